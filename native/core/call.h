@@ -1,0 +1,111 @@
+// One call of an operator: its parsed arguments, its results, and the table row of a primitive.
+//
+// A primitive is a row {name, infer, cpu}: `infer` declares every result with Call::output (pure: shapes, dtypes, strides
+// from the arguments' metadata, never their data), `cpu` computes into Call::out. On the meta device only `infer` runs.
+// The Python record of the same name (src/flambeau/ops) says everything else.
+#pragma once
+#include <string_view>
+
+#include "tensor.h"
+
+namespace flambeau {
+
+enum class Tag : uint8_t { None, Tensor, Bool, Int, Float, Complex, Ints, Floats, Tensors, Bools, Str, DType, Device, Generator, Object };
+
+struct Generator;
+
+// One argument, as its schema type asks for. Borrowed: the caller keeps everything alive during the call.
+struct Value {
+  Tag tag = Tag::None;
+  union {
+    flambeau::Tensor* tensor;
+    bool b;
+    int64_t i;
+    double f;
+    struct { double re, im; } c;
+    struct { const int64_t* data; int64_t size; } ints;
+    struct { const double* data; int64_t size; } floats;
+    struct { flambeau::Tensor* const* data; int64_t size; } tensors;  // entries may be null for Tensor?[]
+    struct { const char* data; int64_t size; } str;
+    flambeau::DType dtype;
+    flambeau::Device device;
+    flambeau::Generator* generator;
+    void* object;  // a Python object that native code only passes on
+  };
+  Value() : i(0) {}
+  Value(flambeau::Tensor* t) : tag(t ? Tag::Tensor : Tag::None), tensor(t) {}
+  Value(int64_t v) : tag(Tag::Int), i(v) {}
+  Value(int v) : Value(int64_t(v)) {}
+  Value(double v) : tag(Tag::Float), f(v) {}
+  Value(bool v) : tag(Tag::Bool), b(v) {}
+  Value(Dims d) : tag(Tag::Ints) { ints = {d.data(), int64_t(d.size())}; }
+  bool none() const { return tag == Tag::None; }
+  bool is_number() const { return tag >= Tag::Bool && tag <= Tag::Complex; }
+  Scalar scalar() const;
+};
+
+struct OpDef;
+
+struct Call {
+  const OpDef* op = nullptr;
+  const Value* args = nullptr;
+  int nargs = 0;
+  bool list_result = false;       // the results are one Python list/tuple
+  bool released_lock = false;
+  // Preset results: `out=` tensors and, for in-place forms, self. `output` checks and resizes them instead of allocating.
+  Tensor* given[4] = {};
+  int ngiven = 0;
+  TensorRef out1;                 // the first result (nearly always the only one)
+  std::vector<TensorRef> more;    // the rest
+
+  const char* name() const;
+  // --- arguments by position (the schema's order)
+  bool has(int k) const { return args[k].tag != Tag::None; }
+  Tensor& tensor(int k) const { return *args[k].tensor; }
+  Tensor* optional_tensor(int k) const { return args[k].tag == Tag::Tensor ? args[k].tensor : nullptr; }
+  int64_t integer(int k) const { return args[k].i; }
+  int64_t integer_or(int k, int64_t otherwise) const { return has(k) ? args[k].i : otherwise; }
+  double real(int k) const { return args[k].tag == Tag::Float ? args[k].f : args[k].scalar().to<double>(); }
+  bool boolean(int k) const { return args[k].b; }
+  Scalar scalar(int k) const { return args[k].scalar(); }
+  Dims ints(int k) const { return has(k) ? Dims{args[k].ints.data, size_t(args[k].ints.size)} : Dims{}; }
+  std::span<Tensor* const> tensors(int k) const { return {args[k].tensors.data, size_t(args[k].tensors.size)}; }
+  std::string_view str(int k) const { return {args[k].str.data, size_t(args[k].str.size)}; }
+  DType dtype_or(int k, DType otherwise) const { return has(k) ? args[k].dtype : otherwise; }
+  int64_t dim(int k, int64_t ndim) const { return wrap_dim(args[k].i, ndim, name()); }
+
+  // --- results
+  int nout() const { return out1 ? 1 + int(more.size()) : 0; }
+  Tensor& out(int k = 0) const { return k == 0 ? *out1 : *more[k - 1]; }
+  // infer: the next result. Allocates it (contiguous unless strides are given), or checks and resizes the given one.
+  Tensor& output(Dims shape, DType dtype, Device device);
+  Tensor& output(Dims shape, DType dtype, Device device, Dims strides);
+  Tensor& output_like(const Tensor& t) { return output(t.shape(), t.dtype, t.device); }
+  void view(TensorRef result);    // infer of a view op: the next result shares its input's storage
+  void push(TensorRef result);    // the next result, already made
+};
+
+using CallFn = void (*)(Call&);
+
+struct PrimitiveRow {
+  const char* name;
+  CallFn infer;
+  CallFn cpu;  // null for views: nothing to compute
+};
+
+// At namespace scope of a kernel file:  static const Primitives rows{{"cat", infer_cat, cpu_cat}, …};
+struct Primitives {
+  Primitives(std::initializer_list<PrimitiveRow> rows);
+};
+const PrimitiveRow* find_primitive(std::string_view name);
+
+// Kernels whose work is large release the interpreter lock: run(work, f) with `work` in element visits.
+struct LockRelease {
+  explicit LockRelease(int64_t work);
+  ~LockRelease();
+  void* state = nullptr;
+};
+extern void* (*release_lock)();
+extern void (*retake_lock)(void*);
+
+}  // namespace flambeau

@@ -1,0 +1,176 @@
+// Tensor and Storage: what memory an array uses and how it is laid out.
+//
+// A Tensor *is* its Python object: it begins with CPython's object header (count, type), so native code and Python share
+// one object with one reference count and one identity. Native code knows the header only as two words. Reference
+// counts of objects and storages move only while the interpreter lock is held; kernels that release it borrow.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dtype.h"
+#include "scalar.h"
+
+namespace flambeau {
+
+struct Object {
+  intptr_t refcount;
+  void* type;
+};
+extern void (*release_object)(Object*);  // bind/ sets it: called when the count reaches zero
+inline void retain(Object* o) { ++o->refcount; }
+inline void release(Object* o) {
+  if (--o->refcount == 0) release_object(o);
+}
+
+// A counted reference to a Tensor, a Node or any other Object.
+template <class T>
+struct Ref {
+  T* p = nullptr;
+  Ref() = default;
+  Ref(std::nullptr_t) {}
+  static Ref steal(T* p) { Ref r; r.p = p; return r; }
+  static Ref borrow(T* p) { if (p) retain(p); return steal(p); }
+  Ref(const Ref& o) : p(o.p) { if (p) retain(p); }
+  Ref(Ref&& o) noexcept : p(std::exchange(o.p, nullptr)) {}
+  Ref& operator=(Ref o) noexcept { std::swap(p, o.p); return *this; }
+  ~Ref() { if (p) release(p); }
+  T* operator->() const { return p; }
+  T& operator*() const { return *p; }
+  T* get() const { return p; }
+  T* detach() { return std::exchange(p, nullptr); }
+  explicit operator bool() const { return p; }
+};
+
+enum class DeviceType : uint8_t { CPU, Meta, CUDA };
+struct Device {
+  DeviceType type = DeviceType::CPU;
+  int8_t index = -1;
+  bool operator==(const Device&) const = default;
+};
+std::string device_name(Device d);
+
+struct Storage {
+  int32_t refcount;
+  uint32_t version;        // bumped by every in-place write through any view
+  void* data;
+  size_t nbytes;
+  Device device;
+  bool resizable;          // false: memory belongs to NumPy, DLPack, a mapped file
+  bool readonly;
+  bool unversioned;        // inference-mode memory
+  void (*free)(Storage*);  // how `data` goes back
+  void* context;           // for `free`
+};
+Storage* new_storage(size_t nbytes, Device device);  // uninitialised memory; count 1
+void resize_storage(Storage*, size_t nbytes);        // keeps the first bytes
+void free_storage(Storage*);
+inline void retain(Storage* s) { ++s->refcount; }
+inline void release(Storage* s) {
+  if (--s->refcount == 0) free_storage(s);
+}
+
+struct Node;         // autograd/node.h
+struct TensorExtra;  // autograd/node.h: hooks, view base, names … present only when used
+
+using Dims = std::span<const int64_t>;
+inline constexpr int kInlineDims = 5;
+inline constexpr int kMaxDims = 64;
+
+enum TensorFlag : uint16_t {
+  kRequiresGrad = 1,     // a leaf that wants a gradient
+  kWrappedNumber = 2,    // came from a Python number: weak in type promotion
+  kOverrides = 4,        // its Python type defines __torch_function__ or __torch_dispatch__
+  kContiguous = 8,       // C order, no gaps (kept true by set_dims)
+  kParameter = 16,
+  kRetainGrad = 32,
+  kInference = 64,
+  kView = 128,           // shares storage with a base, known to autograd through TensorExtra
+  kDispatch = 256,       // its Python type defines __torch_dispatch__
+};
+
+struct Tensor : Object {
+  void* dict;      // Python's __dict__, made on first use
+  void* weakrefs;  // Python's
+  Storage* storage;
+  char* data;      // address of element [0, 0, …]
+  int64_t numel;
+  int64_t* sizes;    // ndim sizes, then ndim strides (in elements)
+  int64_t* strides;
+  uint8_t ndim;
+  DType dtype;
+  Device device;
+  uint16_t flags;
+  uint32_t output_nr;  // which output of grad_fn this is
+  Node* grad_fn;
+  Tensor* grad;
+  TensorExtra* extra;
+  int64_t inline_dims[2 * kInlineDims];
+
+  Dims shape() const { return {sizes, ndim}; }
+  Dims stride() const { return {strides, ndim}; }
+  int64_t size(int d) const { return sizes[d]; }
+  int64_t itemsize() const { return item_size(dtype); }
+  int64_t nbytes() const { return numel * itemsize(); }
+  bool contiguous() const { return flags & kContiguous; }
+  bool is_meta() const { return device.type == DeviceType::Meta; }
+  bool requires_grad() const { return grad_fn || (flags & kRequiresGrad); }
+  int64_t offset() const { return storage ? (data - static_cast<char*>(storage->data)) / itemsize() : 0; }
+  template <class T> T* ptr() const { return reinterpret_cast<T*>(data); }
+};
+using TensorRef = Ref<Tensor>;
+
+// --- making tensors -----------------------------------------------------------------------------------------------
+TensorRef empty(Dims shape, DType dtype, Device device = {});                          // contiguous
+TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device = {});
+// A view of `base`'s storage. No autograd here: the call layer records views.
+TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data);
+TensorRef alias(const Tensor& t);             // same memory, same layout, no history
+TensorRef wrap_number(const Scalar& value, DType dtype);  // 0-d, CPU, flag kWrappedNumber
+TensorRef contiguous(const Tensor& t);        // t itself when it is already
+TensorRef to_dtype(const Tensor& t, DType);   // t itself when it is already
+void copy_into(Tensor& dst, const Tensor& src);  // any strides, any dtypes, broadcasting src; kernels/copy.cpp
+void fill(Tensor& dst, const Scalar& value);
+void set_dims(Tensor& t, Dims shape, Dims strides);  // also numel and kContiguous
+void set_contiguous_dims(Tensor& t, Dims shape);
+Tensor* allocate_tensor();                     // blank object, count 1 (free list; bind/ makes the type)
+void recycle_tensor(Tensor*);
+extern Tensor* (*allocate_object)();           // bind/ sets it
+void clear_tensor(Tensor*);                    // drops what it holds
+
+// --- shapes -------------------------------------------------------------------------------------------------------
+std::string shape_text(Dims shape);            // "[2, 3]"
+int64_t count(Dims shape);                     // product; throws on overflow
+inline int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
+  int64_t n = ndim > 0 ? ndim : 1;  // a 0-d tensor accepts dim 0 and -1
+  if (dim < -n || dim >= n)
+    index_error(op, ": Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+  return dim < 0 ? dim + n : dim;
+}
+std::vector<int64_t> contiguous_strides(Dims shape);
+std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op);
+bool may_overlap(const Tensor& t);             // two indices can name one address (expanded, …)
+
+DType default_dtype();
+void set_default_dtype(DType);
+
+// --- threads --------------------------------------------------------------------------------------------------------
+int num_threads();
+void set_num_threads(int);
+bool in_parallel();
+// f(begin, end) over [0, n) in pieces of at least `grain`; serial when n <= grain or already inside a parallel region.
+// Results must not depend on how the range is cut.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& f) {
+  if (n <= 0) return;
+  int threads = n > grain && !in_parallel() ? num_threads() : 1;
+  int64_t pieces = std::min<int64_t>(threads, (n + grain - 1) / grain);
+  if (pieces <= 1) return f(int64_t(0), n);
+#pragma omp parallel for num_threads(int(pieces)) schedule(static, 1)
+  for (int64_t k = 0; k < pieces; ++k) f(n * k / pieces, n * (k + 1) / pieces);
+}
+
+}  // namespace flambeau

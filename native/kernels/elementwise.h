@@ -1,0 +1,43 @@
+// Pointwise operators: one loop per (operator, compute dtype); everything around it is shared.
+//
+// A row names its loops by the dtype they compute in. The iterator (elementwise.cpp) promotes, broadcasts, collapses
+// dimensions, splits over threads, and converts operands to the compute dtype block by block in cache; so float16,
+// bfloat16 and mixed dtypes need no loops of their own: halves compute in float32 (rows leave those entries null).
+#pragma once
+#include "../core/call.h"
+
+namespace flambeau {
+
+// ptr[0] is the result, ptr[1…] the operands in schema order; strides are in bytes and may be 0 (a broadcast operand).
+// scalars: the operator's number arguments (Scalar, float, int, bool) in schema order.
+using LoopFn = void (*)(char* const* ptr, const int64_t* stride, int64_t n, const Scalar* scalars);
+
+struct ElementwiseRow {
+  const char* name;
+  LoopFn loop[kDTypes];  // by compute dtype; null: not offered
+};
+const ElementwiseRow* find_elementwise(std::string_view name);
+
+// Each file of kernels/simd/ is compiled once per instruction set, in a namespace of that name, and registers its rows
+// there; the best set the processor has wins.
+struct ElementwiseRows {
+  ElementwiseRows(int level, std::initializer_list<ElementwiseRow> rows);
+};
+enum CpuLevel { kBaseline = 0, kAvx512 = 1 };
+int cpu_level();
+
+// What decides the compute and the result dtype; the record's `promote=`.
+enum class Promote : uint8_t {
+  Default,      // compute in the promoted dtype, result the same:           add, mul
+  IntToFloat,   // integers and bool compute in the default float:           exp, true_divide
+  Compare,      // compute promoted, result bool:                            lt, eq, isnan
+  Logical,      // operands turned to bool first, result bool:               logical_and
+  ComplexToReal,// compute promoted, result the real dtype:                  abs, angle
+  SelectSecond, // first operand bool, the others promoted:                  where
+  FirstOnly,    // the first operand's dtype decides; others are converted:  masked_fill
+};
+
+// Promotion, broadcasting, allocation (or the given result) and the loop, for Call `c` with the row's loops.
+void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote);
+
+}  // namespace flambeau

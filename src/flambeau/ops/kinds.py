@@ -1,0 +1,76 @@
+"""The kinds of operator records: each function below turns one record into one native Op.
+
+A record says everything the system knows about an operator. What every record of a kind shares (shape rule, type
+promotion, in-place and `out=` forms, test plan) is the kind's; a record writes down only what deviates.
+
+Fields common to all kinds
+    schema      "name(Tensor self, int dim, *, bool keepdim=False) -> Tensor": PyTorch's argument names and defaults.
+    d           derivatives: {input name(s): rule}. A rule's parameter names say what is saved for it:
+                `g` (gradient of the result; `g0`, `g1`, … of several), any argument by its name, `result`
+                (`result0`, …), `self_shape` / `self_dtype` (metadata of argument `self`: keeps no memory), and
+                `needs` (a tuple of bools: which of the rule's inputs want a gradient). A tuple key, as
+                ("input", "weight"), is one rule that returns a tuple of gradients. For a Tensor[] argument the rule
+                returns a list. The engine sums a gradient down to its input's broadcast shape and dtype.
+    namespace   where the function is public: "" (flambeau itself), "nn.functional", "special", "linalg" … or None
+    method      whether it is also a Tensor method (the default for namespace "" with a first argument `self`)
+    inplace     whether `name_` exists as a method;   out: whether `out=` is accepted
+    ref         "numpy.multiply": the reference, resolved when a test asks
+    samples     plain data naming a sample generator of ops/samples.py: "pairs" or ("reals", -3, 3)
+    doc         the public docstring
+"""
+
+from .. import _C
+
+#: name -> Op, in order of definition: the op table
+OPS = {}
+
+#: schema text -> facts that only tests and documentation ask for
+FACTS = {}
+
+
+def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
+            ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None):
+    op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc)
+    name = op.name
+    if name in OPS:
+        raise RuntimeError(f"operator {name!r} has two records")
+    OPS[name] = op
+    FACTS[name] = (kind, schema, ref, samples, atol, dtypes, skip)
+    return op
+
+
+def elementwise(schema, *, promote="default", d=None, inplace=True, out=True, **facts):
+    """Pointwise, broadcasting. promote: default, int_to_float, compare, logical, complex_to_real, select_second,
+    first_only (native/kernels/elementwise.h). Arguments of type Tensor after the first also accept Python numbers."""
+    return _define("elementwise", schema, d, None, promote=promote, inplace=inplace, out=out, **facts)
+
+
+def reduction(schema, *, d=None, out=True, **facts):
+    """Reduces over `dim` (absent: all)."""
+    return _define("reduction", schema, d, None, out=out, **facts)
+
+
+def view(schema, *, d=None, **facts):
+    """The result shares memory with its first argument; the row has no kernel."""
+    return _define("view", schema, d, None, **facts)
+
+
+def primitive(schema, *, d=None, **facts):
+    """Any other operator with a row {name, infer, cpu} in native/kernels."""
+    return _define("primitive", schema, d, None, **facts)
+
+
+def composite(schema, *, out=False, **facts):
+    """Decorator: the Python body, made of other ops, is the operator; its derivatives follow from its parts."""
+    def decorate(body):
+        facts.setdefault("doc", body.__doc__)
+        return _define("composite", schema, None, body, out=out, **facts)
+    return decorate
+
+
+def overloads(name, *alternatives, namespace="", method=None, doc=""):
+    """One public name for several records with different results (`max`, `max.dim`, `max.other`): the first whose
+    schema fits the call is taken."""
+    op = _C.define_overloads(name, alternatives, namespace, method, doc)
+    OPS[name] = op
+    return op
