@@ -1,0 +1,93 @@
+"""The two doors into the engine: `backward` adds to `.grad`, `grad` returns the gradients."""
+
+from .. import _C
+
+
+def _tensors(x, what):
+    tensors = (x,) if isinstance(x, _C.Tensor) else tuple(x)
+    for k, t in enumerate(tensors):
+        if not isinstance(t, _C.Tensor):
+            raise TypeError(f"{what}[{k}]: expected a Tensor, got {type(t).__name__}")
+    return tensors
+
+
+def _gradients(op, outputs, given):
+    """One gradient per output: the given one, or 1 for an output of a single number."""
+    if given is None:
+        given = (None,) * len(outputs)
+    elif isinstance(given, _C.Tensor):
+        given = (given,)
+    else:
+        given = tuple(given)
+    if len(given) != len(outputs):
+        raise RuntimeError(f"{op}: got {len(outputs)} tensors and {len(given)} gradients")
+    return tuple(_gradient(op, k, y, g) for k, (y, g) in enumerate(zip(outputs, given, strict=True)))
+
+
+def _gradient(op, k, y, g):
+    if g is None:
+        if y.requires_grad and y.numel() != 1:
+            raise RuntimeError(f"{op}: grad can be implicitly created only for scalar outputs, "
+                               f"tensor {k} has shape {list(y.shape)}: pass its gradient")
+        if y.requires_grad and not y.is_floating_point():
+            raise RuntimeError(f"{op}: grad can be implicitly created only for real scalar outputs "
+                               f"but got {y.dtype}")
+        return None
+    if not isinstance(g, _C.Tensor):
+        raise TypeError(f"{op}: gradients can be either Tensors or None, but got {type(g).__name__}")
+    if g.shape != y.shape:
+        raise RuntimeError(f"{op}: Mismatch in shape: grad_output[{k}] has a shape of {list(g.shape)} and "
+                           f"output[{k}] has a shape of {list(y.shape)}.")
+    if g.is_complex() != y.is_complex():
+        raise RuntimeError(f"{op}: for a {'complex' if y.is_complex() else 'real'} tensor {k} ({y.dtype}) "
+                           f"expected a gradient of the same kind, got {g.dtype}")
+    return g
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Adds the gradients of `tensors` to `.grad` of the leaves (of `inputs` alone, when given).
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, requires_grad=True)
+    >>> flambeau.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("backward: grad_tensors and grad_variables (its old name) were both given")
+        grad_tensors = grad_variables
+    tensors = _tensors(tensors, "backward: tensors")
+    if inputs is not None:
+        inputs = _tensors(inputs, "backward: inputs")
+        if not inputs:
+            raise RuntimeError("backward: inputs must not be empty")
+    grads = _gradients("backward", tensors, grad_tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    _C.backward(tensors, grads, bool(retain), bool(create_graph), inputs, True, True)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+         allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """The gradients of the outputs by each of `inputs`, as a tuple; no `.grad` changes.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor(3., requires_grad=True)
+    >>> flambeau.autograd.grad(x ** 2, x)
+    (tensor(6.),)
+    """
+    if not only_inputs:
+        raise NotImplementedError("grad: only_inputs=False is not available: use backward to fill .grad of leaves")
+    if is_grads_batched:
+        raise NotImplementedError("grad: is_grads_batched=True is not available")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: materialize_grads=True needs unused inputs allowed, but allow_unused=False was given")
+    outputs = _tensors(outputs, "grad: outputs")
+    inputs = _tensors(inputs, "grad: inputs")
+    grads = _gradients("grad", outputs, grad_outputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False,
+                        bool(allow_unused) or materialize_grads)
+    if not materialize_grads:
+        return tuple(found)
+    return tuple(x.detach().clone().zero_() if g is None else g for x, g in zip(inputs, found, strict=True))

@@ -1,0 +1,285 @@
+"""Operations whose derivative the user writes: `Function` with its forward, backward and context.
+
+`apply` runs `forward` without recording, then gives the results one graph node whose rule is `backward`. The node
+calls a `_Rule` below, which checks what the user's backward returned.
+"""
+
+from functools import wraps
+
+from .. import _C
+from .grad_mode import no_grad
+
+_FREED = ("{}: Trying to backward through the graph a second time (or access saved tensors after they have been "
+          "freed). Pass retain_graph=True to the first backward or grad call.")
+
+
+class FunctionCtx:
+    """What forward leaves for backward; also the place for the user's own attributes."""
+
+    needs_input_grad = ()
+    _to_save = ()
+    _saved = ()
+    _dirty = ()
+    _non_differentiable = ()
+    _materialize = True
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors for `saved_tensors`; inputs and outputs must be kept this way, not as attributes."""
+        for k, t in enumerate(tensors):
+            if t is not None and not isinstance(t, _C.Tensor):
+                raise TypeError(f"save_for_backward: expected a Tensor or None as argument {k}, "
+                                f"got {type(t).__name__}: keep other values as attributes of ctx")
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors):
+        """Kept for forward mode (`jvp`), which no scope runs yet; accepted so that such functions work backward."""
+        self._forward_saved = tensors
+
+    def mark_dirty(self, *tensors):
+        """Says which inputs forward changed in place (and returns)."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        """Says which outputs have no gradient."""
+        self._non_differentiable = tensors
+
+    def set_materialize_grads(self, value):
+        """With False, backward gets None instead of zeros for outputs that had no gradient."""
+        self._materialize = bool(value)
+
+    @property
+    def saved_tensors(self):
+        """The tensors given to save_for_backward; an error if one was changed in place since."""
+        if self._saved is None:
+            raise RuntimeError(_FREED.format(type(self).__name__))
+        return tuple(None if s is None else s.unpack() for s in self._saved)
+
+
+class _Context(FunctionCtx):
+    """The context one call of `apply` makes."""
+
+
+class Function:
+    """An operation with its own derivative: subclass it, write static `forward` and `backward`, call `apply`.
+
+    Either `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`.
+
+    >>> import flambeau
+    >>> class Cube(flambeau.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x ** 3
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 3 * x ** 2 * grad
+    >>> x = flambeau.tensor(2., requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(f"{type(self).__name__}: a Function is not instantiated; call {type(self).__name__}.apply")
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        raise NotImplementedError("Function: forward must be written as a static method")
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        raise NotImplementedError("Function: setup_context must be written as a static method")
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise NotImplementedError("Function: backward (or vjp) must be written as a static method")
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError("Function: jvp must be written as a static method to use forward mode")
+
+    @classmethod
+    def apply(cls, *args):
+        """The operation on these arguments, recorded when an argument needs a gradient."""
+        ctx = _context_type(cls)()
+        ctx.needs_input_grad = tuple(isinstance(a, _C.Tensor) and a.requires_grad for a in args)
+        record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+        with no_grad():
+            if cls.setup_context is Function.setup_context:
+                result = cls.forward(ctx, *args)
+            else:
+                result = cls.forward(*args)
+                cls.setup_context(ctx, args, result)
+        single = not isinstance(result, tuple)
+        outputs = _finish(cls, ctx, args, (result,) if single else result, record)
+        return outputs[0] if single else outputs
+
+
+def _context_type(cls):
+    """One context class per Function, so that its name tells whose it is."""
+    made = cls.__dict__.get("_ctx_type")
+    if made is None:
+        made = cls._ctx_type = type(f"{cls.__name__}Backward", (_Context,), {})
+    return made
+
+
+def _among(tensor, tensors):
+    return any(tensor is t for t in tensors)
+
+
+def _finish(cls, ctx, args, results, record):
+    """Results as the caller gets them: with history, in place, non-differentiable or plain."""
+    inputs = [a for a in args if isinstance(a, _C.Tensor)]
+    for t in ctx._dirty:
+        if not _among(t, inputs):
+            raise RuntimeError(f"{cls.__name__}: a tensor marked dirty is not an input of the function")
+        if not _among(t, results):
+            raise RuntimeError(f"{cls.__name__}: some elements marked as dirty during the forward method were not "
+                               "returned as output. The inputs that are modified inplace must all be outputs.")
+        if record and t.requires_grad and t.is_leaf:
+            raise RuntimeError(f"{cls.__name__}: a leaf Variable that requires grad is being used in an in-place "
+                               "operation.")
+    outputs, tracked = list(results), []
+    for k, y in enumerate(results):
+        if not isinstance(y, _C.Tensor):
+            continue
+        differentiable = (y.is_floating_point() or y.is_complex()) and not _among(y, ctx._non_differentiable)
+        if _among(y, inputs) and not _among(y, ctx._dirty):
+            with no_grad():
+                y = outputs[k] = y.view_as(y) if differentiable else y.detach()
+        if differentiable and record:
+            tracked.append(k)
+    saved = [(t, next((k for k, y in enumerate(results) if y is t), None)) for t in ctx._to_save]
+    if not record:
+        ctx._saved, ctx._to_save = (), ()
+        return tuple(outputs)
+    rule = _Rule(cls, ctx, args, outputs)
+    edges = [a if isinstance(a, _C.Tensor) else None for a in args]
+    node = _C.make_function_node(f"{cls.__name__}Backward", rule, rule.release, edges,
+                                 [y if k in tracked else None for k, y in enumerate(outputs)])
+    ctx._to_save = ()
+    ctx._saved = [None if t is None else
+                  _Saved(t, None) if k is None or k not in tracked else _Saved(outputs[k], (node, tracked.index(k)))
+                  for t, k in saved]
+    return tuple(outputs)
+
+
+class _Saved:
+    """A tensor kept for backward, with the version it had; an own output is kept without its history, which would
+    be a cycle through the node."""
+
+    def __init__(self, tensor, source):
+        self.version = tensor._version
+        self.tensor = tensor if source is None else tensor.detach()
+        self.source = source
+
+    def unpack(self):
+        if self.tensor._version != self.version:
+            raise RuntimeError(
+                f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"{self.tensor.dtype} {list(self.tensor.shape)} is at version {self.tensor._version}; "
+                f"expected version {self.version} instead.")
+        if self.source is None:
+            return self.tensor
+        return _C.with_history(self.tensor, *self.source)
+
+
+class _Rule:
+    """What the node calls: the user's backward, with its arguments filled in and its results checked."""
+
+    def __init__(self, cls, ctx, args, outputs):
+        self.cls, self.ctx = cls, ctx
+        self.tensor_places = tuple(isinstance(a, _C.Tensor) for a in args)
+        self.shapes = tuple(a.shape if isinstance(a, _C.Tensor) else None for a in args)
+        self.blank = tuple((y.shape, y.dtype, y.device) if isinstance(y, _C.Tensor) else None for y in outputs)
+
+    def release(self):
+        self.ctx._saved = None
+
+    def __call__(self, *grads):
+        if self.ctx._saved is None:
+            raise RuntimeError(_FREED.format(self.cls.__name__))
+        if self.ctx._materialize:
+            grads = tuple(_zeros(*b) if g is None and b is not None else g
+                          for g, b in zip(grads, self.blank, strict=True))
+        backward = self.cls.backward if self.cls.backward is not Function.backward else self.cls.vjp
+        found = backward(self.ctx, *grads)
+        return self._checked(found if isinstance(found, tuple) else (found,))
+
+    def _checked(self, found):
+        name, expected = self.cls.__name__, len(self.shapes)
+        if len(found) > expected and all(g is None for g in found[expected:]):
+            found = found[:expected]
+        if len(found) != expected:
+            raise RuntimeError(f"function {name}Backward returned an incorrect number of gradients "
+                               f"(expected {expected}, got {len(found)})")
+        for k, (g, shape) in enumerate(zip(found, self.shapes, strict=True)):
+            if g is None:
+                continue
+            if shape is None:
+                raise RuntimeError(f"function {name}Backward returned a gradient different from None at position "
+                                   f"{k + 1}, but the corresponding forward input was not a Variable")
+            if not isinstance(g, _C.Tensor):
+                raise TypeError(f"function {name}Backward: expected a Tensor or None at position {k + 1}, "
+                                f"got {type(g).__name__}")
+            if not _sums_to(g.shape, shape):
+                raise RuntimeError(f"Function {name}Backward returned an invalid gradient at index {k} - "
+                                   f"got {list(g.shape)} but expected shape compatible with {list(shape)}")
+        return found
+
+
+def _zeros(shape, dtype, device):
+    return _C.zeros(shape, dtype=dtype, device=device)
+
+
+def _sums_to(shape, target):
+    """Whether a gradient of `shape` can be summed down to `target` (the reverse of broadcasting)."""
+    if len(shape) < len(target):
+        return False
+    return all(t in (s, 1) for s, t in zip(reversed(shape), reversed(target), strict=False))
+
+
+def once_differentiable(func):
+    """Decorator of `backward`: its result is a constant to a second derivative, which then raises.
+
+    >>> import flambeau
+    >>> class Double(flambeau.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @flambeau.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    """
+    @wraps(func)
+    def backward(ctx, *grads):
+        with no_grad():
+            found = func(ctx, *grads)
+        if not _C.is_grad_enabled() or not any(isinstance(g, _C.Tensor) and g.requires_grad for g in grads):
+            return found
+        several = isinstance(found, tuple)
+        guarded = tuple(_Once.apply(func.__qualname__, g, *grads) if isinstance(g, _C.Tensor) else g
+                        for g in (found if several else (found,)))
+        return guarded if several else guarded[0]
+
+    return backward
+
+
+class _Once(Function):
+    """The identity, tied to the gradients it came from so that differentiating it is noticed."""
+
+    @staticmethod
+    def forward(ctx, name, result, *sources):
+        ctx.name = name
+        return result
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable "
+                           f"({ctx.name})")

@@ -1,0 +1,290 @@
+"""Derivatives against finite differences: does backward compute what the forward function says?
+
+Complex numbers are pairs of reals here. For one real number L = Re(conj(v) y), backward with gradient v returns
+dL/d(re x) + i dL/d(im x), so a complex function is checked as a real one of twice the size in each place.
+"""
+
+from itertools import product
+
+from .. import _C
+from ._call import grad as _grad
+from .grad_mode import enable_grad, no_grad
+
+
+class GradcheckError(RuntimeError):
+    """A derivative disagrees with finite differences (or cannot be checked)."""
+
+
+def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
+              check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True,
+              fast_mode=False, masked=None):
+    """Whether `func`'s gradients agree with central differences, for each input that requires a gradient.
+
+    Raises GradcheckError (or returns False with `raise_exception=False`) where they do not. Inputs should be
+    float64 or complex128. `fast_mode` compares one random projection instead of the whole Jacobian.
+
+    >>> import flambeau
+    >>> x = flambeau.rand(3, dtype=flambeau.float64, requires_grad=True)
+    >>> flambeau.autograd.gradcheck(lambda x: (x * x).sum(), (x,))
+    True
+    """
+    for name, asked in (("check_batched_grad", check_batched_grad), ("check_forward_ad", check_forward_ad),
+                        ("check_batched_forward_grad", check_batched_forward_grad)):
+        if asked:
+            raise NotImplementedError(f"gradcheck: {name}=True is not available")
+    if masked:
+        raise NotImplementedError("gradcheck: masked=True concerns sparse tensors, which are not available")
+    inputs = _tuple(inputs)
+    try:
+        _check_inputs(inputs)
+        if check_backward_ad:
+            compare = _compare_projection if fast_mode else _compare_jacobian
+            compare(func, inputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+            if check_undefined_grad:
+                _check_undefined(func, inputs)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3,
+                  gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0, check_undefined_grad=True,
+                  check_grad_dtypes=False, check_batched_grad=False, check_fwd_over_rev=False,
+                  check_rev_over_rev=True, fast_mode=False, masked=False):
+    """Whether the gradients of `func`'s gradients agree with central differences.
+
+    >>> import flambeau
+    >>> x = flambeau.rand(3, dtype=flambeau.float64, requires_grad=True)
+    >>> flambeau.autograd.gradgradcheck(lambda x: x ** 3, (x,))
+    True
+    """
+    if check_fwd_over_rev:
+        raise NotImplementedError("gradgradcheck: check_fwd_over_rev=True is not available")
+    inputs = _tuple(inputs)
+    if grad_outputs is None:
+        outputs = _differentiable(func(*inputs))
+        grad_outputs = tuple(_random_like(y, gen_non_contig_grad_outputs).requires_grad_() for y in outputs)
+    else:
+        grad_outputs = _tuple(grad_outputs)
+    wanted = [k for k, x in enumerate(inputs) if _wants_grad(x)]
+
+    def first_derivative(*args):
+        args, grads = args[:len(inputs)], args[len(inputs):]
+        # an identity in front, so that an input that func returns as it is has an own node to differentiate
+        args = tuple(x.view_as(x) if _wants_grad(x) else x for x in args)
+        outputs = _differentiable(func(*args))
+        return _grad(outputs, [args[k] for k in wanted], grads, create_graph=True, allow_unused=True,
+                     materialize_grads=True)
+
+    return not check_rev_over_rev or gradcheck(
+        first_derivative, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked)
+
+
+# --- the parts ----------------------------------------------------------------------------------------------------
+
+def _tuple(x):
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def _wants_grad(x):
+    return isinstance(x, _C.Tensor) and x.requires_grad
+
+
+def _differentiable(outputs):
+    return tuple(y for y in _tuple(outputs) if _wants_grad(y))
+
+
+def _random_like(y, non_contiguous):
+    if not non_contiguous:
+        return y.detach().clone().uniform_(-1, 1) if not y.is_complex() else _random_complex(y)
+    return _random_like(y.detach().unsqueeze(-1).expand(*y.shape, 2).clone(), False)[..., 0]
+
+
+def _random_complex(y):
+    z = y.detach().clone()
+    z.real.uniform_(-1, 1)
+    z.imag.uniform_(-1, 1)
+    return z
+
+
+def _check_inputs(inputs):
+    wanted = [x for x in inputs if _wants_grad(x)]
+    if not wanted:
+        raise ValueError("gradcheck: expected at least one input tensor with requires_grad=True")
+    for k, x in enumerate(inputs):
+        if not _wants_grad(x):
+            continue
+        if not (x.is_floating_point() or x.is_complex()) or x.element_size() < (16 if x.is_complex() else 8):
+            raise GradcheckError(f"gradcheck: input {k} is {x.dtype}; differences need float64 or complex128")
+        if any(n > 1 and s == 0 for n, s in zip(x.shape, x.stride(), strict=True)):
+            raise GradcheckError(f"gradcheck: input {k} has elements that share memory (stride 0): clone it first")
+
+
+def _parts(x):
+    """The real numbers of `x` in order, as Python floats: real and imaginary parts in turn."""
+    values = x.detach().reshape(-1).tolist()
+    return [part for v in values for part in (v.real, v.imag)] if x.is_complex() else [float(v) for v in values]
+
+
+def _forward(func, inputs):
+    with enable_grad():  # func may itself differentiate
+        return [_parts(y) for y in _tuple(func(*inputs)) if isinstance(y, _C.Tensor)]
+
+
+def _steps(x, eps):
+    """Writes each perturbation of `x` in turn into its memory; yields with +eps, then with -eps, then restores."""
+    data = x.detach()
+    for index in product(*(range(n) for n in x.shape)):
+        old = data[index].item()
+        for unit in (1, 1j) if x.is_complex() else (1,):
+            for sign in (1, -1):
+                with no_grad():
+                    data[index] = old + sign * eps * unit
+                yield sign
+            with no_grad():
+                data[index] = old
+
+
+def _numerical(func, inputs, x, which, eps):
+    """Rows: the parts of x; each row: d(all parts of output k)/d(that part), for every k in `which`."""
+    columns = {k: [] for k in which}
+    plus = None
+    for sign in _steps(x, eps):
+        outputs = _forward(func, inputs)
+        if sign > 0:
+            plus = outputs
+            continue
+        for k in which:
+            columns[k].append([(a - b) / (2 * eps) for a, b in zip(plus[k], outputs[k], strict=True)])
+    return columns
+
+
+def _analytical(y, xs, check_dtypes):
+    """For each x of xs: rows by part of y, each the gradient's parts."""
+    rows = [[] for _ in xs]
+    for index in product(*(range(n) for n in y.shape)):
+        for unit in (1, 1j) if y.is_complex() else (1,):
+            v = y.detach().clone().zero_()
+            v[index] = unit
+            grads = _grad([y], xs, [v], retain_graph=True, allow_unused=True)
+            for x, g, row in zip(xs, grads, rows, strict=True):
+                row.append(_checked_parts(x, g, check_dtypes))
+    return rows
+
+
+def _checked_parts(x, g, check_dtypes):
+    if g is None:
+        return [0.0] * (x.numel() * (2 if x.is_complex() else 1))
+    if g.shape != x.shape:
+        raise GradcheckError(f"gradcheck: gradient has shape {list(g.shape)}, its input {list(x.shape)}")
+    if check_dtypes and g.dtype != x.dtype:
+        raise GradcheckError(f"gradcheck: gradient is {g.dtype}, its input {x.dtype}")
+    parts = _parts(g)
+    if x.is_complex() and not g.is_complex():
+        return [part for v in parts for part in (v, 0.0)]
+    if g.is_complex() and not x.is_complex():
+        raise GradcheckError(f"gradcheck: gradient is complex ({g.dtype}) for a real input ({x.dtype})")
+    return parts
+
+
+def _outputs(func, inputs):
+    with enable_grad():
+        outputs = [y for y in _tuple(func(*inputs)) if isinstance(y, _C.Tensor)]
+    return outputs, [k for k, y in enumerate(outputs) if y.requires_grad]
+
+
+def _compare_jacobian(func, inputs, eps, atol, rtol, nondet_tol, check_dtypes):
+    outputs, which = _outputs(func, inputs)
+    places = [k for k, x in enumerate(inputs) if _wants_grad(x)]
+    xs = [inputs[k] for k in places]
+    by_output = {k: _analytical(outputs[k], xs, check_dtypes) for k in which}
+    for k in which:
+        again = _analytical(outputs[k], xs, check_dtypes)
+        if not _all_close(again, by_output[k], nondet_tol, 0.0):
+            raise GradcheckError(f"gradcheck: backward of output {k} is not deterministic (nondet_tol={nondet_tol})")
+    smooth = [k for k, y in enumerate(outputs) if y.is_floating_point() or y.is_complex()]
+    for n, x in enumerate(xs):
+        numerical = _numerical(func, inputs, x, smooth, eps)
+        for k in smooth:
+            expected = numerical[k]
+            if k in by_output:
+                found = [list(column) for column in zip(*by_output[k][n], strict=True)] or expected
+            else:  # an output that claims to be independent of the inputs
+                found = [[0.0] * len(row) for row in expected]
+            if not _all_close(found, expected, atol, rtol):
+                raise GradcheckError(
+                    f"gradcheck: Jacobian of output {k} by input {places[n]} differs from central differences by "
+                    f"{_worst(found, expected):.3g} (rows: input)\n  differences: {_short(expected)}\n"
+                    f"  backward:    {_short(found)}")
+
+
+def _compare_projection(func, inputs, eps, atol, rtol, nondet_tol, check_dtypes):
+    """u . (J v) two ways, one random direction v per input and one random u per output."""
+    outputs, which = _outputs(func, inputs)
+    places = [k for k, x in enumerate(inputs) if _wants_grad(x)]
+    xs = [inputs[k] for k in places]
+    directions = [_random_like(x, False) for x in xs]
+    for k in which:
+        u = _random_like(outputs[k], False)
+        grads = _grad([outputs[k]], xs, [u], retain_graph=True, allow_unused=True)
+        for n, (x, v, g) in enumerate(zip(xs, directions, grads, strict=True)):
+            found = _dot(_checked_parts(x, g, check_dtypes), _parts(v))
+            ends = []
+            data, old = x.detach(), x.detach().clone()
+            for sign in (1, -1):
+                with no_grad():
+                    data.copy_(old + sign * eps * v)
+                ends.append(_dot(_parts(u), _forward(func, inputs)[k]))
+            with no_grad():
+                data.copy_(old)
+            expected = (ends[0] - ends[1]) / (2 * eps)
+            # a projection sums many entries, and their errors with them
+            if not _close(found, expected, atol * max(1.0, x.numel() ** 0.5), rtol):
+                raise GradcheckError(f"gradcheck: output {k} by input {places[n]}, random projection: "
+                                     f"central differences {expected:.6g}, backward {found:.6g}")
+    del nondet_tol  # one backward only: nothing to compare it with
+
+
+def _check_undefined(func, inputs):
+    """A gradient that never arrives counts as zero: leaving outputs out must equal giving them zeros."""
+    outputs, which = _outputs(func, inputs)
+    if len(which) < 2:
+        return
+    xs = [x for x in inputs if _wants_grad(x)]
+    for k in which:
+        alone = _grad([outputs[k]], xs, [outputs[k].detach().clone().zero_() + 1], retain_graph=True,
+                      allow_unused=True)
+        zeros = [outputs[j].detach().clone().zero_() + (1 if j == k else 0) for j in which]
+        every = _grad([outputs[j] for j in which], xs, zeros, retain_graph=True, allow_unused=True)
+        for x, a, b in zip(xs, alone, every, strict=True):
+            if not _all_close([_checked_parts(x, a, False)], [_checked_parts(x, b, False)], 1e-12, 1e-12):
+                raise GradcheckError(f"gradcheck: backward of output {k} alone differs from zeros for the others")
+
+
+def _dot(a, b):
+    return sum(p * q for p, q in zip(a, b, strict=True))
+
+
+def _close(a, b, atol, rtol):
+    return abs(a - b) <= atol + rtol * abs(b) or a == b or (a != a and b != b)
+
+
+def _all_close(a, b, atol, rtol):
+    if isinstance(a, list):
+        return len(a) == len(b) and all(_all_close(p, q, atol, rtol) for p, q in zip(a, b, strict=True))
+    return _close(a, b, atol, rtol)
+
+
+def _worst(a, b):
+    return max((abs(p - q) for r, s in zip(a, b, strict=True) for p, q in zip(r, s, strict=True)), default=0.0)
+
+
+def _short(rows, limit=6):
+    text = ["[" + ", ".join(f"{v:.5g}" for v in row[:limit]) + (", ..." if len(row) > limit else "") + "]"
+            for row in rows[:limit]]
+    return "[" + ", ".join(text) + (", ..." if len(rows) > limit else "") + "]"
