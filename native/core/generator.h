@@ -1,0 +1,51 @@
+// The random engine: MT19937 with the sampling rules that give PyTorch's numbers for the same seed.
+#pragma once
+#include <mutex>
+
+#include "tensor.h"
+
+namespace flambeau {
+
+inline constexpr uint64_t kDefaultSeed = 67280421310721;
+inline constexpr size_t kGeneratorStateBytes = 5056;
+
+// A Generator is its Python object, as a Tensor is. A kernel holds `busy` while it draws (take it after LockRelease, so
+// that nobody waits for the interpreter lock while holding it).
+struct Generator : Object {
+  void* weakrefs;
+  uint64_t seed;
+  int32_t pos;              // next unused word of `out`; kWords: all used up
+  bool fresh;               // seeded, nothing drawn yet
+  bool has_normal;          // the second half of a pair of normals waits in `normal`
+  double normal;
+  static constexpr int kWords = 624;
+  uint32_t key[kWords];
+  uint32_t out[kWords];     // `key` tempered
+  std::mutex busy;
+
+  Generator();
+  void manual_seed(uint64_t seed);
+  void refill();            // the next 624 words
+  void fill32(uint32_t* to, int64_t n);
+
+  uint32_t r32() {
+    if (pos == kWords) refill();
+    return out[pos++];
+  }
+  uint64_t r64() {
+    uint64_t high = r32();
+    return high << 32 | r32();
+  }
+  float u24() { return float(r32() & 0xffffff) * 0x1p-24f; }
+  double u53() { return double(r64() & ((uint64_t(1) << 53) - 1)) * 0x1p-53; }
+  double gauss();           // standard normal, drawn in pairs
+};
+
+uint64_t random_seed();                                              // from the system's entropy
+void generator_state(const Generator& g, uint8_t* bytes);            // kGeneratorStateBytes of them
+void set_generator_state(Generator& g, const uint8_t* bytes, size_t size);
+
+extern Generator* (*allocate_generator)();  // bind/ sets it, so that the object has its Python type
+Generator& default_generator();
+
+}  // namespace flambeau
