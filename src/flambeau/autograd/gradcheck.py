@@ -5,6 +5,7 @@ dL/d(re x) + i dL/d(im x), so a complex function is checked as a real one of twi
 """
 
 from itertools import product
+from math import isnan
 
 from .. import _C
 from ._call import grad as _grad
@@ -271,7 +272,7 @@ def _dot(a, b):
 
 
 def _close(a, b, atol, rtol):
-    return abs(a - b) <= atol + rtol * abs(b) or a == b or (a != a and b != b)
+    return abs(a - b) <= atol + rtol * abs(b) or a == b or (isnan(a) and isnan(b))
 
 
 def _all_close(a, b, atol, rtol):
