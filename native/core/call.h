@@ -52,9 +52,10 @@ struct Call {
   int nargs = 0;
   bool list_result = false;       // the results are one Python list/tuple
   bool released_lock = false;
-  // Preset results: `out=` tensors and, for in-place forms, self. `output` checks and resizes them instead of allocating.
-  Tensor* given[4] = {};
-  int ngiven = 0;
+  // Where pointwise operators write instead of into fresh memory: an `out=` tensor or, for in-place forms, self. Of all
+  // other kinds the call layer copies the fresh results into it afterwards, so their kernels need not care.
+  Tensor* given = nullptr;
+  bool inplace = false;           // `given` is the first argument: never resized, its dtype stays
   TensorRef out1;                 // the first result (nearly always the only one)
   std::vector<TensorRef> more;    // the rest
 
@@ -77,7 +78,7 @@ struct Call {
   // --- results
   int nout() const { return out1 ? 1 + int(more.size()) : 0; }
   Tensor& out(int k = 0) const { return k == 0 ? *out1 : *more[k - 1]; }
-  // infer: the next result. Allocates it (contiguous unless strides are given), or checks and resizes the given one.
+  // infer: allocates the next result (contiguous unless strides are given).
   Tensor& output(Dims shape, DType dtype, Device device);
   Tensor& output(Dims shape, DType dtype, Device device, Dims strides);
   Tensor& output_like(const Tensor& t) { return output(t.shape(), t.dtype, t.device); }

@@ -21,6 +21,7 @@ struct Object {
   void* type;
 };
 extern void (*release_object)(Object*);  // bind/ sets it: called when the count reaches zero
+extern void (*track_object)(Object*);    // bind/ sets it: from now on the object may be part of a cycle
 inline void retain(Object* o) { ++o->refcount; }
 inline void release(Object* o) {
   if (--o->refcount == 0) release_object(o);
@@ -66,6 +67,7 @@ struct Storage {
   void* context;           // for `free`
 };
 Storage* new_storage(size_t nbytes, Device device);  // uninitialised memory; count 1
+Storage* blank_storage();                            // no memory yet: for memory of other libraries; count 1
 void resize_storage(Storage*, size_t nbytes);        // keeps the first bytes
 void free_storage(Storage*);
 inline void retain(Storage* s) { ++s->refcount; }
@@ -74,7 +76,7 @@ inline void release(Storage* s) {
 }
 
 struct Node;         // autograd/node.h
-struct TensorExtra;  // autograd/node.h: hooks, view base, names … present only when used
+struct TensorExtra;  // autograd/node.h: hooks; present only when used
 
 using Dims = std::span<const int64_t>;
 inline constexpr int kInlineDims = 5;
@@ -88,7 +90,7 @@ enum TensorFlag : uint16_t {
   kParameter = 16,
   kRetainGrad = 32,
   kInference = 64,
-  kView = 128,           // shares storage with a base, known to autograd through TensorExtra
+  kNoGradView = 128,     // a view made while gradients were off
   kDispatch = 256,       // its Python type defines __torch_dispatch__
 };
 
@@ -105,8 +107,10 @@ struct Tensor : Object {
   Device device;
   uint16_t flags;
   uint32_t output_nr;  // which output of grad_fn this is
+  uint32_t view_version;   // of a view: the version its grad_fn was made for
   Node* grad_fn;
   Tensor* grad;
+  Tensor* base;            // of a view: the tensor whose memory this is (never itself a view)
   TensorExtra* extra;
   int64_t inline_dims[2 * kInlineDims];
 
@@ -137,7 +141,8 @@ void fill(Tensor& dst, const Scalar& value);
 void set_dims(Tensor& t, Dims shape, Dims strides);  // also numel and kContiguous
 void set_contiguous_dims(Tensor& t, Dims shape);
 Tensor* allocate_tensor();                     // blank object, count 1 (free list; bind/ makes the type)
-void recycle_tensor(Tensor*);
+void recycle_tensor(Tensor*);                  // onto the free list; it must hold nothing any more
+void blank_tensor(Tensor*);                    // zero everything after the object header
 extern Tensor* (*allocate_object)();           // bind/ sets it
 void clear_tensor(Tensor*);                    // drops what it holds
 

@@ -1,0 +1,386 @@
+// Reverse pass: visit nodes newest first and hand each one's gradients on to its inputs.
+//
+// A node's number is larger than those of all nodes it depends on, so a heap by number is a topological order: when a
+// node comes up, everything that could still add to its gradient has run. No dependency count, no pass over the graph.
+#include <algorithm>
+#include <unordered_map>
+
+#include "node.h"
+
+namespace flambeau {
+
+void (*apply_rules)(Node&, TensorRef*, TensorRef*) = nullptr;
+void (*apply_function)(Node&, TensorRef*, TensorRef*) = nullptr;
+void (*run_node_hooks)(Node&, TensorRef*) = nullptr;
+void (*run_node_post_hooks)(Node&, TensorRef*, TensorRef*) = nullptr;
+void (*run_leaf_hooks)(Tensor&, TensorRef&) = nullptr;
+void (*run_accumulate_hooks)(Tensor&) = nullptr;
+void (*add_node_context)(Node&) = nullptr;
+
+namespace {
+
+OpHandle op_add{"add"}, op_add_{"add"}, op_sum_to{"sum_to_size"}, op_to{"_to_copy"}, op_clone{"clone"},
+    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"};
+
+thread_local int active_passes = 0;
+
+struct Slot {
+  Node* node = nullptr;  // counted
+  TensorRef grad;        // of output 0
+  std::vector<TensorRef> more;
+  bool own = false;      // `grad` was made by this pass: may be added to in place
+};
+
+struct LeafSlot {
+  TensorRef leaf, grad;
+  bool own = false;
+};
+
+// sum of a and b; in place when `own` says a is ours alone
+TensorRef added(TensorRef a, TensorRef b, bool& own) {
+  if (own && !grad_enabled && a->refcount == 1 && !a->base) {
+    Value args[3] = {Value(a.get()), Value(b.get()), Value(int64_t(1))};
+    Call c;
+    c.op = &op_add.get();
+    c.args = args;
+    c.nargs = int(c.op->schema.args.size());
+    c.given = a.get();
+    c.inplace = true;
+    if (a->dtype == b->dtype) {
+      execute(c);
+      return a;
+    }
+  }
+  own = true;
+  return invoke(op_add, {Value(a.get()), Value(b.get())});
+}
+
+struct Pass {
+  BackwardOptions options;
+  std::vector<Slot> slots;
+  std::vector<uint32_t> free_slots;
+  std::vector<std::pair<uint64_t, uint32_t>> heap;  // (sequence, slot), largest first
+  std::vector<LeafSlot> leaves;
+  // With `inputs`: only nodes that lead to one of them run, and gradients arriving at them are kept.
+  bool limited = false;
+  std::unordered_map<Object*, bool> leads;
+  std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
+  Grads captured;
+
+  explicit Pass(BackwardOptions o) : options(o) { ++active_passes; }
+  ~Pass() {
+    --active_passes;
+    for (Slot& s : slots)
+      if (s.node) release(s.node);
+  }
+
+  uint32_t slot_of(Node* node) {
+    uint32_t k = node->slot;
+    if (k < slots.size() && slots[k].node == node) return k;
+    if (active_passes > 1)  // another pass may have overwritten the hint
+      for (k = 0; k < slots.size(); ++k)
+        if (slots[k].node == node) return k;
+    if (free_slots.empty()) {
+      k = uint32_t(slots.size());
+      slots.emplace_back();
+    } else {
+      k = free_slots.back();
+      free_slots.pop_back();
+    }
+    retain(node);
+    slots[k].node = node;
+    node->slot = k;
+    heap.emplace_back(node->sequence, k);
+    std::push_heap(heap.begin(), heap.end());
+    return k;
+  }
+
+  LeafSlot& leaf_of(Tensor* t) {
+    uint32_t k = t->output_nr;  // unused by leaves otherwise
+    if (k < leaves.size() && leaves[k].leaf.get() == t) return leaves[k];
+    if (active_passes > 1)
+      for (LeafSlot& s : leaves)
+        if (s.leaf.get() == t) return s;
+    t->output_nr = uint32_t(leaves.size());
+    leaves.push_back({TensorRef::borrow(t), {}, false});
+    return leaves.back();
+  }
+
+  void arrive(const Edge& edge, TensorRef grad, bool own) {
+    if (edge.leaf) {
+      LeafSlot& s = leaf_of(edge.tensor());
+      if (s.grad) s.grad = added(std::move(s.grad), std::move(grad), s.own);
+      else s.grad = std::move(grad), s.own = own;
+      return;
+    }
+    Slot& s = slots[slot_of(edge.node())];
+    if (edge.output_nr == 0) {
+      if (s.grad) s.grad = added(std::move(s.grad), std::move(grad), s.own);
+      else s.grad = std::move(grad), s.own = own;
+      return;
+    }
+    if (s.more.size() < edge.output_nr) s.more.resize(edge.output_nr);
+    TensorRef& place = s.more[edge.output_nr - 1];
+    bool no = false;
+    place = place ? added(std::move(place), std::move(grad), no) : std::move(grad);
+  }
+
+  bool wanted(const Edge& e) {
+    if (!e.target) return false;
+    if (!limited) return true;
+    auto found = leads.find(e.target);
+    return found != leads.end() && found->second;
+  }
+};
+
+bool same_shape(Dims a, Dims b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
+
+// The gradient in the shape and dtype of what it is the gradient of: broadcast dimensions summed.
+TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
+  if (g->dtype != dtype) {
+    if (is_complex(g->dtype) && !is_complex(dtype)) {
+      static OpHandle real{"real"};
+      g = invoke(real, {Value(g.get())});
+    }
+    if (g->dtype != dtype) {
+      Value d;
+      d.tag = Tag::DType;
+      d.dtype = dtype;
+      g = invoke(op_to, {Value(g.get()), d});
+    }
+  }
+  if (same_shape(g->shape(), shape)) return g;
+  bool fits = g->ndim >= shape.size();
+  for (size_t k = 0; fits && k < shape.size(); ++k) {
+    int64_t have = g->sizes[g->ndim - shape.size() + k];
+    fits = shape[k] == have || shape[k] == 1;
+  }
+  if (!fits)
+    runtime_error(node_name(from), " returned an invalid gradient at index ", which, " - got ", shape_text(g->shape()),
+                  " but expected shape compatible with ", shape_text(shape));
+  return invoke(op_sum_to, {Value(g.get()), Value(shape)});
+}
+
+// Depth first without recursion: which targets lead to an input.
+void find_leads(Pass& pass, std::span<Tensor* const> roots) {
+  struct Frame {
+    Node* node;
+    int edge;
+    bool leads;
+  };
+  std::vector<Frame> stack;
+  auto visit = [&](Node* n) {
+    if (pass.leads.contains(n)) return;
+    pass.leads[n] = pass.captures.contains(n);
+    stack.push_back({n, 0, false});
+  };
+  for (Tensor* root : roots)
+    if (Node* fn = grad_fn_of(*root)) {
+      visit(fn);
+      while (!stack.empty()) {
+        Frame& f = stack.back();
+        if (f.edge == f.node->nedges) {
+          Frame done = f;
+          stack.pop_back();
+          if (done.leads) pass.leads[done.node] = true;
+          if (!stack.empty() && pass.leads[done.node]) stack.back().leads = true;
+          continue;
+        }
+        const Edge& e = f.node->edges[f.edge++];
+        if (!e.target) continue;
+        if (e.leaf) {
+          if (pass.captures.contains(e.target)) pass.leads[e.target] = true, f.leads = true;
+        } else if (auto known = pass.leads.find(e.target); known != pass.leads.end()) {
+          f.leads |= known->second;
+        } else {
+          visit(e.node());
+        }
+      }
+    }
+}
+
+void capture(Pass& pass, Object* target, uint32_t output_nr, const TensorRef& grad) {
+  auto found = pass.captures.find(target);
+  if (found == pass.captures.end()) return;
+  for (auto [nr, which] : found->second)
+    if (nr == output_nr) pass.captured[which] = grad;
+}
+
+void run_node(Pass& pass, Node& node, TensorRef* grads) {
+  constexpr int kInline = 8;
+  TensorRef inline_out[kInline];
+  std::vector<TensorRef> heap_out;
+  TensorRef* out = inline_out;
+  if (node.nedges > kInline) {
+    heap_out.resize(node.nedges);
+    out = heap_out.data();
+  }
+  if (node.released && node.kind != NodeKind::Accumulate)
+    runtime_error(node_name(node), ": Trying to backward through the graph a second time (or directly access saved tensors after "
+                  "they have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                  "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time");
+  node.needs = 0;
+  for (int k = 0; k < node.nedges && k < 64; ++k)
+    if (pass.wanted(node.edges[k])) node.needs |= uint64_t(1) << k;
+  switch (node.kind) {
+    case NodeKind::Rules: apply_rules(node, grads, out); break;
+    case NodeKind::CopySlices: copy_slices_backward(node, grads, out); break;
+    default: apply_function(node, grads, out); break;
+  }
+  if (node.hooks) run_node_post_hooks(node, out, grads);
+  for (int k = 0; k < node.nedges; ++k) {
+    const Edge& e = node.edges[k];
+    if (!out[k] || !pass.wanted(e)) continue;
+    TensorRef g;
+    bool fresh = out[k]->refcount == 1;
+    if (e.leaf) g = fitted(std::move(out[k]), e.tensor()->shape(), e.tensor()->dtype, node, k);
+    else {
+      const GradMeta& m = e.node()->output_meta(e.output_nr);
+      g = fitted(std::move(out[k]), m.shape(), m.dtype, node, k);
+    }
+    pass.arrive(e, std::move(g), fresh);
+  }
+  if (pass.options.keep_graph) return;
+  release_saved(node);
+  if (node.kind == NodeKind::CopySlices) release_saved(*static_cast<Slices*>(node.payload)->node);
+}
+
+}  // namespace
+
+void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
+  if (!leaf.grad) {
+    bool private_memory = grad->refcount == 1 && grad->storage && grad->storage->refcount == 1 && !grad->base;
+    if (!create_graph && !(private_memory && (grad->contiguous() || !leaf.contiguous()))) {
+      GradMode off(false);
+      TensorRef copy = leaf.contiguous() ? empty(leaf.shape(), leaf.dtype, leaf.device)
+                                         : empty_strided(grad->shape(), contiguous_strides(grad->shape()), leaf.dtype, leaf.device);
+      if (!leaf.is_meta()) copy_into(*copy, *grad);
+      grad = std::move(copy);
+    }
+    track_object(&leaf);
+    leaf.grad = grad.detach();
+    return;
+  }
+  if (create_graph) {
+    TensorRef sum = invoke(op_add, {Value(leaf.grad), Value(grad.get())});
+    release(std::exchange(leaf.grad, sum.detach()));
+    return;
+  }
+  GradMode off(false);
+  Value args[3] = {Value(leaf.grad), Value(grad.get()), Value(int64_t(1))};
+  Call c;
+  c.op = &op_add.get();
+  c.args = args;
+  c.nargs = int(c.op->schema.args.size());
+  c.given = leaf.grad;
+  c.inplace = true;
+  execute(c);
+  bump_version(*leaf.grad);
+}
+
+void copy_slices_backward(Node& node, TensorRef* grads, TensorRef* out) {
+  auto& [view_ref, base_ref, fn_ref] = *static_cast<Slices*>(node.payload);
+  Tensor& view = *view_ref;
+  Tensor& base = *base_ref;
+  Node& fn = *fn_ref;
+  if (!grads[0]) return;
+  // a copy of the gradient laid out as the base is, so that the view's geometry applies to it
+  TensorRef whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
+  auto inplace = [](OpHandle& op, Tensor& self, Tensor* other) {
+    Value args[4] = {Value(&self), other ? Value(other) : Value()};
+    Call c;
+    c.op = &op.get();
+    for (size_t k = other ? 2 : 1; k < c.op->schema.args.size(); ++k) args[k] = c.op->schema.args[k].value;
+    c.args = args;
+    c.nargs = int(c.op->schema.args.size());
+    c.given = &self;
+    c.inplace = true;
+    run_op(c);
+  };
+  inplace(op_copy, *whole, grads[0].get());
+  TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
+                                           Value((view.data - base.data) / view.itemsize())});
+  TensorRef incoming = invoke(op_clone, {Value(slice.get())});
+  fn.needs = node.needs | 1;
+  std::vector<TensorRef> inner(std::max<int>(fn.nedges, 1));
+  if (fn.kind == NodeKind::Rules) apply_rules(fn, &incoming, inner.data());
+  else apply_function(fn, &incoming, inner.data());
+  if (inner[0]) inplace(op_copy, *slice, inner[0].get());
+  else inplace(op_zero, *slice, nullptr);
+  out[0] = std::move(whole);
+  for (int k = 1; k < fn.nedges; ++k) out[k] = std::move(inner[k]);
+}
+
+Grads run_backward(std::span<Tensor* const> roots, std::span<Tensor* const> root_grads, std::span<Tensor* const> inputs,
+                   BackwardOptions options) {
+  Pass pass(options);
+  GradMode mode(options.create_graph);
+  pass.limited = !inputs.empty();
+  pass.captured.resize(inputs.size());
+  std::vector<NodeRef> alive;  // the captured inputs' nodes
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    Tensor& t = *inputs[k];
+    Node* fn = grad_fn_of(t);
+    if (!fn && !(t.flags & kRequiresGrad)) runtime_error("One of the differentiated Tensors does not require grad (input ", k, ")");
+    Object* target = fn ? static_cast<Object*>(fn) : &t;
+    if (fn) alive.push_back(NodeRef::borrow(fn));
+    pass.captures[target].emplace_back(fn ? t.output_nr : 0, int(k));
+  }
+  if (pass.limited) find_leads(pass, roots);
+  for (size_t k = 0; k < roots.size(); ++k) {
+    Edge e;
+    set_edge(e, *roots[k]);
+    if (!e.target) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
+    Ref<Object> hold = Ref<Object>::steal(e.target);
+    if (pass.limited && e.leaf && pass.captures.contains(e.target)) pass.leads[e.target] = true;
+    if (pass.wanted(e)) pass.arrive(e, TensorRef::borrow(root_grads[k]), false);
+  }
+  while (!pass.heap.empty()) {
+    std::pop_heap(pass.heap.begin(), pass.heap.end());
+    uint32_t k = pass.heap.back().second;
+    pass.heap.pop_back();
+    Slot& s = pass.slots[k];
+    NodeRef node = NodeRef::steal(std::exchange(s.node, nullptr));
+    TensorRef one = std::move(s.grad);
+    std::vector<TensorRef> many;
+    TensorRef* grads = &one;
+    if (node->nouts > 1) {
+      many = std::move(s.more);
+      many.resize(node->nouts - 1);
+      many.insert(many.begin(), std::move(one));
+      grads = many.data();
+    }
+    s.more.clear();
+    s.own = false;
+    pass.free_slots.push_back(k);
+    try {
+      if (node->hooks) run_node_hooks(*node, grads);
+      if (pass.limited && pass.captures.contains(node.get())) {
+        for (int j = 0; j < node->nouts; ++j) capture(pass, node.get(), j, grads[j]);
+        bool further = false;
+        for (int j = 0; j < node->nedges; ++j) further |= pass.wanted(node->edges[j]);
+        if (!further) continue;
+      }
+      run_node(pass, *node, grads);
+    } catch (...) {
+      if (add_node_context) add_node_context(*node);
+      throw;
+    }
+  }
+  for (LeafSlot& s : pass.leaves) {
+    if (!s.grad) continue;
+    s.leaf->output_nr = 0;
+    if (s.leaf->extra && s.leaf->extra->hooks) run_leaf_hooks(*s.leaf, s.grad);
+    if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
+    if (options.accumulate) {
+      accumulate_grad(*s.leaf, std::move(s.grad), options.create_graph);
+      if (s.leaf->extra && s.leaf->extra->accumulate_hooks) run_accumulate_hooks(*s.leaf);
+    }
+  }
+  if (options.accumulate)  // backward(inputs=…) with inputs that are not leaves
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (pass.captured[k] && inputs[k]->grad_fn) accumulate_grad(*inputs[k], pass.captured[k], options.create_graph);
+  return std::move(pass.captured);
+}
+
+}  // namespace flambeau

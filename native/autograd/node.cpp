@@ -1,0 +1,201 @@
+#include "node.h"
+
+#include <cstring>
+
+namespace flambeau {
+
+Node* (*allocate_node_object)() = nullptr;
+thread_local bool grad_enabled = true;
+thread_local bool inference_enabled = false;
+
+namespace {
+
+Node* free_nodes = nullptr;
+uint64_t next_sequence = 1;
+
+bool own_memory(Tag tag) { return tag == Tag::Ints || tag == Tag::Floats || tag == Tag::Tensors || tag == Tag::Str; }
+
+void drop(Saved& s) {
+  switch (s.value.tag) {
+    case Tag::Tensor: release(s.value.tensor); break;
+    case Tag::Ints: delete[] s.value.ints.data; break;
+    case Tag::Floats: delete[] s.value.floats.data; break;
+    case Tag::Str: delete[] s.value.str.data; break;
+    case Tag::Tensors:
+      for (int64_t k = 0; k < s.value.tensors.size; ++k)
+        if (s.value.tensors.data[k]) release(s.value.tensors.data[k]);
+      delete[] s.value.tensors.data;
+      break;
+    case Tag::Generator:
+    case Tag::Object: release(static_cast<Object*>(s.value.object)); break;
+    default: break;
+  }
+  s.value = Value();
+}
+
+template <class T>
+T* copied(const T* data, int64_t n) {
+  T* p = new T[n > 0 ? n : 1];
+  std::copy(data, data + n, p);
+  return p;
+}
+
+}  // namespace
+
+void set_meta(GradMeta& meta, const Tensor& t) {
+  meta.dtype = t.dtype;
+  meta.device = t.device;
+  meta.ndim = t.ndim;
+  meta.heap_sizes = t.ndim > kInlineDims ? new int64_t[t.ndim] : nullptr;
+  std::copy(t.sizes, t.sizes + t.ndim, meta.heap_sizes ? meta.heap_sizes : meta.inline_sizes);
+}
+
+Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved) {
+  Node* n = free_nodes;
+  if (n) {
+    free_nodes = reinterpret_cast<Node*>(n->payload);
+    n->refcount = 1;
+  } else {
+    n = allocate_node_object();
+  }
+  std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, offsetof(Node, inline_edges) - sizeof(Object));
+  n->kind = kind;
+  n->sequence = next_sequence++;
+  n->nouts = uint8_t(nouts);
+  n->nedges = uint16_t(nedges);
+  n->nsaved = uint16_t(nsaved);
+  n->edges = nedges <= 3 ? n->inline_edges : new Edge[nedges];
+  n->saved = nsaved <= 5 ? n->inline_saved : new Saved[nsaved];
+  for (int k = 0; k < nedges; ++k) n->edges[k] = Edge{};
+  for (int k = 0; k < nsaved; ++k) n->saved[k] = Saved{};
+  if (nouts > 1) n->more_meta = new GradMeta[nouts - 1];
+  track_object(n);
+  return n;
+}
+
+void release_saved(Node& n) {
+  for (int k = 0; k < n.nsaved; ++k) drop(n.saved[k]);
+  n.released = true;
+}
+
+void clear_node(Node* n) {
+  release_saved(*n);
+  for (int k = 0; k < n->nedges; ++k)
+    if (Object* target = std::exchange(n->edges[k].target, nullptr)) release(target);
+}
+
+void recycle_node(Node* n) {
+  if (n->edges != n->inline_edges) delete[] n->edges;
+  if (n->saved != n->inline_saved) delete[] n->saved;
+  delete[] n->meta.heap_sizes;
+  for (int k = 0; k + 1 < n->nouts; ++k) delete[] n->more_meta[k].heap_sizes;
+  delete[] n->more_meta;
+  n->payload = free_nodes;
+  free_nodes = n;
+}
+
+void save_value(Node& n, int slot, const Value& v) {
+  Saved& s = n.saved[slot];
+  s.value = v;
+  switch (v.tag) {
+    case Tag::Tensor:
+      retain(v.tensor);
+      s.version = v.tensor->storage ? v.tensor->storage->version : 0;
+      break;
+    case Tag::Ints: s.value.ints.data = copied(v.ints.data, v.ints.size); break;
+    case Tag::Floats: s.value.floats.data = copied(v.floats.data, v.floats.size); break;
+    case Tag::Str: s.value.str.data = copied(v.str.data, v.str.size); break;
+    case Tag::Tensors:
+      s.value.tensors.data = copied(v.tensors.data, v.tensors.size);
+      for (int64_t k = 0; k < v.tensors.size; ++k)
+        if (v.tensors.data[k]) retain(v.tensors.data[k]);
+      break;
+    case Tag::Generator:
+    case Tag::Object: retain(static_cast<Object*>(v.object)); break;
+    default: break;
+  }
+}
+
+void save_result(Node& n, int slot, Tensor& result, uint32_t output_nr) {
+  Saved& s = n.saved[slot];
+  s.own_result = true;
+  s.output_nr = output_nr;
+  s.version = result.storage ? result.storage->version : 0;
+  s.value = Value(alias(result).detach());
+}
+
+std::string node_name(const Node& n) {
+  switch (n.kind) {
+    case NodeKind::Rules: return n.op->grad_name;
+    case NodeKind::CopySlices: return "CopySlices";
+    case NodeKind::Accumulate: return "AccumulateGrad";
+    default: return "FunctionBackward";
+  }
+}
+
+TensorRef unpack_tensor(Node& n, Saved& s) {
+  Tensor* t = s.value.tensor;
+  uint32_t now = t->storage ? t->storage->version : 0;
+  if (now != s.version) {
+    std::string made = s.own_result ? concat(", which is output ", s.output_nr, " of ", node_name(n), ",")
+                       : t->grad_fn ? concat(", which is output ", t->output_nr, " of ", node_name(*t->grad_fn), ",") : "";
+    runtime_error(node_name(n), ": one of the variables needed for gradient computation has been modified by an inplace operation: [",
+                  dtype_name(t->dtype), " ", shape_text(t->shape()), "]", made, " is at version ", now,
+                  "; expected version ", s.version, " instead. Hint: write the change out of place (x = x + y), or clone() the tensor before it");
+  }
+  if (!s.own_result) return TensorRef::borrow(t);
+  if (!grad_enabled) return TensorRef::borrow(t);
+  TensorRef fresh = alias(*t);  // with history, so that second derivatives see this node
+  set_history(*fresh, &n, s.output_nr);
+  return fresh;
+}
+
+bool tensor_requires_grad(const Tensor& t) {
+  if (t.requires_grad()) return true;
+  // a view made before its base got history through another view
+  return t.base && t.base->grad_fn && !(t.flags & kNoGradView) && t.storage->version != t.view_version && is_differentiable(t.dtype);
+}
+
+void set_history(Tensor& t, Node* node, uint32_t output_nr) {
+  if (!t.grad_fn && !t.dict && !t.base && !t.grad) track_object(&t);
+  retain(node);
+  Node* old = std::exchange(t.grad_fn, node);
+  if (old) release(old);
+  t.output_nr = output_nr;
+  t.flags &= ~kRequiresGrad;
+}
+
+void set_view(Tensor& view, Tensor& base) {
+  Tensor* root = base.base ? base.base : &base;
+  if (&view == root || view.base) return;
+  track_object(&view);
+  retain(root);
+  view.base = root;
+  view.view_version = view.storage ? view.storage->version : 0;
+  if (!grad_enabled || (base.base && (base.flags & kNoGradView))) view.flags |= kNoGradView;
+}
+
+Node* grad_fn_of(Tensor& t) {
+  if (!t.base || !t.storage || t.view_version == t.storage->version || (t.flags & kNoGradView)) return t.grad_fn;
+  if (!t.base->grad_fn || !is_differentiable(t.dtype) || t.dtype != t.base->dtype) return t.grad_fn;
+  static OpHandle as_strided{"as_strided"};
+  GradMode on(true);
+  TensorRef again = invoke(as_strided, {Value(t.base), Value(t.shape()), Value(t.stride()), Value(t.offset())});
+  if (again->grad_fn) {
+    set_history(t, again->grad_fn, again->output_nr);
+    t.view_version = t.storage->version;
+  }
+  return t.grad_fn;
+}
+
+void set_edge(Edge& edge, Tensor& t) {
+  if (Node* fn = grad_fn_of(t)) {
+    retain(fn);
+    edge = Edge{fn, t.output_nr, false};
+  } else if (t.flags & kRequiresGrad) {
+    retain(&t);
+    edge = Edge{&t, 0, true};
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,124 @@
+// Graph nodes: one recorded operation each, with the edges its gradients flow along and what its rules asked to keep.
+#pragma once
+#include "../core/op.h"
+
+namespace flambeau {
+
+// Shape and dtype a gradient must have: that of the result it belongs to.
+struct GradMeta {
+  DType dtype = DType::Undefined;
+  Device device;
+  uint8_t ndim = 0;
+  int64_t inline_sizes[kInlineDims];
+  int64_t* heap_sizes = nullptr;  // more than kInlineDims dimensions
+  Dims shape() const { return {heap_sizes ? heap_sizes : inline_sizes, ndim}; }
+};
+void set_meta(GradMeta& meta, const Tensor& t);
+
+// Where a gradient goes: output `output_nr` of a node, or a leaf tensor (its `grad`).
+struct Edge {
+  Object* target = nullptr;  // counted; null: no gradient wanted
+  uint32_t output_nr = 0;
+  bool leaf = false;
+  Node* node() const { return reinterpret_cast<Node*>(target); }
+  Tensor* tensor() const { return static_cast<Tensor*>(target); }
+};
+
+struct Saved {
+  Value value;              // tensors are counted; lists are copied
+  uint32_t version = 0;     // of the tensor's storage when it was saved
+  bool own_result = false;  // a result of this very node, kept as an alias without history (no reference cycle)
+  uint32_t output_nr = 0;
+};
+
+enum class NodeKind : uint8_t { Rules, CopySlices, Function, Accumulate };
+
+struct Node : Object {
+  void* dict;
+  void* weakrefs;
+  const OpDef* op;      // Rules
+  uint64_t sequence;    // newer nodes have larger numbers: the order of the backward pass
+  NodeKind kind;
+  bool released;        // saved values are gone (after a backward without retain_graph)
+  uint8_t nouts;
+  uint16_t nedges;
+  uint16_t nsaved;
+  uint32_t slot;        // the engine's hint
+  Edge* edges;
+  Saved* saved;         // Rules: [arguments…, results…]
+  void* hooks;          // bind/: Python hooks
+  void* payload;        // Function: the Python context; CopySlices: see rebase_history; Accumulate: the leaf
+  GradMeta meta;        // of output 0
+  GradMeta* more_meta;  // of outputs 1…
+  uint64_t needs;       // in a backward pass: bit k: edge k is wanted
+  Edge inline_edges[3];
+  Saved inline_saved[5];
+
+  const GradMeta& output_meta(uint32_t k) const { return k == 0 ? meta : more_meta[k - 1]; }
+};
+using NodeRef = Ref<Node>;
+
+struct TensorExtra {
+  void* hooks = nullptr;             // bind/: Python hooks of a leaf
+  void* accumulate_hooks = nullptr;  // bind/: post-accumulate hooks
+};
+
+extern Node* (*allocate_node_object)();      // bind/ sets it
+Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved);
+void release_saved(Node&);                   // frees saved values; edges stay
+void clear_node(Node*);                      // drops everything it holds
+void recycle_node(Node*);
+void save_value(Node&, int slot, const Value&);
+void save_result(Node&, int slot, Tensor& result, uint32_t output_nr);
+// The saved tensor, checked for in-place modification.
+TensorRef unpack_tensor(Node&, Saved&);
+std::string node_name(const Node&);
+
+// --- grad mode (of this thread) -------------------------------------------------------------------------------------
+extern thread_local bool grad_enabled;
+extern thread_local bool inference_enabled;
+struct GradMode {
+  bool before;
+  explicit GradMode(bool on) : before(std::exchange(grad_enabled, on)) {}
+  ~GradMode() { grad_enabled = before; }
+};
+
+bool tensor_requires_grad(const Tensor& t);
+// The node of a non-leaf tensor (made anew for a view whose base was written to); null for a leaf. Borrowed.
+Node* grad_fn_of(Tensor& t);
+void set_edge(Edge& edge, Tensor& t);             // edge to where t's gradient goes
+void set_history(Tensor& t, Node* node, uint32_t output_nr);
+void check_inplace(const char* op, Tensor& self, bool records);
+void rebase_history(Tensor& self, NodeRef node);  // after an in-place write recorded in `node`
+void set_view(Tensor& view, Tensor& base);
+void bump_version(Tensor& t);
+
+// --- engine ---------------------------------------------------------------------------------------------------------
+using Grads = std::vector<TensorRef>;
+// bind/ sets these: they call Python. `grads`: one per output, null where none came; `out`: one per edge.
+extern void (*apply_rules)(Node&, TensorRef* grads, TensorRef* out);
+extern void (*apply_function)(Node&, TensorRef* grads, TensorRef* out);
+extern void (*run_node_hooks)(Node&, TensorRef* grads);  // tensor hooks, pre-hooks, retain_grad
+extern void (*run_node_post_hooks)(Node&, TensorRef* out, TensorRef* grads);
+extern void (*run_leaf_hooks)(Tensor&, TensorRef& grad);
+extern void (*run_accumulate_hooks)(Tensor&);
+extern void (*add_node_context)(Node&);  // says which node failed in the current exception
+
+struct BackwardOptions {
+  bool keep_graph = false;
+  bool create_graph = false;
+  bool accumulate = true;  // into .grad of the leaves; otherwise the gradients of `inputs` are returned
+};
+// Gradients of `inputs` (empty unless given); without inputs all leaves accumulate.
+Grads run_backward(std::span<Tensor* const> roots, std::span<Tensor* const> root_grads, std::span<Tensor* const> inputs,
+                   BackwardOptions options);
+// The payload of a CopySlices node: a write through a view, as seen from the base.
+struct Slices {
+  TensorRef view, base;  // aliases without history, for their geometry
+  NodeRef node;          // the node of the write itself
+};
+void copy_slices_backward(Node&, TensorRef* grads, TensorRef* out);
+void free_copy_slices(Node&);
+void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph);
+
+}  // namespace flambeau

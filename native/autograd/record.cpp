@@ -1,0 +1,161 @@
+// Running an operator under autograd: decide whether to record, run, and make the node.
+#include "node.h"
+
+namespace flambeau {
+namespace {
+
+// Which differentiable arguments want a gradient: bit k for argument k.
+uint64_t wanted_arguments(const Call& c) {
+  uint64_t wanted = 0;
+  for (uint64_t bits = c.op->differentiable; bits; bits &= bits - 1) {
+    int k = __builtin_ctzll(bits);
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) {
+      if (tensor_requires_grad(*v.tensor)) wanted |= uint64_t(1) << k;
+    } else if (v.tag == Tag::Tensors) {
+      for (int64_t j = 0; j < v.tensors.size; ++j)
+        if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j])) wanted |= uint64_t(1) << k;
+    }
+  }
+  return wanted;
+}
+
+int edge_count(const Value& v) { return v.tag == Tag::Tensors ? int(v.tensors.size) : 1; }
+
+bool rule_wanted(const Rule& rule, uint64_t wanted) {
+  for (uint8_t k : rule.inputs)
+    if (wanted >> k & 1) return true;
+  return false;
+}
+
+// Edges in the order of the rules' inputs, arguments saved as the wanted rules ask; results are saved after the run.
+NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
+  const OpDef& op = *c.op;
+  int nedges = 0, nargs = int(op.schema.args.size());
+  for (const Rule& rule : op.rules)
+    for (uint8_t k : rule.inputs) nedges += edge_count(c.args[k]);
+  uint64_t save = 0;
+  for (size_t r = 0; r < op.rules.size(); ++r)
+    if (rule_wanted(op.rules[r], wanted)) save |= op.saves_arg[r];
+  NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults));
+  node->op = &op;
+  int e = 0;
+  for (const Rule& rule : op.rules)
+    for (uint8_t k : rule.inputs) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor) {
+        if (wanted >> k & 1) set_edge(node->edges[e], *v.tensor);
+        ++e;
+      } else if (v.tag == Tag::Tensors) {
+        for (int64_t j = 0; j < v.tensors.size; ++j, ++e)
+          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j])) set_edge(node->edges[e], *v.tensors.data[j]);
+      } else {
+        ++e;
+      }
+    }
+  for (int k = 0; k < nargs; ++k)
+    if (save >> k & 1) save_value(*node, k, k == 0 && saved_self ? *saved_self : c.args[k]);
+  return node;
+}
+
+void attach_results(Call& c, Node& node, uint64_t wanted) {
+  const OpDef& op = *c.op;
+  int nargs = int(op.schema.args.size()), nouts = c.nout();
+  node.nouts = uint8_t(std::min(nouts, 255));
+  if (nouts > 255) runtime_error(c.name(), ": autograd records at most 255 results of one call, got ", nouts);
+  if (nouts > 1) node.more_meta = new GradMeta[nouts - 1];
+  uint64_t save = 0;
+  for (size_t r = 0; r < op.rules.size(); ++r)
+    if (rule_wanted(op.rules[r], wanted)) save |= op.saves_result[r];
+  for (int k = 0; k < nouts; ++k) {
+    Tensor& t = c.out(k);
+    set_meta(k == 0 ? node.meta : node.more_meta[k - 1], t);
+    if (!c.inplace && is_differentiable(t.dtype)) set_history(t, &node, k);
+    if (k < op.schema.nresults && (save >> k & 1)) save_result(node, nargs + k, t, k);
+  }
+}
+
+void mark_views(Call& c) {
+  if (c.args[0].tag != Tag::Tensor) return;
+  Tensor& base = *c.args[0].tensor;
+  for (int k = 0; k < c.nout(); ++k)
+    if (c.out(k).storage == base.storage) set_view(c.out(k), base);
+}
+
+}  // namespace
+
+void bump_version(Tensor& t) {
+  if (t.storage) ++t.storage->version;
+}
+
+void check_inplace(const char* op, Tensor& self, bool records) {
+  if (self.storage && self.storage->readonly)
+    runtime_error(op, "_: the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first");
+  if (!grad_enabled) return;
+  if (self.flags & kRequiresGrad && !self.grad_fn)
+    runtime_error(op, "_: a leaf Variable that requires grad is being used in an in-place operation. "
+                  "Write inside `with flambeau.no_grad():`, or use the out-of-place form");
+  if (self.base && !self.base->grad_fn && self.base->flags & kRequiresGrad && !(self.flags & kNoGradView))
+    runtime_error(op, "_: a view of a leaf Variable that requires grad is being used in an in-place operation. "
+                  "Write inside `with flambeau.no_grad():`, or on a clone");
+  if (records && self.base && self.flags & kNoGradView)
+    runtime_error(op, "_: a view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+                  "Make the view where gradients are on, or write under no_grad");
+}
+
+void free_copy_slices(Node& node) { delete static_cast<Slices*>(node.payload); }
+
+void rebase_history(Tensor& self, NodeRef node) {
+  if (!self.base) return set_history(self, node.get(), 0);
+  // A write through a view: the base's new history is its old one with this slice replaced.
+  Tensor& base = *self.base;
+  NodeRef slices = NodeRef::steal(new_node(NodeKind::CopySlices, 1, node->nedges, 0));
+  set_meta(slices->meta, base);
+  if (tensor_requires_grad(base)) set_edge(slices->edges[0], base);
+  for (int k = 1; k < node->nedges; ++k) {
+    slices->edges[k] = node->edges[k];
+    if (slices->edges[k].target) retain(slices->edges[k].target);
+  }
+  slices->payload = new Slices{alias(self), alias(base), node};
+  set_history(base, slices.get(), 0);
+  self.view_version = self.storage->version - 1;  // stale: its own node is made from the base's when it is asked for
+  grad_fn_of(self);
+}
+
+void run_op(Call& c) {
+  const OpDef& op = *c.op;
+  uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
+  if (__builtin_expect(!c.inplace, 1)) {
+    execute(c);
+    if (op.kind == Kind::View) mark_views(c);
+    if (!wanted) return;
+    bool differentiable = false;
+    for (int k = 0; k < c.nout(); ++k) differentiable |= is_differentiable(c.out(k).dtype);
+    if (!differentiable) return;
+    NodeRef node = make_node(c, wanted, nullptr);
+    attach_results(c, *node, wanted);
+    return;
+  }
+  Tensor& self = c.tensor(0);
+  check_inplace(c.name(), self, wanted != 0);
+  TensorRef before;
+  Value saved_self;
+  NodeRef node;
+  if (wanted) {
+    bool keeps_self = false;  // a rule wants self as it was: keep a copy, the write destroys it
+    for (size_t r = 0; r < op.rules.size(); ++r) keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
+    if (keeps_self) {
+      before = empty(self.shape(), self.dtype, self.device);
+      if (!self.is_meta()) copy_into(*before, self);
+      saved_self = Value(before.get());
+    }
+    node = make_node(c, wanted, keeps_self ? &saved_self : nullptr);
+  }
+  execute(c);
+  bump_version(self);
+  if (!node) return;
+  attach_results(c, *node, wanted);
+  rebase_history(self, std::move(node));
+}
+
+}  // namespace flambeau

@@ -1,0 +1,65 @@
+#include "call.h"
+
+#include <unordered_map>
+
+#include "op.h"
+
+namespace flambeau {
+
+void* (*release_lock)() = nullptr;
+void (*retake_lock)(void*) = nullptr;
+
+namespace {
+auto& primitive_table() {  // function-local: filled by static constructors of other files
+  static std::unordered_map<std::string_view, PrimitiveRow> table;
+  return table;
+}
+}  // namespace
+
+Primitives::Primitives(std::initializer_list<PrimitiveRow> rows) {
+  for (const PrimitiveRow& row : rows) primitive_table()[row.name] = row;
+}
+
+const PrimitiveRow* find_primitive(std::string_view name) {
+  auto found = primitive_table().find(name);
+  return found == primitive_table().end() ? nullptr : &found->second;
+}
+
+Scalar Value::scalar() const {
+  switch (tag) {
+    case Tag::Bool: return Scalar(b);
+    case Tag::Int: return Scalar(i);
+    case Tag::Float: return Scalar(f);
+    case Tag::Complex: return Scalar(complex128(c.re, c.im));
+    default: type_error("expected a number");
+  }
+}
+
+const char* Call::name() const { return op ? op->name.c_str() : "?"; }
+
+void Call::push(TensorRef result) {
+  if (!out1 && more.empty()) out1 = std::move(result);
+  else more.push_back(std::move(result));
+}
+void Call::view(TensorRef result) { push(std::move(result)); }
+
+Tensor& Call::output(Dims shape, DType dtype, Device device) {
+  push(empty(shape, dtype, device));
+  return out(nout() - 1);
+}
+Tensor& Call::output(Dims shape, DType dtype, Device device, Dims strides) {
+  push(empty_strided(shape, strides, dtype, device));
+  return out(nout() - 1);
+}
+
+// Below this many element visits, giving up the interpreter lock costs more than another thread gains.
+constexpr int64_t kLockWork = 1 << 17;
+
+LockRelease::LockRelease(int64_t work) {
+  if (work >= kLockWork && release_lock) state = release_lock();
+}
+LockRelease::~LockRelease() {
+  if (state) retake_lock(state);
+}
+
+}  // namespace flambeau

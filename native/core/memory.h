@@ -1,0 +1,25 @@
+// The caching CPU allocator: where tensor memory comes from and when it goes back to the system.
+//
+// Blocks are rounded up to size classes and kept in one free list per class. Calls are made with the interpreter lock
+// held, so there is nothing to synchronise; kernels take scratch memory from malloc.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace flambeau {
+
+struct MemoryStats {
+  int64_t allocated;    // bytes in live blocks
+  int64_t peak;         // the most `allocated` has been
+  int64_t cached;       // bytes in free blocks kept for reuse
+  int64_t allocations;  // blocks handed out so far
+  int64_t system_allocations;  // of these, how many asked the system
+};
+
+void* allocate_block(size_t nbytes, size_t* capacity);  // 64-byte aligned; null when the system has no memory left
+void free_block(void* block, size_t capacity);
+const MemoryStats& memory_stats();
+void reset_peak();
+void empty_cache();
+
+}  // namespace flambeau

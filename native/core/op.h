@@ -1,0 +1,91 @@
+// What native code knows about an operator: its schema, how it is run, and what its derivative rules want saved.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../kernels/elementwise.h"
+#include "call.h"
+
+namespace flambeau {
+
+enum class Type : uint8_t {
+  Tensor, Tensors, OptionalTensors, Scalar, Int, Ints, Float, Floats, Bool, Str, DType, Device, Layout, MemoryFormat, Generator, Any,
+};
+
+struct Arg {
+  std::string name;
+  Type type;
+  bool optional = false;      // `?`: None is accepted
+  bool keyword_only = false;
+  bool has_default = false;
+  bool number = false;        // a Tensor argument that also takes a Python number
+  int repeat = 0;             // int[2]: a lone int stands for this many
+  Value value;                // the default
+  std::vector<int64_t> ints;  // memory of a list default
+  std::string str;            // memory of a str default
+  void* py_name = nullptr;    // bind/: the interned name
+  void* py_default = nullptr; // bind/: the default as a Python object (for composites)
+};
+
+struct Schema {
+  std::string text;
+  std::string name;
+  std::vector<Arg> args;
+  int npositional = 0;
+  std::vector<std::string> results;  // names of several results; empty for one
+  int nresults = 1;
+  bool list_result = false;
+};
+Schema parse_schema(const std::string& text);  // throws ValueError with the position it did not understand
+
+enum class Kind : uint8_t { Elementwise, Reduction, View, Primitive, Composite };
+
+// Where a parameter of a derivative rule comes from.
+enum class Source : uint8_t { Grad, Grads, Arg, Result, ArgShape, ArgDType, Needs };
+struct RuleParam {
+  Source source;
+  uint8_t index;
+};
+struct Rule {
+  void* function;               // the Python callable
+  std::vector<uint8_t> inputs;  // the arguments whose gradients it returns
+  bool tuple;                   // it returns a tuple, one gradient per input
+  std::vector<RuleParam> params;
+};
+
+struct OpDef {
+  std::string name;
+  Kind kind;
+  Schema schema;
+  Promote promote = Promote::Default;
+  const ElementwiseRow* elementwise = nullptr;
+  const PrimitiveRow* row = nullptr;
+  void* body = nullptr;            // composite: the Python callable
+  std::vector<Rule> rules;
+  // What recording looks at, made once from the rules:
+  uint64_t differentiable = 0;     // bit k: argument k has a rule
+  std::vector<uint64_t> saves_arg; // per rule: bit k: argument k is saved
+  std::vector<uint64_t> saves_result;
+  void* py_op = nullptr;           // bind/: the Op object
+  std::string grad_name;           // "MulBackward0"
+};
+
+// The op table of native code; bind/ fills it as records are defined.
+OpDef* add_op(std::unique_ptr<OpDef>);
+OpDef* find_op(std::string_view name);  // null when there is none
+// The op that native code itself calls ("add", "sum_to_size" …): looked up once, a clear error when it is missing.
+struct OpHandle {
+  const char* name;
+  OpDef* def = nullptr;
+  OpDef& get();
+};
+
+// Runs `c.op` (not a composite): device check, shapes, kernel. No autograd.
+void execute(Call& c);
+// Runs and, where gradients are wanted, records (autograd/record.cpp).
+void run_op(Call& c);
+// For native callers: one result.
+TensorRef invoke(OpHandle& op, std::initializer_list<Value> args);
+
+}  // namespace flambeau

@@ -1,0 +1,313 @@
+#include "tensor.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "memory.h"
+
+namespace flambeau {
+
+void (*release_object)(Object*) = nullptr;
+void (*track_object)(Object*) = nullptr;
+Tensor* (*allocate_object)() = nullptr;
+
+// --- storage --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Storage* free_storages = nullptr;
+
+void free_cached(Storage* s) {
+  if (s->data) free_block(s->data, reinterpret_cast<size_t>(s->context));
+}
+
+[[noreturn]] void out_of_memory(size_t nbytes) {
+  auto mib = [](int64_t n) { return n / double(1 << 20); };
+  const MemoryStats& m = memory_stats();
+  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", mib(int64_t(nbytes)), " MiB (live ",
+       mib(m.allocated), " MiB, cached ", mib(m.cached), " MiB, peak ", mib(m.peak),
+       " MiB); free tensors, use a smaller batch or a smaller dtype");
+}
+
+}  // namespace
+
+Storage* blank_storage() {
+  Storage* s = free_storages;
+  if (s)
+    free_storages = static_cast<Storage*>(s->context);
+  else
+    s = static_cast<Storage*>(::operator new(sizeof(Storage)));
+  *s = Storage{1, 0, nullptr, 0, {}, true, false, false, nullptr, nullptr};
+  return s;
+}
+
+Storage* new_storage(size_t nbytes, Device device) {
+  Storage* s = blank_storage();
+  s->device = device;
+  s->nbytes = nbytes;
+  if (device.type == DeviceType::CPU) {
+    size_t capacity;
+    s->data = allocate_block(nbytes, &capacity);
+    if (!s->data) {
+      free_storage(s);
+      out_of_memory(nbytes);
+    }
+    s->context = reinterpret_cast<void*>(capacity);
+    s->free = free_cached;
+  }
+  return s;
+}
+
+void resize_storage(Storage* s, size_t nbytes) {
+  if (nbytes <= s->nbytes) return;
+  if (!s->resizable) runtime_error("Trying to resize storage that is not resizable: its memory belongs to another library");
+  if (s->device.type == DeviceType::CPU) {
+    size_t capacity;
+    void* data = allocate_block(nbytes, &capacity);
+    if (!data) out_of_memory(nbytes);
+    if (s->data) std::memcpy(data, s->data, s->nbytes);
+    if (s->free) s->free(s);
+    s->data = data;
+    s->context = reinterpret_cast<void*>(capacity);
+    s->free = free_cached;
+  }
+  s->nbytes = nbytes;
+}
+
+void free_storage(Storage* s) {
+  if (s->free) s->free(s);
+  s->context = free_storages;
+  free_storages = s;
+}
+
+// --- shapes ---------------------------------------------------------------------------------------------------------
+
+std::string device_name(Device d) {
+  const char* names[] = {"cpu", "meta", "cuda"};
+  std::string name = names[int(d.type)];
+  return d.index >= 0 ? name + ":" + std::to_string(d.index) : name;
+}
+
+std::string shape_text(Dims shape) {
+  std::string text = "[";
+  for (size_t k = 0; k < shape.size(); ++k) text += (k ? ", " : "") + std::to_string(shape[k]);
+  return text + "]";
+}
+
+int64_t count(Dims shape) {
+  int64_t n = 1;
+  bool empty = false, overflow = false;
+  for (int64_t s : shape) {
+    if (s < 0) runtime_error("Trying to create tensor with negative dimension ", s, ": ", shape_text(shape));
+    if (s == 0) empty = true;
+    else overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  if (empty) return 0;
+  if (overflow) runtime_error("shape ", shape_text(shape), " has more elements than an int64 can count (size calculation overflowed)");
+  return n;
+}
+
+std::vector<int64_t> contiguous_strides(Dims shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t step = 1;
+  for (size_t k = shape.size(); k-- > 0;) {
+    strides[k] = step;
+    step *= std::max<int64_t>(shape[k], 1);
+  }
+  return strides;
+}
+
+std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op) {
+  size_t n = std::max(a.size(), b.size());
+  std::vector<int64_t> shape(n);
+  for (size_t k = 0; k < n; ++k) {  // k counts from the last dimension
+    int64_t x = k < a.size() ? a[a.size() - 1 - k] : 1, y = k < b.size() ? b[b.size() - 1 - k] : 1;
+    if (x != y && x != 1 && y != 1)
+      runtime_error(op, ": The size of tensor a (", x, ") must match the size of tensor b (", y,
+                    ") at non-singleton dimension ", n - 1 - k, " (shapes ", shape_text(a), " and ", shape_text(b), ")");
+    shape[n - 1 - k] = x == 1 ? y : x;
+  }
+  return shape;
+}
+
+bool may_overlap(const Tensor& t) {
+  if (t.contiguous() || t.numel < 2) return false;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // (|stride|, size), innermost first
+  for (int k = 0; k < t.ndim; ++k)
+    if (t.sizes[k] > 1) dims.emplace_back(std::abs(t.strides[k]), t.sizes[k]);
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 1;
+  for (auto [stride, size] : dims) {
+    if (stride < reach) return true;
+    reach = stride * size;
+  }
+  return false;
+}
+
+// --- tensors --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor* free_tensors = nullptr;
+
+int64_t* dims_memory(Tensor& t, size_t ndim) {
+  if (ndim > size_t(kMaxDims)) runtime_error("tensors have at most ", kMaxDims, " dimensions, got ", ndim);
+  if (t.sizes && t.sizes != t.inline_dims) delete[] t.sizes;
+  t.sizes = ndim <= size_t(kInlineDims) ? t.inline_dims : new int64_t[2 * ndim];
+  t.strides = t.sizes + ndim;
+  t.ndim = uint8_t(ndim);
+  return t.sizes;
+}
+
+size_t checked_bytes(int64_t numel, DType dtype, Dims shape) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(numel, item_size(dtype), &bytes))
+    runtime_error("shape ", shape_text(shape), " of ", dtype_name(dtype), " needs more bytes than an int64 can count (Storage size calculation overflowed)");
+  return size_t(bytes);
+}
+
+}  // namespace
+
+void set_contiguous_dims(Tensor& t, Dims shape) {
+  int64_t numel = 1;
+  if (shape.size() == 1 && shape[0] >= 0) {
+    numel = shape[0];
+  } else if (!shape.empty()) {
+    numel = count(shape);
+  }
+  int64_t* sizes = dims_memory(t, shape.size());
+  int64_t step = 1;
+  for (size_t k = shape.size(); k-- > 0;) {
+    sizes[k] = shape[k];
+    t.strides[k] = step;
+    step *= shape[k] > 1 ? shape[k] : 1;
+  }
+  t.numel = numel;
+  t.flags |= kContiguous;
+}
+
+void set_dims(Tensor& t, Dims shape, Dims strides) {
+  int64_t numel = count(shape);
+  std::vector<int64_t> keep;  // `shape` may point into t itself
+  if (t.sizes && shape.data() >= t.sizes && shape.data() < t.sizes + 2 * t.ndim + 1) {
+    keep.assign(shape.begin(), shape.end());
+    keep.insert(keep.end(), strides.begin(), strides.end());
+    size_t n = shape.size();
+    shape = {keep.data(), n};
+    strides = {keep.data() + n, n};
+  }
+  int64_t* sizes = dims_memory(t, shape.size());
+  std::copy(shape.begin(), shape.end(), sizes);
+  std::copy(strides.begin(), strides.end(), t.strides);
+  t.numel = numel;
+  int64_t step = 1;
+  bool contiguous = true;
+  for (int k = t.ndim; k-- > 0;) {
+    if (sizes[k] != 1 && t.strides[k] != step) contiguous = false;
+    step *= sizes[k];
+  }
+  t.flags = uint16_t((contiguous || numel == 0) ? t.flags | kContiguous : t.flags & ~kContiguous);
+}
+
+Tensor* allocate_tensor() {
+  Tensor* t = free_tensors;
+  if (t) {
+    free_tensors = reinterpret_cast<Tensor*>(t->storage);
+    t->refcount = 1;
+    t->storage = nullptr;
+    return t;
+  }
+  return allocate_object();
+}
+
+void blank_tensor(Tensor* t) {  // everything after the object header
+  std::memset(reinterpret_cast<char*>(t) + sizeof(Object), 0, offsetof(Tensor, inline_dims) - sizeof(Object));
+}
+
+void recycle_tensor(Tensor* t) {
+  blank_tensor(t);
+  t->storage = reinterpret_cast<Storage*>(free_tensors);
+  free_tensors = t;
+}
+
+TensorRef empty(Dims shape, DType dtype, Device device) {
+  TensorRef t = TensorRef::steal(allocate_tensor());
+  t->dtype = dtype;
+  t->device = device;
+  set_contiguous_dims(*t, shape);
+  t->storage = new_storage(checked_bytes(t->numel, dtype, shape), device);
+  t->data = static_cast<char*>(t->storage->data);
+  return t;
+}
+
+TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device) {
+  TensorRef t = TensorRef::steal(allocate_tensor());
+  t->dtype = dtype;
+  t->device = device;
+  set_dims(*t, shape, strides);
+  int64_t last = 0;  // index of the furthest element
+  for (size_t k = 0; k < shape.size(); ++k) {
+    int64_t reach;
+    if (strides[k] < 0) runtime_error("empty_strided: strides must not be negative, got ", shape_text(strides));
+    if (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_add_overflow(last, reach, &last))
+      runtime_error("empty_strided: shape ", shape_text(shape), " with strides ", shape_text(strides), " overflows an int64");
+  }
+  t->storage = new_storage(t->numel == 0 ? 0 : checked_bytes(last + 1, dtype, shape), device);
+  t->data = static_cast<char*>(t->storage->data);
+  return t;
+}
+
+TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {
+  TensorRef t = TensorRef::steal(allocate_tensor());
+  t->dtype = base.dtype;
+  t->device = base.device;
+  set_dims(*t, shape, strides);
+  t->storage = base.storage;
+  if (t->storage) retain(t->storage);
+  t->data = data;
+  return t;
+}
+
+TensorRef alias(const Tensor& t) {
+  TensorRef a = TensorRef::steal(allocate_tensor());
+  a->dtype = t.dtype;
+  a->device = t.device;
+  int64_t* sizes = dims_memory(*a, t.ndim);
+  std::copy(t.sizes, t.sizes + 2 * t.ndim, sizes);
+  a->numel = t.numel;
+  a->flags = t.flags & (kContiguous | kWrappedNumber | kInference);
+  a->storage = t.storage;
+  if (a->storage) retain(a->storage);
+  a->data = t.data;
+  return a;
+}
+
+TensorRef wrap_number(const Scalar& value, DType dtype) {
+  TensorRef t = empty({}, dtype);
+  fill(*t, value);
+  t->flags |= kWrappedNumber;
+  return t;
+}
+
+// --- settings -------------------------------------------------------------------------------------------------------
+
+namespace {
+DType default_float = DType::Float32;
+int threads = 0;
+}  // namespace
+
+DType default_dtype() { return default_float; }
+void set_default_dtype(DType d) { default_float = d; }
+int num_threads() {
+  if (threads == 0) threads = std::max(1, omp_get_max_threads());
+  return threads;
+}
+void set_num_threads(int n) {
+  threads = std::max(1, n);
+  omp_set_num_threads(threads);  // oneDNN shares the pool
+}
+bool in_parallel() { return omp_in_parallel(); }
+
+}  // namespace flambeau
