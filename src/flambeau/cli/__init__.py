@@ -1,0 +1,5 @@
+"""The `flambeau` command."""
+
+from .main import main as main
+
+__all__ = ["main"]

@@ -1,0 +1,11 @@
+"""What the command says when it cannot go on: one line that names the file or option, and exit code 2."""
+
+
+class UserError(Exception):
+    """A mistake or a lack on the user's side; the text is all the user sees."""
+
+
+def reason(error):
+    """The system's own words for an OSError ("No space left on device"), or the error's text on one line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(text.split())

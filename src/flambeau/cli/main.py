@@ -1,0 +1,80 @@
+"""The command line: what can be asked, and how mistakes are answered."""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+import flambeau
+
+from .errors import UserError
+from .info import info
+from .predict import predict
+from .train import INTERRUPTED, train
+
+DESCRIPTION = "Train small networks on real images, use them, and look at what Flambeau runs on."
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected 1 or more")
+    return value
+
+
+def rate(text):
+    value = float(text)
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text}: expected a positive number")
+    return value
+
+
+def seed(text):
+    value = int(text)
+    if not 0 <= value < 2**63:
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 to 2**63 - 1")
+    return value
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="flambeau", description=DESCRIPTION)
+    top.add_argument("--version", action="version", version=f"flambeau {flambeau.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    training = commands.add_parser("train", help="train a network")
+    tasks = training.add_subparsers(dest="task", required=True, metavar="TASK")
+    digits = tasks.add_parser("digits", help="the UCI handwritten digits, 1,797 images of 8x8 (part of the package)")
+    mnist = tasks.add_parser("mnist", help="MNIST, 70,000 images of 28x28")
+    mnist.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the four idx files")
+    mnist.add_argument("--download", action="store_true", help="download the files that are missing there")
+    for task in (digits, mnist):
+        task.add_argument("--epochs", type=positive, metavar="N")
+        task.add_argument("--batch-size", type=positive, metavar="N")
+        task.add_argument("--lr", type=rate, metavar="X", help="highest learning rate of the schedule")
+        task.add_argument("--seed", type=seed, metavar="N", help="the same seed gives the same numbers")
+        task.add_argument("--threads", type=positive, metavar="N", help="how many; the numbers do not depend on it")
+        task.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue an interrupted run")
+        task.add_argument("--output", type=Path, metavar="DIR", help="folder for the results (default: runs/TASK)")
+        task.set_defaults(run=train, data=None, download=False)
+
+    predicting = commands.add_parser("predict", help="which digit is on an image")
+    predicting.add_argument("checkpoint", type=Path)
+    predicting.add_argument("image", help="PNG or JPEG (needs pillow), .npy, FILE:N for image N of an idx or "
+                                          ".npy file, digits:N for one of the package's own")
+    predicting.set_defaults(run=predict)
+
+    commands.add_parser("info", help="processor, threads, libraries, memory").set_defaults(run=info)
+    return top
+
+
+def main(arguments=None):
+    """Run the command; the exit code: 0, 2 for the user's mistakes, 130 after Ctrl-C."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except UserError as error:
+        print(f"flambeau: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("flambeau: interrupted", file=sys.stderr)
+        return INTERRUPTED

@@ -1,0 +1,126 @@
+"""`flambeau train`: a run from its options to its files, with a progress bar, interruptible and resumable."""
+
+import time
+from pathlib import Path
+
+from tqdm import tqdm
+
+import flambeau
+
+from .checkpoint import load_checkpoint
+from .digits import digits_task
+from .errors import UserError, reason
+from .interrupt import Interrupt
+from .mnist import mnist_task
+from .output import Output
+from .picture import Report
+from .task import Settings
+from .training import Training, evaluate
+
+INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
+
+
+def train(options):
+    """Run the command; its exit code."""
+    if options.threads:
+        flambeau.set_num_threads(options.threads)
+    saved = load_checkpoint(options.resume) if options.resume else None
+    if saved and saved["task"] != options.task:
+        raise UserError(f"{options.resume}: a checkpoint of {saved['task']}, not of {options.task}")
+    task = digits_task() if options.task == "digits" else mnist_task(options.data, options.download)
+    training = Training(task, choose_settings(options, task, saved))
+    if saved:
+        restore(training, saved, options.resume)
+
+    output = Output(options.output or (options.resume.parent if options.resume else Path("runs") / task.name))
+    same_file = options.resume and output.checkpoint.exists() and output.checkpoint.samefile(options.resume)
+    if not same_file and (old := output.prepare()):
+        print(f"the checkpoint of an earlier run is kept as {old}")
+    output.save(training)  # a full disk shows now, before the work
+
+    describe(training, output)
+    with Interrupt() as interrupt:
+        finished = run(training, output, interrupt)
+        output.save(training)
+    if not finished:
+        print(f"interrupted in epoch {training.epoch + 1}; continue with\n"
+              f"  flambeau train {task.name}{f' --data {options.data}' if options.data else ''} "
+              f"--resume {output.checkpoint}")
+        return INTERRUPTED
+    finish(training, output)
+    return 0
+
+
+def choose_settings(options, task, saved):
+    """A new run's come from the options, a resumed run's from its checkpoint: other ones would change its numbers."""
+    given = {name: getattr(options, name) for name in vars(task.defaults) if getattr(options, name) is not None}
+    if not saved:
+        return Settings(**vars(task.defaults) | given)
+    for name, value in given.items():
+        if value != saved["settings"][name]:
+            raise UserError(f"{options.resume}: this run has --{name.replace('_', '-')} {saved['settings'][name]}, "
+                            f"it cannot be resumed with {value}: leave the option out, or start a new run")
+    return Settings(**{name: saved["settings"][name] for name in vars(task.defaults)})
+
+
+def restore(training, saved, path):
+    if saved["fingerprint"] != training.task.fingerprint:
+        raise UserError(f"{path}: this run was trained on other data than are there now")
+    try:
+        training.load_state_dict(saved["state"])
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise UserError(f"{path}: does not fit the network of {training.task.name}: {reason(error)}") from error
+
+
+def describe(training, output):
+    task, settings = training.task, training.settings
+    parameters = sum(parameter.numel() for parameter in training.network.parameters())
+    print(f"{task.name}: {len(task.train):,} training and {len(task.test):,} test images, {parameters:,} parameters, "
+          f"{settings.epochs} epochs, {flambeau.get_num_threads()} threads -> {output.folder}/")
+    if training.samples_seen:
+        print(f"continuing in epoch {min(training.epoch + 1, settings.epochs)}, at batch {training.batch}")
+
+
+def run(training, output, interrupt):
+    """Train to the end, or until interrupted; whether the end was reached."""
+    samples = len(training.task.train) * training.settings.epochs
+    with tqdm(total=samples, initial=training.samples_seen, unit=" samples", unit_scale=True, disable=None,
+              dynamic_ncols=True, smoothing=0.1) as bar:
+        while not training.done:
+            started = time.perf_counter()
+            bar.set_description(f"epoch {training.epoch + 1}/{training.settings.epochs}", refresh=False)
+            for images, labels in training.epoch_batches():
+                if interrupt:
+                    return False
+                row = training.step(images, labels)
+                bar.set_postfix(loss=f"{row['loss']:.4f}", accuracy=f"{100 * row['accuracy']:.1f}%", refresh=False)
+                bar.update(len(labels))
+            row = training.end_epoch()
+            tqdm.write(epoch_line(row, training.settings.epochs, time.perf_counter() - started))
+            try:
+                output.save(training)
+            except UserError as error:  # the run is still whole in memory: the end of the next epoch tries again
+                tqdm.write(f"warning: {error}")
+    return True
+
+
+def epoch_line(row, epochs, seconds):
+    return (f"epoch {row['epoch']:>{len(str(epochs))}}/{epochs}  loss {row['train_loss']:.4f}  "
+            f"accuracy {100 * row['train_accuracy']:6.2f} %   test loss {row['test_loss']:.4f}  "
+            f"accuracy {100 * row['test_accuracy']:6.2f} %  ({seconds:.1f} s)")
+
+
+def finish(training, output):
+    """The result in words and in a picture."""
+    task = training.task
+    images, labels = task.test.tensors
+    _, predictions = evaluate(training.network, task.test)
+    right = int((predictions == labels).sum())
+    print(f"test accuracy {100 * right / len(labels):.2f} % ({right} of {len(labels)})")
+    print(f"checkpoint    {output.checkpoint}\nmetrics       {output.metrics}")
+    report = Report(f"flambeau train {task.name}", training.history, images[:, 0].numpy(), labels.numpy(),
+                    predictions.numpy())
+    if output.draw(report):
+        print(f"picture       {output.picture}")
+    else:
+        print("picture       not drawn: matplotlib is missing (pip install 'flambeau[plot]')")

@@ -1,0 +1,139 @@
+"""Training: the state of a run and the step that moves it on.
+
+Everything that changes while a network trains is in one `Training` object, and `state_dict` holds all of it: a run
+that is interrupted anywhere and continued gives the same numbers as one that was not.
+"""
+
+import math
+
+import flambeau
+import flambeau.nn.functional as F
+from flambeau.optim import AdamW
+from flambeau.optim.lr_scheduler import OneCycleLR
+from flambeau.utils.data import DataLoader
+
+from .errors import UserError
+from .networks import NETWORKS
+
+
+class ShuffledBatches:
+    """A batch sampler: epoch e's order depends on the seed and e alone, so any place in it can be found again."""
+
+    def __init__(self, samples, batch_size, seed):
+        self.samples = samples
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+        self.first = 0  # the batch to begin with
+
+    def __len__(self):
+        return math.ceil(self.samples / self.batch_size)
+
+    def __iter__(self):
+        generator = flambeau.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        order = flambeau.randperm(self.samples, generator=generator).tolist()
+        for batch in range(self.first, len(self)):
+            yield order[batch * self.batch_size:(batch + 1) * self.batch_size]
+
+
+class Training:
+    """One run: network, optimizer, learning-rate schedule, place in the data, random stream, history."""
+
+    def __init__(self, task, settings):
+        flambeau.manual_seed(settings.seed)
+        self.task = task
+        self.settings = settings
+        self.network = NETWORKS[task.name]()
+        self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed)
+        self.optimizer = AdamW(self.network.parameters(), lr=settings.lr)
+        self.schedule = OneCycleLR(self.optimizer, max_lr=settings.lr, total_steps=settings.epochs * len(self.batches))
+        self.epoch = 0  # epochs completed
+        self.batch = 0  # batches completed in the epoch under way
+        self.history = []  # the rows of metrics.jsonl
+
+    @property
+    def done(self):
+        return self.epoch >= self.settings.epochs
+
+    @property
+    def samples_seen(self):
+        """In the whole run, for the progress bar."""
+        in_epoch = min(self.batch * self.settings.batch_size, len(self.task.train))
+        return self.epoch * len(self.task.train) + in_epoch
+
+    def epoch_batches(self):
+        """The batches that are left of the epoch under way."""
+        self.batches.epoch, self.batches.first = self.epoch, self.batch
+        # a generator of its own: the loader must not draw from the stream that dropout uses
+        return DataLoader(self.task.train, batch_sampler=self.batches, generator=flambeau.Generator())
+
+    def step(self, images, labels):
+        """Forward, backward, update; the row it adds to the history."""
+        self.network.train()
+        logits = self.network(images)
+        loss = F.cross_entropy(logits, labels)
+        row = {
+            "epoch": self.epoch + 1,
+            "step": self.epoch * len(self.batches) + self.batch + 1,
+            "loss": loss.item(),
+            "accuracy": (logits.argmax(1) == labels).float().mean().item(),
+            "lr": self.schedule.get_last_lr()[0],
+        }
+        if not math.isfinite(row["loss"]):
+            raise UserError(f"the loss became {row['loss']} at step {row['step']}: try a smaller --lr "
+                            f"(it is {self.settings.lr})")
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.schedule.step()
+        self.batch += 1
+        self.history.append(row)
+        return row
+
+    def end_epoch(self):
+        """Test the network and move on to the next epoch; the row it adds to the history."""
+        steps = [row for row in self.history if row["epoch"] == self.epoch + 1]
+        loss, predictions = evaluate(self.network, self.task.test)
+        labels = self.task.test.tensors[1]
+        row = {
+            "epoch": self.epoch + 1,
+            "train_loss": sum(row["loss"] for row in steps) / len(steps),
+            "train_accuracy": sum(row["accuracy"] for row in steps) / len(steps),
+            "test_loss": loss,
+            "test_accuracy": (predictions == labels).float().mean().item(),
+        }
+        self.history.append(row)
+        self.epoch += 1
+        self.batch = 0
+        return row
+
+    def state_dict(self):
+        return {
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "random": flambeau.get_rng_state(),
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state):
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        flambeau.set_rng_state(state["random"])
+        self.epoch, self.batch = int(state["epoch"]), int(state["batch"])
+        self.history = list(state["history"])
+
+
+def evaluate(network, dataset, batch_size=500):
+    """Mean loss over `dataset`, and the class predicted for each picture."""
+    network.eval()
+    total, predictions = 0.0, []
+    with flambeau.no_grad():
+        for images, labels in DataLoader(dataset, batch_size=batch_size, generator=flambeau.Generator()):
+            logits = network(images)
+            total += F.cross_entropy(logits, labels, reduction="sum").item()
+            predictions.append(logits.argmax(1))
+    return total / len(dataset), flambeau.cat(predictions)
