@@ -1,0 +1,3 @@
+from .modules import *
+from .modules import Module
+from .parameter import Parameter, Buffer

@@ -1,0 +1,194 @@
+"""Saving and loading a module's state: state_dict, load_state_dict and what they ask of each module."""
+
+import itertools
+from collections import OrderedDict, namedtuple
+from collections.abc import Mapping
+
+from ... import Tensor, no_grad
+from ..parameter import Parameter
+
+_EXTRA_STATE_KEY = "_extra_state"
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    __slots__ = ()
+
+    def __repr__(self):
+        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
+
+    __str__ = __repr__
+
+
+class StateMethods:
+    """The part of Module that gives and takes state dicts."""
+
+    __slots__ = ()
+
+    _version = 1
+
+    def get_extra_state(self):
+        """Override it to add an object (best a tensor or plain data) to the state dict, under `_extra_state`."""
+        raise RuntimeError("get_extra_state: this module has no extra state; override get_extra_state and set_extra_state")
+
+    def set_extra_state(self, state):
+        """Override it to take back what get_extra_state gave."""
+        raise RuntimeError("set_extra_state: this module takes no extra state; override get_extra_state and set_extra_state")
+
+    def _has_extra_state(self, method):
+        return getattr(type(self), method) is not getattr(StateMethods, method)
+
+    def _persistent(self):
+        """(name, tensor) of everything the state dict holds of this module alone."""
+        skip = self._non_persistent_buffers_set
+        buffers = ((k, v) for k, v in self._buffers.items() if k not in skip)
+        return [(k, v) for k, v in itertools.chain(self._parameters.items(), buffers) if v is not None]
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, tensor in self._persistent():
+            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        if self._has_extra_state("get_extra_state"):
+            destination[prefix + _EXTRA_STATE_KEY] = self.get_extra_state()
+
+    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+        """All parameters and persistent buffers by their dotted names, as an OrderedDict of detached tensors.
+
+        The tensors share memory with the module; `keep_vars=True` gives the parameters themselves.
+
+        >>> import flambeau
+        >>> list(flambeau.nn.Linear(2, 3).state_dict())
+        ['weight', 'bias']
+        """
+        given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))  # the old positional form
+        destination = given.get("destination", destination)
+        prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local_metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local_metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            result = hook(self, destination, prefix, local_metadata)
+            if result is None:
+                continue
+            if getattr(hook, "_from_public_api", False):
+                raise RuntimeError("state_dict post-hook must return None")
+            destination = result
+        return destination
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copy the tensors of `state_dict` into this module's parameters and buffers.
+
+        With `strict` a missing or an unexpected key is an error; without, both are only reported in the result, a named
+        tuple (missing_keys, unexpected_keys). `assign=True` puts the given tensors in place instead of copying.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing, unexpected, errors = [], [], []
+        metadata = getattr(state_dict, "_metadata", None)
+        state_dict = OrderedDict(state_dict)
+        if metadata is not None:
+            state_dict._metadata = metadata  # hooks may want to read it
+
+        def load(module, local, prefix):
+            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local_metadata["assign_to_params_buffers"] = assign
+            # children report what is unexpected in their part: strict=True here whatever the caller wants
+            module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    inner = prefix + name + "."
+                    load(child, {k: v for k, v in local.items() if k.startswith(inner)}, inner)
+            keys = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                if hook(module, keys) is not None:
+                    raise RuntimeError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                        "values, if incompatible_keys need to be modified, it should be done inplace."
+                    )
+
+        load(self, state_dict, "")
+        if strict:
+            for word, keys in (("Unexpected", unexpected), ("Missing", missing)):
+                if keys:
+                    errors.insert(0, f"{word} key(s) in state_dict: {', '.join(map(_quoted, keys))}. ")
+        if errors:
+            lines = "\n\t".join(errors)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}")
+        return _IncompatibleKeys(missing, unexpected)
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        """Load this module's own entries; a subclass overrides it to read older versions of its state."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        own = dict(self._persistent())
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, target in own.items():
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            problem = self._load_tensor(name, key, target, state_dict[key], assign)
+            if problem:
+                error_msgs.append(problem)
+        extra_key = prefix + _EXTRA_STATE_KEY
+        if self._has_extra_state("set_extra_state"):
+            if extra_key in state_dict:
+                self.set_extra_state(state_dict[extra_key])
+            elif strict:
+                missing_keys.append(extra_key)
+        elif strict and extra_key in state_dict:
+            unexpected_keys.append(extra_key)
+        if strict:
+            for key in state_dict:
+                if not key.startswith(prefix) or key == extra_key:
+                    continue
+                name, dot, _ = key[len(prefix) :].partition(".")
+                if name not in (self._modules if dot else own):
+                    unexpected_keys.append(key)
+
+    def _load_tensor(self, name, key, target, given, assign):
+        """Put `given` into `target`; the error text when it does not fit."""
+        if not isinstance(given, Tensor):
+            return (
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(given)}"
+            )
+        lazy = getattr(target, "_is_lazy", False)
+        if not lazy and target.ndim == 0 and given.ndim == 1 and given.numel() == 1:
+            given = given[0]  # scalars were once saved with one dimension
+        if not lazy and given.shape != target.shape:
+            return (
+                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
+                f"the shape in current model is {target.shape}."
+            )
+        try:
+            with no_grad():
+                if assign:
+                    if isinstance(target, Parameter) and not isinstance(given, Parameter):
+                        given = Parameter(given, requires_grad=target.requires_grad)
+                    elif isinstance(target, Parameter):
+                        given.requires_grad_(target.requires_grad)
+                    setattr(self, name, given)
+                else:
+                    target.copy_(given)
+        except Exception as error:
+            return (
+                f'While copying the parameter named "{key}", whose dimensions in the model are {target.size()} and whose '
+                f"dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
+            )
+        return None
+
+
+def _quoted(key):
+    return f'"{key}"'

@@ -1,0 +1,477 @@
+"""Module: a tree of parameters, buffers and submodules that is called like a function.
+
+Attribute lookup and the call itself are native (`_C.ModuleBase`); hooks and state dicts stand in their own files.
+"""
+
+from collections import OrderedDict
+
+from ... import Tensor, _C, device, dtype, no_grad
+from ..parameter import Buffer, Parameter
+from ._hooks import REGISTRATION, HookMethods
+from ._state import StateMethods
+
+
+class Module(StateMethods, HookMethods, _C.ModuleBase):
+    """Base class of all layers and networks: assign parameters and submodules as attributes, define `forward`.
+
+    An error raised inside `forward` is given the path of the module it came from.
+
+    >>> import flambeau
+    >>> class Net(flambeau.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden = flambeau.nn.Linear(4, 8)
+    ...     def forward(self, x):
+    ...         return self.hidden(x).relu()
+    >>> Net()(flambeau.zeros(2, 4)).shape
+    torch.Size([2, 8])
+    """
+
+    dump_patches = False
+    call_super_init = False
+
+    def __init__(self, *args, **kwargs):
+        if not self.call_super_init and (args or kwargs):
+            name, got = type(self).__name__, f"{len(args)} positional" if args else f"keyword {next(iter(kwargs))!r}"
+            raise TypeError(f"{name}.__init__() got unexpected arguments: Module.__init__ takes none, got {got}")
+        state = self.__dict__
+        state["training"] = True
+        state["_parameters"], state["_buffers"], state["_modules"] = {}, {}, {}
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def forward(self, *args, **kwargs):
+        """What calling the module computes; every subclass defines it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    # the name by which wrappers reach the call under their own __call__
+    _call_impl = _C.ModuleBase.__call__
+
+    def _locate(self, error):
+        """Write into `error`'s notes which module it came from; called at each module the error passes."""
+        seen = error.__dict__.get("_in_module")
+        if seen is None:
+            place, path = f"({type(self).__name__}({_one_line(self.extra_repr())}))", ""
+            note = None
+        else:
+            child, path, place, note = seen
+            if child is self:
+                return
+            name = next((n for n, m in self.named_modules() if m is child), f"<{type(child).__name__}>")
+            path = f"{name}.{path}" if path else name
+        notes = getattr(error, "__notes__", [])
+        if note in notes:
+            notes.remove(note)
+        note = f"  in: {path} {place}" if path else f"  in: {place[1:-1]}"
+        error._in_module = (self, path, place, note)
+        error.add_note(note)
+
+    # ---- registration ----------------------------------------------------------------------------------------------
+
+    def _assign(self, name, value):
+        """The rest of `self.name = value`: whatever the native part does not know to be a plain value."""
+        state = self.__dict__
+        for kind, table_name, is_kind in _KINDS:
+            if not is_kind(value):
+                continue
+            if table_name not in state:
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+            for other in (state, *(state[t] for _, t, _ in _KINDS if t != table_name)):
+                other.pop(name, None)
+            if kind == "parameter":
+                return self.register_parameter(name, value)
+            if kind == "buffer":
+                return self.register_buffer(name, value, value.persistent)
+            state[table_name][name] = _run_registration("module", self, name, value)
+            return None
+        for kind, table_name, _ in _KINDS:
+            table = state.get(table_name)
+            if table is None or name not in table:
+                continue
+            if value is None:
+                table[name] = None
+            elif kind == "buffer" and isinstance(value, Tensor):
+                table[name] = _run_registration("buffer", self, name, value)
+            else:
+                raise TypeError(
+                    f"cannot assign '{_type_name(value)}' as {_WORD[kind]} '{name}' ({_EXPECTED[kind]} or None expected)"
+                )
+            return None
+        return object.__setattr__(self, name, value)
+
+    def _check_name(self, kind, name, table):
+        if table not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in self.__dict__[table]:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_parameter(self, name, param):
+        """Add a Parameter (or None, to reserve the name) under `name`."""
+        self._check_name("parameter", name, "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{_type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+                f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = param if param is None else _run_registration("parameter", self, name, param)
+
+    def register_buffer(self, name, tensor, persistent=True):
+        """Add a tensor that is state but not a parameter; `persistent=False` keeps it out of state_dict."""
+        self._check_name("buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        self._buffers[name] = _run_registration("buffer", self, name, tensor)
+        if not persistent:
+            self._non_persistent_buffers_set.add(name)
+        elif "_non_persistent_buffers_set" in self.__dict__:
+            self._non_persistent_buffers_set.discard(name)
+
+    def add_module(self, name, module):
+        """Add a submodule (or None) under `name`."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+        self._check_name("module", name, "_modules")
+        self._modules[name] = _run_registration("module", self, name, module)
+
+    def register_module(self, name, module):
+        """The same as add_module."""
+        self.add_module(name, module)
+
+    # ---- by dotted name --------------------------------------------------------------------------------------------
+
+    def get_submodule(self, target):
+        """The submodule with the dotted name `target`; the module itself for ""."""
+        module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target, module, strict=False):
+        """Put `module` at the dotted name `target`; with `strict` only where a submodule already is."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def _get_tensor(self, target, table, what):
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+        if name not in getattr(owner, table):
+            raise AttributeError(f"`{name}` is not {what}")
+        return getattr(owner, name)
+
+    def get_parameter(self, target):
+        """The parameter with the dotted name `target`."""
+        return self._get_tensor(target, "_parameters", "an nn.Parameter")
+
+    def get_buffer(self, target):
+        """The buffer with the dotted name `target`."""
+        return self._get_tensor(target, "_buffers", "a buffer")
+
+    # ---- walking the tree ------------------------------------------------------------------------------------------
+
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """(dotted name, module) of this module and everything under it, parents first, each module once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                inner = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, inner, remove_duplicate)
+
+    def modules(self):
+        """This module and everything under it, parents first, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self):
+        """(name, module) of the direct submodules, each once."""
+        memo = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in memo:
+                memo.add(module)
+                yield name, module
+
+    def children(self):
+        """The direct submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
+        memo = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in get_members_fn(module):
+                if value is None or id(value) in memo:
+                    continue
+                if remove_duplicate:
+                    memo.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        """(dotted name, parameter), in the order of registration; a shared parameter once.
+
+        >>> import flambeau
+        >>> [name for name, _ in flambeau.nn.Sequential(flambeau.nn.Linear(2, 3)).named_parameters()]
+        ['0.weight', '0.bias']
+        """
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse=True):
+        """All parameters, for an optimizer."""
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        """(dotted name, buffer) in the order of registration."""
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse=True):
+        """All buffers."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    # ---- changing everything ---------------------------------------------------------------------------------------
+
+    def apply(self, fn):
+        """Call fn(module) for every submodule, children first, then for this one; returns self."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn, recurse=True):
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for name, param in self._parameters.items():
+            if param is None:
+                continue
+            with no_grad():
+                changed = fn(param)
+                changed_grad = None if param.grad is None else fn(param.grad)
+            if changed.device == param.device or changed_grad is None:
+                param.data = changed  # the same object: optimizers keep their hold on it
+            else:
+                param = self._parameters[name] = Parameter(changed, param.requires_grad)
+            if changed_grad is not None:
+                param.grad = changed_grad.requires_grad_(False)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Move or convert parameters and buffers: to(device), to(dtype), to(device, dtype), to(tensor); returns self.
+
+        `dtype` must be floating point or complex and changes only such tensors; `memory_format` (keyword) applies to
+        tensors with 4 or 5 dimensions.
+        """
+        to_device, to_dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        if to_dtype is not None and not (to_dtype.is_floating_point or to_dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={to_dtype}"
+            )
+
+        def convert(t):
+            wanted = to_dtype if t.is_floating_point() or t.is_complex() else None
+            options = {"dtype": wanted, "device": to_device}
+            if memory_format is not None and t.dim() in (4, 5):
+                options["memory_format"] = memory_format
+            options = {key: value for key, value in options.items() if value is not None}
+            return t.to(non_blocking=non_blocking, **options) if options else t
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device, recurse=True):
+        """Move parameters and buffers to `device` without their values (from `meta`, say); returns self."""
+        return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
+
+    def type(self, dst_type):
+        """Convert all parameters and buffers to `dst_type`; returns self."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def _to_floating(self, dst_type):
+        return self._apply(lambda t: t.to(dst_type) if t.is_floating_point() else t)
+
+    def float(self):
+        """Convert floating-point parameters and buffers to float32; returns self."""
+        return self._to_floating(_C.float32)
+
+    def double(self):
+        """Convert floating-point parameters and buffers to float64; returns self."""
+        return self._to_floating(_C.float64)
+
+    def half(self):
+        """Convert floating-point parameters and buffers to float16; returns self."""
+        return self._to_floating(_C.float16)
+
+    def bfloat16(self):
+        """Convert floating-point parameters and buffers to bfloat16; returns self."""
+        return self._to_floating(_C.bfloat16)
+
+    def cpu(self):
+        """Move parameters and buffers to the CPU; returns self."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device=None):
+        """Move parameters and buffers to a GPU; returns self."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def share_memory(self):
+        """Move parameters and buffers to memory shared between processes; returns self."""
+        return self._apply(lambda t: t.share_memory_())
+
+    def train(self, mode=True):
+        """Set training mode (dropout, batch norm …) in the whole tree; returns self."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self):
+        """Set evaluation mode; the same as train(False)."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        """Let all parameters want gradients, or freeze them; returns self."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        """Drop the gradients of all parameters, or set them to zero."""
+        for param in self.parameters():
+            if param.grad is None:
+                continue
+            if set_to_none:
+                param.grad = None
+            else:
+                if param.grad.grad_fn is not None:
+                    param.grad.detach_()
+                else:
+                    param.grad.requires_grad_(False)
+                param.grad.zero_()
+
+    def compile(self, *args, **kwargs):
+        """Not available yet."""
+        raise NotImplementedError("Module.compile: graph compilation is not available yet; call the module as it is")
+
+    # ---- showing, copying ------------------------------------------------------------------------------------------
+
+    def _get_name(self):
+        return type(self).__name__
+
+    def extra_repr(self):
+        """What stands between the brackets of the repr; subclasses override it."""
+        return ""
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        extra_lines = extra.split("\n") if extra else []
+        child_lines = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
+        if not child_lines and len(extra_lines) <= 1:
+            return f"{self._get_name()}({extra})"
+        return self._get_name() + "(\n  " + "\n  ".join(extra_lines + child_lines) + "\n)"
+
+    def __dir__(self):
+        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __getstate__(self):
+        return self.__dict__.copy()
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+
+#: what is registered when it is assigned: kind, the table it goes to, the test of a value
+_KINDS = (
+    ("parameter", "_parameters", lambda value: isinstance(value, Parameter)),
+    ("module", "_modules", lambda value: isinstance(value, Module)),
+    ("buffer", "_buffers", lambda value: isinstance(value, Buffer)),
+)
+_WORD = {"parameter": "parameter", "module": "child module", "buffer": "buffer"}
+_EXPECTED = {"parameter": "torch.nn.Parameter", "module": "torch.nn.Module", "buffer": "torch.Tensor"}
+
+
+def _run_registration(kind, module, name, value):
+    for hook in REGISTRATION[kind].values():
+        replaced = hook(module, name, value)
+        if replaced is not None:
+            value = replaced
+    return value
+
+
+def _type_name(value):
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _one_line(text):
+    return " ".join(text.split())
+
+
+def _indent(text):
+    return text.replace("\n", "\n  ")
+
+
+def _parse_to(*args, **kwargs):
+    """(device, dtype, non_blocking, memory_format) of any form of `to`."""
+    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other"}
+    if unknown:
+        raise TypeError(f"to() received an invalid keyword argument {sorted(unknown)[0]!r}")
+    values = {"device": kwargs.get("device"), "dtype": kwargs.get("dtype")}
+    rest = list(args)
+    like = kwargs.get("tensor", kwargs.get("other"))
+    if rest and isinstance(rest[0], Tensor):
+        like = rest.pop(0)
+    if like is not None:
+        values = {"device": like.device, "dtype": like.dtype}
+    elif rest and isinstance(rest[0], dtype):
+        values["dtype"] = rest.pop(0)
+    elif rest and (rest[0] is None or isinstance(rest[0], (str, int, device))) and not isinstance(rest[0], bool):
+        values["device"] = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], dtype)):
+            values["dtype"] = rest.pop(0)
+    if len(rest) > 2 or any(not isinstance(flag, bool) for flag in rest):
+        raise TypeError(
+            "to() received an invalid combination of arguments: expected (device, dtype, non_blocking), "
+            f"(dtype, non_blocking) or (tensor, non_blocking), got ({', '.join(_type_name(a) for a in args)})"
+        )
+    where = values["device"]
+    if where is not None and not isinstance(where, device):
+        where = device(where)
+    non_blocking = kwargs.get("non_blocking", rest[0] if rest else False)
+    return where, values["dtype"], non_blocking, kwargs.get("memory_format")

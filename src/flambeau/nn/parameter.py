@@ -1,0 +1,89 @@
+"""Parameter and Buffer: the tensors that a Module registers when they are assigned to it."""
+
+from collections import OrderedDict
+
+import flambeau
+
+from .. import Tensor
+
+
+class _ParameterMeta(type(Tensor)):
+    # a tensor subclass wrapped as a parameter keeps its own type and only carries the mark
+    def __instancecheck__(self, instance):
+        if type.__instancecheck__(self, instance):
+            return True
+        return self is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that is a parameter: assigned to a Module it appears in `parameters()`.
+
+    Shares memory with `data`. It wants a gradient unless `requires_grad=False`, also inside `no_grad()`.
+
+    >>> import flambeau
+    >>> flambeau.nn.Parameter(flambeau.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            data = flambeau.empty(0)
+        if type(data) is Tensor or type(data) is Parameter:
+            return Tensor._make_subclass(cls, data, requires_grad)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
+        param = data.detach().requires_grad_(requires_grad)
+        if type(param) is not type(data):
+            raise RuntimeError(
+                f"Parameter: {type(data).__name__}.detach() gave a {type(param).__name__}; "
+                "a tensor subclass must keep its type to become a parameter"
+            )
+        param._is_param = True
+        return param
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        result = type(self)(self.data.clone(memory_format=flambeau.preserve_format), self.requires_grad)
+        memo[id(self)] = result
+        return result
+
+    def __repr__(self):
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict(), dict(self.__dict__))
+
+
+def _rebuild_parameter(data, requires_grad, hooks, state=None):
+    param = Parameter(data, requires_grad)
+    if state:
+        param.__dict__.update(state)
+    return param
+
+
+class _BufferMeta(type(Tensor)):
+    def __instancecheck__(self, instance):
+        if self is Buffer:
+            return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+        return type.__instancecheck__(self, instance)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that a Module registers as a buffer when it is assigned; `persistent=False` keeps it out of state_dict.
+
+    >>> import flambeau
+    >>> m = flambeau.nn.Module()
+    >>> m.mean = flambeau.nn.Buffer(flambeau.zeros(2))
+    >>> [name for name, _ in m.named_buffers()]
+    ['mean']
+    """
+
+    def __new__(cls, data=None, *, persistent=True):
+        if data is None:
+            data = flambeau.empty(0)
+        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer.persistent = persistent
+        buffer._is_buffer = True
+        return buffer
