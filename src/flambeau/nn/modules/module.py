@@ -5,7 +5,7 @@ Attribute lookup and the call itself are native (`_C.ModuleBase`); hooks and sta
 
 from collections import OrderedDict
 
-from ... import Tensor, _C, device, dtype, no_grad
+from ... import Tensor, _C, bfloat16, device, dtype, float16, float32, float64, no_grad
 from ..parameter import Buffer, Parameter
 from ._hooks import REGISTRATION, HookMethods
 from ._state import StateMethods
@@ -325,19 +325,19 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
 
     def float(self):
         """Convert floating-point parameters and buffers to float32; returns self."""
-        return self._to_floating(_C.float32)
+        return self._to_floating(float32)
 
     def double(self):
         """Convert floating-point parameters and buffers to float64; returns self."""
-        return self._to_floating(_C.float64)
+        return self._to_floating(float64)
 
     def half(self):
         """Convert floating-point parameters and buffers to float16; returns self."""
-        return self._to_floating(_C.float16)
+        return self._to_floating(float16)
 
     def bfloat16(self):
         """Convert floating-point parameters and buffers to bfloat16; returns self."""
-        return self._to_floating(_C.bfloat16)
+        return self._to_floating(bfloat16)
 
     def cpu(self):
         """Move parameters and buffers to the CPU; returns self."""
