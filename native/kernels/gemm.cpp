@@ -1,0 +1,401 @@
+// Which product goes where: small operands to the register tiles in place, large float32 and bfloat16 to oneDNN, the
+// rest to the blocked product below; integers to plain loops, complex numbers to four real products.
+#include "gemm.h"
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "elementwise.h"
+#include "onednn.h"
+
+namespace flambeau {
+
+const GemmKernels<float>* gemm_kernels_f32[2];
+const GemmKernels<double>* gemm_kernels_f64[2];
+
+template <>
+const GemmKernels<float>& gemm_kernels<float>() {
+  static const auto* chosen = gemm_kernels_f32[cpu_level()] ? gemm_kernels_f32[cpu_level()] : gemm_kernels_f32[0];
+  return *chosen;
+}
+template <>
+const GemmKernels<double>& gemm_kernels<double>() {
+  static const auto* chosen = gemm_kernels_f64[cpu_level()] ? gemm_kernels_f64[cpu_level()] : gemm_kernels_f64[0];
+  return *chosen;
+}
+
+namespace {
+
+struct Buffer {
+  void* data = nullptr;
+  size_t size = 0;
+  ~Buffer() { std::free(data); }
+};
+thread_local Buffer buffers[kScratchSlots];
+
+}  // namespace
+
+void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
+  Buffer& b = buffers[slot];
+  if (b.size < nbytes) {
+    std::free(b.data);
+    b.size = 0;
+    b.data = std::aligned_alloc(64, (nbytes + 4095) / 4096 * 4096);
+    if (!b.data) fail(ErrorKind::OutOfMemory, "out of memory: ", nbytes, " bytes of scratch memory");
+    b.size = nbytes;
+  }
+  return b.data;
+}
+
+namespace {
+
+constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which packing A does not pay
+constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
+constexpr int64_t kParallelWork = 96 * 96 * 96;
+constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 1536;
+
+template <class T>
+Epilogue<T> shifted(Epilogue<T> e, int64_t row, int64_t col) {
+  if (e.bias_row) e.bias_row += row;
+  if (e.bias_col) e.bias_col += col;
+  return e;
+}
+
+// C without a product (k == 0).
+template <class T>
+void only_epilogue(int64_t m, int64_t n, T* c, int64_t crs, const Epilogue<T>& e) {
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      T v = e.beta != 0 ? e.beta * c[i * crs + j] : T(0);
+      if (e.bias_col) v += e.bias_col[j];
+      if (e.bias_row) v += e.bias_row[i];
+      c[i * crs + j] = v;
+    }
+}
+
+// The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
+template <class T>
+void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+             int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {
+  const auto& kernels = gemm_kernels<T>();
+  const int64_t mr = kernels.mr, nr = kernels.nr;
+  const int64_t pieces = (k + kBlockK - 1) / kBlockK, kc = (k + pieces - 1) / pieces;
+  const int64_t mc = std::min(kBlockM, (m + mr - 1) / mr * mr), nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
+  T* pa = scratch<T>(kScratchA, mc * kc);
+  T* pb = scratch<T>(kScratchB, nc * kc);
+  for (int64_t j0 = 0; j0 < n; j0 += nc) {
+    int64_t nj = std::min(nc, n - j0);
+    for (int64_t p0 = 0; p0 < k; p0 += kc) {
+      int64_t kp = std::min(kc, k - p0);
+      for (int64_t j = 0; j < nj; j += nr)
+        kernels.pack(pb + j * kp, int(nr), b + p0 * brs + (j0 + j) * bcs, bcs, brs, std::min(nr, nj - j), kp);
+      bool first = p0 == 0, final = p0 + kp == k;
+      Epilogue<T> step{e.alpha, first ? e.beta : T(1), final ? e.bias_col : nullptr, final ? e.bias_row : nullptr};
+      for (int64_t i0 = 0; i0 < m; i0 += mc) {
+        int64_t mi = std::min(mc, m - i0);
+        for (int64_t i = 0; i < mi; i += mr)
+          kernels.pack(pa + i * kp, int(mr), a + (i0 + i) * ars + p0 * acs, ars, acs, std::min(mr, mi - i), kp);
+        for (int64_t j = 0; j < nj; j += nr)
+          for (int64_t i = 0; i < mi; i += mr)
+            kernels.micro(kp, pa + i * kp, pb + j * kp, c + (i0 + i) * crs + j0 + j, crs, int(std::min(mr, mi - i)),
+                          int(std::min(nr, nj - j)), shifted(step, i0 + i, j0 + j));
+      }
+    }
+  }
+}
+
+// Threads share C as a grid of rectangles; the grid that packs least is taken.
+template <class T>
+void blocked_parallel(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+                      int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {
+  const auto& kernels = gemm_kernels<T>();
+  int64_t threads = num_threads(), rows = 1, best = INT64_MAX;
+  for (int64_t r = 1; r <= threads; ++r)
+    if (threads % r == 0 && m * (threads / r) + n * r < best) rows = r, best = m * (threads / r) + n * r;
+  int64_t cols = threads / rows;
+  auto cut = [](int64_t n, int64_t parts, int64_t unit) { return ((n + parts - 1) / parts + unit - 1) / unit * unit; };
+  int64_t mb = cut(m, rows, kernels.mr), nb = cut(n, cols, kernels.nr);
+  parallel_for(rows * cols, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t i = t / cols * mb, j = t % cols * nb;
+      if (i >= m || j >= n) continue;
+      blocked(std::min(mb, m - i), std::min(nb, n - j), k, a + i * ars, ars, acs, b + j * bcs, brs, bcs,
+              c + i * crs + j, crs, shifted(e, i, j));
+    }
+  });
+}
+
+#ifdef FLAMBEAU_ONEDNN
+// dnnl_sgemm wants one unit stride in each operand.
+bool onednn_sgemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, int64_t acs, const float* b,
+                  int64_t brs, int64_t bcs, float* c, int64_t crs, const Epilogue<float>& e) {
+  bool ta = acs != 1, tb = bcs != 1;
+  if (ta ? ars != 1 || acs < m : ars < k) return false;
+  if (tb ? brs != 1 || bcs < k : brs < n) return false;
+  if (crs < n) return false;
+  float beta = e.beta;
+  if (e.bias_col || e.bias_row) {
+    if (beta != 0) return false;
+    parallel_for(m, std::max<int64_t>(1, 32768 / n), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float* row = c + i * crs;
+        float add = e.bias_row ? e.bias_row[i] : 0;
+        if (e.bias_col) for (int64_t j = 0; j < n; ++j) row[j] = e.bias_col[j] + add;
+        else for (int64_t j = 0; j < n; ++j) row[j] = add;
+      }
+    });
+    beta = 1;
+  }
+  auto status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, e.alpha, a, ta ? acs : ars, b, tb ? bcs : brs,
+                           beta, c, crs);
+  if (status != dnnl_success) runtime_error("matmul: oneDNN failed with status ", int(status));
+  return true;
+}
+#endif
+
+// Products with a vector. Returns false when the shape or the strides ask for the general way.
+template <class T>
+bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+                    int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
+  const auto& kernels = gemm_kernels<T>();
+  const int64_t grain = threads ? std::max<int64_t>(8, (1 << 16) / std::max<int64_t>(k, 1)) : INT64_MAX;
+  if (n == 1 && acs == 1 && !e.bias_col) {
+    const T* x = b;
+    if (brs != 1) {
+      T* copy = scratch<T>(kScratchA, k);
+      for (int64_t p = 0; p < k; ++p) copy[p] = b[p * brs];
+      x = copy;
+    }
+    parallel_for(m, grain, [&](int64_t i, int64_t end) {
+      kernels.dots(end - i, k, a + i * ars, ars, x, c + i * crs, crs, e.alpha, e.beta,
+                   e.bias_row ? e.bias_row + i : nullptr);
+    });
+    return true;
+  }
+  if (m == 1 && !e.bias_row && brs == 1 && bcs != 1) {
+    const T* x = a;
+    if (acs != 1) {
+      T* copy = scratch<T>(kScratchA, k);
+      for (int64_t p = 0; p < k; ++p) copy[p] = a[p * acs];
+      x = copy;
+    }
+    parallel_for(n, grain, [&](int64_t j, int64_t end) {
+      kernels.dots(end - j, k, b + j * bcs, bcs, x, c + j, 1, e.alpha, e.beta, e.bias_col ? e.bias_col + j : nullptr);
+    });
+    return true;
+  }
+  if (m <= 4 && bcs == 1) {  // streams through B once
+    parallel_for(n, threads ? std::max<int64_t>(kernels.nr, grain) : INT64_MAX, [&](int64_t j, int64_t end) {
+      kernels.direct(m, end - j, k, a, ars, acs, b + j, brs, 1, c + j, crs, shifted(e, 0, j), nullptr);
+    });
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs, int64_t bcs,
+          T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
+  if (m == 0 || n == 0) return;
+  if (k == 0 || e.alpha == 0) return only_epilogue(m, n, c, crs, e);
+  if (m == 1) ars = k;
+  if (n == 1) bcs = 1;
+  if (k == 1) acs = ars == 1 ? m : 1, brs = bcs == 1 ? n : 1;
+  if (n == 1 && acs != 1 && crs == 1) {  // a column of a transposed matrix is a row
+    Epilogue<T> t{e.alpha, e.beta, e.bias_row, e.bias_col};
+    return gemm<T>(1, m, k, b, k, brs, a, acs, ars, c, m, t, threads);
+  }
+  if ((m <= 4 || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads)) return;
+  const auto& kernels = gemm_kernels<T>();
+  if (m * n * k <= kDirectWork && n * k * int64_t(sizeof(T)) <= kDirectBytes) {
+    T local[2048];
+    int64_t need = bcs != 1 ? std::min<int64_t>(kernels.nr, (n + kernels.width - 1) / kernels.width * kernels.width) * k : 0;
+    T* panel = need <= 2048 ? local : scratch<T>(kScratchB, need);
+    // halves of C for two threads would cost more than they save below this size
+    if (!threads || m * n * k <= kParallelWork || m < 2 * kernels.mr)
+      return kernels.direct(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, panel);
+  }
+  if (!threads || m * n * k <= kParallelWork) return blocked(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
+#ifdef FLAMBEAU_ONEDNN
+  if constexpr (std::is_same_v<T, float>)
+    if (!in_parallel() && onednn_sgemm(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e)) return;
+#endif
+  blocked_parallel(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
+}
+template void gemm<float>(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*, int64_t, int64_t,
+                          float*, int64_t, const Epilogue<float>&, bool);
+template void gemm<double>(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*, int64_t, int64_t,
+                           double*, int64_t, const Epilogue<double>&, bool);
+
+void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n) {
+  if (dtype == DType::Float16) {
+    auto* p = static_cast<const float16*>(src);
+    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
+    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
+  } else {
+    auto* p = static_cast<const bfloat16*>(src);
+    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
+    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
+  }
+}
+
+void float_to_half(DType dtype, const float* src, void* dst, int64_t n) {
+  if (dtype == DType::Float16)
+    for (int64_t i = 0; i < n; ++i) static_cast<float16*>(dst)[i] = float16(src[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) static_cast<bfloat16*>(dst)[i] = bfloat16(src[i]);
+}
+
+namespace {
+
+const char* at(const void* p, int64_t elements, int64_t size) { return static_cast<const char*>(p) + elements * size; }
+
+#ifdef FLAMBEAU_ONEDNN
+// bfloat16 with float32 sums on processors that multiply bfloat16.
+bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs) {
+  using namespace dnnl;
+  static const bool fast = get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
+                           (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
+  if (!fast) return false;
+  if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1) || std::min({a.rs, a.cs, b.rs, b.cs}) < 1) return false;
+  struct Entry { matmul::primitive_desc desc; matmul run; };
+  static auto* cache = new onednn::Cache<Entry>(128);
+  auto bf16 = memory::data_type::bf16;
+  auto entry = cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs}, [&] {
+    matmul::primitive_desc desc(onednn::engine(), memory::desc({m, k}, bf16, memory::dims{a.rs, a.cs}),
+                                memory::desc({k, n}, bf16, memory::dims{b.rs, b.cs}),
+                                memory::desc({m, n}, bf16, memory::dims{crs, 1}));
+    return std::make_shared<Entry>(Entry{desc, matmul(desc)});
+  });
+  entry->run.execute(onednn::stream(), {{DNNL_ARG_SRC, memory(entry->desc.src_desc(), onednn::engine(), const_cast<void*>(a.data))},
+                                        {DNNL_ARG_WEIGHTS, memory(entry->desc.weights_desc(), onednn::engine(), const_cast<void*>(b.data))},
+                                        {DNNL_ARG_DST, memory(entry->desc.dst_desc(), onednn::engine(), c)}});
+  onednn::stream().wait();
+  return true;
+}
+#endif
+
+void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+               float alpha, float beta, const void* bias, bool threads) {
+#ifdef FLAMBEAU_ONEDNN
+  if (dtype == DType::BFloat16 && threads && !in_parallel() && !bias && alpha == 1 && beta == 0 &&
+      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs))
+    return;
+#endif
+  // vectors, not the thread's scratch: gemm uses that itself
+  auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
+    to.reset(new float[size_t(rows * cols)]);
+    parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : INT64_MAX,
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
+                 });
+  };
+  // a transposed operand is read along its contiguous direction and stays transposed
+  std::unique_ptr<float[]> fa, fb, fc(new float[size_t(m * n)]), fbias;
+  bool ta = a.cs != 1 && a.rs == 1, tb = b.cs != 1 && b.rs == 1;
+  unpack(ta ? MatrixView{a.data, a.cs, a.rs} : a, ta ? k : m, ta ? m : k, fa);
+  unpack(tb ? MatrixView{b.data, b.cs, b.rs} : b, tb ? n : k, tb ? k : n, fb);
+  if (beta != 0)
+    for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, fc.get() + i * n, n);
+  Epilogue<float> e{alpha, beta};
+  if (bias) {
+    fbias.reset(new float[size_t(n)]);
+    half_to_float(dtype, bias, 1, fbias.get(), n);
+    e.bias_col = fbias.get();
+  }
+  gemm<float>(m, n, k, fa.get(), ta ? 1 : k, ta ? m : 1, fb.get(), tb ? 1 : n, tb ? k : 1, fc.get(), n, e, threads);
+  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, fc.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
+}
+
+// Unsigned arithmetic of the same width gives signed products too.
+template <class U>
+void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int64_t acs, const U* b, int64_t brs,
+                   int64_t bcs, U* c, int64_t crs, U alpha, U beta, const U* bias, bool threads) {
+  std::unique_ptr<U[]> packed;
+  if (bcs != 1) {
+    packed.reset(new U[size_t(k * n)]);
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = 0; j < n; ++j) packed[p * n + j] = b[p * brs + j * bcs];
+    b = packed.get(), brs = n;
+  }
+  parallel_for(m, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)) : INT64_MAX, [&](int64_t i, int64_t end) {
+    std::unique_ptr<U[]> sums(new U[size_t(n)]);
+    for (; i < end; ++i) {
+      std::fill_n(sums.get(), n, U(0));
+      for (int64_t p = 0; p < k; ++p) {
+        U x = a[i * ars + p * acs];
+        const U* row = b + p * brs;
+        for (int64_t j = 0; j < n; ++j) sums[j] = U(sums[j] + x * row[j]);
+      }
+      U* to = c + i * crs;
+      for (int64_t j = 0; j < n; ++j) {
+        U v = U(alpha * sums[j]);
+        if (beta) v = U(v + beta * to[j]);
+        to[j] = bias ? U(v + bias[j]) : v;
+      }
+    }
+  });
+}
+
+// (Ar + i Ai)(Br + i Bi) as four real products.
+template <class R>
+void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int64_t ars, int64_t acs,
+                  const std::complex<R>* b, int64_t brs, int64_t bcs, std::complex<R>* c, int64_t crs,
+                  std::complex<R> alpha, std::complex<R> beta, const std::complex<R>* bias, bool threads) {
+  std::unique_ptr<R[]> memory(new R[size_t(2 * (m * k + k * n + m * n))]);
+  R *ar = memory.get(), *ai = ar + m * k, *br = ai + m * k, *bi = br + k * n, *cr = bi + k * n, *ci = cr + m * n;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p) ar[i * k + p] = a[i * ars + p * acs].real(), ai[i * k + p] = a[i * ars + p * acs].imag();
+  for (int64_t p = 0; p < k; ++p)
+    for (int64_t j = 0; j < n; ++j) br[p * n + j] = b[p * brs + j * bcs].real(), bi[p * n + j] = b[p * brs + j * bcs].imag();
+  gemm<R>(m, n, k, ar, k, 1, br, n, 1, cr, n, {}, threads);
+  gemm<R>(m, n, k, ai, k, 1, bi, n, 1, cr, n, {R(-1), R(1)}, threads);
+  gemm<R>(m, n, k, ar, k, 1, bi, n, 1, ci, n, {}, threads);
+  gemm<R>(m, n, k, ai, k, 1, br, n, 1, ci, n, {R(1), R(1)}, threads);
+  auto times = [](std::complex<R> x, std::complex<R> y) {
+    return std::complex<R>(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
+  };
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      std::complex<R> v(cr[i * n + j], ci[i * n + j]);
+      if (alpha != R(1)) v = times(alpha, v);
+      if (beta != R(0)) v += times(beta, c[i * crs + j]);
+      c[i * crs + j] = bias ? v + bias[j] : v;
+    }
+}
+
+}  // namespace
+
+void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+              const Scalar& alpha, const Scalar& beta, const void* bias, bool threads) {
+  auto as = [&]<class T>() {
+    return [&](auto&& product) {
+      product(m, n, k, static_cast<const T*>(a.data), a.rs, a.cs, static_cast<const T*>(b.data), b.rs, b.cs,
+              static_cast<T*>(c), crs, alpha.to<T>(), beta.to<T>(), static_cast<const T*>(bias), threads);
+    };
+  };
+  auto integers = [&]<class U>() { as.template operator()<U>()(gemm_integers<U>); };
+  switch (dtype) {
+    case DType::Float32:
+      return gemm<float>(m, n, k, static_cast<const float*>(a.data), a.rs, a.cs, static_cast<const float*>(b.data), b.rs, b.cs,
+                         static_cast<float*>(c), crs, {alpha.to<float>(), beta.to<float>(), static_cast<const float*>(bias)}, threads);
+    case DType::Float64:
+      return gemm<double>(m, n, k, static_cast<const double*>(a.data), a.rs, a.cs, static_cast<const double*>(b.data), b.rs, b.cs,
+                          static_cast<double*>(c), crs, {alpha.to<double>(), beta.to<double>(), static_cast<const double*>(bias)}, threads);
+    case DType::Float16: case DType::BFloat16:
+      if (m && n) gemm_half(dtype, m, n, k, a, b, c, crs, alpha.to<float>(), beta.to<float>(), bias, threads);
+      return;
+    case DType::Complex64: return as.operator()<complex64>()(gemm_complex<float>);
+    case DType::Complex128: return as.operator()<complex128>()(gemm_complex<double>);
+    case DType::UInt8: case DType::Int8: return integers.operator()<uint8_t>();
+    case DType::UInt16: case DType::Int16: return integers.operator()<uint16_t>();
+    case DType::UInt32: case DType::Int32: return integers.operator()<uint32_t>();
+    case DType::UInt64: case DType::Int64: return integers.operator()<uint64_t>();
+    default: runtime_error("matmul: not offered for dtype ", dtype_name(dtype));
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,66 @@
+// Matrix products: C = alpha A B + beta C + bias for strided A and B, every dtype, and the pieces of a blocked product
+// that convolution and attention reuse.
+//
+// A and B are read through two strides each, so a transposed operand costs nothing; C has unit column stride.
+// A sum over k is never divided among threads: results do not depend on their number.
+#pragma once
+#include "../core/call.h"
+
+namespace flambeau {
+
+template <class T>
+struct Epilogue {
+  T alpha = 1, beta = 0;         // beta == 0: C is not read
+  const T* bias_col = nullptr;   // one number per column of C
+  const T* bias_row = nullptr;   // one number per row of C
+};
+
+// The building blocks of one instruction set (kernels/simd/gemm.cpp).
+template <class T>
+struct GemmKernels {
+  int mr, nr, width;
+  // C[rows, cols] from packed panels a[k][mr] and b[k][nr]; rows <= mr, cols <= nr.
+  void (*micro)(int64_t k, const T* a, const T* b, T* c, int64_t crs, int rows, int cols, const Epilogue<T>& e);
+  // panel[k][width] = src(row, k) = src[row * rs + k * ks]; rows past `rows` are zero.
+  void (*pack)(T* panel, int width, const T* src, int64_t rs, int64_t ks, int64_t rows, int64_t k);
+  // The product of operands that fit in cache, without packing A; `scratch` holds direct_scratch(n, k) numbers.
+  void (*direct)(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+                 int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, T* scratch);
+  // y[i * ys] = alpha <a[i, :], x> + beta y + bias[i], rows of unit stride
+  void (*dots)(int64_t rows, int64_t k, const T* a, int64_t ars, const T* x, T* y, int64_t ys, T alpha, T beta,
+               const T* bias);
+  int64_t direct_scratch(int64_t n, int64_t k) const { return (n + nr - 1) / nr * nr * k; }
+};
+extern const GemmKernels<float>* gemm_kernels_f32[2];
+extern const GemmKernels<double>* gemm_kernels_f64[2];
+template <class T>
+const GemmKernels<T>& gemm_kernels();
+
+// Memory of the calling thread, 64-byte aligned, kept between calls; `slot` tells apart buffers alive together.
+enum ScratchSlot { kScratchA, kScratchB, kScratchC, kScratchD, kScratchSlots };
+void* scratch_bytes(ScratchSlot slot, size_t nbytes);
+template <class T>
+T* scratch(ScratchSlot slot, int64_t n) { return static_cast<T*>(scratch_bytes(slot, size_t(n) * sizeof(T))); }
+
+struct MatrixView {
+  const void* data;
+  int64_t rs, cs;  // strides of rows and columns, in elements
+};
+
+// float and double. `threads` false: stay in the calling thread (it is one of many already).
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs, int64_t bcs,
+          T* c, int64_t crs, const Epilogue<T>& e = {}, bool threads = true);
+
+// Any dtype but bool and float8; C in the operands' dtype, `bias` (per column, may be null) too.
+void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+              const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true);
+
+// `batch` products whose operands lie a fixed step apart (in elements; 0 repeats one operand).
+struct BatchStep { int64_t a, b, c; };
+
+// Convert n numbers between float32 and float16/bfloat16.
+void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n);
+void float_to_half(DType dtype, const float* src, void* dst, int64_t n);
+
+}  // namespace flambeau
