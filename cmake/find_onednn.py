@@ -16,7 +16,7 @@ def find(package, suffix):
 def main():
     try:
         header = find("onednn-devel-cpu-gomp", "include/dnnl.hpp")
-        library = find("onednn-cpu-gomp", "lib/libdnnl.so.3") or find("onednn-devel-cpu-gomp", "lib/libdnnl.so.3")
+        library = find("onednn-cpu-gomp", "libdnnl.so.3") or find("onednn-devel-cpu-gomp", "libdnnl.so.3")
     except importlib.metadata.PackageNotFoundError as error:
         sys.exit(f"oneDNN wheel not installed: {error}")
     if header is None or library is None:

@@ -85,19 +85,6 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
     });
 }
 
-// Where a product is written: the result itself, or memory of its shape when the result's rows have gaps.
-struct Target {
-  Tensor& out;
-  TensorRef own;
-  explicit Target(Tensor& out) : out(out) {
-    if (!out.contiguous() && out.numel) own = empty(out.shape(), out.dtype, out.device);
-  }
-  Tensor& tensor() { return own ? *own : out; }
-  void finish() {
-    if (own) copy_into(out, *own);
-  }
-};
-
 // a[batch…, m, k] times b[batch…, k, n] as views with those exact dimensions; c is contiguous.
 Product product_of(Dims batch, const Tensor& a, const Tensor& b, bool a_row, bool b_col) {
   Product p;
@@ -133,14 +120,9 @@ int64_t work_of(const Product& p) {
 void run_product(Call& c, const Tensor& a, const Tensor& b, Dims batch, bool a_row, bool b_col) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  Target target(out);
-  Tensor& t = target.tensor();
   Product p = product_of(batch, a, b, a_row, b_col);
-  {
-    LockRelease lock(work_of(p));
-    multiply(out.dtype, std::move(p), a.data, b.data, t.data, 1, 0);
-  }
-  target.finish();
+  LockRelease lock(work_of(p));
+  multiply(out.dtype, std::move(p), a.data, b.data, out.data, 1, 0);
 }
 
 // --- mm, bmm, mv, dot ----------------------------------------------------------------------------------------------
@@ -291,17 +273,11 @@ void cpu_add_product(Call& c) {
   Tensor &self = c.tensor(0), &a = c.tensor(1), &b = c.tensor(2), &out = c.out();
   if (out.numel == 0) return;
   Scalar beta = c.scalar(3), alpha = c.scalar(4);
-  Target target(out);
-  Tensor& t = target.tensor();
-  bool row = self.ndim == 1 && self.size(0) == out.size(out.ndim - 1) && self.contiguous() && is_one(beta) &&
-             self.data != out.data;
-  if (!row && !is_zero(beta) && !(t.data == self.data && t.numel == self.numel)) copy_into(t, self);
+  bool row = self.ndim == 1 && self.size(0) == out.size(out.ndim - 1) && self.contiguous() && is_one(beta);
+  if (!row && !is_zero(beta)) copy_into(out, self);
   Product p = product_of(out.shape().first(out.ndim - 2), a, b, false, false);
-  {
-    LockRelease lock(work_of(p));
-    multiply(out.dtype, std::move(p), a.data, b.data, t.data, alpha, row ? Scalar(0) : beta, row ? self.data : nullptr);
-  }
-  target.finish();
+  LockRelease lock(work_of(p));
+  multiply(out.dtype, std::move(p), a.data, b.data, out.data, alpha, row ? Scalar(0) : beta, row ? self.data : nullptr);
 }
 
 // --- linear ----------------------------------------------------------------------------------------------------------
@@ -351,18 +327,13 @@ void cpu_linear(Call& c) {
     return gemm<float>(m, n, k, x.ptr<float>(), k, 1, w.ptr<float>(), 1, k, out.ptr<float>(), n,
                        {1, 0, bias ? bias->ptr<float>() : nullptr});
   }
-  Target target(out);
-  Tensor& t = target.tensor();
-  if (bias && !row) copy_into(t, *bias);
+  if (bias && !row) copy_into(out, *bias);
   Product p = product_of(x.shape().first(std::max(0, x.ndim - 2)), x, w, x.ndim == 1, w.ndim == 1);
   if (w.ndim == 2) p.n = p.crs = n, p.brs = w.strides[1], p.bcs = w.strides[0];
   int64_t step = p.m * n;
   for (size_t d = p.batch.size(); d-- > 0; step *= p.batch[d]) p.c[d] = step, p.b[d] = 0;
-  {
-    LockRelease lock(work_of(p));
-    multiply(out.dtype, std::move(p), x.data, w.data, t.data, 1, bias && !row ? 1 : 0, row ? bias->data : nullptr);
-  }
-  target.finish();
+  LockRelease lock(work_of(p));
+  multiply(out.dtype, std::move(p), x.data, w.data, out.data, 1, bias && !row ? 1 : 0, row ? bias->data : nullptr);
 }
 
 // --- linear_backward(grad, input, weight, int mask) -> (input, weight, bias); mask bits 1, 2, 4 say which are wanted ----
