@@ -1,0 +1,199 @@
+// One optimizer step over all parameters of a group: checks, the numbers of each update, and how the work is cut.
+#include "optim_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "../core/call.h"
+#include "elementwise.h"
+
+namespace flambeau {
+namespace {
+
+constexpr const char* kName[kOptimKinds] = {"SGD", "Adam", "RMSprop", "Adadelta", "Adagrad"};
+constexpr int64_t kGrain = 32768;  // elements per thread at least
+constexpr int64_t kBlock = 1024;   // elements converted at a time
+
+OptimLoops* registered() {
+  static OptimLoops loops[2] = {};
+  return loops;
+}
+
+const OptimLoops& best_loops() {
+  const OptimLoops* loops = registered();
+  return cpu_level() >= kAvx512 && loops[kAvx512].f32[0] ? loops[kAvx512] : loops[kBaseline];
+}
+
+// The law's numbers for one parameter at its step, in double and in PyTorch's order.
+OptimNumbers numbers_of(OptimKind kind, const OptimArgs& a, const OptimSlot& slot) {
+  OptimNumbers n;
+  n.weight_decay = a.weight_decay;
+  n.flags = a.flags | (slot.fresh ? uint32_t(kFresh) : 0u);
+  auto set = [&](std::initializer_list<double> values) { std::copy(values.begin(), values.end(), n.k); };
+  switch (kind) {
+    case OptimKind::SGD: set({a.beta1, 1 - a.beta2, -a.lr}); break;
+    case OptimKind::Adam: {
+      double bias1 = 1 - std::pow(a.beta1, slot.step), bias2 = 1 - std::pow(a.beta2, slot.step);
+      if ((a.flags & kDecoupled) && a.weight_decay != 0) n.weight_decay = 1 - a.lr * a.weight_decay;
+      set({1 - a.beta1, a.beta2, 1 - a.beta2, std::sqrt(bias2), a.eps, -(a.lr / bias1)});
+      break;
+    }
+    case OptimKind::RMSprop: set({a.beta1, 1 - a.beta1, a.beta2, a.eps, -a.lr}); break;
+    case OptimKind::Adadelta: set({a.beta1, 1 - a.beta1, a.eps, -a.lr}); break;
+    case OptimKind::Adagrad: set({a.eps, -(a.lr / (1 + (slot.step - 1) * a.beta1))}); break;
+  }
+  return n;
+}
+
+// Every element exactly once in memory, whatever the order of dimensions.
+bool dense(const Tensor& t) {
+  if (t.contiguous()) return true;
+  std::vector<int> order;
+  for (int d = 0; d < t.ndim; ++d)
+    if (t.size(d) != 1) order.push_back(d);
+  std::sort(order.begin(), order.end(), [&](int x, int y) { return t.strides[x] < t.strides[y]; });
+  int64_t expected = 1;
+  for (int d : order) {
+    if (t.strides[d] != expected) return false;
+    expected *= t.size(d);
+  }
+  return true;
+}
+
+bool same_layout(const Tensor& a, const Tensor& b) {
+  if (a.contiguous() && b.contiguous()) return true;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.size(d) != 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+void check(OptimKind kind, const OptimSlot& slot, size_t index) {
+  const Tensor& p = *slot.param;
+  auto about = [&](const char* what, const Tensor& t) {
+    return concat(kName[int(kind)], ": ", what, " of parameter ", index, " is ", dtype_name(t.dtype), " ", shape_text(t.shape()),
+                  " on ", device_name(t.device), " but the parameter is ", dtype_name(p.dtype), " ", shape_text(p.shape()),
+                  " on ", device_name(p.device));
+  };
+  if (!is_differentiable(p.dtype) || item_size(p.dtype) == 1)
+    runtime_error(kName[int(kind)], ": parameter ", index, " must be floating point or complex, got ", dtype_name(p.dtype));
+  if (p.device.type == DeviceType::CUDA) not_implemented(kName[int(kind)], ": parameter ", index, " is on ", device_name(p.device));
+  auto same_shape = [&](const Tensor& t) {
+    return t.ndim == p.ndim && std::equal(t.sizes, t.sizes + t.ndim, p.sizes) && t.device == p.device;
+  };
+  if (!same_shape(*slot.grad) || slot.grad->dtype != p.dtype) runtime_error(about("the gradient", *slot.grad));
+  for (const Tensor* s : slot.state) {
+    if (!s) continue;
+    if (!same_shape(*s) || is_complex(s->dtype) != is_complex(p.dtype) || !is_differentiable(s->dtype))
+      runtime_error(about("the state", *s));
+    if (may_overlap(*s) || (s->storage && s->storage->readonly)) runtime_error(kName[int(kind)], ": the state of parameter ", index, " cannot be written to: its elements overlap or its memory is read-only");
+  }
+  if (may_overlap(p) || (p.storage && p.storage->readonly))
+    runtime_error(kName[int(kind)], ": parameter ", index, " cannot be written to: its elements overlap or its memory is read-only");
+}
+
+// One slot ready for the loops: addresses, and what must be written back afterwards.
+struct Job {
+  OptimNumbers numbers;
+  char* data[kOptimArrays] = {};
+  DType dtype = DType::Float32;
+  int64_t n = 0;
+  TensorRef copies[kOptimArrays];
+};
+
+Job make_job(OptimKind kind, const OptimArgs& args, const OptimSlot& slot) {
+  Job job;
+  job.numbers = numbers_of(kind, args, slot);
+  Tensor* arrays[kOptimArrays] = {slot.param, slot.grad, slot.state[0], slot.state[1], slot.state[2]};
+  const Tensor& p = *slot.param;
+  bool direct = dense(p);
+  for (Tensor* t : arrays) direct = direct && (!t || (t->dtype == p.dtype && same_layout(p, *t)));
+  DType compute = direct ? p.dtype : is_complex(p.dtype) ? DType::Complex128 : DType::Float64;
+  if (!direct && p.dtype != DType::Float64 && p.dtype != DType::Complex128)
+    compute = is_complex(p.dtype) ? DType::Complex64 : DType::Float32;
+  for (int k = 0; k < kOptimArrays; ++k) {
+    if (!arrays[k]) continue;
+    if (!direct) {
+      job.copies[k] = empty(p.shape(), compute);
+      copy_into(*job.copies[k], *arrays[k]);
+    }
+    job.data[k] = direct ? arrays[k]->data : job.copies[k]->data;
+  }
+  job.dtype = real_of(compute);
+  job.n = is_complex(compute) ? 2 * p.numel : p.numel;  // every law acts on real and imaginary parts alone
+  return job;
+}
+
+void write_back(Job& job, const OptimSlot& slot) {
+  Tensor* arrays[kOptimArrays] = {slot.param, nullptr, slot.state[0], slot.state[1], slot.state[2]};
+  for (int k = 0; k < kOptimArrays; ++k)
+    if (arrays[k] && job.copies[k]) copy_into(*arrays[k], *job.copies[k]);
+}
+
+template <class H>
+void run_halves(OptimLoop loop, const Job& job, int64_t begin, int64_t end) {
+  alignas(64) float block[kOptimArrays][kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    int64_t n = std::min(kBlock, end - at);
+    void* ptr[kOptimArrays] = {};
+    for (int k = 0; k < kOptimArrays; ++k) {
+      if (!job.data[k]) continue;
+      const H* source = reinterpret_cast<const H*>(job.data[k]) + at;
+      for (int64_t i = 0; i < n; ++i) block[k][i] = float(source[i]);
+      ptr[k] = block[k];
+    }
+    loop(job.numbers, ptr, n);
+    for (int k = 0; k < kOptimArrays; ++k) {
+      if (!job.data[k] || k == 1) continue;
+      H* target = reinterpret_cast<H*>(job.data[k]) + at;
+      for (int64_t i = 0; i < n; ++i) target[i] = H(block[k][i]);
+    }
+  }
+}
+
+void run_job(OptimKind kind, const OptimLoops& loops, const Job& job, int64_t begin, int64_t end) {
+  if (job.dtype == DType::Float16) return run_halves<float16>(loops.f32[int(kind)], job, begin, end);
+  if (job.dtype == DType::BFloat16) return run_halves<bfloat16>(loops.f32[int(kind)], job, begin, end);
+  void* ptr[kOptimArrays] = {};
+  for (int k = 0; k < kOptimArrays; ++k)
+    if (job.data[k]) ptr[k] = job.data[k] + begin * item_size(job.dtype);
+  (job.dtype == DType::Float64 ? loops.f64 : loops.f32)[int(kind)](job.numbers, ptr, end - begin);
+}
+
+// The jobs laid end to end are one range; a thread's piece may begin and end inside a tensor.
+void run_jobs(OptimKind kind, const std::vector<Job>& jobs) {
+  std::vector<int64_t> ends;
+  int64_t total = 0;
+  for (const Job& job : jobs) ends.push_back(total += job.n);
+  const OptimLoops& loops = best_loops();
+  LockRelease lock(total);
+  parallel_for(total, kGrain, [&](int64_t begin, int64_t end) {
+    size_t k = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
+    for (; begin < end; ++k) {
+      int64_t start = ends[k] - jobs[k].n, stop = std::min(end, ends[k]);
+      if (stop > begin) run_job(kind, loops, jobs[k], begin - start, stop - start);
+      begin = stop;
+    }
+  });
+}
+
+}  // namespace
+
+OptimRegistration::OptimRegistration(int level, const OptimLoops& loops) { registered()[level] = loops; }
+
+void optim_step(OptimKind kind, const OptimArgs& args, std::span<OptimSlot> slots) {
+  for (size_t k = 0; k < slots.size(); ++k) check(kind, slots[k], k);
+  std::vector<Job> jobs;
+  jobs.reserve(slots.size());
+  for (const OptimSlot& slot : slots)
+    jobs.push_back(slot.param->is_meta() ? Job{} : make_job(kind, args, slot));
+  run_jobs(kind, jobs);
+  for (size_t k = 0; k < slots.size(); ++k) {
+    write_back(jobs[k], slots[k]);
+    if (Storage* s = slots[k].param->storage) ++s->version;
+    for (Tensor* s : slots[k].state)
+      if (s && s->storage) ++s->storage->version;
+  }
+}
+
+}  // namespace flambeau

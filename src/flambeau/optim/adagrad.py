@@ -1,0 +1,65 @@
+"""Adagrad: steps divided by the root of the sum of all squares so far."""
+
+import flambeau
+
+from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+
+_KEYS = ("step", "sum", None, None)
+
+
+class Adagrad(Optimizer):
+    """s <- s + g^2;  p <- p - lr / (1 + (t-1) lr_decay) g / (sqrt(s) + eps)   (Duchi, Hazan and Singer 2011).
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0], requires_grad=True)
+    >>> opt = flambeau.optim.Adagrad([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.9
+    """
+
+    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
+                 foreach=None, *, maximize=False, differentiable=False, fused=None):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("lr_decay value", lr_decay, lr_decay >= 0, "a number >= 0")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        _check("initial_accumulator_value value", initial_accumulator_value, initial_accumulator_value >= 0,
+               "a number >= 0")
+        _check("epsilon value", eps, eps >= 0, "a number >= 0")
+        super().__init__(params, dict(
+            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
+            differentiable=differentiable, fused=fused))
+        for group in self.param_groups:  # this state exists before the first step
+            for param in group["params"]:
+                self._begin(param, self.state[param], group)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name in ("maximize", "differentiable"):
+                group.setdefault(name, False)
+            group.setdefault("foreach", None)
+            group.setdefault("fused", None)
+        _counts_to_tensors(self)
+
+    def share_memory(self):
+        """Not offered: state is never shared between processes here."""
+        raise NotImplementedError("Adagrad.share_memory is not supported")
+
+    def _begin(self, param, state, group):
+        if "step" not in state:
+            state["step"] = flambeau.zeros((), dtype=flambeau.float32)
+        if "sum" not in state:
+            start = group["initial_accumulator_value"]
+            value = complex(start, start) if param.is_complex() else start
+            state["sum"] = flambeau.full_like(param, value, memory_format=flambeau.preserve_format)
+
+    def step(self, closure=None):
+        """One update; returns the closure's loss."""
+        loss = _loss_of(closure) if closure is not None else None
+        for group in self.param_groups:
+            numbers = (group["lr"], group["weight_decay"], group["eps"], group["lr_decay"], 0.0)
+            self._native_step(4, group, _KEYS, numbers, 1 if group["maximize"] else 0)
+        return loss

@@ -1,0 +1,84 @@
+"""Adam and AdamW: steps scaled by running means of the gradient and of its square."""
+
+import flambeau
+
+from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+
+_MAXIMIZE, _AMSGRAD, _DECOUPLED = 1, 8, 16  # native/kernels/optim_step.h
+_KEYS = {False: ("step", "exp_avg", "exp_avg_sq", None), True: ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
+
+
+class Adam(Optimizer):
+    """m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;  p <- p - lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps).
+
+    Kingma and Ba 2015. `amsgrad` divides by the largest v seen (Reddi et al. 2018); `weight_decay` adds to the gradient,
+    or with `decoupled_weight_decay` shrinks the parameter by lr * weight_decay (Loshchilov and Hutter 2019).
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0, -3.0], requires_grad=True)
+    >>> opt = flambeau.optim.Adam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> [round(x, 4) for x in w.tolist()]
+    [0.9, -2.9]
+    """
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
+                 maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("epsilon value", eps, eps >= 0, "a number >= 0")
+        for i, beta in enumerate(betas):
+            _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        super().__init__(params, dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
+            foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused,
+            decoupled_weight_decay=decoupled_weight_decay))
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name in ("amsgrad", "maximize", "capturable", "differentiable"):
+                group.setdefault(name, False)
+            group.setdefault("decoupled_weight_decay", isinstance(self, AdamW))
+            group.setdefault("foreach", None)
+            group.setdefault("fused", None)
+        _counts_to_tensors(self)
+
+    def _begin(self, param, state, group):
+        if "step" not in state:
+            state["step"] = flambeau.zeros((), dtype=flambeau.float32)
+        for key in _KEYS[bool(group["amsgrad"])][1:]:
+            if key is not None and key not in state:
+                state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+    def step(self, closure=None):
+        """One update; returns the closure's loss."""
+        loss = _loss_of(closure) if closure is not None else None
+        for group in self.param_groups:
+            amsgrad = bool(group["amsgrad"])
+            beta1, beta2 = group["betas"]
+            flags = ((_MAXIMIZE if group["maximize"] else 0) | (_AMSGRAD if amsgrad else 0)
+                     | (_DECOUPLED if group["decoupled_weight_decay"] else 0))
+            numbers = (group["lr"], group["weight_decay"], group["eps"], beta1, beta2)
+            self._native_step(1, group, _KEYS[amsgrad], numbers, flags)
+        return loss
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameter itself: p <- p (1 - lr weight_decay)  (Loshchilov and Hutter 2019).
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0], requires_grad=True)
+    >>> opt = flambeau.optim.AdamW([w], lr=0.1, weight_decay=0.5)
+    >>> (w * 0).sum().backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.95
+    """
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
+                 maximize=False, foreach=None, capturable=False, differentiable=False, fused=None):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+                         capturable=capturable, differentiable=differentiable, fused=fused,
+                         decoupled_weight_decay=True)

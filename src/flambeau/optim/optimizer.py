@@ -1,0 +1,334 @@
+"""What every optimizer shares: parameter groups, per-parameter state, hooks, and PyTorch's state_dict format."""
+
+from collections import OrderedDict, defaultdict
+from copy import deepcopy
+from functools import wraps
+from itertools import chain
+from warnings import warn
+from weakref import ref
+
+import flambeau
+
+from .. import _C
+
+#: passed as a default: the group must give a value itself
+required = object()
+
+_global_pre_hooks = OrderedDict()
+_global_post_hooks = OrderedDict()
+
+
+class _Handle:
+    """Removes one hook from the table it stands in."""
+
+    _next = 0
+
+    def __init__(self, hooks, hook, prepend=False):
+        self.hooks_ref = ref(hooks)
+        self.id = _Handle._next
+        _Handle._next += 1
+        hooks[self.id] = hook
+        if prepend:
+            hooks.move_to_end(self.id, last=False)
+
+    def remove(self):
+        hooks = self.hooks_ref()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.remove()
+
+
+def register_optimizer_step_pre_hook(hook):
+    """Calls `hook(optimizer, args, kwargs)` before every step of every optimizer; returns a handle with `remove()`."""
+    return _Handle(_global_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    """Calls `hook(optimizer, args, kwargs)` after every step of every optimizer; returns a handle with `remove()`."""
+    return _Handle(_global_post_hooks, hook)
+
+
+def _with_hooks(step):
+    """`step` between the hooks; without hooks only the two truth tests are paid for."""
+
+    @wraps(step)
+    def hooked(self, *args, **kwargs):
+        if not (self._hooked or _global_pre_hooks or _global_post_hooks):
+            return step(self, *args, **kwargs)
+        for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is None:
+                continue
+            if not (isinstance(changed, tuple) and len(changed) == 2):
+                raise RuntimeError(
+                    f"{type(self).__name__}.step: a step pre-hook must return None or (args, kwargs), got {changed!r}")
+            args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
+            hook(self, args, kwargs)
+        return result
+
+    hooked.hooked = True
+    return hooked
+
+
+def _check(name, value, good, expected):
+    """One constructor argument, refused with its name and what would be accepted."""
+    if not good:
+        raise ValueError(f"Invalid {name}: {value} (expected {expected})")
+
+
+def _modes(name, group):
+    """Refuses the modes this optimizer does not have; every step is fused already, so `foreach` and `fused` agree."""
+    if group.get("foreach") and group.get("fused"):
+        raise RuntimeError(f"{name}: `fused` and `foreach` cannot be `True` together.")
+    for mode in ("differentiable", "capturable"):
+        if group.get(mode):
+            raise NotImplementedError(f"{name}: {mode}=True is not supported")
+
+
+class Optimizer:
+    """Base class of all optimizers: holds parameter groups and the state kept for each parameter.
+
+    >>> import flambeau
+    >>> w = flambeau.ones(2, requires_grad=True)
+    >>> opt = flambeau.optim.SGD([w], lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> opt.step()
+    >>> w.tolist()
+    [0.0, 0.0]
+    """
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        step = cls.__dict__.get("step")
+        if step is not None and not getattr(step, "hooked", False):
+            cls.step = _with_hooks(step)
+
+    def __init__(self, params, defaults):
+        self.defaults = defaults
+        self._make_hooks()
+        if isinstance(params, flambeau.Tensor):
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                            f"but got {type(params).__name__}; wrap it in a list")
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(dict(group) if isinstance(group, dict) else group)
+
+    def _make_hooks(self):
+        self._hooked = False
+        for name in ("step_pre", "step_post", "state_dict_pre", "state_dict_post",
+                     "load_state_dict_pre", "load_state_dict_post"):
+            setattr(self, f"_optimizer_{name}_hooks", OrderedDict())
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if "_hooked" not in self.__dict__:
+            self._make_hooks()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self):
+        text = [type(self).__name__ + " ("]
+        for i, group in enumerate(self.param_groups):
+            options = [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+            text.append("\n".join(["", f"Parameter Group {i}", *options, ""]))
+        return "".join(text) + ")"
+
+    # --- hooks
+
+    def register_step_pre_hook(self, hook):
+        """Calls `hook(optimizer, args, kwargs)` before each step; a returned `(args, kwargs)` replaces them."""
+        self._hooked = True
+        return _Handle(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook):
+        """Calls `hook(optimizer, args, kwargs)` after each step."""
+        self._hooked = True
+        return _Handle(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls `hook(optimizer)` before `state_dict` collects."""
+        return _Handle(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """Calls `hook(optimizer, state_dict)`; a returned dict replaces the result."""
+        return _Handle(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls `hook(optimizer, state_dict)` before loading; a returned dict is loaded instead."""
+        return _Handle(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """Calls `hook(optimizer)` after loading."""
+        return _Handle(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    # --- parameter groups
+
+    def add_param_group(self, param_group):
+        """Adds a dict of `params` and of options that differ from the defaults."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, flambeau.Tensor):
+            params = [params]
+        elif isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
+                            "tensors in sets will change between runs. Please use a list instead.")
+        params = list(params)
+        names = [entry[0] for entry in params if isinstance(entry, tuple)]
+        if names:
+            if len(names) != len(params):
+                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            param_group["param_names"] = names
+            params = [entry[1] for entry in params]
+        param_group["params"] = params
+        for param in params:
+            if not isinstance(param, flambeau.Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+            if not (param.is_leaf or param.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        self._fill_defaults(param_group)
+        self._check_repeats(params, "param_names" in param_group)
+        self.param_groups.append(param_group)
+
+    def _fill_defaults(self, group):
+        for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            group.setdefault(name, default)
+        _modes(type(self).__name__, group)
+
+    def _check_repeats(self, params, named):
+        if len(set(map(id, params))) != len(params):
+            warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
+                 stacklevel=4)
+        for other in self.param_groups:
+            if not {id(p) for p in other["params"]}.isdisjoint(map(id, params)):
+                raise ValueError("some parameters appear in more than one parameter group")
+            if ("param_names" in other) != named:
+                raise ValueError("all optimizer param groups should be with/without names. "
+                                 f"cannot add param group {'with' if named else 'without'} names to the optimizer")
+
+    # --- state
+
+    def state_dict(self):
+        """`{"state": {index: …}, "param_groups": […]}`, the parameters numbered in the order of the groups."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        index = {}
+        for group in self.param_groups:
+            for param in group["params"]:
+                index.setdefault(id(param), len(index))
+        groups = [{**{k: v for k, v in group.items() if k != "params"}, "params": [index[id(p)] for p in group["params"]]}
+                  for group in self.param_groups]
+        state = {index[id(k)] if isinstance(k, flambeau.Tensor) else k: v for k, v in self.state.items()}
+        result = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            result = hook(self, result) or result
+        return result
+
+    def load_state_dict(self, state_dict):
+        """Takes over options and state from `state_dict`; tensors of the state follow their parameter's dtype and device.
+
+        The numbers of groups, and of parameters in each, must be those of this optimizer.
+        """
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = hook(self, state_dict) or state_dict
+        groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups "
+                             f"(expected {len(groups)}, got {len(saved)})")
+        for i, (group, old) in enumerate(zip(groups, saved)):
+            if len(group["params"]) != len(old["params"]):
+                raise ValueError("loaded state dict contains a parameter group that doesn't match the size of "
+                                 f"optimizer's group (group {i}: expected {len(group['params'])} parameters, "
+                                 f"got {len(old['params'])})")
+        params = dict(zip(chain.from_iterable(g["params"] for g in saved),
+                          chain.from_iterable(g["params"] for g in groups)))
+        state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = _cast(params[key], value)
+            else:
+                state[key] = value
+        for group, new in zip(groups, saved):
+            new["params"] = group["params"]
+            if "param_names" in group and "param_names" not in new:
+                new["param_names"] = group["param_names"]
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    # --- stepping
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets the gradients, or with `set_to_none=False` fills them with zeros."""
+        for group in self.param_groups:
+            if set_to_none:
+                for param in group["params"]:
+                    param.grad = None
+                continue
+            for param in group["params"]:
+                if param.grad is not None:
+                    param.grad = param.grad.detach()  # history would reach into the next backward
+                    param.grad.zero_()
+
+    def step(self, closure=None):
+        """One update of all parameters; `closure`, if given, computes the loss again and its gradients."""
+        raise NotImplementedError(f"{type(self).__name__}.step is not implemented")
+
+    def _native_step(self, kind, group, keys, numbers, flags):
+        """One fused native update; parameters that meet it for the first time get their state before it."""
+        new = _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, None)
+        if new is not None:
+            for param in new:
+                self._begin(param, self.state[param], group)
+            _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, new)
+
+    def _begin(self, param, state, group):
+        """Fills what is missing in a parameter's state."""
+        raise NotImplementedError
+
+
+def _cast(param, value, key=None):
+    """A loaded state value in the dtype and on the device of its parameter; `step` counts stay as they are."""
+    if isinstance(value, flambeau.Tensor):
+        if key == "step":
+            return value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+    if isinstance(value, dict):
+        return {k: _cast(param, v, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(param, v) for v in value)
+    return value
+
+
+def _loss_of(closure):
+    """The value of `closure`, which needs gradients even though a step records none."""
+    if closure is None:
+        return None
+    with flambeau.enable_grad():
+        return closure()
+
+
+def _counts_to_tensors(optimizer):
+    """Checkpoints of old versions kept `step` as a plain number."""
+    for state in optimizer.state.values():
+        step = state.get("step") if isinstance(state, dict) else None
+        if step is not None and not isinstance(step, flambeau.Tensor):
+            state["step"] = flambeau.tensor(float(step))

@@ -1,0 +1,63 @@
+"""RMSprop: steps divided by the root of a running mean of squares."""
+
+import flambeau
+
+from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+
+_MAXIMIZE, _MOMENTUM, _CENTERED = 1, 4, 32  # native/kernels/optim_step.h
+
+
+class RMSprop(Optimizer):
+    """v <- alpha v + (1 - alpha) g^2;  p <- p - lr g / (sqrt(v) + eps)   (Hinton's lecture 6e).
+
+    `centered` takes the squared mean gradient off v (Graves 2013); `momentum` accumulates the steps.
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0], requires_grad=True)
+    >>> opt = flambeau.optim.RMSprop([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.0
+    """
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
+                 capturable=False, foreach=None, maximize=False, differentiable=False):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("epsilon value", eps, eps >= 0, "a number >= 0")
+        _check("momentum value", momentum, momentum >= 0, "a number >= 0")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        _check("alpha value", alpha, alpha >= 0, "a number >= 0")
+        super().__init__(params, dict(
+            lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay,
+            capturable=capturable, foreach=foreach, maximize=maximize, differentiable=differentiable))
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("momentum", 0)
+            for name in ("centered", "maximize", "capturable", "differentiable"):
+                group.setdefault(name, False)
+            group.setdefault("foreach", None)
+        _counts_to_tensors(self)
+
+    def _keys(self, group):
+        return ("step", "square_avg", "momentum_buffer" if group["momentum"] > 0 else None,
+                "grad_avg" if group["centered"] else None)
+
+    def _begin(self, param, state, group):
+        if "step" not in state:
+            state["step"] = flambeau.zeros((), dtype=flambeau.float32)
+        for key in self._keys(group)[1:]:
+            if key is not None and key not in state:
+                state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+    def step(self, closure=None):
+        """One update; returns the closure's loss."""
+        loss = _loss_of(closure) if closure is not None else None
+        for group in self.param_groups:
+            flags = ((_MAXIMIZE if group["maximize"] else 0) | (_CENTERED if group["centered"] else 0)
+                     | (_MOMENTUM if group["momentum"] > 0 else 0))
+            numbers = (group["lr"], group["weight_decay"], group["eps"], group["alpha"], group["momentum"])
+            self._native_step(2, group, self._keys(group), numbers, flags)
+        return loss

@@ -1,0 +1,58 @@
+"""Stochastic gradient descent, with momentum."""
+
+import flambeau
+
+from .optimizer import Optimizer, _check, _loss_of
+
+_MAXIMIZE, _NESTEROV, _MOMENTUM = 1, 2, 4  # native/kernels/optim_step.h
+
+
+class SGD(Optimizer):
+    """v <- momentum v + (1 - dampening) g;  p <- p - lr v   (Polyak 1964; Nesterov's form looks one v ahead).
+
+    The first v is g itself.
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    >>> opt = flambeau.optim.SGD([w], lr=0.1, momentum=0.9)
+    >>> for _ in range(2):
+    ...     opt.zero_grad()
+    ...     w.sum().backward()
+    ...     opt.step()
+    >>> [round(x, 4) for x in w.tolist()]
+    [0.71, 1.71]
+    """
+
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
+                 foreach=None, differentiable=False, fused=None):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("momentum value", momentum, momentum >= 0, "a number >= 0")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, dict(
+            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
+            maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name in ("nesterov", "maximize", "differentiable"):
+                group.setdefault(name, False)
+            group.setdefault("foreach", None)
+            group.setdefault("fused", None)
+
+    def _begin(self, param, state, group):
+        state["momentum_buffer"] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+    def step(self, closure=None):
+        """One update; returns the closure's loss."""
+        loss = _loss_of(closure) if closure is not None else None
+        for group in self.param_groups:
+            momentum = group["momentum"]
+            flags = ((_MAXIMIZE if group["maximize"] else 0) | (_NESTEROV if group["nesterov"] else 0)
+                     | (_MOMENTUM if momentum else 0))
+            keys = (None, "momentum_buffer" if momentum else None, None, None)
+            numbers = (group["lr"], group["weight_decay"], 0.0, momentum, group["dampening"])
+            self._native_step(0, group, keys, numbers, flags)
+        return loss
