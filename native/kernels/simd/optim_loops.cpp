@@ -12,19 +12,13 @@
 #include "../elementwise.h"
 #include "../optim_step.h"
 
-#ifndef FLAMBEAU_SIMD
-#define FLAMBEAU_SIMD baseline
-#endif
-
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
 #if defined(__AVX512F__)
 constexpr int kBytes = 64;
-constexpr int kLevel = kAvx512;
 #else
 constexpr int kBytes = 32;
-constexpr int kLevel = kBaseline;
 #endif
 
 typedef float Floats __attribute__((vector_size(kBytes)));
@@ -195,7 +189,7 @@ OptimLoops all_loops() {
   fill_row<Doubles>(loops.f64);
   return loops;
 }
-const OptimRegistration registration(kLevel, all_loops());
+const OptimRegistration registration(FLAMBEAU_LEVEL, all_loops());
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
