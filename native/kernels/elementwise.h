@@ -12,16 +12,30 @@ namespace flambeau {
 // scalars: the operator's number arguments (Scalar, float, int, bool) in schema order.
 using LoopFn = void (*)(char* const* ptr, const int64_t* stride, int64_t n, const Scalar* scalars);
 
+// What a loop may rely on: the result is contiguous; with one operand it is contiguous, with two each is contiguous or
+// has stride 0, with more all are contiguous. An absent optional operand has a null pointer. Everything else (strides,
+// other dtypes) the iterator packs block by block. A loop may throw; no partial result is promised then.
 struct ElementwiseRow {
   const char* name;
-  LoopFn loop[kDTypes];  // by compute dtype; null: not offered
+  LoopFn loop[kDTypes] = {};             // by compute dtype; null: not offered
+  uint8_t operands = 1;                  // leading arguments that are operands; the rest are `scalars`
+  uint8_t bool_operands = 0;             // bit k: operand k is a mask, outside promotion (must be bool)
+  uint8_t weight = 1;                    // cost of an element in units of an addition: when threads pay
+  // Argument checks that need the promoted dtype, and deviating compute or result dtypes.
+  void (*adapt)(const Call&, DType& compute, DType& result) = nullptr;
 };
+// How an absent number and a string appear among `scalars`: a category of its own; the first character.
+inline constexpr Category kAbsent = Category(4);
 const ElementwiseRow* find_elementwise(std::string_view name);
 
 // Each file of kernels/simd/ is compiled once per instruction set, in a namespace of that name, and registers its rows
-// there; the best set the processor has wins.
+// there; entry by entry, the best set the processor has wins. The rows are made in a function that is called only where
+// the processor has the instructions it is compiled to:
+//   static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) { r.add({…}); });
 struct ElementwiseRows {
-  ElementwiseRows(int level, std::initializer_list<ElementwiseRow> rows);
+  int level;
+  ElementwiseRows(int level, void (*make)(ElementwiseRows&));
+  void add(std::initializer_list<ElementwiseRow> rows);
 };
 enum CpuLevel { kBaseline = 0, kAvx512 = 1 };
 int cpu_level();

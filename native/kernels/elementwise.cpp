@@ -1,0 +1,678 @@
+// Runs pointwise operators: decides dtypes, shape and layout of the result, then feeds the operator's loop.
+//
+// Two paths. The short one serves what most calls are: contiguous operands of one shape and dtype (or a number), a fresh
+// or in-place result. It decides with a few comparisons and calls the loop once. The general path promotes, broadcasts,
+// orders and merges dimensions, and converts or packs block by block whatever the loop cannot read directly.
+#include "elementwise.h"
+
+#include <array>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cast.h"
+#include "strided.h"
+
+namespace flambeau {
+
+namespace {
+
+constexpr int64_t kGrain = 32768;       // element visits that pay for a second thread
+constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
+constexpr int kMaxOperands = 6;         // with the result
+constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
+constexpr int kMaxScalars = 8;
+
+std::unordered_map<std::string_view, ElementwiseRow>& table() {
+  static std::unordered_map<std::string_view, ElementwiseRow> rows;
+  return rows;
+}
+
+// PyTorch's names of dtypes in its messages about casting.
+const char* type_name(DType t) {
+  static constexpr const char* names[] = {"Bool", "Byte", "Char", "Short", "UInt16", "Int", "UInt32", "Long", "UInt64", "Half",
+                                          "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Float8_e4m3fn",
+                                          "Float8_e5m2", "Undefined"};
+  return names[int(t)];
+}
+
+bool can_cast(DType from, DType to) { return category(from) <= category(to) || (is_differentiable(from) && category(from) == category(to)); }
+
+// --- promotion ----------------------------------------------------------------------------------------------------
+
+// A tensor's dtype with dimensions outranks a 0-d one, which outranks a Python number, within one category.
+struct Promotion {
+  DType dim = DType::Undefined, zero = DType::Undefined, number = DType::Undefined;
+
+  static DType join(DType a, DType b) { return a == DType::Undefined ? b : promote_types(a, b); }
+  static DType outrank(DType high, DType low) {
+    if (high == DType::Undefined || low == DType::Undefined) return high == DType::Undefined ? low : high;
+    if (category(low) <= category(high)) return high;
+    return category(low) == Category::Complex && category(high) == Category::Floating ? complex_of(high) : promote_types(high, low);
+  }
+  static DType number_type(Category c) { return Scalar(c == Category::Bool ? Scalar(false) : Scalar()).dtype(default_dtype()); }
+
+  void add(const Value& v) {
+    if (v.tag == Tag::Tensor) {
+      const Tensor& t = *v.tensor;
+      if (t.ndim > 0) dim = join(dim, t.dtype);
+      else if (!(t.flags & kWrappedNumber)) zero = join(zero, t.dtype);
+      else number = join(number, of_category(category(t.dtype)));
+    } else if (v.is_number()) {
+      number = join(number, of_category(Category(int(v.tag) - int(Tag::Bool))));
+    }
+  }
+  static DType of_category(Category c) {
+    switch (c) {
+      case Category::Bool: return DType::Bool;
+      case Category::Integer: return DType::Int64;
+      case Category::Floating: return default_dtype();
+      default: return complex_of(default_dtype());
+    }
+  }
+  DType result() const { return outrank(dim, outrank(zero, number)); }
+};
+static_assert(int(Tag::Complex) - int(Tag::Bool) == int(Category::Complex));
+
+// A row's loop at a dtype; halves compute in float32. `compute` becomes the loop's own dtype.
+LoopFn pick_loop(const ElementwiseRow& row, DType& compute) {
+  if (compute == DType::Undefined) return nullptr;
+  if (LoopFn f = row.loop[int(compute)]) return f;
+  if (!is_half(compute)) return nullptr;
+  compute = DType::Float32;
+  return row.loop[int(DType::Float32)];
+}
+
+Scalar number_of(const Value& v) {
+  if (v.is_number()) return v.scalar();
+  Scalar s;
+  if (v.tag == Tag::Str) s.i = v.str.size ? v.str.data[0] : 0;
+  else s.category = kAbsent;
+  return s;
+}
+void read_scalars(const Call& c, const ElementwiseRow& row, Scalar* scalars) {
+  for (int k = row.operands; k < c.nargs && k - row.operands < kMaxScalars; ++k) scalars[k - row.operands] = number_of(c.args[k]);
+}
+
+// --- the short path -----------------------------------------------------------------------------------------------
+
+bool same_sizes(const Tensor& a, const Tensor& b) {
+  if (a.ndim != b.ndim || a.numel != b.numel) return false;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.sizes[d] != b.sizes[d]) return false;
+  return true;
+}
+bool plain(const Tensor& t) { return (t.flags & kContiguous) && t.device.type == DeviceType::CPU; }
+// same memory or none shared: the common in-place and fresh cases
+bool safe_beside(const Tensor& out, const char* p, int64_t bytes) {
+  return p == out.data || p + bytes <= out.data || out.data + out.nbytes() <= p;
+}
+
+// Runs f(begin, end) over threads; an error thrown by a loop crosses the parallel region here.
+template <class F>
+void guarded_parallel(int64_t n, int64_t grain, F&& f) {
+  if (n <= grain) return f(int64_t(0), n);
+  std::exception_ptr error;
+  std::mutex lock;
+  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    try {
+      f(begin, end);
+    } catch (...) {
+      std::lock_guard guard(lock);
+      if (!error) error = std::current_exception();
+    }
+  });
+  if (error) std::rethrow_exception(error);
+}
+
+bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
+  const int operands = row.operands;
+  if (operands > 3 || row.bool_operands || c.ngiven > 1 || c.args[0].tag != Tag::Tensor) return false;
+  if (promote > Promote::Compare && promote != Promote::ComplexToReal) return false;
+  Tensor& self = *c.args[0].tensor;
+  if (!plain(self)) return false;
+  DType dtype = self.dtype, compute = dtype, result = promote == Promote::Compare ? DType::Bool : dtype;
+  LoopFn loop = row.loop[int(dtype)];
+  if (!loop || (promote == Promote::IntToFloat && !is_differentiable(dtype))) return false;
+  if (promote == Promote::ComplexToReal && is_complex(dtype)) return false;
+
+  const int64_t item = item_size(dtype);
+  char* ptr[4];
+  int64_t stride[4];
+  alignas(16) char number[16];
+  ptr[1] = self.data;
+  stride[1] = item;
+  for (int k = 1; k < operands; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) {
+      const Tensor& t = *v.tensor;
+      if (t.dtype != dtype || !plain(t) || !same_sizes(t, self)) return false;
+      ptr[k + 1] = t.data;
+      stride[k + 1] = item;
+    } else if (operands == 2 && v.is_number() && int(v.tag) - int(Tag::Bool) <= int(category(dtype))) {
+      if (self.flags & kWrappedNumber) return false;
+      if (dtype == DType::Float32) {
+        float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
+        std::memcpy(number, &f, 4);
+      } else {
+        store_scalar(number, v.scalar(), dtype);
+      }
+      ptr[k + 1] = number;
+      stride[k + 1] = 0;
+    } else {
+      return false;
+    }
+  }
+  if (row.adapt) {
+    row.adapt(c, compute, result);
+    if (compute != dtype) return false;
+  }
+  Tensor* out;
+  if (c.ngiven) {
+    out = c.given[0];
+    if (out != &self || result != dtype) return false;
+    for (int k = 1; k < operands; ++k)
+      if (stride[k + 1] && !safe_beside(*out, ptr[k + 1], out->nbytes())) return false;
+    c.push(TensorRef::borrow(out));
+  } else {
+    out = &c.output(self.shape(), result, self.device);
+  }
+  const int64_t n = self.numel;
+  ptr[0] = out->data;
+  stride[0] = item_size(result);
+  Scalar scalars[kMaxScalars];
+  if (operands < c.nargs) read_scalars(c, row, scalars);
+  if (n * row.weight <= kGrain) {
+    if (n) loop(ptr, stride, n, scalars);
+    return true;
+  }
+  LockRelease lock(n * row.weight);
+  guarded_parallel(n, std::max<int64_t>(kGrain / row.weight, 1024), [&](int64_t begin, int64_t end) {
+    char* p[4];
+    for (int k = 0; k <= operands; ++k) p[k] = ptr[k] + begin * stride[k];
+    loop(p, stride, end - begin, scalars);
+  });
+  return true;
+}
+
+// --- the general path ---------------------------------------------------------------------------------------------
+
+using Space = Strided<kMaxOperands>;
+
+struct Operand {
+  const Tensor* tensor = nullptr;  // null: a number, or absent
+  bool absent = false, constant = false;
+  char* data = nullptr;
+  DType dtype = DType::Undefined, loop_dtype = DType::Undefined;
+  int64_t item = 0, loop_item = 0;
+  Cast cast;
+  alignas(16) char number[16];
+};
+
+struct Plan {
+  Space space;
+  Operand operand[kMaxOperands];  // [0]: the result
+  int count = 0;                  // with the result
+  LoopFn loop = nullptr;
+  Scalar scalars[kMaxScalars];
+  bool in_order = true;           // dimensions left as they are: one pass over whole runs
+};
+
+struct Shape {
+  int ndim = 0;
+  int64_t size[kMaxDims];
+  Dims dims() const { return {size, size_t(ndim)}; }
+  void broadcast(const Tensor& t, const char* op) {
+    if (t.ndim > ndim) {
+      int added = t.ndim - ndim;
+      std::move_backward(size, size + ndim, size + t.ndim);
+      std::fill_n(size, added, int64_t(1));
+      ndim = t.ndim;
+    }
+    for (int d = 1; d <= t.ndim; ++d) {
+      int64_t &mine = size[ndim - d], theirs = t.sizes[t.ndim - d];
+      if (mine == theirs || theirs == 1) continue;
+      if (mine != 1)
+        runtime_error("The size of tensor a (", mine, ") must match the size of tensor b (", theirs,
+                      ") at non-singleton dimension ", ndim - d, " (", op, ")");
+      mine = theirs;
+    }
+  }
+};
+
+int64_t broadcast_stride(const Tensor& t, const Shape& shape, int d) {  // in elements; d counts from the front of shape
+  int own = d - (shape.ndim - t.ndim);
+  return own < 0 || (t.sizes[own] == 1 && shape.size[d] != 1) ? 0 : t.strides[own];
+}
+
+// Strides of a fresh result: dense, its dimensions ordered as the operands' memory orders them (the first operand that
+// can tell decides; equal strides by size), so that channels_last stays channels_last.
+bool result_strides(const Plan& p, const Shape& shape, int64_t* strides) {
+  int perm[kMaxDims];
+  for (int d = 0; d < shape.ndim; ++d) perm[d] = shape.ndim - 1 - d;
+  auto order = [&](int a, int b) {  // > 0: a moves through memory in larger steps
+    for (int k = 1; k < p.count; ++k) {
+      const Tensor* t = p.operand[k].tensor;
+      if (!t) continue;
+      int64_t x = broadcast_stride(*t, shape, a), y = broadcast_stride(*t, shape, b);
+      if (x == 0 || y == 0) continue;
+      if (x != y) return x < y ? -1 : 1;
+      if (shape.size[a] > shape.size[b]) return 1;
+    }
+    return 0;
+  };
+  bool moved = false;
+  for (int i = 1; i < shape.ndim; ++i) {
+    int slot = i;
+    for (int j = i - 1; j >= 0; --j) {
+      int o = order(perm[j], perm[slot]);
+      if (o > 0) {
+        std::swap(perm[j], perm[slot]);
+        slot = j;
+        moved = true;
+      } else if (o < 0) {
+        break;
+      }
+    }
+  }
+  if (!moved) return false;
+  int64_t step = 1;
+  for (int k = 0; k < shape.ndim; ++k) {
+    strides[perm[k]] = step;
+    step *= std::max<int64_t>(shape.size[perm[k]], 1);
+  }
+  return true;
+}
+
+bool dense(const Tensor& t) {  // each address of its range belongs to exactly one element
+  if (t.contiguous()) return true;
+  int64_t sizes[kMaxDims], strides[kMaxDims];
+  int n = 0;
+  for (int d = 0; d < t.ndim; ++d) {
+    if (t.sizes[d] == 1) continue;
+    int at = n++;
+    for (; at > 0 && strides[at - 1] > t.strides[d]; --at) sizes[at] = sizes[at - 1], strides[at] = strides[at - 1];
+    sizes[at] = t.sizes[d];
+    strides[at] = t.strides[d];
+  }
+  int64_t expected = 1;
+  for (int d = 0; d < n; ++d) {
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+std::pair<const char*, const char*> address_range(const Tensor& t) {
+  const char *low = t.data, *high = t.data;
+  for (int d = 0; d < t.ndim; ++d) {
+    int64_t reach = (t.sizes[d] - 1) * t.strides[d] * t.itemsize();
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high + t.itemsize()};
+}
+bool same_layout(const Tensor& a, const Tensor& b) {
+  if (a.data != b.data || a.dtype != b.dtype || !same_sizes(a, b)) return false;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.sizes[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+// Reading what has just been written would make the result depend on the order of the loop: two dense tensors that
+// overlap partly are refused as PyTorch refuses them, an overlap through strides reads from a copy.
+void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
+  if (out.numel == 0) return;
+  if (may_overlap(out))
+    runtime_error("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                  "Please clone() the tensor before performing the operation.");
+  auto [low, high] = address_range(out);
+  for (int k = 1; k < p.count; ++k) {
+    const Tensor* t = p.operand[k].tensor;
+    if (!t || t->numel == 0 || t->storage != out.storage || same_layout(out, *t)) continue;
+    auto [first, last] = address_range(*t);
+    if (last <= low || high <= first) continue;
+    if (dense(out) && dense(*t))
+      runtime_error("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                    "memory location. Please clone() the tensor before performing the operation.");
+    TensorRef copy = empty(t->shape(), t->dtype, t->device);
+    copy_into(*copy, *t);
+    p.operand[k].tensor = copy.get();
+    p.operand[k].data = copy->data;
+    copies.push_back(std::move(copy));
+  }
+}
+
+void resize_given(Tensor& out, Dims shape) {
+  int64_t numel = count(shape);
+  size_t needed = size_t((out.offset() + numel) * out.itemsize());
+  if (out.is_meta()) return set_contiguous_dims(out, shape);
+  if (needed > out.storage->nbytes) {
+    if (!out.storage->resizable)
+      runtime_error("out=: expected a tensor of shape ", shape_text(shape), " but got ", shape_text(out.shape()),
+                    ", whose memory cannot be resized");
+    int64_t offset = out.offset();
+    resize_storage(out.storage, needed);
+    out.data = static_cast<char*>(out.storage->data) + offset * out.itemsize();
+  }
+  set_contiguous_dims(out, shape);
+}
+
+Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
+  Tensor& out = *c.given[0];
+  if (!can_cast(result, out.dtype))
+    runtime_error("result type ", type_name(result), " can't be cast to the desired output type ", type_name(out.dtype));
+  if (out.device.type != device.type)
+    runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ", device_name(out.device));
+  if (!std::ranges::equal(out.shape(), shape.dims())) {
+    if (c.args[0].tag == Tag::Tensor && c.args[0].tensor == &out)
+      runtime_error("output with shape ", shape_text(out.shape()), " doesn't match the broadcast shape ", shape_text(shape.dims()));
+    resize_given(out, shape.dims());
+  }
+  c.push(TensorRef::borrow(&out));
+  return out;
+}
+
+void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Plan& p, Promotion& types, Shape& shape, Device& device) {
+  p.count = row.operands + 1;
+  bool placed = false;
+  for (int k = 0; k < row.operands; ++k) {
+    const Value& v = c.args[k];
+    Operand& o = p.operand[k + 1];
+    bool mask = row.bool_operands >> k & 1;
+    if (v.tag == Tag::Tensor) {
+      const Tensor& t = *v.tensor;
+      o.tensor = &t;
+      o.data = t.data;
+      o.dtype = t.dtype;
+      if (mask && t.dtype != DType::Bool)
+        runtime_error(c.name(), ": expected a boolean tensor as argument ", k, " but got ", dtype_name(t.dtype));
+      shape.broadcast(t, c.name());
+      if (t.ndim > 0 || !placed || t.is_meta()) {
+        if (placed && t.device.type != device.type && (t.ndim > 0 || t.is_meta()) && device.type != DeviceType::CPU)
+          runtime_error("Expected all tensors to be on the same device, but found at least two devices, ", device_name(device),
+                        " and ", device_name(t.device), "! (", c.name(), ")");
+        device = t.device;
+      }
+      placed = true;
+    } else {
+      o.absent = v.none();
+    }
+    if (!mask && (promote != Promote::FirstOnly || k == 0)) types.add(v);
+  }
+  for (int k = 0; k < row.operands; ++k)
+    if (const Tensor* t = p.operand[k + 1].tensor; t && t->ndim > 0 && t->device.type != device.type)
+      runtime_error("Expected all tensors to be on the same device, but found at least two devices, ", device_name(t->device),
+                    " and ", device_name(device), "! (", c.name(), ")");
+}
+
+// The dtype of the loop's output and of the result.
+DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DType promoted, Plan& p, DType& compute) {
+  compute = promoted;
+  if (compute == DType::Undefined) runtime_error(c.name(), ": expected at least one tensor or number");
+  if (promote == Promote::Logical) compute = DType::Bool;
+  if (promote == Promote::IntToFloat && !is_differentiable(compute)) compute = default_dtype();
+  if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(compute)]) compute = default_dtype();
+  DType result = promote == Promote::Compare || promote == Promote::Logical ? DType::Bool
+                 : promote == Promote::ComplexToReal                       ? real_of(compute)
+                                                                           : compute;
+  if (row.adapt) row.adapt(c, compute, result);
+  DType asked = compute;
+  p.loop = pick_loop(row, compute);
+  if (!p.loop) not_implemented("\"", c.name(), "\" not implemented for '", type_name(asked), "'");
+  return result;
+}
+
+void prepare_space(Plan& p, const Shape& shape) {
+  Space& s = p.space;
+  s.operands = p.count;
+  for (int d = shape.ndim - 1; d >= 0; --d) {
+    if (shape.size[d] == 1) continue;
+    for (int k = 0; k < p.count; ++k)
+      s.stride[k][s.ndim] = p.operand[k].tensor ? broadcast_stride(*p.operand[k].tensor, shape, d) * p.operand[k].item : 0;
+    s.add_dim(shape.size[d]);
+  }
+  s.sort();
+  s.merge();
+  if (s.ndim == 0) {
+    for (int k = 0; k < p.count; ++k) s.stride[k][0] = k == 0 ? p.operand[0].item : 0;
+    s.add_dim(1);
+  }
+}
+
+// Converts what does not change over the whole space once.
+void prepare_operands(const Call& c, const ElementwiseRow& row, Plan& p, DType compute) {
+  for (int k = 1; k < p.count; ++k) {
+    Operand& o = p.operand[k];
+    o.loop_dtype = row.bool_operands >> (k - 1) & 1 ? DType::Bool : compute;
+    o.loop_item = item_size(o.loop_dtype);
+    if (o.absent) continue;
+    if (!o.tensor) {
+      store_scalar(o.number, c.args[k - 1].scalar(), o.loop_dtype);
+      o.constant = true;
+    } else {
+      if (o.dtype != o.loop_dtype) o.cast = make_cast(o.dtype, o.loop_dtype);
+      o.constant = p.space.constant(k);
+      if (o.constant) {
+        if (o.cast.steps) o.cast.apply(o.number, o.data, 1);
+        else std::memcpy(o.number, o.data, o.item);
+      }
+    }
+  }
+}
+
+void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
+  visit_size(item, [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, *reinterpret_cast<const U*>(value)); });
+}
+
+// One thread's share: elements [begin, end) in iteration order.
+struct Worker {
+  const Plan& p;
+  bool direct[kMaxOperands];    // linear and of the loop's dtype: pointers into the tensor itself
+  bool broadcasts;              // the loop takes operands of stride 0
+  int64_t block = kBlock;
+  alignas(64) char buffer[kMaxOperands][kBlock * 16];
+  alignas(64) char raw[kBlock * 16];
+
+  explicit Worker(const Plan& plan) : p(plan), broadcasts(plan.count == 3) {}
+
+  void fill_constants() {
+    if (broadcasts) return;
+    for (int k = 1; k < p.count; ++k)
+      if (p.operand[k].constant) fill_block(buffer[k], p.operand[k].number, p.operand[k].loop_item, kBlock);
+  }
+  void load(int k, int64_t start, int64_t n) {  // operand k packed and converted into its buffer
+    const Operand& o = p.operand[k];
+    char* target = o.cast.steps ? raw : buffer[k];
+    visit_size(o.item, [&]<class U>() { block_move<true, U>(p.space, k, o.data, start, n, target); });
+    if (o.cast.steps) o.cast.apply(buffer[k], raw, n);
+  }
+  void store(int64_t start, int64_t n) {
+    const Operand& o = p.operand[0];
+    char* source = buffer[0];
+    if (o.cast.steps) {
+      o.cast.apply(raw, buffer[0], n);
+      source = raw;
+    }
+    visit_size(o.item, [&]<class U>() { block_move<false, U>(p.space, 0, o.data, start, n, source); });
+  }
+
+  // Blocks over the whole space: operands that are not one run are packed across rows.
+  void run_blocks(int64_t begin, int64_t end) {
+    bool whole = true;
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      direct[k] = !o.cast.steps && p.space.linear(k, o.item);
+      whole &= direct[k] || o.absent || (o.constant && broadcasts);
+    }
+    fill_constants();
+    char* ptr[kMaxOperands];
+    int64_t stride[kMaxOperands];
+    const int64_t step = whole ? end - begin : block;
+    for (int64_t at = begin; at < end; at += step) {
+      const int64_t n = std::min(step, end - at);
+      for (int k = 0; k < p.count; ++k) {
+        const Operand& o = p.operand[k];
+        stride[k] = o.loop_item;
+        if (o.absent) ptr[k] = nullptr, stride[k] = 0;
+        else if (direct[k]) ptr[k] = o.data + at * o.item;
+        else if (o.constant && broadcasts) ptr[k] = const_cast<char*>(o.number), stride[k] = 0;
+        else {
+          if (k > 0 && !o.constant) load(k, at, n);
+          ptr[k] = buffer[k];
+        }
+      }
+      p.loop(ptr, stride, n, p.scalars);
+      if (!direct[0]) store(at, n);
+    }
+  }
+
+  // Row by row along the inner dimension: contiguous rows are read and written where they are.
+  void run_rows(int64_t begin, int64_t end) {
+    const Space& s = p.space;
+    bool packs = false, inner_constant[kMaxOperands] = {};
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      direct[k] = !o.cast.steps && s.stride[k][0] == o.item;
+      inner_constant[k] = k > 0 && !o.constant && !o.absent && s.stride[k][0] == 0;
+      packs |= !direct[k] && !o.absent && !((o.constant || inner_constant[k]) && broadcasts);
+    }
+    fill_constants();
+    int64_t index[kMaxDims], offset[kMaxOperands] = {}, rest = begin;
+    for (int d = 0; d < s.ndim; ++d) {
+      index[d] = rest % s.size[d];
+      rest /= s.size[d];
+      for (int k = 0; k < p.count; ++k) offset[k] += index[d] * s.stride[k][d];
+    }
+    char* ptr[kMaxOperands];
+    int64_t stride[kMaxOperands];
+    for (int64_t at = begin; at < end;) {
+      int64_t n = std::min(end - at, s.size[0] - index[0]);
+      if (packs) n = std::min(n, block);
+      for (int k = 0; k < p.count; ++k) {
+        const Operand& o = p.operand[k];
+        stride[k] = o.loop_item;
+        if (o.absent) ptr[k] = nullptr, stride[k] = 0;
+        else if (direct[k]) ptr[k] = o.data + offset[k];
+        else if (o.constant && broadcasts) ptr[k] = const_cast<char*>(o.number), stride[k] = 0;
+        else if (inner_constant[k]) {
+          ptr[k] = buffer[k];
+          if (o.cast.steps) o.cast.apply(buffer[k], o.data + offset[k], 1);
+          else std::memcpy(buffer[k], o.data + offset[k], o.item);
+          if (broadcasts) {
+            stride[k] = 0;
+          } else {
+            alignas(16) char value[16];
+            std::memcpy(value, buffer[k], o.loop_item);
+            fill_block(buffer[k], value, o.loop_item, n);
+          }
+        } else {
+          if (k > 0 && !o.constant) load(k, at, n);
+          ptr[k] = buffer[k];
+        }
+      }
+      p.loop(ptr, stride, n, p.scalars);
+      if (!direct[0]) store(at, n);
+      at += n;
+      index[0] += n;
+      for (int k = 0; k < p.count; ++k) offset[k] += n * s.stride[k][0];
+      for (int d = 0; d + 1 < s.ndim && index[d] == s.size[d]; ++d) {
+        for (int k = 0; k < p.count; ++k) offset[k] += s.stride[k][d + 1] - index[d] * s.stride[k][d];
+        index[d] = 0;
+        ++index[d + 1];
+      }
+    }
+  }
+};
+
+void execute(const Plan& p, int64_t numel, int weight) {
+  bool rows = p.space.ndim > 1 && p.space.size[0] >= kShortRow;
+  guarded_parallel(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
+    Worker worker(p);
+    if (rows) worker.run_rows(begin, end);
+    else worker.run_blocks(begin, end);
+  });
+}
+
+void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
+  Plan p;
+  Promotion types;
+  Shape shape;
+  Device device;
+  bind_operands(c, row, promote, p, types, shape, device);
+  DType compute;
+  DType result = decide_types(c, row, promote, types.result(), p, compute);
+  DType loop_out = is_half(result) ? DType::Float32 : result;
+  if (is_half(result) && row.loop[int(result)] && compute == result) loop_out = result;
+  Tensor* out;
+  if (c.ngiven) {
+    out = &take_given(c, shape, result, device);
+  } else {
+    int64_t strides[kMaxDims];
+    out = result_strides(p, shape, strides) ? &c.output(shape.dims(), result, device, Dims{strides, size_t(shape.ndim)})
+                                            : &c.output(shape.dims(), result, device);
+  }
+  if (out->is_meta() || out->numel == 0) return;
+  std::vector<TensorRef> copies;
+  if (c.ngiven) check_overlap(*out, p, copies);
+  Operand& o = p.operand[0];
+  o.tensor = out;
+  o.data = out->data;
+  o.dtype = out->dtype;
+  o.loop_dtype = loop_out;
+  o.loop_item = item_size(loop_out);
+  if (o.dtype != loop_out) o.cast = make_cast(loop_out, o.dtype);
+  for (int k = 0; k < p.count; ++k)
+    if (p.operand[k].tensor) p.operand[k].item = item_size(p.operand[k].dtype);
+  prepare_space(p, shape);
+  prepare_operands(c, row, p, compute);
+  read_scalars(c, row, p.scalars);
+  LockRelease lock(out->numel * row.weight);
+  execute(p, out->numel, row.weight);
+}
+
+}  // namespace
+
+void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
+  if (!run_short(c, row, promote)) run_general(c, row, promote);
+}
+
+// --- registration -------------------------------------------------------------------------------------------------
+
+int cpu_level() {
+#if defined(__x86_64__)
+  static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                               ? kAvx512
+                               : kBaseline;
+  return level;
+#else
+  return kBaseline;
+#endif
+}
+
+// Files register in any order: a loop of the better instruction set replaces one of the baseline, never the reverse.
+ElementwiseRows::ElementwiseRows(int level, void (*make)(ElementwiseRows&)) : level(level) {
+  if (level <= cpu_level()) make(*this);
+}
+
+void ElementwiseRows::add(std::initializer_list<ElementwiseRow> rows) {
+  static std::unordered_map<std::string_view, std::array<int8_t, kDTypes>> levels;
+  for (const ElementwiseRow& row : rows) {
+    auto [at, fresh] = table().try_emplace(row.name, row);
+    auto [seen, first] = levels.try_emplace(row.name);
+    if (first) seen->second.fill(-1);
+    for (int d = 0; d < kDTypes; ++d) {
+      if (!row.loop[d] || level <= seen->second[d]) continue;
+      at->second.loop[d] = row.loop[d];
+      seen->second[d] = int8_t(level);
+    }
+    if (row.adapt) at->second.adapt = row.adapt;
+  }
+}
+
+const ElementwiseRow* find_elementwise(std::string_view name) {
+  auto at = table().find(name);
+  return at == table().end() ? nullptr : &at->second;
+}
+
+}  // namespace flambeau

@@ -1,0 +1,47 @@
+// Which dtype holds the values of two others.
+#include "../core/dtype.h"
+
+namespace flambeau {
+
+namespace {
+
+constexpr bool is_signed_integer(DType t) {
+  return t == DType::Int8 || t == DType::Int16 || t == DType::Int32 || t == DType::Int64;
+}
+
+DType promote_integers(DType a, DType b) {
+  bool sa = is_signed_integer(a), sb = is_signed_integer(b);
+  if (sa == sb) return item_size(a) >= item_size(b) ? a : b;
+  DType with_sign = sa ? a : b, without = sa ? b : a;
+  if (without == DType::UInt8) return with_sign == DType::Int8 ? DType::Int16 : with_sign;
+  // the wider unsigned types have no common integer type with a signed one in PyTorch's table
+  runtime_error("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", dtype_name(a),
+                " and ", dtype_name(b));
+}
+
+DType promote_floats(DType a, DType b) {
+  if (item_size(a) == 1 || item_size(b) == 1)
+    runtime_error("Promotion for Float8 Types is not supported, attempted to promote ", dtype_name(a), " and ", dtype_name(b));
+  if (is_half(a) && is_half(b)) return DType::Float32;  // neither half holds the other
+  return item_size(a) >= item_size(b) ? a : b;
+}
+
+}  // namespace
+
+DType promote_types(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::Undefined || b == DType::Undefined) runtime_error("promote_types: expected two dtypes, got an undefined one");
+  Category ca = category(a), cb = category(b);
+  if (ca == cb) {
+    switch (ca) {
+      case Category::Integer: return promote_integers(a, b);
+      case Category::Floating: return promote_floats(a, b);
+      default: return DType::Complex128;
+    }
+  }
+  DType low = ca < cb ? a : b, high = ca < cb ? b : a;
+  if (is_complex(high) && low == DType::Float64) return DType::Complex128;
+  return high;
+}
+
+}  // namespace flambeau

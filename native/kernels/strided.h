@@ -1,0 +1,115 @@
+// Iteration space of several strided operands: dimensions sorted by memory order and merged where all of them allow.
+#pragma once
+#include <algorithm>
+#include <cstring>
+
+#include "../core/tensor.h"
+
+namespace flambeau {
+
+// Dimension 0 is the innermost. Strides are in bytes; operand 0 is the result.
+template <int N>
+struct Strided {
+  int ndim = 0, operands = 0;
+  int64_t size[kMaxDims];
+  int64_t stride[N][kMaxDims];
+
+  void add_dim(int64_t n) { size[ndim++] = n; }
+
+  bool before(int a, int b) const {  // a moves through memory in smaller steps than b
+    for (int k = 0; k < operands; ++k) {
+      int64_t x = std::abs(stride[k][a]), y = std::abs(stride[k][b]);
+      if (x == 0 || y == 0 || x == y) continue;
+      return x < y;
+    }
+    return false;
+  }
+  void swap_dims(int a, int b) {
+    std::swap(size[a], size[b]);
+    for (int k = 0; k < operands; ++k) std::swap(stride[k][a], stride[k][b]);
+  }
+  void sort() {
+    for (int i = 1; i < ndim; ++i)
+      for (int j = i; j > 0 && before(j, j - 1); --j) swap_dims(j, j - 1);
+  }
+  bool mergeable(int inner, int outer) const {
+    for (int k = 0; k < operands; ++k)
+      if (stride[k][outer] != stride[k][inner] * size[inner]) return false;
+    return true;
+  }
+  void merge() {
+    int last = 0;
+    for (int d = 1; d < ndim; ++d) {
+      if (mergeable(last, d)) {
+        size[last] *= size[d];
+        continue;
+      }
+      ++last;
+      size[last] = size[d];
+      for (int k = 0; k < operands; ++k) stride[k][last] = stride[k][d];
+    }
+    ndim = ndim ? last + 1 : 0;
+  }
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int d = 0; d < ndim; ++d) n *= size[d];
+    return n;
+  }
+  bool constant(int k) const {
+    for (int d = 0; d < ndim; ++d)
+      if (stride[k][d]) return false;
+    return true;
+  }
+  // One contiguous run in iteration order.
+  bool linear(int k, int64_t itemsize) const {
+    int64_t expected = itemsize;
+    for (int d = 0; d < ndim; ++d) {
+      if (stride[k][d] != expected) return false;
+      expected *= size[d];
+    }
+    return true;
+  }
+};
+
+// n elements between a strided and a contiguous place (one of the strides is the item size).
+template <class U>
+inline void move_run(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
+  if (dst_stride == sizeof(U) && src_stride == sizeof(U)) {
+    std::memcpy(dst, src, n * sizeof(U));
+  } else if (dst_stride == sizeof(U)) {
+    U* d = reinterpret_cast<U*>(dst);
+    if (src_stride == 0) std::fill_n(d, n, *reinterpret_cast<const U*>(src));
+    else for (int64_t i = 0; i < n; ++i) d[i] = *reinterpret_cast<const U*>(src + i * src_stride);
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      *reinterpret_cast<U*>(dst + i * dst_stride) = *reinterpret_cast<const U*>(src + i * src_stride);
+  }
+}
+
+// Elements [start, start + n) of operand k in iteration order: to (gather) or from (scatter) a contiguous buffer.
+template <bool kGather, class U, int N>
+void block_move(const Strided<N>& space, int k, char* base, int64_t start, int64_t n, char* buffer) {
+  int64_t index[kMaxDims];
+  char* p = base;
+  for (int d = 0; d < space.ndim; ++d) {
+    index[d] = start % space.size[d];
+    start /= space.size[d];
+    p += index[d] * space.stride[k][d];
+  }
+  while (n > 0) {
+    int64_t run = std::min(n, space.size[0] - index[0]), step = space.stride[k][0];
+    if constexpr (kGather) move_run<U>(buffer, sizeof(U), p, step, run);
+    else move_run<U>(p, step, buffer, sizeof(U), run);
+    buffer += run * int64_t(sizeof(U));
+    n -= run;
+    p += run * step;
+    index[0] += run;
+    for (int d = 0; d + 1 < space.ndim && index[d] == space.size[d]; ++d) {
+      p += space.stride[k][d + 1] - index[d] * space.stride[k][d];
+      index[d] = 0;
+      ++index[d + 1];
+    }
+  }
+}
+
+}  // namespace flambeau
