@@ -15,6 +15,7 @@ struct Cast {
   void apply(char* dst, const char* src, int64_t n) const;
 };
 Cast make_cast(DType from, DType to);
+void check_fits(const Scalar& value, DType dtype);  // throws where PyTorch finds the number too large
 void store_scalar(void* dst, const Scalar& value, DType dtype);
 
 }  // namespace flambeau

@@ -128,7 +128,7 @@ void guarded_parallel(int64_t n, int64_t grain, F&& f) {
 
 bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   const int operands = row.operands;
-  if (operands > 3 || row.bool_operands || c.ngiven > 1 || c.args[0].tag != Tag::Tensor) return false;
+  if (operands > 3 || row.bool_operands || c.args[0].tag != Tag::Tensor) return false;
   if (promote > Promote::Compare && promote != Promote::ComplexToReal) return false;
   Tensor& self = *c.args[0].tensor;
   if (!plain(self)) return false;
@@ -169,8 +169,8 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
     if (compute != dtype) return false;
   }
   Tensor* out;
-  if (c.ngiven) {
-    out = c.given[0];
+  if (c.given) {
+    out = c.given;
     if (out != &self || result != dtype) return false;
     for (int k = 1; k < operands; ++k)
       if (stride[k + 1] && !safe_beside(*out, ptr[k + 1], out->nbytes())) return false;
@@ -358,13 +358,13 @@ void resize_given(Tensor& out, Dims shape) {
 }
 
 Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
-  Tensor& out = *c.given[0];
+  Tensor& out = *c.given;
   if (!can_cast(result, out.dtype))
     runtime_error("result type ", type_name(result), " can't be cast to the desired output type ", type_name(out.dtype));
   if (out.device.type != device.type)
     runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ", device_name(out.device));
   if (!std::ranges::equal(out.shape(), shape.dims())) {
-    if (c.args[0].tag == Tag::Tensor && c.args[0].tensor == &out)
+    if (c.inplace)
       runtime_error("output with shape ", shape_text(out.shape()), " doesn't match the broadcast shape ", shape_text(shape.dims()));
     resize_given(out, shape.dims());
   }
@@ -604,7 +604,7 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
   DType loop_out = is_half(result) ? DType::Float32 : result;
   if (is_half(result) && row.loop[int(result)] && compute == result) loop_out = result;
   Tensor* out;
-  if (c.ngiven) {
+  if (c.given) {
     out = &take_given(c, shape, result, device);
   } else {
     int64_t strides[kMaxDims];
@@ -613,7 +613,7 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
   }
   if (out->is_meta() || out->numel == 0) return;
   std::vector<TensorRef> copies;
-  if (c.ngiven) check_overlap(*out, p, copies);
+  if (c.given) check_overlap(*out, p, copies);
   Operand& o = p.operand[0];
   o.tensor = out;
   o.data = out->data;
