@@ -7,8 +7,11 @@ from .networks import NETWORKS
 
 FORMAT = "flambeau training checkpoint"
 VERSION = 1
-SETTINGS = {"epochs": int, "batch_size": int, "lr": float, "seed": int}
-STATE = {"epoch": int, "batch": int, "network": dict, "optimizer": dict, "schedule": dict, "history": list}
+PARTS = {  # what stands in a checkpoint's parts: the type, and the least value of a number
+    "settings": {"epochs": (int, 1), "batch_size": (int, 1), "lr": (float, 0), "seed": (int, 0)},
+    "state": {"epoch": (int, 0), "batch": (int, 0), "network": (dict, None), "optimizer": (dict, None),
+              "schedule": (dict, None), "random": (flambeau.Tensor, None), "history": (list, None)},
+}
 
 
 def save_checkpoint(path, training):
@@ -43,10 +46,11 @@ def load_checkpoint(path):
         raise UserError(f"{path}: checkpoint version {content.get('version')}, this flambeau reads {VERSION}")
     if content.get("task") not in NETWORKS:
         raise UserError(f"{path}: a checkpoint of {content.get('task')!r}, known are {', '.join(NETWORKS)}")
-    for part, fields in (("settings", SETTINGS), ("state", STATE)):
-        for name, kind in fields.items():
-            if not isinstance(content.get(part, {}).get(name), kind):
-                raise UserError(f"{path}: the checkpoint's {part} lack {name!r} or have a wrong one")
+    for part, fields in PARTS.items():
+        for name, (kind, least) in fields.items():
+            value = content[part].get(name) if isinstance(content.get(part), dict) else None
+            if not isinstance(value, kind) or (least is not None and value < least):
+                raise UserError(f"{path}: the checkpoint's {part} lack {name!r}, or it is wrong")
     return content
 
 

@@ -46,5 +46,5 @@ def read_idx(path):
     expected = header + math.prod(shape)
     if len(data) != expected:
         what = "cut short" if len(data) < expected else "too long"
-        raise UserError(f"{path}: {what}: sizes {list(shape)} in its header ask for {expected} bytes, it has {len(data)}")
+        raise UserError(f"{path}: {what}: its sizes {list(shape)} ask for {expected} bytes, it has {len(data)}")
     return numpy.frombuffer(data, numpy.uint8, offset=header).reshape(shape)

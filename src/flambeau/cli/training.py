@@ -119,12 +119,20 @@ class Training:
         }
 
     def load_state_dict(self, state):
+        """ValueError and others where the state is not one of such a run."""
+        if state["epoch"] > self.settings.epochs or state["batch"] > len(self.batches):
+            raise ValueError(f"epoch {state['epoch']}, batch {state['batch']} is not a place in a run of "
+                             f"{self.settings.epochs} epochs of {len(self.batches)} batches")
+        steps = sum("step" in row for row in state["history"])
+        if steps != state["epoch"] * len(self.batches) + state["batch"]:
+            raise ValueError(f"the history has {steps} steps")
+        if state["schedule"].get("last_epoch") != steps:
+            raise ValueError(f"the schedule is not at step {steps}")
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
         flambeau.set_rng_state(state["random"])
-        self.epoch, self.batch = int(state["epoch"]), int(state["batch"])
-        self.history = list(state["history"])
+        self.epoch, self.batch, self.history = state["epoch"], state["batch"], list(state["history"])
 
 
 def evaluate(network, dataset, batch_size=500):

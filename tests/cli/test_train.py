@@ -1,0 +1,84 @@
+"""What a run leaves behind, and that the bar of 98 % is passed."""
+
+import json
+import sys
+
+import flambeau
+import pytest
+
+FILES = {"checkpoint.pt", "metrics.jsonl", "picture.png"}
+
+
+def rows_of(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_digits_reaches_98_percent_and_writes_its_files(run, tmp_path):
+    code, out, err = run("train", "digits", "--output", tmp_path / "new" / "folder")
+    assert code == 0 and err == ""
+    folder = tmp_path / "new" / "folder"
+    assert {path.name for path in folder.iterdir()} == FILES
+    rows = rows_of(folder)
+    steps, epochs = [r for r in rows if "step" in r], [r for r in rows if "test_loss" in r]
+    assert [row["step"] for row in steps] == list(range(1, 15 * 45 + 1))
+    assert [row["epoch"] for row in epochs] == list(range(1, 16))
+    assert epochs[-1]["test_accuracy"] >= 0.98
+    assert f"test accuracy {100 * epochs[-1]['test_accuracy']:.2f} %" in out
+    picture = (folder / "picture.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) > 40_000
+
+
+def test_mnist_trains_and_takes_its_options(run, tmp_path, mnist_folder):
+    code, out, _ = run("train", "mnist", "--data", mnist_folder, "--epochs", 2, "--batch-size", 50, "--lr", 0.004,
+                       "--seed", 3, "--threads", 1, "--output", tmp_path)
+    assert code == 0
+    assert "200 training and 60 test images" in out and "1 threads" in out
+    rows = rows_of(tmp_path)
+    assert len(rows) == 2 * (4 + 1)
+    assert max(row["lr"] for row in rows if "lr" in row) <= 0.004
+    saved = flambeau.load(tmp_path / "checkpoint.pt")
+    assert saved["settings"] == {"epochs": 2, "batch_size": 50, "lr": 0.004, "seed": 3}
+
+
+def test_the_same_seed_gives_the_same_numbers_for_any_thread_count(run, tmp_path):
+    arguments = "train", "digits", "--epochs", 1, "--batch-size", 100
+    threads = flambeau.get_num_threads()
+    try:
+        for name, seed, number in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1)):
+            assert run(*arguments, "--seed", seed, "--threads", number, "--output", tmp_path / name)[0] == 0
+    finally:
+        flambeau.set_num_threads(threads)
+    assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
+    assert rows_of(tmp_path / "a") != rows_of(tmp_path / "c")
+
+
+def test_without_matplotlib_everything_else_is_written(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, _ = run("train", "digits", "--epochs", 1, "--output", tmp_path)
+    assert code == 0
+    assert "pip install 'flambeau[plot]'" in out
+    assert {path.name for path in tmp_path.iterdir()} == FILES - {"picture.png"}
+
+
+def test_a_new_run_keeps_the_checkpoint_of_an_earlier_one(run, tmp_path):
+    arguments = "train", "digits", "--epochs", 1, "--batch-size", 500, "--output", tmp_path
+    run(*arguments)
+    earlier = (tmp_path / "checkpoint.pt").read_bytes()
+    code, out, _ = run(*arguments, "--seed", 5)
+    assert code == 0 and "checkpoint.old.pt" in out
+    assert (tmp_path / "checkpoint.old.pt").read_bytes() == earlier
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(refused, tmp_path):
+    err = refused("train", "digits", "--epochs", 2, "--lr", 1e30, "--output", tmp_path)
+    assert "--lr" in err and "the loss became" in err
+    assert (tmp_path / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize("option", [("--epochs", "0"), ("--batch-size", "-3"), ("--lr", "nan"), ("--lr", "0"),
+                                    ("--seed", "-1"), ("--threads", "0"), ("--epochs", "many")])
+def test_impossible_options_are_refused_by_name(option, run, capsys):
+    with pytest.raises(SystemExit) as exit:
+        run("train", "digits", *option)
+    assert exit.value.code == 2
+    assert option[0] in capsys.readouterr().err
