@@ -1,0 +1,3 @@
+"""Helpers around tensors: data loading."""
+
+from . import data as data

@@ -1,0 +1,115 @@
+"""How a list of samples becomes one batch: tensors are stacked, containers are transposed."""
+
+from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from copy import copy
+
+import flambeau
+
+_REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+
+
+def _stack(batch, *, collate_fn_map=None):
+    return flambeau.stack(batch, 0)
+
+
+def _floats(batch, *, collate_fn_map=None):
+    return flambeau.tensor(batch, dtype=flambeau.float64)
+
+
+def _ints(batch, *, collate_fn_map=None):
+    return flambeau.tensor(batch)
+
+
+def _as_is(batch, *, collate_fn_map=None):
+    return batch
+
+
+#: type -> function(batch, *, collate_fn_map); the first entry that fits is taken
+default_collate_fn_map = {flambeau.Tensor: _stack, float: _floats, int: _ints, str: _as_is, bytes: _as_is}
+
+
+def _is_numpy(value):
+    return type(value).__module__ == "numpy"
+
+
+def _collate_numpy(batch):
+    if type(batch[0]).__name__ != "ndarray":  # a NumPy number
+        return flambeau.as_tensor(batch)
+    if batch[0].dtype.kind in "OSU":
+        raise TypeError(_REFUSED.format(batch[0].dtype))
+    return flambeau.stack([flambeau.as_tensor(value) for value in batch], 0)
+
+
+def _rebuilt(container, items):
+    """`items` in a container of the same kind as `container`, or in the plain one where that cannot be."""
+    mapping = isinstance(container, Mapping)
+    try:
+        if mapping and isinstance(container, MutableMapping):
+            clone = copy(container)
+            clone.update(items)
+            return clone
+        if not mapping and isinstance(container, MutableSequence):
+            clone = copy(container)
+            for i, item in enumerate(items):
+                clone[i] = item
+            return clone
+        return type(container)(items)
+    except TypeError:
+        return items
+
+
+def collate(batch, *, collate_fn_map=None):
+    """`batch` by the rules of `collate_fn_map`, containers by recursion."""
+    first = batch[0]
+    table = default_collate_fn_map if collate_fn_map is None else collate_fn_map
+    function = table.get(type(first))
+    if function is None:
+        function = next((table[kind] for kind in table if isinstance(first, kind)), None)
+    if function is not None and not (_is_numpy(first) and function is _floats):
+        return function(batch, collate_fn_map=table)
+    if _is_numpy(first):
+        return _collate_numpy(batch)
+    if isinstance(first, Mapping):
+        return _rebuilt(first, {key: collate([d[key] for d in batch], collate_fn_map=table) for key in first})
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(collate(column, collate_fn_map=table) for column in zip(*batch)))
+    if isinstance(first, Sequence):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        columns = [collate(column, collate_fn_map=table) for column in zip(*batch)]
+        return columns if isinstance(first, tuple) else _rebuilt(first, columns)
+    raise TypeError(_REFUSED.format(type(first)))
+
+
+def default_collate(batch):
+    """One batch from a list of samples: tensors stacked along a new first dimension, containers item by item.
+
+    >>> import flambeau
+    >>> from flambeau.utils.data import default_collate
+    >>> default_collate([(1, {"x": flambeau.ones(2)}), (2, {"x": flambeau.zeros(2)})])
+    [tensor([1, 2]), {'x': tensor([[1., 1.],
+            [0., 0.]])}]
+    """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def default_convert(data):
+    """NumPy arrays and numbers inside `data` as tensors, all else as it is.
+
+    >>> from flambeau.utils.data import default_convert
+    >>> default_convert({"x": 3})
+    {'x': 3}
+    """
+    if isinstance(data, (flambeau.Tensor, str, bytes)):
+        return data
+    if _is_numpy(data):
+        is_text = data.dtype.kind in "OSU"
+        return data if is_text else flambeau.as_tensor(data)
+    if isinstance(data, Mapping):
+        return _rebuilt(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    if isinstance(data, Sequence):
+        items = [default_convert(value) for value in data]
+        return items if isinstance(data, tuple) else _rebuilt(data, items)
+    return data
