@@ -205,9 +205,7 @@ def _compare_jacobian(func, inputs, eps, atol, rtol, nondet_tol, check_dtypes):
     xs = [inputs[k] for k in places]
     by_output = {k: _analytical(outputs[k], xs, check_dtypes) for k in which}
     for k in which:
-        again = _analytical(outputs[k], xs, check_dtypes)
-        if not _all_close(again, by_output[k], nondet_tol, 0.0):
-            raise GradcheckError(f"gradcheck: backward of output {k} is not deterministic (nondet_tol={nondet_tol})")
+        _check_repeats(k, outputs[k], xs, nondet_tol)
     smooth = [k for k, y in enumerate(outputs) if y.is_floating_point() or y.is_complex()]
     for n, x in enumerate(xs):
         numerical = _numerical(func, inputs, x, smooth, eps)
@@ -224,31 +222,48 @@ def _compare_jacobian(func, inputs, eps, atol, rtol, nondet_tol, check_dtypes):
                     f"  backward:    {_short(found)}")
 
 
+def _check_repeats(k, y, xs, nondet_tol):
+    """Two backward passes with one random gradient agree."""
+    v = _random_like(y, False)
+    first, again = ([_checked_parts(x, g, False) for x, g in zip(xs, _grad([y], xs, [v], True, allow_unused=True),
+                                                                strict=True)] for _ in range(2))
+    if not _all_close(again, first, nondet_tol, 0.0):
+        raise GradcheckError(f"gradcheck: backward of output {k} is not deterministic (nondet_tol={nondet_tol})")
+
+
 def _compare_projection(func, inputs, eps, atol, rtol, nondet_tol, check_dtypes):
     """u . (J v) two ways, one random direction v per input and one random u per output."""
     outputs, which = _outputs(func, inputs)
     places = [k for k, x in enumerate(inputs) if _wants_grad(x)]
     xs = [inputs[k] for k in places]
     directions = [_random_like(x, False) for x in xs]
-    for k in which:
-        u = _random_like(outputs[k], False)
+    weights = {k: _random_like(outputs[k], False) for k in which}
+    found = {}  # all backward passes before any step: steps write into what the graph has saved
+    for k, u in weights.items():
+        _check_repeats(k, outputs[k], xs, nondet_tol)
         grads = _grad([outputs[k]], xs, [u], retain_graph=True, allow_unused=True)
         for n, (x, v, g) in enumerate(zip(xs, directions, grads, strict=True)):
-            found = _dot(_checked_parts(x, g, check_dtypes), _parts(v))
-            ends = []
-            data, old = x.detach(), x.detach().clone()
-            for sign in (1, -1):
-                with no_grad():
-                    data.copy_(old + sign * eps * v)
-                ends.append(_dot(_parts(u), _forward(func, inputs)[k]))
-            with no_grad():
-                data.copy_(old)
-            expected = (ends[0] - ends[1]) / (2 * eps)
+            found[k, n] = _dot(_checked_parts(x, g, check_dtypes), _parts(v))
+    for n, (x, v) in enumerate(zip(xs, directions, strict=True)):
+        plus, minus = _forward_along(func, inputs, x, v, eps)
+        for k, u in weights.items():
+            expected = (_dot(_parts(u), plus[k]) - _dot(_parts(u), minus[k])) / (2 * eps)
             # a projection sums many entries, and their errors with them
-            if not _close(found, expected, atol * max(1.0, x.numel() ** 0.5), rtol):
+            if not _close(found[k, n], expected, atol * max(1.0, x.numel() ** 0.5), rtol):
                 raise GradcheckError(f"gradcheck: output {k} by input {places[n]}, random projection: "
-                                     f"central differences {expected:.6g}, backward {found:.6g}")
-    del nondet_tol  # one backward only: nothing to compare it with
+                                     f"central differences {expected:.6g}, backward {found[k, n]:.6g}")
+
+
+def _forward_along(func, inputs, x, direction, eps):
+    """The outputs with x moved by +eps and by -eps along the direction; x is restored."""
+    data, old, ends = x.detach(), x.detach().clone(), []
+    for sign in (1, -1):
+        with no_grad():
+            data.copy_(old + sign * eps * direction)
+        ends.append(_forward(func, inputs))
+    with no_grad():
+        data.copy_(old)
+    return ends
 
 
 def _check_undefined(func, inputs):

@@ -1,0 +1,15 @@
+"""What every test starts from: seed 0, float32 as default dtype, gradients on."""
+
+import pytest
+
+import flambeau
+
+
+@pytest.fixture(autouse=True)
+def fresh_state():
+    flambeau.manual_seed(0)
+    yield
+    assert flambeau.is_grad_enabled(), "the test left gradients switched off"
+    if flambeau.get_default_dtype() != flambeau.float32:
+        flambeau.set_default_dtype(flambeau.float32)
+        raise AssertionError("the test left another default dtype")

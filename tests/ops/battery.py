@@ -1,0 +1,132 @@
+"""The op table as test cases: every operator's samples, and the helpers that the laws in test_*.py share.
+
+A record's fact `skip` is {law: reason} or one reason for all laws; `dtypes` restricts what the samples are made of.
+"""
+
+from functools import cache
+
+import numpy as np
+
+import flambeau
+from flambeau.ops import samples as sample_module
+from flambeau.ops.kinds import FACTS, OPS
+
+FLOATS = (flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64)
+INTS = (flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64)
+COMPLEX = (flambeau.complex64, flambeau.complex128)
+ALL_DTYPES = (flambeau.bool, *INTS, *FLOATS, *COMPLEX)
+#: what an operator may say to a dtype or form it does not offer
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
+RANDOM_KINDS = ("random",)
+
+NAMES = sorted(FACTS)
+
+
+def fact(name, key):
+    return dict(zip(("kind", "schema", "ref", "samples", "atol", "dtypes", "skip"), FACTS[name], strict=True))[key]
+
+
+def skip_reason(name, law):
+    """Why the record leaves this law out; None if it does not."""
+    skip = fact(name, "skip")
+    if skip is None:
+        return None
+    if isinstance(skip, str):
+        return skip
+    return skip.get(law) if isinstance(skip, dict) else (str(law) if law in skip else None)
+
+
+def tensor(values, shape, dtype):
+    return flambeau.tensor(values, dtype=dtype).reshape(shape)
+
+
+def maker(dtype=flambeau.float64, requires_grad=False, seed=0):
+    return sample_module.Maker(tensor, dtype, flambeau.int64, flambeau.bool, requires_grad, seed)
+
+
+def generator_of(name):
+    return sample_module.resolve(name, fact(name, "kind"), fact(name, "schema"), fact(name, "samples"))
+
+
+def samples(name, dtype=flambeau.float64, requires_grad=False, seed=0):
+    """The sample calls of an operator, tensors included; [] where it has no generator."""
+    found = sample_module.samples(name, fact(name, "kind"), fact(name, "schema"), fact(name, "samples"),
+                                  maker(dtype, requires_grad, seed))
+    return found or []
+
+
+@cache
+def with_samples(law):
+    """The names of operators that have samples and do not skip `law`."""
+    return [n for n in NAMES if generator_of(n) is not None and skip_reason(n, law) is None]
+
+
+def run(name, sample):
+    flambeau.manual_seed(0)  # random operators repeat
+    return OPS[name](*sample.args, **sample.kwargs)
+
+
+def tensors(result):
+    """The tensors of a result, in order."""
+    if isinstance(result, flambeau.Tensor):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        return [t for part in result for t in tensors(part)]
+    return []
+
+
+def map_tensors(f, sample):
+    """The sample with every tensor of its arguments replaced by f(tensor)."""
+    def change(x):
+        if isinstance(x, flambeau.Tensor):
+            return f(x)
+        if isinstance(x, (tuple, list)):
+            return type(x)(change(v) for v in x)
+        return x
+    return sample_module.Sample(tuple(change(a) for a in sample.args),
+                                {k: change(v) for k, v in sample.kwargs.items()})
+
+
+def parameters(name):
+    """[(argument name, type)] of the schema, in order."""
+    schema = fact(name, "schema")
+    inside = schema[schema.index("(") + 1:schema.rindex("->")].strip().rstrip(")")
+    parts, depth, start = [], 0, 0
+    for k, c in enumerate(inside + ","):
+        depth += (c in "[(") - (c in "])")
+        if c == "," and depth == 0:
+            parts.append(inside[start:k].strip())
+            start = k + 1
+    return [(p.split("=")[0].split()[1], p.split()[0]) for p in parts if p and p != "*"]
+
+
+def result_text(name):
+    schema = fact(name, "schema")
+    return schema[schema.rindex("->") + 2:].strip()
+
+
+def to_numpy(x):
+    """Values for comparison: halves as float32 (NumPy has no bfloat16)."""
+    x = x.detach()
+    if x.dtype in (flambeau.float16, flambeau.bfloat16):
+        x = x.to(flambeau.float32)
+    if x.is_conj():
+        x = x.resolve_conj()
+    return x.numpy()
+
+
+def tolerance(dtype, atol=None):
+    base = {flambeau.float16: 2e-3, flambeau.bfloat16: 2e-2, flambeau.float32: 1e-5, flambeau.complex64: 1e-5}
+    t = base.get(dtype, 1e-9)
+    return max(t, atol or 0.0) if dtype in base else max(t, min(atol or 0.0, 1e-6))
+
+
+def assert_same(found, expected, dtype=None, atol=None, what=""):
+    """Results equal within the dtype's tolerance: same structure, shapes, dtypes."""
+    a, b = tensors(found), tensors(expected)
+    assert len(a) == len(b), f"{what}: {len(a)} results instead of {len(b)}"
+    for x, y in zip(a, b, strict=True):
+        assert x.shape == y.shape, f"{what}: shape {list(x.shape)} instead of {list(y.shape)}"
+        assert x.dtype == y.dtype, f"{what}: dtype {x.dtype} instead of {y.dtype}"
+        t = tolerance(x.dtype, atol)
+        np.testing.assert_allclose(to_numpy(x), to_numpy(y), rtol=t, atol=t, err_msg=what)

@@ -1,0 +1,108 @@
+"""Every dtype either works, and then agrees with the wider one, or is refused with a message; never anything else."""
+
+import numpy as np
+import pytest
+
+import flambeau
+
+from . import battery
+from .battery import OPS, fact, run, samples, tensors, to_numpy
+
+WIDER = {flambeau.float16: flambeau.float32, flambeau.bfloat16: flambeau.float32, flambeau.float32: flambeau.float64,
+         flambeau.complex64: flambeau.complex128}
+#: relative rounding of a number, with room for a few operations
+ROUNDING = {flambeau.float16: 4e-3, flambeau.bfloat16: 3e-2, flambeau.float32: 2e-5, flambeau.complex64: 2e-5}
+
+
+def is_random(name):
+    return "Generator" in fact(name, "schema")
+
+
+@pytest.mark.parametrize("name", battery.with_samples("dtypes"))
+def test_every_dtype_works_or_is_refused(name):
+    worked = []
+    for dtype in battery.ALL_DTYPES:
+        for sample in samples(name, dtype)[:4]:
+            try:
+                result = run(name, sample)
+            except battery.REFUSALS as refusal:
+                assert str(refusal).strip(), f"{name}{sample}: an error without a message"
+                continue
+            worked.append(dtype)
+            for t in tensors(result):
+                t.tolist()  # values are readable
+    assert worked, "no dtype works"
+
+
+@pytest.mark.parametrize("name", battery.with_samples("narrow_dtypes"))
+@pytest.mark.parametrize("dtype", WIDER, ids=lambda d: str(d).split(".")[-1])
+def test_narrow_floats_agree_with_wider_ones(name, dtype):
+    if is_random(name):
+        pytest.skip("random numbers of another dtype are other numbers")
+    compared = 0
+    for sample in samples(name, dtype)[:4]:
+        try:
+            found = tensors(run(name, sample))
+        except battery.REFUSALS:
+            continue
+        wide = battery.map_tensors(lambda t: t.to(WIDER[dtype]) if t.dtype == dtype else t, sample)
+        expected = tensors(run(name, wide))
+        for x, y in zip(found, expected, strict=True):
+            assert x.shape == y.shape
+            if x.dtype not in ROUNDING:
+                continue
+            tolerance = ROUNDING[dtype] * max(1.0, x.numel() and float(np.abs(finite(to_numpy(y))).max(initial=0)))
+            np.testing.assert_allclose(to_numpy(x), to_numpy(y), rtol=ROUNDING[dtype], atol=tolerance,
+                                       err_msg=f"{name}{sample}")
+            compared += 1
+    if not compared:
+        pytest.skip(f"{dtype} is not offered, or the result is no {dtype}")
+
+
+def finite(array):
+    return array[np.isfinite(array)]
+
+
+PROMOTING = [n for n in battery.with_samples("promotion") if fact(n, "kind") == "elementwise"
+             and [t for _, t in battery.parameters(n)][:2] == ["Tensor", "Tensor"]
+             and len(battery.parameters(n)) <= 3]
+
+
+@pytest.mark.parametrize("name", PROMOTING)
+def test_two_operands_promote(name):
+    """A result's dtype depends on the pair as result_type says: mixed operands equal operands converted before."""
+    offered = 0
+    for a in battery.ALL_DTYPES:
+        for b in battery.ALL_DTYPES:
+            x, y = flambeau.ones(2).to(a), flambeau.ones(2).to(b)
+            common = flambeau.promote_types(a, b)
+            try:
+                expected = OPS[name](x.to(common), y.to(common))
+            except battery.REFUSALS:
+                continue
+            try:
+                found = OPS[name](x, y)
+            except battery.REFUSALS:
+                continue
+            offered += 1
+            assert found.dtype == expected.dtype, f"{a}, {b}: {found.dtype} instead of {expected.dtype}"
+    assert offered
+
+
+@pytest.mark.parametrize("name", [n for n in PROMOTING if "bitwise" not in n and "shift" not in n])
+def test_numbers_and_zero_dim_tensors_are_weak(name):
+    half, single = flambeau.ones(2, dtype=flambeau.float16), flambeau.ones(2)
+    try:
+        expected = OPS[name](half, half)
+    except battery.REFUSALS:
+        pytest.skip("no halves")
+    scalar = flambeau.tensor(1.0, dtype=flambeau.float64)
+    try:
+        assert OPS[name](half, scalar).dtype == expected.dtype
+        assert OPS[name](single, 1.0).dtype == OPS[name](single, single).dtype
+        assert OPS[name](flambeau.ones(2, dtype=flambeau.int32), 1).dtype == \
+            OPS[name](*[flambeau.ones(2, dtype=flambeau.int32)] * 2).dtype
+    except TypeError:
+        pytest.skip("takes tensors only")
+    except RuntimeError:
+        pytest.skip("no integers")

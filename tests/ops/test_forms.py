@@ -1,0 +1,145 @@
+"""In-place, `out=`, method and public forms give what the function gives."""
+
+import pytest
+
+import flambeau
+
+from . import battery
+from .battery import OPS, assert_same, run, samples, tensors
+
+
+def in_place_form(name):
+    return None if "." in name else getattr(flambeau.Tensor, name + "_", None)
+
+
+IN_PLACE = [n for n in battery.with_samples("inplace")
+            if in_place_form(n) is not None and battery.parameters(n)[:1] and battery.parameters(n)[0][1] == "Tensor"]
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_equals_function(name):
+    done = 0
+    for sample in samples(name):
+        if not isinstance(sample.args[0], flambeau.Tensor):
+            continue
+        try:
+            expected = run(name, sample)
+        except NotImplementedError:
+            continue
+        target = sample.args[0].clone()
+        if not isinstance(expected, flambeau.Tensor) or expected.shape != target.shape:
+            with_error = expected.shape != target.shape if isinstance(expected, flambeau.Tensor) else False
+            if with_error and battery.fact(name, "kind") == "elementwise":
+                with pytest.raises(RuntimeError):
+                    in_place_form(name)(target, *sample.args[1:], **sample.kwargs)
+            continue
+        version = target._version
+        flambeau.manual_seed(0)
+        result = in_place_form(name)(target, *sample.args[1:], **sample.kwargs)
+        assert result is target
+        if battery.fact(name, "kind") != "view":
+            assert target._version > version, "the version counter did not move"
+            assert target.dtype == sample.args[0].dtype
+        assert_same(target, expected.to(target.dtype), atol=1e-9, what=f"{name}_{sample}")
+        done += 1
+    if not done:
+        pytest.skip("no sample whose result has its input's shape")
+
+
+def accepts_out(name):
+    return bool(getattr(OPS[name], "has_out", False)) or "out" in dict(battery.parameters(name))
+
+
+@pytest.mark.parametrize("name", [n for n in battery.with_samples("out") if accepts_out(n)])
+def test_out_equals_function(name):
+    for sample in samples(name)[:5]:
+        expected = run(name, sample)
+        if not isinstance(expected, flambeau.Tensor):
+            pytest.skip("several results")
+        for out in (flambeau.empty(0, dtype=expected.dtype), flambeau.empty_like(expected),
+                    spread(expected)):
+            flambeau.manual_seed(0)
+            result = OPS[name](*sample.args, **sample.kwargs, out=out)
+            assert result is out
+            assert_same(out, expected, atol=1e-9, what=f"{name}{sample}, out=")
+
+
+def spread(like):
+    return flambeau.empty((*like.shape, 2), dtype=like.dtype)[..., 0]
+
+
+@pytest.mark.parametrize("name", [n for n in battery.with_samples("out") if accepts_out(n)])
+def test_out_refuses_a_narrower_kind(name):
+    sample = samples(name)[0]
+    expected = run(name, sample)
+    if not isinstance(expected, flambeau.Tensor) or not expected.is_floating_point():
+        pytest.skip("no floating result")
+    with pytest.raises(RuntimeError):
+        OPS[name](*sample.args, **sample.kwargs, out=flambeau.empty(expected.shape, dtype=flambeau.int64))
+
+
+def method_of(name):
+    method = None if "." in name else getattr(flambeau.Tensor, name, None)
+    return method if callable(method) else None
+
+
+@pytest.mark.parametrize("name", [n for n in battery.with_samples("method") if method_of(n)
+                                  and battery.parameters(n)[:1] and battery.parameters(n)[0][0] == "self"])
+def test_method_equals_function(name):
+    for sample in samples(name)[:4]:
+        if not isinstance(sample.args[0], flambeau.Tensor):
+            continue
+        expected = run(name, sample)
+        flambeau.manual_seed(0)
+        assert_same(method_of(name)(*sample.args, **sample.kwargs), expected, atol=1e-9, what=f"Tensor.{name}{sample}")
+
+
+@pytest.mark.parametrize("name", battery.with_samples("keywords"))
+def test_arguments_by_keyword(name):
+    names = [n for n, _ in battery.parameters(name)]
+    for sample in samples(name)[:2]:
+        if len(sample.args) > len(names):
+            continue  # one list argument given as several
+        try:
+            expected = run(name, sample)
+        except NotImplementedError:
+            continue
+        flambeau.manual_seed(0)
+        found = OPS[name](**dict(zip(names, sample.args, strict=False)), **sample.kwargs)
+        assert_same(found, expected, atol=1e-9, what=f"{name}{sample} by keyword")
+        if names and names[0] == "self":
+            flambeau.manual_seed(0)
+            found = OPS[name](**dict(zip(["input", *names[1:]], sample.args, strict=False)), **sample.kwargs)
+            assert_same(found, expected, atol=1e-9, what=f"{name}{sample}, input=")
+
+
+@pytest.mark.parametrize("name", battery.with_samples("meta"))
+def test_meta_matches_real(name):
+    """Shape, dtype and strides on the meta device are those of the real result."""
+    for sample in samples(name):
+        try:
+            expected = tensors(run(name, sample))
+        except NotImplementedError:
+            continue
+        moved = battery.map_tensors(lambda t: t.to("meta"), sample)
+        try:
+            if any(isinstance(a, flambeau.Tensor) for a in flat(sample)):
+                found = tensors(run(name, moved))
+            elif "device" in dict(battery.parameters(name)):
+                found = tensors(OPS[name](*sample.args, **sample.kwargs, device="meta"))
+            else:
+                continue
+        except NotImplementedError as reason:
+            assert "meta" in str(reason) or "data" in str(reason), reason
+            return
+        assert len(found) == len(expected)
+        for x, y in zip(found, expected, strict=True):
+            assert x.device.type == "meta", f"{name}{sample}: result on {x.device}"
+            assert x.shape == y.shape, f"{name}{sample}: {list(x.shape)} instead of {list(y.shape)}"
+            assert x.dtype == y.dtype, f"{name}{sample}: {x.dtype} instead of {y.dtype}"
+            assert x.stride() == y.stride() or y.numel() < 2, f"{name}{sample}: {x.stride()} instead of {y.stride()}"
+
+
+def flat(sample):
+    for a in (*sample.args, *sample.kwargs.values()):
+        yield from a if isinstance(a, (tuple, list)) else (a,)

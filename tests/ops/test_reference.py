@@ -1,0 +1,118 @@
+"""Each operator computes what its reference in NumPy or SciPy does."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import flambeau
+
+from . import battery
+from .battery import fact, parameters, run, samples, to_numpy
+
+#: arguments that NumPy calls otherwise
+RENAMED = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "correction": "ddof", "diagonal": "k", "offset": "k",
+           "min": "min", "max": "max"}
+NAMES = [n for n in battery.with_samples("reference") if fact(n, "ref")]
+
+
+def reference(path):
+    if callable(path):
+        return path
+    module, _, name = path.rpartition(".")
+    if module == "reference":
+        module = "tests.ops.reference"
+    parts = module.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            owner = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[k:]:
+            owner = getattr(owner, part)
+        return getattr(owner, name)
+    raise ModuleNotFoundError(path)
+
+
+def as_numpy(x):
+    if isinstance(x, flambeau.Tensor):
+        return to_numpy(x)
+    if isinstance(x, (list, tuple)):
+        return type(x)(as_numpy(v) for v in x)
+    return x
+
+
+def numpy_call(name, sample):
+    """The reference with the sample's arguments: NumPy's names for dim and keepdim, the rest in place."""
+    known = [p for p, _ in parameters(name)]
+    bound = [*zip(known, sample.args, strict=False), *sample.kwargs.items()]
+    if len(sample.args) > len(known):
+        bound = [(None, a) for a in sample.args]
+    args, kwargs = [], {}
+    for key, value in bound:
+        value = as_numpy(value)
+        if key in RENAMED and not fact(name, "ref").startswith("tests") and "reference." not in fact(name, "ref"):
+            kwargs[RENAMED[key]] = tuple(value) if isinstance(value, list) else value
+        elif kwargs:
+            kwargs[key] = value
+        else:
+            args.append(value)
+    with np.errstate(all="ignore"):
+        return reference(fact(name, "ref"))(*args, **kwargs)
+
+
+def dtypes_of(name):
+    allowed = fact(name, "dtypes")
+    wanted = (flambeau.float64, flambeau.float32, flambeau.complex128)
+    if allowed is None:
+        return wanted
+    return [d for d in wanted if any(a in str(d) for a in ([allowed] if isinstance(allowed, str) else allowed))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reference(name):
+    checked = 0
+    for dtype in dtypes_of(name):
+        for sample in samples(name, dtype):
+            try:
+                found = run(name, sample)
+            except battery.REFUSALS:
+                if dtype == flambeau.complex128:
+                    continue
+                raise
+            try:
+                expected = numpy_call(name, sample)
+            except TypeError:
+                if dtype == flambeau.complex128:  # no such ufunc loop
+                    continue
+                raise
+            expected = list(expected) if isinstance(expected, (tuple, list)) else [expected]
+            results = battery.tensors(found)
+            t = battery.tolerance(results[0].dtype, fact(name, "atol"))
+            for x, y in zip(results, expected, strict=False):
+                y = np.asarray(y)
+                assert tuple(x.shape) == y.shape, f"{name}{sample}"
+                np.testing.assert_allclose(to_numpy(x), y, rtol=max(t, 2e-6 if dtype == flambeau.float32 else 1e-9),
+                                           atol=t, err_msg=f"{name}{sample}")
+            checked += 1
+    assert checked, "no sample could be compared"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_special_values(name):
+    """Infinities, NaN and signed zeros, one tensor of them, where the operator is unary elementwise."""
+    arguments = parameters(name)
+    if fact(name, "kind") != "elementwise" or len(arguments) != 1:
+        pytest.skip("not unary")
+    if battery.skip_reason(name, "special_values"):
+        pytest.skip(battery.skip_reason(name, "special_values"))
+    if len(dtypes_of(name)) == 0:
+        pytest.skip("no floating numbers")
+    values = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 1e-30, -1e-30, 1e30, 0.5, -0.5]
+    for dtype in (flambeau.float64, flambeau.float32):
+        x = flambeau.tensor(values * 3, dtype=dtype)
+        found = to_numpy(battery.OPS[name](x))
+        with np.errstate(all="ignore"):
+            expected = reference(fact(name, "ref"))(x.numpy())
+        np.testing.assert_allclose(found, expected, rtol=3e-6 if dtype == flambeau.float32 else 1e-9,
+                                   atol=1e-7 if dtype == flambeau.float32 else 1e-12, err_msg=str(dtype))
