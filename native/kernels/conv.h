@@ -1,0 +1,29 @@
+// The inner loops of convolution, for float and double; kernels/simd/conv.cpp fills the tables.
+#pragma once
+#include <cstdint>
+
+namespace flambeau {
+
+// A run of numbers of a tile that belong to one row of the result.
+struct Segment {
+  int32_t from, length;
+  int64_t to;
+};
+
+template <class T>
+struct ConvKernels {
+  int mr, nr, nt;  // rows and columns of a result tile; taps of a weight-gradient tile
+  // c[r, j] = bias[r] + sum over k of a[k][r] b[j + offset[k]]
+  void (*tile)(int64_t k, const T* a, const T* b, const int64_t* offset, T* c, int64_t crs, int rows, int cols,
+               const T* bias);
+  // w[r * wrs + s] += sum over t < length of g[r * grs + t] x[t + offset[s]]
+  void (*taps)(int64_t length, const T* g, int64_t grs, const T* x, const int64_t* offset, T* w, int64_t wrs, int rows,
+               int taps);
+  // Every row of a tile into a row of the result, `step` apart within it.
+  void (*scatter)(const T* tile, int64_t tile_rs, int rows, T* y, int64_t yrs, int64_t step, const Segment* segments,
+                  int count);
+};
+extern const ConvKernels<float>* conv_kernels_f32[2];
+extern const ConvKernels<double>* conv_kernels_f64[2];
+
+}  // namespace flambeau

@@ -1,0 +1,140 @@
+// Tiles of a convolution, read straight from the (padded) image through a table of tap offsets: nothing is unfolded.
+#include "../conv.h"
+#include "lanes.h"
+
+namespace flambeau::FLAMBEAU_SIMD {
+namespace {
+
+constexpr int kWide = 3;
+
+template <class X, int MR, int NV>
+void tile(int64_t k, const typename X::T* a, const typename X::T* b, const int64_t* offset, typename X::T* c,
+          int64_t crs, int cols, const typename X::T* bias) {
+  using V = typename X::V;
+  constexpr int W = X::width;
+  const auto last = X::mask(cols - (NV - 1) * W);
+  V acc[MR][NV];
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) acc[i][j] = bias ? X::set(bias[i]) : X::zero();
+  for (int64_t p = 0; p < k; ++p, a += X::rows) {
+    const typename X::T* from = b + offset[p];
+    V row[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) row[j] = j + 1 < NV ? X::load(from + j * W) : X::load(from + j * W, last);
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+      V x = X::set(a[i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) acc[i][j] = X::fma(x, row[j], acc[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      if (j + 1 < NV) X::store(c + i * crs + j * W, acc[i][j]);
+      else X::store(c + i * crs + j * W, acc[i][j], last);
+    }
+}
+
+template <class X, int MR, int NT>
+void taps(int64_t length, const typename X::T* g, int64_t grs, const typename X::T* x, const int64_t* offset,
+          typename X::T* w, int64_t wrs) {
+  using V = typename X::V;
+  constexpr int W = X::width;
+  V acc[MR][NT];
+  const typename X::T* from[NT];
+#pragma GCC unroll 4
+  for (int s = 0; s < NT; ++s) from[s] = x + offset[s];
+#pragma GCC unroll 8
+  for (int r = 0; r < MR; ++r)
+#pragma GCC unroll 4
+    for (int s = 0; s < NT; ++s) acc[r][s] = X::zero();
+  auto step = [&](int64_t t, auto... mask) __attribute__((always_inline)) {
+    V v[NT];
+#pragma GCC unroll 4
+    for (int s = 0; s < NT; ++s) v[s] = X::load(from[s] + t, mask...);
+#pragma GCC unroll 8
+    for (int r = 0; r < MR; ++r) {
+      V u = X::load(g + r * grs + t, mask...);
+#pragma GCC unroll 4
+      for (int s = 0; s < NT; ++s) acc[r][s] = X::fma(u, v[s], acc[r][s]);
+    }
+  };
+  int64_t t = 0;
+  for (; t + W <= length; t += W) step(t);
+  if (t < length) step(t, X::mask(int(length - t)));
+#pragma GCC unroll 8
+  for (int r = 0; r < MR; ++r)
+#pragma GCC unroll 4
+    for (int s = 0; s < NT; ++s) w[r * wrs + s] += X::sum(acc[r][s]);
+}
+
+#if FLAMBEAU_LEVEL == 1
+#define ROWS(F, X) {F(X, 1), F(X, 2), F(X, 3), F(X, 4), F(X, 5), F(X, 6), F(X, 7), F(X, 8)}
+#else
+#define ROWS(F, X) {F(X, 1), F(X, 2), F(X, 3), F(X, 4)}
+#endif
+#define TILE(X, R) {tile<X, R, 1>, tile<X, R, 2>, tile<X, R, 3>}
+#define TAPS(X, R) {taps<X, R, 1>, taps<X, R, 2>, taps<X, R, 3>}
+
+template <class X>
+using TileFn = void (*)(int64_t, const typename X::T*, const typename X::T*, const int64_t*, typename X::T*, int64_t,
+                        int, const typename X::T*);
+template <class X>
+constexpr TileFn<X> kTile[X::rows][kWide] = ROWS(TILE, X);
+template <class X>
+using TapsFn = void (*)(int64_t, const typename X::T*, int64_t, const typename X::T*, const int64_t*, typename X::T*,
+                        int64_t);
+template <class X>
+constexpr TapsFn<X> kTaps[X::rows][kWide] = ROWS(TAPS, X);
+
+template <class X>
+void run_tile(int64_t k, const typename X::T* a, const typename X::T* b, const int64_t* offset, typename X::T* c,
+              int64_t crs, int rows, int cols, const typename X::T* bias) {
+  kTile<X>[rows - 1][(cols - 1) / X::width](k, a, b, offset, c, crs, cols, bias);
+}
+
+template <class X>
+void run_taps(int64_t length, const typename X::T* g, int64_t grs, const typename X::T* x, const int64_t* offset,
+              typename X::T* w, int64_t wrs, int rows, int taps) {
+  kTaps<X>[rows - 1][taps - 1](length, g, grs, x, offset, w, wrs);
+}
+
+template <class X>
+void scatter(const typename X::T* tile, int64_t tile_rs, int rows, typename X::T* y, int64_t yrs, int64_t step,
+             const Segment* segments, int count) {
+  constexpr int W = X::width;
+  for (int s = 0; s < count; ++s) {
+    const auto* from = tile + segments[s].from;
+    auto* to = y + segments[s].to;
+    int n = segments[s].length;
+    if (step != 1) {
+      for (int r = 0; r < rows; ++r)
+        for (int j = 0; j < n; ++j) to[r * yrs + j * step] = from[r * tile_rs + j];
+    } else if (n <= W) {
+      const auto mask = X::mask(n);
+      for (int r = 0; r < rows; ++r) X::store(to + r * yrs, X::load(from + r * tile_rs, mask), mask);
+    } else {
+      for (int r = 0; r < rows; ++r) {
+        int j = 0;
+        for (; j + W <= n; j += W) X::store(to + r * yrs + j, X::load(from + r * tile_rs + j));
+        if (j < n) X::store(to + r * yrs + j, X::load(from + r * tile_rs + j, X::mask(n - j)), X::mask(n - j));
+      }
+    }
+  }
+}
+
+template <class X>
+constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide, run_tile<X>, run_taps<X>, scatter<X>};
+
+const bool registered = [] {
+  conv_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;
+  conv_kernels_f64[FLAMBEAU_LEVEL] = &kKernels<F64>;
+  return true;
+}();
+
+}  // namespace
+}  // namespace flambeau::FLAMBEAU_SIMD
