@@ -1,8 +1,13 @@
 """What every test starts from: seed 0, float32 as default dtype, gradients on."""
 
+import os
+
 import pytest
 
-import flambeau
+# Several workers share the processor: threads that wait for work must sleep, not spin (read when OpenMP starts).
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import flambeau  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -1,31 +1,9 @@
-"""A small MNIST in idx files, and the command as a function and as a process."""
+"""The command as a function, and a small MNIST."""
 
-import struct
-import subprocess
-import sys
-
-import numpy
 import pytest
 
+from cli.helpers import write_mnist
 from flambeau.cli import main
-from flambeau.cli.digits import read_digits
-from flambeau.cli.mnist import CHECKSUMS
-
-
-def idx_bytes(array):
-    """`array` (uint8) in the idx form."""
-    return struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape) + array.tobytes()
-
-
-def write_mnist(folder, train=200, test=60):
-    """The package's 8x8 digits, blown up to 28x28 (3x, with a border of two), as MNIST's four files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures, labels = read_digits()
-    large = numpy.pad((pictures * 15).repeat(3, 1).repeat(3, 2), ((0, 0), (2, 2), (2, 2)))
-    parts = large[:train], labels[:train], large[train:train + test], labels[train:train + test]
-    for name, array in zip(CHECKSUMS, parts):
-        (folder / name.removesuffix(".gz")).write_bytes(idx_bytes(numpy.ascontiguousarray(array)))
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -53,9 +31,3 @@ def refused(run):
         assert err.startswith("flambeau: ") and err.count("\n") == 1 and len(err) < 600, err
         return err
     return call
-
-
-def start(*arguments, **options):
-    """The command as a process of its own."""
-    return subprocess.Popen([sys.executable, "-u", "-m", "flambeau", *map(str, arguments)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, **options)

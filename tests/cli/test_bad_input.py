@@ -4,10 +4,11 @@ import gzip
 import resource
 import shutil
 
-import flambeau
 import numpy
 import pytest
-from conftest import idx_bytes, start, write_mnist
+
+import flambeau
+from cli.helpers import idx_bytes, start, write_mnist
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 QUICK = "train", "digits", "--epochs", 1, "--batch-size", 500
@@ -175,7 +176,7 @@ def limit_file_size(size):
 
 def test_no_room_for_the_first_checkpoint(tmp_path):
     process = start(*QUICK, "--output", tmp_path / "out", preexec_fn=limit_file_size(20_000))
-    out, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
     assert err.startswith("flambeau: ") and "checkpoint.pt" in err and "Traceback" not in err
     assert list((tmp_path / "out").iterdir()) == []

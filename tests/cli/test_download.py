@@ -7,8 +7,8 @@ import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import write_mnist
 
+from cli.helpers import write_mnist
 from flambeau.cli import mnist
 
 

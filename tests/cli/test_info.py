@@ -2,9 +2,10 @@
 
 import re
 
-import flambeau
 import pytest
-from conftest import start
+
+import flambeau
+from cli.helpers import start
 
 
 def test_info_says_what_it_runs_on(run):

@@ -4,8 +4,8 @@ import sys
 
 import numpy
 import pytest
-from conftest import idx_bytes
 
+from cli.helpers import idx_bytes
 from flambeau.cli import main
 from flambeau.cli.digits import read_digits
 

@@ -2,10 +2,10 @@
 
 import signal
 
-import flambeau
 import pytest
-from conftest import start
 
+import flambeau
+from cli.helpers import start
 from flambeau.cli import main
 from flambeau.cli import train as command
 from flambeau.cli.interrupt import Interrupt

@@ -3,8 +3,9 @@
 import json
 import sys
 
-import flambeau
 import pytest
+
+import flambeau
 
 FILES = {"checkpoint.pt", "metrics.jsonl", "picture.png"}
 
