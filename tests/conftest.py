@@ -7,7 +7,7 @@ import pytest
 # Several workers share the processor: threads that wait for work must sleep, not spin (read when OpenMP starts).
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import flambeau  # noqa: E402
+import flambeau
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from cli.helpers import write_mnist
 from flambeau.cli import main
+
+from .helpers import write_mnist
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ import numpy
 import pytest
 
 import flambeau
-from cli.helpers import idx_bytes, start, write_mnist
+
+from .helpers import idx_bytes, start, write_mnist
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 QUICK = "train", "digits", "--epochs", 1, "--batch-size", 500

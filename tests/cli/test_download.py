@@ -8,8 +8,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cli.helpers import write_mnist
 from flambeau.cli import mnist
+
+from .helpers import write_mnist
 
 
 class Quiet(SimpleHTTPRequestHandler):

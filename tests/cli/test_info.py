@@ -5,7 +5,8 @@ import re
 import pytest
 
 import flambeau
-from cli.helpers import start
+
+from .helpers import start
 
 
 def test_info_says_what_it_runs_on(run):

@@ -5,9 +5,10 @@ import sys
 import numpy
 import pytest
 
-from cli.helpers import idx_bytes
 from flambeau.cli import main
 from flambeau.cli.digits import read_digits
+
+from .helpers import idx_bytes
 
 
 @pytest.fixture(scope="module")

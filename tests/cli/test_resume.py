@@ -5,10 +5,11 @@ import signal
 import pytest
 
 import flambeau
-from cli.helpers import start
 from flambeau.cli import main
 from flambeau.cli import train as command
 from flambeau.cli.interrupt import Interrupt
+
+from .helpers import start
 
 BATCHES = 8  # an epoch of 1,437 images in batches of 200
 ARGUMENTS = "train", "digits", "--epochs", 2, "--batch-size", 200, "--seed", 4
