@@ -1,0 +1,243 @@
+// What reductions accumulate: sums, products, extremes, and moments, for the walk of reduce.h.
+#pragma once
+#include "reduce.h"
+
+namespace flambeau {
+
+// --- folds: one accumulator, elements taken in any order ---------------------------------------------------------------
+// Integer sums and products wrap, as in the hardware; unsigned arithmetic says so.
+template <class V> inline V wrapping_add(V a, V b) { return a + b; }
+template <>
+inline int64_t wrapping_add(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
+template <>
+inline Vector<int64_t> wrapping_add(Vector<int64_t> a, Vector<int64_t> b) {
+  return Vector<int64_t>(Vector<uint64_t>(a) + Vector<uint64_t>(b));
+}
+template <class V> inline V wrapping_multiply(V a, V b) { return a * b; }
+template <>
+inline int64_t wrapping_multiply(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+template <>
+inline Vector<int64_t> wrapping_multiply(Vector<int64_t> a, Vector<int64_t> b) {
+  return Vector<int64_t>(Vector<uint64_t>(a) * Vector<uint64_t>(b));
+}
+
+struct Same {
+  template <class V> static V map(V v) { return v; }
+};
+struct Square {
+  template <class V> static V map(V v) { return v * v; }
+};
+struct Magnitude {
+  template <class V> static V map(V v) { return v < 0 ? -v : v; }
+};
+struct NanToZero {
+  template <class V> static V map(V v) { return v == v ? v : V{}; }
+};
+struct Truth {
+  template <class V> static V map(V v) { return v != 0 ? V{} + 1 : V{}; }
+};
+
+template <class T_, class Acc_, class Map>
+struct Add : Map {
+  using T = T_;
+  using Acc = Acc_;
+  static T zero() { return T(0); }
+  static Acc identity() { return Acc(0); }
+  template <class V> static V join(V a, V b) { return wrapping_add(a, b); }
+};
+template <class T_>
+struct Multiply : Same {
+  using T = T_;
+  using Acc = T_;
+  static T zero() { return T(1); }
+  static Acc identity() { return Acc(1); }
+  template <class V> static V join(V a, V b) { return wrapping_multiply(a, b); }
+};
+// A NaN wins against every number.
+template <class T_, class Map = Same>
+struct Maximum : Map {
+  using T = T_;
+  using Acc = T_;
+  static T zero() { return std::numeric_limits<T>::has_infinity ? T(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest(); }
+  static Acc identity() { return zero(); }
+  template <class V> static V join(V a, V b) { return (b > a) | (b != b) ? b : a; }
+};
+template <class T_, class Map = Same>
+struct Minimum : Map {
+  using T = T_;
+  using Acc = T_;
+  static T zero() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); }
+  static Acc identity() { return zero(); }
+  template <class V> static V join(V a, V b) { return (b < a) | (b != b) ? b : a; }
+};
+struct AnyBits : Same {
+  using T = uint8_t;
+  using Acc = uint8_t;
+  static T zero() { return 0; }
+  static Acc identity() { return 0; }
+  template <class V> static V join(V a, V b) { return a | b; }
+};
+struct AllBits : Truth {
+  using T = uint8_t;
+  using Acc = uint8_t;
+  static T zero() { return 1; }
+  static Acc identity() { return 1; }
+  template <class V> static V join(V a, V b) { return a & b; }
+};
+
+enum class Finish : uint8_t { None, Divide, Root, Flag };
+
+template <class F>
+struct Fold {
+  using T = typename F::T;
+  using Acc = typename F::Acc;
+  static constexpr bool kFold = true;
+  char* out;
+  DType dtype;
+  Finish finish = Finish::None;
+  int64_t count = 1;
+
+  Acc init() const { return F::identity(); }
+  void merge(Acc& a, const Acc& b) const { a = F::join(a, b); }
+  void block(Acc& acc, const T* p, int64_t n, int64_t) const {
+    int64_t i = 0;
+    if constexpr (kVectorizable<T>) {
+      constexpr int L = kLanes<T>;
+      if (n >= L) {
+        Vector<T> a = F::map(load_vector(p));
+        i = L;
+        if (n >= 4 * L) {
+          Vector<T> b = F::map(load_vector(p + L)), c = F::map(load_vector(p + 2 * L)), d = F::map(load_vector(p + 3 * L));
+          for (i = 4 * L; i + 4 * L <= n; i += 4 * L) {
+            a = F::join(a, F::map(load_vector(p + i)));
+            b = F::join(b, F::map(load_vector(p + i + L)));
+            c = F::join(c, F::map(load_vector(p + i + 2 * L)));
+            d = F::join(d, F::map(load_vector(p + i + 3 * L)));
+          }
+          a = F::join(F::join(a, b), F::join(c, d));
+        }
+        for (; i + L <= n; i += L) a = F::join(a, F::map(load_vector(p + i)));
+        Acc lane[L];
+        for (int k = 0; k < L; ++k) lane[k] = Acc(a[k]);
+        for (int s = L / 2; s; s /= 2)
+          for (int k = 0; k < s; ++k) lane[k] = F::join(lane[k], lane[k + s]);
+        acc = F::join(acc, lane[0]);
+      }
+    }
+    for (; i < n; ++i) acc = F::join(acc, Acc(F::map(p[i])));
+  }
+  void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t) const {
+    int64_t j = 0;
+    if constexpr (kVectorizable<T>) {
+      constexpr int L = kLanes<T>;
+      alignas(32) T part[kColumns];
+      const int64_t whole = w / L * L;
+      for (j = 0; j < whole; j += L) store_vector(part + j, F::map(load_vector(rows[0] + j)));
+      int r = 1;
+      for (; r + 4 <= n; r += 4) {
+        const T *a = rows[r], *b = rows[r + 1], *c = rows[r + 2], *d = rows[r + 3];
+        for (j = 0; j < whole; j += L) {
+          Vector<T> u = F::join(F::map(load_vector(a + j)), F::map(load_vector(b + j)));
+          Vector<T> v = F::join(F::map(load_vector(c + j)), F::map(load_vector(d + j)));
+          store_vector(part + j, F::join(load_vector(part + j), F::join(u, v)));
+        }
+      }
+      for (; r < n; ++r)
+        for (j = 0; j < whole; j += L) store_vector(part + j, F::join(load_vector(part + j), F::map(load_vector(rows[r] + j))));
+      for (j = 0; j < whole; ++j) acc[j] = F::join(acc[j], Acc(part[j]));
+    }
+    for (; j < w; ++j)
+      for (int r = 0; r < n; ++r) acc[j] = F::join(acc[j], Acc(F::map(rows[r][j])));
+  }
+  void store(int64_t o, const Acc& acc) const {
+    switch (finish) {
+      case Finish::None: put<Acc>(out, dtype, o, acc); return;
+      case Finish::Flag: put<Acc>(out, dtype, o, Acc(acc != Acc(0))); return;
+      case Finish::Divide:
+        if constexpr (std::is_same_v<Acc, double>) put<double>(out, dtype, o, acc / double(count));
+        else if constexpr (std::is_same_v<Acc, complex128>) put<Acc>(out, dtype, o, acc / double(count));
+        return;
+      case Finish::Root:
+        if constexpr (std::is_same_v<Acc, double>) put<double>(out, dtype, o, std::sqrt(acc));
+        return;
+    }
+  }
+};
+
+// Blocks are centred on their own mean, then joined (Chan, Golub, LeVeque 1979).
+// put(o, n, mean, m2) takes the result: count, mean, and sum of squared differences from it.
+template <class T_, class Put>
+struct Moments {
+  using T = T_;
+  struct Acc {
+    double n, mean, m2;
+  };
+  static constexpr bool kFold = true;
+  Put result;
+
+  Acc init() const { return {0, 0, 0}; }
+  void merge(Acc& a, const Acc& b) const {
+    double n = a.n + b.n, delta = b.mean - a.mean;
+    if (b.n == 0) return;
+    if (a.n == 0) {
+      a = b;
+      return;
+    }
+    a.mean += delta * (b.n / n);
+    a.m2 += b.m2 + delta * delta * (a.n * b.n / n);
+    a.n = n;
+  }
+  void block(Acc& acc, const T* p, int64_t n, int64_t) const {
+    constexpr int L = kLanes<T>;
+    double sum = 0;
+    Fold<Add<T, double, Same>>{nullptr, DType::Float64}.block(sum, p, n, 0);
+    const T centre = T(sum / double(n));
+    Vector<T> s0{}, s1{}, q0{}, q1{};
+    int64_t i = 0;
+    for (; i + 2 * L <= n; i += 2 * L) {
+      Vector<T> a = load_vector(p + i) - centre, b = load_vector(p + i + L) - centre;
+      s0 += a;
+      s1 += b;
+      q0 += a * a;
+      q1 += b * b;
+    }
+    s0 += s1;
+    q0 += q1;
+    double s = 0, q = 0;
+    for (int k = 0; k < L; ++k) {
+      s += s0[k];
+      q += q0[k];
+    }
+    for (; i < n; ++i) {
+      T d = p[i] - centre;
+      s += d;
+      q += d * d;
+    }
+    merge(acc, {double(n), double(centre) + s / double(n), std::max(q - s * s / double(n), 0.0)});
+  }
+  void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t) const {
+    alignas(32) T sum[kColumns], square[kColumns];
+    std::memcpy(sum, rows[0], size_t(w) * sizeof(T));
+    for (int r = 1; r < n; ++r)
+      for (int64_t j = 0; j < w; ++j) sum[j] += rows[r][j];
+    const T inverse = T(1) / T(n);
+    for (int64_t j = 0; j < w; ++j) {
+      sum[j] *= inverse;
+      square[j] = (rows[0][j] - sum[j]) * (rows[0][j] - sum[j]);
+    }
+    for (int r = 1; r < n; ++r)
+      for (int64_t j = 0; j < w; ++j) square[j] += (rows[r][j] - sum[j]) * (rows[r][j] - sum[j]);
+    for (int64_t j = 0; j < w; ++j) merge(acc[j], {double(n), double(sum[j]), double(square[j])});
+  }
+  void store(int64_t o, const Acc& acc) const { result(o, acc.n, acc.mean, acc.m2); }
+};
+
+// Moments of x over the dimensions in `mask`, in the compute type of its dtype.
+template <class Put>
+void run_moments(const char* op, const Tensor& x, uint64_t mask, Put put) {
+  if (x.dtype == DType::Float64) run_reduction(Moments<double, Put>{put}, x, mask);
+  else if (loader_of<float>(x.dtype)) run_reduction(Moments<float, Put>{put}, x, mask);
+  else not_implemented(op, ": not implemented for ", dtype_name(x.dtype));
+}
+
+}  // namespace flambeau

@@ -1,0 +1,572 @@
+// Normalisation by mean and variance over rows (layer, RMS), groups of channels, and batches; forward and fused backward.
+//
+// Backward kernels of row and group normalisation compute the statistics again from the input: it is in cache anyway,
+// and nothing has to be saved. Batch normalisation saves them, since it would cost one more pass over memory.
+#include "folds.h"
+#include "rows.h"
+
+namespace flambeau {
+namespace {
+
+// An optional parameter as numbers of the compute type.
+template <class T>
+std::vector<T> parameter(const Tensor* t, int64_t n, T otherwise) {
+  std::vector<T> v(size_t(n), otherwise);
+  if (t) {
+    TensorRef dense = contiguous(loader_of<T>(t->dtype) ? *t : *to_dtype(*t, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
+    loader_of<T>(dense->dtype)(v.data(), dense->data, dense->itemsize(), n);
+  }
+  return v;
+}
+void check_parameter(const Call& c, int k, const char* what, Dims shape) {
+  const Tensor* t = c.optional_tensor(k);
+  if (!t) return;
+  if (!is_floating(t->dtype)) runtime_error(c.name(), ": expected ", what, " to be floating point, got ", dtype_name(t->dtype));
+  if (!std::equal(shape.begin(), shape.end(), t->sizes, t->sizes + t->ndim))
+    runtime_error(c.name(), ": Expected ", what, " to be of shape ", shape_text(shape), ", but got ", what, " of shape ", shape_text(t->shape()));
+}
+void check_same_shape(const Call& c, const Tensor& grad, const Tensor& x) {
+  if (!std::equal(x.sizes, x.sizes + x.ndim, grad.sizes, grad.sizes + grad.ndim))
+    runtime_error(c.name(), ": gradient has shape ", shape_text(grad.shape()), " but the input ", shape_text(x.shape()));
+}
+void check_floating(const Call& c, const Tensor& x) {
+  if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point tensor, got ", dtype_name(x.dtype));
+}
+template <class T>
+TensorRef rows_of(const Tensor& t, DType like) {
+  return contiguous(loader_of<T>(t.dtype) ? t : *to_dtype(t, like));
+}
+
+struct Statistics {
+  double mean, rstd;
+};
+template <class T, bool centred>
+Statistics statistics(const T* x, int64_t n, double eps) {
+  const double mean = centred ? row_sum(x, n) / double(n) : 0;
+  const T m = T(mean);
+  const double square = sum_over<T>(n, [&](int64_t i, int k) {
+    Vector<T> d = take(x + i, k, m) - m;
+    return d * d;
+  });
+  return {mean, 1 / std::sqrt(square / double(n) + eps)};
+}
+
+// --- layer_norm(input, normalized_shape, weight, bias, eps), rms_norm(input, normalized_shape, weight, eps) --------------
+void check_normalized_shape(const Call& c, const Tensor& x, Dims shape) {
+  check_floating(c, x);
+  if (shape.empty()) runtime_error(c.name(), ": Expected normalized_shape to be at least 1-dimensional");
+  if (x.ndim < int(shape.size()) || !std::equal(shape.begin(), shape.end(), x.sizes + x.ndim - shape.size()))
+    runtime_error(c.name(), ": Given normalized_shape=", shape_text(shape), ", expected input with shape [*, ",
+                  shape_text(shape).substr(1), ", but got input of size ", shape_text(x.shape()));
+}
+double epsilon(const Call& c, int k, DType t) {
+  if (c.has(k)) return c.real(k);
+  return t == DType::Float64 ? 2.220446049250313e-16 : t == DType::Float16 ? 9.765625e-4 : t == DType::BFloat16 ? 7.8125e-3 : 1.1920928955078125e-07;
+}
+void infer_layer_norm(Call& c) {
+  Tensor& x = c.tensor(0);
+  check_normalized_shape(c, x, c.ints(1));
+  check_parameter(c, 2, "weight", c.ints(1));
+  if (c.nargs > 4) check_parameter(c, 3, "bias", c.ints(1));
+  c.output_like(x);
+}
+template <bool centred>
+void cpu_layer_norm(Call& c) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return;
+  const int64_t n = count(c.ints(1)), m = given.numel / n;
+  const double eps = epsilon(c, centred ? 4 : 3, given.dtype);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given);
+    const Tensor* bias = centred ? c.optional_tensor(3) : nullptr;
+    std::vector<T> weight = parameter<T>(c.optional_tensor(2), n, T(1)), shift = parameter<T>(bias, bias ? n : 0, T(0));
+    Dense result(c.out());
+    RowReader<T> in(*x);
+    RowWriter<T> out(result.get());
+    {
+      LockRelease lock(given.numel * 2);
+      parallel_for(m, std::max<int64_t>(1, kGrain / 2 / n), [&](int64_t begin, int64_t end) {
+        std::vector<T> a(in.direct ? 0 : size_t(n)), b(out.direct ? 0 : size_t(n));
+        for (int64_t r = begin; r < end; ++r) {
+          const T* p = in.at(r * n, n, a.data());
+          T* y = out.at(r * n, b.data());
+          Statistics s = statistics<T, centred>(p, n, eps);
+          const T mean = T(s.mean), rstd = T(s.rstd);
+          const T *w = weight.data(), *v = shift.data();
+          if (bias) each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k) + take(v + i, k), k); });
+          else each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k), k); });
+          out.done(r * n, n, y);
+        }
+      });
+    }
+    result.finish();
+  });
+}
+
+// _layer_norm_backward(grad, input, normalized_shape, weight, eps, centred) -> (input's, weight's, bias's gradient)
+void infer_layer_norm_backward(Call& c) {
+  Tensor& x = c.tensor(1);
+  check_normalized_shape(c, x, c.ints(2));
+  check_same_shape(c, c.tensor(0), x);
+  check_parameter(c, 3, "weight", c.ints(2));
+  c.output_like(x);
+  DType t = c.optional_tensor(3) ? c.tensor(3).dtype : x.dtype;
+  c.output(c.ints(2), t, x.device);
+  c.output(c.ints(2), t, x.device);
+}
+template <class T, bool centred>
+void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& grad_input,
+                         char* grad_weight, char* grad_bias, DType dtype) {
+  RowReader<T> gs(grad), xs(input);
+  RowWriter<T> out(grad_input);
+  const int64_t m = input.numel / n;
+  // each piece of the rows sums its share of the parameters' gradients
+  const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::min<int64_t>(16, m));
+  std::vector<double> total(size_t(2 * n * pieces), 0.0);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(n)), b(xs.direct ? 0 : size_t(n)), d(out.direct ? 0 : size_t(n)), part(size_t(2 * n), T(0));
+    T *dw = part.data(), *db = dw + n;
+    for (int64_t piece = begin; piece < end; ++piece) {
+      double* sum = total.data() + 2 * n * piece;
+      const int64_t first = m * piece / pieces, last = m * (piece + 1) / pieces;
+      for (int64_t r = first; r < last; ++r) {
+        const T *g = gs.at(r * n, n, a.data()), *x = xs.at(r * n, n, b.data());
+        T* dx = out.at(r * n, d.data());
+        Statistics s = statistics<T, centred>(x, n, eps);
+        const T mean = T(s.mean), rstd = T(s.rstd);
+        const T along = T(sum_over<T>(n, [&](int64_t i, int k) {
+          return take(g + i, k) * take(w + i, k) * (take(x + i, k) - mean);
+        }) * s.rstd / double(n));
+        const T level = centred ? T(row_dot(g, w, n) / double(n)) : T(0);
+        each<T>(n, [&](int64_t i, int k) {
+          Vector<T> gi = take(g + i, k), hat = (take(x + i, k) - mean) * rstd;
+          give<T>(dw + i, take(dw + i, k) + gi * hat, k);
+          give<T>(db + i, take(db + i, k) + gi, k);
+          give<T>(dx + i, rstd * (gi * take(w + i, k) - level - hat * along), k);
+        });
+        out.done(r * n, n, dx);
+        if ((r - first) % 64 == 63 || r + 1 == last) {
+          for (int64_t i = 0; i < 2 * n; ++i) {
+            sum[i] += double(part[size_t(i)]);
+            part[size_t(i)] = 0;
+          }
+        }
+      }
+    }
+  });
+  for (int64_t piece = 1; piece < pieces; ++piece)
+    for (int64_t i = 0; i < 2 * n; ++i) total[size_t(i)] += total[size_t(2 * n * piece + i)];
+  for (int64_t i = 0; i < n; ++i) {
+    put<double>(grad_weight, dtype, i, total[size_t(i)]);
+    put<double>(grad_bias, dtype, i, total[size_t(n + i)]);
+  }
+}
+void cpu_layer_norm_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  if (!given.numel) {
+    fill(c.out(1), Scalar(0));
+    fill(c.out(2), Scalar(0));
+    return;
+  }
+  const int64_t n = count(c.ints(2));
+  const double eps = epsilon(c, 4, given.dtype);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given), g = rows_of<T>(c.tensor(0), given.dtype);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(3), n, T(1));
+    Dense dx(c.out(0)), dw(c.out(1)), db(c.out(2));
+    {
+      LockRelease lock(given.numel * 2);
+      auto run = c.boolean(5) ? layer_norm_backward<T, true> : layer_norm_backward<T, false>;
+      run(*g, *x, weight.data(), n, eps, dx.get(), dw.data(), db.data(), c.out(1).dtype);
+    }
+    dx.finish();
+    dw.finish();
+    db.finish();
+  });
+}
+
+// --- group_norm(input, num_groups, weight, bias, eps) ----------------------------------------------------------------------
+struct Groups {
+  int64_t batch, channels, groups, per, spatial, row;
+  Groups(const Tensor& x, int64_t groups) : batch(x.size(0)), channels(x.size(1)), groups(groups) {
+    per = channels / groups;
+    spatial = 1;
+    for (int d = 2; d < x.ndim; ++d) spatial *= x.size(d);
+    row = per * spatial;
+  }
+};
+void check_groups(const Call& c, const Tensor& x, int64_t groups) {
+  check_floating(c, x);
+  if (x.ndim < 2) runtime_error(c.name(), ": Expected at least 2 dimensions for input tensor but received ", int(x.ndim));
+  if (groups <= 0) runtime_error(c.name(), ": Expected num groups to be greater than 0, got ", groups);
+  if (x.size(1) % groups)
+    runtime_error(c.name(), ": Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+                  shape_text(x.shape()), " and num_groups=", groups);
+}
+void infer_group_norm(Call& c) {
+  Tensor& x = c.tensor(0);
+  check_groups(c, x, c.integer(1));
+  const int64_t channels[] = {x.size(1)};
+  check_parameter(c, 2, "weight", channels);
+  check_parameter(c, 3, "bias", channels);
+  c.output_like(x);
+}
+void cpu_group_norm(Call& c) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return;
+  const Groups s(given, c.integer(1));
+  const double eps = c.real(4);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1)), bias = parameter<T>(c.optional_tensor(3), s.channels, T(0));
+    Dense result(c.out());
+    RowReader<T> in(*x);
+    RowWriter<T> out(result.get());
+    {
+      LockRelease lock(given.numel * 2);
+      parallel_for(s.batch * s.groups, std::max<int64_t>(1, kGrain / 2 / s.row), [&](int64_t begin, int64_t end) {
+        std::vector<T> a(in.direct ? 0 : size_t(s.row)), b(out.direct ? 0 : size_t(s.row));
+        for (int64_t r = begin; r < end; ++r) {
+          const T* p = in.at(r * s.row, s.row, a.data());
+          T* y = out.at(r * s.row, b.data());
+          Statistics stats = statistics<T, true>(p, s.row, eps);
+          for (int64_t j = 0; j < s.per; ++j) {
+            const size_t channel = size_t(r % s.groups * s.per + j);
+            const T scale = weight[channel] * T(stats.rstd), mean = T(stats.mean), shift = bias[channel];
+            const T* q = p + j * s.spatial;
+            T* to = y + j * s.spatial;
+            each<T>(s.spatial, [&](int64_t i, int k) { give<T>(to + i, (take(q + i, k) - mean) * scale + shift, k); });
+          }
+          out.done(r * s.row, s.row, y);
+        }
+      });
+    }
+    result.finish();
+  });
+}
+
+// _group_norm_backward(grad, input, num_groups, weight, eps) -> (input's, weight's, bias's gradient)
+void infer_group_norm_backward(Call& c) {
+  Tensor& x = c.tensor(1);
+  check_groups(c, x, c.integer(2));
+  check_same_shape(c, c.tensor(0), x);
+  const int64_t channels[] = {x.size(1)};
+  check_parameter(c, 3, "weight", channels);
+  c.output_like(x);
+  DType t = c.optional_tensor(3) ? c.tensor(3).dtype : x.dtype;
+  c.output(channels, t, x.device);
+  c.output(channels, t, x.device);
+}
+void cpu_group_norm_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  if (!given.numel) {
+    fill(c.out(1), Scalar(0));
+    fill(c.out(2), Scalar(0));
+    return;
+  }
+  const Groups s(given, c.integer(2));
+  const double eps = c.real(4);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef input = contiguous(given), grad = rows_of<T>(c.tensor(0), given.dtype);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(3), s.channels, T(1));
+    Dense dx(c.out(0)), dw(c.out(1)), db(c.out(2));
+    RowReader<T> gs(*grad), xs(*input);
+    RowWriter<T> out(dx.get());
+    std::vector<double> along(size_t(s.batch * s.channels)), level(size_t(s.batch * s.channels));  // sums of g xhat and of g
+    {
+      LockRelease lock(given.numel * 2);
+      parallel_for(s.batch * s.groups, std::max<int64_t>(1, kGrain / 2 / s.row), [&](int64_t begin, int64_t end) {
+        std::vector<T> a(gs.direct ? 0 : size_t(s.row)), b(xs.direct ? 0 : size_t(s.row)), d(out.direct ? 0 : size_t(s.row));
+        for (int64_t r = begin; r < end; ++r) {
+          const T *g = gs.at(r * s.row, s.row, a.data()), *x = xs.at(r * s.row, s.row, b.data());
+          T* to = out.at(r * s.row, d.data());
+          Statistics stats = statistics<T, true>(x, s.row, eps);
+          const T mean = T(stats.mean), rstd = T(stats.rstd);
+          double row_along = 0, row_level = 0;
+          for (int64_t j = 0; j < s.per; ++j) {
+            const T *gj = g + j * s.spatial, *xj = x + j * s.spatial;
+            const size_t at = size_t(r * s.per + j);
+            level[at] = row_sum(gj, s.spatial);
+            along[at] = stats.rstd * sum_over<T>(s.spatial, [&](int64_t i, int k) { return take(gj + i, k) * (take(xj + i, k) - mean); });
+            const double w = double(weight[size_t(r % s.groups * s.per + j)]);
+            row_along += w * along[at];
+            row_level += w * level[at];
+          }
+          const T u = T(row_along / double(s.row)), v = T(row_level / double(s.row));
+          for (int64_t j = 0; j < s.per; ++j) {
+            const T *gj = g + j * s.spatial, *xj = x + j * s.spatial, w = weight[size_t(r % s.groups * s.per + j)];
+            T* tj = to + j * s.spatial;
+            each<T>(s.spatial, [&](int64_t i, int k) {
+              give<T>(tj + i, rstd * (take(gj + i, k) * w - v - (take(xj + i, k) - mean) * rstd * u), k);
+            });
+          }
+          out.done(r * s.row, s.row, to);
+        }
+      });
+    }
+    for (int64_t j = 0; j < s.channels; ++j) {
+      double w = 0, v = 0;
+      for (int64_t b = 0; b < s.batch; ++b) {
+        w += along[size_t(b * s.channels + j)];
+        v += level[size_t(b * s.channels + j)];
+      }
+      put<double>(dw.data(), c.out(1).dtype, j, w);
+      put<double>(db.data(), c.out(2).dtype, j, v);
+    }
+    dx.finish();
+    dw.finish();
+    db.finish();
+  });
+}
+
+// --- native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+//     -> (result, saved mean, saved 1/deviation) ------------------------------------------------------------------------------
+struct Batch {
+  int64_t batch, channels, spatial;
+  explicit Batch(const Tensor& x) : batch(x.size(0)), channels(x.size(1)), spatial(1) {
+    for (int d = 2; d < x.ndim; ++d) spatial *= x.size(d);
+  }
+  int64_t per_channel() const { return batch * spatial; }
+};
+DType statistics_dtype(DType t) { return t == DType::Float64 ? DType::Float64 : DType::Float32; }
+
+void check_batch(const Call& c, const Tensor& x) {
+  check_floating(c, x);
+  if (x.ndim < 2) runtime_error("batch_norm: expected an input of at least 2 dimensions, got shape ", shape_text(x.shape()));
+}
+void infer_batch_norm(Call& c) {
+  Tensor& x = c.tensor(0);
+  check_batch(c, x);
+  const int64_t channels[] = {x.size(1)};
+  const char* names[] = {"weight", "bias", "running_mean", "running_var"};
+  for (int k = 0; k < 4; ++k) {
+    const Tensor* t = c.optional_tensor(k + 1);
+    if (t && t->numel != channels[0])
+      runtime_error("batch_norm: ", names[k], " should contain ", channels[0], " elements not ", t->numel);
+    check_parameter(c, k + 1, names[k], channels);
+  }
+  if (!c.boolean(5) && !(c.has(3) && c.has(4)))
+    runtime_error("batch_norm: expected running_mean and running_var to be given when training=False");
+  DType t = statistics_dtype(x.dtype);
+  const int64_t saved[] = {c.boolean(5) ? channels[0] : 0};
+  c.output_like(x);
+  c.output(saved, t, x.device);
+  c.output(saved, t, x.device);
+}
+// a running statistic moves towards the batch's
+void update_running(Tensor* running, const std::vector<double>& batch, double momentum, double scale) {
+  if (!running) return;
+  for (int64_t j = 0; j < running->numel; ++j) {
+    char* at = running->data + j * running->strides[0] * running->itemsize();
+    double old;
+    if (running->dtype == DType::Float64) loader_of<double>(running->dtype)(&old, at, 8, 1);
+    else {
+      float value;
+      loader_of<float>(running->dtype)(&value, at, running->itemsize(), 1);
+      old = double(value);
+    }
+    put<double>(at, running->dtype, 0, (1 - momentum) * old + momentum * batch[size_t(j)] * scale);
+  }
+  if (running->storage) ++running->storage->version;
+}
+template <class T>
+void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batch& s, const T* scale, const T* shift) {
+  const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
+  parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(in.direct ? 0 : size_t(width)), b(out.direct ? 0 : size_t(width));
+    for (int64_t r = begin; r < end; ++r) {
+      const T* x = in.at(r * width, width, a.data());
+      T* y = out.at(r * width, b.data());
+      if (s.spatial > 1) {
+        const T p = scale[r % s.channels], q = shift[r % s.channels];
+        each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * p + q, k); });
+      } else {
+        each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * take(scale + i, k) + take(shift + i, k), k); });
+      }
+      out.done(r * width, width, y);
+    }
+  });
+}
+void cpu_batch_norm(Call& c) {
+  Tensor& given = c.tensor(0);
+  const Batch s(given);
+  const bool training = c.boolean(5);
+  const double momentum = c.real(6), eps = c.real(7);
+  visit_rows("batch_norm", given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given);
+    std::vector<double> mean(size_t(s.channels), 0.0), var(size_t(s.channels), 0.0);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)), bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
+    Dense result(c.out());
+    if (!training) {
+      for (int k = 0; k < 2; ++k) {
+        TensorRef wide = contiguous(*to_dtype(c.tensor(3 + k), DType::Float64));
+        std::copy(wide->ptr<double>(), wide->ptr<double>() + s.channels, (k ? var : mean).begin());
+      }
+    }
+    {
+      LockRelease lock(given.numel * 2);
+      const double n = double(s.per_channel());
+      if (training) {
+        run_moments("batch_norm", *x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
+          mean[size_t(o)] = average;
+          var[size_t(o)] = m2 / n;
+        });
+      }
+      std::vector<T> scale(size_t(s.channels)), shift(size_t(s.channels));
+      DType saved = statistics_dtype(given.dtype);
+      for (size_t j = 0; j < size_t(s.channels); ++j) {
+        const double rstd = 1 / std::sqrt(var[j] + eps);
+        scale[j] = T(double(weight[j]) * rstd);
+        shift[j] = T(double(bias[j]) - mean[j] * rstd * double(weight[j]));
+        if (training) {
+          put<double>(c.out(1).data, saved, int64_t(j), mean[j]);
+          put<double>(c.out(2).data, saved, int64_t(j), rstd);
+        }
+      }
+      if (given.numel) scale_and_shift(RowReader<T>(*x), RowWriter<T>(result.get()), s, scale.data(), shift.data());
+      if (training && given.numel) {
+        update_running(c.optional_tensor(3), mean, momentum, 1);
+        update_running(c.optional_tensor(4), var, momentum, n / (n - 1));
+      }
+    }
+    result.finish();
+  });
+}
+
+// _batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, training, eps)
+//   -> (input's, weight's, bias's gradient)
+void infer_batch_norm_backward(Call& c) {
+  Tensor& x = c.tensor(1);
+  check_batch(c, x);
+  check_same_shape(c, c.tensor(0), x);
+  const int64_t channels[] = {x.size(1)};
+  for (int k = 2; k < 5; ++k) check_parameter(c, k, "a parameter", channels);
+  DType t = c.optional_tensor(2) ? c.tensor(2).dtype : statistics_dtype(x.dtype);
+  c.output_like(x);
+  c.output(channels, t, x.device);
+  c.output(channels, t, x.device);
+}
+// per channel: the sums of g and of g (x - mean)
+template <class T>
+void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s, const T* mean, double* level, double* along) {
+  if (s.spatial > 1) {
+    parallel_for(s.channels, std::max<int64_t>(1, kGrain / 2 / s.per_channel()), [&](int64_t begin, int64_t end) {
+      std::vector<T> a(gs.direct ? 0 : size_t(s.spatial)), b(xs.direct ? 0 : size_t(s.spatial));
+      for (int64_t j = begin; j < end; ++j)
+        for (int64_t n = 0; n < s.batch; ++n) {
+          const int64_t at = (n * s.channels + j) * s.spatial;
+          const T *g = gs.at(at, s.spatial, a.data()), *x = xs.at(at, s.spatial, b.data()), m = mean[j];
+          for (int64_t start = 0; start < s.spatial; start += kRowBlock) {
+            const int64_t len = std::min(kRowBlock, s.spatial - start);
+            Vector<T> sum{};
+            along[j] += sum_over<T>(len, [&](int64_t i, int k) {
+              Vector<T> v = take(g + start + i, k);
+              sum += v;
+              return v * (take(x + start + i, k) - m);
+            });
+            level[j] += add_lanes<T>(sum);
+          }
+        }
+    });
+    return;
+  }
+  // [batch, channels]: columns, in pieces of rows
+  const int64_t c = s.channels, pieces = std::clamp<int64_t>(s.batch * c / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, s.batch)));
+  std::vector<double> total(size_t(2 * c * pieces), 0.0);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(c)), b(xs.direct ? 0 : size_t(c)), part(size_t(2 * c), T(0));
+    T *p = part.data(), *q = p + c;
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t first = s.batch * piece / pieces, last = s.batch * (piece + 1) / pieces;
+      for (int64_t r = first; r < last; ++r) {
+        const T *g = gs.at(r * c, c, a.data()), *x = xs.at(r * c, c, b.data());
+        each<T>(c, [&](int64_t i, int k) {
+          Vector<T> v = take(g + i, k);
+          give<T>(p + i, take(p + i, k) + v, k);
+          give<T>(q + i, take(q + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
+        });
+        if ((r - first) % 64 == 63 || r + 1 == last)
+          for (int64_t i = 0; i < 2 * c; ++i) {
+            total[size_t(2 * c * piece + i)] += double(part[size_t(i)]);
+            part[size_t(i)] = 0;
+          }
+      }
+    }
+  });
+  for (int64_t piece = 0; piece < pieces; ++piece)
+    for (int64_t i = 0; i < c; ++i) {
+      level[i] += total[size_t(2 * c * piece + i)];
+      along[i] += total[size_t(2 * c * piece + c + i)];
+    }
+}
+template <class T>
+void batch_norm_input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Batch& s,
+                               const std::vector<T>& mean, const std::vector<T>& of_grad, const std::vector<T>& of_input,
+                               const std::vector<T>& constant) {
+  const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
+  parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(width)), b(xs.direct ? 0 : size_t(width)), d(out.direct ? 0 : size_t(width));
+    for (int64_t r = begin; r < end; ++r) {
+      const T *g = gs.at(r * width, width, a.data()), *x = xs.at(r * width, width, b.data());
+      T* to = out.at(r * width, d.data());
+      if (s.spatial > 1) {
+        const size_t j = size_t(r % s.channels);
+        const T p = of_grad[j], q = of_input[j], o = constant[j], m = mean[j];
+        each<T>(width, [&](int64_t i, int k) { give<T>(to + i, take(g + i, k) * p + (take(x + i, k) - m) * q + o, k); });
+      } else {
+        const T *p = of_grad.data(), *q = of_input.data(), *o = constant.data(), *m = mean.data();
+        each<T>(width, [&](int64_t i, int k) {
+          give<T>(to + i, take(g + i, k) * take(p + i, k) + (take(x + i, k) - take(m + i, k)) * take(q + i, k) + take(o + i, k), k);
+        });
+      }
+      out.done(r * width, width, to);
+    }
+  });
+}
+void cpu_batch_norm_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  const Batch s(given);
+  const bool training = c.boolean(7);
+  const double eps = c.real(8), n = double(s.per_channel());
+  visit_rows("batch_norm", given.dtype, [&]<class T>() {
+    TensorRef input = contiguous(given), grad = rows_of<T>(c.tensor(0), given.dtype);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1));
+    std::vector<double> center = parameter<double>(c.optional_tensor(training ? 5 : 3), s.channels, 0.0);
+    std::vector<double> rstd = parameter<double>(c.optional_tensor(training ? 6 : 4), s.channels, 1.0);
+    if (!training)
+      for (double& v : rstd) v = 1 / std::sqrt(v + eps);
+    Dense dx(c.out(0)), dw(c.out(1)), db(c.out(2));
+    {
+      LockRelease lock(given.numel * 2);
+      RowReader<T> gs(*grad), xs(*input);
+      std::vector<T> mean(center.begin(), center.end()), of_grad(size_t(s.channels)), of_input(size_t(s.channels)), constant(size_t(s.channels));
+      std::vector<double> level(size_t(s.channels), 0.0), along(size_t(s.channels), 0.0);
+      if (given.numel) channel_sums(gs, xs, s, mean.data(), level.data(), along.data());
+      for (size_t j = 0; j < size_t(s.channels); ++j) {
+        const double a = double(weight[j]) * rstd[j], b = training ? -a * rstd[j] * rstd[j] * along[j] / n : 0;
+        of_grad[j] = T(a);
+        of_input[j] = T(b);
+        constant[j] = training ? T(-a * level[j] / n) : T(0);
+        put<double>(dw.data(), c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
+        put<double>(db.data(), c.out(2).dtype, int64_t(j), level[j]);
+      }
+      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx.get()), s, mean, of_grad, of_input, constant);
+    }
+    dx.finish();
+    dw.finish();
+    db.finish();
+  });
+}
+
+const Primitives rows{
+    {"layer_norm", infer_layer_norm, cpu_layer_norm<true>},
+    {"rms_norm", infer_layer_norm, cpu_layer_norm<false>},
+    {"_layer_norm_backward", infer_layer_norm_backward, cpu_layer_norm_backward},
+    {"group_norm", infer_group_norm, cpu_group_norm},
+    {"_group_norm_backward", infer_group_norm_backward, cpu_group_norm_backward},
+    {"native_batch_norm", infer_batch_norm, cpu_batch_norm},
+    {"_batch_norm_backward", infer_batch_norm_backward, cpu_batch_norm_backward},
+};
+
+}  // namespace
+}  // namespace flambeau

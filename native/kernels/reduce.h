@@ -1,0 +1,323 @@
+// Reductions: how a tensor of any strides is walked, cut into blocks, and shared among threads.
+//
+// An Op sees either blocks of at most kBlock consecutive elements of one output (`block`) or tiles of rows that feed
+// many outputs at once (`columns`), always in its compute type. Where a reduction is cut depends on sizes alone, so
+// results do not depend on the number of threads.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "../core/call.h"
+#include "vector.h"
+
+namespace flambeau {
+
+inline constexpr int64_t kBlock = 1024;   // elements per Op::block
+inline constexpr int64_t kRows = 32;      // rows per Op::columns
+inline constexpr int64_t kColumns = 1024; // columns per tile
+inline constexpr int64_t kGrain = 32768;  // elements that are worth a thread
+
+struct Axis {
+  int64_t size, in, out;  // `in`: bytes between elements of the input; `out`: elements between results
+};
+
+struct Plan {
+  int nkeep = 0, nred = 0;
+  int64_t outputs = 1, length = 1;
+  Axis keep[kMaxDims], red[kMaxDims];
+};
+
+inline int sort_and_merge(Axis* axes, int n, bool sort) {
+  if (sort)
+    for (int i = 1; i < n; ++i)
+      for (int j = i; j > 0 && std::abs(axes[j - 1].in) < std::abs(axes[j].in); --j) std::swap(axes[j - 1], axes[j]);
+  int m = 0;
+  for (int i = 0; i < n; ++i) {
+    if (m && axes[m - 1].in == axes[i].in * axes[i].size && axes[m - 1].out == axes[i].out * axes[i].size)
+      axes[m - 1] = {axes[m - 1].size * axes[i].size, axes[i].in, axes[i].out};
+    else axes[m++] = axes[i];
+  }
+  return m;
+}
+
+// mask: bit d set where dimension d is reduced. ordered: the reduced dimensions keep C order (positions matter).
+inline void make_plan(Plan& p, const Tensor& x, uint64_t mask, bool ordered) {
+  int64_t out = 1, item = x.itemsize();
+  for (int d = x.ndim - 1; d >= 0; --d) {
+    if (mask >> d & 1) {
+      p.length *= x.sizes[d];
+    } else {
+      p.outputs *= x.sizes[d];
+    }
+  }
+  if (x.contiguous() && p.outputs == 1) {
+    p.nred = 1;
+    p.red[0] = {p.length, item, 0};
+    return;
+  }
+  int nkeep = 0, nred = 0;
+  for (int d = 0; d < x.ndim; ++d) {
+    if (x.sizes[d] == 1) continue;
+    if (mask >> d & 1) p.red[nred++] = {x.sizes[d], x.strides[d] * item, 0};
+    else p.keep[nkeep++] = {x.sizes[d], x.strides[d] * item, 0};
+  }
+  for (int k = nkeep - 1; k >= 0; --k) {
+    p.keep[k].out = out;
+    out *= p.keep[k].size;
+  }
+  p.nkeep = sort_and_merge(p.keep, nkeep, true);
+  p.nred = sort_and_merge(p.red, nred, !ordered);
+  if (p.nred == 0) p.red[p.nred++] = {1, item, 0};
+}
+
+inline int64_t offset_of(const Axis* axes, int n, int64_t index) {
+  int64_t offset = 0;
+  for (int k = n - 1; k > 0; --k) {
+    int64_t q = index / axes[k].size;
+    offset += (index - q * axes[k].size) * axes[k].in;
+    index = q;
+  }
+  return n ? offset + index * axes[0].in : 0;
+}
+
+template <class T>
+struct Source {
+  const char* data;
+  LoadFn<T> load;
+  bool direct;
+};
+
+// Elements [lo, hi) of the reduction that starts at `base`.
+template <class Op, class T = typename Op::T>
+void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p, const char* base, int64_t lo, int64_t hi,
+          T* buffer) {
+  const Axis& last = p.red[p.nred - 1];
+  const bool runs = s.direct && last.in == int64_t(sizeof(T)) && (p.nred == 1 || last.size >= 64);
+  int64_t fill = 0, start = lo;
+  for (int64_t i = lo; i < hi;) {
+    int64_t at = p.nred == 1 ? i : i % last.size;
+    int64_t run = std::min(last.size - at, hi - i);
+    const char* q = base + (p.nred == 1 ? i * last.in : offset_of(p.red, p.nred, i));
+    if (runs) {
+      for (int64_t k = 0; k < run; k += kBlock)
+        op.block(acc, reinterpret_cast<const T*>(q) + k, std::min(kBlock, run - k), i + k);
+      i += run;
+      continue;
+    }
+    run = std::min(run, kBlock - fill);
+    s.load(buffer + fill, q, last.in, run);
+    fill += run;
+    i += run;
+    if (fill == kBlock || i == hi) {
+      op.block(acc, buffer, fill, start);
+      start = i;
+      fill = 0;
+    }
+  }
+}
+
+// Rows [lo, hi) of `w` neighbouring outputs; row r starts at base + its offset, elements `step` bytes apart.
+template <class Op, class T = typename Op::T>
+void feed_columns(const Op& op, typename Op::Acc* acc, const Source<T>& s, const Axis* red, int nred, const char* base,
+                  int64_t step, int64_t w, int64_t lo, int64_t hi, T* buffer) {
+  const T* rows[kRows];
+  const bool direct = s.direct && step == int64_t(sizeof(T));
+  for (int64_t i = lo; i < hi; i += kRows) {
+    int n = int(std::min(kRows, hi - i));
+    for (int r = 0; r < n; ++r) {
+      const char* q = base + (nred == 1 ? (i + r) * red[0].in : offset_of(red, nred, i + r));
+      if (direct) {
+        rows[r] = reinterpret_cast<const T*>(q);
+      } else {
+        s.load(buffer + r * w, q, step, w);
+        rows[r] = buffer + r * w;
+      }
+    }
+    op.columns(acc, rows, n, w, i);
+  }
+}
+
+// Into how many pieces each of `units` independent reductions of `length` steps of `width` elements is cut.
+inline int64_t pieces_of(int64_t units, int64_t length, int64_t width) {
+  if (units >= 8 || length * width < 2 * kGrain) return 1;
+  return std::clamp<int64_t>(length * width / kGrain, 1, std::min<int64_t>(64, length));
+}
+
+template <class Op>
+void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
+  using T = typename Op::T;
+  using Acc = typename Op::Acc;
+  const int64_t pieces = pieces_of(p.outputs, p.length, 1);
+  const int64_t work = std::max<int64_t>(1, p.length / pieces);
+  const bool buffered = !(s.direct && p.red[p.nred - 1].in == int64_t(sizeof(T)));
+  std::vector<Acc> partial;
+  if (pieces > 1) partial.resize(size_t(p.outputs * pieces));
+  parallel_for(p.outputs * pieces, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+    alignas(64) T buffer[kBlock];
+    (void)buffered;
+    if (pieces > 1) {
+      for (int64_t u = begin; u < end; ++u) {
+        int64_t out = u / pieces, k = u % pieces;
+        Acc acc = op.init();
+        feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), p.length * k / pieces, p.length * (k + 1) / pieces, buffer);
+        partial[size_t(u)] = acc;
+      }
+      return;
+    }
+    for (int64_t o = begin; o < end;) {
+      // outputs one step of the last kept axis apart: one division per run, not per output
+      const Axis last = p.nkeep ? p.keep[p.nkeep - 1] : Axis{1, 0, 0};
+      int64_t run = std::min(last.size - o % last.size, end - o), rest = o, out = 0;
+      const char* base = s.data + offset_of(p.keep, p.nkeep, o);
+      for (int k = p.nkeep - 1; k >= 0; --k) {
+        out += rest % p.keep[k].size * p.keep[k].out;
+        rest /= p.keep[k].size;
+      }
+      for (int64_t j = 0; j < run; ++j) {
+        Acc acc = op.init();
+        feed(op, acc, s, p, base + j * last.in, 0, p.length, buffer);
+        op.store(out + j * last.out, acc);
+      }
+      o += run;
+    }
+  });
+  if (pieces == 1) return;
+  for (int64_t o = 0; o < p.outputs; ++o) {
+    Acc acc = partial[size_t(o * pieces)];
+    for (int64_t k = 1; k < pieces; ++k) op.merge(acc, partial[size_t(o * pieces + k)]);
+    int64_t rest = o, out = 0;
+    for (int k = p.nkeep - 1; k >= 0; --k) {
+      out += rest % p.keep[k].size * p.keep[k].out;
+      rest /= p.keep[k].size;
+    }
+    op.store(out, acc);
+  }
+}
+
+template <class Op>
+void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
+  using T = typename Op::T;
+  using Acc = typename Op::Acc;
+  Axis last = p.keep[p.nkeep - 1];
+  Axis red[kMaxDims];
+  std::copy(p.red, p.red + p.nred, red);
+  int64_t length = p.length, columns = last.size, tail = 0, fold = 1;
+  // A tall array of few columns, without gaps: several rows side by side fill the vectors.
+  if (Op::kFold && p.nred == 1 && p.nkeep == 1 && columns <= 128 && length >= 16 && red[0].in == last.in * columns) {
+    fold = std::min<int64_t>(256 / columns, length);
+    tail = length % fold;
+    length /= fold;
+    columns *= fold;
+    red[0] = {length, last.in * columns, 0};
+  }
+  const int64_t tiles = (columns + kColumns - 1) / kColumns, tile = std::min(columns, kColumns);
+  const int64_t outer = p.outputs / last.size, units = outer * tiles;
+  const int64_t pieces = pieces_of(units, length, tile);
+  const bool direct = s.direct && last.in == int64_t(sizeof(T));
+  std::vector<Acc> all(size_t(pieces > 1 || fold > 1 ? pieces * outer * columns : 0));
+  const int64_t work = std::max<int64_t>(1, length * tile / pieces);
+  parallel_for(units * pieces, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+    std::vector<T> buffer(direct ? 0 : size_t(kRows * tile));
+    std::vector<Acc> local(size_t(all.empty() ? tile : 0));
+    for (int64_t u = begin; u < end; ++u) {
+      int64_t piece = u % pieces, unit = u / pieces, o = unit / tiles, first = unit % tiles * kColumns;
+      int64_t w = std::min(kColumns, columns - first);
+      const char* base = s.data + offset_of(p.keep, p.nkeep - 1, o) + first * last.in;
+      Acc* acc = all.empty() ? local.data() : all.data() + (piece * outer + o) * columns + first;
+      for (int64_t j = 0; j < w; ++j) acc[j] = op.init();
+      feed_columns(op, acc, s, red, p.nred, base, last.in, w, length * piece / pieces, length * (piece + 1) / pieces,
+                   buffer.data());
+      if (!all.empty()) continue;
+      int64_t rest = o, out = first * last.out;
+      for (int k = p.nkeep - 2; k >= 0; --k) {
+        out += rest % p.keep[k].size * p.keep[k].out;
+        rest /= p.keep[k].size;
+      }
+      for (int64_t j = 0; j < w; ++j) op.store(out + j * last.out, acc[j]);
+    }
+  });
+  if (all.empty()) return;
+  const int64_t total = outer * columns;
+  for (int64_t k = 1; k < pieces; ++k)
+    for (int64_t j = 0; j < total; ++j) op.merge(all[size_t(j)], all[size_t(k * total + j)]);
+  if (tail) {  // the rows left over when the others were folded
+    std::vector<T> buffer(size_t(tail * last.size));
+    const Axis one{1, 0, 0};
+    feed_columns(op, all.data(), s, &one, 1, s.data + length * columns * last.in, last.in, tail * last.size, 0, 1, buffer.data());
+  }
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < last.size; ++j) {
+      Acc acc = all[size_t(o * columns + j)];
+      for (int64_t k = 1; k < fold; ++k) op.merge(acc, all[size_t(o * columns + k * last.size + j)]);
+      int64_t rest = o, out = j * last.out;
+      for (int k = p.nkeep - 2; k >= 0; --k) {
+        out += rest % p.keep[k].size * p.keep[k].out;
+        rest /= p.keep[k].size;
+      }
+      op.store(out, acc);
+    }
+}
+
+// x reduced over the dimensions in `mask`. Op: types T (compute) and Acc; init, block, columns, merge, store; kFold.
+template <class Op>
+void run_reduction(const Op& op, const Tensor& x, uint64_t mask, bool ordered = false) {
+  using T = typename Op::T;
+  Plan p;
+  make_plan(p, x, mask, ordered);
+  if (p.outputs == 0) return;
+  if (p.length == 0) {
+    for (int64_t o = 0; o < p.outputs; ++o) op.store(o, op.init());
+    return;
+  }
+  Source<T> s{x.data, loader_of<T>(x.dtype), reads_directly<T>(x.dtype)};
+  const int64_t near_red = std::abs(p.red[p.nred - 1].in);
+  if (p.nkeep && p.length > 1 && std::abs(p.keep[p.nkeep - 1].in) < near_red) reduce_columns(op, p, s);
+  else reduce_rows(op, p, s);
+}
+
+// --- arguments ------------------------------------------------------------------------------------------------------
+// `dim` absent or empty: all dimensions.
+inline uint64_t dims_mask(const Call& c, int k, int ndim) {
+  const Value& v = c.args[k];
+  const uint64_t all = ndim == 64 ? ~uint64_t(0) : (uint64_t(1) << ndim) - 1;
+  if (v.tag == Tag::Int) return uint64_t(1) << wrap_dim(v.i, ndim, c.name()) & (all ? all : 1);
+  Dims dims = v.tag == Tag::Ints ? c.ints(k) : Dims{};
+  if (dims.empty()) return all;
+  uint64_t mask = 0;
+  for (int64_t d : dims) {
+    uint64_t bit = uint64_t(1) << wrap_dim(d, ndim, c.name());
+    if (mask & bit) runtime_error(c.name(), ": dim ", wrap_dim(d, ndim, c.name()), " appears multiple times in the list of dims");
+    mask |= bit;
+  }
+  return mask & all;
+}
+
+struct Shape {
+  int64_t sizes[kMaxDims];
+  int n = 0;
+  operator Dims() const { return {sizes, size_t(n)}; }
+};
+inline Shape reduced_shape(const Tensor& x, uint64_t mask, bool keepdim) {
+  Shape s;
+  for (int d = 0; d < x.ndim; ++d) {
+    if (!(mask >> d & 1)) s.sizes[s.n++] = x.sizes[d];
+    else if (keepdim) s.sizes[s.n++] = 1;
+  }
+  return s;
+}
+
+// A result the kernel can write densely: the output itself, or a buffer that `finish` copies into it.
+struct Dense {
+  Tensor& given;
+  TensorRef temporary;
+  explicit Dense(Tensor& t) : given(t) {
+    if (!t.contiguous()) temporary = empty(t.shape(), t.dtype);
+  }
+  Tensor& get() { return temporary ? *temporary : given; }
+  char* data() { return get().data; }
+  void finish() {
+    if (temporary) copy_into(given, *temporary);
+  }
+};
+
+}  // namespace flambeau

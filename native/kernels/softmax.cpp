@@ -1,0 +1,206 @@
+// softmax and log_softmax along one dimension, and their fused backward kernels.
+#include "reduce.h"
+#include "rows.h"
+
+namespace flambeau {
+namespace {
+
+// x seen as [outer, n, inner]
+struct Fibres {
+  int64_t outer = 1, n = 1, inner = 1;
+  Fibres(const Tensor& x, int64_t dim) {
+    for (int d = 0; d < x.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= x.sizes[d];
+  }
+};
+// Without `dim`, functional softmax takes dimension 0 of 0-, 1- and 3-dimensional input, else 1.
+int64_t softmax_dim(const Call& c, int k, const Tensor& x) {
+  if (!c.has(k)) return x.ndim == 0 || x.ndim == 1 || x.ndim == 3 ? 0 : 1;
+  return c.dim(k, x.ndim);
+}
+
+// Columns of a tile that is worth keeping in the second-level cache.
+int64_t tile_width(const Fibres& f) { return std::clamp<int64_t>(65536 / std::max<int64_t>(f.n, 1), 16, std::min<int64_t>(512, std::max<int64_t>(f.inner, 16))); }
+
+template <class T, bool log>
+void softmax_row(const T* x, T* y, int64_t n) {
+  const T top = row_max(x, n);
+  const double sum = row_exp<T>(x, log ? nullptr : y, top, n);
+  if constexpr (log) {
+    const T shift = T(std::log(sum));
+    each<T>(n, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) - top - shift, k); });
+  } else {
+    const T scale = T(1 / sum);
+    each<T>(n, [&](int64_t i, int k) { give<T>(y + i, take(y + i, k) * scale, k); });
+  }
+}
+
+// A tile: n rows of w columns, contiguous, in place; each column is one softmax.
+template <class T, bool log>
+void softmax_tile(T* x, int64_t n, int64_t w, T* top, T* sum) {
+  std::copy(x, x + w, top);
+  for (int64_t r = 1; r < n; ++r) {
+    const T* row = x + r * w;
+    each<T>(w, [&](int64_t j, int k) {
+      Vector<T> v = take(row + j, k), m = take(top + j, k);
+      give<T>(top + j, (v > m) | (v != v) ? v : m, k);
+    });
+  }
+  std::fill(sum, sum + w, T(0));
+  for (int64_t r = 0; r < n; ++r) {
+    T* row = x + r * w;
+    each<T>(w, [&](int64_t j, int k) {
+      Vector<T> shifted = take(row + j, k) - take(top + j, k), e = exp_vector<T>(shifted);
+      give<T>(sum + j, take(sum + j, k) + e, k);
+      give<T>(row + j, log ? shifted : e, k);
+    });
+  }
+  for (int64_t j = 0; j < w; ++j) sum[j] = log ? T(std::log(double(sum[j]))) : T(1) / sum[j];
+  for (int64_t r = 0; r < n; ++r) {
+    T* row = x + r * w;
+    each<T>(w, [&](int64_t j, int k) {
+      Vector<T> v = take(row + j, k), s = take(sum + j, k);
+      give<T>(row + j, log ? v - s : v * s, k);
+    });
+  }
+}
+
+template <class T, bool log>
+void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
+  RowReader<T> in(x);
+  RowWriter<T> out(y);
+  if (f.inner == 1) {
+    parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+      std::vector<T> a(in.direct ? 0 : size_t(f.n)), b(out.direct ? 0 : size_t(f.n));
+      for (int64_t r = begin; r < end; ++r) {
+        T* to = out.at(r * f.n, b.data());
+        softmax_row<T, log>(in.at(r * f.n, f.n, a.data()), to, f.n);
+        out.done(r * f.n, f.n, to);
+      }
+    });
+    return;
+  }
+  const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
+  parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
+    std::vector<T> tile(size_t(f.n * width)), top(size_t(2 * width));
+    for (int64_t u = begin; u < end; ++u) {
+      int64_t first = u / tiles * f.n * f.inner + u % tiles * width, w = std::min(width, f.inner - u % tiles * width);
+      for (int64_t r = 0; r < f.n; ++r) in.load(tile.data() + r * w, in.data + (first + r * f.inner) * in.item, in.item, w);
+      softmax_tile<T, log>(tile.data(), f.n, w, top.data(), top.data() + width);
+      for (int64_t r = 0; r < f.n; ++r) store_row(out.data + (first + r * f.inner) * out.item, out.dtype, tile.data() + r * w, w);
+    }
+  });
+}
+
+// softmax(self, dim, _stacklevel, dtype)
+void infer_softmax(Call& c) {
+  Tensor& x = c.tensor(0);
+  softmax_dim(c, 1, x);
+  DType t = c.dtype_or(3, x.dtype);
+  if (!is_floating(t)) runtime_error(c.name(), ": expected a floating point tensor (or dtype=), got ", dtype_name(t));
+  c.output(x.shape(), t, x.device);
+}
+template <bool log>
+void cpu_softmax(Call& c) {
+  Tensor& out = c.out();
+  Tensor& given = c.tensor(0);
+  if (!out.numel) return;
+  Fibres f(given, softmax_dim(c, 1, given));
+  visit_rows(c.name(), out.dtype, [&]<class T>() {
+    TensorRef x = contiguous(loader_of<T>(given.dtype) ? given : *to_dtype(given, out.dtype));
+    Dense y(out);
+    {
+      LockRelease lock(out.numel * 4);
+      softmax<T, log>(*x, y.get(), f);
+    }
+    y.finish();
+  });
+}
+
+template <class T, bool log>
+void backward_row(const T* g, const T* y, T* dx, int64_t n) {
+  if constexpr (log) {
+    const T sum = T(row_sum(g, n));
+    each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(g + i, k) - exp_vector<T>(take(y + i, k)) * sum, k); });
+  } else {
+    const T dot = T(row_dot(g, y, n));
+    each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(y + i, k) * (take(g + i, k) - dot), k); });
+  }
+}
+
+template <class T, bool log>
+void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
+  RowReader<T> grad(g), result(y);
+  RowWriter<T> out(dx);
+  if (f.inner == 1) {
+    parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+      std::vector<T> a(grad.direct ? 0 : size_t(f.n)), b(result.direct ? 0 : size_t(f.n)), d(out.direct ? 0 : size_t(f.n));
+      for (int64_t r = begin; r < end; ++r) {
+        T* to = out.at(r * f.n, d.data());
+        backward_row<T, log>(grad.at(r * f.n, f.n, a.data()), result.at(r * f.n, f.n, b.data()), to, f.n);
+        out.done(r * f.n, f.n, to);
+      }
+    });
+    return;
+  }
+  const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
+  parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(grad.direct ? 0 : size_t(width)), b(result.direct ? 0 : size_t(width)), d(out.direct ? 0 : size_t(width));
+    std::vector<T> sum(size_t(width), T(0));
+    for (int64_t u = begin; u < end; ++u) {
+      int64_t first = u / tiles * f.n * f.inner + u % tiles * width, w = std::min(width, f.inner - u % tiles * width);
+      std::fill(sum.begin(), sum.end(), T(0));
+      for (int64_t r = 0; r < f.n; ++r) {
+        const T *p = grad.at(first + r * f.inner, w, a.data()), *q = log ? p : result.at(first + r * f.inner, w, b.data());
+        each<T>(w, [&](int64_t j, int k) {
+          Vector<T> v = take(p + j, k);
+          give<T>(&sum[size_t(j)], take(&sum[size_t(j)], k) + (log ? v : v * take(q + j, k)), k);
+        });
+      }
+      for (int64_t r = 0; r < f.n; ++r) {
+        const T *p = grad.at(first + r * f.inner, w, a.data()), *q = result.at(first + r * f.inner, w, b.data());
+        T* to = out.at(first + r * f.inner, d.data());
+        each<T>(w, [&](int64_t j, int k) {
+          Vector<T> v = take(p + j, k), e = take(q + j, k), s = take(&sum[size_t(j)], k);
+          give<T>(to + j, log ? v - exp_vector<T>(e) * s : e * (v - s), k);
+        });
+        out.done(first + r * f.inner, w, to);
+      }
+    }
+  });
+}
+
+// _softmax_backward_data(grad_output, output, dim, input_dtype)
+void infer_backward(Call& c) {
+  Tensor& y = c.tensor(1);
+  if (c.tensor(0).shape().size() != y.shape().size() || !std::equal(y.sizes, y.sizes + y.ndim, c.tensor(0).sizes))
+    runtime_error(c.name(), ": gradient has shape ", shape_text(c.tensor(0).shape()), " but the result ", shape_text(y.shape()));
+  if (!is_floating(y.dtype)) runtime_error(c.name(), ": expected floating point tensors, got ", dtype_name(y.dtype));
+  c.dim(2, y.ndim);
+  c.output(y.shape(), c.dtype_or(3, y.dtype), y.device);
+}
+template <bool log>
+void cpu_backward(Call& c) {
+  Tensor& out = c.out();
+  if (!out.numel) return;
+  Fibres f(c.tensor(1), c.dim(2, c.tensor(1).ndim));
+  visit_rows(c.name(), c.tensor(1).dtype, [&]<class T>() {
+    TensorRef g = contiguous(loader_of<T>(c.tensor(0).dtype) ? c.tensor(0) : *to_dtype(c.tensor(0), c.tensor(1).dtype));
+    TensorRef y = contiguous(c.tensor(1));
+    Dense dx(out);
+    {
+      LockRelease lock(out.numel * 4);
+      backward<T, log>(*g, *y, dx.get(), f);
+    }
+    dx.finish();
+  });
+}
+
+const Primitives rows{
+    {"softmax", infer_softmax, cpu_softmax<false>},
+    {"log_softmax", infer_softmax, cpu_softmax<true>},
+    {"_softmax_backward_data", infer_backward, cpu_backward<false>},
+    {"_log_softmax_backward_data", infer_backward, cpu_backward<true>},
+};
+
+}  // namespace
+}  // namespace flambeau
