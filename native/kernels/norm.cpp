@@ -80,9 +80,9 @@ void cpu_layer_norm(Call& c) {
     TensorRef x = contiguous(given);
     const Tensor* bias = centred ? c.optional_tensor(3) : nullptr;
     std::vector<T> weight = parameter<T>(c.optional_tensor(2), n, T(1)), shift = parameter<T>(bias, bias ? n : 0, T(0));
-    Dense result(c.out());
+    Tensor &result = c.out();
     RowReader<T> in(*x);
-    RowWriter<T> out(result.get());
+    RowWriter<T> out(result);
     {
       LockRelease lock(given.numel * 2);
       parallel_for(m, std::max<int64_t>(1, kGrain / 2 / n), [&](int64_t begin, int64_t end) {
@@ -99,7 +99,6 @@ void cpu_layer_norm(Call& c) {
         }
       });
     }
-    result.finish();
   });
 }
 
@@ -173,15 +172,12 @@ void cpu_layer_norm_backward(Call& c) {
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), g = rows_of<T>(c.tensor(0), given.dtype);
     std::vector<T> weight = parameter<T>(c.optional_tensor(3), n, T(1));
-    Dense dx(c.out(0)), dw(c.out(1)), db(c.out(2));
+    Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
     {
       LockRelease lock(given.numel * 2);
       auto run = c.boolean(5) ? layer_norm_backward<T, true> : layer_norm_backward<T, false>;
-      run(*g, *x, weight.data(), n, eps, dx.get(), dw.data(), db.data(), c.out(1).dtype);
+      run(*g, *x, weight.data(), n, eps, dx, dw.data, db.data, c.out(1).dtype);
     }
-    dx.finish();
-    dw.finish();
-    db.finish();
   });
 }
 
@@ -219,9 +215,9 @@ void cpu_group_norm(Call& c) {
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given);
     std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1)), bias = parameter<T>(c.optional_tensor(3), s.channels, T(0));
-    Dense result(c.out());
+    Tensor &result = c.out();
     RowReader<T> in(*x);
-    RowWriter<T> out(result.get());
+    RowWriter<T> out(result);
     {
       LockRelease lock(given.numel * 2);
       parallel_for(s.batch * s.groups, std::max<int64_t>(1, kGrain / 2 / s.row), [&](int64_t begin, int64_t end) {
@@ -241,7 +237,6 @@ void cpu_group_norm(Call& c) {
         }
       });
     }
-    result.finish();
   });
 }
 
@@ -269,9 +264,9 @@ void cpu_group_norm_backward(Call& c) {
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef input = contiguous(given), grad = rows_of<T>(c.tensor(0), given.dtype);
     std::vector<T> weight = parameter<T>(c.optional_tensor(3), s.channels, T(1));
-    Dense dx(c.out(0)), dw(c.out(1)), db(c.out(2));
+    Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
     RowReader<T> gs(*grad), xs(*input);
-    RowWriter<T> out(dx.get());
+    RowWriter<T> out(dx);
     std::vector<double> along(size_t(s.batch * s.channels)), level(size_t(s.batch * s.channels));  // sums of g xhat and of g
     {
       LockRelease lock(given.numel * 2);
@@ -310,12 +305,9 @@ void cpu_group_norm_backward(Call& c) {
         w += along[size_t(b * s.channels + j)];
         v += level[size_t(b * s.channels + j)];
       }
-      put<double>(dw.data(), c.out(1).dtype, j, w);
-      put<double>(db.data(), c.out(2).dtype, j, v);
+      put<double>(dw.data, c.out(1).dtype, j, w);
+      put<double>(db.data, c.out(2).dtype, j, v);
     }
-    dx.finish();
-    dw.finish();
-    db.finish();
   });
 }
 
@@ -396,7 +388,7 @@ void cpu_batch_norm(Call& c) {
     TensorRef x = contiguous(given);
     std::vector<double> mean(size_t(s.channels), 0.0), var(size_t(s.channels), 0.0);
     std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)), bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
-    Dense result(c.out());
+    Tensor &result = c.out();
     if (!training) {
       for (int k = 0; k < 2; ++k) {
         TensorRef wide = contiguous(*to_dtype(c.tensor(3 + k), DType::Float64));
@@ -423,13 +415,12 @@ void cpu_batch_norm(Call& c) {
           put<double>(c.out(2).data, saved, int64_t(j), rstd);
         }
       }
-      if (given.numel) scale_and_shift(RowReader<T>(*x), RowWriter<T>(result.get()), s, scale.data(), shift.data());
+      if (given.numel) scale_and_shift(RowReader<T>(*x), RowWriter<T>(result), s, scale.data(), shift.data());
       if (training && given.numel) {
         update_running(c.optional_tensor(3), mean, momentum, 1);
         update_running(c.optional_tensor(4), var, momentum, n / (n - 1));
       }
     }
-    result.finish();
   });
 }
 
@@ -535,7 +526,7 @@ void cpu_batch_norm_backward(Call& c) {
     std::vector<double> rstd = parameter<double>(c.optional_tensor(training ? 6 : 4), s.channels, 1.0);
     if (!training)
       for (double& v : rstd) v = 1 / std::sqrt(v + eps);
-    Dense dx(c.out(0)), dw(c.out(1)), db(c.out(2));
+    Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
     {
       LockRelease lock(given.numel * 2);
       RowReader<T> gs(*grad), xs(*input);
@@ -547,14 +538,11 @@ void cpu_batch_norm_backward(Call& c) {
         of_grad[j] = T(a);
         of_input[j] = T(b);
         constant[j] = training ? T(-a * level[j] / n) : T(0);
-        put<double>(dw.data(), c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
-        put<double>(db.data(), c.out(2).dtype, int64_t(j), level[j]);
+        put<double>(dw.data, c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
+        put<double>(db.data, c.out(2).dtype, int64_t(j), level[j]);
       }
-      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx.get()), s, mean, of_grad, of_input, constant);
+      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx), s, mean, of_grad, of_input, constant);
     }
-    dx.finish();
-    dw.finish();
-    db.finish();
   });
 }
 

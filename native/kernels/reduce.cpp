@@ -13,12 +13,11 @@ int64_t reduced_count(const Tensor& x, uint64_t mask) {
 
 template <class F>
 void fold(const Tensor& x, Tensor& out, uint64_t mask, Finish finish = Finish::None, int64_t count = 1) {
-  Dense dense(out);
+  Tensor &dense = out;
   {
     LockRelease lock(x.numel);
-    run_reduction(Fold<F>{dense.data(), out.dtype, finish, count}, x, mask);
+    run_reduction(Fold<F>{dense.data, out.dtype, finish, count}, x, mask);
   }
-  dense.finish();
 }
 
 [[noreturn]] void no_dtype(const Call& c, DType t) { not_implemented(c.name(), ": not implemented for ", dtype_name(t)); }
@@ -26,7 +25,6 @@ void fold(const Tensor& x, Tensor& out, uint64_t mask, Finish finish = Finish::N
 // --- sum, mean, nansum, prod (self, dim, keepdim, dtype) ----------------------------------------------------------------
 DType sum_dtype(const Call& c, int k) {
   if (c.has(k)) return c.args[k].dtype;
-  if (c.ngiven && c.given[0]) return c.given[0]->dtype;
   DType t = c.tensor(0).dtype;
   return category(t) <= Category::Integer ? DType::Int64 : t;
 }
@@ -37,17 +35,11 @@ void infer_sum(Call& c) {
 }
 void infer_mean(Call& c) {
   Tensor& x = c.tensor(0);
-  DType t = c.has(3) ? c.args[3].dtype : c.ngiven && c.given[0] ? c.given[0]->dtype : x.dtype;
+  DType t = c.dtype_or(3, x.dtype);
   if (!is_differentiable(t))
     runtime_error("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: ",
                   dtype_name(t));
   infer_sum(c);
-}
-// x as the fold reads it: its own dtype where that computes in `target` exactly, else converted first.
-TensorRef in_dtype(const Tensor& x, DType target) {
-  bool native = x.dtype == target || (is_half(x.dtype) && target == DType::Float32) ||
-                (category(x.dtype) <= Category::Integer && category(target) == Category::Integer);
-  return native ? TensorRef::borrow(const_cast<Tensor*>(&x)) : to_dtype(x, target);
 }
 template <class Map>
 void cpu_add(Call& c, Finish finish) {
@@ -226,13 +218,11 @@ template <bool largest>
 void extreme(Call& c, Tensor* values, Tensor& indices) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
-  Dense index(indices), value(values ? *values : indices);
+  Tensor &index = indices, &value = values ? *values : indices;
   visit_ordered(c, x.dtype, [&]<class T>() {
     LockRelease lock(x.numel);
-    run_reduction(Extreme<T, largest>{values ? value.data() : nullptr, x.dtype, index.get().ptr<int64_t>()}, x, mask, true);
+    run_reduction(Extreme<T, largest>{values ? value.data : nullptr, x.dtype, index.ptr<int64_t>()}, x, mask, true);
   });
-  index.finish();
-  if (values) value.finish();
 }
 template <bool largest>
 void cpu_argmax(Call& c) { extreme<largest>(c, nullptr, c.out()); }
@@ -253,10 +243,10 @@ void cpu_var(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
   double correction = c.has(2) ? c.scalar(2).to<double>() : 1.0;
-  Dense spread(c.out()), mean(c.out(with_mean ? 1 : 0));
+  Tensor &spread = c.out(), &mean = c.out(with_mean ? 1 : 0);
   {
     LockRelease lock(x.numel);
-    char *to = spread.data(), *m = with_mean ? mean.data() : nullptr;
+    char *to = spread.data, *m = with_mean ? mean.data : nullptr;
     DType t = c.out().dtype;
     run_moments(c.name(), x, mask, [=](int64_t o, double n, double average, double m2) {
       double value = n == 0 ? NAN : m2 / std::max(0.0, n - correction);
@@ -264,8 +254,6 @@ void cpu_var(Call& c) {
       if (m) put<double>(m, t, o, n == 0 ? NAN : average);
     });
   }
-  spread.finish();
-  if (with_mean) mean.finish();
 }
 
 // --- _vector_norm(self, ord, dim, keepdim, dtype) ------------------------------------------------------------------------
@@ -310,9 +298,8 @@ void cpu_vector_norm(Call& c) {
     if (p == 0) return fold<Add<T, double, Truth>>(*x, out, mask);
     if (p == INFINITY) return fold<Maximum<T, Magnitude>>(*x, out, mask);
     if (p == -INFINITY) return fold<Minimum<T, Magnitude>>(*x, out, mask);
-    Dense dense(out);
-    run_reduction(PowerSum<T>{dense.data(), out.dtype, p}, *x, mask);
-    dense.finish();
+    Tensor &dense = out;
+    run_reduction(PowerSum<T>{dense.data, out.dtype, p}, *x, mask);
   };
   if (x->dtype == DType::Float64) run.template operator()<double>();
   else if (loader_of<float>(x->dtype)) run.template operator()<float>();
@@ -381,14 +368,13 @@ void infer_logsumexp(Call& c) {
 void cpu_logsumexp(Call& c) {
   TensorRef x = is_floating(c.tensor(0).dtype) ? TensorRef::borrow(&c.tensor(0)) : to_dtype(c.tensor(0), c.out().dtype);
   uint64_t mask = dims_mask(c, 1, x->ndim);
-  Dense dense(c.out());
+  Tensor &dense = c.out();
   {
     LockRelease lock(x->numel);
-    if (x->dtype == DType::Float64) run_reduction(LogSumExp<double>{dense.data(), c.out().dtype}, *x, mask);
-    else if (loader_of<float>(x->dtype)) run_reduction(LogSumExp<float>{dense.data(), c.out().dtype}, *x, mask);
+    if (x->dtype == DType::Float64) run_reduction(LogSumExp<double>{dense.data, c.out().dtype}, *x, mask);
+    else if (loader_of<float>(x->dtype)) run_reduction(LogSumExp<float>{dense.data, c.out().dtype}, *x, mask);
     else no_dtype(c, x->dtype);
   }
-  dense.finish();
 }
 
 const Primitives rows{

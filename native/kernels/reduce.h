@@ -306,18 +306,11 @@ inline Shape reduced_shape(const Tensor& x, uint64_t mask, bool keepdim) {
   return s;
 }
 
-// A result the kernel can write densely: the output itself, or a buffer that `finish` copies into it.
-struct Dense {
-  Tensor& given;
-  TensorRef temporary;
-  explicit Dense(Tensor& t) : given(t) {
-    if (!t.contiguous()) temporary = empty(t.shape(), t.dtype);
-  }
-  Tensor& get() { return temporary ? *temporary : given; }
-  char* data() { return get().data; }
-  void finish() {
-    if (temporary) copy_into(given, *temporary);
-  }
-};
+// x as a kernel whose result has dtype `target` reads it: itself where its loader serves, else converted first.
+inline TensorRef in_dtype(const Tensor& x, DType target) {
+  bool native = x.dtype == target || (is_half(x.dtype) && target == DType::Float32) ||
+                (category(x.dtype) <= Category::Integer && category(target) == Category::Integer);
+  return native ? TensorRef::borrow(const_cast<Tensor*>(&x)) : to_dtype(x, target);
+}
 
 }  // namespace flambeau

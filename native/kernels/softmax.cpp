@@ -107,12 +107,11 @@ void cpu_softmax(Call& c) {
   Fibres f(given, softmax_dim(c, 1, given));
   visit_rows(c.name(), out.dtype, [&]<class T>() {
     TensorRef x = contiguous(loader_of<T>(given.dtype) ? given : *to_dtype(given, out.dtype));
-    Dense y(out);
+    Tensor &y = out;
     {
       LockRelease lock(out.numel * 4);
-      softmax<T, log>(*x, y.get(), f);
+      softmax<T, log>(*x, y, f);
     }
-    y.finish();
   });
 }
 
@@ -186,12 +185,11 @@ void cpu_backward(Call& c) {
   visit_rows(c.name(), c.tensor(1).dtype, [&]<class T>() {
     TensorRef g = contiguous(loader_of<T>(c.tensor(0).dtype) ? c.tensor(0) : *to_dtype(c.tensor(0), c.tensor(1).dtype));
     TensorRef y = contiguous(c.tensor(1));
-    Dense dx(out);
+    Tensor &dx = out;
     {
       LockRelease lock(out.numel * 4);
-      backward<T, log>(*g, *y, dx.get(), f);
+      backward<T, log>(*g, *y, dx, f);
     }
-    dx.finish();
   });
 }
 

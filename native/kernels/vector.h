@@ -227,18 +227,16 @@ template <class T>
 inline void store_row(char* dst, DType dtype, const T* src, int64_t n) {
   if (reads_directly<T>(dtype)) {
     std::memcpy(dst, src, size_t(n) * sizeof(T));
-  } else if (dtype == DType::Float16) {
-    int64_t i = 0;
-    float16* out = reinterpret_cast<float16*>(dst);
-#ifdef __F16C__
-    if constexpr (std::is_same_v<T, float>)
-      for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0));
-#endif
-    for (; i < n; ++i) out[i] = float16(float(src[i]));
-  } else {
-    for (int64_t i = 0; i < n; ++i) put<T>(dst, dtype, i, src[i]);
+    return;
   }
+  int64_t i = 0;
+#ifdef __F16C__
+  if constexpr (std::is_same_v<T, float>)
+    if (dtype == DType::Float16)
+      for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0));
+#endif
+  for (; i < n; ++i) put<T>(dst, dtype, i, src[i]);
 }
 
 }  // namespace flambeau

@@ -1,0 +1,351 @@
+// Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross entropy.
+#include "reduce.h"
+#include "rows.h"
+
+namespace flambeau {
+namespace {
+
+enum class Reduction : uint8_t { None, Mean, Sum };
+Reduction reduction_of(const Call& c, int k) {
+  std::string_view s = c.str(k);
+  if (s == "none") return Reduction::None;
+  if (s == "mean") return Reduction::Mean;
+  if (s == "sum") return Reduction::Sum;
+  value_error(c.name(), ": ", s, " is not a valid value for reduction; expected 'none', 'mean' or 'sum'");
+}
+
+// The input as [n, classes, spatial], and one label for each (n, spatial).
+struct Labelled {
+  int64_t n = 1, classes = 1, spatial = 1;
+  int64_t labels() const { return n * spatial; }
+};
+Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
+  Labelled s;
+  if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point input, got ", dtype_name(x.dtype));
+  if (!is_integral(target.dtype))
+    runtime_error(c.name(), ": expected target to hold class indices of an integer dtype, got ", dtype_name(target.dtype));
+  if (x.ndim == 0) runtime_error(c.name(), ": input tensor should be 1D or more, got a 0-d tensor");
+  if (x.ndim == 1) {
+    s.classes = x.size(0);
+    if (target.ndim > 1 || target.numel != 1)
+      value_error(c.name(), ": for an input of one dimension ", shape_text(x.shape()), " target must be a single class index, got shape ",
+                  shape_text(target.shape()));
+    return s;
+  }
+  s.n = x.size(0);
+  s.classes = x.size(1);
+  if (target.ndim == 0 || target.size(0) != s.n)
+    value_error("Expected input batch_size (", s.n, ") to match target batch_size (", target.ndim ? target.size(0) : 1, ").");
+  bool fits = target.ndim == x.ndim - 1;
+  for (int d = 2; fits && d < x.ndim; ++d) {
+    fits = target.size(d - 1) == x.size(d);
+    s.spatial *= x.size(d);
+  }
+  if (!fits)
+    runtime_error(c.name(), ": expected target of shape [batch, ...] = input without its class dimension, got input ",
+                  shape_text(x.shape()), " and target ", shape_text(target.shape()));
+  return s;
+}
+void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
+  if (weight && (weight->ndim != 1 || weight->numel != classes))
+    runtime_error(c.name(), ": weight tensor should be defined either for all ", classes, " classes or no classes but got weight tensor of shape: ",
+                  shape_text(weight->shape()));
+}
+TensorRef labels_of(const Tensor& target) { return contiguous(*to_dtype(target, DType::Int64)); }
+void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {
+  const int64_t* t = labels.ptr<int64_t>();
+  for (int64_t i = 0; i < labels.numel; ++i)
+    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore) index_error("Target ", t[i], " is out of bounds.");
+}
+template <class T>
+std::vector<T> class_weights(const Tensor* weight, int64_t classes) {
+  std::vector<T> w(size_t(classes), T(1));
+  if (weight) {
+    TensorRef dense = contiguous(loader_of<T>(weight->dtype) ? *weight : *to_dtype(*weight, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
+    loader_of<T>(dense->dtype)(w.data(), dense->data, dense->itemsize(), classes);
+  }
+  return w;
+}
+template <class T>
+double total_weight(const int64_t* labels, int64_t n, const T* w, int64_t ignore) {
+  double total = 0;
+  for (int64_t i = 0; i < n; ++i)
+    if (labels[i] != ignore) total += double(w[labels[i]]);
+  return total;
+}
+// Losses of all labels to the result: themselves, their sum, or their mean by weight.
+template <class T>
+void deliver(Tensor& out, Reduction reduction, const std::vector<T>& losses, double weight) {
+  Tensor &dense = out;
+  if (reduction == Reduction::None) {
+    if (!losses.empty()) store_row(dense.data, out.dtype, losses.data(), int64_t(losses.size()));
+  } else {
+    double sum = row_sum(losses.data(), int64_t(losses.size()));
+    put<double>(dense.data, out.dtype, 0, reduction == Reduction::Mean ? sum / weight : sum);
+  }
+}
+// Upstream gradient per label: the tensor's elements, or one number (divided by the weight for a mean).
+template <class T>
+std::vector<T> upstream(const Tensor& grad, Reduction reduction, int64_t labels, double weight) {
+  TensorRef wide = contiguous(*to_dtype(grad, DType::Float64));
+  const double* g = wide->ptr<double>();
+  std::vector<T> v(static_cast<size_t>(labels));
+  for (int64_t i = 0; i < labels; ++i)
+    v[size_t(i)] = T(reduction == Reduction::None ? g[i] : reduction == Reduction::Mean ? g[0] / weight : g[0]);
+  return v;
+}
+void infer_loss(Call& c, const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (reduction == Reduction::None) c.output(x.ndim == 1 ? Dims{} : target.shape(), x.dtype, x.device);
+  else c.output({}, x.dtype, x.device);
+}
+void check_upstream(const Call& c, const Tensor& grad, Reduction reduction, int64_t labels) {
+  if (grad.numel != (reduction == Reduction::None ? labels : 1))
+    runtime_error(c.name(), ": gradient of shape ", shape_text(grad.shape()), " does not fit the loss");
+}
+
+// --- _nll_loss(self, target, weight, ignore_index, reduction) ----------------------------------------------------------------
+void infer_nll(Call& c) {
+  Tensor &x = c.tensor(0), &target = c.tensor(1);
+  Labelled s = labelled(c, x, target);
+  check_weight(c, c.optional_tensor(2), s.classes);
+  infer_loss(c, x, target, reduction_of(c, 4));
+}
+void cpu_nll(Call& c) {
+  Tensor& given = c.tensor(0);
+  const Labelled s = labelled(c, given, c.tensor(1));
+  const int64_t ignore = c.integer(3);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given), labels = labels_of(c.tensor(1));
+    check_labels(*labels, s.classes, ignore);
+    std::vector<T> w = class_weights<T>(c.optional_tensor(2), s.classes);
+    std::vector<T> losses(size_t(s.labels()));
+    const int64_t* t = labels->ptr<int64_t>();
+    RowReader<T> in(*x);
+    {
+      LockRelease lock(s.labels() * 4);
+      parallel_for(s.labels(), kGrain / 4, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          T value = 0, scratch;
+          if (t[i] != ignore) value = -w[size_t(t[i])] * *in.at((i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial, 1, &scratch);
+          losses[size_t(i)] = value;
+        }
+      });
+    }
+    deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
+  });
+}
+
+// _nll_loss_backward(grad, self, target, weight, ignore_index, reduction)
+void infer_nll_backward(Call& c) {
+  Tensor &x = c.tensor(1), &target = c.tensor(2);
+  Labelled s = labelled(c, x, target);
+  check_weight(c, c.optional_tensor(3), s.classes);
+  check_upstream(c, c.tensor(0), reduction_of(c, 5), s.labels());
+  c.output_like(x);
+}
+void cpu_nll_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  const Labelled s = labelled(c, given, c.tensor(2));
+  const int64_t ignore = c.integer(4);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef labels = labels_of(c.tensor(2));
+    check_labels(*labels, s.classes, ignore);
+    std::vector<T> w = class_weights<T>(c.optional_tensor(3), s.classes);
+    const int64_t* t = labels->ptr<int64_t>();
+    std::vector<T> g = upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
+    Tensor &result = c.out();
+    Tensor& dx = result;
+    {
+      LockRelease lock(dx.numel);
+      std::memset(dx.data, 0, size_t(dx.nbytes()));
+      for (int64_t i = 0; i < s.labels(); ++i)
+        if (t[i] != ignore)
+          put<T>(dx.data, dx.dtype, (i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial, -w[size_t(t[i])] * g[size_t(i)]);
+    }
+  });
+}
+
+// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing): nll of log_softmax, in one pass ----------
+// A label's distribution over classes is q_c = w_c ((1 - e) [c = label] + e / C); its loss is -sum_c q_c log p_c.
+template <class T>
+struct Smoothing {
+  T hit, rest;    // (1 - e), e / C
+  double weights; // sum of all class weights
+};
+template <class T>
+Smoothing<T> smoothing(double e, const std::vector<T>& w) {
+  double sum = 0;
+  for (T v : w) sum += double(v);
+  return {T(1 - e), T(e / double(w.size())), sum};
+}
+// One row of logits; returns its loss. `scaled`: sum_c w_c (lse - x_c) is wanted.
+template <class T>
+T row_loss(const T* x, int64_t n, int64_t label, const T* w, const Smoothing<T>& s) {
+  const T top = row_max(x, n);
+  const T lse = T(std::log(row_exp<T>(x, nullptr, top, n)));
+  T loss = s.hit * w[label] * (lse - (x[label] - top));
+  if (s.rest != 0) loss += s.rest * T(sum_over<T>(n, [&](int64_t i, int k) { return take(w + i, k) * (lse - (take(x + i, k, top) - top)); }));
+  return loss;
+}
+template <class T>
+void row_gradient(const T* x, T* dx, int64_t n, int64_t label, T g, const T* w, const Smoothing<T>& s) {
+  const T top = row_max(x, n);
+  const double sum = row_exp<T>(x, dx, top, n);
+  const T total = s.hit * w[label] + s.rest * T(s.weights), scale = T(double(g) * double(total) / sum);
+  if (s.rest == 0) each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(dx + i, k) * scale, k); });
+  else each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(dx + i, k) * scale - g * s.rest * take(w + i, k), k); });
+  dx[label] -= g * s.hit * w[label];
+}
+
+constexpr int64_t kFibres = 16;  // positions of a spatial input gathered into rows at a time: one cache line of floats
+
+// f(first label, count, rows): the logits of `count` labels as contiguous rows of classes
+template <class T, class F>
+void each_fibres(const Tensor& x, const Labelled& s, F&& f) {
+  RowReader<T> in(x);
+  const int64_t groups = s.spatial == 1 ? s.n : s.n * ((s.spatial + kFibres - 1) / kFibres);
+  const int64_t per = s.spatial == 1 ? 1 : (s.spatial + kFibres - 1) / kFibres;
+  parallel_for(groups, std::max<int64_t>(1, kGrain / 4 / (s.classes * (s.spatial == 1 ? 1 : kFibres))), [&](int64_t begin, int64_t end) {
+    std::vector<T> rows(s.spatial == 1 ? (in.direct ? 0 : size_t(s.classes)) : size_t(kFibres * s.classes)), line(static_cast<size_t>(kFibres));
+    for (int64_t u = begin; u < end; ++u) {
+      if (s.spatial == 1) {
+        f(u, 1, in.at(u * s.classes, s.classes, rows.data()));
+        continue;
+      }
+      const int64_t n = u / per, first = u % per * kFibres, count = std::min(kFibres, s.spatial - first);
+      for (int64_t k = 0; k < s.classes; ++k) {
+        const T* p = in.at((n * s.classes + k) * s.spatial + first, count, line.data());
+        for (int64_t j = 0; j < count; ++j) rows[size_t(j * s.classes + k)] = p[j];
+      }
+      f(n * s.spatial + first, count, rows.data());
+    }
+  });
+}
+
+void infer_cross_entropy(Call& c) {
+  Tensor &x = c.tensor(0), &target = c.tensor(1);
+  Labelled s = labelled(c, x, target);
+  check_weight(c, c.optional_tensor(2), s.classes);
+  double e = c.real(5);
+  if (!(e >= 0 && e <= 1)) runtime_error("cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: ", e);
+  infer_loss(c, x, target, reduction_of(c, 4));
+}
+void cpu_cross_entropy(Call& c) {
+  Tensor& given = c.tensor(0);
+  const Labelled s = labelled(c, given, c.tensor(1));
+  const int64_t ignore = c.integer(3);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given), labels = labels_of(c.tensor(1));
+    check_labels(*labels, s.classes, ignore);
+    std::vector<T> w = class_weights<T>(c.optional_tensor(2), s.classes), losses(static_cast<size_t>(s.labels()));
+    const Smoothing<T> smooth = smoothing(c.real(5), w);
+    const int64_t* t = labels->ptr<int64_t>();
+    {
+      LockRelease lock(given.numel * 4);
+      each_fibres<T>(*x, s, [&](int64_t first, int64_t count, const T* rows) {
+        for (int64_t j = 0; j < count; ++j)
+          losses[size_t(first + j)] = t[first + j] == ignore ? T(0) : row_loss(rows + j * s.classes, s.classes, t[first + j], w.data(), smooth);
+      });
+    }
+    deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
+  });
+}
+
+// _cross_entropy_backward(grad, self, target, weight, ignore_index, reduction, label_smoothing)
+void cpu_cross_entropy_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  const Labelled s = labelled(c, given, c.tensor(2));
+  const int64_t ignore = c.integer(4);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given), labels = labels_of(c.tensor(2));
+    check_labels(*labels, s.classes, ignore);
+    std::vector<T> w = class_weights<T>(c.optional_tensor(3), s.classes);
+    const Smoothing<T> smooth = smoothing(c.real(6), w);
+    const int64_t* t = labels->ptr<int64_t>();
+    std::vector<T> g = upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
+    Tensor &result = c.out();
+    RowWriter<T> out(result);
+    {
+      LockRelease lock(given.numel * 4);
+      each_fibres<T>(*x, s, [&](int64_t first, int64_t count, const T* rows) {
+        std::vector<T> gradient(s.spatial == 1 && out.direct ? 0 : size_t(count * s.classes));
+        for (int64_t j = 0; j < count; ++j) {
+          T* to = gradient.empty() ? out.at(first * s.classes, nullptr) : gradient.data() + j * s.classes;
+          const int64_t label = t[first + j];
+          if (label == ignore) std::fill(to, to + s.classes, T(0));
+          else row_gradient(rows + j * s.classes, to, s.classes, label, g[size_t(first + j)], w.data(), smooth);
+        }
+        if (gradient.empty()) return;
+        if (s.spatial == 1) return out.done(first * s.classes, s.classes, gradient.data());
+        const int64_t n = first / s.spatial, at = first % s.spatial;
+        T line[kFibres];
+        for (int64_t k = 0; k < s.classes; ++k) {
+          for (int64_t j = 0; j < count; ++j) line[j] = gradient[size_t(j * s.classes + k)];
+          store_row(out.data + ((n * s.classes + k) * s.spatial + at) * out.item, out.dtype, line, count);
+        }
+      });
+    }
+  });
+}
+
+// --- _bce(self, target), _bce_with_logits(self, target): one loss per element -------------------------------------------------
+void infer_pair(Call& c) {
+  Tensor &x = c.tensor(0), &target = c.tensor(1);
+  if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point input, got ", dtype_name(x.dtype));
+  if (!std::equal(x.sizes, x.sizes + x.ndim, target.sizes, target.sizes + target.ndim))
+    value_error(c.name(), ": target size (", shape_text(target.shape()), ") must be the same as input size (", shape_text(x.shape()), ")");
+  c.output_like(x);
+}
+template <class T>
+T bce(T x, T t) {
+  T hit = std::max(std::log(x), T(-100)), miss = std::max(std::log1p(-x), T(-100));
+  return (t - 1) * miss - t * hit;
+}
+template <class T>
+T bce_logits(T x, T t) { return (x > 0 ? x : T(0)) - x * t + std::log1p(std::exp(-std::abs(x))); }
+
+template <bool logits>
+void cpu_pair(Call& c) {
+  Tensor& given = c.tensor(0);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given), t = contiguous(loader_of<T>(c.tensor(1).dtype) ? c.tensor(1) : *to_dtype(c.tensor(1), given.dtype));
+    RowReader<T> xs(*x), ts(*t);
+    Tensor &result = c.out();
+    RowWriter<T> out(result);
+    bool outside = false;
+    {
+      LockRelease lock(given.numel * 8);
+      constexpr int64_t block = 512;
+      parallel_for((given.numel + block - 1) / block, 8, [&](int64_t begin, int64_t end) {
+        T a[block], b[block], d[block];
+        for (int64_t u = begin; u < end; ++u) {
+          const int64_t first = u * block, n = std::min(block, given.numel - first);
+          const T *p = xs.at(first, n, a), *q = ts.at(first, n, b);
+          T* y = out.at(first, d);
+          for (int64_t i = 0; i < n; ++i) {
+            if constexpr (logits) {
+              y[i] = bce_logits(p[i], q[i]);
+            } else {
+              if (!(p[i] >= 0 && p[i] <= 1)) __atomic_store_n(&outside, true, __ATOMIC_RELAXED);
+              y[i] = bce(p[i], q[i]);
+            }
+          }
+          out.done(first, n, y);
+        }
+      });
+    }
+    if (outside) runtime_error("binary_cross_entropy: all elements of input should be between 0 and 1");
+  });
+}
+
+const Primitives rows{
+    {"_nll_loss", infer_nll, cpu_nll},
+    {"_nll_loss_backward", infer_nll_backward, cpu_nll_backward},
+    {"_cross_entropy", infer_cross_entropy, cpu_cross_entropy},
+    {"_cross_entropy_backward", infer_nll_backward, cpu_cross_entropy_backward},
+    {"_bce", infer_pair, cpu_pair<false>},
+    {"_bce_with_logits", infer_pair, cpu_pair<true>},
+};
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,204 @@
+// Scans along one dimension: cumulative sums, products, extremes and log-sum-exps.
+#include "reduce.h"
+
+namespace flambeau {
+namespace {
+
+struct Fibres {
+  int64_t outer = 1, n = 1, inner = 1;
+  Fibres(const Tensor& x, int64_t dim) {
+    for (int d = 0; d < x.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= x.sizes[d];
+  }
+};
+
+template <class T> struct Wide { using type = T; };  // what is accumulated in
+template <> struct Wide<float> { using type = double; };
+template <> struct Wide<complex64> { using type = complex128; };
+
+template <class T_>
+struct RunningSum {
+  using T = T_;
+  using Acc = typename Wide<T>::type;
+  static Acc start() { return Acc(0); }
+  static T step(Acc& acc, T x) {
+    if constexpr (std::is_same_v<T, int64_t>) acc = int64_t(uint64_t(acc) + uint64_t(x));
+    else acc += Acc(x);
+    return T(acc);
+  }
+};
+template <class T_>
+struct RunningProduct {
+  using T = T_;
+  using Acc = typename Wide<T>::type;
+  static Acc start() { return Acc(1); }
+  static T step(Acc& acc, T x) {
+    if constexpr (std::is_same_v<T, int64_t>) acc = int64_t(uint64_t(acc) * uint64_t(x));
+    else acc *= Acc(x);
+    return T(acc);
+  }
+};
+template <class T_>
+struct RunningLogSum {
+  using T = T_;
+  using Acc = double;
+  static Acc start() { return -INFINITY; }
+  static T step(Acc& acc, T x_) {
+    const double x = double(x_);
+    if (acc != acc || x != x) acc = NAN;
+    else if (double top = std::max(acc, x); !std::isinf(top)) acc = top + std::log1p(std::exp(std::min(acc, x) - top));
+    else acc = top;
+    return T(acc);
+  }
+};
+
+constexpr int64_t kWidth = 128;  // fibres that run side by side
+
+template <class Op>
+void scan(const Tensor& x, Tensor& y, const Fibres& f) {
+  using T = typename Op::T;
+  LoadFn<T> load = loader_of<T>(x.dtype);
+  const int64_t item = x.itemsize(), out = y.itemsize();
+  if (f.inner == 1) {
+    parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+      T block[kBlock];
+      for (int64_t r = begin; r < end; ++r) {
+        typename Op::Acc acc = Op::start();
+        for (int64_t k = 0; k < f.n; k += kBlock) {
+          const int64_t at = r * f.n + k, n = std::min(kBlock, f.n - k);
+          load(block, x.data + at * item, item, n);
+          for (int64_t i = 0; i < n; ++i) block[i] = Op::step(acc, block[i]);
+          store_row(y.data + at * out, y.dtype, block, n);
+        }
+      }
+    });
+    return;
+  }
+  const int64_t tiles = (f.inner + kWidth - 1) / kWidth;
+  parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * std::min(kWidth, f.inner))), [&](int64_t begin, int64_t end) {
+    T row[kWidth];
+    typename Op::Acc acc[kWidth];
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t first = u / tiles * f.n * f.inner + u % tiles * kWidth, w = std::min(kWidth, f.inner - u % tiles * kWidth);
+      std::fill(acc, acc + w, Op::start());
+      for (int64_t k = 0; k < f.n; ++k) {
+        const int64_t at = first + k * f.inner;
+        load(row, x.data + at * item, item, w);
+        for (int64_t j = 0; j < w; ++j) row[j] = Op::step(acc[j], row[j]);
+        store_row(y.data + at * out, y.dtype, row, w);
+      }
+    }
+  });
+}
+
+// cumsum(self, dim, dtype), cumprod
+void infer_cumulative(Call& c) {
+  Tensor& x = c.tensor(0);
+  c.dim(1, x.ndim);
+  c.output(x.shape(), c.dtype_or(2, category(x.dtype) <= Category::Integer ? DType::Int64 : x.dtype), x.device);
+}
+template <template <class> class Op>
+void cpu_cumulative(Call& c) {
+  Tensor& out = c.out();
+  if (!out.numel) return;
+  const Fibres f(out, c.dim(1, out.ndim));
+  TensorRef x = contiguous(*in_dtype(c.tensor(0), out.dtype));
+  Tensor &dense = out;
+  {
+    LockRelease lock(out.numel * 2);
+    Tensor& y = dense;
+    if (category(x->dtype) <= Category::Integer) scan<Op<int64_t>>(*x, y, f);
+    else switch (x->dtype) {
+      case DType::Float16:
+      case DType::BFloat16:
+      case DType::Float32: scan<Op<float>>(*x, y, f); break;
+      case DType::Float64: scan<Op<double>>(*x, y, f); break;
+      case DType::Complex64: scan<Op<complex64>>(*x, y, f); break;
+      case DType::Complex128: scan<Op<complex128>>(*x, y, f); break;
+      default: not_implemented(c.name(), ": not implemented for ", dtype_name(x->dtype));
+    }
+  }
+}
+void infer_logcumsumexp(Call& c) {
+  Tensor& x = c.tensor(0);
+  c.dim(1, x.ndim);
+  if (!is_floating(x.dtype)) not_implemented("logcumsumexp: not implemented for ", dtype_name(x.dtype));
+  c.output_like(x);
+}
+void cpu_logcumsumexp(Call& c) {
+  Tensor& out = c.out();
+  if (!out.numel) return;
+  const Fibres f(out, c.dim(1, out.ndim));
+  TensorRef x = contiguous(c.tensor(0));
+  Tensor &dense = out;
+  if (x->dtype == DType::Float64) scan<RunningLogSum<double>>(*x, dense, f);
+  else if (loader_of<float>(x->dtype)) scan<RunningLogSum<float>>(*x, dense, f);
+  else not_implemented("logcumsumexp: not implemented for ", dtype_name(x->dtype));
+}
+
+// cummax(self, dim) -> (values, indices): the latest of equal elements, NaN above all
+void infer_cummax(Call& c) {
+  Tensor& x = c.tensor(0);
+  c.dim(1, x.ndim);
+  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  c.output_like(x);
+  c.output(x.shape(), DType::Int64, x.device);
+}
+template <class T, bool largest>
+void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibres& f) {
+  LoadFn<T> load = loader_of<T>(x.dtype);
+  const int64_t item = x.itemsize();
+  parallel_for(f.outer * f.inner, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
+    T block[kBlock];
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t first = u / f.inner * f.n * f.inner + u % f.inner;
+      T best{};
+      int64_t at = 0;
+      for (int64_t start = 0; start < f.n; start += kBlock) {
+        const int64_t n = std::min(kBlock, f.n - start);
+        load(block, x.data + (first + start * f.inner) * item, f.inner * item, n);
+        for (int64_t i = 0; i < n; ++i) {
+          const T v = block[i];
+          if (start + i == 0 || v != v || (best == best && (largest ? v >= best : v <= best))) {
+            best = v;
+            at = start + i;
+          }
+          put<T>(values.data, values.dtype, first + (start + i) * f.inner, best);
+          indices[first + (start + i) * f.inner] = at;
+        }
+      }
+    }
+  });
+}
+template <bool largest>
+void cpu_cummax(Call& c) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return;
+  const Fibres f(given, c.dim(1, given.ndim));
+  TensorRef x = contiguous(given);
+  Tensor &values = c.out(0), &indices = c.out(1);
+  {
+    LockRelease lock(given.numel * 2);
+    int64_t* at = indices.ptr<int64_t>();
+    switch (x->dtype) {
+      case DType::Float16:
+      case DType::BFloat16:
+      case DType::Float32: scan_extreme<float, largest>(*x, values, at, f); break;
+      case DType::Float64: scan_extreme<double, largest>(*x, values, at, f); break;
+      case DType::UInt64: scan_extreme<uint64_t, largest>(*x, values, at, f); break;
+      default:
+        if (category(x->dtype) > Category::Integer) not_implemented(c.name(), ": not implemented for ", dtype_name(x->dtype));
+        scan_extreme<int64_t, largest>(*x, values, at, f);
+    }
+  }
+}
+
+const Primitives rows{
+    {"cumsum", infer_cumulative, cpu_cumulative<RunningSum>},
+    {"cumprod", infer_cumulative, cpu_cumulative<RunningProduct>},
+    {"logcumsumexp", infer_logcumsumexp, cpu_logcumsumexp},
+    {"cummax", infer_cummax, cpu_cummax<true>},
+    {"cummin", infer_cummax, cpu_cummax<false>},
+};
+
+}  // namespace
+}  // namespace flambeau

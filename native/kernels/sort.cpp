@@ -1,0 +1,354 @@
+// Sorting and selection along one dimension.
+//
+// Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
+// joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by position.
+#include "reduce.h"
+
+namespace flambeau {
+namespace {
+
+struct Wide {  // key of 64 bits
+  uint64_t key;
+  int64_t index;
+  bool operator<(const Wide& o) const { return key != o.key ? key < o.key : index < o.index; }
+};
+// Keys of 32 bits and positions below 2^32 share one word.
+struct Narrow {
+  uint64_t word;
+  bool operator<(const Narrow& o) const { return word < o.word; }
+};
+inline int64_t index_of(const Wide& w) { return w.index; }
+inline int64_t index_of(const Narrow& w) { return int64_t(uint32_t(w.word)); }
+inline uint64_t key_of(const Wide& w) { return w.key; }
+inline uint64_t key_of(const Narrow& w) { return w.word >> 32; }
+
+template <class K, class S>
+K key(S v) {
+  if constexpr (std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>) {
+    return key<K, float>(float(v));
+  } else if constexpr (std::is_floating_point_v<S>) {
+    using U = std::conditional_t<sizeof(S) == 4, uint32_t, uint64_t>;
+    constexpr U sign = U(1) << (8 * sizeof(S) - 1);
+    if (v != v) return K(~U(0));
+    if (v == 0) v = 0;  // -0 and 0 are equal
+    U u = bit_copy<U>(v);
+    return K(u & sign ? ~u : u | sign);
+  } else if constexpr (std::is_signed_v<S>) {
+    return K(int64_t(v)) ^ (K(1) << (8 * sizeof(K) - 1));
+  } else {
+    return K(v);
+  }
+}
+
+template <class E, class S>
+void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descending) {
+  for (int64_t i = 0; i < n; ++i) {
+    S v;
+    std::memcpy(&v, base + i * stride, sizeof(S));
+    if constexpr (std::is_same_v<E, Narrow>) {
+      uint32_t k = key<uint32_t, S>(v);
+      to[i].word = uint64_t(descending ? ~k : k) << 32 | uint32_t(i);
+    } else {
+      uint64_t k = key<uint64_t, S>(v);
+      to[i] = {descending ? ~k : k, i};
+    }
+  }
+}
+template <class E> using FillKeys = void (*)(E*, const char*, int64_t, int64_t, bool);
+template <class E>
+FillKeys<E> fill_keys_of(DType t) {
+  if constexpr (std::is_same_v<E, Narrow>) {
+    switch (t) {
+      case DType::Bool:
+      case DType::UInt8: return fill_keys<E, uint8_t>;
+      case DType::Int8: return fill_keys<E, int8_t>;
+      case DType::Int16: return fill_keys<E, int16_t>;
+      case DType::UInt16: return fill_keys<E, uint16_t>;
+      case DType::Int32: return fill_keys<E, int32_t>;
+      case DType::UInt32: return fill_keys<E, uint32_t>;
+      case DType::Float16: return fill_keys<E, float16>;
+      case DType::BFloat16: return fill_keys<E, bfloat16>;
+      case DType::Float32: return fill_keys<E, float>;
+      default: return nullptr;
+    }
+  } else {
+    switch (t) {
+      case DType::Int64: return fill_keys<E, int64_t>;
+      case DType::UInt64: return fill_keys<E, uint64_t>;
+      case DType::Float64: return fill_keys<E, double>;
+      default: return nullptr;
+    }
+  }
+}
+// Keys that float or double NaNs have (before complementing).
+uint64_t nan_key(DType t) { return t == DType::Float64 ? ~uint64_t(0) : is_floating(t) ? 0xffffffffu : ~uint64_t(0); }
+
+// Least significant digit first, 8 bits at a time; digits in which all keys agree are skipped.
+template <class E>
+void radix_sort(E* a, E* scratch, int64_t n) {
+  constexpr int digits = std::is_same_v<E, Narrow> ? 4 : 8;
+  std::vector<int64_t> counts(size_t(digits * 256), 0);
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t k = key_of(a[i]);
+    for (int d = 0; d < digits; ++d) ++counts[size_t(d * 256 + int(k >> (8 * d) & 255))];
+  }
+  E *from = a, *to = scratch;
+  for (int d = 0; d < digits; ++d) {
+    int64_t* count = &counts[size_t(d * 256)];
+    if (count[key_of(from[0]) >> (8 * d) & 255] == n) continue;
+    int64_t sum = 0;
+    for (int b = 0; b < 256; ++b) {
+      int64_t c = count[b];
+      count[b] = sum;
+      sum += c;
+    }
+    for (int64_t i = 0; i < n; ++i) to[count[key_of(from[i]) >> (8 * d) & 255]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != a) std::copy(from, from + n, a);
+}
+template <class E>
+void sort_keys(E* a, std::vector<E>& scratch, int64_t n) {
+  if (n < 512) {
+    std::sort(a, a + n);
+  } else {
+    if (int64_t(scratch.size()) < n) scratch.resize(size_t(n));
+    radix_sort(a, scratch.data(), n);
+  }
+}
+
+struct Fibres {
+  int64_t outer = 1, n = 1, inner = 1;
+  Fibres(const Tensor& x, int64_t dim) {
+    for (int d = 0; d < x.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= x.sizes[d];
+  }
+};
+
+// f(keys, scratch, base, step) for every fibre of contiguous x, in parallel; work: element visits per fibre.
+template <class E, class F>
+void each_fibre(const Tensor& x, const Fibres& f, bool descending, F&& body) {
+  FillKeys<E> fill = fill_keys_of<E>(x.dtype);
+  const int64_t item = x.itemsize();
+  parallel_for(f.outer * f.inner, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, f.n)), [&](int64_t begin, int64_t end) {
+    std::vector<E> keys(static_cast<size_t>(f.n)), scratch;
+    for (int64_t u = begin; u < end; ++u) {
+      const char* base = x.data + (u / f.inner * f.n * f.inner + u % f.inner) * item;
+      fill(keys.data(), base, f.inner * item, f.n, descending);
+      body(u, keys.data(), scratch, base);
+    }
+  });
+}
+template <class F>
+void visit_keys(const Call& c, const Tensor& x, int64_t n, F&& f) {
+  if (n >= int64_t(1) << 32) not_implemented(c.name(), ": more than 2^32 elements along one dimension");
+  if (fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>();
+  if (fill_keys_of<Wide>(x.dtype)) return f.template operator()<Wide>();
+  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype));
+}
+
+void copy_element(char* to, const char* from, int64_t item) {
+  switch (item) {
+    case 1: *to = *from; break;
+    case 2: std::memcpy(to, from, 2); break;
+    case 4: std::memcpy(to, from, 4); break;
+    default: std::memcpy(to, from, 8); break;
+  }
+}
+
+void check_order(const Call& c, const Tensor& x) {
+  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+}
+
+// Fibre u of the results: `count` elements from position `keys[first…]`.
+struct Results {
+  Tensor &values, &indices;
+  int64_t count, inner, step, item;
+  Results(Tensor& v, Tensor& i, int64_t count, const Fibres& f, int64_t item)
+      : values(v), indices(i), count(count), inner(f.inner), step(f.inner * item), item(item) {}
+  template <class E>
+  void put(int64_t u, const E* keys, const char* base) {
+    const int64_t first = u / inner * count * inner + u % inner;
+    char* v = values.data;
+    int64_t* at = indices.ptr<int64_t>();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t k = index_of(keys[i]);
+      copy_element(v + (first + i * inner) * item, base + k * step, item);
+      at[first + i * inner] = k;
+    }
+  }
+};
+
+// sort(self, dim, descending, stable) -> (values, indices)
+void infer_sort(Call& c) {
+  Tensor& x = c.tensor(0);
+  c.dim(1, x.ndim);
+  check_order(c, x);
+  c.output_like(x);
+  c.output(x.shape(), DType::Int64, x.device);
+}
+void cpu_sort(Call& c) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return;
+  const Fibres f(given, c.dim(1, given.ndim));
+  TensorRef x = contiguous(given);
+  Results results(c.out(0), c.out(1), f.n, f, x->itemsize());
+  visit_keys(c, *x, f.n, [&]<class E>() {
+    LockRelease lock(given.numel * 16);
+    each_fibre<E>(*x, f, c.boolean(2), [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+      sort_keys(keys, scratch, f.n);
+      results.put(u, keys, base);
+    });
+  });
+}
+
+// topk(self, k, dim, largest, sorted) -> (values, indices)
+void infer_topk(Call& c) {
+  Tensor& x = c.tensor(0);
+  const int64_t dim = c.dim(2, x.ndim), n = x.ndim ? x.size(int(dim)) : 1, k = c.integer(1);
+  check_order(c, x);
+  if (k < 0 || k > n) runtime_error("topk: selected index k out of range: k=", k, " of ", n, " elements along dim ", dim);
+  Shape s = reduced_shape(x, 0, true);
+  if (x.ndim) s.sizes[dim] = k;
+  c.output(s, x.dtype, x.device);
+  c.output(s, DType::Int64, x.device);
+}
+void cpu_topk(Call& c) {
+  Tensor& given = c.tensor(0);
+  const Fibres f(given, c.dim(2, given.ndim));
+  const int64_t k = c.integer(1);
+  if (!given.numel || k == 0) return;
+  TensorRef x = contiguous(given);
+  Results results(c.out(0), c.out(1), k, f, x->itemsize());
+  visit_keys(c, *x, f.n, [&]<class E>() {
+    LockRelease lock(given.numel * 8);
+    each_fibre<E>(*x, f, c.boolean(3), [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+      if (k < f.n) std::nth_element(keys, keys + k - 1, keys + f.n);
+      sort_keys(keys, scratch, k);
+      results.put(u, keys, base);
+    });
+  });
+}
+
+// One element of each fibre, chosen by pick(keys, n, scratch) -> its place among the keys.
+template <class Pick>
+void select_element(Call& c, int64_t dim, Pick pick) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return;
+  const Fibres f(given, dim);
+  TensorRef x = contiguous(given);
+  Results results(c.out(0), c.out(1), 1, f, x->itemsize());
+  visit_keys(c, *x, f.n, [&]<class E>() {
+    LockRelease lock(given.numel * 8);
+    each_fibre<E>(*x, f, false, [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+      results.put(u, keys + pick(keys, f.n, scratch), base);
+    });
+  });
+}
+void infer_select(Call& c, int dim_arg, int keepdim_arg) {
+  Tensor& x = c.tensor(0);
+  const int64_t dim = c.dim(dim_arg, x.ndim);
+  check_order(c, x);
+  if (x.ndim && x.size(int(dim)) == 0)
+    index_error(c.name(), "(): Expected reduction dim ", dim, " to have non-zero size.");
+  Shape s = reduced_shape(x, uint64_t(1) << dim, c.boolean(keepdim_arg));
+  c.output(s, x.dtype, x.device);
+  c.output(s, DType::Int64, x.device);
+}
+// kthvalue(self, k, dim, keepdim)
+void infer_kthvalue(Call& c) {
+  Tensor& x = c.tensor(0);
+  const int64_t dim = c.dim(2, x.ndim), n = x.ndim ? x.size(int(dim)) : 1;
+  if (c.integer(1) < 1 || c.integer(1) > n) runtime_error("kthvalue(): selected number k out of range for dimension ", dim, ": k=", c.integer(1), " of ", n);
+  infer_select(c, 2, 3);
+}
+void cpu_kthvalue(Call& c) {
+  const int64_t k = c.integer(1) - 1;
+  select_element(c, c.dim(2, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto&) {
+    std::nth_element(keys, keys + k, keys + n);
+    return k;
+  });
+}
+// median.dim(self, dim, keepdim), nanmedian.dim: the lower of two middle elements
+void infer_median(Call& c) { infer_select(c, 1, 2); }
+template <bool skip_nan>
+void cpu_median(Call& c) {
+  const uint64_t nan = nan_key(c.tensor(0).dtype);
+  const bool floating = is_floating(c.tensor(0).dtype);
+  select_element(c, c.dim(1, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto&) {
+    int64_t nans = 0, first = -1;
+    if (floating)
+      for (int64_t i = 0; i < n; ++i)
+        if (key_of(keys[i]) == nan) {
+          if (first < 0) first = i;
+          ++nans;
+        }
+    if (nans && (!skip_nan || nans == n)) return first;
+    const int64_t k = (n - nans - 1) / 2;
+    std::nth_element(keys, keys + k, keys + n);
+    return k;
+  });
+}
+// mode(self, dim, keepdim): the smallest of the most frequent elements, at its last position
+void cpu_mode(Call& c) {
+  select_element(c, c.dim(1, c.tensor(0).ndim), [](auto* keys, int64_t n, auto& scratch) {
+    sort_keys(keys, scratch, n);
+    int64_t best = 0, longest = 0;
+    for (int64_t i = 0; i < n;) {
+      int64_t j = i;
+      while (j < n && key_of(keys[j]) == key_of(keys[i])) ++j;
+      if (j - i > longest) {
+        longest = j - i;
+        best = j - 1;
+      }
+      i = j;
+    }
+    return best;
+  });
+}
+
+// searchsorted(sorted_sequence, self, out_int32, right): where each element would go
+void infer_searchsorted(Call& c) {
+  Tensor &sorted = c.tensor(0), &x = c.tensor(1);
+  if (sorted.ndim == 0) runtime_error("searchsorted: expected boundaries of at least 1 dimension, got a 0-d tensor");
+  if (sorted.ndim != 1 && (sorted.ndim != x.ndim || !std::equal(x.sizes, x.sizes + x.ndim - 1, sorted.sizes)))
+    runtime_error("searchsorted: boundaries of shape ", shape_text(sorted.shape()), " must be 1-dimensional or match the input ",
+                  shape_text(x.shape()), " in all dimensions but the last");
+  check_order(c, sorted);
+  check_order(c, x);
+  c.output(x.shape(), c.boolean(2) ? DType::Int32 : DType::Int64, x.device);
+}
+template <class T>
+void search(const Tensor& sorted, const Tensor& x, Tensor& out, bool right) {
+  const int64_t n = sorted.size(sorted.ndim - 1), per = sorted.ndim == 1 ? std::max<int64_t>(x.numel, 1) : x.size(x.ndim - 1);
+  const T *s = sorted.ptr<T>(), *v = x.ptr<T>();
+  auto below = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN above all
+  parallel_for(x.numel, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* row = sorted.ndim == 1 ? s : s + i / per * n;
+      int64_t at = (right ? std::upper_bound(row, row + n, v[i], below) : std::lower_bound(row, row + n, v[i], below)) - row;
+      put<int64_t>(out.data, out.dtype, i, at);
+    }
+  });
+}
+void cpu_searchsorted(Call& c) {
+  if (!c.out().numel) return;
+  const bool exact = category(c.tensor(0).dtype) <= Category::Integer && category(c.tensor(1).dtype) <= Category::Integer;
+  const DType t = exact ? DType::Int64 : DType::Float64;
+  TensorRef sorted = contiguous(*to_dtype(c.tensor(0), t)), x = contiguous(*to_dtype(c.tensor(1), t));
+  if (exact) search<int64_t>(*sorted, *x, c.out(), c.boolean(3));
+  else search<double>(*sorted, *x, c.out(), c.boolean(3));
+}
+
+const Primitives rows{
+    {"_sort", infer_sort, cpu_sort},
+    {"topk", infer_topk, cpu_topk},
+    {"kthvalue", infer_kthvalue, cpu_kthvalue},
+    {"median.dim", infer_median, cpu_median<false>},
+    {"nanmedian.dim", infer_median, cpu_median<true>},
+    {"mode", infer_median, cpu_mode},
+    {"_searchsorted", infer_searchsorted, cpu_searchsorted},
+};
+
+}  // namespace
+}  // namespace flambeau
