@@ -1,0 +1,400 @@
+// Copies: joining, repeating, rolling and flipping tensors, clone, copy_, triangles.
+#include <algorithm>
+#include <cstring>
+
+#include "options.h"
+#include "walk.h"
+#include "views.h"
+
+namespace flambeau {
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;  // bytes a thread should have to copy at least
+
+// --- cat and stack ---------------------------------------------------------------------------------------------------
+
+// PyTorch lets 1-d tensors without elements join anything.
+bool skipped(const Tensor& t) { return t.ndim == 1 && t.sizes[0] == 0; }
+
+std::span<Tensor* const> require_some(const Call& c) {
+  std::span<Tensor* const> tensors = c.tensors(0);
+  if (tensors.empty()) value_error(c.name(), ": expected a non-empty list of Tensors");
+  return tensors;
+}
+DType joint_dtype(std::span<Tensor* const> tensors) {
+  DType d = tensors[0]->dtype;
+  for (Tensor* t : tensors) d = t->dtype == d ? d : promote_types(d, t->dtype);
+  return d;
+}
+
+void infer_cat(Call& c) {
+  std::span<Tensor* const> tensors = require_some(c);
+  const Tensor* first = nullptr;
+  for (Tensor* t : tensors) {
+    if (t->ndim == 0) runtime_error(c.name(), ": zero-dimensional tensor cannot be concatenated");
+    if (!skipped(*t) && !first) first = t;
+  }
+  if (!first) first = tensors[0];
+  Layout l(*first);
+  int64_t d = c.dim(1, first->ndim), total = 0;
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const Tensor& t = *tensors[k];
+    if (skipped(t)) continue;
+    if (t.ndim != first->ndim)
+      runtime_error(c.name(), ": Tensors must have same number of dimensions: got ", int(first->ndim), " and ", int(t.ndim), " (tensor number ", k, " in the list)");
+    for (int j = 0; j < t.ndim; ++j)
+      if (j != d && t.sizes[j] != first->sizes[j])
+        runtime_error(c.name(), ": Sizes of tensors must match except in dimension ", d, ". Expected size ", first->sizes[j], " but got size ",
+                      t.sizes[j], " for tensor number ", k, " in the list (dimension ", j, ").");
+    total += t.sizes[d];
+  }
+  l.sizes[d] = total;
+  c.output(l.shape(), joint_dtype(tensors), first->device);
+}
+
+struct Piece {
+  const char* from;
+  int64_t bytes, at;
+};
+
+// out is [outer, pitch bytes]; piece p occupies bytes [at, at + bytes) of every row.
+void copy_pieces(char* out, int64_t outer, int64_t pitch, const std::vector<Piece>& pieces) {
+  LockRelease lock(outer * pitch / 4);
+  if (outer == 1) {
+    for (const Piece& p : pieces)
+      parallel_for(p.bytes, 1 << 18, [&](int64_t a, int64_t b) { std::memcpy(out + p.at + a, p.from + a, b - a); });
+    return;
+  }
+  parallel_for(outer, std::max<int64_t>(1, kGrain * 8 / std::max<int64_t>(pitch, 1)), [&](int64_t a, int64_t b) {
+    for (int64_t row = a; row < b; ++row)
+      for (const Piece& p : pieces) std::memcpy(out + row * pitch + p.at, p.from + row * p.bytes, p.bytes);
+  });
+}
+
+void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked) {
+  int64_t outer = 1;
+  for (int k = 0; k < d; ++k) outer *= out.sizes[k];
+  if (out.numel == 0) return;
+  int64_t pitch = out.nbytes() / outer, at = 0;
+  std::vector<Piece> pieces;
+  for (Tensor* t : tensors) {
+    if (!stacked && skipped(*t)) continue;
+    int64_t bytes = t->numel * out.itemsize() / outer;
+    if (t->contiguous() && t->dtype == out.dtype) {
+      pieces.push_back({t->data, bytes, at});
+    } else {
+      Layout l(out);
+      l.data += at;
+      if (stacked) l.erase(int(d));
+      else l.sizes[d] = t->sizes[d];
+      TensorRef place = l.of(out);
+      copy_into(*place, *t);
+    }
+    at += bytes;
+  }
+  if (!pieces.empty()) copy_pieces(out.data, outer, pitch, pieces);
+}
+void cpu_cat(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), false); }
+
+void infer_stack(Call& c) {
+  std::span<Tensor* const> tensors = require_some(c);
+  const Tensor& first = *tensors[0];
+  int64_t d = c.dim(1, first.ndim + 1);
+  for (size_t k = 0; k < tensors.size(); ++k)
+    if (!std::ranges::equal(tensors[k]->shape(), first.shape()))
+      runtime_error(c.name(), " expects each tensor to be equal size, but got ", shape_text(first.shape()), " at entry 0 and ",
+                    shape_text(tensors[k]->shape()), " at entry ", k);
+  Layout l(first);
+  l.insert(int(d), int64_t(tensors.size()), 0);
+  c.output(l.shape(), joint_dtype(tensors), first.device);
+}
+void cpu_stack(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), true); }
+
+// --- repeat ----------------------------------------------------------------------------------------------------------
+
+void infer_repeat(Call& c) {
+  const Tensor& t = c.tensor(0);
+  Dims repeats = c.ints(1);
+  if (int(repeats.size()) < t.ndim)
+    runtime_error(c.name(), ": Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor (",
+                  repeats.size(), " < ", int(t.ndim), ")");
+  Layout l;
+  int extra = int(repeats.size()) - t.ndim;
+  for (size_t k = 0; k < repeats.size(); ++k) {
+    if (repeats[k] < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", repeats[k], ": ", shape_text(repeats));
+    int64_t size;
+    if (__builtin_mul_overflow(repeats[k], int(k) < extra ? 1 : t.sizes[k - extra], &size))
+      runtime_error(c.name(), ": the size of dimension ", k, " overflows an int64");
+    l.push(size, 0);
+  }
+  c.output(l.shape(), t.dtype, t.device);
+}
+void cpu_repeat(Call& c) {
+  const Tensor& t = c.tensor(0);
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  // the result seen as [r0, s0, r1, s1, …]; self lacks the r dimensions. Only true repeats get a dimension of their own.
+  Layout to, from;
+  to.data = out.data;
+  from.data = t.data;
+  int extra = out.ndim - t.ndim;
+  for (int k = 0; k < out.ndim; ++k) {
+    int64_t size = k < extra ? 1 : t.sizes[k - extra], stride = k < extra ? 0 : t.strides[k - extra];
+    int64_t repeats = out.sizes[k] / size;
+    if (repeats != 1) {
+      to.push(repeats, size * out.strides[k]);
+      from.push(repeats, 0);
+    }
+    if (size != 1) {
+      to.push(size, out.strides[k]);
+      from.push(size, stride);
+    }
+  }
+  TensorRef place = to.of(out), source = from.of(t);
+  copy_into(*place, *source);
+}
+
+// repeat_interleave_index(Tensor repeats, int? output_size): [2, 0, 1] -> [0, 0, 2]
+int64_t repeats_total(Call& c, const Tensor& repeats) {
+  int64_t total = 0;
+  for (int64_t k = 0; k < repeats.numel; ++k) {
+    int64_t r = repeats.ptr<int64_t>()[k];
+    if (r < 0) runtime_error(c.name(), ": repeats can not be negative, got ", r);
+    if (__builtin_add_overflow(total, r, &total)) runtime_error(c.name(), ": too many repeats");
+  }
+  return total;
+}
+TensorRef int64_list(const Tensor& t) { return contiguous(*to_dtype(t, DType::Int64)); }
+
+void infer_repeat_interleave(Call& c) {
+  const Tensor& r = c.tensor(0);
+  if (r.ndim > 1) runtime_error(c.name(), ": repeats must be 0-dim or 1-dim tensor, got shape ", shape_text(r.shape()));
+  if (r.dtype != DType::Int64 && r.dtype != DType::Int32) runtime_error(c.name(), ": repeats has to be Long or Int tensor, got ", dtype_name(r.dtype));
+  if (r.is_meta() && !c.has(1)) not_implemented(c.name(), ": on the meta device the result's size is only known with output_size");
+  int64_t total = r.is_meta() ? c.integer(1) : repeats_total(c, *int64_list(r));
+  if (c.has(1) && c.integer(1) != total) runtime_error(c.name(), ": allocated size ", c.integer(1), " does not match required size ", total);
+  c.output(Dims(&total, 1), DType::Int64, r.device);
+}
+void cpu_repeat_interleave(Call& c) {
+  TensorRef repeats = int64_list(c.tensor(0));
+  int64_t* out = c.out().ptr<int64_t>();
+  for (int64_t k = 0; k < repeats->numel; ++k) out = std::fill_n(out, repeats->ptr<int64_t>()[k], k);
+}
+
+// --- roll and flip ---------------------------------------------------------------------------------------------------
+
+void infer_like_self(Call& c) { c.output_like(c.tensor(0)); }
+
+void infer_roll(Call& c) {
+  const Tensor& t = c.tensor(0);
+  Dims shifts = c.ints(1), dims = c.ints(2);
+  if (shifts.empty()) runtime_error(c.name(), ": `shifts` required");
+  if (dims.empty() ? shifts.size() != 1 : shifts.size() != dims.size())
+    runtime_error(c.name(), ": shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  for (int64_t d : dims) wrap_dim(d, t.ndim, c.name());
+  c.output_like(t);
+}
+
+int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
+
+// The pieces of `from` in every dimension of `shift` (0: not rolled) go to the places after and before the cut.
+void roll_from(Tensor& out, const Tensor& from, const int64_t* shift, int d, Layout to, Layout source) {
+  while (d < to.ndim && shift[d] == 0) ++d;
+  if (d == to.ndim) {
+    TensorRef place = to.of(out), piece = source.of(from);
+    return copy_into(*place, *piece);
+  }
+  int64_t n = to.sizes[d], cut = n - shift[d], item = out.itemsize();
+  Layout a = to, b = source;
+  apply_slice(a, d, {shift[d], 1, cut}, item);
+  apply_slice(b, d, {0, 1, cut}, item);
+  roll_from(out, from, shift, d + 1, a, b);
+  apply_slice(to, d, {0, 1, shift[d]}, item);
+  apply_slice(source, d, {cut, 1, shift[d]}, item);
+  roll_from(out, from, shift, d + 1, to, source);
+}
+void cpu_roll(Call& c) {
+  const Tensor& t = c.tensor(0);
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  Dims shifts = c.ints(1), dims = c.ints(2);
+  int64_t shift[kMaxDims + 1] = {};
+  if (dims.empty()) {  // rolled as one long row
+    TensorRef flat = contiguous(t);
+    int64_t one = 1;
+    Layout to, source;
+    to.push(t.numel, one);
+    source.push(t.numel, one);
+    to.data = out.data;
+    source.data = flat->data;
+    shift[0] = modulo(shifts[0], t.numel);
+    return roll_from(out, *flat, shift, 0, to, source);
+  }
+  for (size_t k = 0; k < dims.size(); ++k) {
+    int64_t d = wrap_dim(dims[k], t.ndim, c.name());
+    if (t.ndim > 0) shift[d] = modulo(shift[d] + modulo(shifts[k], t.sizes[d]), t.sizes[d]);
+  }
+  roll_from(out, t, shift, 0, Layout(out), Layout(t));
+}
+
+uint64_t flip_dims(Call& c) {
+  const Tensor& t = c.tensor(0);
+  uint64_t bits = 0;
+  for (int64_t given : c.ints(1)) {
+    uint64_t bit = uint64_t(1) << wrap_dim(given, t.ndim, c.name());
+    if (bits & bit) runtime_error(c.name(), ": dim ", given, " appears multiple times in the list of dims");
+    bits |= bit;
+  }
+  return bits;
+}
+void infer_flip(Call& c) {
+  flip_dims(c);
+  const Tensor& t = c.tensor(0);
+  c.output(t.shape(), t.dtype, t.device, like_strides(t));
+}
+void cpu_flip(Call& c) {
+  const Tensor& t = c.tensor(0);
+  uint64_t bits = flip_dims(c);
+  if (t.numel == 0) return;
+  Layout l(t);
+  for (int d = 0; d < t.ndim; ++d)
+    if (bits >> d & 1) apply_slice(l, d, {t.sizes[d] - 1, -1, t.sizes[d]}, t.itemsize());
+  TensorRef source = l.of(t);
+  copy_into(c.out(), *source);
+}
+
+// --- clone, copy_ ----------------------------------------------------------------------------------------------------
+
+void infer_clone(Call& c) {
+  const Tensor& t = c.tensor(0);
+  int64_t format = c.integer_or(1, 3);
+  if (t.contiguous() && (format == 3 || format == 0)) c.output(t.shape(), t.dtype, t.device);
+  else c.output(t.shape(), t.dtype, t.device, format_strides(c, t, format));
+}
+void cpu_clone(Call& c) { copy_into(c.out(), c.tensor(0)); }
+
+// Whether two tensors may share bytes without being element for element the same memory.
+bool partly_overlaps(const Tensor& a, const Tensor& b) {
+  if (a.storage != b.storage || a.numel == 0 || b.numel == 0) return false;
+  if (a.data == b.data && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.stride(), b.stride())) return false;
+  auto range = [](const Tensor& t) {
+    int64_t low = 0, high = 0;
+    for (int d = 0; d < t.ndim; ++d) (t.strides[d] < 0 ? low : high) += (t.sizes[d] - 1) * t.strides[d];
+    return std::pair(t.data + low * t.itemsize(), t.data + (high + 1) * t.itemsize());
+  };
+  auto [a0, a1] = range(a);
+  auto [b0, b1] = range(b);
+  return a0 < b1 && b0 < a1;
+}
+
+void infer_copy_(Call& c) {
+  Tensor& self = c.tensor(0);
+  const Tensor& source = c.tensor(1);
+  Dims shape = source.shape();
+  while (shape.size() > size_t(self.ndim) && shape[0] == 1) shape = shape.subspan(1);
+  if (!std::ranges::equal(broadcast_shapes(self.shape(), shape, c.name()), self.shape()))
+    runtime_error(c.name(), ": The expanded size of the tensor must match: cannot copy shape ", shape_text(source.shape()), " into shape ", shape_text(self.shape()));
+  check_writable(c, self);
+  write_self(c);
+}
+void cpu_copy_(Call& c) {
+  const Tensor& source = c.tensor(1);
+  TensorRef from = TensorRef::borrow(&c.tensor(1));
+  if (source.ndim > c.out().ndim) {  // leading ones
+    int extra = source.ndim - c.out().ndim;
+    from = view_of(source, source.shape().subspan(extra), source.stride().subspan(extra), source.data);
+  }
+  if (partly_overlaps(c.out(), *from)) {
+    TensorRef copy = empty(from->shape(), from->dtype, from->device);
+    copy_into(*copy, *from);
+    from = copy;
+  }
+  copy_into(c.out(), *from);
+}
+
+// --- triangles of matrices -------------------------------------------------------------------------------------------
+
+void infer_triangle(Call& c) {
+  const Tensor& t = c.tensor(0);
+  if (t.ndim < 2) runtime_error(c.name(), ": input tensor must have at least 2 dimensions, got shape ", shape_text(t.shape()));
+  output_self(c);
+}
+template <bool Upper>
+void cpu_triangle(Call& c) {
+  Tensor& out = c.out();
+  begin_with_self(c);
+  if (out.numel == 0) return;
+  int64_t rows = out.sizes[out.ndim - 2], columns = out.sizes[out.ndim - 1], diagonal = c.integer(1);
+  int64_t column_stride = out.strides[out.ndim - 1];
+  // rows are walked one by one, unmerged: a row's place in its matrix follows from the count
+  Walk<1> lines;
+  for (int d = 0; d + 1 < out.ndim; ++d) {
+    lines.size[d] = out.sizes[d];
+    lines.stride[0][d] = out.strides[d];
+  }
+  lines.size[out.ndim - 1] = columns;
+  lines.stride[0][out.ndim - 1] = column_stride;
+  lines.ndim = out.ndim;
+  lines.rows = out.numel / columns;
+  visit_size(out.itemsize(), [&]<class T>() {
+    T* data = out.ptr<T>();
+    LockRelease lock(out.numel);
+    parallel_for(lines.rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t a, int64_t b) {
+      int64_t row = a % rows;
+      lines.each_row(a, b, [&](const int64_t* offset) {
+        __int128 edge = __int128(row) + diagonal + (Upper ? 0 : 1);
+        int64_t cut = edge < 0 ? 0 : edge > columns ? columns : int64_t(edge);
+        T* line = data + offset[0];
+        for (int64_t k = Upper ? 0 : cut, end = Upper ? cut : columns; k < end; ++k) line[k * column_stride] = T{};
+        if (++row == rows) row = 0;
+      });
+    });
+  });
+}
+
+// --- the reverse of views: a part's gradient placed into zeros -------------------------------------------------------
+
+// (Tensor grad, int[] self_shape, …): zeros of that shape; `grad` goes where the view was.
+void infer_into_zeros(Call& c) {
+  const Tensor& g = c.tensor(0);
+  c.output(c.ints(1), g.dtype, g.device);
+}
+void place(Call& c, const Layout& l) {
+  TensorRef part = l.of(c.out());
+  copy_into(*part, c.tensor(0));
+}
+void cpu_slice_backward(Call& c) {
+  Tensor& out = c.out();
+  fill(out, Scalar(0));
+  int64_t d = c.dim(2, out.ndim);
+  Layout l(out);
+  apply_slice(l, int(d), slice_of(out.sizes[d], c.integer_or(3, kAbsent), c.integer_or(4, kAbsent), c.integer(5)), out.itemsize());
+  place(c, l);
+}
+void cpu_select_backward(Call& c) {
+  Tensor& out = c.out();
+  fill(out, Scalar(0));
+  int64_t d = c.dim(2, out.ndim), at = c.integer(3);
+  Layout l(out);
+  l.data += (at < 0 ? at + out.sizes[d] : at) * out.strides[d] * out.itemsize();
+  l.erase(int(d));
+  place(c, l);
+}
+
+const Primitives rows{
+    {"cat", infer_cat, cpu_cat},
+    {"stack", infer_stack, cpu_stack},
+    {"repeat", infer_repeat, cpu_repeat},
+    {"repeat_interleave_index", infer_repeat_interleave, cpu_repeat_interleave},
+    {"roll", infer_roll, cpu_roll},
+    {"flip", infer_flip, cpu_flip},
+    {"clone", infer_clone, cpu_clone},
+    {"copy_", infer_copy_, cpu_copy_},
+    {"tril", infer_triangle, cpu_triangle<false>},
+    {"triu", infer_triangle, cpu_triangle<true>},
+    {"slice_backward", infer_into_zeros, cpu_slice_backward},
+    {"select_backward", infer_into_zeros, cpu_select_backward},
+};
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,300 @@
+// New tensors from sizes and numbers: empty, full, ranges, identity, triangles of indices.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "options.h"
+
+namespace flambeau {
+namespace {
+
+// --- filled with one number ------------------------------------------------------------------------------------------
+
+void infer_empty(Call& c) { create(c, c.ints(0), read_options(c, 1, default_dtype())); }
+// (int[] size, *, dtype …, memory_format)
+void infer_empty_format(Call& c) {
+  Options o = read_options(c, 1, default_dtype());
+  if (c.integer_or(6, 0) == 0 || c.integer_or(6, 0) == 3) return void(create(c, c.ints(0), o));
+  check_size(c, c.ints(0));
+  Device meta{DeviceType::Meta, -1};
+  TensorRef shape = empty(c.ints(0), o.dtype, meta);
+  Tensor& t = c.output(c.ints(0), o.dtype, o.device, format_strides(c, *shape, c.integer(6)));
+  if (o.requires_grad) t.flags |= kRequiresGrad;
+}
+template <int64_t N>
+void cpu_number(Call& c) { fill(c.out(), Scalar(N)); }
+
+// (int[] size, Scalar fill_value, *, dtype …): the number decides the dtype when none is asked for
+void infer_full(Call& c) { create(c, c.ints(0), read_options(c, 2, c.scalar(1).dtype(default_dtype()))); }
+void cpu_full(Call& c) { fill(c.out(), c.scalar(1)); }
+
+void infer_empty_strided(Call& c) {
+  Dims size = c.ints(0), strides = c.ints(1);
+  if (size.size() != strides.size())
+    runtime_error(c.name(), ": dimensionality of sizes (", size.size(), ") must match dimensionality of strides (", strides.size(), ")");
+  Options o = read_options(c, 2, default_dtype());
+  check_size(c, size);
+  Tensor& t = c.output(size, o.dtype, o.device, strides);
+  if (o.requires_grad) t.flags |= kRequiresGrad;
+}
+
+// (self[, value], *, dtype, layout, device, requires_grad, pin_memory, memory_format)
+template <int At>
+void infer_like(Call& c) {
+  const Tensor& t = c.tensor(0);
+  Options o = read_options(c, At, t.dtype, t.device);
+  int64_t format = c.integer_or(At + 5, 3);
+  bool plain = format == 3 && t.contiguous();
+  Tensor& out = plain ? c.output(t.shape(), o.dtype, o.device) : c.output(t.shape(), o.dtype, o.device, format_strides(c, t, format));
+  if (o.requires_grad) out.flags |= kRequiresGrad;
+}
+// (self, int[] size[, value], *, dtype, layout, device, requires_grad, pin_memory)
+template <int At>
+void infer_new(Call& c) {
+  const Tensor& t = c.tensor(0);
+  create(c, c.ints(1), read_options(c, At, t.dtype, t.device));
+}
+template <int At>
+void cpu_value(Call& c) { fill(c.out(), c.scalar(At)); }
+
+// fill_ and zero_
+void infer_fill_(Call& c) { write_self(c); }
+void cpu_fill_(Call& c) { fill(c.out(), c.scalar(1)); }
+void infer_fill_tensor_(Call& c) {
+  if (c.tensor(1).ndim != 0)
+    runtime_error(c.name(), ": fill_ only supports 0-dimension value tensor but got tensor with ", int(c.tensor(1).ndim), " dimensions.");
+  write_self(c);
+}
+void cpu_fill_tensor_(Call& c) {
+  TensorRef value = to_dtype(c.tensor(1), c.out().dtype);  // self may be its own source
+  if (value->storage == c.out().storage) {
+    TensorRef copy = empty({}, value->dtype);
+    copy_into(*copy, *value);
+    value = copy;
+  }
+  copy_into(c.out(), *value);
+}
+
+// --- ranges ----------------------------------------------------------------------------------------------------------
+
+struct Range {
+  Scalar start{0}, end{0}, step{1};
+  bool integral;
+  int64_t count = 0;
+};
+
+double number(const Scalar& s) { return s.to<double>(); }
+
+// (Scalar? start, Scalar? end, Scalar step, *, dtype …): a lone number is the end
+Range read_range(const Call& c) {
+  Range r;
+  if (!c.has(0) && !c.has(1)) type_error(c.name(), ": expected arange(end), arange(start, end) or arange(start, end, step)");
+  if (c.has(0) && c.has(1)) r.start = c.scalar(0), r.end = c.scalar(1);
+  else r.end = c.has(1) ? c.scalar(1) : c.scalar(0);
+  r.step = c.scalar(2);
+  for (const Scalar& s : {r.start, r.end, r.step})
+    if (s.category == Category::Complex) not_implemented(c.name(), ": complex numbers have no order");
+  r.integral = r.start.integral() && r.end.integral() && r.step.integral();
+  if (number(r.step) == 0) runtime_error(c.name(), ": step must be nonzero");
+  double start = number(r.start), end = number(r.end), step = number(r.step);
+  if (!std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step))
+    runtime_error(c.name(), ": unsupported range: ", start, " -> ", end, " (step ", step, ")");
+  if (step > 0 ? end < start : end > start)
+    runtime_error(c.name(), ": upper bound and lower bound inconsistent with step sign (", start, " -> ", end, ", step ", step, ")");
+  if (r.integral) {
+    __int128 span = __int128(r.end.i) - r.start.i, pace = r.step.i;
+    __int128 n = (span + (pace > 0 ? pace - 1 : pace + 1)) / pace;
+    if (n > INT64_MAX) runtime_error(c.name(), ": invalid size, possible overflow");
+    r.count = int64_t(n);
+  } else {
+    double n = std::ceil((end - start) / step);
+    if (!(n < 0x1p63)) runtime_error(c.name(), ": invalid size, possible overflow");
+    r.count = int64_t(n);
+  }
+  return r;
+}
+
+void infer_arange(Call& c) {
+  Range r = read_range(c);
+  Options o = read_options(c, 3, r.integral ? DType::Int64 : default_dtype());
+  if (o.dtype == DType::Bool || is_complex(o.dtype)) not_implemented(c.name(), ": no range of dtype ", dtype_name(o.dtype));
+  if (is_integral(o.dtype) && !r.integral) {  // PyTorch truncates the numbers first, but counts with the originals
+    r.count = int64_t(std::ceil((number(r.end) - number(r.start)) / number(r.step)));
+  }
+  create(c, Dims(&r.count, 1), o);
+}
+
+template <class T>
+void fill_range(T* out, int64_t n, const Range& r) {
+  if constexpr (std::is_integral_v<T>) {
+    uint64_t start = uint64_t(r.start.to<int64_t>()), step = uint64_t(r.step.to<int64_t>());
+    for (int64_t k = 0; k < n; ++k) out[k] = T(start + uint64_t(k) * step);
+  } else {
+    double start = number(r.start), step = number(r.step);
+    for (int64_t k = 0; k < n; ++k) out[k] = T(start + double(k) * step);
+  }
+}
+
+// Computes in float64, float32 or int64 and converts to any other dtype.
+template <class F>
+void compute_as(Tensor& out, DType as, F f) {
+  if (out.dtype == as && out.contiguous()) return f(out);
+  TensorRef t = empty(out.shape(), as);
+  f(*t);
+  copy_into(out, *t);
+}
+
+void cpu_arange(Call& c) {
+  Range r = read_range(c);
+  Tensor& out = c.out();
+  if (is_integral(out.dtype)) {
+    compute_as(out, DType::Int64, [&](Tensor& t) { fill_range(t.ptr<int64_t>(), t.numel, r); });
+  } else if (out.dtype == DType::Float64) {
+    compute_as(out, DType::Float64, [&](Tensor& t) { fill_range(t.ptr<double>(), t.numel, r); });
+  } else {
+    compute_as(out, DType::Float32, [&](Tensor& t) {
+      float* x = t.ptr<float>();
+      double start = number(r.start), step = number(r.step);
+      for (int64_t k = 0; k < t.numel; ++k) x[k] = float(start + double(k) * step);
+    });
+  }
+}
+
+DType range_dtype(const Scalar& a, const Scalar& b) {
+  bool complex = a.category == Category::Complex || b.category == Category::Complex;
+  return complex ? complex_of(default_dtype()) : default_dtype();
+}
+// (Scalar start, Scalar end, int steps, *, dtype …); logspace has `float base` before the star
+template <int Tail>
+void infer_linspace(Call& c) {
+  int64_t steps = c.integer(2);
+  if (steps < 0) runtime_error(c.name(), ": number of steps must be non-negative, got ", steps);
+  Options o = read_options(c, Tail, range_dtype(c.scalar(0), c.scalar(1)));
+  if (!is_complex(o.dtype) && (c.scalar(0).category == Category::Complex || c.scalar(1).category == Category::Complex))
+    runtime_error(c.name(), ": complex ends need a complex dtype, got ", dtype_name(o.dtype));
+  create(c, Dims(&steps, 1), o);
+}
+
+// Evenly spaced, from both ends inwards, so that the last element is exactly `end`.
+template <class T, class F>
+void fill_linspace(T* x, int64_t n, T start, T end, F f) {
+  if (n == 1) {
+    x[0] = f(start);
+    return;
+  }
+  T step = (end - start) / T(double(n - 1));
+  for (int64_t k = 0; k < n; ++k) x[k] = f(k < n / 2 ? start + step * T(double(k)) : end - step * T(double(n - 1 - k)));
+}
+
+template <class F>
+void run_linspace(Call& c, F f) {
+  Tensor& out = c.out();
+  Scalar a = c.scalar(0), b = c.scalar(1);
+  auto run = [&]<class T>(DType as) {
+    compute_as(out, as, [&](Tensor& t) { fill_linspace(t.ptr<T>(), t.numel, a.to<T>(), b.to<T>(), f); });
+  };
+  if (out.dtype == DType::Float32 || is_half(out.dtype)) run.template operator()<float>(DType::Float32);
+  else if (is_complex(out.dtype)) run.template operator()<complex128>(DType::Complex128);
+  else run.template operator()<double>(DType::Float64);
+}
+void cpu_linspace(Call& c) {
+  Tensor& out = c.out();
+  if (!is_integral(out.dtype)) return run_linspace(c, [](auto x) { return x; });
+  compute_as(out, DType::Int64, [&](Tensor& t) {  // integers truncate their ends first
+    int64_t start = c.scalar(0).to<int64_t>(), end = c.scalar(1).to<int64_t>(), n = t.numel;
+    double step = n > 1 ? (double(end) - double(start)) / double(n - 1) : 0;
+    int64_t* x = t.ptr<int64_t>();
+    for (int64_t k = 0; k < n; ++k)
+      x[k] = k < n / 2 || n == 1 ? int64_t(double(start) + step * double(k)) : int64_t(double(end) - step * double(n - 1 - k));
+  });
+}
+void cpu_logspace(Call& c) {
+  double base = c.real(3);
+  run_linspace(c, [base](auto x) {
+    using T = decltype(x);
+    return T(std::pow(T(base), x));
+  });
+}
+
+// --- matrices --------------------------------------------------------------------------------------------------------
+
+// (int n, int? m, *, dtype …)
+void infer_eye(Call& c) {
+  int64_t shape[2] = {c.integer(0), c.integer_or(1, c.integer(0))};
+  if (shape[0] < 0) runtime_error(c.name(), ": n must be greater or equal to 0, got ", shape[0]);
+  if (shape[1] < 0) runtime_error(c.name(), ": m must be greater or equal to 0, got ", shape[1]);
+  create(c, shape, read_options(c, 2, default_dtype()));
+}
+void cpu_eye(Call& c) {
+  Tensor& out = c.out();
+  fill(out, Scalar(0));
+  int64_t n = std::min(out.sizes[0], out.sizes[1]), step = out.strides[0] + out.strides[1];
+  TensorRef diagonal = view_of(out, Dims(&n, 1), Dims(&step, 1), out.data);
+  fill(*diagonal, Scalar(1));
+}
+
+// How many of the first indices each row has (lower) or leaves out (upper).
+struct Triangle {
+  int64_t row, column, offset;
+  bool upper;
+  int64_t from(int64_t r) const { return upper ? std::clamp<int64_t>(r + offset, 0, column) : 0; }
+  int64_t to(int64_t r) const { return upper ? column : std::clamp<int64_t>(r + offset + 1, 0, column); }
+};
+template <bool Upper>
+Triangle triangle(const Call& c) { return {c.integer(0), c.integer(1), c.integer(2), Upper}; }
+
+template <bool Upper>
+void infer_triangle(Call& c) {
+  Triangle t = triangle<Upper>(c);
+  if (t.row < 0 || t.column < 0) runtime_error(c.name(), ": row and col must be non-negative, got ", t.row, " and ", t.column);
+  constexpr int64_t most = int64_t(1) << 40;
+  if (t.row > most || t.column > most || std::abs(t.offset) > most) runtime_error(c.name(), ": row, col and offset must be below 2^40");
+  int64_t n = 0;
+  for (int64_t r = 0; r < t.row; ++r) {
+    int64_t row = t.to(r) - t.from(r);
+    if (row == 0 && Upper && t.from(r) == t.column) break;
+    if (__builtin_add_overflow(n, row, &n)) runtime_error(c.name(), ": too many indices");
+  }
+  Options o = read_options(c, 3, DType::Int64);
+  if (o.dtype != DType::Int64 && o.dtype != DType::Int32)
+    runtime_error(c.name(), ": expected dtype int64 or int32, got ", dtype_name(o.dtype));
+  int64_t shape[2] = {2, n};
+  create(c, shape, o);
+}
+template <bool Upper>
+void cpu_triangle(Call& c) {
+  Triangle t = triangle<Upper>(c);
+  compute_as(c.out(), DType::Int64, [&](Tensor& out) {
+    int64_t *rows = out.ptr<int64_t>(), *columns = rows + out.sizes[1];
+    for (int64_t r = 0; r < t.row; ++r)
+      for (int64_t k = t.from(r); k < t.to(r); ++k) *rows++ = r, *columns++ = k;
+  });
+}
+
+const Primitives rows{
+    {"empty", infer_empty_format, nullptr},
+    {"zeros", infer_empty, cpu_number<0>},
+    {"ones", infer_empty, cpu_number<1>},
+    {"full", infer_full, cpu_full},
+    {"empty_strided", infer_empty_strided, nullptr},
+    {"empty_like", infer_like<1>, nullptr},
+    {"zeros_like", infer_like<1>, cpu_number<0>},
+    {"ones_like", infer_like<1>, cpu_number<1>},
+    {"full_like", infer_like<2>, cpu_value<1>},
+    {"new_empty", infer_new<2>, nullptr},
+    {"new_zeros", infer_new<2>, cpu_number<0>},
+    {"new_ones", infer_new<2>, cpu_number<1>},
+    {"new_full", infer_new<3>, cpu_value<2>},
+    {"fill_.Scalar", infer_fill_, cpu_fill_},
+    {"fill_.Tensor", infer_fill_tensor_, cpu_fill_tensor_},
+    {"zero_", infer_fill_, cpu_number<0>},
+    {"arange", infer_arange, cpu_arange},
+    {"linspace", infer_linspace<3>, cpu_linspace},
+    {"logspace", infer_linspace<4>, cpu_logspace},
+    {"eye", infer_eye, cpu_eye},
+    {"tril_indices", infer_triangle<false>, cpu_triangle<false>},
+    {"triu_indices", infer_triangle<true>, cpu_triangle<true>},
+};
+
+}  // namespace
+}  // namespace flambeau

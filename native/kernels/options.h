@@ -1,0 +1,56 @@
+// The tail that every creation operator's schema ends with: dtype, layout, device, requires_grad, pin_memory.
+#pragma once
+#include "../core/call.h"
+
+namespace flambeau {
+
+struct Options {
+  DType dtype;
+  Device device;
+  bool requires_grad;
+};
+
+// Arguments k … k+4. The parser has refused every layout but strided.
+inline Options read_options(const Call& c, int k, DType dtype, Device device = {}) {
+  Options o{c.dtype_or(k, dtype), c.has(k + 2) ? c.args[k + 2].device : device, c.has(k + 3) && c.boolean(k + 3)};
+  if (c.has(k + 4) && c.boolean(k + 4))
+    runtime_error(c.name(), ": pin_memory=True needs a CUDA device; pinned memory is not available here");
+  if (o.requires_grad && !is_differentiable(o.dtype))
+    runtime_error(c.name(), ": Only Tensors of floating point and complex dtype can require gradients, got dtype ",
+                  dtype_name(o.dtype));
+  return o;
+}
+
+inline void check_size(const Call& c, Dims size) {
+  for (int64_t n : size)
+    if (n < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", n, ": ", shape_text(size));
+}
+
+inline Tensor& create(Call& c, Dims size, const Options& o) {
+  check_size(c, size);
+  Tensor& t = c.output(size, o.dtype, o.device);
+  if (o.requires_grad) t.flags |= kRequiresGrad;
+  return t;
+}
+
+// The strides a `*_like` result has: those of a dense tensor are kept, otherwise the same order of dimensions is packed.
+std::vector<int64_t> like_strides(const Tensor& t);
+// memory_format arguments: 0 contiguous, 1 channels_last, 2 channels_last_3d, 3 (or absent) preserve.
+std::vector<int64_t> format_strides(const Call& c, const Tensor& t, int64_t memory_format);
+bool dense(const Tensor& t);  // some permutation of its dimensions is contiguous
+
+// infer of an operator that writes into its first argument.
+inline Tensor& write_self(Call& c) {
+  c.push(TensorRef::borrow(&c.tensor(0)));
+  return c.out();
+}
+// infer of an operator with a functional and an in-place form: the latter works in place, without a copy.
+inline Tensor& output_self(Call& c) {
+  if (c.inplace && c.given == &c.tensor(0)) return write_self(c);
+  return c.output_like(c.tensor(0));
+}
+// … and its kernel begins with this: the result starts as a copy of self.
+void begin_with_self(Call& c);
+void check_writable(const Call& c, const Tensor& t);  // throws when two indices name one address
+
+}  // namespace flambeau
