@@ -273,20 +273,6 @@ void infer_clone(Call& c) {
 }
 void cpu_clone(Call& c) { copy_into(c.out(), c.tensor(0)); }
 
-// Whether two tensors may share bytes without being element for element the same memory.
-bool partly_overlaps(const Tensor& a, const Tensor& b) {
-  if (a.storage != b.storage || a.numel == 0 || b.numel == 0) return false;
-  if (a.data == b.data && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.stride(), b.stride())) return false;
-  auto range = [](const Tensor& t) {
-    int64_t low = 0, high = 0;
-    for (int d = 0; d < t.ndim; ++d) (t.strides[d] < 0 ? low : high) += (t.sizes[d] - 1) * t.strides[d];
-    return std::pair(t.data + low * t.itemsize(), t.data + (high + 1) * t.itemsize());
-  };
-  auto [a0, a1] = range(a);
-  auto [b0, b1] = range(b);
-  return a0 < b1 && b0 < a1;
-}
-
 void infer_copy_(Call& c) {
   Tensor& self = c.tensor(0);
   const Tensor& source = c.tensor(1);
@@ -297,20 +283,7 @@ void infer_copy_(Call& c) {
   check_writable(c, self);
   write_self(c);
 }
-void cpu_copy_(Call& c) {
-  const Tensor& source = c.tensor(1);
-  TensorRef from = TensorRef::borrow(&c.tensor(1));
-  if (source.ndim > c.out().ndim) {  // leading ones
-    int extra = source.ndim - c.out().ndim;
-    from = view_of(source, source.shape().subspan(extra), source.stride().subspan(extra), source.data);
-  }
-  if (partly_overlaps(c.out(), *from)) {
-    TensorRef copy = empty(from->shape(), from->dtype, from->device);
-    copy_into(*copy, *from);
-    from = copy;
-  }
-  copy_into(c.out(), *from);
-}
+void cpu_copy_(Call& c) { copy_into(c.out(), c.tensor(1)); }
 
 // --- triangles of matrices -------------------------------------------------------------------------------------------
 

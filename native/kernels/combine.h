@@ -1,0 +1,27 @@
+// Two elements made one: the arithmetic of scatter_reduce, index_add and accumulating index_put.
+#pragma once
+#include <string_view>
+
+#include "../core/call.h"
+
+namespace flambeau {
+
+enum class Combine : uint8_t { Replace, Add, Multiply, Max, Min };
+
+// *a = *a (op) *b, for elements of `dtype`. Complex numbers have no maximum.
+using CombineFn = void (*)(char* a, const char* b);
+CombineFn combine_function(Combine how, DType dtype);
+
+// out[k * out_stride] += in[k * in_stride] for k < n; strides in elements.
+void add_run(DType dtype, char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n);
+
+// Index tensors: int32 ones are widened; throws for any other dtype.
+TensorRef as_index(const Call& c, const Tensor& t, const char* what);
+// t in `out`'s dtype, contiguous, broadcast to `shape`.
+TensorRef expanded(const Tensor& t, Dims shape, DType dtype);
+
+[[noreturn]] inline void out_of_bounds(const Call& c, int64_t at, int64_t dim, int64_t size) {
+  index_error(c.name(), ": index ", at, " is out of bounds for dimension ", dim, " with size ", size);
+}
+
+}  // namespace flambeau

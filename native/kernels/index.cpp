@@ -1,0 +1,472 @@
+// Advanced indexing: tensors of numbers and masks as indices, reading and writing; nonzero, masked and flat forms.
+#include <cstring>
+
+#include "combine.h"
+#include "options.h"
+#include "views.h"
+#include "walk.h"
+
+namespace flambeau {
+namespace {
+
+constexpr int64_t kGrain = 1 << 14;
+
+int64_t count_true(const Tensor& mask) {  // contiguous bool
+  int64_t n = 0;
+  const uint8_t* m = mask.ptr<uint8_t>();
+  for (int64_t k = 0; k < mask.numel; ++k) n += m[k];
+  return n;
+}
+TensorRef as_mask(const Tensor& t) { return contiguous(*to_dtype(t, DType::Bool)); }
+
+// Coordinates of the true elements: out[k * n + j] is coordinate k of the j-th one when `by_dim`, out[j * ndim + k] otherwise.
+void true_places(const Tensor& mask, int64_t n, int64_t* out, bool by_dim) {
+  const uint8_t* m = mask.ptr<uint8_t>();
+  int ndim = mask.ndim;
+  int64_t at[kMaxDims] = {}, j = 0;
+  int64_t last = ndim ? mask.sizes[ndim - 1] : 1;
+  for (int64_t base = 0; base < mask.numel; base += last) {
+    for (int64_t k = 0; k < last; ++k) {
+      if (!m[base + k]) continue;
+      for (int d = 0; d + 1 < ndim; ++d) out[by_dim ? d * n + j : j * ndim + d] = at[d];
+      if (ndim) out[by_dim ? (ndim - 1) * n + j : j * ndim + ndim - 1] = k;
+      ++j;
+    }
+    for (int d = ndim - 2; d >= 0 && ++at[d] == mask.sizes[d]; --d) at[d] = 0;
+  }
+}
+
+// --- the plan of an indexing ----------------------------------------------------------------------------------------
+
+// self's dimensions in three groups: `before` the indexed ones, the indexed ones (replaced by `shape`), and `after`.
+struct Plan {
+  std::vector<int64_t> shape;     // that the index tensors broadcast to
+  std::vector<int64_t> offsets;   // where in self (in elements) each position of `shape` is
+  std::vector<int> before, after; // dimensions of self
+  std::vector<int64_t> result;    // sizes of the result
+};
+
+struct Indexed {
+  int64_t dim;
+  TensorRef index;  // int64
+};
+
+void check_mask(const Call& c, const Tensor& mask, const Tensor& self, int64_t dim) {
+  for (int k = 0; k < mask.ndim; ++k)
+    if (mask.sizes[k] != self.sizes[dim + k])
+      index_error(c.name(), ": The shape of the mask ", shape_text(mask.shape()), " at index ", k, " does not match the shape of the indexed tensor ",
+                  shape_text(self.shape()), " at index ", dim + k);
+}
+
+// Masks become one index tensor per dimension of the mask.
+std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> indices) {
+  std::vector<Indexed> list;
+  int64_t dim = 0;
+  for (Tensor* t : indices) {
+    if (!t) {
+      ++dim;
+      continue;
+    }
+    bool mask = t->dtype == DType::Bool || t->dtype == DType::UInt8;
+    if (!mask && t->dtype != DType::Int64 && t->dtype != DType::Int32 && t->dtype != DType::Int16 && t->dtype != DType::Int8)
+      index_error(c.name(), ": tensors used as indices must be long, int, byte or bool tensors, got ", dtype_name(t->dtype));
+    int64_t takes = mask ? t->ndim : 1;
+    if (dim + takes > self.ndim)
+      index_error(c.name(), ": too many indices for tensor of dimension ", int(self.ndim));
+    if (!mask) {
+      list.push_back({dim, t->is_meta() ? TensorRef::borrow(t) : to_dtype(*t, DType::Int64)});
+    } else {
+      if (t->is_meta()) not_implemented(c.name(), ": the result's shape depends on the mask's values, which a meta tensor does not have");
+      check_mask(c, *t, self, dim);
+      TensorRef m = as_mask(*t);
+      int64_t n = count_true(*m), one = 1;
+      int64_t sizes[2] = {std::max<int64_t>(m->ndim, 1), n};
+      TensorRef all = empty(sizes, DType::Int64);
+      true_places(*m, n, all->ptr<int64_t>(), true);
+      for (int64_t k = 0; k < takes; ++k)
+        list.push_back({dim + k, view_of(*all, Dims(&n, 1), Dims(&one, 1), all->data + k * n * 8)});
+      // a 0-d mask selects all or nothing: callers give it a dimension of its own first
+    }
+    dim += takes;
+  }
+  return list;
+}
+
+Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices, bool with_offsets) {
+  Plan p;
+  std::vector<Indexed> list = expand_masks(c, self, indices);
+  for (const Indexed& i : list) {
+    try {
+      p.shape = broadcast_shapes(p.shape, i.index->shape(), c.name());
+    } catch (const Error&) {
+      std::string shapes;
+      for (const Indexed& j : list) shapes += (shapes.empty() ? "" : ", ") + shape_text(j.index->shape());
+      index_error(c.name(), ": shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
+    }
+  }
+  bool adjacent = true;
+  for (size_t k = 1; k < list.size(); ++k) adjacent &= list[k].dim == list[k - 1].dim + 1;
+  uint64_t taken = 0;
+  for (const Indexed& i : list) taken |= uint64_t(1) << i.dim;
+  for (int d = 0; d < self.ndim; ++d)
+    if (!(taken >> d & 1)) (adjacent && !list.empty() && d < list[0].dim ? p.before : p.after).push_back(d);
+  for (int d : p.before) p.result.push_back(self.sizes[d]);
+  p.result.insert(p.result.end(), p.shape.begin(), p.shape.end());
+  for (int d : p.after) p.result.push_back(self.sizes[d]);
+  int64_t numel = count(p.result);
+  if (!with_offsets) return p;
+  int64_t n = count(p.shape);
+  p.offsets.assign(n, 0);
+  for (const Indexed& i : list) {
+    int64_t size = self.sizes[i.dim], stride = self.strides[i.dim];
+    TensorRef index = expanded(*i.index, p.shape, DType::Int64);
+    const int64_t* at = index->ptr<int64_t>();
+    for (int64_t k = 0; k < n; ++k) {
+      int64_t j = at[k];
+      if (j < -size || j >= size) {
+        if (numel == 0 && size == 0) continue;
+        index_error(c.name(), ": index ", j, " is out of bounds for dimension ", i.dim, " with size ", size);
+      }
+      p.offsets[k] += (j < 0 ? j + size : j) * stride;
+    }
+  }
+  return p;
+}
+
+// row(self offset, other offset, n, self step, other step) for every run of elements, `other` being laid out contiguously
+// in the result's order. Serial when `ordered` (accumulation); otherwise runs may go to several threads.
+template <class F>
+void each_run(const Plan& p, const Tensor& self, bool ordered, F row) {
+  int64_t inner = 1, n = int64_t(p.offsets.size());
+  for (int d : p.after) inner *= self.sizes[d];
+  Walk<2> before, after;
+  std::vector<int64_t> steps(p.before.size());
+  int64_t step = inner * n;
+  for (size_t k = p.before.size(); k-- > 0;) steps[k] = step, step *= self.sizes[p.before[k]];
+  for (size_t k = 0; k < p.before.size(); ++k) before.add(self.sizes[p.before[k]], {self.strides[p.before[k]], steps[k]});
+  before.done();
+  step = inner;
+  for (int d : p.after) {
+    step /= std::max<int64_t>(self.sizes[d], 1);
+    after.add(self.sizes[d], {self.strides[d], step});
+  }
+  after.done();
+  if (before.rows == 0 || after.rows == 0 || n == 0) return;
+  int64_t outer = before.length(), outer_self = before.stride[0][before.ndim - 1], outer_other = before.stride[1][before.ndim - 1];
+  int64_t run = after.length(), run_self = after.stride[0][after.ndim - 1], run_other = after.stride[1][after.ndim - 1];
+  auto part = [&](const int64_t* base, int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k)
+      after.each_row(0, after.rows, [&](const int64_t* offset) {
+        row(base[0] + p.offsets[k] + offset[0], base[1] + k * inner + offset[1], run, run_self, run_other);
+      });
+  };
+  before.each_row(0, before.rows, [&](const int64_t* start) {
+    for (int64_t b = 0; b < outer; ++b) {
+      int64_t base[2] = {start[0] + b * outer_self, start[1] + b * outer_other};
+      if (ordered) part(base, 0, n);
+      else parallel_for(n, std::max<int64_t>(1, kGrain / inner), [&](int64_t first, int64_t last) { part(base, first, last); });
+    }
+  });
+}
+
+// --- index, index_put ------------------------------------------------------------------------------------------------
+
+void infer_index(Call& c) {
+  const Tensor& self = c.tensor(0);
+  Plan p = plan_of(c, self, c.tensors(1), false);
+  c.output(p.result, self.dtype, self.device);
+}
+void cpu_index(Call& c) {
+  const Tensor& self = c.tensor(0);
+  Tensor& out = c.out();
+  Plan p = plan_of(c, self, c.tensors(1), true);
+  if (out.numel == 0) return;
+  visit_size(self.itemsize(), [&]<class T>() {
+    const T* from = self.ptr<T>();
+    T* to = out.ptr<T>();
+    LockRelease lock(out.numel);
+    each_run(p, self, false, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+      if (n == 1) to[b] = from[a];
+      else if (sa == 1 && sb == 1) std::memcpy(to + b, from + a, n * sizeof(T));
+      else
+        for (int64_t k = 0; k < n; ++k) to[b + k * sb] = from[a + k * sa];
+    });
+  });
+}
+
+// index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate)
+void infer_index_put(Call& c) {
+  const Tensor &self = c.tensor(0), &values = c.tensor(2);
+  if (values.dtype != self.dtype && !(values.ndim == 0 && values.flags & kWrappedNumber))
+    runtime_error(c.name(), ": Index put requires the source and destination dtypes match, got ", dtype_name(self.dtype), " for the destination and ",
+                  dtype_name(values.dtype), " for the source.");
+  check_writable(c, self);
+  Plan p = plan_of(c, self, c.tensors(1), false);
+  Dims shape = values.shape();
+  while (shape.size() > p.result.size() && shape[0] == 1) shape = shape.subspan(1);
+  bool fits = shape.size() <= p.result.size();
+  for (size_t k = 0; fits && k < shape.size(); ++k) {
+    int64_t n = shape[shape.size() - 1 - k];
+    fits = n == 1 || n == p.result[p.result.size() - 1 - k];
+  }
+  if (!fits)
+    runtime_error(c.name(), ": shape mismatch: value tensor of shape ", shape_text(values.shape()), " cannot be broadcast to indexing result of shape ", shape_text(p.result));
+  output_self(c);
+}
+void cpu_index_put(Call& c) {
+  Tensor& out = c.out();
+  Plan p = plan_of(c, out, c.tensors(1), true);  // of the same shape as self
+  begin_with_self(c);
+  TensorRef values = empty(p.result, out.dtype);
+  copy_into(*values, c.tensor(2));
+  if (values->numel == 0) return;
+  char* data = out.data;
+  int64_t item = out.itemsize();
+  if (c.boolean(3)) {
+    DType dtype = out.dtype;
+    LockRelease lock(values->numel);
+    each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+      add_run(dtype, data + a * item, sa, values->data + b * item, sb, n);
+    });
+    return;
+  }
+  visit_size(item, [&]<class T>() {
+    T* to = out.ptr<T>();
+    const T* from = values->ptr<T>();
+    LockRelease lock(values->numel);
+    // serial: of two writes to one place the last one wins, as users expect
+    each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+      if (sa == 1 && sb == 1 && n > 1) std::memcpy(to + a, from + b, n * sizeof(T));
+      else
+        for (int64_t k = 0; k < n; ++k) to[a + k * sa] = from[b + k * sb];
+    });
+  });
+}
+
+// --- nonzero, masks --------------------------------------------------------------------------------------------------
+
+void refuse_meta(const Call& c, const Tensor& t) {
+  if (t.is_meta()) not_implemented(c.name(), ": the result's shape depends on values, which a meta tensor does not have");
+}
+
+void infer_nonzero(Call& c) {
+  const Tensor& t = c.tensor(0);
+  refuse_meta(c, t);
+  int64_t shape[2] = {count_true(*as_mask(t)), t.ndim};
+  c.output(shape, DType::Int64, t.device);
+}
+void cpu_nonzero(Call& c) {
+  Tensor& out = c.out();
+  TensorRef m = as_mask(c.tensor(0));
+  if (out.numel) true_places(*m, out.sizes[0], out.ptr<int64_t>(), false);
+}
+
+// One row of coordinates per dimension, each its own contiguous tensor; a 0-d tensor counts as one of shape [1].
+void infer_nonzero_tuple(Call& c) {
+  const Tensor& t = c.tensor(0);
+  refuse_meta(c, t);
+  int64_t n = count_true(*as_mask(t));
+  for (int k = 0; k < std::max<int>(t.ndim, 1); ++k) c.output(Dims(&n, 1), DType::Int64, t.device);
+}
+void cpu_nonzero_tuple(Call& c) {
+  const Tensor& t = c.tensor(0);
+  TensorRef m = as_mask(t);
+  int64_t n = c.out(0).numel;
+  if (t.ndim == 0) {
+    if (n) c.out(0).ptr<int64_t>()[0] = 0;
+    return;
+  }
+  std::vector<int64_t> all(n * t.ndim);
+  true_places(*m, n, all.data(), true);
+  for (int k = 0; k < t.ndim; ++k) std::copy_n(all.data() + k * n, n, c.out(k).ptr<int64_t>());
+}
+
+void check_bool_mask(const Call& c, const Tensor& mask) {
+  if (mask.dtype != DType::Bool) runtime_error(c.name(), ": expected BoolTensor for mask, got ", dtype_name(mask.dtype));
+}
+void infer_masked_select(Call& c) {
+  const Tensor &t = c.tensor(0), &mask = c.tensor(1);
+  check_bool_mask(c, mask);
+  refuse_meta(c, mask);
+  std::vector<int64_t> shape = broadcast_shapes(t.shape(), mask.shape(), c.name());
+  int64_t n = count_true(*expanded(mask, shape, DType::Bool));
+  c.output(Dims(&n, 1), t.dtype, t.device);
+}
+void cpu_masked_select(Call& c) {
+  std::vector<int64_t> shape = broadcast_shapes(c.tensor(0).shape(), c.tensor(1).shape(), c.name());
+  TensorRef m = expanded(c.tensor(1), shape, DType::Bool), t = expanded(c.tensor(0), shape, c.tensor(0).dtype);
+  const uint8_t* keep = m->ptr<uint8_t>();
+  visit_size(t->itemsize(), [&]<class T>() {
+    const T* from = t->ptr<T>();
+    T *to = c.out().ptr<T>(), *end = to + c.out().numel;
+    for (int64_t k = 0; k < m->numel && to < end; ++k)
+      if (keep[k]) *to++ = from[k];
+  });
+}
+
+// masked_scatter(Tensor self, Tensor mask, Tensor source): the true places take source's elements in order
+void infer_masked_scatter(Call& c) {
+  const Tensor &t = c.tensor(0), &mask = c.tensor(1), &source = c.tensor(2);
+  check_bool_mask(c, mask);
+  if (t.dtype != source.dtype)
+    runtime_error(c.name(), ": expected self and source to have same dtypes but got ", dtype_name(t.dtype), " and ", dtype_name(source.dtype));
+  std::vector<int64_t> shape = broadcast_shapes(t.shape(), mask.shape(), c.name());
+  if (c.inplace) {
+    if (!std::ranges::equal(Dims(shape), t.shape())) runtime_error(c.name(), ": the mask of shape ", shape_text(mask.shape()), " does not fit self of shape ", shape_text(t.shape()));
+    check_writable(c, t);
+    output_self(c);
+  } else {
+    c.output(shape, t.dtype, t.device);
+  }
+}
+void cpu_masked_scatter(Call& c) {
+  Tensor& out = c.out();
+  begin_with_self(c);
+  TensorRef mask = expanded(c.tensor(1), out.shape(), DType::Bool), source = contiguous(c.tensor(2)), to = contiguous(out);
+  int64_t n = count_true(*mask), j = 0;
+  if (n > source->numel)
+    runtime_error(c.name(), ": Number of elements of source < number of ones in mask (", source->numel, " < ", n, ")");
+  const uint8_t* keep = mask->ptr<uint8_t>();
+  visit_size(out.itemsize(), [&]<class T>() {
+    for (int64_t k = 0; k < mask->numel; ++k)
+      if (keep[k]) to->ptr<T>()[k] = source->ptr<T>()[j++];
+  });
+  if (to.get() != &out) copy_into(out, *to);
+}
+
+// --- flat positions --------------------------------------------------------------------------------------------------
+
+void check_flat_index(const Call& c, const Tensor& index) {
+  if (index.dtype != DType::Int64) runtime_error(c.name(), "(): Expected a long tensor for index, but got ", dtype_name(index.dtype));
+}
+int64_t flat_place(const Call& c, int64_t at, int64_t n) {
+  if (at < -n || at >= n) index_error(c.name(), ": out of range: tried to access index ", at, " on a tensor of ", n, " elements.");
+  return at < 0 ? at + n : at;
+}
+
+void infer_take(Call& c) {
+  check_flat_index(c, c.tensor(1));
+  if (c.tensor(0).numel == 0 && c.tensor(1).numel > 0) index_error(c.name(), "(): tried to take from an empty tensor");
+  c.output(c.tensor(1).shape(), c.tensor(0).dtype, c.tensor(0).device);
+}
+void cpu_take(Call& c) {
+  TensorRef t = contiguous(c.tensor(0)), index = contiguous(c.tensor(1));
+  visit_size(t->itemsize(), [&]<class T>() {
+    for (int64_t k = 0; k < index->numel; ++k) c.out().ptr<T>()[k] = t->ptr<T>()[flat_place(c, index->ptr<int64_t>()[k], t->numel)];
+  });
+}
+
+// put(Tensor self, Tensor index, Tensor source, bool accumulate)
+void infer_put(Call& c) {
+  const Tensor &t = c.tensor(0), &index = c.tensor(1), &source = c.tensor(2);
+  check_flat_index(c, index);
+  if (t.dtype != source.dtype) runtime_error(c.name(), "(): self and source expected to have the same dtype, but got ", dtype_name(t.dtype), " and ", dtype_name(source.dtype));
+  if (index.numel != source.numel)
+    index_error(c.name(), "(): Expected source and index to have the same number of elements, but got ", source.numel, " and ", index.numel);
+  check_writable(c, t);
+  output_self(c);
+}
+void cpu_put(Call& c) {
+  Tensor& out = c.out();
+  TensorRef index = contiguous(c.tensor(1)), source = contiguous(c.tensor(2));
+  for (int64_t k = 0; k < index->numel; ++k) flat_place(c, index->ptr<int64_t>()[k], out.numel);
+  begin_with_self(c);
+  TensorRef to = contiguous(out);
+  CombineFn f = combine_function(c.boolean(3) ? Combine::Add : Combine::Replace, out.dtype);
+  int64_t item = out.itemsize();
+  for (int64_t k = 0; k < index->numel; ++k)
+    f(to->data + flat_place(c, index->ptr<int64_t>()[k], out.numel) * item, source->data + k * item);
+  if (to.get() != &out) copy_into(out, *to);
+}
+
+// --- gradients of views that overlap ---------------------------------------------------------------------------------
+
+// unfold_backward(Tensor grad, int[] self_shape, int dim, int size, int step): windows are added up
+void infer_unfold_backward(Call& c) { c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device); }
+// out seen through this layout += grad, element by element in order
+void add_through(Tensor& out, const Layout& l, const Tensor& g) {
+  Walk<2> w;
+  for (int k = 0; k < l.ndim; ++k) w.add(l.sizes[k], {l.strides[k], g.strides[k]});
+  w.done();
+  int64_t item = out.itemsize(), n = w.length(), to = w.stride[0][w.ndim - 1], from = w.stride[1][w.ndim - 1];
+  LockRelease lock(g.numel);
+  w.each_row(0, w.rows, [&](const int64_t* offset) {
+    add_run(out.dtype, l.data + offset[0] * item, to, g.data + offset[1] * item, from, n);
+  });
+}
+void cpu_unfold_backward(Call& c) {
+  Tensor& out = c.out();
+  const Tensor& g = c.tensor(0);
+  fill(out, Scalar(0));
+  int64_t d = c.dim(2, out.ndim), size = c.integer(3), step = c.integer(4);
+  Layout l(out);
+  if (out.ndim == 0) {
+    l.push(size, 1);
+  } else {
+    l.sizes[d] = (out.sizes[d] - size) / step + 1;
+    l.strides[d] = out.strides[d] * step;
+    l.push(size, out.strides[d]);
+  }
+  add_through(out, l, g);
+}
+
+// as_strided_backward(Tensor grad, Tensor self, int[] size, int[] stride, int? offset): self's memory region is rebuilt
+// as a flat row, the gradient is added where the view read, and the row is read back as self.
+void infer_as_strided_backward(Call& c) {
+  const Tensor& self = c.tensor(1);
+  c.output(self.shape(), c.tensor(0).dtype, self.device);
+}
+void cpu_as_strided_backward(Call& c) {
+  const Tensor &g = c.tensor(0), &self = c.tensor(1);
+  Dims size = c.ints(2), stride = c.ints(3);
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  int64_t start = c.integer_or(4, self.offset()), low = self.offset(), high = low, reach = start;
+  for (int k = 0; k < self.ndim; ++k) (self.strides[k] < 0 ? low : high) += (self.sizes[k] - 1) * self.strides[k];
+  for (size_t k = 0; k < size.size(); ++k) reach += (size[k] - 1) * stride[k];
+  if (g.numel == 0) reach = start = low;
+  int64_t first = std::min(low, start), n = std::max(high, reach) - first + 1;
+  TensorRef memory = empty(Dims(&n, 1), g.dtype);
+  fill(*memory, Scalar(0));
+  if (g.numel > 0) {
+    Layout l;
+    for (size_t k = 0; k < size.size(); ++k) l.push(size[k], stride[k]);
+    l.data = memory->data + (start - first) * g.itemsize();
+    add_through(*memory, l, g);
+  }
+  if (may_overlap(self)) {  // elements of self that share an address share its gradient evenly
+    TensorRef uses = empty(Dims(&n, 1), g.dtype), one = empty(self.shape(), g.dtype);
+    fill(*uses, Scalar(0));
+    fill(*one, Scalar(1));
+    Layout l(self);
+    l.data = uses->data + (self.offset() - first) * g.itemsize();
+    add_through(*uses, l, *one);
+    if (g.dtype == DType::Float64) {
+      for (int64_t k = 0; k < n; ++k) memory->ptr<double>()[k] /= std::max(uses->ptr<double>()[k], 1.0);
+    } else if (g.dtype == DType::Float32) {
+      for (int64_t k = 0; k < n; ++k) memory->ptr<float>()[k] /= std::max(uses->ptr<float>()[k], 1.0f);
+    } else {
+      not_implemented(c.name(), ": gradient of as_strided for an overlapping input of dtype ", dtype_name(g.dtype));
+    }
+  }
+  Layout l(self);
+  l.data = memory->data + (self.offset() - first) * g.itemsize();
+  TensorRef seen = l.of(*memory);
+  copy_into(out, *seen);
+}
+
+const Primitives rows{
+    {"index", infer_index, cpu_index},
+    {"index_put", infer_index_put, cpu_index_put},
+    {"nonzero_rows", infer_nonzero, cpu_nonzero},
+    {"nonzero_numpy", infer_nonzero_tuple, cpu_nonzero_tuple},
+    {"masked_select", infer_masked_select, cpu_masked_select},
+    {"masked_scatter", infer_masked_scatter, cpu_masked_scatter},
+    {"take", infer_take, cpu_take},
+    {"put", infer_put, cpu_put},
+    {"unfold_backward", infer_unfold_backward, cpu_unfold_backward},
+    {"as_strided_backward", infer_as_strided_backward, cpu_as_strided_backward},
+};
+
+}  // namespace
+}  // namespace flambeau
