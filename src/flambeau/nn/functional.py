@@ -68,3 +68,138 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     tensor([-0.6931, -0.6931])
     """
     return _log_softmax(input, _softmax_dim("log_softmax", input.dim()) if dim is None else dim, dtype=dtype)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """softmax(-input).
+
+    >>> import flambeau
+    >>> flambeau.nn.functional.softmin(flambeau.zeros(2), dim=0)
+    tensor([0.5000, 0.5000])
+    """
+    return _softmax(-input, _softmax_dim("softmin", input.dim()) if dim is None else dim, dtype=dtype)
+
+
+# ---- activations that can overwrite their input -------------------------------------------------------------------------
+
+
+def _overwrite(op, input, *args):
+    """input becomes op(input); a copy is handed to the op where its derivative may need the old values."""
+    return input.copy_(op(input.clone() if input.requires_grad else input, *args))
+
+
+_relu, _relu6, _elu, _selu, _celu = OPS["relu"], OPS["relu6"], OPS["elu"], OPS["selu"], OPS["celu"]
+_silu, _mish, _hardswish, _hardsigmoid = OPS["silu"], OPS["mish"], OPS["hardswish"], OPS["hardsigmoid"]
+_leaky_relu, _hardtanh, _threshold, _rrelu = OPS["leaky_relu"], OPS["hardtanh"], OPS["threshold"], OPS["rrelu"]
+
+
+def relu(input, inplace=False):
+    """max(input, 0).
+
+    >>> import flambeau
+    >>> flambeau.nn.functional.relu(flambeau.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return relu_(input) if inplace else _relu(input)
+
+
+def relu_(input):
+    """relu in place."""
+    return _overwrite(_relu, input)
+
+
+def relu6(input, inplace=False):
+    """clamp(input, 0, 6)."""
+    return _overwrite(_relu6, input) if inplace else _relu6(input)
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """input where it is positive, otherwise alpha (exp(input) - 1)."""
+    return elu_(input, alpha) if inplace else _elu(input, alpha)
+
+
+def elu_(input, alpha=1.0):
+    """elu in place."""
+    return _overwrite(_elu, input, alpha)
+
+
+def selu(input, inplace=False):
+    """The self-normalizing elu   (Klambauer et al. 2017)."""
+    return selu_(input) if inplace else _selu(input)
+
+
+def selu_(input):
+    """selu in place."""
+    return _overwrite(_selu, input)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    """max(input, 0) + min(alpha (exp(input / alpha) - 1), 0)."""
+    return celu_(input, alpha) if inplace else _celu(input, alpha)
+
+
+def celu_(input, alpha=1.0):
+    """celu in place."""
+    return _overwrite(_celu, input, alpha)
+
+
+def silu(input, inplace=False):
+    """input sigmoid(input)."""
+    return _overwrite(_silu, input) if inplace else _silu(input)
+
+
+def mish(input, inplace=False):
+    """input tanh(softplus(input))."""
+    return _overwrite(_mish, input) if inplace else _mish(input)
+
+
+def hardswish(input, inplace=False):
+    """input hardsigmoid(input)."""
+    return _overwrite(_hardswish, input) if inplace else _hardswish(input)
+
+
+def hardsigmoid(input, inplace=False):
+    """clamp(input / 6 + 1/2, 0, 1)."""
+    return _overwrite(_hardsigmoid, input) if inplace else _hardsigmoid(input)
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    """input where it is not negative, otherwise negative_slope input."""
+    return leaky_relu_(input, negative_slope) if inplace else _leaky_relu(input, negative_slope)
+
+
+def leaky_relu_(input, negative_slope=0.01):
+    """leaky_relu in place."""
+    return _overwrite(_leaky_relu, input, negative_slope)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """clamp(input, min_val, max_val)."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
+    return hardtanh_(input, min_val, max_val) if inplace else _hardtanh(input, min_val, max_val)
+
+
+def hardtanh_(input, min_val=-1.0, max_val=1.0):
+    """hardtanh in place."""
+    return _overwrite(_hardtanh, input, min_val, max_val)
+
+
+def threshold(input, threshold, value, inplace=False):
+    """input where it is above `threshold`, otherwise `value`."""
+    return threshold_(input, threshold, value) if inplace else _threshold(input, threshold, value)
+
+
+def threshold_(input, threshold, value):
+    """threshold in place."""
+    return _overwrite(_threshold, input, threshold, value)
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """leaky_relu with a slope drawn from [lower, upper] for each element in training, otherwise their mean."""
+    return rrelu_(input, lower, upper, training) if inplace else _rrelu(input, lower, upper, training)
+
+
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+    """rrelu in place."""
+    return _overwrite(_rrelu, input, lower, upper, training)

@@ -30,7 +30,7 @@ class ReLU(_InPlace):
     """
 
     def forward(self, input):
-        return F.relu_(input) if self.inplace else F.relu(input)
+        return F.relu_(input) if self.inplace else input.relu()
 
 
 class SiLU(_InPlace):
