@@ -14,7 +14,9 @@ import flambeau
 def fresh_state():
     flambeau.manual_seed(0)
     yield
-    assert flambeau.is_grad_enabled(), "the test left gradients switched off"
+    if not flambeau.is_grad_enabled():
+        flambeau.set_grad_enabled(True)
+        raise AssertionError("the test left gradients switched off")
     if flambeau.get_default_dtype() != flambeau.float32:
         flambeau.set_default_dtype(flambeau.float32)
         raise AssertionError("the test left another default dtype")

@@ -24,7 +24,7 @@ def test_unknown_keyword(name):
 @pytest.mark.parametrize("name", battery.with_samples("errors"))
 def test_wrong_types_and_counts(name):
     sample = samples(name)[0]
-    required = [p for p in battery.parameters(name)]
+    required = battery.parameters(name)
     if required and required[0][1] == "Tensor":
         with pytest.raises(TypeError) as missing:
             OPS[name]()

@@ -222,7 +222,7 @@ class _Rule:
             if g is None:
                 continue
             if shape is None:
-                raise RuntimeError(f"function {name}Backward returned a gradient different from None at position "
+                raise RuntimeError(f"function {name}Backward returned a gradient different than None at position "
                                    f"{k + 1}, but the corresponding forward input was not a Variable")
             if not isinstance(g, _C.Tensor):
                 raise TypeError(f"function {name}Backward: expected a Tensor or None at position {k + 1}, "

@@ -51,7 +51,7 @@ def _scoped_generator(scope, func):
                     with scope():
                         generator.close()
                     raise
-                except BaseException as error:  # noqa: BLE001  thrown in by the caller: the generator decides what it means
+                except BaseException as error:  # thrown in by the caller: the generator decides
                     step, value = generator.throw, error
         finally:
             generator.close()

@@ -1,0 +1,270 @@
+"""Custom Functions: what the context carries, what backward may return, what is refused."""
+
+import gc
+import weakref
+
+import pytest
+
+import flambeau
+from flambeau.autograd import Function, grad, gradcheck, gradgradcheck
+from flambeau.autograd.function import once_differentiable
+
+
+def leaf(values):
+    return flambeau.tensor(values, dtype=flambeau.float64, requires_grad=True)
+
+
+class Product(Function):
+    @staticmethod
+    def forward(ctx, x, y, k=1):
+        ctx.save_for_backward(x, y)
+        ctx.k = k
+        return x * y * k
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y * ctx.k, g * x * ctx.k, None
+
+
+class Exp(Function):
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+def function(forward, backward):
+    return type("Made", (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+
+
+def test_both_styles():
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    Product.apply(x, y, 2).sum().backward()
+    assert x.grad.tolist() == [6.0, 8.0] and y.grad.tolist() == [2.0, 4.0]
+    assert gradcheck(Product.apply, (x, y)) and gradgradcheck(Product.apply, (x, y))
+    assert gradcheck(Exp.apply, (x,)) and gradgradcheck(Exp.apply, (x,))
+
+
+def test_grad_fn_is_named_after_the_function():
+    assert "ProductBackward" in type(Product.apply(leaf([1.0]), leaf([1.0])).grad_fn).__name__ or \
+        "ProductBackward" in Product.apply(leaf([1.0]), leaf([1.0])).grad_fn.name()
+
+
+def test_needs_input_grad():
+    seen = []
+
+    def backward(ctx, g):
+        seen.append(ctx.needs_input_grad)
+        return g, None, None
+    f = function(lambda ctx, x, y, k: x * 1, backward)
+    f.apply(leaf([1.0]), flambeau.ones(1), 3).sum().backward()
+    assert seen == [(True, False, False)]
+
+
+def test_not_recorded_without_need():
+    x = flambeau.ones(1)
+    assert not Exp.apply(x).requires_grad
+    with flambeau.no_grad():
+        assert not Exp.apply(leaf([1.0])).requires_grad
+
+
+def test_forward_does_not_record():
+    inside = []
+
+    def forward(ctx, x):
+        y = x * 2
+        inside.append((y.requires_grad, flambeau.is_grad_enabled()))
+        return y
+    function(forward, lambda ctx, g: g).apply(leaf([1.0]))
+    assert inside == [(False, False)]
+
+
+def test_several_outputs_and_materialised_zeros():
+    got = []
+
+    def backward(ctx, g, h):
+        got.append((g, h))
+        return g * 2 + h * 3
+    f = function(lambda ctx, x: (x * 2, x * 3), backward)
+    x = leaf([1.0, 2.0])
+    a, b = f.apply(x)
+    a.sum().backward()
+    assert got[0][1].tolist() == [0.0, 0.0]
+    assert x.grad.tolist() == [2.0, 2.0]
+    a, b = f.apply(x)
+    assert grad((a + b).sum(), x)[0].tolist() == [5.0, 5.0]
+
+
+def test_materialize_off():
+    got = []
+
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    def backward(ctx, g, h):
+        got.append((g, h))
+        return None
+    a, b = function(forward, backward).apply(leaf([1.0]))
+    b.sum().backward()
+    assert got[0][0] is None and got[0][1].tolist() == [1.0]
+
+
+def test_non_tensor_outputs():
+    f = function(lambda ctx, x: (x * 2, "text", 5), lambda ctx, g, *_: g * 2)
+    y, text, five = f.apply(leaf([1.0]))
+    assert (text, five) == ("text", 5) and y.requires_grad
+
+
+def test_mark_non_differentiable():
+    def forward(ctx, x):
+        order = x.argsort()
+        plain = x * 0
+        ctx.mark_non_differentiable(order, plain)
+        return x * 2, order, plain
+    x = leaf([2.0, 1.0])
+    y, order, plain = function(forward, lambda ctx, g, *_: g * 2).apply(x)
+    assert y.requires_grad and not order.requires_grad and not plain.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_mark_dirty():
+    def forward(ctx, x):
+        x.mul_(3)
+        ctx.mark_dirty(x)
+        return x
+    f = function(forward, lambda ctx, g: g * 3)
+    x = leaf([1.0, 2.0])
+    y = x * 1
+    z = f.apply(y)
+    assert z is y and y.tolist() == [3.0, 6.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="leaf"):
+        f.apply(leaf([1.0]))
+
+
+def test_input_returned_as_it_is():
+    x = leaf([1.0])
+    y = function(lambda ctx, x: x, lambda ctx, g: g * 7).apply(x)
+    assert y is not x and y.data_ptr() == x.data_ptr()
+    y.sum().backward()
+    assert x.grad.tolist() == [7.0]
+
+
+@pytest.mark.parametrize("returned, message", [
+    (lambda g: (g, g), "incorrect number of gradients"),
+    (lambda g: (), "incorrect number of gradients"),
+    (lambda g: g[:1].expand(5), "invalid gradient|shape"),
+])
+def test_wrong_gradients(returned, message):
+    x = leaf([1.0, 2.0])
+    f = function(lambda ctx, x: x * 2, lambda ctx, g: returned(g))
+    with pytest.raises(RuntimeError, match=message):
+        f.apply(x).sum().backward()
+
+
+def test_gradient_for_a_number_is_refused():
+    f = function(lambda ctx, x, k: x * k, lambda ctx, g: (g, g))
+    with pytest.raises(RuntimeError, match="different than None"):
+        f.apply(leaf([1.0]), 3).sum().backward()
+
+
+def test_extra_none_gradients_are_accepted():
+    x = leaf([1.0])
+    function(lambda ctx, x: x * 2, lambda ctx, g: (g * 2, None, None)).apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_gradient_broader_than_the_input_is_summed():
+    x = leaf([1.0])
+    f = function(lambda ctx, x: x.expand(3) * 2, lambda ctx, g: g * 2)
+    f.apply(x).sum().backward()
+    assert x.grad.tolist() == [6.0]
+
+
+def test_errors_pass_through():
+    def backward(ctx, g):
+        raise KeyError("mine")
+    with pytest.raises(KeyError, match="mine"):
+        function(lambda ctx, x: x * 2, backward).apply(leaf([1.0])).sum().backward()
+
+
+def test_saved_tensors_are_released_and_guarded():
+    x, y = leaf([1.0]), leaf([2.0])
+    z = Product.apply(x, y)
+    z.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        z.sum().backward()
+    k = flambeau.ones(1, dtype=flambeau.float64)
+    z = Product.apply(x, k)
+    k.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_save_for_backward_takes_tensors_only():
+    with pytest.raises(TypeError, match="save_for_backward"):
+        function(lambda ctx, x: ctx.save_for_backward(3), lambda ctx, g: g).apply(leaf([1.0]))
+
+
+def test_once_differentiable():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+    x = leaf([3.0])
+    v = leaf([1.0])
+    (g,) = grad(Square.apply(x), x, v, create_graph=True)
+    assert g.item() == 6.0
+    with pytest.raises(RuntimeError, match="once_differentiable|differentiate twice"):
+        g.sum().backward()
+
+
+def test_own_output_makes_no_leak():
+    class Big:
+        pass
+
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        ctx.marker = Big()
+        markers.append(weakref.ref(ctx.marker))
+        return y
+    markers = []
+    f = function(forward, lambda ctx, g: g * ctx.saved_tensors[0])
+    y = f.apply(leaf([1.0]))
+    del y
+    gc.collect()
+    assert markers[0]() is None
+
+
+def test_instantiation_is_refused():
+    with pytest.raises(RuntimeError):
+        Product()(leaf([1.0]), leaf([1.0]))
+
+
+def test_missing_methods_are_named():
+    class Half(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+    with pytest.raises(NotImplementedError, match="backward"):
+        Half.apply(leaf([1.0])).sum().backward()

@@ -1,0 +1,190 @@
+"""In-place writes and views: versions are checked, histories follow the memory."""
+
+import pytest
+
+import flambeau
+from flambeau.autograd import grad
+
+
+def leaf(*shape):
+    return flambeau.rand(*shape, dtype=flambeau.float64, requires_grad=True)
+
+
+def ones(*shape):
+    return flambeau.ones(*shape, dtype=flambeau.float64)
+
+
+def test_version_counts_writes():
+    x = ones(2, 2)
+    start = x._version
+    x.add_(1)
+    x[0].mul_(2)
+    x.view(4)[1] = 5
+    assert x._version >= start + 3
+    assert x[1]._version == x._version == x.detach()._version
+
+
+def test_changed_saved_tensor_is_refused():
+    x = leaf(3)
+    y = x.exp()
+    y.add_(1)  # exp keeps its result
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_changed_input_is_refused():
+    x, w = leaf(3), ones(3)
+    y = x * w
+    w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_unsaved_inputs_may_change():
+    x, w = leaf(3), ones(3)
+    y = x + w
+    w.add_(1)
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0] * 3
+
+
+def test_in_place_chain():
+    x = leaf(3)
+    y = x * 1
+    y.mul_(3).add_(2)
+    y.sum().backward()
+    assert flambeau.allclose(x.grad, 3 * ones(3))
+    assert y.grad_fn is not None
+
+
+def test_in_place_makes_a_plain_tensor_part_of_the_graph():
+    x, buffer = leaf(3), flambeau.zeros(3, dtype=flambeau.float64)
+    buffer.add_(x * 2)
+    assert buffer.requires_grad
+    buffer.sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
+
+
+def test_leaf_and_its_views_are_protected():
+    x = leaf(2, 2)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.mul_(2)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x[0].mul_(2)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x[0] = 1.0
+
+
+def test_write_through_a_view_reaches_the_base():
+    x = leaf(4)
+    y = x * 1
+    y[1:3].mul_(10)
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 10.0, 10.0, 1.0]
+
+
+def test_write_to_the_base_reaches_an_older_view():
+    x = leaf(4)
+    y = x * 1
+    v = y[1:3]
+    y.mul_(5)
+    v.sum().backward()
+    assert x.grad.tolist() == [0.0, 5.0, 5.0, 0.0]
+
+
+def test_write_through_a_view_of_a_view():
+    x = leaf(2, 3)
+    y = x * 1
+    y[0][1:].mul_(4)
+    y.t()[2].mul_(3)
+    y.sum().backward()
+    assert x.grad.tolist() == [[1.0, 4.0, 12.0], [1.0, 1.0, 3.0]]
+
+
+def test_write_through_a_view_into_a_plain_base():
+    base = flambeau.zeros(4, dtype=flambeau.float64)
+    x = leaf(2)
+    view = base[1:3]
+    view.copy_(x)
+    assert base.requires_grad
+    (base * flambeau.arange(4, dtype=flambeau.float64)).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0]
+
+
+def test_assignment_with_index():
+    x, base = leaf(2), flambeau.zeros(2, 3, dtype=flambeau.float64)
+    base[:, 1] = x * 2
+    base[0, 0] = 7.0
+    (base ** 2).sum().backward()
+    assert flambeau.allclose(x.grad, 8 * x.detach())
+
+
+def test_overwritten_values_have_no_gradient():
+    x = leaf(3)
+    y = x * 2
+    y[1] = 0.0
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 0.0, 2.0]
+    x.grad = None
+    z = x * 2
+    z.zero_()
+    z.sum().backward()
+    assert x.grad.tolist() == [0.0] * 3
+
+
+def test_view_of_a_leaf_made_under_no_grad_may_not_be_written_with_grad():
+    x = leaf(3)
+    with flambeau.no_grad():
+        v = x[1:]
+    with pytest.raises(RuntimeError):
+        v.mul_(2)
+
+
+def test_detached_alias_shares_memory_and_version():
+    x = leaf(3)
+    y = x * 1
+    d = y.detach()
+    before = y._version
+    d.add_(1)
+    assert y._version == before + 1
+    assert flambeau.allclose(y.detach(), x.detach() + 1)
+
+
+def test_data_does_not_count():
+    x = leaf(3)
+    y = x * x
+    x.data.add_(0)
+    y.sum().backward()
+    assert x.grad is not None
+
+
+def test_split_and_unbind_parts_are_not_written_in_place():
+    y = leaf(4) * 1
+    a, _ = y.split(2)
+    with pytest.raises(RuntimeError, match="inplace|in-place|multiple views"):
+        a.mul_(2)
+
+
+def test_expanded_target_is_refused():
+    x = flambeau.ones(1, dtype=flambeau.float64).expand(3)
+    with pytest.raises(RuntimeError, match="single memory location|overlap"):
+        x.add_(1)
+
+
+def test_in_place_needs_room():
+    with pytest.raises(RuntimeError, match="shape"):
+        ones(3).add_(ones(2, 3))
+
+
+def test_in_place_cannot_narrow_kind():
+    with pytest.raises(RuntimeError, match="cast"):
+        flambeau.ones(2, dtype=flambeau.int64).mul_(1.5)
+
+
+def test_double_backward_through_an_in_place_view_write():
+    x = leaf(3)
+    y = x * 1
+    y[0:2].pow_(2)
+    (g,) = grad(y.sum(), x, create_graph=True)
+    (gg,) = grad(g.sum(), x)
+    assert flambeau.allclose(gg, flambeau.tensor([2.0, 2.0, 0.0], dtype=flambeau.float64))
