@@ -1,0 +1,56 @@
+// Activation functions of the floating types.
+#include "loops.h"
+
+namespace flambeau::FLAMBEAU_SIMD {
+
+template <class T> inline constexpr T kSeluAlpha = T(1.6732632423543772848170429916717);
+template <class T> inline constexpr T kSeluScale = T(1.0507009873554804934193349852946);
+template <class T> inline constexpr T kRootHalf = T(0.70710678118654752440);
+template <class T> inline constexpr T kGeluA = T(0.79788456080286535588);
+template <class T> inline constexpr T kGeluB = T(0.044715);
+
+template <class T> inline T gelu_erf(T x) { return T(0.5) * x * (T(1) + erf_(x * kRootHalf<T>)); }
+template <class T> inline T gelu_tanh(T x) {
+  return T(0.5) * x * (T(1) + tanh_(kGeluA<T> * (x + kGeluB<T> * x * x * x)));
+}
+template <class T> void gelu_loop(char* const* p, const int64_t*, int64_t n, const Scalar* s) {
+  if (s[0].i == 't') run1<T, T>(p, n, [](T x) { return gelu_tanh(x); });
+  else run1<T, T>(p, n, [](T x) { return gelu_erf(x); });
+}
+template <class T> inline T softplus_(T x, T beta, T threshold) {
+  return threshold < x * beta ? x : log1p_(exp_(x * beta)) / beta;
+}
+template <class T> inline T mish_(T x) {  // x tanh(log(1 + e)) with e = exp(x): rational in e
+  T e = exp_(x), m = e * (e + T(2));
+  return T(20) < x ? x : x * (m / (m + T(2)));
+}
+template <class T> inline T elu_(T x, T alpha, T scale, T input_scale) {
+  return x <= 0 ? alpha * scale * expm1_(x * input_scale) : x * scale;  // NaN passes through x * scale
+}
+template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0) * x) - log1p_(exp_(-abs_(x))); }
+template <class T> inline T clip(T x, T low, T high) { return x < low ? low : high < x ? high : x; }
+
+static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({
+      unary<[]<class T>(T a) { return sigmoid_(a); }, float, double>("sigmoid", 2),
+      unary<[]<class T>(T a) { return a / (T(1) + exp_(-a)); }, float, double>("silu", 2),
+      unary<[]<class T>(T a) { return a < T(0) ? T(0) : a; }, float, double>("relu"),
+      unary<[]<class T>(T a) { return clip(a, T(0), T(6)); }, float, double>("relu6"),
+      from_loops<float, double>("gelu", 1, {gelu_loop<float>, gelu_loop<double>}, 4),
+      unary_n<[]<class T>(T a, T beta, T limit) { return softplus_(a, beta, limit); }, 2, float, double>("softplus", 4),
+      unary_n<[]<class T>(T a, T alpha) { return elu_(a, alpha, T(1), T(1)); }, 1, float, double>("elu", 2),
+      unary<[]<class T>(T a) { return elu_(a, kSeluAlpha<T>, kSeluScale<T>, T(1)); }, float, double>("selu", 2),
+      unary_n<[]<class T>(T a, T alpha) { return elu_(a, alpha, T(1), T(1) / alpha); }, 1, float, double>("celu", 2),
+      unary_n<[]<class T>(T a, T slope) { return T(0) < a ? a : a * slope; }, 1, float, double>("leaky_relu"),
+      unary<[]<class T>(T a) { return clip(a + T(3), T(0), T(6)) / T(6); }, float, double>("hardsigmoid"),
+      unary<[]<class T>(T a) { return a * clip(a + T(3), T(0), T(6)) / T(6); }, float, double>("hardswish"),
+      unary<[]<class T>(T a) { return mish_(a); }, float, double>("mish", 2),
+      unary<[]<class T>(T a) { return log_sigmoid(a); }, float, double>("logsigmoid", 4),
+      unary_n<[]<class T>(T a, T limit, T value) { return a <= limit ? value : a; }, 2, float, double>("threshold"),
+      unary_n<[]<class T>(T a, T l) { return -l <= a && a <= l ? T(0) : a; }, 1, float, double>("hardshrink"),
+      unary_n<[]<class T>(T a, T l) { return l < a ? a - l : a < -l ? a + l : a * T(0); }, 1, float, double>("softshrink"),
+      unary<[]<class T>(T a) { return erf_(a); }, float, double>("erf", 2),
+  });
+});
+
+}  // namespace flambeau::FLAMBEAU_SIMD

@@ -1,0 +1,68 @@
+// Exponentials, logarithms and powers of the floating types.
+#include "loops.h"
+
+namespace flambeau::FLAMBEAU_SIMD {
+
+// x^y in double for float operands; the cases IEEE names are selected around exp(y log |x|).
+inline float pow_(float x, float y) {
+  double ax = abs_(double(x)), value = exp_(double(y) * log_(ax));
+  bool whole = std::floor(y) == y, odd = whole && std::floor(y * 0.5f) != y * 0.5f;
+  value = std::signbit(x) && odd ? -value : value;
+  value = x < 0 && !whole && x > -inf<float> ? nan<double> : value;
+  value = x == -1.f && abs_(y) == inf<float> ? 1. : value;
+  return x == 1.f || y == 0.f ? 1.f : float(value);
+}
+inline double pow_(double x, double y) { return std::pow(x, y); }
+
+template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  if (s[2]) return run2<T, T, T>(p, s, n, [](T x, T y) { return pow_(x, y); });
+  const T y = *reinterpret_cast<const T*>(p[2]);
+  if (y == T(2)) return run1<T, T>(p, n, [](T x) { return x * x; });
+  if (y == T(3)) return run1<T, T>(p, n, [](T x) { return x * x * x; });
+  if (y == T(1)) return run1<T, T>(p, n, [](T x) { return x; });
+  if (y == T(0.5)) return run1<T, T>(p, n, [](T x) { return std::sqrt(x); });
+  if (y == T(-0.5)) return run1<T, T>(p, n, [](T x) { return T(1) / std::sqrt(x); });
+  if (y == T(-1)) return run1<T, T>(p, n, [](T x) { return T(1) / x; });
+  if (y == T(-2)) return run1<T, T>(p, n, [](T x) { return T(1) / (x * x); });
+  run1<T, T>(p, n, [y](T x) { return pow_(x, y); });
+}
+
+template <class T> inline T logaddexp_(T a, T b) {
+  T high = a < b ? b : a, d = abs_(a - b);
+  T value = high + log1p_(exp_(-d));
+  value = a == b ? a + T(0.693147180559945309417232) : value;  // also equal infinities
+  return a != a || b != b ? nan<T> : value;
+}
+template <class T> inline T logaddexp2_(T a, T b) {
+  T high = a < b ? b : a, d = abs_(a - b);
+  T value = high + log1p_(exp2_(-d)) * T(1.442695040888963407359924681);
+  value = a == b ? a + T(1) : value;
+  return a != a || b != b ? nan<T> : value;
+}
+template <class T> inline T xlogy_(T x, T y) { return y != y ? y : x == 0 ? T(0) : x * log_(y); }
+template <class T> inline T xlog1py_(T x, T y) { return y != y ? y : x == 0 ? T(0) : x * log1p_(y); }
+inline float hypot_(float a, float b) {
+  double s = std::sqrt(double(a) * a + double(b) * b);
+  return abs_(a) == inf<float> || abs_(b) == inf<float> ? inf<float> : float(s);
+}
+inline double hypot_(double a, double b) { return std::hypot(a, b); }
+
+static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({
+      unary<[]<class T>(T a) { return exp_(a); }, float, double>("exp", 2),
+      unary<[]<class T>(T a) { return exp2_(a); }, float, double>("exp2", 2),
+      unary<[]<class T>(T a) { return expm1_(a); }, float, double>("expm1", 2),
+      unary<[]<class T>(T a) { return log_(a); }, float, double>("log", 2),
+      unary<[]<class T>(T a) { return log2_(a); }, float, double>("log2", 2),
+      unary<[]<class T>(T a) { return log10_(a); }, float, double>("log10", 2),
+      unary<[]<class T>(T a) { return log1p_(a); }, float, double>("log1p", 2),
+      from_loops<float, double>("pow", 2, {pow_loop<float>, pow_loop<double>}, 4),
+      binary<[]<class T>(T a, T b) { return logaddexp_(a, b); }, float, double>("logaddexp", 4),
+      binary<[]<class T>(T a, T b) { return logaddexp2_(a, b); }, float, double>("logaddexp2", 4),
+      binary<[]<class T>(T a, T b) { return xlogy_(a, b); }, float, double>("xlogy", 4),
+      binary<[]<class T>(T a, T b) { return xlog1py_(a, b); }, float, double>("xlog1py", 4),
+      binary<[]<class T>(T a, T b) { return hypot_(a, b); }, float, double>("hypot", 2),
+  });
+});
+
+}  // namespace flambeau::FLAMBEAU_SIMD
