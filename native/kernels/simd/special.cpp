@@ -1,0 +1,126 @@
+// Special functions that are rare in hot loops: element by element, in double, from series and the C library.
+#include "loops.h"
+
+#if FLAMBEAU_LEVEL == 0
+
+namespace flambeau::FLAMBEAU_SIMD {
+
+// psi(x): recurrence to x >= 10, then the asymptotic series; reflection below 0.
+inline double digamma_(double x) {
+  if (x == 0) return std::copysign(inf<double>, -x);
+  if (x < 0) {
+    if (x == std::floor(x)) return nan<double>;
+    double fraction = x - std::floor(x);
+    return digamma_(1 - x) - kPi / std::tan(kPi * fraction);
+  }
+  double value = 0;
+  for (; x < 10; x += 1) value -= 1 / x;
+  double z = 1 / (x * x);
+  double tail = horner(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12);
+  return value + std::log(x) - 0.5 / x - z * tail;
+}
+inline double trigamma_(double x) {
+  if (x == std::floor(x) && x <= 0) return inf<double>;
+  if (x < 0.5) {
+    double s = std::sin(kPi * x);
+    return kPi * kPi / (s * s) - trigamma_(1 - x);
+  }
+  double value = 0;
+  for (; x < 10; x += 1) value += 1 / (x * x);
+  double z = 1 / (x * x);
+  double tail = horner(z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6);
+  return value + 1 / x + 0.5 * z + z / x * tail;
+}
+// Start from Giles' single-precision polynomial (GPU Computing Gems 2, 2012), then two Newton steps on erf; the upper
+// tail steps on erfc, where 1 - y keeps its digits.
+inline double erfinv_(double y) {
+  double a = abs_(y);
+  if (!(a < 1)) return a == 1 ? std::copysign(inf<double>, y) : nan<double>;
+  double w = -std::log((1 - a) * (1 + a)), x;
+  if (w < 5) {
+    x = horner(w - 2.5, 1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+               3.43273939e-07, 2.81022636e-08);
+  } else {
+    x = horner(std::sqrt(w) - 3, 2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
+               0.00134934322, 0.000100950558, -0.000200214257);
+  }
+  x *= a;
+  constexpr double half_root_pi = 0.886226925452758013649;
+  for (int k = 0; k < 2; ++k) {
+    double error = a < 0.5 ? std::erf(x) - a : (1 - a) - std::erfc(x);
+    double step = error * half_root_pi * std::exp(x * x);
+    x -= step / (1 + x * step);  // Halley: the second derivative is -2 x times the first
+  }
+  return std::copysign(x, y);
+}
+// exp(-|x|) I_k(x): power series up to 30, the asymptotic one beyond.
+inline double scaled_bessel_i(int order, double x) {
+  double a = abs_(x), sum = 1, term = 1;
+  if (a <= 30) {
+    double q = a * a * 0.25;
+    for (int k = 1; k < 200 && term > sum * 1e-17; ++k) sum += term *= q / (double(k) * (k + order));
+    sum *= std::exp(-a) * (order ? a * 0.5 : 1.0);
+  } else if (a == inf<double>) {
+    return 0;
+  } else {
+    for (int k = 1; k < 40; ++k) {
+      double odd = 2 * k - 1, next = term * (odd * odd - 4.0 * order * order) / (8 * a * k);
+      if (abs_(next) >= abs_(term) || abs_(next) < 1e-17) break;
+      sum += term = next;
+    }
+    sum /= std::sqrt(2 * kPi * a);
+  }
+  return order && x < 0 ? -sum : sum;
+}
+inline double bessel_i(int order, double x) {
+  double a = abs_(x), half = std::exp(a * 0.5);
+  return x != x ? x : a == inf<double> ? (order && x < 0 ? -a : a) : scaled_bessel_i(order, x) * half * half;
+}
+inline double ndtri_(double p) {
+  return p < 0 || 1 < p ? nan<double> : p < 0.1 ? [](double q) {  // far below one half 2 p - 1 loses digits: Newton on erfc
+    if (q == 0) return -inf<double>;
+    double x = q < 1e-300 ? -37 : 1.4142135623730950488 * erfinv_(2 * q - 1 == -1 ? -1 + 1e-15 : 2 * q - 1);
+    for (int k = 0; k < 60; ++k) {
+      double cdf = 0.5 * std::erfc(-x * 0.70710678118654752440);
+      double step = (std::log(cdf) - std::log(q)) * cdf / (0.39894228040143267794 * std::exp(-0.5 * x * x));
+      x -= step;
+      if (abs_(step) < 1e-15 * abs_(x)) break;
+    }
+    return x;
+  }(p) : 1.4142135623730950488 * erfinv_(2 * p - 1);
+}
+inline double entr_(double x) { return x != x ? x : 0 < x ? -x * std::log(x) : x == 0 ? 0. : -inf<double>; }
+// erfc(x) exp(x^2): directly while the parts are in range, by a continued fraction beyond
+inline double erfcx_(double x) {
+  if (x < 20) return x < -26.7 ? inf<double> : std::exp(x * x) * std::erfc(x);
+  double t = 0;
+  for (int k = 30; k > 0; --k) t = 0.5 * k / (x + t);
+  return 0.56418958354775628695 / (x + t);
+}
+inline double log_ndtr_(double x) {
+  constexpr double r = 0.70710678118654752440;
+  return x < -1 ? std::log(erfcx_(-x * r) * 0.5) - x * x * 0.5 : std::log1p(-0.5 * std::erfc(x * r));
+}
+
+static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({
+      unary<[]<class T>(T a) { return T(std::erfc(a)); }, float, double>("erfc", 16),
+      unary<[]<class T>(T a) { return T(erfinv_(a)); }, float, double>("erfinv", 32),
+      unary<[]<class T>(T a) { return T(std::lgamma(double(a))); }, float, double>("lgamma", 16),
+      unary<[]<class T>(T a) { return T(digamma_(a)); }, float, double>("digamma", 16),
+      unary<[]<class T>(T a) { return T(trigamma_(a)); }, float, double>("_trigamma", 16),
+      unary<[]<class T>(T a) { return T(bessel_i(0, a)); }, float, double>("i0", 32),
+      unary<[]<class T>(T a) { return T(scaled_bessel_i(0, a)); }, float, double>("special_i0e", 32),
+      unary<[]<class T>(T a) { return T(bessel_i(1, a)); }, float, double>("special_i1", 32),
+      unary<[]<class T>(T a) { return T(scaled_bessel_i(1, a)); }, float, double>("special_i1e", 32),
+      unary<[]<class T>(T a) { return T(ndtri_(a)); }, float, double>("special_ndtri", 32),
+      unary<[]<class T>(T a) { return T(0.5 * std::erfc(-double(a) * 0.70710678118654752440)); }, float, double>("special_ndtr", 16),
+      unary<[]<class T>(T a) { return T(log_ndtr_(a)); }, float, double>("special_log_ndtr", 32),
+      unary<[]<class T>(T a) { return T(erfcx_(a)); }, float, double>("special_erfcx", 32),
+      unary<[]<class T>(T a) { return T(entr_(a)); }, float, double>("special_entr", 8),
+      binary<[]<class T>(T a, T b) { return std::nextafter(a, b); }, float, double>("nextafter", 4),
+  });
+});
+
+}  // namespace flambeau::FLAMBEAU_SIMD
+#endif
