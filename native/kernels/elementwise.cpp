@@ -51,8 +51,6 @@ struct Promotion {
     if (category(low) <= category(high)) return high;
     return category(low) == Category::Complex && category(high) == Category::Floating ? complex_of(high) : promote_types(high, low);
   }
-  static DType number_type(Category c) { return Scalar(c == Category::Bool ? Scalar(false) : Scalar()).dtype(default_dtype()); }
-
   void add(const Value& v) {
     if (v.tag == Tag::Tensor) {
       const Tensor& t = *v.tensor;
@@ -128,9 +126,11 @@ void guarded_parallel(int64_t n, int64_t grain, F&& f) {
 
 bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   const int operands = row.operands;
-  if (operands > 3 || row.bool_operands || c.args[0].tag != Tag::Tensor) return false;
+  if (operands > 3 || row.bool_operands) return false;
   if (promote > Promote::Compare && promote != Promote::ComplexToReal) return false;
-  Tensor& self = *c.args[0].tensor;
+  const int lead = c.args[0].tag == Tag::Tensor ? 0 : 1;  // a number may come first: 1 - x
+  if (lead >= operands || c.args[lead].tag != Tag::Tensor) return false;
+  Tensor& self = *c.args[lead].tensor;
   if (!plain(self)) return false;
   DType dtype = self.dtype, compute = dtype, result = promote == Promote::Compare ? DType::Bool : dtype;
   LoopFn loop = row.loop[int(dtype)];
@@ -141,9 +141,10 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   char* ptr[4];
   int64_t stride[4];
   alignas(16) char number[16];
-  ptr[1] = self.data;
-  stride[1] = item;
-  for (int k = 1; k < operands; ++k) {
+  ptr[lead + 1] = self.data;
+  stride[lead + 1] = item;
+  for (int k = 0; k < operands; ++k) {
+    if (k == lead) continue;
     const Value& v = c.args[k];
     if (v.tag == Tag::Tensor) {
       const Tensor& t = *v.tensor;
@@ -171,7 +172,7 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   Tensor* out;
   if (c.given) {
     out = c.given;
-    if (out != &self || result != dtype) return false;
+    if (out != &self || lead || result != dtype) return false;
     for (int k = 1; k < operands; ++k)
       if (stride[k + 1] && !safe_beside(*out, ptr[k + 1], out->nbytes())) return false;
     c.push(TensorRef::borrow(out));
@@ -658,15 +659,21 @@ ElementwiseRows::ElementwiseRows(int level, void (*make)(ElementwiseRows&)) : le
 void ElementwiseRows::add(std::initializer_list<ElementwiseRow> rows) {
   static std::unordered_map<std::string_view, std::array<int8_t, kDTypes>> levels;
   for (const ElementwiseRow& row : rows) {
-    auto [at, fresh] = table().try_emplace(row.name, row);
+    auto [at, fresh] = table().try_emplace(row.name, ElementwiseRow{row.name});
+    ElementwiseRow& merged = at->second;
     auto [seen, first] = levels.try_emplace(row.name);
     if (first) seen->second.fill(-1);
     for (int d = 0; d < kDTypes; ++d) {
       if (!row.loop[d] || level <= seen->second[d]) continue;
-      at->second.loop[d] = row.loop[d];
+      merged.loop[d] = row.loop[d];
       seen->second[d] = int8_t(level);
     }
-    if (row.adapt) at->second.adapt = row.adapt;
+    if (row.operands) {
+      merged.operands = row.operands;
+      merged.bool_operands = row.bool_operands;
+      merged.weight = std::max(merged.weight, row.weight);
+    }
+    if (row.adapt) merged.adapt = row.adapt;
   }
 }
 

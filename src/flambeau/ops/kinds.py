@@ -16,6 +16,8 @@ Fields common to all kinds
     inplace     whether `name_` exists as a method;   out: whether `out=` is accepted
                 A record whose own name (before any dot) ends in `_`, as "normal_" or "fill_.Scalar", exists in place
                 only: its row pushes the first argument itself as the result and writes into it.
+    aliases     further public names: "multiply" (function, method and in-place method, as the record's own name),
+                "nn.functional.relu" (a function of that namespace only)
     ref         "numpy.multiply": the reference, resolved when a test asks
     samples     plain data naming a sample generator of ops/samples.py: "pairs" or ("reals", -3, 3)
     doc         the public docstring
@@ -26,18 +28,31 @@ from .. import _C
 #: name -> Op, in order of definition: the op table
 OPS = {}
 
+#: further public name, with its namespace ("subtract", "nn.functional.relu") -> Op
+ALIASES = {}
+
 #: schema text -> facts that only tests and documentation ask for
 FACTS = {}
 
 
+def _alias(op, names):
+    for name in names:
+        if name in ALIASES:
+            raise RuntimeError(f"alias {name!r} stands in two records")
+        ALIASES[name] = op
+        if "." not in name:
+            _C.bind_alias(name, op)
+
+
 def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
-            ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None):
+            aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None):
     op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc)
     name = op.name
     if name in OPS:
         raise RuntimeError(f"operator {name!r} has two records")
     OPS[name] = op
     FACTS[name] = (kind, schema, ref, samples, atol, dtypes, skip)
+    _alias(op, aliases)
     return op
 
 
@@ -70,9 +85,10 @@ def composite(schema, *, out=False, **facts):
     return decorate
 
 
-def overloads(name, *alternatives, namespace="", method=None, doc=""):
+def overloads(name, *alternatives, namespace="", method=None, doc="", aliases=()):
     """One public name for several records with different results (`max`, `max.dim`, `max.other`): the first whose
     schema fits the call is taken."""
     op = _C.define_overloads(name, alternatives, namespace, method, doc)
     OPS[name] = op
+    _alias(op, aliases)
     return op
