@@ -27,9 +27,9 @@ class Adadelta(Optimizer):
         _check("rho value", rho, 0 <= rho <= 1, "a number in [0, 1]")
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
-        super().__init__(params, dict(
-            lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable,
-            foreach=foreach, differentiable=differentiable))
+        super().__init__(params, {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -27,10 +27,10 @@ class Adagrad(Optimizer):
         _check("initial_accumulator_value value", initial_accumulator_value, initial_accumulator_value >= 0,
                "a number >= 0")
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
-        super().__init__(params, dict(
-            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
-            differentiable=differentiable, fused=fused))
+        super().__init__(params, {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused})
         for group in self.param_groups:  # this state exists before the first step
             for param in group["params"]:
                 self._begin(param, self.state[param], group)

@@ -11,8 +11,8 @@ _KEYS = {False: ("step", "exp_avg", "exp_avg_sq", None), True: ("step", "exp_avg
 class Adam(Optimizer):
     """m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;  p <- p - lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps).
 
-    Kingma and Ba 2015. `amsgrad` divides by the largest v seen (Reddi et al. 2018); `weight_decay` adds to the gradient,
-    or with `decoupled_weight_decay` shrinks the parameter by lr * weight_decay (Loshchilov and Hutter 2019).
+    Kingma and Ba 2015. `amsgrad` divides by the largest v seen (Reddi et al. 2018); `weight_decay` adds to the
+    gradient, or with `decoupled_weight_decay` shrinks the parameter by lr * weight_decay (Loshchilov and Hutter 2019).
 
     >>> import flambeau
     >>> w = flambeau.tensor([1.0, -3.0], requires_grad=True)
@@ -30,10 +30,10 @@ class Adam(Optimizer):
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
-        super().__init__(params, dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
-            foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused,
-            decoupled_weight_decay=decoupled_weight_decay))
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay})
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -231,8 +231,10 @@ class Optimizer:
         for group in self.param_groups:
             for param in group["params"]:
                 index.setdefault(id(param), len(index))
-        groups = [{**{k: v for k, v in group.items() if k != "params"}, "params": [index[id(p)] for p in group["params"]]}
-                  for group in self.param_groups]
+        groups = []
+        for group in self.param_groups:
+            groups.append({key: value for key, value in group.items() if key != "params"})
+            groups[-1]["params"] = [index[id(param)] for param in group["params"]]
         state = {index[id(k)] if isinstance(k, flambeau.Tensor) else k: v for k, v in self.state.items()}
         result = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
@@ -240,8 +242,9 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict):
-        """Takes over options and state from `state_dict`; tensors of the state follow their parameter's dtype and device.
+        """Takes over options and state from `state_dict`.
 
+        Tensors of the state follow their parameter's dtype and device.
         The numbers of groups, and of parameters in each, must be those of this optimizer.
         """
         state_dict = state_dict.copy()

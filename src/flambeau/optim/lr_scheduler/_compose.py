@@ -52,8 +52,8 @@ class SequentialLR(_Composed):
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         _check_parts(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number "
-                             f"of milestone points, but got number of schedulers {len(schedulers)} and the number of "
+            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
+                             f"number of milestone points, but got number of schedulers {len(schedulers)} and the number of "
                              f"milestones to be equal to {len(milestones)}")
         self._schedulers = schedulers
         self._milestones = milestones
