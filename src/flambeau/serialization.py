@@ -23,8 +23,9 @@ from ._pickle_writer import Global, Persistent, Reduce, Writer
 
 _STORAGES = {  # PyTorch's storage classes and the dtypes they imply
     "BoolStorage": "bool", "ByteStorage": "uint8", "CharStorage": "int8", "ShortStorage": "int16",
-    "IntStorage": "int32", "LongStorage": "int64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16", "FloatStorage": "float32",
-    "DoubleStorage": "float64", "ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128",
+    "IntStorage": "int32", "LongStorage": "int64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "FloatStorage": "float32", "DoubleStorage": "float64", "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
 }
 _STORAGE_OF = {name: storage for storage, name in _STORAGES.items()}
 _DTYPES = (*_STORAGE_OF, "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
@@ -170,7 +171,7 @@ class _Loader:
     def __init__(self, archive, map_location, mapped):
         self.archive = archive
         self.map_location = map_location
-        self.mapped = mapped  # the file as one uint8 tensor, with mmap=True
+        self.mapped = mapped  # the file's memory, with mmap=True
         self.memory = {}
         call = lambda function: Allowed(call=function)
         self.table = {
@@ -245,9 +246,11 @@ class _Loader:
         size = self.archive.size(entry)
         if self.mapped is not None:
             start = self.archive.offset(entry)
-            if start + size > self.mapped.numel():
+            if start + size > len(self.mapped):
                 raise PickleError(f"entry {entry!r} reaches past the end of the file")
-            return self.mapped[start:start + size]
+            if size == 0:
+                return flambeau.empty(0, dtype=flambeau.uint8)
+            return flambeau.frombuffer(self.mapped, dtype=flambeau.uint8, count=size, offset=start)
         memory = flambeau.empty(size, dtype=flambeau.uint8)
         if size:
             self.archive.read_into(entry, memoryview(memory))
@@ -369,5 +372,5 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     with open(path, "rb") as file:
         mapped = None
         if mmap and os.path.getsize(path):
-            mapped = flambeau.frombuffer(map_file(file.fileno(), 0, access=ACCESS_COPY), dtype=flambeau.uint8)
+            mapped = map_file(file.fileno(), 0, access=ACCESS_COPY)
         return _Loader(Archive(file, path), map_location, mapped).load()

@@ -32,7 +32,8 @@ class Adam(Optimizer):
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable, "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay})
 
     def __setstate__(self, state):

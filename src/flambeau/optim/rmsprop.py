@@ -29,8 +29,9 @@ class RMSprop(Optimizer):
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         _check("alpha value", alpha, alpha >= 0, "a number >= 0")
         super().__init__(params, {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, 
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable})
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable})
 
     def __setstate__(self, state):
         super().__setstate__(state)

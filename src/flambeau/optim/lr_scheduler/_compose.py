@@ -53,8 +53,8 @@ class SequentialLR(_Composed):
         _check_parts(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
-                             f"number of milestone points, but got number of schedulers {len(schedulers)} and the number of "
-                             f"milestones to be equal to {len(milestones)}")
+                             f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
+                             f"number of milestones to be equal to {len(milestones)}")
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1

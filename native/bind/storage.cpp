@@ -1,0 +1,90 @@
+// Storages as save and load see them: the bytes of a whole storage as a tensor, and tensors of any dtype over such bytes.
+#include "storage.h"
+
+#include "python.h"
+
+namespace flambeau {
+namespace {
+
+// storage_id(t): the same for tensors that share memory.
+PyObject* storage_id(PyObject*, PyObject* o) {
+  return guarded([&] {
+    if (!is_tensor(o)) type_error("storage_id: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    Storage* s = as_tensor(o)->storage;
+    return PyLong_FromVoidPtr(s && s->data ? s->data : static_cast<void*>(s));
+  });
+}
+
+// storage_bytes(t): a uint8 tensor over all of t's storage.
+PyObject* storage_bytes(PyObject*, PyObject* o) {
+  return guarded([&] {
+    if (!is_tensor(o)) type_error("storage_bytes: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    Tensor& t = *as_tensor(o);
+    if (t.is_meta() || !t.storage) runtime_error("storage_bytes: the tensor has no memory");
+    int64_t size[] = {int64_t(t.storage->nbytes)}, step[] = {1};
+    TensorRef bytes = view_of(t, size, step, static_cast<char*>(t.storage->data));
+    bytes->dtype = DType::UInt8;
+    return take_object(std::move(bytes));
+  });
+}
+
+std::vector<int64_t> integers(PyObject* tuple) {
+  std::vector<int64_t> values;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k) values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, k)));
+  if (PyErr_Occurred()) throw PythonError();
+  return values;
+}
+
+// The elements from the first to the last that a layout reaches must lie in [0, room).
+void check_reach(Dims shape, Dims strides, int64_t offset, int64_t room) {
+  if (shape.size() != strides.size() || shape.size() > size_t(kMaxDims))
+    value_error("storage_view: ", shape.size(), " sizes and ", strides.size(), " strides");
+  bool none = false, overflow = offset < 0;
+  int64_t last = offset;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    int64_t reach;
+    none |= shape[k] == 0;
+    overflow |= shape[k] < 0 || strides[k] < 0;
+    overflow |= shape[k] > 0 && (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_add_overflow(last, reach, &last));
+  }
+  count(shape);
+  if (overflow || (none ? offset > room : last >= room))
+    value_error("storage_view: shape ", shape_text(shape), " with strides ", shape_text(strides), " at ", offset,
+                " reaches outside the storage of ", room, " elements");
+}
+
+// storage_view(bytes, dtype, offset, shape, strides): a tensor over the memory of a contiguous uint8 tensor.
+PyObject* storage_view(PyObject*, PyObject* args) {
+  PyObject *source, *dtype, *shape, *strides;
+  long long offset;
+  if (!PyArg_ParseTuple(args, "O!O!LO!O!", TensorType, &source, DTypeType, &dtype, &offset, &PyTuple_Type, &shape,
+                        &PyTuple_Type, &strides))
+    return nullptr;
+  return guarded([&] {
+    Tensor& bytes = *as_tensor(source);
+    if (bytes.dtype != DType::UInt8 || !bytes.contiguous()) type_error("storage_view: expected contiguous uint8 memory");
+    DType type = reinterpret_cast<DTypeObject*>(dtype)->dtype;
+    std::vector<int64_t> sizes = integers(shape), steps = integers(strides);
+    int64_t item = item_size(type);
+    check_reach(sizes, steps, offset, bytes.numel / item);
+    if (reinterpret_cast<uintptr_t>(bytes.data) % item) value_error("storage_view: the memory is not aligned for ", dtype_name(type));
+    TensorRef t = view_of(bytes, sizes, steps, bytes.data + offset * item);
+    t->dtype = type;
+    return take_object(std::move(t));
+  });
+}
+
+PyMethodDef methods[] = {
+    {"storage_id", storage_id, METH_O, nullptr},
+    {"storage_bytes", storage_bytes, METH_O, nullptr},
+    {"storage_view", storage_view, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void add_storage(_object* module) {
+  if (PyModule_AddFunctions(module, methods) < 0) throw PythonError();
+}
+
+}  // namespace flambeau

@@ -1,0 +1,9 @@
+// What save and load need of storages. Defined in storage.cpp.
+#pragma once
+struct _object;
+
+namespace flambeau {
+
+void add_storage(_object* module);  // _C.storage_bytes, _C.storage_view, _C.storage_id
+
+}  // namespace flambeau
