@@ -1,6 +1,7 @@
 """The two doors into the engine: `backward` adds to `.grad`, `grad` returns the gradients."""
 
 from .. import _C
+from ..ops.kinds import OPS
 
 
 def _tensors(x, what):
@@ -32,7 +33,7 @@ def _gradient(op, k, y, g):
         if y.requires_grad and not y.is_floating_point():
             raise RuntimeError(f"{op}: grad can be implicitly created only for real scalar outputs "
                                f"but got {y.dtype}")
-        return None
+        return OPS["ones_like"](y.detach())
     if not isinstance(g, _C.Tensor):
         raise TypeError(f"{op}: gradients can be either Tensors or None, but got {type(g).__name__}")
     if g.shape != y.shape:
@@ -42,6 +43,13 @@ def _gradient(op, k, y, g):
         raise RuntimeError(f"{op}: for a {'complex' if y.is_complex() else 'real'} tensor {k} ({y.dtype}) "
                            f"expected a gradient of the same kind, got {g.dtype}")
     return g
+
+
+def _given_inputs(inputs):
+    inputs = _tensors(inputs, "backward: inputs")
+    if not inputs:
+        raise RuntimeError("backward: inputs must not be empty")
+    return inputs
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
@@ -58,13 +66,10 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             raise RuntimeError("backward: grad_tensors and grad_variables (its old name) were both given")
         grad_tensors = grad_variables
     tensors = _tensors(tensors, "backward: tensors")
-    if inputs is not None:
-        inputs = _tensors(inputs, "backward: inputs")
-        if not inputs:
-            raise RuntimeError("backward: inputs must not be empty")
+    inputs = () if inputs is None else _given_inputs(inputs)
     grads = _gradients("backward", tensors, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
-    _C.backward(tensors, grads, bool(retain), bool(create_graph), inputs, True, True)
+    _C.backward(tensors, grads, bool(retain), bool(create_graph), inputs, True)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
@@ -86,8 +91,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     inputs = _tensors(inputs, "grad: inputs")
     grads = _gradients("grad", outputs, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
-    found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False,
-                        bool(allow_unused) or materialize_grads)
-    if not materialize_grads:
-        return tuple(found)
-    return tuple(x.detach().clone().zero_() if g is None else g for x, g in zip(inputs, found, strict=True))
+    found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False)
+    if materialize_grads:
+        return tuple(OPS["zeros_like"](x.detach()) if g is None else g for x, g in zip(inputs, found, strict=True))
+    if not allow_unused and any(g is None for g in found):
+        unused = [k for k, g in enumerate(found) if g is None]
+        raise RuntimeError(f"grad: One of the differentiated Tensors appears to not have been used in the graph "
+                           f"(inputs {unused}). Set allow_unused=True if this is the desired behavior.")
+    return found

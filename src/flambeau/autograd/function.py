@@ -5,12 +5,11 @@ calls a `_Rule` below, which checks what the user's backward returned.
 """
 
 from functools import wraps
+from weakref import ref
 
 from .. import _C
+from ..ops.kinds import OPS
 from .grad_mode import no_grad
-
-_FREED = ("{}: Trying to backward through the graph a second time (or access saved tensors after they have been "
-          "freed). Pass retain_graph=True to the first backward or grad call.")
 
 
 class FunctionCtx:
@@ -50,8 +49,6 @@ class FunctionCtx:
     @property
     def saved_tensors(self):
         """The tensors given to save_for_backward; an error if one was changed in place since."""
-        if self._saved is None:
-            raise RuntimeError(_FREED.format(type(self).__name__))
         return tuple(None if s is None else s.unpack() for s in self._saved)
 
 
@@ -135,38 +132,47 @@ def _among(tensor, tensors):
 def _finish(cls, ctx, args, results, record):
     """Results as the caller gets them: with history, in place, non-differentiable or plain."""
     inputs = [a for a in args if isinstance(a, _C.Tensor)]
-    for t in ctx._dirty:
-        if not _among(t, inputs):
-            raise RuntimeError(f"{cls.__name__}: a tensor marked dirty is not an input of the function")
-        if not _among(t, results):
-            raise RuntimeError(f"{cls.__name__}: some elements marked as dirty during the forward method were not "
-                               "returned as output. The inputs that are modified inplace must all be outputs.")
-        if record and t.requires_grad and t.is_leaf:
-            raise RuntimeError(f"{cls.__name__}: a leaf Variable that requires grad is being used in an in-place "
-                               "operation.")
+    _check_dirty(cls, ctx, inputs, results, record)
     outputs, tracked = list(results), []
     for k, y in enumerate(results):
         if not isinstance(y, _C.Tensor):
             continue
-        differentiable = (y.is_floating_point() or y.is_complex()) and not _among(y, ctx._non_differentiable)
         if _among(y, inputs) and not _among(y, ctx._dirty):
-            with no_grad():
-                y = outputs[k] = y.view_as(y) if differentiable else y.detach()
-        if differentiable and record:
+            outputs[k] = y.detach()  # an own tensor, so that the input keeps its own history
+        if record and (y.is_floating_point() or y.is_complex()) and not _among(y, ctx._non_differentiable):
             tracked.append(k)
-    saved = [(t, next((k for k, y in enumerate(results) if y is t), None)) for t in ctx._to_save]
-    if not record:
-        ctx._saved, ctx._to_save = (), ()
-        return tuple(outputs)
-    rule = _Rule(cls, ctx, args, outputs)
-    edges = [a if isinstance(a, _C.Tensor) else None for a in args]
-    node = _C.make_function_node(f"{cls.__name__}Backward", rule, rule.release, edges,
-                                 [y if k in tracked else None for k, y in enumerate(outputs)])
-    ctx._to_save = ()
-    ctx._saved = [None if t is None else
-                  _Saved(t, None) if k is None or k not in tracked else _Saved(outputs[k], (node, tracked.index(k)))
-                  for t, k in saved]
+    if record:
+        _record(cls, ctx, args, results, outputs, tracked)
+    else:
+        ctx._saved = ctx._to_save = ()
     return tuple(outputs)
+
+
+def _check_dirty(cls, ctx, inputs, results, record):
+    name = cls.__name__
+    for t in ctx._dirty:
+        if not _among(t, inputs):
+            raise RuntimeError(f"{name}: a tensor marked dirty is not an input of the function")
+        if not _among(t, results):
+            raise RuntimeError(f"{name}: Some elements marked as dirty during the forward method were not returned as "
+                               "output. The inputs that are modified inplace must all be outputs of the Function.")
+        if record and t.requires_grad and t.is_leaf:
+            raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation.")
+        if record and t._is_view() and (len(results) > 1 or t is not inputs[0]):
+            raise RuntimeError(f"{name}: a view may be modified inplace only as the first input and only output")
+
+
+def _record(cls, ctx, args, results, outputs, tracked):
+    node = _C.function_node(
+        _Rule(cls, ctx, args, outputs), tuple(a if isinstance(a, _C.Tensor) else None for a in args),
+        tuple(y if k in tracked else None for k, y in enumerate(outputs)), f"{cls.__name__}Backward")
+    for k in tracked:
+        if _among(outputs[k], ctx._dirty) and outputs[k]._is_view():
+            _C.rebase(outputs[k], node)
+    own = {id(y): k for k, y in enumerate(results) if k in tracked and y is outputs[k]}
+    ctx._saved = [None if t is None else _Saved(t, (ref(node), own[id(t)]) if id(t) in own else None)
+                  for t in ctx._to_save]
+    ctx._to_save = ()
 
 
 class _Saved:
@@ -186,7 +192,11 @@ class _Saved:
                 f"expected version {self.version} instead.")
         if self.source is None:
             return self.tensor
-        return _C.with_history(self.tensor, *self.source)
+        node, position = self.source[0](), self.source[1]
+        output = self.tensor.detach()
+        if node is not None:
+            _C.set_history(output, node, position)
+        return output
 
 
 class _Rule:
@@ -198,14 +208,9 @@ class _Rule:
         self.shapes = tuple(a.shape if isinstance(a, _C.Tensor) else None for a in args)
         self.blank = tuple((y.shape, y.dtype, y.device) if isinstance(y, _C.Tensor) else None for y in outputs)
 
-    def release(self):
-        self.ctx._saved = None
-
     def __call__(self, *grads):
-        if self.ctx._saved is None:
-            raise RuntimeError(_FREED.format(self.cls.__name__))
         if self.ctx._materialize:
-            grads = tuple(_zeros(*b) if g is None and b is not None else g
+            grads = tuple(OPS["zeros"](b[0], dtype=b[1], device=b[2]) if g is None and b is not None else g
                           for g, b in zip(grads, self.blank, strict=True))
         backward = self.cls.backward if self.cls.backward is not Function.backward else self.cls.vjp
         found = backward(self.ctx, *grads)
@@ -231,10 +236,6 @@ class _Rule:
                 raise RuntimeError(f"Function {name}Backward returned an invalid gradient at index {k} - "
                                    f"got {list(g.shape)} but expected shape compatible with {list(shape)}")
         return found
-
-
-def _zeros(shape, dtype, device):
-    return _C.zeros(shape, dtype=dtype, device=device)
 
 
 def _sums_to(shape, target):

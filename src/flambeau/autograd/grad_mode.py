@@ -186,4 +186,4 @@ def is_inference_mode_enabled():
     >>> flambeau.is_inference_mode_enabled()
     False
     """
-    return _C.is_inference_mode_enabled()
+    return _C.is_inference_mode()

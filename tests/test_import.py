@@ -1,0 +1,49 @@
+"""What `import flambeau` costs: time as a ratio to starting Python, modules, memory."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """\
+import json, sys, time
+start = time.perf_counter()
+import flambeau
+seconds = time.perf_counter() - start
+rss = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS"))
+print(json.dumps({"seconds": seconds, "rss": rss / 1024, "modules": sorted(sys.modules)}))
+"""
+
+
+def measure():
+    found = subprocess.run([sys.executable, "-c", PROGRAM], text=True, capture_output=True, check=True)
+    return json.loads(found.stdout)
+
+
+@pytest.fixture(scope="module")
+def imported():
+    measure()  # byte code is written, files are in the cache
+    return min((measure() for _ in range(5)), key=lambda m: m["seconds"])
+
+
+@pytest.mark.parametrize("module", ["numpy", "scipy", "matplotlib", "tqdm", "inspect", "dataclasses", "asyncio",
+                                    "multiprocessing", "unittest", "typing_extensions", "flambeau.ops.samples",
+                                    "flambeau.cli"])
+def test_modules_that_are_not_loaded(imported, module):
+    assert module not in imported["modules"]
+
+
+def test_import_is_short(imported):
+    """0.15 s on a quiet machine; here twice that, and the workers beside this one may slow it as much again."""
+    assert imported["seconds"] < 0.3
+
+
+def test_resident_memory(imported):
+    assert imported["rss"] < 60, f"{imported['rss']:.1f} MB resident after import"
+
+
+def test_every_operator_is_defined_at_import():
+    program = "import flambeau, sys; from flambeau.ops.kinds import OPS; print(len(OPS))"
+    found = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True)
+    assert int(found.stdout) > 300
