@@ -19,7 +19,7 @@ void (*add_node_context)(Node&) = nullptr;
 
 namespace {
 
-OpHandle op_add{"add"}, op_add_{"add"}, op_sum_to{"sum_to_size"}, op_to{"_to_copy"}, op_clone{"clone"},
+OpHandle op_add{"add"}, op_add_{"add"}, op_sum{"sum"}, op_view{"view"}, op_to{"_to_copy"}, op_clone{"clone"},
     op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"};
 
 thread_local int active_passes = 0;
@@ -150,15 +150,20 @@ TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
     }
   }
   if (same_shape(g->shape(), shape)) return g;
-  bool fits = g->ndim >= shape.size();
+  int64_t extra = int64_t(g->ndim) - int64_t(shape.size());
+  bool fits = extra >= 0, kept = false;
+  std::vector<int64_t> dims;
+  for (int64_t k = 0; k < extra; ++k) dims.push_back(k);
   for (size_t k = 0; fits && k < shape.size(); ++k) {
-    int64_t have = g->sizes[g->ndim - shape.size() + k];
+    int64_t have = g->sizes[extra + k];
     fits = shape[k] == have || shape[k] == 1;
+    if (shape[k] != have) dims.push_back(extra + int64_t(k)), kept = true;
   }
   if (!fits)
     runtime_error(node_name(from), " returned an invalid gradient at index ", which, " - got ", shape_text(g->shape()),
                   " but expected shape compatible with ", shape_text(shape));
-  return invoke(op_sum_to, {Value(g.get()), Value(shape)});
+  g = invoke(op_sum, {Value(g.get()), Value(Dims(dims)), Value(kept)});
+  return kept && extra ? invoke(op_view, {Value(g.get()), Value(shape)}) : std::move(g);
 }
 
 // Depth first without recursion: which targets lead to an input.

@@ -116,6 +116,23 @@ void save_value(Node& n, int slot, const Value& v) {
   }
 }
 
+void save_meta(Node& n, int slot, const Value& v) {
+  Saved& s = n.saved[slot];
+  if (v.tag == Tag::Tensor) {
+    s.dtype = v.tensor->dtype;
+    save_value(n, slot, Value(v.tensor->shape()));
+  } else if (v.tag == Tag::Tensors) {  // one flat list: (ndim, sizes…) of each
+    std::vector<int64_t> flat;
+    for (int64_t k = 0; k < v.tensors.size; ++k) {
+      Dims shape = v.tensors.data[k] ? v.tensors.data[k]->shape() : Dims{};
+      flat.push_back(int64_t(shape.size()));
+      flat.insert(flat.end(), shape.begin(), shape.end());
+      if (v.tensors.data[k]) s.dtype = v.tensors.data[k]->dtype;
+    }
+    save_value(n, slot, Value(Dims(flat)));
+  }
+}
+
 void save_result(Node& n, int slot, Tensor& result, uint32_t output_nr) {
   Saved& s = n.saved[slot];
   s.own_result = true;

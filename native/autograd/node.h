@@ -29,6 +29,7 @@ struct Saved {
   uint32_t version = 0;     // of the tensor's storage when it was saved
   bool own_result = false;  // a result of this very node, kept as an alias without history (no reference cycle)
   uint32_t output_nr = 0;
+  DType dtype = DType::Undefined;  // save_meta: the argument's
 };
 
 enum class NodeKind : uint8_t { Rules, CopySlices, Function, Accumulate };
@@ -69,6 +70,8 @@ void release_saved(Node&);                   // frees saved values; edges stay
 void clear_node(Node*);                      // drops everything it holds
 void recycle_node(Node*);
 void save_value(Node&, int slot, const Value&);
+// Only shape and dtype of a tensor argument (or of a list of them): keeps no memory.
+void save_meta(Node&, int slot, const Value&);
 void save_result(Node&, int slot, Tensor& result, uint32_t output_nr);
 // The saved tensor, checked for in-place modification.
 TensorRef unpack_tensor(Node&, Saved&);
@@ -92,6 +95,7 @@ void check_inplace(const char* op, Tensor& self, bool records);
 void rebase_history(Tensor& self, NodeRef node);  // after an in-place write recorded in `node`
 void set_view(Tensor& view, Tensor& base);
 void bump_version(Tensor& t);
+void assign(Tensor& self, Tensor& value);         // self.copy_(value), recorded
 
 // --- engine ---------------------------------------------------------------------------------------------------------
 using Grads = std::vector<TensorRef>;

@@ -1,4 +1,6 @@
 // Running an operator under autograd: decide whether to record, run, and make the node.
+#include <algorithm>
+
 #include "node.h"
 
 namespace flambeau {
@@ -20,6 +22,8 @@ uint64_t wanted_arguments(const Call& c) {
   return wanted;
 }
 
+constexpr int kMaxAssign = 8;
+
 int edge_count(const Value& v) { return v.tag == Tag::Tensors ? int(v.tensors.size) : 1; }
 
 bool rule_wanted(const Rule& rule, uint64_t wanted) {
@@ -34,9 +38,12 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
   int nedges = 0, nargs = int(op.schema.args.size());
   for (const Rule& rule : op.rules)
     for (uint8_t k : rule.inputs) nedges += edge_count(c.args[k]);
-  uint64_t save = 0;
+  uint64_t save = 0, meta = 0;
   for (size_t r = 0; r < op.rules.size(); ++r)
-    if (rule_wanted(op.rules[r], wanted)) save |= op.saves_arg[r];
+    if (rule_wanted(op.rules[r], wanted)) {
+      save |= op.saves_arg[r];
+      meta |= op.rules[r].meta_args;
+    }
   NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults));
   node->op = &op;
   int e = 0;
@@ -53,8 +60,10 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
         ++e;
       }
     }
-  for (int k = 0; k < nargs; ++k)
+  for (int k = 0; k < nargs; ++k) {
     if (save >> k & 1) save_value(*node, k, k == 0 && saved_self ? *saved_self : c.args[k]);
+    else if (meta >> k & 1) save_meta(*node, k, c.args[k]);
+  }
   return node;
 }
 
@@ -122,6 +131,21 @@ void rebase_history(Tensor& self, NodeRef node) {
   grad_fn_of(self);
 }
 
+void assign(Tensor& self, Tensor& value) {
+  static OpHandle copy{"copy_"};
+  Value args[kMaxAssign];
+  Call c;
+  c.op = &copy.get();
+  c.nargs = int(c.op->schema.args.size());
+  for (int k = 2; k < c.nargs; ++k) args[k] = c.op->schema.args[k].value;
+  args[0] = Value(&self);
+  args[1] = Value(&value);
+  c.args = args;
+  c.given = &self;
+  c.inplace = true;
+  run_op(c);
+}
+
 void run_op(Call& c) {
   const OpDef& op = *c.op;
   uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
@@ -137,6 +161,7 @@ void run_op(Call& c) {
     return;
   }
   Tensor& self = c.tensor(0);
+  if (op.kind == Kind::View) not_implemented(c.name(), "_: changing a tensor's shape in place is not available; use x = x.", c.name(), "(…)");
   check_inplace(c.name(), self, wanted != 0);
   TensorRef before;
   Value saved_self;
@@ -152,6 +177,15 @@ void run_op(Call& c) {
     node = make_node(c, wanted, keeps_self ? &saved_self : nullptr);
   }
   execute(c);
+  if (!op.elementwise && !op.writes_self) {  // the functional result goes into self
+    if (!c.out1) runtime_error(c.name(), "_: no result to write");
+    if (!(c.out1->ndim == self.ndim && std::equal(self.sizes, self.sizes + self.ndim, c.out1->sizes)))
+      runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ", shape_text(self.shape()));
+    if (category(c.out1->dtype) > category(self.dtype))
+      runtime_error(c.name(), "_: result type ", dtype_name(c.out1->dtype), " can't be cast to the desired output type ", dtype_name(self.dtype));
+    if (!self.is_meta()) copy_into(self, *c.out1);
+  }
+  c.out1 = TensorRef::borrow(&self);
   bump_version(self);
   if (!node) return;
   attach_results(c, *node, wanted);

@@ -1,8 +1,15 @@
 #include "op.h"
 
+#include <algorithm>
 #include <map>
 
 namespace flambeau {
+
+thread_local bool dispatch_disabled = false;
+void (*dispatch_override)(Call&) = nullptr;
+void (*run_composite)(Call&) = nullptr;
+void (*warn)(const std::string&) = nullptr;
+
 namespace {
 
 auto& op_table() {
@@ -37,7 +44,32 @@ const Tensor* common_device(const Call& c) {
   return first;
 }
 
+bool wants_dispatch(const Call& c) {
+  for (int k = 0; k < c.nargs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor && v.tensor->flags & kDispatch) return true;
+    if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j)
+        if (v.tensors.data[j] && v.tensors.data[j]->flags & kDispatch) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+void resize_for_out(Tensor& out, Dims shape, const char* op) {
+  if (out.ndim == shape.size() && std::equal(shape.begin(), shape.end(), out.sizes)) return;
+  if (out.numel != 0 && warn)
+    warn(concat("An output with one or more elements was resized since it had shape ", shape_text(out.shape()),
+                ", which does not match the required output shape ", shape_text(shape), " (", op, "). Pass out= of that shape, or an empty tensor"));
+  int64_t bytes;
+  if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes)) runtime_error(op, ": out= of shape ", shape_text(shape), " is too large");
+  bytes += out.data - static_cast<char*>(out.storage->data);
+  int64_t offset = out.data - static_cast<char*>(out.storage->data);
+  resize_storage(out.storage, size_t(bytes));
+  out.data = static_cast<char*>(out.storage->data) + offset;
+  set_contiguous_dims(out, shape);
+}
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {
   auto& slot = op_table()[op->name];
@@ -57,6 +89,7 @@ OpDef& OpHandle::get() {
 
 void execute(Call& c) {
   const OpDef& op = *c.op;
+  if (__builtin_expect(dispatch_override != nullptr, 1) && !dispatch_disabled && (dispatch_modes || wants_dispatch(c))) return dispatch_override(c);
   const Tensor* first = common_device(c);
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   op.row->infer(c);
@@ -77,7 +110,8 @@ TensorRef invoke(OpHandle& handle, std::initializer_list<Value> args) {
   c.op = &op;
   c.args = values;
   c.nargs = n;
-  run_op(c);
+  if (op.kind == Kind::Composite) run_composite(c);
+  else run_op(c);
   return std::move(c.out1);
 }
 

@@ -52,6 +52,7 @@ struct Rule {
   std::vector<uint8_t> inputs;  // the arguments whose gradients it returns
   bool tuple;                   // it returns a tuple, one gradient per input
   std::vector<RuleParam> params;
+  uint64_t meta_args = 0;       // bit k: shape or dtype of argument k is wanted
 };
 
 struct OpDef {
@@ -62,6 +63,7 @@ struct OpDef {
   const ElementwiseRow* elementwise = nullptr;
   const PrimitiveRow* row = nullptr;
   void* body = nullptr;            // composite: the Python callable
+  void* keyword_names = nullptr;   // composite: tuple of its keyword-only names
   std::vector<Rule> rules;
   // What recording looks at, made once from the rules:
   uint64_t differentiable = 0;     // bit k: argument k has a rule
@@ -69,6 +71,7 @@ struct OpDef {
   std::vector<uint64_t> saves_result;
   void* py_op = nullptr;           // bind/: the Op object
   std::string grad_name;           // "MulBackward0"
+  bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
 };
 
 // The op table of native code; bind/ fills it as records are defined.
@@ -80,6 +83,15 @@ struct OpHandle {
   OpDef* def = nullptr;
   OpDef& get();
 };
+
+// Python's hooks into every call (bind/ sets them).
+extern int dispatch_modes;                  // how many TorchDispatchModes are active
+extern thread_local bool dispatch_disabled;
+extern void (*dispatch_override)(Call&);    // runs a primitive through __torch_dispatch__
+extern void (*run_composite)(Call&);
+// Gives `out` the shape of a result (out=); warns when that changes a non-empty tensor.
+void resize_for_out(Tensor& out, Dims shape, const char* op);
+extern void (*warn)(const std::string&);
 
 // Runs `c.op` (not a composite): device check, shapes, kernel. No autograd.
 void execute(Call& c);

@@ -1,0 +1,51 @@
+// The extension module flambeau._C: puts the parts together.
+#include <nanobind/nanobind.h>
+
+#include "../core/memory.h"
+#include "python.h"
+
+namespace nb = nanobind;
+using namespace flambeau;
+
+namespace {
+
+nb::dict memory_stats_dict() {
+  const MemoryStats& m = memory_stats();
+  nb::dict d;
+  d["allocated"] = m.allocated;
+  d["peak"] = m.peak;
+  d["cached"] = m.cached;
+  d["allocations"] = m.allocations;
+  d["system_allocations"] = m.system_allocations;
+  return d;
+}
+
+}  // namespace
+
+NB_MODULE(_C, m) {
+  nb::set_leak_warnings(false);
+  PyObject* module = m.ptr();
+  add_types(module);
+  add_tensor_type(module);
+  add_node_type(module);
+  add_op_type(module);
+  add_construction(module);
+  retake_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
+  release_lock = []() -> void* { return PyEval_SaveThread(); };
+  warn = [](const std::string& text) {
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+  };
+  m.def("memory_stats", memory_stats_dict);
+  m.def("empty_cache", empty_cache);
+  m.def("reset_peak_memory", reset_peak);
+  m.def("num_threads", num_threads);
+  m.def("set_num_threads", [](int n) {
+    if (n < 1) throw nb::value_error("set_num_threads: expected a positive number of threads");
+    set_num_threads(n);
+  });
+  m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
+  m.def("set_default_dtype", [](nb::object d) {
+    DType dtype = reinterpret_cast<DTypeObject*>(d.ptr())->dtype;
+    set_default_dtype(dtype);
+  });
+}

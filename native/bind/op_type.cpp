@@ -1,0 +1,536 @@
+// The Op type: every operator is one native callable made from its record.
+#include "python.h"
+
+namespace flambeau {
+
+PyTypeObject* OpType;
+int function_modes = 0;
+int dispatch_modes = 0;
+
+namespace {
+
+PyObject* override_handler;  // overrides.py: (op, args, kwargs) -> result
+PyObject* dispatch_handler;
+thread_local bool overrides_disabled = false;
+
+OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
+
+// --- calling ---------------------------------------------------------------------------------------------------------
+
+PyObject* call_override(PyObject* op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (!override_handler) {
+    PyErr_SetString(PyExc_RuntimeError, "flambeau.overrides is not loaded");
+    return nullptr;
+  }
+  Held positional(PyTuple_New(n)), keywords(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(positional.p, k, Py_NewRef(args[k]));
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k)
+    if (PyDict_SetItem(keywords.p, PyTuple_GET_ITEM(kwnames, k), args[n + k]) < 0) return nullptr;
+  return PyObject_CallFunctionObjArgs(override_handler, op, positional.p, keywords.p, nullptr);
+}
+
+PyObject* results_object(OpObject& op, Call& c) {
+  const Schema& s = op.def->schema;
+  if (!s.list_result && s.nresults == 1) return c.out1 ? py(c.out1.detach()) : Py_NewRef(Py_None);
+  if (s.nresults == 0) Py_RETURN_NONE;
+  int n = c.nout();
+  if (op.result_type) {
+    PyObject* r = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
+    if (!r) return nullptr;
+    for (int k = 0; k < n; ++k) PyStructSequence_SetItem(r, k, py((k ? c.more[k - 1] : c.out1).detach()));
+    return r;
+  }
+  PyObject* r = PyTuple_New(n);
+  if (!r) return nullptr;
+  for (int k = 0; k < n; ++k) PyTuple_SET_ITEM(r, k, py((k ? c.more[k - 1] : c.out1).detach()));
+  return r;
+}
+
+// out=: `result` goes into `out`, which takes its shape.
+void write_out(const char* name, PyObject* out, Tensor& result) {
+  if (!is_tensor(out)) type_error(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
+  Tensor& t = *as_tensor(out);
+  if (&t == &result) return;
+  if (grad_enabled && (tensor_requires_grad(t) || tensor_requires_grad(result)))
+    runtime_error(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+  if (category(result.dtype) > category(t.dtype))
+    runtime_error(name, ": result type ", dtype_name(result.dtype), " can't be cast to the desired output type ", dtype_name(t.dtype));
+  if (t.device != result.device) runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
+  resize_for_out(t, result.shape(), name);
+  if (!t.is_meta()) copy_into(t, result);
+  bump_version(t);
+}
+
+PyObject* finish_out(OpObject& op, PyObject* out, PyObject* result) {
+  Held r(result);
+  if (!r) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const char* name = op.def->name.c_str();
+    if (is_tensor(r.p)) {
+      write_out(name, out, *as_tensor(r.p));
+    } else {
+      Py_ssize_t n = PyTuple_GET_SIZE(r.p);
+      if (!PyTuple_Check(out) && !PyList_Check(out)) type_error(name, "(): argument 'out' must be a tuple of ", n, " Tensors, not ", Py_TYPE(out)->tp_name);
+      if (PySequence_Fast_GET_SIZE(out) != n) type_error(name, "(): expected ", n, " tensors in out=, got ", PySequence_Fast_GET_SIZE(out));
+      for (Py_ssize_t k = 0; k < n; ++k) write_out(name, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
+      if (op.result_type) {
+        PyObject* named = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
+        for (Py_ssize_t k = 0; k < n; ++k) PyStructSequence_SetItem(named, k, Py_NewRef(PySequence_Fast_GET_ITEM(out, k)));
+        return named;
+      }
+    }
+    return Py_NewRef(out);
+  });
+}
+
+PyObject* call_composite(OpObject& op, Frame& f) {
+  size_t n = op.def->schema.args.size();
+  size_t positional = size_t(op.def->schema.npositional);
+  PyObject* result = PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional,
+                                         n > positional ? static_cast<PyObject*>(op.def->keyword_names) : nullptr);
+  if (!result || !(op.inplace || f.out)) return result;
+  if (f.out) return finish_out(op, f.out, result);
+  Held r(result);  // in-place form: the functional result is copied into self
+  if (!is_tensor(r.p)) return r.give();
+  return guarded([&] {
+    assign(*f.values[0].tensor, *as_tensor(r.p));
+    return Py_NewRef(py(f.values[0].tensor));
+  });
+}
+
+PyObject* call_native(OpObject& op, Frame& f) {
+  Call c;
+  c.op = op.def;
+  c.args = f.values;
+  c.nargs = int(op.def->schema.args.size());
+  try {
+    if (op.inplace) {
+      c.inplace = true;
+      c.given = f.values[0].tensor;
+    } else if (f.out && op.def->kind == Kind::Elementwise && is_tensor(f.out)) {
+      Tensor& t = *as_tensor(f.out);
+      if (grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
+        runtime_error(c.name(), "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+      c.given = &t;
+      run_op(c);
+      bump_version(t);
+      return Py_NewRef(f.out);
+    }
+    run_op(c);
+    if (c.inplace) return Py_NewRef(py(f.values[0].tensor));
+    PyObject* result = results_object(op, c);
+    return f.out ? finish_out(op, f.out, result) : result;
+  } catch (const Error& e) {
+    if (e.kind == ErrorKind::OutOfMemory) set_error(Error(e.kind, concat(op.def->name, ": ", e.text)));
+    else set_error(e);
+  } catch (const std::exception& e) {
+    set_error(e);
+  }
+  return nullptr;
+}
+
+PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  std::string reasons;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(op.alternatives); ++k) {
+    OpObject& alternative = *as_op(PyTuple_GET_ITEM(op.alternatives, k));
+    Frame f;
+    std::string why;
+    if (parse_arguments(alternative, args, n, kwnames, f, &why)) {
+      if (function_modes || f.foreign || (f.flags & kOverrides && !overrides_disabled)) return call_override((PyObject*)&op, args, n, kwnames);
+      return call_parsed(alternative, f);
+    }
+    if (PyErr_Occurred()) return nullptr;
+    reasons += "\n * " + alternative.def->schema.text + "\n     " + why;
+  }
+  PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments; its forms are:%s", op.name, reasons.c_str());
+  return nullptr;
+}
+
+// --- making ops ------------------------------------------------------------------------------------------------------
+
+int argument_index(const Schema& s, std::string_view name) {
+  for (size_t k = 0; k < s.args.size(); ++k)
+    if (s.args[k].name == name) return int(k);
+  return -1;
+}
+
+bool numbered(std::string_view name, std::string_view stem, int* number) {  // "g", "g1"
+  if (name.substr(0, stem.size()) != stem) return false;
+  std::string_view rest = name.substr(stem.size());
+  if (rest.size() > 1 || (rest.size() == 1 && !isdigit(rest[0]))) return false;
+  *number = rest.empty() ? 0 : rest[0] - '0';
+  return true;
+}
+
+RuleParam rule_param(const Schema& s, std::string_view name) {
+  int k;
+  if ((k = argument_index(s, name)) >= 0) return {Source::Arg, uint8_t(k)};
+  if (name == "grads") return {Source::Grads, 0};
+  if (name == "needs") return {Source::Needs, 0};
+  if (numbered(name, "g", &k)) return {Source::Grad, uint8_t(k)};
+  if (numbered(name, "result", &k)) return {Source::Result, uint8_t(k)};
+  for (size_t j = 0; j < s.results.size(); ++j)
+    if (s.results[j] == name) return {Source::Result, uint8_t(j)};
+  auto ends = [&](std::string_view suffix) {
+    return name.size() > suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
+  };
+  if (ends("_shape") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgShape, uint8_t(k)};
+  if (ends("_dtype") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgDType, uint8_t(k)};
+  value_error("record \"", s.text, "\": a derivative rule has a parameter '", name, "', which is neither an argument, g, grads, needs, result, nor <argument>_shape / _dtype");
+}
+
+void add_rules(OpDef& op, PyObject* d) {
+  PyObject *key, *function;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(d, &at, &key, &function)) {
+    Rule rule{Py_NewRef(function), {}, bool(PyTuple_Check(key)), {}};
+    Held keys(rule.tuple ? Py_NewRef(key) : PyTuple_Pack(1, key));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keys.p); ++k) {
+      const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keys.p, k));
+      int position = argument_index(op.schema, name);
+      if (position < 0) value_error("record \"", op.schema.text, "\": derivative of '", name, "', which is not an argument");
+      rule.inputs.push_back(uint8_t(position));
+      op.differentiable |= uint64_t(1) << position;
+    }
+    Held code = checked(PyObject_GetAttrString(function, "__code__"));
+    Held names = checked(PyObject_GetAttrString(code.p, "co_varnames"));
+    Held argcount = checked(PyObject_GetAttrString(code.p, "co_argcount"));
+    uint64_t args = 0, results = 0;
+    for (long k = 0; k < PyLong_AsLong(argcount.p); ++k) {
+      RuleParam p = rule_param(op.schema, PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.p, k)));
+      rule.params.push_back(p);
+      if (p.source == Source::Arg) args |= uint64_t(1) << p.index;
+      if (p.source == Source::ArgShape || p.source == Source::ArgDType) rule.meta_args |= uint64_t(1) << p.index;
+      if (p.source == Source::Result) results |= uint64_t(1) << p.index;
+    }
+    op.rules.push_back(std::move(rule));
+    op.saves_arg.push_back(args);
+    op.saves_result.push_back(results);
+  }
+}
+
+std::string capitalised(const std::string& name) {  // max_pool2d -> MaxPool2D, as PyTorch names its nodes
+  std::string out;
+  bool upper = true;
+  for (char ch : name) {
+    if (ch == '_' || ch == '.') { upper = true; continue; }
+    out += upper ? char(toupper(ch)) : ch;
+    upper = isdigit(ch);
+  }
+  return out;
+}
+
+OpObject* new_op(PyObject* name, PyObject* name_space, bool method, PyObject* doc) {
+  auto* op = reinterpret_cast<OpObject*>(OpType->tp_alloc(OpType, 0));
+  if (!op) throw PythonError();
+  op->vectorcall = op_vectorcall;
+  op->name = Py_NewRef(name);
+  op->name_space = Py_NewRef(name_space);
+  op->doc = Py_NewRef(doc);
+  op->method = method;
+  return op;
+}
+
+void install_method(OpObject* op) {
+  if (!op->method) return;
+  checked(PyDict_SetItem(TensorType->tp_dict, op->name, (PyObject*)op));
+  PyType_Modified(TensorType);
+}
+
+PyObject* make_result_type(const Schema& s) {
+  if (s.results.empty() || s.results[0].empty()) return nullptr;
+  auto* fields = new PyStructSequence_Field[s.results.size() + 1]();  // lives as long as the type
+  for (size_t k = 0; k < s.results.size(); ++k) fields[k].name = strdup(s.results[k].c_str());
+  std::string plain = s.name.substr(0, s.name.find('.'));
+  PyStructSequence_Desc desc = {strdup(("torch.return_types." + plain).c_str()), nullptr, fields, int(s.results.size())};
+  return (PyObject*)PyStructSequence_NewType(&desc);
+}
+
+// define(kind, schema, promote, d, body, namespace, method, inplace, out, doc) -> Op
+PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 10) type_error("define takes 10 arguments");
+    static const char* kinds[] = {"elementwise", "reduction", "view", "primitive", "composite"};
+    static const char* promotes[] = {"default", "int_to_float", "compare", "logical", "complex_to_real", "select_second", "first_only"};
+    auto choice = [](PyObject* o, const char* const* names, int count, const char* what) {
+      for (int k = 0; k < count; ++k)
+        if (PyUnicode_CompareWithASCIIString(o, names[k]) == 0) return k;
+      value_error("unknown ", what, " '", PyUnicode_AsUTF8(o), "'");
+    };
+    auto def = std::make_unique<OpDef>();
+    def->kind = Kind(choice(a[0], kinds, 5, "kind"));
+    def->schema = parse_schema(PyUnicode_AsUTF8(a[1]));
+    def->name = def->schema.name;
+    if (def->schema.args.size() > size_t(kMaxArgs)) value_error("record \"", def->schema.text, "\": more than ", kMaxArgs, " arguments");
+    def->grad_name = capitalised(def->name.substr(0, def->name.find('.'))) + "Backward0";
+    def->promote = Promote(choice(a[2], promotes, 7, "promotion"));
+    if (def->kind == Kind::Elementwise) {
+      if (!(def->elementwise = find_elementwise(def->name))) value_error("elementwise record '", def->name, "' has no row in native/kernels");
+      for (size_t k = 1; k < def->schema.args.size(); ++k)
+        if (def->schema.args[k].type == Type::Tensor) def->schema.args[k].number = true;
+    } else if (def->kind == Kind::Composite) {
+      def->body = Py_NewRef(a[4]);
+    } else if (!(def->row = find_primitive(def->name))) {
+      value_error("primitive record '", def->name, "' has no row in native/kernels");
+    }
+    if (a[3] != Py_None) add_rules(*def, a[3]);
+    size_t npositional = size_t(def->schema.npositional), count = def->schema.args.size();
+    for (Arg& arg : def->schema.args) {
+      arg.py_name = PyUnicode_InternFromString(arg.name.c_str());
+      if (arg.type == Type::MemoryFormat && arg.value.tag == Tag::Int) arg.py_default = Py_NewRef(format_object(int(arg.value.i)));
+      else arg.py_default = arg.has_default ? value_object(arg.value) : Py_NewRef(Py_None);
+    }
+    if (count > npositional) {
+      PyObject* names = PyTuple_New(Py_ssize_t(count - npositional));
+      for (size_t k = npositional; k < count; ++k)
+        PyTuple_SET_ITEM(names, Py_ssize_t(k - npositional), Py_NewRef(static_cast<PyObject*>(def->schema.args[k].py_name)));
+      def->keyword_names = names;
+    }
+    bool first_self = count > 0 && def->schema.args[0].name == "self";
+    bool plain = PyUnicode_GET_LENGTH(a[5] == Py_None ? a[1] : a[5]) == 0;
+    bool method = a[6] == Py_None ? (plain && first_self && def->name.find('.') == std::string::npos) : a[6] == Py_True;
+    Held name(PyUnicode_FromString(def->name.c_str()));
+    OpObject* op = new_op(name.p, a[5], method, a[9]);
+    op->def = add_op(std::move(def));
+    op->def->py_op = op;
+    op->inplace = op->def->writes_self = op->def->name.back() == '_' && op->def->name[0] != '_';
+    op->takes_out = a[8] == Py_True;
+    op->result_type = make_result_type(op->def->schema);
+    install_method(op);
+    if (a[7] == Py_True) {
+      Held name_(PyUnicode_FromFormat("%U_", name.p));
+      OpObject* form = new_op(name_.p, a[5], method, a[9]);
+      form->def = op->def;
+      form->inplace = true;
+      op->inplace_form = form;
+      install_method(form);
+    }
+    return (PyObject*)op;
+  });
+}
+
+// define_overloads(name, alternatives, namespace, method, doc) -> Op
+PyObject* define_overloads(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 5 || !PyTuple_Check(a[1])) type_error("define_overloads takes a name, a tuple of ops, namespace, method, doc");
+    OpObject* first = as_op(PyTuple_GET_ITEM(a[1], 0));
+    bool plain = a[2] != Py_None && PyUnicode_GET_LENGTH(a[2]) == 0;
+    bool method = a[3] == Py_None ? plain && first->def->schema.args[0].name == "self" : a[3] == Py_True;
+    OpObject* op = new_op(a[0], a[2], method, a[4]);
+    op->alternatives = Py_NewRef(a[1]);
+    install_method(op);
+    // the in-place forms of the alternatives, where all have one
+    bool inplace = true;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k) inplace &= as_op(PyTuple_GET_ITEM(a[1], k))->inplace_form != nullptr;
+    if (inplace) {
+      Held forms(PyTuple_New(PyTuple_GET_SIZE(a[1])));
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k)
+        PyTuple_SET_ITEM(forms.p, k, Py_NewRef((PyObject*)as_op(PyTuple_GET_ITEM(a[1], k))->inplace_form));
+      Held name_(PyUnicode_FromFormat("%U_", a[0]));
+      OpObject* form = new_op(name_.p, a[2], method, a[4]);
+      form->alternatives = forms.give();
+      op->inplace_form = form;
+      install_method(form);
+    }
+    return (PyObject*)op;
+  });
+}
+
+// bind_alias(name, op): the op under another name, also as a method where it is one
+PyObject* bind_alias(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 2 || !is_op(a[1])) type_error("bind_alias takes a name and an op");
+    OpObject* op = as_op(a[1]);
+    if (op->method) {
+      checked(PyDict_SetItem(TensorType->tp_dict, a[0], a[1]));
+      if (op->inplace_form) {
+        Held name_(PyUnicode_FromFormat("%U_", a[0]));
+        checked(PyDict_SetItem(TensorType->tp_dict, name_.p, (PyObject*)op->inplace_form));
+      }
+      PyType_Modified(TensorType);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+// --- modes ----------------------------------------------------------------------------------------------------------
+
+// A dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
+void dispatch_to_python(Call& c) {
+  OpObject* op = static_cast<OpObject*>(c.op->py_op);
+  if (c.inplace && op->inplace_form) op = op->inplace_form;
+  const Schema& s = c.op->schema;
+  Held args(PyTuple_New(s.npositional)), kwargs(PyDict_New());
+  for (int k = 0; k < c.nargs; ++k) {
+    Held v = checked(value_object(c.args[k]));
+    if (k < s.npositional) PyTuple_SET_ITEM(args.p, k, v.give());
+    else if (!s.args[k].has_default || std::memcmp(&c.args[k], &s.args[k].value, sizeof(Value)) != 0)
+      checked(PyDict_SetItem(kwargs.p, static_cast<PyObject*>(s.args[k].py_name), v.p));
+  }
+  if (!c.inplace && c.given) checked(PyDict_SetItemString(kwargs.p, "out", py(c.given)));
+  Held result = checked(PyObject_CallFunctionObjArgs(dispatch_handler, (PyObject*)op, args.p, kwargs.p, nullptr));
+  auto push = [&](PyObject* o) {
+    if (!is_tensor(o)) type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
+    c.push(TensorRef::borrow(as_tensor(o)));
+  };
+  if (PyTuple_Check(result.p) || PyList_Check(result.p))
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result.p); ++k) push(PySequence_Fast_GET_ITEM(result.p, k));
+  else if (result.p != Py_None) push(result.p);
+}
+
+PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_handlers takes two callables");
+  Py_XSETREF(override_handler, Py_NewRef(a[0]));
+  Py_XSETREF(dispatch_handler, Py_NewRef(a[1]));
+  dispatch_override = dispatch_to_python;
+  Py_RETURN_NONE;
+}
+PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) active
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
+  function_modes = int(PyLong_AsLong(a[0]));
+  dispatch_modes = int(PyLong_AsLong(a[1]));
+  Py_RETURN_NONE;
+}
+PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was
+  bool before = std::exchange(overrides_disabled, on == Py_True);
+  return PyBool_FromLong(before);
+}
+PyObject* disable_dispatch(PyObject*, PyObject* on) {
+  bool before = std::exchange(dispatch_disabled, on == Py_True);
+  return PyBool_FromLong(before);
+}
+
+// --- the type --------------------------------------------------------------------------------------------------------
+
+PyObject* op_get(PyObject* self, PyObject* object, PyObject*) {
+  if (!object || object == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, object);
+}
+PyObject* op_repr(PyObject* o) {
+  OpObject* op = as_op(o);
+  if (op->def) return PyUnicode_FromFormat("<op %U: %s>", op->name, op->def->schema.text.c_str());
+  return PyUnicode_FromFormat("<op %U: %zd forms>", op->name, PyTuple_GET_SIZE(op->alternatives));
+}
+PyObject* op_schema(PyObject* o, void*) {
+  OpObject* op = as_op(o);
+  if (!op->def) Py_RETURN_NONE;
+  return PyUnicode_FromString(op->def->schema.text.c_str());
+}
+PyObject* op_kind(PyObject* o, void*) {
+  static const char* names[] = {"elementwise", "reduction", "view", "primitive", "composite"};
+  OpObject* op = as_op(o);
+  return PyUnicode_FromString(op->def ? names[int(op->def->kind)] : "overloads");
+}
+PyObject* op_rules(PyObject* o, void*) {  // {argument names: rule}
+  OpObject* op = as_op(o);
+  PyObject* d = PyDict_New();
+  if (!d || !op->def) return d;
+  for (const Rule& r : op->def->rules) {
+    Held key(PyTuple_New(Py_ssize_t(r.inputs.size())));
+    for (size_t k = 0; k < r.inputs.size(); ++k)
+      PyTuple_SET_ITEM(key.p, Py_ssize_t(k), PyUnicode_FromString(op->def->schema.args[r.inputs[k]].name.c_str()));
+    PyDict_SetItem(d, key.p, static_cast<PyObject*>(r.function));
+  }
+  return d;
+}
+PyObject* op_body(PyObject* o, void*) {
+  OpObject* op = as_op(o);
+  return Py_NewRef(op->def && op->def->body ? static_cast<PyObject*>(op->def->body) : Py_None);
+}
+PyObject* op_arguments(PyObject* o, void*) {  // ((name, keyword_only, has_default, default), …)
+  OpObject* op = as_op(o);
+  if (!op->def) Py_RETURN_NONE;
+  const auto& args = op->def->schema.args;
+  PyObject* t = PyTuple_New(Py_ssize_t(args.size()));
+  for (size_t k = 0; t && k < args.size(); ++k)
+    PyTuple_SET_ITEM(t, Py_ssize_t(k), Py_BuildValue("(siiO)", args[k].name.c_str(), int(args[k].keyword_only), int(args[k].has_default),
+                                                     static_cast<PyObject*>(args[k].py_default)));
+  return t;
+}
+PyObject* op_reduce(PyObject* o, PyObject*) {
+  Held module(PyImport_ImportModule("flambeau.ops.kinds"));
+  if (!module) return nullptr;
+  Held get(PyObject_GetAttrString(module.p, "find"));
+  if (!get) return nullptr;
+  return Py_BuildValue("(O(O))", get.p, as_op(o)->name);
+}
+
+PyMemberDef op_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY},
+    {"__dictoffset__", T_PYSSIZET, offsetof(OpObject, dict), READONLY},
+    {"name", T_OBJECT, offsetof(OpObject, name), READONLY},
+    {"__name__", T_OBJECT, offsetof(OpObject, name), READONLY},
+    {"__qualname__", T_OBJECT, offsetof(OpObject, name), READONLY},
+    {"__doc__", T_OBJECT, offsetof(OpObject, doc), READONLY},
+    {"namespace", T_OBJECT, offsetof(OpObject, name_space), READONLY},
+    {"alternatives", T_OBJECT, offsetof(OpObject, alternatives), READONLY},
+    {"inplace_form", T_OBJECT, offsetof(OpObject, inplace_form), READONLY},
+    {"result_type", T_OBJECT, offsetof(OpObject, result_type), READONLY},
+    {"is_inplace", T_BOOL, offsetof(OpObject, inplace), READONLY},
+    {"takes_out", T_BOOL, offsetof(OpObject, takes_out), READONLY},
+    {"is_method", T_BOOL, offsetof(OpObject, method), READONLY},
+    {}};
+PyGetSetDef op_getset[] = {{"schema", op_schema}, {"kind", op_kind}, {"rules", op_rules}, {"body", op_body}, {"arguments", op_arguments}, {"__dict__", PyObject_GenericGetDict}, {}};
+PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS}, {}};
+PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, (void*)op_repr}, {Py_tp_descr_get, (void*)op_get},
+                          {Py_tp_members, op_members}, {Py_tp_getset, op_getset}, {Py_tp_methods, op_methods}, {}};
+PyType_Spec op_spec = {"flambeau.Op", sizeof(OpObject), 0,
+                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, op_slots};
+
+PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL},
+                           {"define_overloads", (PyCFunction)(void*)define_overloads, METH_FASTCALL},
+                           {"bind_alias", (PyCFunction)(void*)bind_alias, METH_FASTCALL},
+                           {"set_handlers", (PyCFunction)(void*)set_handlers, METH_FASTCALL},
+                           {"set_modes", (PyCFunction)(void*)set_modes, METH_FASTCALL},
+                           {"disable_overrides", disable_overrides, METH_O},
+                           {"disable_dispatch", disable_dispatch, METH_O},
+                           {}};
+
+}  // namespace
+
+PyObject* call_parsed(OpObject& op, Frame& f) {
+  return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
+}
+
+PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  OpObject& op = *as_op(self);
+  Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+  if (__builtin_expect(op.alternatives != nullptr, 0)) {
+    if (function_modes && !overrides_disabled) return call_override(self, args, n, kwnames);
+    return call_overloads(op, args, n, kwnames);
+  }
+  Frame f;
+  if (!parse_arguments(op, args, n, kwnames, f, nullptr)) return nullptr;
+  if (__builtin_expect((function_modes || f.foreign || f.flags & kOverrides) && !overrides_disabled, 0))
+    return call_override(self, args, n, kwnames);
+  return call_parsed(op, f);
+}
+
+PyObject* op_object(const char* name) {
+  OpDef* def = find_op(name);
+  if (!def) {
+    PyErr_Format(PyExc_NotImplementedError, "operator %s has no record in flambeau.ops", name);
+    throw PythonError();
+  }
+  return static_cast<PyObject*>(def->py_op);
+}
+
+void add_op_type(PyObject* module) {
+  OpType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&op_spec)).give());
+  checked(PyModule_AddObjectRef(module, "Op", (PyObject*)OpType));
+  checked(PyModule_AddFunctions(module, functions));
+  run_composite = [](Call& c) {  // a native caller asks for a composite
+    OpObject& op = *static_cast<OpObject*>(c.op->py_op);
+    Frame f;
+    for (int k = 0; k < c.nargs; ++k) {
+      f.values[k] = c.args[k];
+      f.keep.push_back(checked(value_object(c.args[k])));
+      f.objects[k] = f.keep.back().p;
+    }
+    Held result = checked(call_composite(op, f));
+    if (is_tensor(result.p)) c.push(TensorRef::borrow(as_tensor(result.p)));
+  };
+}
+
+}  // namespace flambeau

@@ -1,0 +1,151 @@
+// What the files of bind/ share: the Python types, conversions between Values and Python objects, error translation.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <structmember.h>
+
+#include "../autograd/node.h"
+
+namespace flambeau {
+
+static_assert(sizeof(Object) == sizeof(PyObject), "Tensor begins with CPython's object header");
+
+// --- types (each made in the file named) ------------------------------------------------------------------------------
+extern PyTypeObject* TensorType;     // tensor_type.cpp
+extern PyTypeObject* NodeType;       // node_type.cpp
+extern PyTypeObject* OpType;         // op_type.cpp
+extern PyTypeObject* DTypeType;      // types.cpp
+extern PyTypeObject* DeviceObjectType;
+extern PyTypeObject* SizeType;
+extern PyTypeObject* FormatType;     // memory formats and layouts
+extern PyTypeObject* GeneratorType;  // generator_type.cpp
+extern PyObject* OutOfMemoryError;
+
+struct DTypeObject {
+  PyObject_HEAD
+  DType dtype;
+};
+struct DeviceObject {
+  PyObject_HEAD
+  Device device;
+};
+struct FormatObject {
+  PyObject_HEAD
+  int code;  // memory formats 0 contiguous, 1 channels_last, 2 channels_last_3d, 3 preserve; layouts 100 strided, 101…
+  const char* name;
+};
+struct OpObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  OpDef* def;              // null for overloads
+  PyObject* alternatives;  // overloads: tuple of OpObject
+  OpObject* inplace_form;  // `name_`
+  bool inplace;            // this is the in-place form
+  bool takes_out;
+  bool method;
+  PyObject* name;
+  PyObject* name_space;
+  PyObject* doc;
+  PyObject* result_type;   // named tuple of several results
+  PyObject* dict;
+};
+
+inline PyObject* py(Object* o) { return reinterpret_cast<PyObject*>(o); }
+inline Tensor* as_tensor(PyObject* o) { return reinterpret_cast<Tensor*>(o); }
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == TensorType || PyType_IsSubtype(Py_TYPE(o), TensorType); }
+inline bool is_op(PyObject* o) { return Py_TYPE(o) == OpType; }
+
+// A counted PyObject.
+struct Held {
+  PyObject* p = nullptr;
+  Held() = default;
+  explicit Held(PyObject* owned) : p(owned) {}
+  Held(Held&& o) noexcept : p(std::exchange(o.p, nullptr)) {}
+  Held& operator=(Held&& o) noexcept { std::swap(p, o.p); return *this; }
+  ~Held() { Py_XDECREF(p); }
+  explicit operator bool() const { return p; }
+  PyObject* give() { return std::exchange(p, nullptr); }
+  static Held borrow(PyObject* o) { Py_XINCREF(o); return Held(o); }
+};
+// The object, or PythonError when a call into Python failed.
+inline Held checked(PyObject* owned) {
+  if (!owned) throw PythonError();
+  return Held(owned);
+}
+inline void checked(int status) {
+  if (status < 0) throw PythonError();
+}
+
+void set_error(const std::exception& e);
+// Runs f and turns what it throws into a Python exception.
+template <class F>
+PyObject* guarded(F&& f) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    set_error(e);
+    return nullptr;
+  }
+}
+template <class F>
+int guarded_int(F&& f) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    set_error(e);
+    return -1;
+  }
+}
+
+// --- conversions ------------------------------------------------------------------------------------------------------
+PyObject* dtype_object(DType d);                 // borrowed
+PyObject* device_object(Device d);               // new
+PyObject* size_object(Dims shape);               // new
+PyObject* format_object(int code);               // borrowed
+Device parse_device(PyObject* o);                // device, "cuda:0", index
+DType parse_dtype(PyObject* o, const char* op);  // a dtype, or a Python type: float, int, bool, complex
+PyObject* value_object(const Value& v);          // new
+PyObject* scalar_object(const Scalar& s);        // new
+PyObject* element_object(const Tensor& t, const char* data);  // one element as a Python number; new
+bool number_value(PyObject* o, Value& v);        // Python and NumPy numbers; false when it is none
+Scalar element_scalar(const Tensor& t);          // of a one-element tensor
+inline PyObject* take_object(TensorRef t) { return py(t.detach()); }  // hands the tensor to Python
+void add_index_slots(std::vector<PyType_Slot>& slots);     // indexing.cpp
+TensorRef tensor_from_data(PyObject* data, DType dtype);  // nested sequences, numbers, buffers; Undefined: inferred
+
+// --- calling operators ------------------------------------------------------------------------------------------------
+inline constexpr int kMaxArgs = 24;
+// Memory of one call's parsed arguments.
+struct Frame {
+  Value values[kMaxArgs];
+  PyObject* objects[kMaxArgs];   // composites: what the body is called with (borrowed or kept alive by `keep`)
+  uint16_t flags = 0;            // union of the tensors' flags
+  bool foreign = false;          // some argument defines __torch_function__ without being a Tensor
+  PyObject* out = nullptr;       // out=
+  int64_t ints[48];
+  int nints = 0;
+  Tensor* tensors[32];
+  int ntensors = 0;
+  std::vector<std::unique_ptr<int64_t[]>> more_ints;
+  std::vector<std::unique_ptr<Tensor*[]>> more_tensors;
+  std::vector<std::unique_ptr<double[]>> more_floats;
+  std::vector<Held> keep;
+};
+bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame,
+                     std::string* why);
+PyObject* call_parsed(OpObject& op, Frame& frame);
+PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+extern int function_modes;  // how many TorchFunctionModes are active
+PyObject* op_object(const char* name);  // borrowed; a clear error when there is no such record
+
+// --- each file adds its part to the module ----------------------------------------------------------------------------
+void add_types(PyObject* module);
+void add_tensor_type(PyObject* module);
+void add_number_slots(std::vector<PyType_Slot>& slots);  // numbers.cpp: + - * … and comparisons call operators
+void add_node_type(PyObject* module);
+void add_op_type(PyObject* module);
+void add_construction(PyObject* module);
+void add_autograd(PyObject* module);
+
+}  // namespace flambeau

@@ -1,0 +1,531 @@
+// The Tensor type: life cycle, attributes, and the methods that are not operators.
+#include "python.h"
+
+namespace flambeau {
+
+PyTypeObject* TensorType;
+
+namespace {
+
+PyObject* disabled_override;  // `__torch_function__ = _C._disabled_torch_function_impl`
+PyObject *s_function, *s_dispatch;
+
+// --- life ------------------------------------------------------------------------------------------------------------
+
+Tensor* new_exact() {
+  auto* t = PyObject_GC_New(Tensor, TensorType);
+  if (!t) throw std::bad_alloc();
+  blank_tensor(t);
+  return t;
+}
+
+// A blank instance of a Python subclass.
+Tensor* new_subclass(PyTypeObject* type) {
+  auto* t = as_tensor(type->tp_alloc(type, 0));
+  if (!t) throw PythonError();
+  blank_tensor(t);
+  PyObject* f = _PyType_Lookup(type, s_function);
+  if (f != disabled_override && type != TensorType) t->flags |= kOverrides;
+  PyObject* d = _PyType_Lookup(type, s_dispatch);
+  if (d && d != Py_None && d != disabled_override) t->flags |= kDispatch;
+  return t;
+}
+
+void drop_references(Tensor* t) {
+  Py_CLEAR(*reinterpret_cast<PyObject**>(&t->dict));
+  if (auto* g = std::exchange(t->grad, nullptr)) release(g);
+  if (auto* b = std::exchange(t->base, nullptr)) release(b);
+  if (auto* n = std::exchange(t->grad_fn, nullptr)) release(n);
+  if (auto* e = std::exchange(t->extra, nullptr)) {
+    Py_XDECREF(static_cast<PyObject*>(e->hooks));
+    Py_XDECREF(static_cast<PyObject*>(e->accumulate_hooks));
+    delete e;
+  }
+}
+
+void tensor_dealloc(PyObject* o) {
+  Tensor* t = as_tensor(o);
+  PyTypeObject* type = Py_TYPE(o);
+  if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  if (t->weakrefs) PyObject_ClearWeakRefs(o);
+  drop_references(t);
+  if (Storage* s = std::exchange(t->storage, nullptr)) release(s);
+  if (t->sizes && t->sizes != t->inline_dims) delete[] t->sizes;
+  if (type == TensorType) {
+    recycle_tensor(t);
+  } else {
+    type->tp_free(o);
+    Py_DECREF(type);
+  }
+}
+
+int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
+  Tensor* t = as_tensor(o);
+  Py_VISIT(Py_TYPE(o));
+  Py_VISIT(static_cast<PyObject*>(t->dict));
+  Py_VISIT(py(t->grad));
+  Py_VISIT(py(t->base));
+  Py_VISIT(reinterpret_cast<PyObject*>(t->grad_fn));
+  if (t->extra) {
+    Py_VISIT(static_cast<PyObject*>(t->extra->hooks));
+    Py_VISIT(static_cast<PyObject*>(t->extra->accumulate_hooks));
+  }
+  return 0;
+}
+
+int tensor_clear(PyObject* o) {
+  drop_references(as_tensor(o));
+  return 0;
+}
+
+// A new object of `type` over the memory of `source`, without history.
+PyObject* as_subclass(PyTypeObject* type, const Tensor& source, bool requires_grad) {
+  if (type == TensorType) {
+    TensorRef t = alias(source);
+    t->flags &= ~kWrappedNumber;
+    if (requires_grad) t->flags |= kRequiresGrad;
+    return take_object(std::move(t));
+  }
+  Tensor* t = new_subclass(type);
+  t->dtype = source.dtype;
+  t->device = source.device;
+  set_dims(*t, source.shape(), source.stride());
+  t->storage = source.storage;
+  if (t->storage) retain(t->storage);
+  t->data = source.data;
+  if (requires_grad) t->flags |= kRequiresGrad;
+  return py(t);
+}
+
+// Tensor(): empty; Tensor(2, 3): uninitialised; Tensor([…]): of the default dtype; Tensor(t): an alias.
+PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (n == 1 && is_tensor(PyTuple_GET_ITEM(args, 0))) return as_subclass(type, *as_tensor(PyTuple_GET_ITEM(args, 0)), false);
+    TensorRef t;
+    bool sizes = n > 0;
+    for (Py_ssize_t k = 0; k < n; ++k) sizes &= bool(PyLong_Check(PyTuple_GET_ITEM(args, k)));
+    PyObject* shape = args;
+    if (n == 1 && Py_TYPE(PyTuple_GET_ITEM(args, 0)) == SizeType) shape = PyTuple_GET_ITEM(args, 0), sizes = true;
+    if (n == 0) {
+      int64_t zero[] = {0};
+      t = empty(zero, default_dtype());
+    } else if (sizes) {
+      std::vector<int64_t> dims;
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) dims.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)));
+      if (PyErr_Occurred()) throw PythonError();
+      t = empty(dims, default_dtype());
+    } else if (n == 1) {
+      t = tensor_from_data(PyTuple_GET_ITEM(args, 0), default_dtype());
+    } else {
+      type_error("Tensor(): expected sizes or one sequence, got ", n, " arguments; use flambeau.tensor(data)");
+    }
+    if (type == TensorType) return take_object(std::move(t));
+    return as_subclass(type, *t, false);
+  });
+}
+
+// --- attributes ------------------------------------------------------------------------------------------------------
+
+Tensor& self(PyObject* o) { return *as_tensor(o); }
+
+PyObject* get_shape(PyObject* o, void*) { return size_object(self(o).shape()); }
+PyObject* get_dtype(PyObject* o, void*) { return Py_NewRef(dtype_object(self(o).dtype)); }
+PyObject* get_device(PyObject* o, void*) { return device_object(self(o).device); }
+PyObject* get_layout(PyObject*, void*) { return Py_NewRef(format_object(100)); }
+PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(self(o).ndim); }
+PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(self(o).itemsize()); }
+PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(self(o).nbytes()); }
+PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(tensor_requires_grad(self(o))); }
+PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(self(o).is_meta()); }
+PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(self(o).device.type == DeviceType::CPU); }
+PyObject* get_is_leaf(PyObject* o, void*) { return PyBool_FromLong(!grad_fn_of(self(o))); }
+PyObject* get_output_nr(PyObject* o, void*) { return PyLong_FromLong(self(o).grad_fn ? self(o).output_nr : 0); }
+PyObject* get_version(PyObject* o, void*) { return PyLong_FromUnsignedLong(self(o).storage ? self(o).storage->version : 0); }
+PyObject* get_base(PyObject* o, void*) { return Py_NewRef(self(o).base ? py(self(o).base) : Py_None); }
+PyObject* get_grad(PyObject* o, void*) { return Py_NewRef(self(o).grad ? py(self(o).grad) : Py_None); }
+PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(self(o).flags & kRetainGrad); }
+PyObject* get_grad_fn(PyObject* o, void*) {
+  return guarded([&] {
+    Node* n = grad_fn_of(self(o));
+    return Py_NewRef(n ? reinterpret_cast<PyObject*>(n) : Py_None);
+  });
+}
+int set_requires_grad_of(Tensor& t, bool on) {
+  if (t.grad_fn) {
+    if (on) return 0;
+    runtime_error("you can only change requires_grad flags of leaf variables. Use x.detach() for a tensor that does not require grad");
+  }
+  if (on && !is_differentiable(t.dtype))
+    runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(t.dtype));
+  t.flags = uint16_t(on ? t.flags | kRequiresGrad : t.flags & ~kRequiresGrad);
+  return 0;
+}
+int set_requires_grad(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    if (!value || !PyBool_Check(value)) type_error("requires_grad must be a bool");
+    return set_requires_grad_of(self(o), value == Py_True);
+  });
+}
+int set_grad(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    Tensor& t = self(o);
+    Tensor* g = nullptr;
+    if (value && value != Py_None) {
+      if (!is_tensor(value)) type_error("assigned grad expected to be a Tensor or None but got ", Py_TYPE(value)->tp_name);
+      g = as_tensor(value);
+      if (g == &t) runtime_error("can't assign Variable as its own grad");
+      if (g->dtype != t.dtype) runtime_error("assigned grad has data of a different type: expected ", dtype_name(t.dtype), ", got ", dtype_name(g->dtype));
+      if (g->device != t.device) runtime_error("assigned grad has data located on a different device");
+      if (!(g->ndim == t.ndim && std::equal(t.sizes, t.sizes + t.ndim, g->sizes)))
+        runtime_error("assigned grad has data of a different size: expected ", shape_text(t.shape()), ", got ", shape_text(g->shape()));
+      retain(g);
+      track_object(&t);
+    }
+    if (Tensor* old = std::exchange(t.grad, g)) release(old);
+    return 0;
+  });
+}
+
+void release_context(Storage* s) { release(static_cast<Storage*>(s->context)); }
+
+// .data: the same memory with a version counter of its own, so that writes through it go unnoticed by autograd.
+PyObject* get_data(PyObject* o, void*) {
+  return guarded([&] {
+    TensorRef t = alias(self(o));
+    t->flags &= ~kInference;
+    if (Storage* shared = t->storage) {
+      Storage* s = blank_storage();
+      s->data = shared->data;
+      s->nbytes = shared->nbytes;
+      s->device = shared->device;
+      s->readonly = shared->readonly;
+      s->resizable = false;
+      s->context = shared;  // takes over the alias's count
+      s->free = release_context;
+      t->storage = s;
+    }
+    return take_object(std::move(t));
+  });
+}
+int set_data(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    if (!value || !is_tensor(value)) type_error("data must be a Tensor");
+    Tensor &t = self(o), &v = self(value);
+    if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("data set to a tensor that requires gradients must be floating point or complex dtype");
+    if (t.base) runtime_error("data of a view cannot be set");
+    if (v.storage) retain(v.storage);
+    Storage* old = std::exchange(t.storage, v.storage);
+    set_dims(t, v.shape(), v.stride());
+    t.data = v.data;
+    t.dtype = v.dtype;
+    t.device = v.device;
+    if (old) release(old);
+    return 0;
+  });
+}
+
+PyGetSetDef getset[] = {
+    {"shape", get_shape, nullptr, "The sizes of the dimensions, as a Size."},
+    {"dtype", get_dtype, nullptr, "The element type."},
+    {"device", get_device, nullptr, "Where the memory is."},
+    {"layout", get_layout, nullptr, "How the memory is organised: strided."},
+    {"ndim", get_ndim, nullptr, "Number of dimensions."},
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element."},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements."},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients flow to this tensor."},
+    {"grad", get_grad, set_grad, "The gradient that backward() accumulated, or None."},
+    {"grad_fn", get_grad_fn, nullptr, "The graph node that made this tensor, or None."},
+    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor."},
+    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on this non-leaf tensor."},
+    {"data", get_data, set_data, "The same memory without history."},
+    {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this is."},
+    {"_version", get_version, nullptr, "How often the memory was written in place."},
+    {"_base", get_base, nullptr, "The tensor this is a view of, or None."},
+    {"is_cuda", get_false}, {"is_sparse", get_false}, {"is_quantized", get_false}, {"is_mps", get_false}, {"is_nested", get_false},
+    {"is_sparse_csr", get_false}, {"is_xpu", get_false}, {"is_mkldnn", get_false},
+    {"is_cpu", get_is_cpu}, {"is_meta", get_is_meta},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {}};
+
+// --- methods that are not operators ---------------------------------------------------------------------------------
+
+PyObject* t_size(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
+  Py_ssize_t total = n + (kw ? PyTuple_GET_SIZE(kw) : 0);
+  if (total == 0 || a[0] == Py_None) return size_object(self(o).shape());
+  return guarded([&] {
+    int64_t d = PyLong_AsLongLong(a[0]);
+    if (d == -1 && PyErr_Occurred()) throw PythonError();
+    if (self(o).ndim == 0) index_error("size: Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(self(o).size(int(wrap_dim(d, self(o).ndim, "size"))));
+  });
+}
+PyObject* t_stride(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
+  Py_ssize_t total = n + (kw ? PyTuple_GET_SIZE(kw) : 0);
+  Tensor& t = self(o);
+  if (total == 0 || a[0] == Py_None) return value_object(Value(t.stride()));
+  return guarded([&] {
+    int64_t d = PyLong_AsLongLong(a[0]);
+    if (d == -1 && PyErr_Occurred()) throw PythonError();
+    if (t.ndim == 0) index_error("stride: Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(t.strides[wrap_dim(d, t.ndim, "stride")]);
+  });
+}
+PyObject* t_dim(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).ndim); }
+PyObject* t_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).numel); }
+PyObject* t_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self(o).data); }
+PyObject* t_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self(o).storage ? self(o).storage->data : nullptr); }
+PyObject* t_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(self(o).storage ? self(o).storage->nbytes : 0); }
+PyObject* t_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).offset()); }
+PyObject* t_element_size(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).itemsize()); }
+PyObject* t_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(self(o).dtype)); }
+PyObject* t_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(self(o).dtype)); }
+PyObject* t_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).device.index); }
+PyObject* t_is_inference(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).flags & kInference); }
+
+bool channels_last(const Tensor& t, int ndim) {  // dense with the channel dimension innermost
+  if (t.ndim != ndim) return false;
+  int64_t step = 1;
+  std::vector<int> order{1};
+  for (int k = ndim - 1; k > 1; --k) order.push_back(k);
+  order.push_back(0);
+  for (int k : order) {
+    if (t.sizes[k] != 1 && t.strides[k] != step) return false;
+    step *= t.sizes[k];
+  }
+  return true;
+}
+PyObject* t_is_contiguous(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"memory_format", nullptr};
+  PyObject* format = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &format)) return nullptr;
+  int code = format && Py_TYPE(format) == FormatType ? reinterpret_cast<FormatObject*>(format)->code : 0;
+  if (code == 1 || code == 2) return PyBool_FromLong(channels_last(self(o), code + 3));
+  return PyBool_FromLong(self(o).contiguous());
+}
+
+PyObject* t_item(PyObject* o, PyObject*) {
+  return guarded([&] {
+    Tensor& t = self(o);
+    if (t.numel != 1) runtime_error("a Tensor with ", t.numel, " elements cannot be converted to Scalar");
+    if (t.is_meta()) runtime_error("Tensor.item() cannot be called on meta tensors");
+    return element_object(t, t.data);
+  });
+}
+
+PyObject* list_of(const Tensor& t, int dim, const char* data) {
+  if (dim == t.ndim) return element_object(t, data);
+  Held list = checked(PyList_New(t.sizes[dim]));
+  for (int64_t k = 0; k < t.sizes[dim]; ++k) {
+    PyObject* item = list_of(t, dim + 1, data + k * t.strides[dim] * t.itemsize());
+    if (!item) throw PythonError();
+    PyList_SET_ITEM(list.p, k, item);
+  }
+  return list.give();
+}
+PyObject* t_tolist(PyObject* o, PyObject*) {
+  return guarded([&] {
+    if (self(o).is_meta()) runtime_error("Tensor.tolist() cannot be called on meta tensors: they have no data");
+    return list_of(self(o), 0, self(o).data);
+  });
+}
+
+PyObject* t_detach(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    if (self(o).flags & kOverrides) {
+      PyTypeObject* type = Py_TYPE(o);
+      return as_subclass(type, self(o), false);
+    }
+    return take_object(alias(self(o)));
+  });
+}
+PyObject* t_detach_(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Tensor& t = self(o);
+    if (t.base) runtime_error("Can't detach views in-place. Use detach() instead.");
+    if (Node* n = std::exchange(t.grad_fn, nullptr)) release(n);
+    t.flags &= ~kRequiresGrad;
+    t.output_nr = 0;
+    return Py_NewRef(o);
+  });
+}
+PyObject* t_requires_grad_(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"requires_grad", nullptr};
+  int on = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", const_cast<char**>(names), &on)) return nullptr;
+  return guarded([&] {
+    set_requires_grad_of(self(o), on);
+    return Py_NewRef(o);
+  });
+}
+PyObject* t_make_subclass(PyObject*, PyObject* args) {
+  PyObject *type, *data;
+  int requires_grad = 0;
+  if (!PyArg_ParseTuple(args, "O!O|p", &PyType_Type, &type, &data, &requires_grad)) return nullptr;
+  return guarded([&] {
+    if (!is_tensor(data)) type_error("expected a Tensor, got ", Py_TYPE(data)->tp_name);
+    auto* t = reinterpret_cast<PyTypeObject*>(type);
+    if (!PyType_IsSubtype(t, TensorType)) type_error("cls must be a subclass of Tensor, got ", t->tp_name);
+    if (requires_grad && !is_differentiable(self(data).dtype))
+      runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(self(data).dtype));
+    return as_subclass(t, self(data), requires_grad);
+  });
+}
+PyObject* t_as_subclass(PyObject* o, PyObject* type) {  // keeps the history
+  return guarded([&] {
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject*)type, TensorType)) type_error("as_subclass: cls must be a subclass of Tensor");
+    PyObject* r = as_subclass((PyTypeObject*)type, self(o), false);
+    if (Node* fn = grad_fn_of(self(o))) set_history(self(r), fn, self(o).output_nr);
+    else if (self(o).flags & kRequiresGrad) self(r).flags |= kRequiresGrad;
+    return r;
+  });
+}
+PyObject* t_set_storage(PyObject* o, PyObject* args) {  // _set_storage(source, offset, shape, strides): a view of source's memory
+  PyObject *source, *shape, *strides;
+  long long offset;
+  if (!PyArg_ParseTuple(args, "O!LO!O!", TensorType, &source, &offset, &PyTuple_Type, &shape, &PyTuple_Type, &strides)) return nullptr;
+  return guarded([&] {
+    std::vector<int64_t> sizes, steps;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(strides); ++k) steps.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(strides, k)));
+    if (PyErr_Occurred()) throw PythonError();
+    if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
+    Tensor &t = self(o), &s = self(source);
+    int64_t low = offset, high = offset, room = s.storage ? int64_t(s.storage->nbytes) / s.itemsize() : 0;
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      int64_t reach;
+      if (sizes[k] < 0 || __builtin_mul_overflow(sizes[k] - 1, steps[k], &reach)) runtime_error("_set_storage: bad shape ", shape_text(sizes));
+      if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) runtime_error("_set_storage: shape ", shape_text(sizes), " overflows");
+    }
+    if (count(sizes) > 0 && (low < 0 || high >= room)) runtime_error("_set_storage: shape ", shape_text(sizes), " with strides ", shape_text(steps), " reaches outside the storage of ", room, " elements");
+    if (s.storage) retain(s.storage);
+    Storage* old = std::exchange(t.storage, s.storage);
+    t.dtype = s.dtype;
+    t.device = s.device;
+    t.data = static_cast<char*>(t.storage->data) + offset * t.itemsize();
+    set_dims(t, sizes, steps);
+    if (old) release(old);
+    return Py_NewRef(o);
+  });
+}
+PyObject* t_bump_version(PyObject* o, PyObject*) {
+  bump_version(self(o));
+  Py_RETURN_NONE;
+}
+PyObject* t_is_view(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).base != nullptr); }
+
+
+PyMethodDef methods[] = {
+    {"size", (PyCFunction)(void*)t_size, METH_FASTCALL | METH_KEYWORDS, "size(dim=None): all sizes as a Size, or that of one dimension."},
+    {"stride", (PyCFunction)(void*)t_stride, METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): steps between elements, in elements."},
+    {"dim", t_dim, METH_NOARGS, "Number of dimensions."}, {"ndimension", t_dim, METH_NOARGS, "Number of dimensions."},
+    {"numel", t_numel, METH_NOARGS, "Number of elements."}, {"nelement", t_numel, METH_NOARGS, "Number of elements."},
+    {"data_ptr", t_data_ptr, METH_NOARGS, "Address of the first element."},
+    {"_storage_ptr", t_storage_ptr, METH_NOARGS}, {"_storage_nbytes", t_storage_nbytes, METH_NOARGS},
+    {"_set_storage", t_set_storage, METH_VARARGS},
+    {"storage_offset", t_storage_offset, METH_NOARGS, "Elements between the start of the storage and the first element."},
+    {"element_size", t_element_size, METH_NOARGS, "Bytes of one element."},
+    {"is_floating_point", t_is_floating, METH_NOARGS, "Whether the dtype is a floating-point type."},
+    {"is_complex", t_is_complex, METH_NOARGS, "Whether the dtype is complex."},
+    {"is_inference", t_is_inference, METH_NOARGS, "Whether it was made in inference mode."},
+    {"get_device", t_get_device, METH_NOARGS, "Index of the device; -1 on the CPU."},
+    {"is_contiguous", (PyCFunction)(void*)t_is_contiguous, METH_VARARGS | METH_KEYWORDS, "is_contiguous(memory_format=contiguous_format): whether the elements lie in that order without gaps."},
+    {"item", t_item, METH_NOARGS, "The only element, as a Python number."},
+    {"tolist", t_tolist, METH_NOARGS, "The elements as nested lists (a number for 0-d)."},
+    {"detach", t_detach, METH_NOARGS, "The same memory without history."},
+    {"detach_", t_detach_, METH_NOARGS, "Forgets this tensor's history."},
+    {"requires_grad_", (PyCFunction)(void*)t_requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): sets requires_grad; returns self."},
+    {"_make_subclass", t_make_subclass, METH_VARARGS | METH_STATIC},
+    {"as_subclass", t_as_subclass, METH_O, "as_subclass(cls): the same tensor as an instance of cls."},
+    {"_bump_version", t_bump_version, METH_NOARGS}, {"_is_view", t_is_view, METH_NOARGS},
+    {}};
+
+// --- buffer protocol --------------------------------------------------------------------------------------------------
+
+const char* buffer_format(DType d) {
+  switch (d) {
+    case DType::Bool: return "?";
+    case DType::UInt8: return "B";
+    case DType::Int8: return "b";
+    case DType::Int16: return "h";
+    case DType::UInt16: return "H";
+    case DType::Int32: return "i";
+    case DType::UInt32: return "I";
+    case DType::Int64: return "q";
+    case DType::UInt64: return "Q";
+    case DType::Float16: return "e";
+    case DType::Float32: return "f";
+    case DType::Float64: return "d";
+    case DType::Complex64: return "Zf";
+    case DType::Complex128: return "Zd";
+    default: return nullptr;
+  }
+}
+
+int get_buffer(PyObject* o, Py_buffer* view, int flags) {
+  Tensor& t = self(o);
+  const char* format = buffer_format(t.dtype);
+  const char* problem = !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
+                        : tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
+                        : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
+  if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
+  if (problem) {
+    PyErr_Format(PyExc_BufferError, "Tensor: %s", problem);
+    return -1;
+  }
+  auto* dims = new Py_ssize_t[2 * t.ndim + 1];
+  for (int k = 0; k < t.ndim; ++k) {
+    dims[k] = t.sizes[k];
+    dims[t.ndim + k] = t.strides[k] * t.itemsize();
+  }
+  *view = Py_buffer{};
+  view->buf = t.data;
+  view->obj = Py_NewRef(o);
+  view->len = t.nbytes();
+  view->itemsize = t.itemsize();
+  view->readonly = t.storage->readonly;
+  view->ndim = t.ndim;
+  view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
+  view->shape = flags & PyBUF_ND ? dims : nullptr;
+  view->strides = flags & PyBUF_STRIDES ? dims + t.ndim : nullptr;
+  view->internal = dims;
+  return 0;
+}
+void release_buffer(PyObject*, Py_buffer* view) { delete[] static_cast<Py_ssize_t*>(view->internal); }
+
+PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY},
+                         {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY},
+                         {}};
+
+PyObject* disabled(PyObject*, PyObject*, PyObject*) { Py_RETURN_NOTIMPLEMENTED; }
+PyMethodDef disabled_def = {"_disabled_torch_function_impl", (PyCFunction)(void*)disabled, METH_VARARGS | METH_KEYWORDS,
+                            "As a class's __torch_function__: its tensors take part in operators like plain ones."};
+
+}  // namespace
+
+void add_tensor_type(PyObject* module) {
+  s_function = PyUnicode_InternFromString("__torch_function__");
+  s_dispatch = PyUnicode_InternFromString("__torch_dispatch__");
+  disabled_override = checked(PyCFunction_New(&disabled_def, nullptr)).give();
+  checked(PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_override));
+  std::vector<PyType_Slot> slots = {
+      {Py_tp_new, (void*)tensor_new}, {Py_tp_dealloc, (void*)tensor_dealloc}, {Py_tp_traverse, (void*)tensor_traverse},
+      {Py_tp_clear, (void*)tensor_clear}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
+      {Py_bf_getbuffer, (void*)get_buffer}, {Py_bf_releasebuffer, (void*)release_buffer},
+      {Py_tp_doc, (void*)"An array of one dtype on one device, with gradients."}};
+  add_number_slots(slots);
+  slots.push_back({0, nullptr});
+  static PyType_Spec spec = {"flambeau.Tensor", sizeof(Tensor), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, nullptr};
+  spec.slots = slots.data();
+  TensorType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
+  checked(PyModule_AddObjectRef(module, "Tensor", (PyObject*)TensorType));
+  allocate_object = new_exact;
+  release_object = [](Object* o) { _Py_Dealloc(py(o)); };
+  track_object = [](Object* o) {
+    if (!PyObject_GC_IsTracked(py(o))) PyObject_GC_Track(py(o));
+  };
+}
+
+}  // namespace flambeau

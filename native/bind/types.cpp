@@ -1,0 +1,359 @@
+// dtype, device, Size, memory formats and layouts as Python objects, and numbers both ways.
+#include <cmath>
+
+#include "python.h"
+
+namespace flambeau {
+
+PyTypeObject* DTypeType;
+PyTypeObject* DeviceObjectType;
+PyTypeObject* SizeType;
+PyTypeObject* FormatType;
+PyObject* OutOfMemoryError;
+
+namespace {
+
+PyObject* dtypes[kDTypes];
+struct FormatEntry { int code; const char* name; const char* shown; };
+const FormatEntry kFormats[] = {
+    {0, "contiguous_format", "torch.contiguous_format"}, {1, "channels_last", "torch.channels_last"},
+    {2, "channels_last_3d", "torch.channels_last_3d"},   {3, "preserve_format", "torch.preserve_format"},
+    {100, "strided", "torch.strided"},                   {101, "sparse_coo", "torch.sparse_coo"},
+    {102, "sparse_csr", "torch.sparse_csr"},             {103, "jagged", "torch.jagged"}};
+PyObject* formats[std::size(kFormats)];
+
+// --- dtype
+DType of(PyObject* o) { return reinterpret_cast<DTypeObject*>(o)->dtype; }
+PyObject* dtype_repr(PyObject* o) { return PyUnicode_FromFormat("torch.%s", dtype_name(of(o))); }
+PyObject* dtype_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(dtype_name(of(o))); }
+PyObject* dtype_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(item_size(of(o))); }
+PyObject* dtype_is_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(of(o))); }
+PyObject* dtype_is_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(of(o))); }
+PyObject* dtype_is_signed(PyObject* o, void*) {
+  DType d = of(o);
+  return PyBool_FromLong(is_differentiable(d) || d == DType::Int8 || d == DType::Int16 || d == DType::Int32 || d == DType::Int64);
+}
+PyObject* dtype_to_real(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(real_of(of(o)))); }
+PyObject* dtype_to_complex(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(complex_of(of(o)))); }
+PyGetSetDef dtype_getset[] = {{"itemsize", dtype_itemsize}, {"is_floating_point", dtype_is_floating},
+                              {"is_complex", dtype_is_complex}, {"is_signed", dtype_is_signed}, {}};
+PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS}, {"to_real", dtype_to_real, METH_NOARGS},
+                               {"to_complex", dtype_to_complex, METH_NOARGS}, {}};
+PyType_Slot dtype_slots[] = {{Py_tp_repr, (void*)dtype_repr}, {Py_tp_getset, dtype_getset}, {Py_tp_methods, dtype_methods}, {}};
+PyType_Spec dtype_spec = {"flambeau.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+
+// --- device
+Device device_of(PyObject* o) { return reinterpret_cast<DeviceObject*>(o)->device; }
+PyObject* device_repr(PyObject* o) {
+  Device d = device_of(o);
+  std::string type = device_name({d.type, -1});
+  return d.index >= 0 ? PyUnicode_FromFormat("device(type='%s', index=%d)", type.c_str(), int(d.index))
+                      : PyUnicode_FromFormat("device(type='%s')", type.c_str());
+}
+PyObject* device_str(PyObject* o) { return PyUnicode_FromString(device_name(device_of(o)).c_str()); }
+PyObject* device_type(PyObject* o, void*) { return PyUnicode_FromString(device_name({device_of(o).type, -1}).c_str()); }
+PyObject* device_index(PyObject* o, void*) {
+  Device d = device_of(o);
+  if (d.index < 0) Py_RETURN_NONE;
+  return PyLong_FromLong(d.index);
+}
+Py_hash_t device_hash(PyObject* o) {
+  Device d = device_of(o);
+  return 1000 * int(d.type) + d.index + 2;
+}
+PyObject* device_compare(PyObject* a, PyObject* b, int how) {
+  if (Py_TYPE(a) != DeviceObjectType || Py_TYPE(b) != DeviceObjectType || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((device_of(a) == device_of(b)) == (how == Py_EQ));
+}
+PyObject* device_reduce(PyObject* o, PyObject*) {
+  return Py_BuildValue("(O(N))", DeviceObjectType, device_str(o));
+}
+PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"type", "index", nullptr};
+  PyObject *type, *index = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &type, &index)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Device d = parse_device(type);
+    if (index != Py_None) {
+      if (d.index >= 0) runtime_error("device: type (string) must not include an index because index was passed explicitly");
+      long k = PyLong_AsLong(index);
+      if (k == -1 && PyErr_Occurred()) throw PythonError();
+      if (k < 0 || k > 127) runtime_error("device: index must be between 0 and 127, got ", k);
+      d.index = int8_t(k);
+    }
+    return device_object(d);
+  });
+}
+PyObject* device_enter(PyObject* o, PyObject*) {
+  PyErr_SetString(PyExc_NotImplementedError, "device: `with device:` is not supported yet; pass device= to the calls that make tensors");
+  return nullptr;
+}
+PyGetSetDef device_getset[] = {{"type", device_type}, {"index", device_index}, {}};
+PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS}, {"__enter__", device_enter, METH_NOARGS},
+                                {"__exit__", device_enter, METH_VARARGS}, {}};
+PyType_Slot device_slots[] = {{Py_tp_new, (void*)device_new}, {Py_tp_repr, (void*)device_repr}, {Py_tp_str, (void*)device_str},
+                              {Py_tp_hash, (void*)device_hash}, {Py_tp_richcompare, (void*)device_compare},
+                              {Py_tp_getset, device_getset}, {Py_tp_methods, device_methods}, {}};
+PyType_Spec device_spec = {"flambeau.device", sizeof(DeviceObject), 0, Py_TPFLAGS_DEFAULT, device_slots};
+
+// --- memory formats and layouts
+PyObject* format_repr(PyObject* o) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name); }
+PyObject* format_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name + 6); }
+PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS}, {}};
+PyType_Slot format_slots[] = {{Py_tp_repr, (void*)format_repr}, {Py_tp_methods, format_methods}, {}};
+PyType_Spec format_spec = {"flambeau.memory_format", sizeof(FormatObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
+
+// --- Size: a tuple of ints
+PyObject* size_repr(PyObject* o) {
+  Held list = Held(PySequence_List(o));
+  if (!list) return nullptr;
+  return PyUnicode_FromFormat("torch.Size(%R)", list.p);
+}
+PyObject* size_numel(PyObject* o, PyObject*) {
+  int64_t n = 1;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k) n *= PyLong_AsLongLong(PyTuple_GET_ITEM(o, k));
+  return PyLong_FromLongLong(n);
+}
+PyObject* as_size(PyObject* tuple) {  // steals
+  if (!tuple || !PyTuple_CheckExact(tuple)) return tuple;
+  Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  PyObject* size = SizeType->tp_alloc(SizeType, n);
+  if (size)
+    for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(size, k, Py_NewRef(PyTuple_GET_ITEM(tuple, k)));
+  Py_DECREF(tuple);
+  return size;
+}
+PyObject* size_subscript(PyObject* o, PyObject* key) { return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(o, key)); }
+PyObject* size_concat(PyObject* a, PyObject* b) {
+  if (!PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+  return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+}
+PyObject* size_repeat(PyObject* o, Py_ssize_t n) {
+  return as_size(PyTuple_Type.tp_as_sequence->sq_repeat(o, n));
+}
+PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  PyObject* size = PyTuple_Type.tp_new(type, args, kwargs);
+  if (!size) return nullptr;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(size); ++k) {
+    PyObject* item = PyTuple_GET_ITEM(size, k);
+    if (PyLong_CheckExact(item)) continue;
+    PyObject* index = PyNumber_Index(item);
+    if (!index) {
+      PyErr_Format(PyExc_TypeError, "Size() takes an iterable of 'int' (item %zd is '%s')", k, Py_TYPE(item)->tp_name);
+      Py_DECREF(size);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(size, k, index);
+    Py_DECREF(item);
+  }
+  return size;
+}
+PyObject* size_reduce(PyObject* o, PyObject*) {
+  return Py_BuildValue("(O(N))", SizeType, PyTuple_GetSlice(o, 0, PyTuple_GET_SIZE(o)));
+}
+PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "Number of elements of a tensor of this size."},
+                              {"__reduce__", size_reduce, METH_NOARGS}, {}};
+PyType_Slot size_slots[] = {{Py_tp_new, (void*)size_new}, {Py_tp_repr, (void*)size_repr}, {Py_tp_methods, size_methods},
+                            {Py_mp_subscript, (void*)size_subscript}, {Py_sq_concat, (void*)size_concat},
+                            {Py_sq_repeat, (void*)size_repeat}, {}};
+PyType_Spec size_spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, size_slots};
+
+}  // namespace
+
+void set_error(const std::exception& e) {
+  auto* error = dynamic_cast<const Error*>(&e);
+  if (!error) {
+    if (dynamic_cast<const std::bad_alloc*>(&e)) PyErr_NoMemory();
+    else PyErr_SetString(PyExc_RuntimeError, e.what());
+    return;
+  }
+  PyObject* types[] = {PyExc_RuntimeError, PyExc_TypeError, PyExc_ValueError, PyExc_IndexError, PyExc_NotImplementedError,
+                       OutOfMemoryError, PyExc_OverflowError};
+  if (error->kind == ErrorKind::Python) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a Python call failed without an exception");
+    return;
+  }
+  PyErr_SetString(types[int(error->kind)], error->what());
+}
+
+PyObject* dtype_object(DType d) { return dtypes[int(d)]; }
+
+PyObject* device_object(Device d) {
+  auto* o = PyObject_New(DeviceObject, DeviceObjectType);
+  if (o) o->device = d;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+PyObject* size_object(Dims shape) {
+  PyObject* size = SizeType->tp_alloc(SizeType, Py_ssize_t(shape.size()));
+  if (!size) return nullptr;
+  for (size_t k = 0; k < shape.size(); ++k) PyTuple_SET_ITEM(size, k, PyLong_FromLongLong(shape[k]));
+  return size;
+}
+
+PyObject* format_object(int code) {
+  for (size_t k = 0; k < std::size(kFormats); ++k)
+    if (kFormats[k].code == code) return formats[k];
+  return Py_None;
+}
+
+Device parse_device(PyObject* o) {
+  if (Py_TYPE(o) == DeviceObjectType) return device_of(o);
+  if (PyLong_Check(o)) runtime_error("device: a bare index ", PyLong_AsLong(o), " names a CUDA device, and this build has none; use \"cpu\"");
+  if (!PyUnicode_Check(o)) type_error("device: expected a flambeau.device or a string such as \"cpu\", got ", Py_TYPE(o)->tp_name);
+  std::string text = PyUnicode_AsUTF8(o);
+  std::string type = text.substr(0, text.find(':'));
+  Device d;
+  if (type == "cpu") d.type = DeviceType::CPU;
+  else if (type == "meta") d.type = DeviceType::Meta;
+  else if (type == "cuda") d.type = DeviceType::CUDA;
+  else runtime_error("Expected one of cpu, cuda, meta device type at start of device string: ", text);
+  if (text.size() > type.size()) {
+    std::string digits = text.substr(type.size() + 1);
+    if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos || std::stoi(digits) > 127)
+      runtime_error("Invalid device string: '", text, "' (expected for example \"cuda:0\")");
+    d.index = int8_t(std::stoi(digits));
+  }
+  return d;
+}
+
+DType parse_dtype(PyObject* o, const char* op) {
+  if (Py_TYPE(o) == DTypeType) return of(o);
+  if (o == (PyObject*)&PyFloat_Type) return DType::Float64;
+  if (o == (PyObject*)&PyLong_Type) return DType::Int64;
+  if (o == (PyObject*)&PyBool_Type) return DType::Bool;
+  if (o == (PyObject*)&PyComplex_Type) return DType::Complex128;
+  type_error(op, "(): argument 'dtype' must be a flambeau.dtype, not ", Py_TYPE(o)->tp_name);
+}
+
+PyObject* scalar_object(const Scalar& s) {
+  switch (s.category) {
+    case Category::Bool: return PyBool_FromLong(s.i != 0);
+    case Category::Integer: return PyLong_FromLongLong(s.i);
+    case Category::Floating: return PyFloat_FromDouble(s.re);
+    default: return PyComplex_FromDoubles(s.re, s.im);
+  }
+}
+
+PyObject* element_object(const Tensor& t, const char* data) {
+  switch (t.dtype) {
+    case DType::Bool: return PyBool_FromLong(*data != 0);
+    case DType::UInt64: return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(data));
+    case DType::Float8_e4m3fn:
+    case DType::Float8_e5m2: {
+      TensorRef f = to_dtype(t, DType::Float32);
+      return PyFloat_FromDouble(*f->ptr<float>());
+    }
+    default: break;
+  }
+  return visit_dtype(t.dtype, [&]<class T>() -> PyObject* {
+    T v = *reinterpret_cast<const T*>(data);
+    if constexpr (std::is_same_v<T, complex64> || std::is_same_v<T, complex128>) return PyComplex_FromDoubles(v.real(), v.imag());
+    else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(int64_t(v));
+    else return PyFloat_FromDouble(double(v));
+  });
+}
+
+Scalar element_scalar(const Tensor& t) {
+  if (t.is_meta()) runtime_error("Cannot copy out of meta tensor; no data! (item() of a meta tensor)");
+  return visit_dtype(t.dtype, [&]<class T>() -> Scalar {
+    T v = *t.ptr<T>();
+    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
+    else if constexpr (std::is_same_v<T, complex64>) return Scalar(complex128(v));
+    else if constexpr (std::is_same_v<T, complex128>) return Scalar(v);
+    else if constexpr (std::is_integral_v<T>) return Scalar(int64_t(v));
+    else return Scalar(double(v));
+  });
+}
+
+bool number_value(PyObject* o, Value& v) {
+  if (PyFloat_Check(o)) {
+    v = Value(PyFloat_AS_DOUBLE(o));
+  } else if (PyBool_Check(o)) {
+    v = Value(o == Py_True);
+  } else if (PyLong_Check(o)) {
+    int overflow;
+    long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) {
+      unsigned long long u = PyLong_AsUnsignedLongLong(o);  // uint64 values wrap into the same bits
+      if (PyErr_Occurred()) {
+        PyErr_Clear();
+        runtime_error("Overflow when unpacking long: the Python int does not fit in 64 bits");
+      }
+      i = (long long)u;
+    }
+    v = Value(int64_t(i));
+  } else if (PyComplex_Check(o)) {
+    v.tag = Tag::Complex;
+    v.c = {PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)};
+  } else if (!is_tensor(o) && std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && !PySequence_Check(o)) {  // NumPy scalars
+    Held item(PyObject_CallMethod(o, "item", nullptr));
+    if (!item) throw PythonError();
+    return std::strncmp(Py_TYPE(item.p)->tp_name, "numpy.", 6) != 0 && number_value(item.p, v);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+PyObject* value_object(const Value& v) {
+  switch (v.tag) {
+    case Tag::None: Py_RETURN_NONE;
+    case Tag::Tensor: return Py_NewRef(py(v.tensor));
+    case Tag::Bool: return PyBool_FromLong(v.b);
+    case Tag::Int: return PyLong_FromLongLong(v.i);
+    case Tag::Float: return PyFloat_FromDouble(v.f);
+    case Tag::Complex: return PyComplex_FromDoubles(v.c.re, v.c.im);
+    case Tag::Ints:
+    case Tag::Bools: {
+      PyObject* t = PyTuple_New(v.ints.size);
+      for (int64_t k = 0; t && k < v.ints.size; ++k) PyTuple_SET_ITEM(t, k, PyLong_FromLongLong(v.ints.data[k]));
+      return t;
+    }
+    case Tag::Floats: {
+      PyObject* t = PyTuple_New(v.floats.size);
+      for (int64_t k = 0; t && k < v.floats.size; ++k) PyTuple_SET_ITEM(t, k, PyFloat_FromDouble(v.floats.data[k]));
+      return t;
+    }
+    case Tag::Tensors: {
+      PyObject* t = PyTuple_New(v.tensors.size);
+      for (int64_t k = 0; t && k < v.tensors.size; ++k)
+        PyTuple_SET_ITEM(t, k, Py_NewRef(v.tensors.data[k] ? py(v.tensors.data[k]) : Py_None));
+      return t;
+    }
+    case Tag::Str: return PyUnicode_FromStringAndSize(v.str.data, v.str.size);
+    case Tag::DType: return Py_NewRef(dtype_object(v.dtype));
+    case Tag::Device: return device_object(v.device);
+    default: return Py_NewRef(static_cast<PyObject*>(v.object));
+  }
+}
+
+void add_types(PyObject* module) {
+  auto make = [&](PyType_Spec& spec, const char* name, PyObject* base = nullptr) {
+    PyObject* type = checked(base ? PyType_FromSpecWithBases(&spec, base) : PyType_FromSpec(&spec)).give();
+    checked(PyModule_AddObjectRef(module, name, type));
+    return reinterpret_cast<PyTypeObject*>(type);
+  };
+  DTypeType = make(dtype_spec, "dtype");
+  DeviceObjectType = make(device_spec, "device");
+  FormatType = make(format_spec, "memory_format");
+  Held bases(Py_BuildValue("(O)", &PyTuple_Type));
+  SizeType = make(size_spec, "Size", bases.p);
+  for (int k = 0; k < kDTypes; ++k) {
+    auto* d = PyObject_New(DTypeObject, DTypeType);
+    d->dtype = DType(k);
+    dtypes[k] = reinterpret_cast<PyObject*>(d);
+    checked(PyModule_AddObjectRef(module, dtype_name(DType(k)), dtypes[k]));
+  }
+  for (size_t k = 0; k < std::size(kFormats); ++k) {
+    auto* f = PyObject_New(FormatObject, FormatType);
+    f->code = kFormats[k].code;
+    f->name = kFormats[k].shown;
+    formats[k] = reinterpret_cast<PyObject*>(f);
+    checked(PyModule_AddObjectRef(module, kFormats[k].name, formats[k]));
+  }
+  OutOfMemoryError = checked(PyErr_NewException("flambeau.OutOfMemoryError", PyExc_RuntimeError, nullptr)).give();
+  checked(PyModule_AddObjectRef(module, "OutOfMemoryError", OutOfMemoryError));
+}
+
+}  // namespace flambeau
