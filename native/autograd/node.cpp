@@ -13,8 +13,6 @@ namespace {
 Node* free_nodes = nullptr;
 uint64_t next_sequence = 1;
 
-bool own_memory(Tag tag) { return tag == Tag::Ints || tag == Tag::Floats || tag == Tag::Tensors || tag == Tag::Str; }
-
 void drop(Saved& s) {
   switch (s.value.tag) {
     case Tag::Tensor: release(s.value.tensor); break;

@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 
 #include "../core/memory.h"
+#include "module_base.h"
+#include "optim.h"
 #include "python.h"
 
 namespace nb = nanobind;
@@ -30,6 +32,9 @@ NB_MODULE(_C, m) {
   add_node_type(module);
   add_op_type(module);
   add_construction(module);
+  add_generator_type(module);
+  add_module_base(module);
+  add_optim(module);
   retake_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
   release_lock = []() -> void* { return PyEval_SaveThread(); };
   warn = [](const std::string& text) {

@@ -214,7 +214,6 @@ void apply_python_rules(Node& n, TensorRef* grads, TensorRef* out) {
 void apply_python_function(Node& n, TensorRef* grads, TensorRef* out) {
   Held args(PyTuple_New(n.nouts));
   for (int k = 0; k < n.nouts; ++k) PyTuple_SET_ITEM(args.p, k, Py_NewRef(grads[k] ? py(grads[k].get()) : Py_None));
-  Held needs(PyTuple_New(n.nedges));
   Held result = checked(PyObject_Call(static_cast<PyObject*>(n.payload), args.p, nullptr));
   if (!PyTuple_Check(result.p) || PyTuple_GET_SIZE(result.p) != n.nedges)
     runtime_error("function ", node_name(n), " returned an incorrect number of gradients (expected ", int(n.nedges), ")");
@@ -235,7 +234,7 @@ PyObject* hooks_of(Node& n, int kind, int output_nr, bool create) {  // borrowed
       return PyTuple_GET_ITEM(entry, 2);
   }
   if (!create) return nullptr;
-  Held dict = checked(PyDict_New());
+  Held dict = checked(PyODict_New());
   Held entry = checked(Py_BuildValue("(iiO)", kind, output_nr, dict.p));
   checked(PyList_Append(list, entry.p));
   return dict.p;  // the list keeps it
@@ -423,22 +422,41 @@ std::vector<Tensor*> tensor_list(PyObject* o, const char* what) {
   return list;
 }
 
-// backward(roots, grads, retain_graph, create_graph, inputs, accumulate) -> gradients of `inputs` (None where none came)
+TensorRef ones_for(const Tensor& t) {
+  TensorRef one = empty(t.shape(), t.dtype, t.device);
+  if (!one->is_meta()) fill(*one, Scalar(1));
+  return one;
+}
+
+// backward(tensors, gradients (None: 1), retain_graph, create_graph, inputs or None, accumulate, allow_unused)
+// -> gradients of `inputs`, None where none came
 PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 6) type_error("backward takes 6 arguments");
-    auto roots = tensor_list(a[0], "tensors"), grads = tensor_list(a[1], "grad_tensors"), inputs = tensor_list(a[4], "inputs");
-    if (roots.size() != grads.size()) runtime_error("backward: ", roots.size(), " tensors but ", grads.size(), " gradients");
+    if (n != 7 || !PyTuple_Check(a[1])) type_error("backward takes 7 arguments");
+    auto roots = tensor_list(a[0], "tensors");
+    std::vector<Tensor*> grads, inputs;
+    std::vector<TensorRef> made;
+    if (a[4] != Py_None) inputs = tensor_list(a[4], "inputs");
+    if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (!(roots[k]->ndim == grads[k]->ndim && std::equal(roots[k]->sizes, roots[k]->sizes + roots[k]->ndim, grads[k]->sizes)))
-        runtime_error("Mismatch in shape: grad_output[", k, "] has a shape of ", shape_text(grads[k]->shape()), " and output[", k,
+      if (!tensor_requires_grad(*roots[k])) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
+      PyObject* g = PyTuple_GET_ITEM(a[1], Py_ssize_t(k));
+      if (g == Py_None) made.push_back(ones_for(*roots[k]));
+      grads.push_back(g == Py_None ? made.back().get() : as_tensor(g));
+      const Tensor& t = *grads.back();
+      if (!(t.ndim == roots[k]->ndim && std::equal(t.sizes, t.sizes + t.ndim, roots[k]->sizes)))
+        runtime_error("Mismatch in shape: grad_output[", k, "] has a shape of ", shape_text(t.shape()), " and output[", k,
                       "] has a shape of ", shape_text(roots[k]->shape()), ".");
     }
     BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
     Grads found = run_backward(roots, grads, inputs, options);
     Held t = checked(PyTuple_New(Py_ssize_t(found.size())));
-    for (size_t k = 0; k < found.size(); ++k)
+    for (size_t k = 0; k < found.size(); ++k) {
+      if (!found[k] && a[6] != Py_True && a[5] != Py_True)
+        runtime_error("One of the differentiated Tensors appears to not have been used in the graph (input ", k,
+                      "). Set allow_unused=True if this is the desired behavior.");
       PyTuple_SET_ITEM(t.p, Py_ssize_t(k), found[k] ? py(found[k].detach()) : Py_NewRef(Py_None));
+    }
     return t.give();
   });
 }
@@ -451,8 +469,7 @@ PyObject* backward_scalar(PyObject*, PyObject* o) {
     if (t->numel != 1) runtime_error("grad can be implicitly created only for scalar outputs; this tensor has shape ", shape_text(t->shape()),
                                      ": pass gradient=, or reduce it first (.sum(), .mean())");
     if (!is_floating(t->dtype)) runtime_error("grad can be implicitly created only for real scalar outputs but got ", dtype_name(t->dtype));
-    TensorRef one = empty(t->shape(), t->dtype, t->device);
-    if (!one->is_meta()) fill(*one, Scalar(1));
+    TensorRef one = ones_for(*t);
     Tensor* roots[] = {t};
     Tensor* grads[] = {one.get()};
     run_backward(roots, grads, {}, {});
@@ -509,7 +526,7 @@ PyObject* tensor_hooks(PyObject*, PyObject* o) {
     if (!tensor_requires_grad(t)) runtime_error("cannot register a hook on a tensor that doesn't require gradient");
     if (Node* fn = grad_fn_of(t)) return Py_NewRef(hooks_of(*fn, kTensorHook, int(t.output_nr), true));
     if (!t.extra) t.extra = new TensorExtra;
-    if (!t.extra->hooks) t.extra->hooks = checked(PyDict_New()).give();
+    if (!t.extra->hooks) t.extra->hooks = checked(PyODict_New()).give();
     track_object(&t);
     return Py_NewRef(static_cast<PyObject*>(t.extra->hooks));
   });
@@ -521,7 +538,7 @@ PyObject* accumulate_hooks_(PyObject*, PyObject* o) {
     if (!tensor_requires_grad(t)) runtime_error("cannot register a hook on a tensor that doesn't require gradient");
     if (grad_fn_of(t)) runtime_error("post accumulate grad hooks cannot be registered on non-leaf tensors");
     if (!t.extra) t.extra = new TensorExtra;
-    if (!t.extra->accumulate_hooks) t.extra->accumulate_hooks = checked(PyDict_New()).give();
+    if (!t.extra->accumulate_hooks) t.extra->accumulate_hooks = checked(PyODict_New()).give();
     track_object(&t);
     return Py_NewRef(static_cast<PyObject*>(t.extra->accumulate_hooks));
   });

@@ -78,9 +78,10 @@ FLAMBEAU_BINARY(or, "bitwise_or")
 FLAMBEAU_BINARY(xor, "bitwise_xor")
 FLAMBEAU_BINARY(lshift, "bitwise_left_shift")
 FLAMBEAU_BINARY(rshift, "bitwise_right_shift")
-FLAMBEAU_BINARY(matrix_multiply, "matmul")
 FLAMBEAU_BINARY(pow2, "pow")
 #undef FLAMBEAU_BINARY
+SlotOp slot_matmul{"matmul"};
+PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) { return binary(slot_matmul, a, b, false); }
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject*) { return nb_pow2(a, b); }
 PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) { return nb_inplace_pow2(a, b); }
 

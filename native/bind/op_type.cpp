@@ -294,7 +294,8 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     OpObject* op = new_op(name.p, a[5], method, a[9]);
     op->def = add_op(std::move(def));
     op->def->py_op = op;
-    op->inplace = op->def->writes_self = op->def->name.back() == '_' && op->def->name[0] != '_';
+    std::string stem = op->def->name.substr(0, op->def->name.find('.'));
+    op->inplace = op->def->writes_self = stem.back() == '_' && stem[0] != '_';
     op->takes_out = a[8] == Py_True;
     op->result_type = make_result_type(op->def->schema);
     install_method(op);

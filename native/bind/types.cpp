@@ -328,7 +328,53 @@ PyObject* value_object(const Value& v) {
   }
 }
 
+namespace {
+
+PyObject* promote_types_(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 2) type_error("promote_types takes two dtypes");
+    return Py_NewRef(dtype_object(promote_types(parse_dtype(a[0], "promote_types"), parse_dtype(a[1], "promote_types"))));
+  });
+}
+
+// Tensors with dimensions count before 0-d ones, and these before numbers, where the kind of number is the same.
+PyObject* result_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    DType by_rank[3] = {DType::Undefined, DType::Undefined, DType::Undefined};
+    for (Py_ssize_t k = 0; k < n; ++k) {
+      Value v;
+      int rank = 2;
+      DType d;
+      if (is_tensor(a[k])) {
+        const Tensor& t = *as_tensor(a[k]);
+        d = t.dtype;
+        rank = t.ndim > 0 ? 0 : t.flags & kWrappedNumber ? 2 : 1;
+      } else if (number_value(a[k], v)) {
+        d = v.scalar().dtype(default_dtype());
+      } else {
+        type_error("result_type(): expected tensors or numbers, got ", Py_TYPE(a[k])->tp_name);
+      }
+      by_rank[rank] = by_rank[rank] == DType::Undefined ? d : promote_types(by_rank[rank], d);
+    }
+    DType result = by_rank[0];
+    for (int rank = 1; rank < 3; ++rank) {
+      DType d = by_rank[rank];
+      if (d == DType::Undefined) continue;
+      if (result == DType::Undefined) result = d;
+      else if (category(d) > category(result))
+        result = is_complex(d) && is_floating(result) ? complex_of(result) : is_floating(d) && rank == 2 ? default_dtype() : d;
+    }
+    return Py_NewRef(dtype_object(result));
+  });
+}
+
+PyMethodDef functions[] = {{"promote_types", (PyCFunction)(void*)promote_types_, METH_FASTCALL},
+                           {"result_type", (PyCFunction)(void*)result_type, METH_FASTCALL}, {}};
+
+}  // namespace
+
 void add_types(PyObject* module) {
+  checked(PyModule_AddFunctions(module, functions));
   auto make = [&](PyType_Spec& spec, const char* name, PyObject* base = nullptr) {
     PyObject* type = checked(base ? PyType_FromSpecWithBases(&spec, base) : PyType_FromSpec(&spec)).give();
     checked(PyModule_AddObjectRef(module, name, type));

@@ -132,6 +132,24 @@ std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op) {
   return shape;
 }
 
+std::vector<int64_t> dense_strides(const Tensor& t) {
+  if (t.contiguous()) return {};
+  std::vector<int> order;
+  for (int k = 0; k < t.ndim; ++k) {
+    if (t.strides[k] < 0) return {};
+    order.push_back(k);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return t.strides[a] < t.strides[b]; });
+  int64_t step = 1;
+  std::vector<int64_t> strides(t.ndim);
+  for (int k : order) {
+    if (t.sizes[k] != 1 && t.strides[k] != step) return {};
+    strides[k] = t.sizes[k] == 1 ? std::max<int64_t>(t.strides[k], 1) : step;
+    step *= t.sizes[k];
+  }
+  return strides;
+}
+
 bool may_overlap(const Tensor& t) {
   if (t.contiguous() || t.numel < 2) return false;
   std::vector<std::pair<int64_t, int64_t>> dims;  // (|stride|, size), innermost first

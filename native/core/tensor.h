@@ -157,6 +157,9 @@ inline int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
 }
 std::vector<int64_t> contiguous_strides(Dims shape);
 std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op);
+// The strides of a copy that keeps the order of t's dimensions (preserve_format): t's own where they are dense; empty:
+// plain contiguous ones.
+std::vector<int64_t> dense_strides(const Tensor& t);
 bool may_overlap(const Tensor& t);             // two indices can name one address (expanded, …)
 
 DType default_dtype();

@@ -92,3 +92,15 @@ def overloads(name, *alternatives, namespace="", method=None, doc="", aliases=()
     OPS[name] = op
     _alias(op, aliases)
     return op
+
+
+def find(name):
+    """The Op of that name; `name_` finds the in-place form (unpickling asks)."""
+    if name in OPS:
+        return OPS[name]
+    return OPS[name.removesuffix("_")].inplace_form
+
+
+def public(namespace):
+    """{public name: Op} of one namespace: "" is flambeau itself."""
+    return {name: op for name, op in OPS.items() if op.namespace == namespace and "." not in name}

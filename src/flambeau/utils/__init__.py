@@ -1,3 +1,13 @@
-"""Helpers around tensors: data loading."""
+"""Helpers around tensors: hooks, data loading."""
 
-from . import data as data
+import importlib
+
+from . import hooks as hooks
+
+_LAZY = ("data",)
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,127 @@
+// flambeau.Generator: the random engine as a Python object.
+#include "../core/generator.h"
+
+#include <new>
+
+#include "python.h"
+
+namespace flambeau {
+
+PyTypeObject* GeneratorType;
+
+namespace {
+
+Generator& self(PyObject* o) { return *reinterpret_cast<Generator*>(o); }
+
+Generator* new_generator() {
+  auto* g = reinterpret_cast<Generator*>(GeneratorType->tp_alloc(GeneratorType, 0));
+  if (!g) throw PythonError();
+  Object header = *g;  // the constructor sets everything else
+  new (g) Generator();
+  static_cast<Object&>(*g) = header;
+  g->weakrefs = nullptr;
+  return g;
+}
+
+PyObject* generator_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"device", nullptr};
+  PyObject* device = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (device && parse_device(device).type != DeviceType::CPU) runtime_error("Generator: only device=\"cpu\" is available, got ", device_name(parse_device(device)));
+    return py(new_generator());
+  });
+}
+void generator_dealloc(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (self(o).weakrefs) PyObject_ClearWeakRefs(o);
+  self(o).busy.~mutex();
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+
+PyObject* manual_seed(PyObject* o, PyObject* seed) {
+  return guarded([&] {
+    Held index = checked(PyNumber_Index(seed));
+    int overflow;
+    long long s = PyLong_AsLongLongAndOverflow(index.p, &overflow);
+    if (overflow) {
+      s = (long long)PyLong_AsUnsignedLongLong(index.p);
+      if (PyErr_Occurred()) {
+        PyErr_Clear();
+        runtime_error("Overflow when unpacking long: a seed must fit in 64 bits");
+      }
+    }
+    self(o).manual_seed(uint64_t(s));
+    return Py_NewRef(o);
+  });
+}
+PyObject* seed(PyObject* o, PyObject*) {
+  uint64_t s = random_seed();
+  self(o).manual_seed(s);
+  return PyLong_FromUnsignedLongLong(s);
+}
+PyObject* initial_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(self(o).seed); }
+PyObject* get_state(PyObject* o, PyObject*) {
+  return guarded([&] {
+    int64_t shape[] = {int64_t(kGeneratorStateBytes)};
+    TensorRef t = empty(shape, DType::UInt8);
+    generator_state(self(o), t->ptr<uint8_t>());
+    return take_object(std::move(t));
+  });
+}
+PyObject* set_state(PyObject* o, PyObject* state) {
+  return guarded([&] {
+    if (!is_tensor(state) || as_tensor(state)->dtype != DType::UInt8) type_error("RNG state must be a torch.ByteTensor");
+    TensorRef t = contiguous(*as_tensor(state));
+    set_generator_state(self(o), t->ptr<uint8_t>(), size_t(t->numel));
+    return Py_NewRef(o);
+  });
+}
+PyObject* clone_state(PyObject* o, PyObject*) {
+  return guarded([&] {
+    Generator* g = new_generator();
+    std::vector<uint8_t> bytes(kGeneratorStateBytes);
+    generator_state(self(o), bytes.data());
+    set_generator_state(*g, bytes.data(), bytes.size());
+    g->seed = self(o).seed;
+    return py(g);
+  });
+}
+PyObject* get_device(PyObject*, void*) { return device_object({}); }
+PyObject* reduce(PyObject* o, PyObject*) {
+  Held state(get_state(o, nullptr));
+  if (!state) return nullptr;
+  Held copyreg(PyImport_ImportModule("flambeau.random"));
+  if (!copyreg) return nullptr;
+  Held rebuild(PyObject_GetAttrString(copyreg.p, "_rebuild_generator"));
+  if (!rebuild) return nullptr;
+  return Py_BuildValue("(O(O))", rebuild.p, state.p);
+}
+
+PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): starts the stream of that seed; returns self."},
+    {"seed", seed, METH_NOARGS, "Seeds from the system's entropy; returns the seed."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed the stream was started with."},
+    {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor."},
+    {"set_state", set_state, METH_O, "set_state(state): continues from a state got by get_state."},
+    {"clone_state", clone_state, METH_NOARGS, "A new generator in the same state."},
+    {"__reduce__", reduce, METH_NOARGS},
+    {}};
+PyGetSetDef getset[] = {{"device", get_device, nullptr, "Always the CPU."}, {}};
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Generator, weakrefs), READONLY}, {}};
+PyType_Slot slots[] = {{Py_tp_new, (void*)generator_new}, {Py_tp_dealloc, (void*)generator_dealloc}, {Py_tp_methods, methods},
+                       {Py_tp_getset, getset}, {Py_tp_members, members},
+                       {Py_tp_doc, (void*)"A stream of random numbers: MT19937, the same numbers as PyTorch for the same seed."}, {}};
+PyType_Spec spec = {"flambeau.Generator", sizeof(Generator), 0, Py_TPFLAGS_DEFAULT, slots};
+
+}  // namespace
+
+void add_generator_type(PyObject* module) {
+  GeneratorType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
+  checked(PyModule_AddObjectRef(module, "Generator", (PyObject*)GeneratorType));
+  allocate_generator = new_generator;
+  checked(PyModule_AddObjectRef(module, "default_generator", py(&default_generator())));
+}
+
+}  // namespace flambeau

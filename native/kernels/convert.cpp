@@ -1,0 +1,24 @@
+// Conversion of dtype or device as an operator.
+#include "../core/call.h"
+
+namespace flambeau {
+namespace {
+
+// _to_copy(self, dtype?, device?): always a copy
+void infer_to_copy(Call& c) {
+  Tensor& self = c.tensor(0);
+  Device device = c.has(2) ? c.args[2].device : self.device;
+  if (device.type == DeviceType::CUDA) runtime_error("to: this build has no CUDA device; use device=\"cpu\"");
+  if (self.is_meta() && device.type != DeviceType::Meta)
+    not_implemented("Cannot copy out of meta tensor; no data! Make an empty tensor there and fill it (Module.to_empty)");
+  DType dtype = c.dtype_or(1, self.dtype);
+  std::vector<int64_t> strides = dense_strides(self);
+  if (strides.empty()) c.output(self.shape(), dtype, device);
+  else c.output(self.shape(), dtype, device, strides);
+}
+void cpu_to_copy(Call& c) { copy_into(c.out(), c.tensor(0)); }
+
+const Primitives rows{{"_to_copy", infer_to_copy, cpu_to_copy}};
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,82 @@
+"""Flambeau: tensors, define-by-run gradients, and neural networks, under PyTorch's own API."""
+
+import importlib as _importlib
+
+try:
+    from . import _C
+except ImportError as _error:  # oneDNN is not where it was: find it by the installer's records, then try again
+    from ._libraries import load_onednn as _load_onednn
+
+    _load_onednn(_error)
+    from . import _C
+
+from . import ops as _ops
+from . import overrides as overrides
+from . import tensor as _tensor_methods  # the module; the name `tensor` is given to the function below
+from ._C import Generator as Generator
+from ._C import OutOfMemoryError as OutOfMemoryError
+from ._C import Size as Size
+from ._C import Tensor as Tensor
+from ._C import default_generator as default_generator
+from ._C import device as device
+from ._C import dtype as dtype
+from ._C import from_numpy as from_numpy
+from ._C import frombuffer as frombuffer
+from ._C import memory_format as memory_format
+from ._version import __version__ as __version__
+from .autograd import enable_grad as enable_grad
+from .autograd import inference_mode as inference_mode
+from .autograd import is_grad_enabled as is_grad_enabled
+from .autograd import is_inference_mode_enabled as is_inference_mode_enabled
+from .autograd import no_grad as no_grad
+from .autograd import set_grad_enabled as set_grad_enabled
+from .construct import as_tensor as as_tensor
+from .construct import asarray as asarray
+from .construct import tensor as tensor
+from .inspection import can_cast as can_cast
+from .inspection import finfo as finfo
+from .inspection import get_default_dtype as get_default_dtype
+from .inspection import get_num_threads as get_num_threads
+from .inspection import iinfo as iinfo
+from .inspection import is_complex as is_complex
+from .inspection import is_floating_point as is_floating_point
+from .inspection import is_nonzero as is_nonzero
+from .inspection import is_tensor as is_tensor
+from .inspection import numel as numel
+from .inspection import promote_types as promote_types
+from .inspection import result_type as result_type
+from .inspection import set_default_dtype as set_default_dtype
+from .inspection import set_num_threads as set_num_threads
+from .inspection import typename as typename
+from .random import fork_rng as _fork_rng  # noqa: F401
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import manual_seed as manual_seed
+from .random import seed as seed
+from .random import set_rng_state as set_rng_state
+
+# every operator whose record says it is public here; dtypes, memory formats and layouts
+globals().update(_ops.public(""))
+globals().update({_name: getattr(_C, _name) for _name in _tensor_methods.CONSTANTS})
+half, double = _C.float16, _C.float64
+short, int, long = _C.int16, _C.int32, _C.int64  # noqa: A001
+float, cfloat, cdouble = _C.float32, _C.complex64, _C.complex128  # noqa: A001
+layout = _C.memory_format
+inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
+
+#: subpackages and modules loaded when first used
+_LAZY = {"nn", "optim", "utils", "testing", "memory"}
+#: names that live in a module loaded when first used
+_LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str"}
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return _importlib.import_module(f"{__name__}.{name}")
+    if name in _LAZY_NAMES:
+        return getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(set(globals()) | _LAZY | set(_LAZY_NAMES))

@@ -1,0 +1,55 @@
+"""Seeds and the default random generator."""
+
+from . import _C
+from ._C import default_generator
+
+
+def manual_seed(seed):
+    """Starts the default generator's stream of `seed`; the numbers are PyTorch's for the same seed. Returns it.
+
+    >>> import flambeau
+    >>> _ = flambeau.manual_seed(0)
+    >>> flambeau.randn(4)
+    tensor([ 1.5410, -0.2934, -2.1788,  0.5684])
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed():
+    """Seeds the default generator from the system's entropy; returns the seed."""
+    return default_generator.seed()
+
+
+def initial_seed():
+    """The seed the default generator was started with."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state():
+    """The default generator's state, as a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state):
+    """Continues from a state that get_rng_state gave."""
+    default_generator.set_state(new_state)
+
+
+class fork_rng:
+    """A context after which the default generator is where it was before."""
+
+    def __init__(self, devices=None, enabled=True):
+        self.enabled = enabled
+
+    def __enter__(self):
+        self.state = get_rng_state() if self.enabled else None
+
+    def __exit__(self, *_):
+        if self.state is not None:
+            set_rng_state(self.state)
+
+
+def _rebuild_generator(state):
+    generator = _C.Generator()
+    generator.set_state(state)
+    return generator

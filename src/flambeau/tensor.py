@@ -1,0 +1,275 @@
+"""Tensor methods that are not operators: conversion, gradients, exchange with NumPy, iteration."""
+
+import importlib
+
+from . import _C
+from ._C import Tensor
+from .autograd._call import backward as _backward
+from .ops.conversion import _to_copy
+from .utils.hooks import RemovableHandle
+
+_NAMES = {
+    "bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "short": _C.int16, "int": _C.int32, "long": _C.int64,
+    "half": _C.float16, "bfloat16": _C.bfloat16, "float": _C.float32, "double": _C.float64,
+    "cfloat": _C.complex64, "cdouble": _C.complex128,
+}
+
+#: dtypes, memory formats and layouts that are public in flambeau
+CONSTANTS = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+    "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "contiguous_format", "channels_last",
+    "channels_last_3d", "preserve_format", "strided", "sparse_coo", "sparse_csr", "jagged",
+)
+
+
+def method(function):
+    """Decorator: the function is a Tensor method of that name."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+# --- conversion -------------------------------------------------------------------------------------------------------
+
+def _target(args, dtype, device):
+    """dtype and device from the positional forms of `to`: (dtype), (device, dtype), (other)."""
+    args = list(args)
+    if args and isinstance(args[0], Tensor):
+        other = args.pop(0)
+        return other.dtype, other.device, args
+    if args and isinstance(args[0], _C.dtype):
+        return args.pop(0), device, args
+    if args and (args[0] is None or isinstance(args[0], (_C.device, str, int))):
+        device = args.pop(0) or device
+        if args and (args[0] is None or isinstance(args[0], _C.dtype)):
+            dtype = args.pop(0) or dtype
+    elif args and isinstance(args[0], type):
+        dtype = args.pop(0)
+    return dtype, device, args
+
+
+@method
+def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None, other=None):
+    """This tensor in another dtype or on another device; itself when nothing changes and `copy` is false.
+
+    Forms: to(dtype), to(device, dtype=None), to(other), each with non_blocking, copy and memory_format.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1.5, 2.]).to(flambeau.int64)
+    tensor([1, 2])
+    """
+    if other is not None:
+        args = (other, *args)
+    dtype, device, rest = _target(args, dtype, device)
+    if rest:  # non_blocking, copy by position
+        non_blocking, copy = rest[0], rest[1] if len(rest) > 1 else copy
+        if len(rest) > 2 or not all(isinstance(x, (bool, int)) for x in rest):
+            raise TypeError(f"to(): unexpected arguments {rest}; it takes a dtype, a device, or a tensor")
+    device = self.device if device is None else _C.device(device)
+    same = (dtype is None or dtype is self.dtype) and device == self.device
+    if same and not copy:
+        return self if memory_format is None else self.contiguous(memory_format=memory_format)
+    result = _to_copy(self, dtype=dtype, device=device)
+    return result if memory_format is None else result.contiguous(memory_format=memory_format)
+
+
+def _conversion(name, dtype):
+    def convert(self, memory_format=None):
+        if self.dtype is not dtype:
+            self = _to_copy(self, dtype=dtype)
+        return self if memory_format is None else self.contiguous(memory_format=memory_format)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"This tensor as {dtype}."
+    return convert
+
+
+for _name, _dtype in _NAMES.items():
+    setattr(Tensor, _name, _conversion(_name, _dtype))
+
+
+@method
+def cpu(self, memory_format=None):
+    """This tensor on the CPU."""
+    return self.to("cpu", memory_format=memory_format)
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """This tensor on a CUDA device; this build has none."""
+    return self.to("cuda" if device is None else device)
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """Without an argument the type's name, as 'torch.FloatTensor'; else this tensor in that dtype."""
+    if dtype is None:
+        return "torch." + TYPE_NAMES[self.dtype]
+    if isinstance(dtype, str):
+        names = {"torch." + v: k for k, v in TYPE_NAMES.items()}
+        if dtype not in names:
+            raise ValueError(f"type(): unknown tensor type {dtype!r}; known: {', '.join(names)}")
+        dtype = names[dtype]
+    return self.to(dtype)
+
+
+Tensor.type = _type
+
+TYPE_NAMES = {
+    _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
+    _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor",
+    _C.int64: "LongTensor", _C.bool: "BoolTensor", _C.complex64: "ComplexFloatTensor",
+    _C.complex128: "ComplexDoubleTensor", _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor",
+    _C.uint64: "UInt64Tensor",
+}
+
+
+@method
+def type_as(self, other):
+    """This tensor in the dtype and on the device of `other`."""
+    return self.to(other)
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+@method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Adds the gradient of this tensor with respect to every leaf to the leaf's `grad`.
+
+    `gradient` (same shape) is the gradient of what follows; a one-element tensor needs none.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor([1., 2.], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    if gradient is None and not retain_graph and not create_graph and inputs is None:
+        return _C.backward_scalar(self)
+    _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+@method
+def register_hook(self, hook):
+    """`hook(grad)` runs whenever this tensor's gradient is computed; what it returns (if not None) replaces it.
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(lambda g: g * 3)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    return _register(_C.tensor_hooks(self), hook)
+
+
+@method
+def register_post_accumulate_grad_hook(self, hook):
+    """`hook(tensor)` runs after a gradient was added to this leaf's `grad`."""
+    return _register(_C.accumulate_hooks(self), hook)
+
+
+@method
+def retain_grad(self):
+    """A non-leaf tensor keeps its gradient in `grad` during backward."""
+    _C.retain_grad(self)
+
+
+def _register(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+# --- exchange with Python and NumPy -----------------------------------------------------------------------------------
+
+@method
+def numpy(self, *, force=False):
+    """A NumPy array over the same memory. force=True: of detach().cpu(), copying where memory cannot be shared.
+
+    >>> import flambeau
+    >>> a = flambeau.zeros(2)
+    >>> a.numpy()[0] = 7
+    >>> a
+    tensor([7., 0.])
+    """
+    np = importlib.import_module("numpy")  # only here, so that importing flambeau does not load NumPy
+    if force:
+        self = self.detach()
+    if self.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self.is_meta:
+        raise TypeError("can't convert meta device type tensor to numpy: it has no data")
+    if self.dtype is _C.bfloat16 and force:
+        self = self.float()
+    try:
+        return np.asarray(memoryview(self))
+    except BufferError as error:
+        raise TypeError(f"numpy(): got unsupported type {self.dtype}: {error}") from None
+
+
+@method
+def __array__(self, dtype=None, copy=None):
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+@method
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    return _C.from_numpy(array)
+
+
+Tensor.__array_priority__ = 1000  # NumPy leaves `array + tensor` to the tensor
+
+
+@method
+def __iter__(self):
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __reversed__(self):
+    return self if self.ndim == 0 else self.flip(0)
+
+
+@method
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, complex, bool)):
+        return bool((element == self).any().item())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+@method
+def __complex__(self):
+    return complex(self.item())
+
+
+@method
+def __format__(self, spec):
+    if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+@method
+def share_memory_(self):
+    raise NotImplementedError("share_memory_: sharing tensors between processes is not available yet")
+
+
+@method
+def is_shared(self):
+    return False
+
+
+@method
+def is_same_size(self, other):
+    """Whether both have the same shape."""
+    return self.shape == other.shape
+
+
+@method
+def is_set_to(self, tensor):
+    """Whether both are the same view of the same memory."""
+    return (self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride())
