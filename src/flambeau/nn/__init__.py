@@ -1,3 +1,9 @@
-from .modules import *
-from .modules import Module
-from .parameter import Parameter, Buffer
+"""nn: layers, losses, initial values and what else networks are made of."""
+
+from . import functional as functional
+from . import init as init
+from . import utils as utils
+from .modules import *  # noqa: F403  the list of layers stands in modules/__init__.py
+from .modules import module as module
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter

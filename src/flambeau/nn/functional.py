@@ -1,4 +1,4 @@
-"""nn.functional: the operators of networks under PyTorch's names; with an own body only where a form is not an operator.
+"""nn.functional: the operators of networks under PyTorch's names; own bodies only for forms that are not operators.
 
 Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 """
@@ -80,7 +80,7 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     return _softmax(-input, _softmax_dim("softmin", input.dim()) if dim is None else dim, dtype=dtype)
 
 
-# ---- activations that can overwrite their input -------------------------------------------------------------------------
+# ---- activations that can overwrite their input ---------------------------------------------------------------------
 
 
 def _overwrite(op, input, *args):

@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 
-from ... import Tensor, _C, is_grad_enabled
+from ... import _C, Tensor, is_grad_enabled
 from ...autograd import Function
 
 
@@ -262,7 +262,8 @@ class HookMethods:
                     result = replaced
             except Exception as error:  # the error on its way out must not be replaced
                 warnings.warn(
-                    f"forward hook with ``always_call=True`` raised an exception that was silenced: {error}", stacklevel=2
+                    f"forward hook with ``always_call=True`` raised an exception that was silenced: {error}",
+                    stacklevel=2,
                 )
 
 

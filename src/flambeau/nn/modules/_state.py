@@ -28,11 +28,11 @@ class StateMethods:
 
     def get_extra_state(self):
         """Override it to add an object (best a tensor or plain data) to the state dict, under `_extra_state`."""
-        raise RuntimeError("get_extra_state: this module has no extra state; override get_extra_state and set_extra_state")
+        raise RuntimeError("get_extra_state: override it (and set_extra_state) to have extra state in the state dict")
 
     def set_extra_state(self, state):
         """Override it to take back what get_extra_state gave."""
-        raise RuntimeError("set_extra_state: this module takes no extra state; override get_extra_state and set_extra_state")
+        raise RuntimeError("set_extra_state: override it (and get_extra_state) to take extra state back")
 
     def _has_extra_state(self, method):
         return getattr(type(self), method) is not getattr(StateMethods, method)
@@ -184,8 +184,8 @@ class StateMethods:
                     target.copy_(given)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are {target.size()} and whose '
-                f"dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
+                f'While copying the parameter named "{key}", whose dimensions in the model are {target.size()} and '
+                f"whose dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
             )
         return None
 

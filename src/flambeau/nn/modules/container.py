@@ -2,7 +2,7 @@
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ... import Tensor
 from ..parameter import Parameter
@@ -410,7 +410,7 @@ class ParameterDict(_ParameterHolder):
 
     def get(self, key, default=None):
         """The value at `key`, or `default`."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def setdefault(self, key, default=None):
         """The value at `key`, which is `default` if there was none."""

@@ -13,7 +13,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """Arguments, weight and bias of all convolutions; weight [out, in/groups, *kernel], transposed [in, out/groups, …]."""
+    """Arguments, weight and bias of all convolutions; weight [out, in/groups, *kernel], or transposed."""
 
     _dims = None
     _transposed = False

@@ -3,11 +3,17 @@
 Attribute lookup and the call itself are native (`_C.ModuleBase`); hooks and state dicts stand in their own files.
 """
 
-from collections import OrderedDict
-
-from ... import Tensor, _C, bfloat16, device, dtype, float16, float32, float64, no_grad
+from ... import _C, Tensor, bfloat16, device, dtype, float16, float32, float64, no_grad
 from ..parameter import Buffer, Parameter
 from ._hooks import REGISTRATION, HookMethods
+from ._hooks import register_module_backward_hook as register_module_backward_hook
+from ._hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
+from ._hooks import register_module_forward_hook as register_module_forward_hook
+from ._hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from ._hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from ._hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
+from ._hooks import register_module_module_registration_hook as register_module_module_registration_hook
+from ._hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
 from ._state import StateMethods
 
 
@@ -94,7 +100,8 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
                 table[name] = _run_registration("buffer", self, name, value)
             else:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as {_WORD[kind]} '{name}' ({_EXPECTED[kind]} or None expected)"
+                    f"cannot assign '{_type_name(value)}' as {_WORD[kind]} '{name}' "
+                    f"({_EXPECTED[kind]} or None expected)"
                 )
             return None
         return object.__setattr__(self, name, value)
@@ -116,7 +123,8 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+                f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                "(torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(

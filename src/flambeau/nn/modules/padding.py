@@ -1,4 +1,4 @@
-"""Layers that add a border to the last one, two or three dimensions; `padding` is one number or (left, right, top, …)."""
+"""Layers that add a border to the last one, two or three dimensions: one width, or (left, right, top, bottom, …)."""
 
 from .. import functional as F
 from ._sizes import repeated

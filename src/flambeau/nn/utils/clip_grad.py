@@ -1,0 +1,83 @@
+"""Bounding gradients, by their common norm or element by element."""
+
+import warnings
+
+from ... import Tensor, no_grad, stack, tensor
+
+
+def _with_grads(parameters):
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+@no_grad()
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of all tensors, seen as one vector; `foreach` chooses nothing here: there is one way.
+
+    >>> import flambeau
+    >>> flambeau.nn.utils.get_total_norm([flambeau.tensor([3.0]), flambeau.tensor([4.0])])
+    tensor(5.)
+    """
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return tensor(0.0)
+    norm_type = float(norm_type)
+    first = tensors[0].device
+    total = stack([t.norm(norm_type).to(first) for t in tensors]).norm(norm_type)
+    if error_if_nonfinite and not total.isfinite().item():
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scale the gradients by max_norm / total_norm where that is less than 1."""
+    grads = _with_grads(parameters)
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)  # no branch: the value need not be known here
+    for grad in grads:
+        grad.mul_(factor.to(grad.device))
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scale the gradients of `parameters` down to a common norm of at most `max_norm`; returns the norm before.
+
+    >>> import flambeau
+    >>> p = flambeau.zeros(2, requires_grad=True)
+    >>> p.grad = flambeau.tensor([3.0, 4.0])
+    >>> flambeau.nn.utils.clip_grad_norm_(p, 1.0)
+    tensor(5.)
+    """
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_with_grads(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The old name of clip_grad_norm_."""
+    warnings.warn(
+        "torch.nn.utils.clip_grad_norm is now deprecated in favor of torch.nn.utils.clip_grad_norm_.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+@no_grad()
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Clamp every element of the gradients to [-clip_value, clip_value].
+
+    >>> import flambeau
+    >>> p = flambeau.zeros(2, requires_grad=True)
+    >>> p.grad = flambeau.tensor([3.0, -4.0])
+    >>> flambeau.nn.utils.clip_grad_value_(p, 1.0)
+    >>> p.grad
+    tensor([ 1., -1.])
+    """
+    bound = float(clip_value)
+    for grad in _with_grads(parameters):
+        grad.clamp_(min=-bound, max=bound)

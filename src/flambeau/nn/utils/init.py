@@ -1,0 +1,20 @@
+"""Making a module without computing its initial values."""
+
+import inspect
+
+from ..modules.module import Module
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """module_cls(*args, **kwargs) with memory left as it is: for values that are loaded right after.
+
+    >>> import flambeau
+    >>> flambeau.nn.utils.skip_init(flambeau.nn.Linear, 2, 3).weight.shape
+    torch.Size([3, 2])
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)

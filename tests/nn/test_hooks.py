@@ -1,0 +1,142 @@
+"""Hooks of modules: their order, what they may replace, global ones, and gradients seen by backward hooks."""
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.nn.modules import module as module_file
+
+
+def test_order_and_removal():
+    layer, log = nn.Identity(), []
+    handles = [
+        layer.register_forward_pre_hook(lambda m, args: log.append("pre 1")),
+        layer.register_forward_pre_hook(lambda m, args: log.append("pre 0"), prepend=True),
+        layer.register_forward_hook(lambda m, args, out: log.append("post 1")),
+        layer.register_forward_hook(lambda m, args, out: log.append("post 0"), prepend=True),
+    ]
+    layer(1)
+    assert log == ["pre 0", "pre 1", "post 0", "post 1"]
+    for handle in handles:
+        handle.remove()
+    log.clear()
+    assert layer(2) == 2 and log == []
+    with layer.register_forward_hook(lambda m, args, out: out + 1):
+        assert layer(2) == 3
+    assert layer(2) == 2
+
+
+def test_hooks_replace_arguments_and_results():
+    class Add(nn.Module):
+        def forward(self, x, *, extra=0):
+            return x + extra
+
+    layer = Add()
+    layer.register_forward_pre_hook(lambda m, args: args[0] * 10)
+    layer.register_forward_pre_hook(lambda m, args, kwargs: (args, {"extra": 5}), with_kwargs=True)
+    layer.register_forward_hook(lambda m, args, kwargs, out: (args, kwargs, out), with_kwargs=True)
+    assert layer(1) == ((10,), {"extra": 5}, 15)
+
+
+def test_pre_hook_with_kwargs_must_return_a_pair():
+    layer = nn.Identity()
+    layer.register_forward_pre_hook(lambda m, args, kwargs: 3, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="None or a tuple"):
+        layer(1)
+
+
+def test_always_called_hooks_run_after_errors():
+    layer, log = nn.Linear(1, 1), []
+    layer.register_forward_hook(lambda m, args, out: log.append("never"))
+    layer.register_forward_hook(lambda m, args, out: log.append(out), always_call=True)
+    with pytest.raises(RuntimeError):
+        layer(flambeau.zeros(1, 2))
+    assert log == [None]
+
+    def broken(m, args, out):
+        raise ValueError("in the hook")
+
+    layer.register_forward_hook(broken, always_call=True)
+    with pytest.warns(UserWarning, match="silenced"), pytest.raises(RuntimeError):
+        layer(flambeau.zeros(1, 2))
+
+
+def test_hooks_put_straight_into_the_table_run():
+    layer, log = nn.Identity(), []
+    layer(1)
+    layer._forward_hooks[0] = lambda m, args, out: log.append(out)
+    layer(7)
+    assert log == [7]
+
+
+def test_global_hooks():
+    model, log = nn.Sequential(nn.Identity(), nn.Tanh()), []
+    handle = module_file.register_module_forward_hook(lambda m, args, out: log.append(type(m).__name__))
+    pre = module_file.register_module_forward_pre_hook(lambda m, args: log.append("pre"))
+    model(flambeau.zeros(1))
+    assert log == ["pre", "pre", "Identity", "pre", "Tanh", "Sequential"]
+    handle.remove()
+    pre.remove()
+    log.clear()
+    model(flambeau.zeros(1))
+    assert log == []
+
+
+def test_registration_hooks():
+    log = []
+    handles = [
+        module_file.register_module_parameter_registration_hook(lambda m, name, p: log.append(name)),
+        module_file.register_module_module_registration_hook(lambda m, name, s: log.append(name)),
+        module_file.register_module_buffer_registration_hook(lambda m, name, b: b + 1),
+    ]
+    try:
+        net = nn.Module()
+        net.layer = nn.Linear(1, 1)
+        net.register_buffer("count", flambeau.zeros(1))
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert log == ["weight", "bias", "layer"] and net.count.item() == 1
+
+
+def test_backward_hooks_see_and_replace_gradients():
+    layer, log = nn.Linear(2, 2, bias=False), []
+    nn.init.eye_(layer.weight)
+    layer.register_full_backward_pre_hook(lambda m, grad_output: log.append(("pre", grad_output[0].tolist())))
+    layer.register_full_backward_hook(
+        lambda m, grad_input, grad_output: log.append((grad_input[0].tolist(), grad_output[0].tolist()))
+    )
+    handle = layer.register_full_backward_hook(lambda m, grad_input, grad_output: (grad_input[0] * 2,))
+    x = flambeau.ones(1, 2, requires_grad=True)
+    (layer(x) * flambeau.tensor([[1.0, 3.0]])).sum().backward()
+    assert log == [("pre", [[1, 3]]), ([[1, 3]], [[1, 3]])]
+    assert x.grad.tolist() == [[2, 6]]
+    handle.remove()
+    layer.register_full_backward_pre_hook(lambda m, grad_output: (grad_output[0] * 0,))
+    x.grad = None
+    layer(x).sum().backward()
+    assert x.grad.tolist() == [[0, 0]]
+
+
+def test_backward_hook_without_an_input_that_wants_a_gradient():
+    layer, log = nn.Linear(2, 1), []
+    layer.register_full_backward_hook(lambda m, grad_input, grad_output: log.append(grad_input))
+    layer(flambeau.ones(1, 2)).sum().backward()
+    assert log == [(None,)]
+    with flambeau.no_grad():
+        layer(flambeau.ones(1, 2))
+
+
+def test_backward_hooks_of_several_inputs_and_outputs():
+    class Both(nn.Module):
+        def forward(self, a, k, b):
+            return {"sum": a + b, "product": a * b * k}
+
+    module, log = Both(), []
+    module.register_full_backward_hook(lambda m, gi, go: log.append((gi, go)))
+    a, b = flambeau.ones(1, requires_grad=True), flambeau.full((1,), 2.0, requires_grad=True)
+    out = module(a, 3, b)
+    (out["sum"] + out["product"]).backward()
+    (grad_input, grad_output) = log[0]
+    assert grad_input[0].item() == 7 and grad_input[1] is None and grad_input[2].item() == 4
+    assert [g.item() for g in grad_output] == [1, 1]

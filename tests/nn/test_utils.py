@@ -1,0 +1,81 @@
+"""nn.utils: clipping, vectors of parameters, folding batch norm."""
+
+import math
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.nn import utils
+
+
+def parameters_with_grads(*grads):
+    params = [nn.Parameter(flambeau.zeros(len(g))) for g in grads]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = flambeau.tensor(g)
+    return [*params, nn.Parameter(flambeau.zeros(1))]  # one without a gradient
+
+
+@pytest.mark.parametrize(("norm_type", "expected"), [(2, 13.0), (1, 19.0), (math.inf, 12.0)])
+def test_clip_grad_norm(norm_type, expected):
+    params = parameters_with_grads([3.0, 4.0], [12.0])
+    assert utils.clip_grad_norm_(params, 2.0, norm_type).item() == pytest.approx(expected, rel=1e-6)
+    assert params[0].grad.tolist() == pytest.approx([6 / expected, 8 / expected], rel=1e-5)
+    assert utils.get_total_norm([p.grad for p in params[:2]], norm_type).item() == pytest.approx(2, rel=1e-5)
+    before = params[0].grad.clone()
+    utils.clip_grad_norm_(params, 100.0, norm_type)
+    assert flambeau.equal(params[0].grad, before)
+
+
+def test_clip_grad_norm_edge_cases():
+    assert utils.clip_grad_norm_([], 1.0).item() == 0
+    params = parameters_with_grads([math.nan])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        utils.clip_grad_norm_(params, 1.0, error_if_nonfinite=True)
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        utils.clip_grad_norm(params, 1.0)
+
+
+def test_clip_grad_value():
+    params = parameters_with_grads([3.0, -4.0, 0.5])
+    utils.clip_grad_value_(params, 1)
+    assert params[0].grad.tolist() == [1, -1, 0.5]
+
+
+def test_parameters_as_a_vector():
+    a, b = nn.Linear(2, 3), nn.Linear(2, 3)
+    vector = utils.parameters_to_vector(a.parameters())
+    assert vector.shape == (9,) and vector.requires_grad
+    utils.vector_to_parameters(vector, b.parameters())
+    assert flambeau.equal(a.weight, b.weight) and flambeau.equal(a.bias, b.bias)
+    with pytest.raises(TypeError, match="list"):
+        utils.vector_to_parameters([1.0], b.parameters())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_folding_batch_norm(bias):
+    conv, norm = nn.Conv2d(2, 3, 3, bias=bias), nn.BatchNorm2d(3)
+    norm(conv(flambeau.randn(4, 2, 6, 6)))
+    nn.init.normal_(norm.weight)
+    conv.eval()
+    norm.eval()
+    x = flambeau.randn(1, 2, 5, 5)
+    assert flambeau.allclose(utils.fuse_conv_bn_eval(conv, norm)(x), norm(conv(x)), atol=1e-5)
+    with pytest.raises(AssertionError):
+        utils.fuse_conv_bn_eval(conv.train(), norm)
+
+
+def test_folding_batch_norm_into_linear():
+    linear, norm = nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval()
+    nn.init.normal_(norm.running_mean)
+    x = flambeau.randn(4, 2)
+    assert flambeau.allclose(utils.fuse_linear_bn_eval(linear, norm)(x), norm(linear(x)), atol=1e-5)
+
+
+def test_skip_init_draws_nothing():
+    expected = flambeau.rand(1).item()
+    flambeau.manual_seed(0)
+    layer = utils.skip_init(nn.Linear, 2, 3)
+    assert layer.weight.device.type == "cpu" and flambeau.rand(1).item() == expected
+    with pytest.raises(RuntimeError, match="Expected a Module"):
+        utils.skip_init(int)
