@@ -85,8 +85,8 @@ def test_assignment_decides_the_table():
         (lambda m: setattr(m, "child", 3), TypeError, "cannot assign 'int' as child module 'child'"),
         (lambda m: setattr(m, "p", flambeau.ones(1)), TypeError, "as parameter 'p'"),
         (lambda m: setattr(m, "b", "no"), TypeError, "cannot assign 'str' as buffer 'b'"),
-        (lambda m: m.register_parameter("a.b", None), KeyError, 'can\'t contain "."'),
-        (lambda m: m.register_parameter("", None), KeyError, "can't be empty"),
+        (lambda m: m.register_parameter("a.b", None), KeyError, "can't contain '.'"),
+        (lambda m: m.register_parameter("", None), KeyError, "can't be an empty"),
         (lambda m: m.register_parameter("forward", None), KeyError, "'forward' already exists"),
         (lambda m: m.register_parameter("q", 3), TypeError, "cannot assign 'int' object to parameter 'q'"),
         (lambda m: m.register_buffer("q", 3), TypeError, "cannot assign 'int' object to buffer 'q'"),
@@ -157,22 +157,34 @@ def test_subclass_getattr_falls_back_on_the_tables():
 
 
 def test_properties_and_class_attributes_win():
-    class Fixed(nn.Linear):
-        kind = "fixed"
+    class Halved(nn.Module):
+        kind = "halved"
+
+        def __init__(self):
+            super().__init__()
+            self.register_parameter("raw", nn.Parameter(flambeau.full((1,), 4.0)))
+            self._limit = 1
 
         @property
         def weight(self):
-            return self.__dict__["_parameters"]["weight"] * 0
+            return self.raw / 2
 
-        @weight.setter
-        def weight(self, value):
-            self.register_parameter_quietly(value)
+        @property
+        def limit(self):
+            return self._limit
 
-        def register_parameter_quietly(self, value):
-            self._parameters["weight"] = value
+        @limit.setter
+        def limit(self, value):
+            self._limit = value + 1
 
-    layer = Fixed(2, 1, bias=False)
-    assert layer.kind == "fixed" and layer(flambeau.ones(1, 2)).item() == 0
+    module = Halved()
+    assert module.kind == "halved" and module.weight.item() == 2
+    module.limit = 4
+    assert module.limit == 5 and "limit" not in module.__dict__
+    module.limit = [4][0] + 1
+    assert module._limit == 6
+    with pytest.raises(AttributeError):
+        module.weight = 3
 
 
 def test_forward_of_the_instance_and_own_call():

@@ -16,6 +16,8 @@ _GAINS = {
     "selu": 3.0 / 4,
 }
 
+_MOST_DRAWS = 100_000
+
 
 def calculate_gain(nonlinearity, param=None):
     """The factor that keeps the size of signals through `nonlinearity`; `param` is leaky_relu's slope (0.01).
@@ -48,7 +50,11 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 @no_grad()
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Normal, restricted to [a, b]: the inverse of its distribution function at uniform numbers."""
+    """Normal, restricted to [a, b]: elements outside are drawn again until none is left.
+
+    Where less than 30 % of the normal distribution lies in [a, b], uniform numbers are drawn instead and each is
+    accepted with the density there, relative to the greatest in [a, b].
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -59,8 +65,27 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     def below(x):
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
-    tensor.uniform_(2 * below(a) - 1, 2 * below(b) - 1, generator=generator)
-    return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+    peak = ((min(max(mean, a), b) - mean) / std) ** 2
+
+    def draw_normal(values):
+        values.normal_(mean, std, generator=generator)
+        return (values < a) | (values > b)
+
+    def draw_uniform(values):
+        values.uniform_(a, b, generator=generator)
+        height = values.new_empty(values.shape).uniform_(0, 1, generator=generator)
+        return height > ((peak - ((values - mean) / std) ** 2) * 0.5).exp()
+
+    draw = draw_normal if below(b) - below(a) >= 0.3 else draw_uniform
+    wrong = draw(tensor)
+    for _ in range(_MOST_DRAWS):
+        if not wrong.any():
+            return tensor
+        again = tensor.new_empty(tensor.shape)
+        still_wrong = draw(again)
+        tensor.copy_(again.where(wrong, tensor))
+        wrong = wrong & still_wrong
+    raise RuntimeError(f"trunc_normal_: [{a}, {b}] holds too little of the normal distribution ({mean}, {std})")
 
 
 @no_grad()

@@ -112,9 +112,9 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
+            raise KeyError(f"{kind} name can't contain '.', got: {name}")
         if name == "":
-            raise KeyError(f'{kind} name can\'t be empty string ""')
+            raise KeyError(f"{kind} name can't be an empty string")
         if hasattr(self, name) and name not in self.__dict__[table]:
             raise KeyError(f"attribute '{name}' already exists")
 
@@ -287,7 +287,7 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
             with no_grad():
                 changed = fn(param)
                 changed_grad = None if param.grad is None else fn(param.grad)
-            if changed.device == param.device or changed_grad is None:
+            if changed.device.type == param.device.type:
                 param.data = changed  # the same object: optimizers keep their hold on it
             else:
                 param = self._parameters[name] = Parameter(changed, param.requires_grad)
