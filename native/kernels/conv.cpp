@@ -306,7 +306,7 @@ void backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
   const int64_t plane = l.plane(), per_image = (g.ic * l.phases() + g.oc) * plane * int64_t(sizeof(T));
   const int64_t chunk = std::min(g.n, std::max<int64_t>(1, (3 << 20) / per_image));
   const int64_t slack = l.place_of({(g.kernel[0] - 1) * g.dilation[0], (g.kernel[1] - 1) * g.dilation[1], (g.kernel[2] - 1) * g.dilation[2]}) + 64;
-  const int64_t phase_step = chunk * plane + slack, channel = l.phases() * phase_step, g_channel = chunk * plane;
+  const int64_t phase_step = chunk * plane + slack, channel = l.phases() * phase_step, g_channel = (chunk * plane + 15) / 16 * 16;  // aligned rows
   T* xs = scratch<T>(kScratchA, g.ic * channel);
   T* gs = scratch<T>(kScratchB, g.oc * g_channel);
   std::vector<int64_t> offset;

@@ -1,0 +1,191 @@
+// Sliding blocks as columns (im2col), their sum back into images (col2im), and padding with a constant.
+#include <algorithm>
+
+#include "../core/call.h"
+
+namespace flambeau {
+namespace {
+
+struct Blocks {
+  int64_t n, channels, height, width, kh, kw, dh, dw, ph, pw, sh, sw, oh, ow;
+  bool batched;
+};
+
+int64_t two(Dims given, int d, const Call& c, const char* what, int64_t least) {
+  if (given.size() != 1 && given.size() != 2)
+    runtime_error(c.name(), ": expected ", what, " of 1 or 2 ints, got ", shape_text(given));
+  int64_t v = given.size() == 1 ? given[0] : given[d];
+  if (v < least || v > (int64_t(1) << 31))
+    runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more", ", but got ", shape_text(given));
+  return v;
+}
+
+// kernel, dilation, padding, stride are arguments first … first + 3.
+Blocks describe(const Call& c, int64_t height, int64_t width, int first) {
+  Blocks b{};
+  b.height = height, b.width = width;
+  b.kh = two(c.ints(first), 0, c, "kernel_size", 1), b.kw = two(c.ints(first), 1, c, "kernel_size", 1);
+  b.dh = two(c.ints(first + 1), 0, c, "dilation", 1), b.dw = two(c.ints(first + 1), 1, c, "dilation", 1);
+  b.ph = two(c.ints(first + 2), 0, c, "padding", 0), b.pw = two(c.ints(first + 2), 1, c, "padding", 0);
+  b.sh = two(c.ints(first + 3), 0, c, "stride", 1), b.sw = two(c.ints(first + 3), 1, c, "stride", 1);
+  int64_t rh = height + 2 * b.ph - b.dh * (b.kh - 1) - 1, rw = width + 2 * b.pw - b.dw * (b.kw - 1) - 1;
+  b.oh = rh < 0 ? 0 : rh / b.sh + 1, b.ow = rw < 0 ? 0 : rw / b.sw + 1;
+  if (b.oh < 1 || b.ow < 1)
+    runtime_error(c.name(), ": given an image of spatial size (", height, ", ", width, "), kernel_size=(", b.kh, ", ", b.kw,
+                  "), dilation=(", b.dh, ", ", b.dw, "), padding=(", b.ph, ", ", b.pw, "), stride=(", b.sh, ", ", b.sw,
+                  "), the array of sliding blocks would be (", b.oh, ", ", b.ow, "), but its components must be at least one");
+  return b;
+}
+
+// visit(column element, image element) for every element of a column matrix that lies inside its image.
+template <class F>
+void each_row(const Blocks& b, F&& row) {
+  const int64_t rows = b.channels * b.kh * b.kw, places = b.oh * b.ow;
+  parallel_for(b.n * b.channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, b.kh * b.kw * places)), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      int64_t n = i / b.channels, ch = i % b.channels;
+      for (int64_t k = 0; k < b.kh * b.kw; ++k) {
+        int64_t y0 = k / b.kw * b.dh - b.ph, x0 = k % b.kw * b.dw - b.pw;
+        int64_t at = (n * rows + ch * b.kh * b.kw + k) * places;
+        for (int64_t y = 0; y < b.oh; ++y, at += b.ow) {
+          int64_t from = y * b.sh + y0;
+          row(at, from >= 0 && from < b.height ? (i * b.height + from) * b.width + x0 : INT64_MIN, x0);
+        }
+      }
+    }
+  });
+}
+
+// im2col(self, kernel_size, dilation, padding, stride)
+Blocks blocks_of_image(const Call& c) {
+  Tensor& x = c.tensor(0);
+  if ((x.ndim != 3 && x.ndim != 4) || x.numel == 0)
+    if (!(x.ndim == 4 && x.size(0) == 0 && x.size(1) * x.size(2) * x.size(3) > 0))
+      runtime_error(c.name(), ": Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: ", shape_text(x.shape()));
+  Blocks b = describe(c, x.size(x.ndim - 2), x.size(x.ndim - 1), 1);
+  b.batched = x.ndim == 4;
+  b.n = b.batched ? x.size(0) : 1, b.channels = x.size(x.ndim - 3);
+  return b;
+}
+void infer_im2col(Call& c) {
+  Blocks b = blocks_of_image(c);
+  int64_t shape[] = {b.n, b.channels * b.kh * b.kw, b.oh * b.ow};
+  c.output(Dims(shape).subspan(b.batched ? 0 : 1), c.tensor(0).dtype, c.tensor(0).device);
+}
+void cpu_im2col(Call& c) {
+  Blocks b = blocks_of_image(c);
+  TensorRef x = contiguous(c.tensor(0));
+  Tensor& out = c.out();
+  LockRelease lock(out.numel);
+  visit_size(out.itemsize(), [&]<class U>() {
+    const U* from = x->ptr<U>();
+    U* to = out.ptr<U>();
+    each_row(b, [&](int64_t at, int64_t row, int64_t x0) {
+      for (int64_t o = 0; o < b.ow; ++o) {
+        bool inside = row != INT64_MIN && o * b.sw + x0 >= 0 && o * b.sw + x0 < b.width;
+        to[at + o] = inside ? from[row + o * b.sw] : U(0);
+      }
+    });
+  });
+}
+
+// col2im(self, output_size, kernel_size, dilation, padding, stride)
+Blocks blocks_of_columns(const Call& c) {
+  Tensor& x = c.tensor(0);
+  if (x.ndim != 2 && x.ndim != 3)
+    runtime_error(c.name(), ": Expected 2D or 3D (batch mode) tensor for input, but got: ", shape_text(x.shape()));
+  int64_t height = two(c.ints(1), 0, c, "output_size", 1), width = two(c.ints(1), 1, c, "output_size", 1);
+  Blocks b = describe(c, height, width, 2);
+  b.batched = x.ndim == 3;
+  int64_t rows = x.size(x.ndim - 2), places = x.size(x.ndim - 1);
+  if (rows == 0 || rows % (b.kh * b.kw))
+    runtime_error(c.name(), ": Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=", rows,
+                  " and kernel_size=(", b.kh, ", ", b.kw, ")");
+  if (places != b.oh * b.ow)
+    runtime_error(c.name(), ": Given output_size=(", height, ", ", width, ") and the other arguments, expected size of input's dimension 2 to match the calculated number of sliding blocks ",
+                  b.oh, " * ", b.ow, " = ", b.oh * b.ow, ", but got input.size(2)=", places);
+  b.n = b.batched ? x.size(0) : 1, b.channels = rows / (b.kh * b.kw);
+  return b;
+}
+void infer_col2im(Call& c) {
+  Blocks b = blocks_of_columns(c);
+  if (c.tensor(0).dtype == DType::Bool) runtime_error(c.name(), ": not implemented for dtype bool");
+  int64_t shape[] = {b.n, b.channels, b.height, b.width};
+  c.output(Dims(shape).subspan(b.batched ? 0 : 1), c.tensor(0).dtype, c.tensor(0).device);
+}
+template <class T>
+void add_columns(const Blocks& b, const T* from, T* to) {
+  std::fill_n(to, b.n * b.channels * b.height * b.width, T(0));
+  each_row(b, [&](int64_t at, int64_t row, int64_t x0) {
+    if (row == INT64_MIN) return;
+    for (int64_t o = 0; o < b.ow; ++o)
+      if (o * b.sw + x0 >= 0 && o * b.sw + x0 < b.width) to[row + o * b.sw] += from[at + o];
+  });
+}
+void cpu_col2im(Call& c) {
+  Blocks b = blocks_of_columns(c);
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
+  TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), wide;
+  Tensor* to = &out;
+  if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  {
+    LockRelease lock(x->numel);
+    auto run = [&]<class T>() { add_columns<T>(b, x->ptr<T>(), to->ptr<T>()); };
+    switch (compute) {
+      case DType::Float32: run.operator()<float>(); break;
+      case DType::Float64: run.operator()<double>(); break;
+      case DType::Complex64: run.operator()<complex64>(); break;
+      case DType::Complex128: run.operator()<complex128>(); break;
+      default: run.operator()<int64_t>();
+    }
+  }
+  if (wide) copy_into(out, *wide);
+}
+
+// constant_pad_nd(self, pad, value): pad lists (before, after) from the last dimension on; negative numbers crop.
+void infer_constant_pad(Call& c) {
+  Tensor& x = c.tensor(0);
+  Dims pad = c.ints(1);
+  if (pad.size() % 2) runtime_error(c.name(), ": Length of pad must be even but instead it equals ", pad.size());
+  if (pad.size() > size_t(2 * x.ndim))
+    runtime_error(c.name(), ": Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(), " while the input has ", int(x.ndim), " dimensions.");
+  std::vector<int64_t> shape(x.sizes, x.sizes + x.ndim);
+  for (size_t k = 0; k < pad.size() / 2; ++k) {
+    int64_t& n = shape[x.ndim - 1 - k];
+    int64_t before = n;
+    if (__builtin_add_overflow(n, pad[2 * k], &n) || __builtin_add_overflow(n, pad[2 * k + 1], &n))
+      runtime_error(c.name(), ": sizes overflow with pad ", shape_text(pad));
+    if (n < 0 || (before == 0 && pad[2 * k] + pad[2 * k + 1] < 0))
+      runtime_error(c.name(), ": The input size ", before, ", plus negative padding ", pad[2 * k], " and ", pad[2 * k + 1],
+                    " resulted in a negative output size, which is invalid. Check dimension ", x.ndim - 1 - int(k), " of your input.");
+  }
+  c.output(shape, x.dtype, x.device);
+}
+void cpu_constant_pad(Call& c) {
+  Tensor &x = c.tensor(0), &out = c.out();
+  Dims pad = c.ints(1);
+  std::vector<int64_t> shape(x.sizes, x.sizes + x.ndim);
+  int64_t from = 0, to = 0;
+  for (size_t k = 0; k < pad.size() / 2; ++k) {
+    int d = x.ndim - 1 - int(k);
+    int64_t before = pad[2 * k], after = pad[2 * k + 1];
+    from += std::max<int64_t>(0, -before) * x.strides[d], to += std::max<int64_t>(0, before) * out.strides[d];
+    shape[d] += std::min<int64_t>(0, before) + std::min<int64_t>(0, after);
+  }
+  if (out.numel > 0) fill(out, c.scalar(2));
+  for (int64_t n : shape) if (n <= 0) return;
+  TensorRef source = view_of(x, shape, x.stride(), x.data + from * x.itemsize());
+  TensorRef target = view_of(out, shape, out.stride(), out.data + to * out.itemsize());
+  copy_into(*target, *source);
+}
+
+const Primitives rows{
+    {"im2col", infer_im2col, cpu_im2col},
+    {"col2im", infer_col2im, cpu_col2im},
+    {"constant_pad_nd", infer_constant_pad, cpu_constant_pad},
+};
+
+}  // namespace
+}  // namespace flambeau

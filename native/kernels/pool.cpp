@@ -1,0 +1,447 @@
+// Pooling in one to three dimensions: max (plain and adaptive, with the place of each maximum), mean (plain and
+// adaptive), and their gradients.
+//
+// Every axis is described by the windows of its outputs; plain pooling, whose windows are evenly spaced, works tap by
+// tap on whole rows so that the inner loop is a vector loop.
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <vector>
+
+#include "../core/call.h"
+
+namespace flambeau {
+namespace {
+
+struct Window {
+  int64_t begin, end;  // clipped to the source
+  int64_t extent;      // what it counts for in a mean
+};
+
+struct Axis {
+  int64_t in = 1, out = 1;
+  int64_t kernel = 1, stride = 1, pad = 0, dilation = 1;
+  bool even = true;             // windows are kernel long and stride apart
+  std::vector<Window> windows;  // one per output
+};
+
+struct Shape {
+  Axis axis[3];
+  int64_t planes = 1;
+  std::vector<int64_t> result;
+  int64_t in() const { return axis[0].in * axis[1].in * axis[2].in; }
+  int64_t out() const { return axis[0].out * axis[1].out * axis[2].out; }
+};
+
+void check_input(const Call& c, const Tensor& x, int nd) {
+  bool good = x.ndim == nd + 1 || x.ndim == nd + 2;
+  for (int d = x.ndim == nd + 2 ? 1 : 0; good && d < x.ndim; ++d) good = x.size(d) > 0;
+  if (!good)
+    runtime_error(c.name(), ": Expected ", nd + 1, "D or ", nd + 2, "D (batch mode) tensor with optional 0 dim batch size for input, but got: ", shape_text(x.shape()));
+}
+
+int64_t pick(Dims given, int nd, int d, const Call& c, const char* what, int64_t least) {
+  if (given.size() != 1 && int(given.size()) != nd)
+    runtime_error(c.name(), ": ", what, " must either be a single int, or a tuple of ", nd, " ints, got ", shape_text(given));
+  int64_t v = given.size() == 1 ? given[0] : given[d];
+  if (v < least) runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more", ", but got ", shape_text(given));
+  if (v > (int64_t(1) << 40)) runtime_error(c.name(), ": ", what, "=", shape_text(given), " is too large");
+  return v;
+}
+
+int64_t pooled(const Axis& a, bool ceil_mode) {
+  int64_t room = a.in + 2 * a.pad - a.dilation * (a.kernel - 1) - 1;
+  int64_t n = room < 0 && !ceil_mode ? 0 : (room + (ceil_mode ? a.stride - 1 : 0)) / a.stride + 1;
+  if (room + (ceil_mode ? a.stride - 1 : 0) < 0) n = 0;
+  if (ceil_mode && (n - 1) * a.stride >= a.in + a.pad) --n;
+  return n;
+}
+
+// nd axes from (kernel, stride, padding, dilation); dilation may be empty.
+Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride, Dims pad, Dims dilation, bool ceil_mode,
+                  bool include_pad) {
+  Shape s;
+  int nd = int(sizes.size()) - lead;
+  for (int d = 0; d < lead; ++d) s.planes *= sizes[d], s.result.push_back(sizes[d]);
+  for (int d = 0; d < nd; ++d) {
+    Axis& a = s.axis[3 - nd + d];
+    a.in = sizes[lead + d];
+    a.kernel = pick(kernel, nd, d, c, "kernel_size", 1);
+    a.stride = stride.empty() ? a.kernel : pick(stride, nd, d, c, "stride", 1);
+    a.pad = pick(pad, nd, d, c, "padding", 0);
+    a.dilation = dilation.empty() ? 1 : pick(dilation, nd, d, c, "dilation", 1);
+    int64_t span;
+    if (__builtin_mul_overflow(a.kernel - 1, a.dilation, &span) || span > (int64_t(1) << 41))
+      runtime_error(c.name(), ": the dilated kernel is too large");
+    if (a.pad > (span + 1) / 2)
+      runtime_error(c.name(), ": pad should be at most half of effective kernel size, but got pad=", a.pad, ", kernel_size=", a.kernel, " and dilation=", a.dilation);
+    a.out = pooled(a, ceil_mode);
+    if (a.out < 1)
+      runtime_error(c.name(), ": Given input size: ", shape_text(sizes), ". Calculated output size along dimension ", lead + d, ": ", a.out, ". Output size is too small");
+    s.result.push_back(a.out);
+  }
+  for (Axis& a : s.axis) {
+    a.windows.resize(a.out);
+    for (int64_t i = 0; i < a.out; ++i) {
+      int64_t begin = i * a.stride - a.pad, end = std::min(begin + (a.kernel - 1) * a.dilation + 1, a.in + a.pad);
+      int64_t skipped = begin < 0 ? (-begin + a.dilation - 1) / a.dilation : 0;
+      Window w{begin + skipped * a.dilation, std::min(end, a.in), end - begin};
+      if (!include_pad) w.extent = std::max<int64_t>(0, w.end - w.begin);
+      a.windows[i] = w;
+    }
+  }
+  return s;
+}
+
+Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
+  Shape s;
+  int nd = int(sizes.size()) - lead;
+  for (int d = 0; d < lead; ++d) s.planes *= sizes[d], s.result.push_back(sizes[d]);
+  for (int d = 0; d < nd; ++d) {
+    Axis& a = s.axis[3 - nd + d];
+    a.in = sizes[lead + d];
+    a.out = pick(output, nd, d, c, "output_size", 0);
+    s.result.push_back(a.out);
+  }
+  count(s.result);
+  for (Axis& a : s.axis) {
+    a.even = false;
+    a.windows.resize(a.out);
+    for (int64_t i = 0; i < a.out; ++i) {
+      int64_t begin = i / a.out * a.in + i % a.out * a.in / a.out, end = ((i + 1) * a.in + a.out - 1) / a.out;
+      a.windows[i] = {begin, end, end - begin};
+    }
+  }
+  return s;
+}
+
+int lead_of(const Tensor& x, int nd) { return x.ndim - nd; }
+
+// The outputs whose tap `k` lies in the source: [first, last).
+std::pair<int64_t, int64_t> covered(const Axis& a, int64_t k) {
+  int64_t base = k * a.dilation - a.pad;
+  int64_t first = base >= 0 ? 0 : (-base + a.stride - 1) / a.stride;
+  int64_t last = a.in > base ? (a.in - base + a.stride - 1) / a.stride : 0;
+  return {first, std::clamp(last, int64_t(0), a.out)};
+}
+
+template <class T>
+bool beats(T v, T best) {
+  return (v > best) | (v != v);  // a NaN wins, as does any NaN after it
+}
+
+// best and place of one output row from one source row, tap by tap.
+template <class T, class I>
+void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __restrict place) {
+  if (!w.even) {
+    for (int64_t o = 0; o < w.out; ++o)
+      for (int64_t i = w.windows[o].begin; i < w.windows[o].end; ++i)
+        if (beats(row[i], best[o])) best[o] = row[i], place[o] = row_at + I(i);
+    return;
+  }
+  for (int64_t k = 0; k < w.kernel; ++k) {
+    auto [first, last] = covered(w, k);
+    int64_t base = k * w.dilation - w.pad;
+    auto loop = [&](auto stride) __attribute__((always_inline)) {
+      for (int64_t o = first; o < last; ++o) {
+        T v = row[o * stride + base];
+        bool better = beats(v, best[o]);
+        best[o] = better ? v : best[o];
+        place[o] = better ? row_at + I(o * stride + base) : place[o];
+      }
+    };
+    if (w.stride == 1) loop(std::integral_constant<int64_t, 1>());
+    else if (w.stride == 2) loop(std::integral_constant<int64_t, 2>());
+    else loop(w.stride);
+  }
+}
+
+template <class T, class I>
+void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  const int64_t work = s.out() * D.kernel * H.kernel * W.kernel;
+  parallel_for(s.planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
+    std::vector<T> best(W.out);
+    std::vector<I> place(W.out);
+    for (; p < end; ++p) {
+      const T* plane = x + p * s.in();
+      int64_t at = p * s.out();
+      for (const Window& d : D.windows)
+        for (const Window& h : H.windows) {
+          const I first = I((d.begin * H.in + h.begin) * W.in);
+          for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.windows[o].begin);
+          for (int64_t i = d.begin; i < d.end; i += D.dilation)
+            for (int64_t j = h.begin; j < h.end; j += H.dilation)
+              max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
+          for (int64_t o = 0; o < W.out; ++o) values[at + o] = best[o], indices[at + o] = place[o];
+          at += W.out;
+        }
+    }
+  });
+}
+
+void run_max(Call& c, const Shape& s) {
+  Tensor &out = c.out(0), &indices = c.out(1);
+  if (out.numel == 0) return;
+  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
+  TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), wide;
+  Tensor* values = &out;
+  if (compute != dtype) wide = empty(out.shape(), compute, out.device), values = wide.get();
+  {
+    LockRelease lock(x->numel + out.numel * 4);
+    if (compute == DType::Float64) max_planes<double, int64_t>(s, x->ptr<double>(), values->ptr<double>(), indices.ptr<int64_t>());
+    else if (compute == DType::Int64) max_planes<int64_t, int64_t>(s, x->ptr<int64_t>(), values->ptr<int64_t>(), indices.ptr<int64_t>());
+    else if (s.in() < INT32_MAX) max_planes<float, int32_t>(s, x->ptr<float>(), values->ptr<float>(), indices.ptr<int64_t>());
+    else max_planes<float, int64_t>(s, x->ptr<float>(), values->ptr<float>(), indices.ptr<int64_t>());
+  }
+  if (wide) copy_into(out, *wide);
+}
+
+void need_real(const Call& c, DType t) {
+  if (is_complex(t) || t == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
+}
+void need_floating(const Call& c, DType t) {
+  if (!is_floating(t)) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
+}
+
+// --- max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims) ------------------------------------------
+
+Shape max_shape(const Call& c) {
+  Tensor& x = c.tensor(0);
+  int nd = int(c.integer(6));
+  check_input(c, x, nd);
+  return plain_shape(c, x.shape(), lead_of(x, nd), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.boolean(5), false);
+}
+void infer_max_pool(Call& c) {
+  Tensor& x = c.tensor(0);
+  need_real(c, x.dtype);
+  Shape s = max_shape(c);
+  c.output(s.result, x.dtype, x.device);
+  c.output(s.result, DType::Int64, x.device);
+}
+void cpu_max_pool(Call& c) { run_max(c, max_shape(c)); }
+
+// --- adaptive_max_pool(self, output_size, dims) -----------------------------------------------------------------------
+
+Shape adaptive_of(const Call& c) {
+  Tensor& x = c.tensor(0);
+  int nd = int(c.integer(2));
+  check_input(c, x, nd);
+  return adaptive_shape(c, x.shape(), lead_of(x, nd), c.ints(1));
+}
+void infer_adaptive_max(Call& c) {
+  Tensor& x = c.tensor(0);
+  need_real(c, x.dtype);
+  Shape s = adaptive_of(c);
+  c.output(s.result, x.dtype, x.device);
+  c.output(s.result, DType::Int64, x.device);
+}
+void cpu_adaptive_max(Call& c) { run_max(c, adaptive_of(c)); }
+
+// --- max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices -----------------------
+
+void infer_max_backward(Call& c) {
+  Tensor &g = c.tensor(0), &indices = c.tensor(1);
+  Dims size = c.ints(2);
+  if (!std::ranges::equal(g.shape(), indices.shape()) || size.size() > g.ndim)
+    runtime_error(c.name(), ": expected a gradient of the shape of indices ", shape_text(indices.shape()), ", got ", shape_text(g.shape()));
+  if (indices.dtype != DType::Int64) runtime_error(c.name(), ": expected int64 indices, got ", dtype_name(indices.dtype));
+  need_floating(c, g.dtype);
+  std::vector<int64_t> shape(g.sizes, g.sizes + g.ndim - size.size());
+  shape.insert(shape.end(), size.begin(), size.end());
+  c.output(shape, g.dtype, g.device);
+}
+
+template <class T>
+bool scatter_planes(const T* g, const int64_t* index, int64_t planes, int64_t places, int64_t out_places, T* to) {
+  std::atomic<bool> good = true;
+  parallel_for(planes, std::max<int64_t>(1, 32768 / (places + out_places + 1)), [&](int64_t p, int64_t end) {
+    for (; p < end; ++p) {
+      T* plane = to + p * out_places;
+      std::fill_n(plane, out_places, T(0));
+      for (int64_t i = p * places; i < (p + 1) * places; ++i) {
+        if (uint64_t(index[i]) >= uint64_t(out_places)) { good = false; continue; }
+        plane[index[i]] += g[i];
+      }
+    }
+  });
+  return good;
+}
+
+void cpu_max_backward(Call& c) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  Dims size = c.ints(2);
+  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : dtype;
+  TensorRef g = contiguous(*to_dtype(c.tensor(0), compute)), index = contiguous(c.tensor(1)), wide;
+  Tensor* to = &out;
+  if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  int64_t out_places = count(size), planes = out.numel / out_places, places = g->numel / planes;
+  bool good;
+  {
+    LockRelease lock(out.numel + g->numel);
+    good = compute == DType::Float64
+               ? scatter_planes<double>(g->ptr<double>(), index->ptr<int64_t>(), planes, places, out_places, to->ptr<double>())
+               : scatter_planes<float>(g->ptr<float>(), index->ptr<int64_t>(), planes, places, out_places, to->ptr<float>());
+  }
+  if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
+  if (wide) copy_into(out, *wide);
+}
+
+// --- means -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const int64_t work = s.out() * D.kernel * H.kernel * W.kernel + s.in();
+  parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
+    for (; p < end; ++p) {
+      const T* plane = x + p * s.in();
+      T* to = y + p * s.out();
+      for (const Window& d : D.windows)
+        for (const Window& h : H.windows) {
+          std::fill_n(to, W.out, T(0));
+          for (int64_t i = d.begin; i < d.end; ++i)
+            for (int64_t j = h.begin; j < h.end; ++j) {
+              const T* row = plane + (i * H.in + j) * W.in;
+              if (!W.even) {
+                for (int64_t o = 0; o < W.out; ++o)
+                  for (int64_t q = W.windows[o].begin; q < W.windows[o].end; ++q) to[o] += row[q];
+                continue;
+              }
+              for (int64_t k = 0; k < W.kernel; ++k) {
+                auto [first, last] = covered(W, k);
+                int64_t base = k - W.pad;
+                if (W.stride == 1) for (int64_t o = first; o < last; ++o) to[o] += row[o + base];
+                else if (W.stride == 2) for (int64_t o = first; o < last; ++o) to[o] += row[2 * o + base];
+                else for (int64_t o = first; o < last; ++o) to[o] += row[o * W.stride + base];
+              }
+            }
+          for (int64_t o = 0; o < W.out; ++o) {
+            T by = divisor ? T(divisor) : T(d.extent * h.extent * W.windows[o].extent);
+            to[o] = d.begin < d.end && h.begin < h.end && W.windows[o].begin < W.windows[o].end ? to[o] / by : T(0);
+          }
+          to += W.out;
+        }
+    }
+  });
+}
+
+template <class T>
+void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const int64_t work = s.out() * D.kernel * H.kernel * W.kernel + s.in();
+  parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
+    std::vector<T> share(W.out);
+    for (; p < end; ++p) {
+      T* plane = x + p * s.in();
+      const T* from = g + p * s.out();
+      std::fill_n(plane, s.in(), T(0));
+      for (const Window& d : D.windows)
+        for (const Window& h : H.windows) {
+          for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor) : T(d.extent * h.extent * W.windows[o].extent));
+          from += W.out;
+          for (int64_t i = d.begin; i < d.end; ++i)
+            for (int64_t j = h.begin; j < h.end; ++j) {
+              T* row = plane + (i * H.in + j) * W.in;
+              for (int64_t o = 0; o < W.out; ++o)
+                for (int64_t q = W.windows[o].begin; q < W.windows[o].end; ++q) row[q] += share[o];
+            }
+        }
+    }
+  });
+}
+
+template <bool Backward>
+void run_mean(Call& c, const Shape& s, double divisor) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  if (c.tensor(0).numel == 0) return fill(out, 0);
+  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : dtype;
+  TensorRef from = contiguous(*to_dtype(c.tensor(0), compute)), wide;
+  Tensor* to = &out;
+  if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  {
+    LockRelease lock(from->numel + out.numel);
+    auto run = [&]<class T>() {
+      if constexpr (Backward) mean_backward_planes<T>(s, from->ptr<T>(), to->ptr<T>(), divisor);
+      else mean_planes<T>(s, from->ptr<T>(), to->ptr<T>(), divisor);
+    };
+    if (compute == DType::Float64) run.operator()<double>();
+    else run.operator()<float>();
+  }
+  if (wide) copy_into(out, *wide);
+}
+
+// avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dims)
+double divisor_of(const Call& c, int k) {
+  if (!c.has(k)) return 0;
+  if (c.integer(k) == 0) runtime_error(c.name(), ": divisor must be not zero");
+  return double(c.integer(k));
+}
+Shape mean_shape(const Call& c) {
+  Tensor& x = c.tensor(0);
+  int nd = int(c.integer(7));
+  check_input(c, x, nd);
+  return plain_shape(c, x.shape(), lead_of(x, nd), c.ints(1), c.ints(2), c.ints(3), {}, c.boolean(4), c.boolean(5));
+}
+void infer_avg_pool(Call& c) {
+  need_floating(c, c.tensor(0).dtype);
+  divisor_of(c, 6);
+  c.output(mean_shape(c).result, c.tensor(0).dtype, c.tensor(0).device);
+}
+void cpu_avg_pool(Call& c) { run_mean<false>(c, mean_shape(c), divisor_of(c, 6)); }
+
+// avg_pool_backward(grad, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override): `size` is
+// that of the whole input; grad has as many leading dimensions as kernel_size leaves.
+Shape mean_backward_shape(const Call& c) {
+  Tensor& g = c.tensor(0);
+  Dims size = c.ints(1);
+  int nd = int(c.ints(2).size());
+  Shape s = plain_shape(c, size, int(size.size()) - nd, c.ints(2), c.ints(3), c.ints(4), {}, c.boolean(5), c.boolean(6));
+  if (!std::ranges::equal(s.result, g.shape()))
+    runtime_error(c.name(), ": expected a gradient of shape ", shape_text(s.result), ", got ", shape_text(g.shape()));
+  return s;
+}
+void infer_avg_backward(Call& c) {
+  need_floating(c, c.tensor(0).dtype);
+  mean_backward_shape(c);
+  c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device);
+}
+void cpu_avg_backward(Call& c) { run_mean<true>(c, mean_backward_shape(c), divisor_of(c, 7)); }
+
+// adaptive_avg_pool(self, output_size, dims); adaptive_avg_pool_backward(grad, size, dims)
+void infer_adaptive_avg(Call& c) {
+  need_floating(c, c.tensor(0).dtype);
+  c.output(adaptive_of(c).result, c.tensor(0).dtype, c.tensor(0).device);
+}
+void cpu_adaptive_avg(Call& c) { run_mean<false>(c, adaptive_of(c), 0); }
+
+Shape adaptive_backward_shape(const Call& c) {
+  Tensor& g = c.tensor(0);
+  Dims size = c.ints(1);
+  int nd = int(c.integer(2));
+  if (size.size() != g.ndim || g.ndim < nd || !std::ranges::equal(size.first(g.ndim - nd), g.shape().first(g.ndim - nd)))
+    runtime_error(c.name(), ": the gradient's shape ", shape_text(g.shape()), " does not fit input size ", shape_text(size));
+  return adaptive_shape(c, size, g.ndim - nd, g.shape().last(nd));
+}
+void infer_adaptive_backward(Call& c) {
+  need_floating(c, c.tensor(0).dtype);
+  adaptive_backward_shape(c);
+  c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device);
+}
+void cpu_adaptive_backward(Call& c) { run_mean<true>(c, adaptive_backward_shape(c), 0); }
+
+const Primitives rows{
+    {"max_pool", infer_max_pool, cpu_max_pool},
+    {"adaptive_max_pool", infer_adaptive_max, cpu_adaptive_max},
+    {"max_pool_backward", infer_max_backward, cpu_max_backward},
+    {"avg_pool", infer_avg_pool, cpu_avg_pool},
+    {"avg_pool_backward", infer_avg_backward, cpu_avg_backward},
+    {"adaptive_avg_pool", infer_adaptive_avg, cpu_adaptive_avg},
+    {"adaptive_avg_pool_backward", infer_adaptive_backward, cpu_adaptive_backward},
+};
+
+}  // namespace
+}  // namespace flambeau
