@@ -353,6 +353,12 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
   });
 }
 
+template <bool Backward, class T>
+void mean(const Shape& s, const Tensor& from, Tensor& to, double divisor) {
+  if constexpr (Backward) mean_backward_planes<T>(s, from.ptr<T>(), to.ptr<T>(), divisor);
+  else mean_planes<T>(s, from.ptr<T>(), to.ptr<T>(), divisor);
+}
+
 template <bool Backward>
 void run_mean(Call& c, const Shape& s, double divisor) {
   Tensor& out = c.out();
@@ -364,12 +370,8 @@ void run_mean(Call& c, const Shape& s, double divisor) {
   if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
   {
     LockRelease lock(from->numel + out.numel);
-    auto run = [&]<class T>() {
-      if constexpr (Backward) mean_backward_planes<T>(s, from->ptr<T>(), to->ptr<T>(), divisor);
-      else mean_planes<T>(s, from->ptr<T>(), to->ptr<T>(), divisor);
-    };
-    if (compute == DType::Float64) run.operator()<double>();
-    else run.operator()<float>();
+    if (compute == DType::Float64) mean<Backward, double>(s, *from, *to, divisor);
+    else mean<Backward, float>(s, *from, *to, divisor);
   }
   if (wide) copy_into(out, *wide);
 }
