@@ -1,0 +1,405 @@
+"""Products of vectors, matrices and batches of them: which are primitive, and how the others are made of those."""
+
+from .kinds import composite, primitive
+
+
+def _h(t):
+    """The adjoint of the last two dimensions."""
+    return t.transpose(-2, -1).conj() if t.is_complex() else t.transpose(-2, -1)
+
+
+def _scaled(t, factor):
+    return t if factor == 1 else t * factor
+
+
+# --- two operands -----------------------------------------------------------------------------------------------------
+
+mm = primitive(
+    "mm(Tensor self, Tensor mat2) -> Tensor",
+    d={"self": lambda g, mat2: mm(g, _h(mat2)), "mat2": lambda g, self: mm(_h(self), g)},
+    out=True, ref="numpy.matmul", samples="mm",
+    doc="""The product of two matrices.
+
+    >>> import flambeau
+    >>> flambeau.mm(flambeau.ones(2, 3), flambeau.ones(3, 1))
+    tensor([[3.],
+            [3.]])
+    """)
+
+bmm = primitive(
+    "bmm(Tensor self, Tensor mat2) -> Tensor",
+    d={"self": lambda g, mat2: bmm(g, _h(mat2)), "mat2": lambda g, self: bmm(_h(self), g)},
+    out=True, ref="numpy.matmul", samples="bmm",
+    doc="""The products of two equally long batches of matrices: [b, n, m] times [b, m, p].
+
+    >>> import flambeau
+    >>> flambeau.bmm(flambeau.ones(4, 2, 3), flambeau.ones(4, 3, 5)).shape
+    torch.Size([4, 2, 5])
+    """)
+
+mv = primitive(
+    "mv(Tensor self, Tensor vec) -> Tensor",
+    d={"self": lambda g, vec: outer(g, vec.conj()), "vec": lambda g, self: mv(_h(self), g)},
+    out=True, ref="numpy.matmul", samples="mv",
+    doc="""A matrix times a vector.
+
+    >>> import flambeau
+    >>> flambeau.mv(flambeau.ones(2, 3), flambeau.arange(3.0))
+    tensor([3., 3.])
+    """)
+
+dot = primitive(
+    "dot(Tensor self, Tensor tensor) -> Tensor",
+    d={"self": lambda g, tensor: g * tensor.conj(), "tensor": lambda g, self: g * self.conj()},
+    out=True, ref="numpy.dot", samples="dot",
+    doc="""The sum of products of two vectors, without conjugation.
+
+    >>> import flambeau
+    >>> flambeau.dot(flambeau.tensor([2, 3]), flambeau.tensor([2, 1]))
+    tensor(7)
+    """)
+
+
+def _matmul_self(g, other, shape):
+    if len(shape) == 1:
+        return g * other.conj() if other.ndim == 1 else matmul(g.unsqueeze(-2), _h(other)).squeeze(-2)
+    if other.ndim == 1:
+        return g.unsqueeze(-1) * other.conj()
+    return matmul(g, _h(other))
+
+
+def _matmul_other(g, self, shape):
+    if self.ndim == 1:
+        return g * self.conj() if len(shape) == 1 else self.conj().unsqueeze(-1) * g.unsqueeze(-2)
+    if len(shape) == 1:
+        return matmul(_h(self), g.unsqueeze(-1)).squeeze(-1)
+    if len(shape) == 2 and self.ndim > 2:  # one product over all rows of the batch instead of a batch to be summed
+        return mm(_h(self.reshape(-1, self.shape[-1])), g.reshape(-1, g.shape[-1]))
+    return matmul(_h(self), g)
+
+
+matmul = primitive(
+    "matmul(Tensor self, Tensor other) -> Tensor",
+    d={"self": lambda g, other, self_shape: _matmul_self(g, other, self_shape),
+       "other": lambda g, self, other_shape: _matmul_other(g, self, other_shape)},
+    out=True, ref="numpy.matmul", samples="matmul",
+    doc="""Product of two tensors: vectors, matrices, or batches of matrices whose leading dimensions broadcast.
+
+    >>> import flambeau
+    >>> flambeau.matmul(flambeau.ones(5, 1, 2, 3), flambeau.ones(4, 3, 2)).shape
+    torch.Size([5, 4, 2, 2])
+    """)
+
+
+@composite("vdot(Tensor self, Tensor other) -> Tensor", out=True, ref="numpy.vdot", samples="dot")
+def vdot(self, other):
+    """The inner product of two vectors, the first conjugated.
+
+    >>> import flambeau
+    >>> flambeau.vdot(flambeau.tensor([1j]), flambeau.tensor([1j]))
+    tensor(1.+0.j)
+    """
+    return dot(self.conj() if self.is_complex() else self, other)
+
+
+@composite("outer(Tensor self, Tensor vec2) -> Tensor", out=True, ref="numpy.outer", samples="outer")
+def outer(self, vec2):
+    """Every product of an element of `self` with one of `vec2`.
+
+    >>> import flambeau
+    >>> flambeau.outer(flambeau.tensor([1, 2]), flambeau.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+    if self.ndim != 1 or vec2.ndim != 1:
+        raise RuntimeError(f"outer: Expected two 1-D vectors, got {self.ndim}-D and {vec2.ndim}-D tensors")
+    return self.unsqueeze(-1) * vec2
+
+
+@composite("ger(Tensor self, Tensor vec2) -> Tensor", out=True, ref="numpy.outer", samples="outer")
+def ger(self, vec2):
+    """The same as `outer`."""
+    return outer(self, vec2)
+
+
+@composite("inner(Tensor self, Tensor other) -> Tensor", out=True, ref="numpy.inner", samples="dot")
+def inner(self, other):
+    """Sum of products over the last dimensions of both.
+
+    >>> import flambeau
+    >>> flambeau.inner(flambeau.ones(2, 3), flambeau.ones(4, 3)).shape
+    torch.Size([2, 4])
+    """
+    if self.ndim == 0 or other.ndim == 0:
+        return self * other
+    if self.shape[-1] != other.shape[-1]:
+        raise RuntimeError("inner: the last dimensions must match, got "
+                           f"shapes {list(self.shape)} and {list(other.shape)}")
+    return tensordot(self, other, ([-1], [-1]))
+
+
+# --- sum of a tensor and a product ------------------------------------------------------------------------------------
+
+addmm = primitive(
+    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    d={"self": lambda g, beta: _scaled(g, beta.conjugate()),
+       "mat1": lambda g, mat2, alpha: _scaled(mm(g, _h(mat2)), alpha.conjugate()),
+       "mat2": lambda g, mat1, alpha: _scaled(mm(_h(mat1), g), alpha.conjugate())},
+    out=True, inplace=True, samples="addmm",
+    doc="""beta * self + alpha * (mat1 @ mat2); `self` broadcasts.
+
+    >>> import flambeau
+    >>> flambeau.addmm(flambeau.ones(1), flambeau.ones(1, 3), flambeau.ones(3, 2), alpha=2)
+    tensor([[7., 7.]])
+    """)
+
+baddbmm = primitive(
+    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    d={"self": lambda g, beta: _scaled(g, beta.conjugate()),
+       "batch1": lambda g, batch2, alpha: _scaled(bmm(g, _h(batch2)), alpha.conjugate()),
+       "batch2": lambda g, batch1, alpha: _scaled(bmm(_h(batch1), g), alpha.conjugate())},
+    out=True, inplace=True, samples="baddbmm",
+    doc="""beta * self + alpha * bmm(batch1, batch2); `self` broadcasts.
+
+    >>> import flambeau
+    >>> flambeau.baddbmm(flambeau.ones(2), flambeau.ones(3, 1, 4), flambeau.ones(3, 4, 2), beta=0).sum()
+    tensor(24.)
+    """)
+
+
+def _plus(self, beta, product, alpha):
+    """beta self + alpha product, where beta 0 ignores even a NaN in self."""
+    product = _scaled(product, alpha)
+    return product if beta == 0 else _scaled(self, beta) + product
+
+
+@composite("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           out=True, inplace=True, samples="addmv")
+def addmv(self, mat, vec, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat @ vec).
+
+    >>> import flambeau
+    >>> flambeau.addmv(flambeau.ones(2), flambeau.ones(2, 3), flambeau.ones(3))
+    tensor([4., 4.])
+    """
+    return _plus(self, beta, mv(mat, vec), alpha)
+
+
+@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           out=True, inplace=True, samples="addr")
+def addr(self, vec1, vec2, *, beta=1, alpha=1):
+    """beta * self + alpha * outer(vec1, vec2).
+
+    >>> import flambeau
+    >>> flambeau.addr(flambeau.ones(2), flambeau.ones(1), flambeau.ones(2))
+    tensor([[2., 2.]])
+    """
+    return _plus(self, beta, outer(vec1, vec2), alpha)
+
+
+@composite("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           out=True, inplace=True, samples="addbmm")
+def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
+    """beta * self + alpha * (the products of a batch, summed).
+
+    >>> import flambeau
+    >>> flambeau.addbmm(flambeau.zeros(1, 1), flambeau.ones(2, 1, 3), flambeau.ones(2, 3, 1))
+    tensor([[6.]])
+    """
+    if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0] or batch1.shape[2] != batch2.shape[1]:
+        raise RuntimeError("addbmm: expected batches of shapes [b, n, m] and [b, m, p], got "
+                           f"{list(batch1.shape)} and {list(batch2.shape)}")
+    b, n, m = batch1.shape
+    rows = batch1.permute(1, 0, 2).reshape(n, b * m)
+    return addmm(self, rows, batch2.reshape(b * m, batch2.shape[2]), beta=beta, alpha=alpha)
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+linear_backward = primitive(
+    "linear_backward(Tensor grad, Tensor input, Tensor weight, int mask) -> "
+    "(Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+    d={("grad", "input", "weight"): lambda g0, g1, g2, grad, input, weight, needs:
+       _linear_double(g0, g1, g2, grad, input, weight, needs)},
+    namespace=None,
+    doc="The gradients of linear; bits 1, 2 and 4 of mask say which are wanted, the others come back empty.")
+
+
+def _linear_double(g0, g1, g2, grad, input, weight, needs):
+    to_grad = None
+    if needs[0]:
+        if g0 is not None:
+            to_grad = linear(g0, weight)
+        if g1 is not None:
+            share = linear(input, g1)
+            to_grad = share if to_grad is None else to_grad + share
+        if g2 is not None:
+            to_grad = g2.expand(grad.shape) if to_grad is None else to_grad + g2
+    mask = (needs[1] and g1 is not None) + 2 * (needs[2] and g0 is not None)
+    if not mask:
+        return to_grad, None, None
+    to_input, to_weight, _ = linear_backward(grad, input if g0 is None else g0, weight if g1 is None else g1, mask)
+    return to_grad, to_input if mask & 1 else None, to_weight if mask & 2 else None
+
+
+linear = primitive(
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    d={("input", "weight", "bias"): lambda g, input, weight, needs:
+       linear_backward(g, input, weight, needs[0] + 2 * needs[1] + 4 * needs[2])},
+    namespace="nn.functional", samples="linear",
+    doc="""input @ weight.T + bias, for an input of any number of dimensions whose last is in_features.
+
+    >>> import flambeau
+    >>> flambeau.nn.functional.linear(flambeau.ones(2, 3), flambeau.ones(1, 3), flambeau.ones(1))
+    tensor([[4.],
+            [4.]])
+    """)
+
+
+@composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+           namespace="nn.functional", samples="bilinear")
+def bilinear(input1, input2, weight, bias=None):
+    """y[o] = input1 @ weight[o] @ input2 + bias[o], over all leading dimensions.
+
+    >>> import flambeau
+    >>> flambeau.nn.functional.bilinear(flambeau.ones(4, 2), flambeau.ones(4, 3), flambeau.ones(5, 2, 3)).shape
+    torch.Size([4, 5])
+    """
+    if weight.ndim != 3 or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError("bilinear: expected inputs of equal leading dimensions and a weight of 3 dimensions, got "
+                           f"{list(input1.shape)}, {list(input2.shape)} and {list(weight.shape)}")
+    n, a, b = weight.shape
+    if input1.shape[-1] != a or input2.shape[-1] != b:
+        raise RuntimeError(f"bilinear: the inputs have {input1.shape[-1]} and {input2.shape[-1]} features but weight "
+                           f"expects {a} and {b} (weight {list(weight.shape)})")
+    half = matmul(input1.reshape(-1, a), weight.permute(1, 0, 2).reshape(a, n * b)).reshape(-1, n, b)
+    result = matmul(half, input2.reshape(-1, b, 1)).reshape(*input1.shape[:-1], n)
+    return result if bias is None else result + bias
+
+
+# --- more than two operands, or other dimensions ----------------------------------------------------------------------
+
+@composite("trace(Tensor self) -> Tensor", ref="numpy.trace", samples="square")
+def trace(self):
+    """The sum of a matrix's diagonal.
+
+    >>> import flambeau
+    >>> flambeau.trace(flambeau.eye(3))
+    tensor(3.)
+    """
+    if self.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, got {self.ndim}-D tensor of shape {list(self.shape)}")
+    return self.diagonal().sum()
+
+
+@composite("kron(Tensor self, Tensor other) -> Tensor", out=True, ref="numpy.kron", samples="kron")
+def kron(self, other):
+    """Kronecker's product: every element of `self` times the whole of `other`.
+
+    >>> import flambeau
+    >>> flambeau.kron(flambeau.tensor([1, 2]), flambeau.tensor([1, 1]))
+    tensor([1, 1, 2, 2])
+    """
+    n = max(self.ndim, other.ndim)
+    a = (1,) * (n - self.ndim) + tuple(self.shape)
+    b = (1,) * (n - other.ndim) + tuple(other.shape)
+    left = self.reshape([s for size in a for s in (size, 1)])
+    right = other.reshape([s for size in b for s in (1, size)])
+    return (left * right).reshape([x * y for x, y in zip(a, b)])
+
+
+def _contracted_dims(dims, a, b):
+    if hasattr(dims, "tolist"):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0 or dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims >= 0 and at most {min(a.ndim, b.ndim)}, but got dims={dims}")
+        return list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    if len(first) != len(second):
+        raise RuntimeError(f"tensordot: both dimension lists should have same length, got {first} and {second}")
+    wrapped = []
+    for given, t in ((first, a), (second, b)):
+        for d in given:
+            if not -t.ndim <= d < t.ndim:
+                raise IndexError("Dimension out of range (expected to be in range of "
+                                 f"[{-t.ndim}, {t.ndim - 1}], but got {d})")
+        wrapped.append([d % t.ndim for d in given])
+        if len(set(wrapped[-1])) != len(given):
+            raise RuntimeError(f"tensordot: dim {given} appears multiple times in the list of dims")
+    return wrapped
+
+
+@composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, ref="numpy.tensordot",
+           samples="tensordot")
+def tensordot(self, other, dims=2):
+    """Sum of products over several dimensions: the last `dims` of the first with the first of the second, or a pair of
+    lists that names them.
+
+    >>> import flambeau
+    >>> flambeau.tensordot(flambeau.ones(2, 3, 4), flambeau.ones(4, 3, 5), dims=([1, 2], [1, 0])).shape
+    torch.Size([2, 5])
+    """
+    first, second = _contracted_dims(dims, self, other)
+    inside = 1
+    for i, j in zip(first, second):
+        if self.shape[i] != other.shape[j]:
+            raise RuntimeError("tensordot: contracted dimensions need to match, but first has size "
+                               f"{self.shape[i]} in dim {i} and second has size {other.shape[j]} in dim {j}")
+        inside *= self.shape[i]
+    rows = [d for d in range(self.ndim) if d not in first]
+    columns = [d for d in range(other.ndim) if d not in second]
+    shape = [self.shape[d] for d in rows] + [other.shape[d] for d in columns]
+    m = n = 1
+    for d in rows:
+        m *= self.shape[d]
+    for d in columns:
+        n *= other.shape[d]
+    a = self.permute(rows + first).reshape(m, inside)
+    b = other.permute(second + columns).reshape(inside, n)
+    return mm(a, b).reshape(shape)
+
+
+def _cheapest(sizes):
+    """Where to split a chain of matrices i … j so that the number of multiplications is least (Cormen, 15.2)."""
+    n = len(sizes) - 1
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i][j], split[i][j] = min(
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+    return split
+
+
+@composite("multi_dot(Tensor[] tensors) -> Tensor", namespace="linalg", method=False, samples="multi_dot")
+def multi_dot(tensors):
+    """The product of two or more matrices in the order of least work; the first and the last may be vectors.
+
+    >>> import flambeau
+    >>> flambeau.linalg.multi_dot([flambeau.ones(2, 9), flambeau.ones(9, 1), flambeau.ones(1, 3)]).shape
+    torch.Size([2, 3])
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    if row:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if column:
+        tensors[-1] = tensors[-1].unsqueeze(-1)
+    for k, t in enumerate(tensors):
+        if t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {t.ndim}D")
+        if k and tensors[k - 1].shape[1] != t.shape[0]:
+            raise RuntimeError(f"multi_dot(): tensors {k - 1} and {k} with shapes {list(tensors[k - 1].shape)} and "
+                               f"{list(t.shape)} cannot be multiplied")
+    split = _cheapest([tensors[0].shape[0]] + [t.shape[1] for t in tensors])
+
+    def product(i, j):
+        return tensors[i] if i == j else mm(product(i, split[i][j]), product(split[i][j] + 1, j))
+
+    result = product(0, len(tensors) - 1)
+    result = result.squeeze(0) if row else result
+    return result.squeeze(-1) if column else result
