@@ -137,7 +137,11 @@ def _check_sizes(operands, inputs):
                                    f"with previously seen size {sizes[label]}")
 
 
-@composite("einsum(any equation, *any operands) -> Tensor", method=False, samples="einsum")
+# 20 operands, or 10 with their subscripts: each form of call is positional
+_OPERANDS = ", ".join(f"any operand{k}=None" for k in range(1, 22))
+
+
+@composite(f"einsum(any equation, {_OPERANDS}) -> Tensor", method=False, samples="einsum")
 def einsum(*args):
     """Sum of products of operands over the subscripts that the output does not name.
 
@@ -148,8 +152,7 @@ def einsum(*args):
     >>> flambeau.einsum("bij,bjk->bik", flambeau.ones(2, 1, 3), flambeau.ones(2, 3, 1)).flatten()
     tensor([3., 3.])
     """
-    if not args:
-        raise ValueError("einsum(): must specify the equation string and at least one operand")
+    args = [a for a in args if a is not None]
     if isinstance(args[0], str):
         equation, operands = args[0], list(args[1:])
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
