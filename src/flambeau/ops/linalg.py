@@ -257,7 +257,7 @@ linear = primitive(
 
 
 @composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-           namespace="nn.functional", samples="bilinear")
+           samples="bilinear")
 def bilinear(input1, input2, weight, bias=None):
     """y[o] = input1 @ weight[o] @ input2 + bias[o], over all leading dimensions.
 

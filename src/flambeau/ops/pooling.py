@@ -58,14 +58,14 @@ adaptive_avg_pool_backward = primitive(
 def _max_pool(nd):
     @composite(f"max_pool{nd}d_with_indices(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, "
                f"int[{nd}] padding=0, int[{nd}] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-               namespace="nn.functional", samples=f"max_pool{nd}d_with_indices",
+               namespace="" if nd == 1 else "nn.functional", samples=f"max_pool{nd}d_with_indices",
                doc=f"The maxima of max_pool{nd}d and their places in each plane, counted row by row.")
     def with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
         return tuple(max_pool(input, kernel_size, stride or kernel_size, padding, dilation, ceil_mode, nd))
 
     @composite(f"max_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
                f"int[{nd}] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
-               namespace="nn.functional", samples=f"max_pool{nd}d",
+               samples=f"max_pool{nd}d",
                doc=f"""The maximum of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
 
     `ceil_mode` keeps windows that reach beyond the far edge; `return_indices` also returns the places of the maxima.
@@ -87,7 +87,7 @@ def _avg_pool(nd):
 
     @composite(f"avg_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
                f"bool ceil_mode=False, bool count_include_pad=True{extra}) -> Tensor",
-               namespace="nn.functional", samples=f"avg_pool{nd}d",
+               namespace="" if nd == 1 else "nn.functional", samples=f"avg_pool{nd}d",
                doc=f"""The mean of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
 
     `count_include_pad` counts the zeros of the border; `divisor_override` divides by another number.
@@ -116,8 +116,8 @@ def _full_size(input, output_size, nd, op):
 
 
 def _adaptive(nd):
-    @composite(f"adaptive_avg_pool{nd}d(Tensor input, any output_size) -> Tensor", namespace="nn.functional",
-               samples=f"adaptive_avg_pool{nd}d",
+    @composite(f"adaptive_avg_pool{nd}d(Tensor input, any output_size) -> Tensor",
+               namespace="" if nd == 1 else "nn.functional", samples=f"adaptive_avg_pool{nd}d",
                doc=f"""The means of as many windows as output_size says, in {nd} dimension(s); None keeps a size.
 
     >>> import flambeau
