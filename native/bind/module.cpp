@@ -5,6 +5,7 @@
 #include "module_base.h"
 #include "optim.h"
 #include "python.h"
+#include "storage.h"
 
 namespace nb = nanobind;
 using namespace flambeau;
@@ -35,6 +36,7 @@ NB_MODULE(_C, m) {
   add_generator_type(module);
   add_module_base(module);
   add_optim(module);
+  add_storage(module);
   retake_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
   release_lock = []() -> void* { return PyEval_SaveThread(); };
   warn = [](const std::string& text) {

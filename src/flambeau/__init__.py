@@ -67,7 +67,8 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 #: subpackages and modules loaded when first used
 _LAZY = {"nn", "optim", "utils", "testing", "memory"}
 #: names that live in a module loaded when first used
-_LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str"}
+_LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
+               "get_printoptions": "_tensor_str", "printoptions": "_tensor_str"}
 
 
 def __getattr__(name):

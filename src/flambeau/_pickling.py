@@ -53,7 +53,7 @@ def _finished(kind, t, requires_grad):
     return t.requires_grad_() if requires_grad else t
 
 
-def _reduce(self, protocol):
+def reduce_tensor(self):
     """How `pickle` and `copy.copy` take a tensor apart."""
     dtype = str(self.dtype).rpartition(".")[2]
     shape, strides = tuple(self.shape), tuple(self.stride())
@@ -65,7 +65,7 @@ def _reduce(self, protocol):
     return (*call, dict(self.__dict__)) if self.__dict__ else call
 
 
-def _deepcopy(self, memo):
+def deepcopy_tensor(self, memo):
     """A tensor with memory of its own (shared with the copies of those it shared with), with its gradient."""
     if id(self) in memo:
         return memo[id(self)]
@@ -82,11 +82,7 @@ def _deepcopy(self, memo):
         t = _C.storage_view(memo[key], self.dtype, self.storage_offset(), shape, strides)
     result = memo[id(self)] = _finished(type(self), t, self.requires_grad)
     if self.grad is not None:
-        result.grad = _deepcopy(self.grad, memo)
+        result.grad = deepcopy_tensor(self.grad, memo)
     if self.__dict__:
         result.__dict__.update({name: deepcopy(value, memo) for name, value in self.__dict__.items()})
     return result
-
-
-Tensor.__reduce_ex__ = _reduce
-Tensor.__deepcopy__ = _deepcopy

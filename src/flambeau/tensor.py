@@ -273,3 +273,20 @@ def is_same_size(self, other):
 def is_set_to(self, tensor):
     """Whether both are the same view of the same memory."""
     return (self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride())
+
+
+# --- printing, copying, pickling: their modules are loaded when first used ----------------------------------------------
+
+@method
+def __repr__(self, *, tensor_contents=None):
+    return importlib.import_module("flambeau._tensor_str").tensor_repr(self, tensor_contents=tensor_contents)
+
+
+@method
+def __reduce_ex__(self, protocol):
+    return importlib.import_module("flambeau._pickling").reduce_tensor(self)
+
+
+@method
+def __deepcopy__(self, memo):
+    return importlib.import_module("flambeau._pickling").deepcopy_tensor(self, memo)
