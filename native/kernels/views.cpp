@@ -482,33 +482,6 @@ void infer_chunk(Call& c) {
   split_equal(c, t, d, part);
 }
 
-void infer_tensor_split_sections(Call& c) {
-  const Tensor& t = c.tensor(0);
-  require_dims(c, t);
-  int64_t d = c.dim(2, t.ndim), n = c.integer(1);
-  if (n <= 0) runtime_error(c.name(), ": number of sections must be larger than 0, got ", n);
-  int64_t each = t.sizes[d] / n, longer = t.sizes[d] % n, start = 0;
-  for (int64_t k = 0; k < n; ++k) {
-    int64_t length = each + (k < longer);
-    push_part(c, t, d, start, length);
-    start += length;
-  }
-}
-void infer_tensor_split_indices(Call& c) {
-  const Tensor& t = c.tensor(0);
-  require_dims(c, t);
-  int64_t d = c.dim(2, t.ndim), start = 0;
-  auto part = [&](int64_t from, int64_t to) {
-    Slice s = slice_of(t.sizes[d], from, to, 1);
-    push_part(c, t, d, s.start, s.length);
-  };
-  for (int64_t stop : c.ints(1)) {
-    part(start, stop);
-    start = stop;
-  }
-  part(start, t.sizes[d]);
-}
-
 void infer_unbind(Call& c) {
   const Tensor& t = c.tensor(0);
   require_dims(c, t);
@@ -668,8 +641,6 @@ const Primitives rows{
     {"split.size", infer_split, nullptr},
     {"split_with_sizes", infer_split_with_sizes, nullptr},
     {"chunk", infer_chunk, nullptr},
-    {"tensor_split.sections", infer_tensor_split_sections, nullptr},
-    {"tensor_split.indices", infer_tensor_split_indices, nullptr},
     {"unbind", infer_unbind, nullptr},
     {"unfold", infer_unfold, nullptr},
     {"diagonal", infer_diagonal, nullptr},

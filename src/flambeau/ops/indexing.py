@@ -1,0 +1,319 @@
+"""Reading and writing elements by index: index, gather, scatter, masks, nonzero, embedding."""
+
+from .creation import zeros_like
+from .kinds import composite, overloads, primitive
+
+# --- advanced indexing ------------------------------------------------------------------------------------------------
+
+index = primitive(
+    "index(Tensor self, Tensor?[] indices) -> Tensor", namespace=None,
+    d={"self": lambda g, self_shape, indices: g.new_zeros(self_shape).index_put_(indices, g, True)},
+    doc="self[indices]: index tensors (integers or masks), None for whole dimensions.")
+
+index_put = primitive(
+    "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", inplace=True,
+    d={"self": lambda g, indices, accumulate: g if accumulate else g.index_put(indices, g.new_zeros(())),
+       "values": lambda g, indices: index(g, indices)},
+    doc="A copy of self with values written (or added, with accumulate) at the indexed places.\n\n"
+        ">>> flambeau.index_put(flambeau.zeros(3), (flambeau.tensor([0, 2]),), flambeau.tensor(1.))\n"
+        "tensor([1., 0., 1.])")
+
+index_select = primitive(
+    "index_select(Tensor self, int dim, Tensor index) -> Tensor", out=True, ref="numpy.take",
+    d={"self": lambda g, self_shape, dim, index: g.new_zeros(self_shape).index_add_(dim, index, g)},
+    doc="The positions listed in a 1-d index tensor, along a dimension.\n\n"
+        ">>> flambeau.index_select(flambeau.tensor([5, 6, 7]), 0, flambeau.tensor([2, 0]))\ntensor([7, 5])")
+
+index_add = primitive(
+    "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", inplace=True, out=True,
+    d={"self": lambda g: g, "source": lambda g, source_shape, dim, index, alpha:
+       _selected(g, dim, index, source_shape) * alpha},
+    doc="Adds alpha times the slices of source to the slices of self that index names, in order.\n\n"
+        ">>> flambeau.zeros(2).index_add(0, flambeau.tensor([1, 1]), flambeau.tensor([1., 2.]))\ntensor([0., 3.])")
+
+index_copy = primitive(
+    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", inplace=True, out=True,
+    d={"self": lambda g, dim, index: g.index_fill(dim, index, 0),
+       "source": lambda g, source_shape, dim, index: _selected(g, dim, index, source_shape)},
+    doc="Writes the slices of source over the slices of self that index names.\n\n"
+        ">>> flambeau.zeros(3).index_copy(0, flambeau.tensor([2]), flambeau.tensor([5.]))\ntensor([0., 0., 5.])")
+
+
+def _selected(g, dim, index, shape):
+    return g.index_select(dim, index).reshape(shape)
+
+
+_fill_number = primitive(
+    "index_fill_number(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", namespace=None, inplace=True,
+    d={"self": lambda g, dim, index: g.index_fill(dim, index, 0)})
+_fill_tensor = primitive(
+    "index_fill_tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", namespace=None, inplace=True,
+    d={"self": lambda g, dim, index: g.index_fill(dim, index, 0),
+       "value": lambda g, dim, index: g.index_select(dim, index).sum()})
+index_fill = overloads("index_fill", _fill_number, _fill_tensor,
+                       doc="Writes one value over the slices that index names.\n\n"
+                           ">>> flambeau.zeros(3).index_fill(0, flambeau.tensor([1]), 5)\ntensor([0., 5., 0.])")
+
+# --- gather and scatter -----------------------------------------------------------------------------------------------
+
+gather = primitive(
+    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", out=True,
+    d={"self": lambda g, self_shape, dim, index: g.new_zeros(self_shape).scatter_add_(dim, index, g)},
+    doc="out[i, j, …] = self[index[i, j, …], j, …] for dim 0, and so on for the other dimensions.\n\n"
+        ">>> flambeau.gather(flambeau.tensor([[1, 2], [3, 4]]), 1, flambeau.tensor([[0], [1]]))\n"
+        "tensor([[1],\n        [4]])")
+
+_scatter_src = primitive(
+    "scatter_src(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor", namespace=None,
+    inplace=True, out=True,
+    d={"self": lambda g, dim, index, reduce: _unscattered(g, dim, index, reduce),
+       "src": lambda g, src_shape, dim, index, reduce: _source_grad(g, src_shape, dim, index, reduce)})
+_scatter_value = primitive(
+    "scatter_value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor", namespace=None,
+    inplace=True, out=True, d={"self": lambda g, dim, index, reduce: _unscattered(g, dim, index, reduce)})
+scatter = overloads(
+    "scatter", _scatter_src, _scatter_value,
+    doc="A copy of self with src (a tensor or a number) written at self[index[i, j, …], j, …] for dim 0, and so on; "
+        "reduce \"add\" or \"multiply\" combines instead.\n\n"
+        ">>> flambeau.zeros(3).scatter(0, flambeau.tensor([2, 0]), flambeau.tensor([1., 2.]))\ntensor([2., 0., 1.])")
+
+
+def _unscattered(g, dim, index, reduce):
+    if reduce == "add":
+        return g
+    if reduce is not None:
+        raise NotImplementedError(f"scatter: no derivative for reduce={reduce!r}; use scatter_reduce")
+    return g.scatter(dim, index, 0)
+
+
+def _padded(g, shape):
+    """The index may cover only the first part of src: the rest got nothing."""
+    if tuple(g.shape) == tuple(shape):
+        return g
+    whole, part = g.new_zeros(shape), None
+    part = whole
+    for d, n in enumerate(g.shape):
+        part = part.narrow(d, 0, n)
+    part.copy_(g)
+    return whole
+
+
+def _source_grad(g, shape, dim, index, reduce):
+    if reduce == "multiply":
+        raise NotImplementedError("scatter: no derivative for reduce='multiply'; use scatter_reduce")
+    return _padded(g.gather(dim, index), shape)
+
+
+scatter_add = primitive(
+    "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", inplace=True, out=True,
+    d={"self": lambda g: g, "src": lambda g, src_shape, dim, index: _padded(g.gather(dim, index), src_shape)},
+    doc="Adds src to self at the places scatter writes to, in order (the same result for any number of threads).\n\n"
+        ">>> flambeau.zeros(2).scatter_add(0, flambeau.tensor([1, 1]), flambeau.tensor([1., 2.]))\ntensor([0., 3.])")
+
+scatter_reduce = primitive(
+    "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    inplace=True, out=True,
+    d={("self", "src"): lambda g, self, dim, index, src, reduce, include_self, result:
+       _scatter_reduce_backward(g, self, dim, index, src, reduce, include_self, result)},
+    doc="Combines src into self at the places scatter writes to: \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\".\n\n"
+        ">>> flambeau.zeros(2).scatter_reduce(0, flambeau.tensor([1, 1]), flambeau.tensor([1., 2.]), \"amax\")\n"
+        "tensor([0., 2.])")
+
+
+def _scatter_reduce_backward(g, self, dim, index, src, reduce, include_self, result):
+    """Each rule in the terms of its reduction; without include_self the touched places of self got no share."""
+    match reduce:
+        case "sum":
+            to_self, to_src = g, g.gather(dim, index)
+        case "mean":
+            ones = zeros_like(self).fill_(1) if include_self else zeros_like(self)
+            counts = ones.scatter_add(dim, index, zeros_like(src).fill_(1)).clamp(min=1)
+            to_self, to_src = g / counts, (g / counts).gather(dim, index)
+        case "amax" | "amin":
+            mine = (self == result).to(g.dtype)
+            theirs = (_first(src, index) == result.gather(dim, index)).to(g.dtype)
+            if not include_self:
+                mine = mine.scatter(dim, index, 0)
+            shared = g / mine.scatter_add(dim, index, theirs).clamp(min=1)
+            to_self, to_src = shared * mine, shared.gather(dim, index) * theirs
+        case _:
+            to_self, to_src = _product_shares(g, self, dim, index, src, include_self)
+    if not include_self:
+        to_self = to_self.scatter(dim, index, 0)
+    return to_self, _padded(to_src, src.shape)
+
+
+def _first(src, index):
+    for d, n in enumerate(index.shape):
+        src = src.narrow(d, 0, n)
+    return src
+
+
+def _product_shares(g, self, dim, index, src, include_self):
+    """d prod / d x = the product of the others; a lone zero factor gets the product of the nonzero ones."""
+    src = _first(src, index)
+    self_one = self.masked_fill(self == 0, 1)
+    src_one = src.masked_fill(src == 0, 1)
+    none = (self == 0).to(g.dtype) if include_self else zeros_like(self)
+    missing = none.scatter_add(dim, index, (src == 0).to(g.dtype))
+    others = self_one.scatter_reduce(dim, index, src_one, "prod", include_self=include_self)
+
+    def share(x, x_one, grad, count, product):
+        alone = (count - (x == 0).to(grad.dtype)) == 0
+        return grad * product / x_one * alone.to(grad.dtype)
+
+    to_self = share(self, self_one, g, missing, others)
+    to_src = share(src, src_one, g.gather(dim, index), missing.gather(dim, index), others.gather(dim, index))
+    return to_self, to_src
+
+
+@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", out=True,
+           ref="numpy.take_along_axis")
+def take_along_dim(self, indices, dim=None):
+    """gather with self and indices broadcast together in the other dimensions; without dim, of the flat tensor.
+
+    >>> flambeau.take_along_dim(flambeau.tensor([[3, 1]]), flambeau.tensor([[1, 0]]), 1)
+    tensor([[1, 3]])
+    """
+    if dim is None:
+        return self.reshape(-1).gather(0, indices.reshape(-1))
+    if self.dim() != indices.dim():
+        raise RuntimeError(f"take_along_dim: input and indices should have the same number of dimensions, but got "
+                           f"{self.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
+    if not -self.dim() <= dim < self.dim():
+        raise IndexError(f"take_along_dim: Dimension out of range (expected to be in range of [{-self.dim()}, "
+                         f"{self.dim() - 1}], but got {dim})")
+    dim = dim % self.dim()
+    sizes = []
+    for d, (a, b) in enumerate(zip(self.shape, indices.shape, strict=True)):
+        if d != dim and a != b and 1 not in (a, b):
+            raise RuntimeError(f"take_along_dim: sizes {list(self.shape)} and {list(indices.shape)} do not broadcast at "
+                               f"dimension {d}")
+        sizes.append(b if a == 1 else a)
+    mine, theirs = list(sizes), list(sizes)
+    mine[dim], theirs[dim] = self.shape[dim], indices.shape[dim]
+    return self.expand(mine).gather(dim, indices.expand(theirs))
+
+
+# --- flat positions ---------------------------------------------------------------------------------------------------
+
+take = primitive(
+    "take(Tensor self, Tensor index) -> Tensor", out=True, ref="numpy.take",
+    d={"self": lambda g, self_shape, index: g.new_zeros(self_shape).put_(index, g, True)},
+    doc="Elements by their position in the flattened tensor.\n\n"
+        ">>> flambeau.take(flambeau.tensor([[1, 2], [3, 4]]), flambeau.tensor([3, 0]))\ntensor([4, 1])")
+
+put = primitive(
+    "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", inplace=True,
+    d={"self": lambda g, index, accumulate: g if accumulate else g.put(index, g.new_zeros(index.shape)),
+       "source": lambda g, source_shape, index: g.take(index).reshape(source_shape)},
+    doc="A copy of self with source written (or added) at positions of the flattened tensor.\n\n"
+        ">>> flambeau.zeros(3).put(flambeau.tensor([1]), flambeau.tensor([5.]))\ntensor([0., 5., 0.])")
+
+# --- masks and places -------------------------------------------------------------------------------------------------
+
+masked_select = primitive(
+    "masked_select(Tensor self, Tensor mask) -> Tensor", out=True,
+    d={"self": lambda g, self, mask: _unselected(g, self, mask)},
+    doc="The elements where the mask is true, as one row.\n\n"
+        ">>> flambeau.masked_select(flambeau.tensor([1, 2, 3]), flambeau.tensor([True, False, True]))\ntensor([1, 3])")
+
+
+def _unselected(g, self, mask):
+    shape = (self == self).logical_or(mask).shape
+    return g.new_zeros(shape).masked_scatter(mask, g)
+
+
+masked_scatter = primitive(
+    "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", inplace=True,
+    d={"self": lambda g, mask: g.masked_fill(mask, 0),
+       "source": lambda g, source_shape, mask: _first_elements(g.masked_select(mask), source_shape)},
+    doc="A copy of self in which the places where the mask is true take source's elements in order.\n\n"
+        ">>> mask = flambeau.tensor([False, True, True])\n"
+        ">>> flambeau.zeros(3).masked_scatter(mask, flambeau.tensor([1., 2.]))\ntensor([0., 1., 2.])")
+
+
+def _first_elements(values, shape):
+    whole = values.new_zeros(shape).reshape(-1)
+    whole.narrow(0, 0, values.numel()).copy_(values)
+    return whole.reshape(shape)
+
+
+_nonzero_rows = primitive("nonzero_rows(Tensor self) -> Tensor", namespace=None)
+nonzero_numpy = primitive("nonzero_numpy(Tensor self) -> Tensor[]", namespace=None, method=True,
+                          doc="nonzero(as_tuple=True).")
+
+
+@composite("nonzero(Tensor self, *, bool as_tuple=False) -> any", out=True, ref="numpy.argwhere")
+def nonzero(self, *, as_tuple=False):
+    """Coordinates of the nonzero elements, one row each; with as_tuple one index tensor per dimension.
+
+    >>> flambeau.nonzero(flambeau.tensor([0, 5, 6]))
+    tensor([[1],
+            [2]])
+    """
+    return nonzero_numpy(self) if as_tuple else _nonzero_rows(self)
+
+
+@composite("argwhere(Tensor self) -> Tensor", ref="numpy.argwhere")
+def argwhere(self):
+    """Coordinates of the nonzero elements, one row each.
+
+    >>> flambeau.argwhere(flambeau.tensor([0, 5]))
+    tensor([[1]])
+    """
+    return _nonzero_rows(self)
+
+
+# --- embedding --------------------------------------------------------------------------------------------------------
+
+embedding_dense_backward = primitive(
+    "embedding_dense_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)"
+    " -> Tensor", namespace=None,
+    d={"grad": lambda g, indices, padding_idx, scale_grad_by_freq:
+       _embedding_backward_backward(g, indices, padding_idx, scale_grad_by_freq)})
+embedding_rows = primitive(
+    "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False) -> Tensor",
+    namespace=None,
+    d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq:
+       embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)})
+_renorm_ = primitive("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+                     namespace=None)
+
+
+def _embedding_backward_backward(g, indices, padding_idx, scale):
+    if scale:
+        raise NotImplementedError("embedding: no second derivative with scale_grad_by_freq=True")
+    rows = embedding_rows(g, indices)
+    return rows.masked_fill((indices == padding_idx).unsqueeze(-1), 0) if padding_idx >= 0 else rows
+
+
+@composite("embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0,"
+           " bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", namespace="nn.functional")
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """The rows of weight that input's integers name. padding_idx: a row without gradient; max_norm: rows in use that
+    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used.
+
+    >>> weight = flambeau.tensor([[1., 2.], [3., 4.]])
+    >>> flambeau.nn.functional.embedding(flambeau.tensor([1, 0]), weight)
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    if sparse:
+        raise NotImplementedError("embedding: sparse=True needs sparse gradients, which are not available")
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        rows = weight.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise AssertionError(f"embedding: Padding_idx must be within num_embeddings ({rows}), got {padding_idx}")
+        padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
+    if max_norm is not None:
+        _renorm_(weight.detach(), input, max_norm, norm_type)
+    return embedding_rows(weight, input, padding_idx, scale_grad_by_freq)
+
+
+one_hot = primitive("one_hot(Tensor self, int num_classes=-1) -> Tensor", namespace="nn.functional", method=False,
+                    doc="Ones at the class numbers in a new last dimension, zeros elsewhere.\n\n"
+                        ">>> flambeau.nn.functional.one_hot(flambeau.tensor([1, 0]), 3)\n"
+                        "tensor([[0, 1, 0],\n        [1, 0, 0]])")

@@ -1,0 +1,470 @@
+"""Views: the same memory under other sizes and strides, and the primitives that their derivatives need."""
+
+from .joining import cat, stack
+from .kinds import composite, overloads, primitive, view
+
+# --- placing a part's gradient into zeros -----------------------------------------------------------------------------
+
+slice_backward = primitive(
+    "slice_backward(Tensor grad, int[] self_shape, int dim, int? start, int? end, int step) -> Tensor", namespace=None,
+    d={"grad": lambda g, dim, start, end, step: slice(g, dim, start, end, step)})
+
+select_backward = primitive(
+    "select_backward(Tensor grad, int[] self_shape, int dim, int index) -> Tensor", namespace=None,
+    d={"grad": lambda g, dim, index: g.select(dim, index)})
+
+unfold_backward = primitive(
+    "unfold_backward(Tensor grad, int[] self_shape, int dim, int size, int step) -> Tensor", namespace=None,
+    d={"grad": lambda g, dim, size, step: g.unfold(dim, size, step)})
+
+as_strided_backward = primitive(
+    "as_strided_backward(Tensor grad, Tensor self, int[] size, int[] stride, int? storage_offset) -> Tensor",
+    namespace=None, d={"grad": lambda g, self, size, stride, storage_offset:
+                       _as_strided_of(g, self, size, stride, storage_offset)})
+
+
+def _as_strided_of(g, like, size, stride, offset):
+    """as_strided of a gradient laid out as `like` is."""
+    room = g.new_zeros(like.storage_offset() + sum((n - 1) * s for n, s in zip(like.shape, like.stride(), strict=True)) + 1)
+    room.as_strided(like.shape, like.stride(), like.storage_offset()).copy_(g)
+    return room.as_strided(size, stride, like.storage_offset() if offset is None else offset)
+
+
+def _diagonal_backward(g, shape, offset, dim1, dim2):
+    zeros = g.new_zeros(shape)
+    zeros.diagonal(offset, dim1, dim2).copy_(g)
+    return zeros
+
+
+def _inverse(order, n):
+    places = [0] * n
+    for k, d in enumerate(order):
+        places[d % n if n else d] = k
+    return places
+
+
+# --- other shapes over the same elements ------------------------------------------------------------------------------
+
+_view_size = view("view.size(Tensor self, int[] size) -> Tensor", namespace=None,
+                  d={"self": lambda g, self_shape: g.reshape(self_shape)})
+_view_dtype = view("view.dtype(Tensor self, dtype dtype) -> Tensor", namespace=None)
+view_ = overloads("view", _view_size, _view_dtype, namespace=None, method=True,
+                  doc="The same memory under another shape (one size may be -1), or its bytes as another dtype.\n\n"
+                      ">>> flambeau.arange(4).view(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
+
+view_as = view("view_as(Tensor self, Tensor other) -> Tensor", namespace=None, method=True,
+               d={"self": lambda g, self_shape: g.reshape(self_shape)},
+               doc="view with the other tensor's shape.\n\n"
+                   ">>> flambeau.arange(4).view_as(flambeau.zeros(2, 2)).shape\ntorch.Size([2, 2])")
+
+reshape = view("reshape(Tensor self, int[] shape) -> Tensor", ref="numpy.reshape",
+               d={"self": lambda g, self_shape: g.reshape(self_shape)},
+               doc="The elements in another shape (one size may be -1): a view where strides allow, otherwise a copy.\n\n"
+                   ">>> flambeau.arange(4).reshape(2, -1)\ntensor([[0, 1],\n        [2, 3]])")
+
+reshape_as = view("reshape_as(Tensor self, Tensor other) -> Tensor", namespace=None, method=True,
+                  d={"self": lambda g, self_shape: g.reshape(self_shape)},
+                  doc="reshape with the other tensor's shape.\n\n"
+                      ">>> flambeau.arange(4).reshape_as(flambeau.zeros(2, 2)).shape\ntorch.Size([2, 2])")
+
+flatten = view("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor",
+               d={"self": lambda g, self_shape: g.reshape(self_shape)},
+               doc="Joins the dimensions from start_dim to end_dim into one.\n\n"
+                   ">>> flambeau.zeros(2, 3, 4).flatten(1).shape\ntorch.Size([2, 12])")
+
+ravel = view("ravel(Tensor self) -> Tensor", ref="numpy.ravel", d={"self": lambda g, self_shape: g.reshape(self_shape)},
+             doc="The elements as one row.\n\n>>> flambeau.ravel(flambeau.zeros(2, 3)).shape\ntorch.Size([6])")
+
+unflatten = view("unflatten(Tensor self, int dim, int[] sizes) -> Tensor",
+                 d={"self": lambda g, self_shape: g.reshape(self_shape)},
+                 doc="Splits one dimension into several (one size may be -1).\n\n"
+                     ">>> flambeau.zeros(2, 6).unflatten(1, (2, -1)).shape\ntorch.Size([2, 2, 3])")
+
+contiguous = view("contiguous(Tensor self, *, memory_format? memory_format=contiguous_format) -> Tensor",
+                  namespace=None, method=True, d={"self": lambda g: g},
+                  doc="Self when its elements lie in order without gaps, otherwise such a copy.\n\n"
+                      ">>> flambeau.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
+
+# --- order of dimensions ----------------------------------------------------------------------------------------------
+
+permute = view("permute(Tensor self, int[] dims) -> Tensor", ref="numpy.transpose",
+               d={"self": lambda g, dims: g.permute(_inverse(dims, g.dim()))},
+               doc="Dimension k of the result is dimension dims[k] of self.\n\n"
+                   ">>> flambeau.zeros(2, 3, 4).permute(2, 0, 1).shape\ntorch.Size([4, 2, 3])")
+
+transpose = view("transpose(Tensor self, int dim0, int dim1) -> Tensor", ref="numpy.swapaxes",
+                 d={"self": lambda g, dim0, dim1: g.transpose(dim0, dim1)},
+                 doc="Exchanges two dimensions.\n\n"
+                     ">>> flambeau.zeros(2, 3).transpose(0, 1).shape\ntorch.Size([3, 2])")
+
+t = view("t(Tensor self) -> Tensor", d={"self": lambda g: g.t()},
+         doc="The transpose of a matrix; 0-d and 1-d tensors stay as they are.\n\n"
+             ">>> flambeau.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
+
+mT = view("mT(Tensor self) -> Tensor", namespace=None, d={"self": lambda g: mT(g)},
+          doc="The last two dimensions exchanged.\n\n>>> flambeau.zeros(2, 3, 4).mT.shape\ntorch.Size([2, 4, 3])")
+
+numpy_T = view("numpy_T(Tensor self) -> Tensor", namespace=None, d={"self": lambda g: numpy_T(g)},
+               doc="The dimensions in reverse order.\n\n>>> flambeau.zeros(2, 3).T.shape\ntorch.Size([3, 2])")
+
+
+@composite("adjoint(Tensor self) -> Tensor")
+def adjoint(self):
+    """The conjugate transpose of a matrix, or of each matrix of a batch.
+
+    >>> flambeau.adjoint(flambeau.zeros(2, 3)).shape
+    torch.Size([3, 2])
+    """
+    return mT(self).conj() if self.dtype.is_complex else mT(self)
+
+
+@composite("swapaxes(Tensor self, int axis0, int axis1) -> Tensor")
+def swapaxes(self, axis0, axis1):
+    """transpose under NumPy's name.
+
+    >>> flambeau.swapaxes(flambeau.zeros(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
+    return self.transpose(axis0, axis1)
+
+
+@composite("swapdims(Tensor self, int dim0, int dim1) -> Tensor")
+def swapdims(self, dim0, dim1):
+    """transpose under another name.
+
+    >>> flambeau.swapdims(flambeau.zeros(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
+    return self.transpose(dim0, dim1)
+
+
+movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor", ref="numpy.moveaxis",
+               d={"self": lambda g, source, destination: g.movedim(destination, source)},
+               doc="Moves dimensions to new positions; the others keep their order.\n\n"
+                   ">>> flambeau.zeros(2, 3, 4).movedim(0, 2).shape\ntorch.Size([3, 4, 2])")
+
+
+@composite("moveaxis(Tensor self, int[] source, int[] destination) -> Tensor")
+def moveaxis(self, source, destination):
+    """movedim under NumPy's name.
+
+    >>> flambeau.moveaxis(flambeau.zeros(2, 3, 4), 0, 2).shape
+    torch.Size([3, 4, 2])
+    """
+    return self.movedim(source, destination)
+
+
+# --- dimensions of one element ----------------------------------------------------------------------------------------
+
+squeeze = view("squeeze(Tensor self, int[]? dim=None) -> Tensor", ref="numpy.squeeze",
+               d={"self": lambda g, self_shape: g.reshape(self_shape)},
+               doc="Leaves out dimensions of size one: all, or those named that have it.\n\n"
+                   ">>> flambeau.zeros(1, 3, 1).squeeze(0).shape\ntorch.Size([3, 1])")
+
+unsqueeze = view("unsqueeze(Tensor self, int dim) -> Tensor", ref="numpy.expand_dims",
+                 d={"self": lambda g, self_shape: g.reshape(self_shape)},
+                 doc="Inserts a dimension of size one.\n\n>>> flambeau.zeros(3).unsqueeze(0).shape\ntorch.Size([1, 3])")
+
+expand = view("expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor", namespace=None, method=True,
+              d={"self": lambda g: g}, ref="numpy.broadcast_to",
+              doc="Repeats dimensions of size one without copying; -1 keeps a size.\n\n"
+                  ">>> flambeau.tensor([[1], [2]]).expand(2, 2)\ntensor([[1, 1],\n        [2, 2]])")
+
+expand_as = view("expand_as(Tensor self, Tensor other) -> Tensor", namespace=None, method=True, d={"self": lambda g: g},
+                 doc="expand to the other tensor's shape.\n\n"
+                     ">>> flambeau.zeros(1).expand_as(flambeau.zeros(3)).shape\ntorch.Size([3])")
+
+
+@composite("broadcast_to(Tensor self, int[] size) -> Tensor")
+def broadcast_to(self, size):
+    """expand as a function.
+
+    >>> flambeau.broadcast_to(flambeau.tensor([1]), (2,))
+    tensor([1, 1])
+    """
+    return self.expand(size)
+
+
+def broadcast_shape(shapes):
+    """The shape that all of these broadcast to."""
+    result = []
+    for shape in shapes:
+        result = [1] * (len(shape) - len(result)) + result
+        for k, n in enumerate(reversed(shape), 1):
+            if n != 1 and result[-k] not in (1, n):
+                raise RuntimeError(f"broadcast_tensors: shape mismatch: sizes {result[-k]} and {n} at dimension -{k} "
+                                   f"(shapes {', '.join(str(list(s)) for s in shapes)})")
+            result[-k] = n if result[-k] == 1 else result[-k]
+    return result
+
+
+@composite("broadcast_tensors(Tensor[1] tensors) -> Tensor[]")
+def broadcast_tensors(tensors):
+    """All tensors expanded to their common shape.
+
+    >>> a, b = flambeau.broadcast_tensors(flambeau.zeros(2, 1), flambeau.zeros(3))
+    >>> b.shape
+    torch.Size([2, 3])
+    """
+    shape = broadcast_shape([x.shape for x in tensors])
+    return tuple(x.expand(shape) for x in tensors)
+
+
+def _at_least(tensors, shape_of):
+    """A lone tensor gives a tensor, several a tuple."""
+    made = tuple(x.reshape(shape_of(list(x.shape))) for x in tensors)
+    return made[0] if len(made) == 1 else made
+
+
+@composite("atleast_1d(Tensor[1] tensors) -> any", ref="numpy.atleast_1d")
+def atleast_1d(tensors):
+    """0-d tensors as 1-d ones.
+
+    >>> flambeau.atleast_1d(flambeau.tensor(2))
+    tensor([2])
+    """
+    return _at_least(tensors, lambda s: s or [1])
+
+
+@composite("atleast_2d(Tensor[1] tensors) -> any", ref="numpy.atleast_2d")
+def atleast_2d(tensors):
+    """Tensors of fewer than two dimensions as rows.
+
+    >>> flambeau.atleast_2d(flambeau.tensor([1, 2]))
+    tensor([[1, 2]])
+    """
+    return _at_least(tensors, lambda s: [1] * (2 - len(s)) + s)
+
+
+@composite("atleast_3d(Tensor[1] tensors) -> any", ref="numpy.atleast_3d")
+def atleast_3d(tensors):
+    """Tensors of fewer than three dimensions with dimensions of size one: [n] as [1, n, 1], [m, n] as [m, n, 1].
+
+    >>> flambeau.atleast_3d(flambeau.tensor([1, 2])).shape
+    torch.Size([1, 2, 1])
+    """
+    return _at_least(tensors, lambda s: [1, 1, 1] if not s else [1, *s, 1] if len(s) == 1 else s + [1] * (3 - len(s)))
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+slice = view("slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", namespace=None,
+             d={"self": lambda g, self_shape, dim, start, end, step: slice_backward(g, self_shape, dim, start, end, step)},
+             doc="self[start:end:step] along one dimension; the step may be negative.")
+
+select = view("select(Tensor self, int dim, int index) -> Tensor",
+              d={"self": lambda g, self_shape, dim, index: select_backward(g, self_shape, dim, index)},
+              doc="One position along a dimension, which disappears.\n\n"
+                  ">>> flambeau.tensor([[1, 2], [3, 4]]).select(1, 0)\ntensor([1, 3])")
+
+_narrow = view("narrow(Tensor self, int dim, int start, int length) -> Tensor",
+               d={"self": lambda g, self_shape, dim, start, length: _narrow_backward(g, self_shape, dim, start, length)},
+               doc="`length` positions along a dimension from `start` on.\n\n"
+                   ">>> flambeau.arange(5).narrow(0, 1, 3)\ntensor([1, 2, 3])")
+
+
+def _narrow_backward(g, shape, dim, start, length):
+    start = start + shape[dim] if start < 0 else start
+    return slice_backward(g, shape, dim, start, start + length, 1)
+
+
+_split_size = view("split.size(Tensor self, int split_size, int dim=0) -> Tensor[]", namespace=None,
+                   d={"self": lambda grads, dim: cat(grads, dim)})
+split_with_sizes = view("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+                        d={"self": lambda grads, dim: cat(grads, dim)},
+                        doc="Parts of the given sizes along a dimension.\n\n"
+                            ">>> flambeau.arange(3).split_with_sizes([1, 2])\n(tensor([0]), tensor([1, 2]))")
+split = overloads("split", _split_size, split_with_sizes,
+                  doc="Parts of one size (the last may be smaller), or of the listed sizes, along a dimension.\n\n"
+                      ">>> flambeau.arange(3).split(2)\n(tensor([0, 1]), tensor([2]))")
+chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", d={"self": lambda grads, dim: cat(grads, dim)},
+             doc="At most `chunks` equal parts (the last may be smaller) along a dimension.\n\n"
+                 ">>> flambeau.arange(3).chunk(2)\n(tensor([0, 1]), tensor([2]))")
+unbind = view("unbind(Tensor self, int dim=0) -> Tensor[]", d={"self": lambda grads, dim: stack(grads, dim)},
+              doc="All positions along a dimension, which disappears.\n\n"
+                  ">>> flambeau.tensor([1, 2]).unbind()\n(tensor(1), tensor(2))")
+
+
+@composite("tensor_split(Tensor self, any indices_or_sections, int dim=0) -> Tensor[]", ref="numpy.array_split")
+def tensor_split(self, indices_or_sections, dim=0):
+    """A number of nearly equal parts, or the parts between the listed positions, along a dimension.
+
+    >>> flambeau.arange(3).tensor_split((1,))
+    (tensor([0]), tensor([1, 2]))
+    """
+    if self.dim() == 0:
+        raise RuntimeError("tensor_split: expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    where, n = indices_or_sections, self.shape[dim]
+    if hasattr(where, "tolist"):
+        where = where.tolist()
+    if isinstance(where, int):
+        if where <= 0:
+            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {where}")
+        return self.split_with_sizes([n // where + (k < n % where) for k in range(where)], dim)
+    ends = list(where)
+    return tuple(slice(self, dim, a, b) for a, b in zip([0, *ends], [*ends, n], strict=True))
+
+
+def _split_along(name, self, sections, dim, least):
+    if self.dim() < least:
+        raise RuntimeError(f"{name}: expected a tensor with at least {least} dimensions, but got {self.dim()}")
+    if isinstance(sections, int) and (sections <= 0 or self.shape[dim] % sections):
+        raise RuntimeError(f"{name}: attempted to split along dimension {dim}, but its size {self.shape[dim]} is not "
+                           f"divisible by the split_size {sections}")
+    return tensor_split(self, sections, dim)
+
+
+@composite("hsplit(Tensor self, any indices_or_sections) -> Tensor[]", ref="numpy.hsplit")
+def hsplit(self, indices_or_sections):
+    """tensor_split along dimension 1 (1-d tensors: dimension 0) into equal parts.
+
+    >>> flambeau.hsplit(flambeau.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    return _split_along("hsplit", self, indices_or_sections, 0 if self.dim() == 1 else 1, 1)
+
+
+@composite("vsplit(Tensor self, any indices_or_sections) -> Tensor[]", ref="numpy.vsplit")
+def vsplit(self, indices_or_sections):
+    """tensor_split along dimension 0 into equal parts.
+
+    >>> flambeau.vsplit(flambeau.zeros(4, 2), 2)[0].shape
+    torch.Size([2, 2])
+    """
+    return _split_along("vsplit", self, indices_or_sections, 0, 2)
+
+
+@composite("dsplit(Tensor self, any indices_or_sections) -> Tensor[]", ref="numpy.dsplit")
+def dsplit(self, indices_or_sections):
+    """tensor_split along dimension 2 into equal parts.
+
+    >>> flambeau.dsplit(flambeau.zeros(1, 2, 4), 2)[0].shape
+    torch.Size([1, 2, 2])
+    """
+    return _split_along("dsplit", self, indices_or_sections, 2, 3)
+
+
+unfold = view("unfold(Tensor self, int dimension, int size, int step) -> Tensor", namespace=None, method=True,
+              d={"self": lambda g, self_shape, dimension, size, step:
+                 unfold_backward(g, self_shape, dimension, size, step)},
+              doc="All windows of `size` positions along a dimension, `step` apart; the window is the last dimension.\n\n"
+                  ">>> flambeau.arange(4).unfold(0, 2, 1)\ntensor([[0, 1],\n        [1, 2],\n        [2, 3]])")
+
+as_strided = view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+                  d={"self": lambda g, self, size, stride, storage_offset:
+                     as_strided_backward(g, self, size, stride, storage_offset)},
+                  doc="The memory under any sizes and strides (in elements).\n\n"
+                      ">>> flambeau.arange(4).as_strided((2, 2), (1, 1))\ntensor([[0, 1],\n        [1, 2]])")
+
+alias = view("alias(Tensor self) -> Tensor", namespace=None, d={"self": lambda g: g},
+             doc="The same memory as another tensor object.")
+
+# --- diagonals --------------------------------------------------------------------------------------------------------
+
+diagonal = view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", ref="numpy.diagonal",
+                d={"self": lambda g, self_shape, offset, dim1, dim2: _diagonal_backward(g, self_shape, offset, dim1, dim2)},
+                doc="The diagonal of two dimensions, as the last dimension of a view.\n\n"
+                    ">>> flambeau.tensor([[1, 2], [3, 4]]).diagonal()\ntensor([1, 4])")
+
+
+@composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+def diag_embed(self, offset=0, dim1=-2, dim2=-1):
+    """Matrices of zeros with the last dimension of self on their diagonal.
+
+    >>> flambeau.diag_embed(flambeau.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    n, ndim = self.shape[-1] + abs(offset), self.dim() + 1
+    for d in (dim1, dim2):
+        if not -ndim <= d < ndim:
+            raise IndexError(f"diag_embed: Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], "
+                             f"but got {d})")
+    a, b = dim1 % ndim, dim2 % ndim
+    if a == b:
+        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
+    shape = list(self.shape[:-1])
+    for d in sorted((a, b)):
+        shape.insert(d, n)
+    zeros = self.new_zeros(shape)
+    zeros.diagonal(offset, a, b).copy_(self)
+    return zeros
+
+
+@composite("diag(Tensor self, int diagonal=0) -> Tensor", out=True, ref="numpy.diag")
+def diag(self, diagonal=0):
+    """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
+
+    >>> flambeau.diag(flambeau.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    if self.dim() not in (1, 2):
+        raise RuntimeError(f"diag: Supports 1D or 2D tensors. Got {self.dim()}D")
+    return diag_embed(self, diagonal) if self.dim() == 1 else self.diagonal(diagonal).clone()
+
+
+@composite("diagflat(Tensor self, int offset=0) -> Tensor", ref="numpy.diagflat")
+def diagflat(self, offset=0):
+    """A matrix with all elements of self on its diagonal.
+
+    >>> flambeau.diagflat(flambeau.tensor([[1], [2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(self.reshape(-1), offset)
+
+
+@composite("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
+def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
+    """A copy of self with src on the diagonal of two dimensions.
+
+    >>> flambeau.diagonal_scatter(flambeau.zeros(2, 2), flambeau.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return _placed(self, src, lambda x: x.diagonal(offset, dim1, dim2))
+
+
+@composite("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor")
+def select_scatter(self, src, dim, index):
+    """A copy of self with src at one position of a dimension.
+
+    >>> flambeau.select_scatter(flambeau.zeros(2), flambeau.tensor(1.), 0, 1)
+    tensor([0., 1.])
+    """
+    return _placed(self, src, lambda x: x.select(dim, index))
+
+
+@composite("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
+def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
+    """A copy of self with src in a slice of a dimension.
+
+    >>> flambeau.slice_scatter(flambeau.zeros(3), flambeau.ones(2), 0, 1)
+    tensor([0., 1., 1.])
+    """
+    return _placed(self, src, lambda x: slice(x, dim, start, end, step))
+
+
+def _placed(self, src, part):
+    copy = self.clone()
+    place = part(copy)
+    if place.shape != src.shape:
+        raise RuntimeError(f"expected src to have a shape equal to that of the part: {list(place.shape)}, got "
+                           f"{list(src.shape)}")
+    place.copy_(src)
+    return copy
+
+
+# --- complex numbers --------------------------------------------------------------------------------------------------
+
+real = view("real(Tensor self) -> Tensor", method=False, d={"self": lambda g: g}, ref="numpy.real",
+            doc="The real parts, as a view.\n\n>>> flambeau.real(flambeau.tensor([1+2j]))\ntensor([1.])")
+imag = view("imag(Tensor self) -> Tensor", method=False, d={"self": lambda g: g * 1j}, ref="numpy.imag",
+            doc="The imaginary parts, as a view.\n\n>>> flambeau.imag(flambeau.tensor([1+2j]))\ntensor([2.])")
+view_as_real = view("view_as_real(Tensor self) -> Tensor", d={"self": lambda g: view_as_complex(g.contiguous())},
+                    doc="Complex numbers as pairs of reals in a last dimension of size 2.\n\n"
+                        ">>> flambeau.view_as_real(flambeau.tensor([1+2j]))\ntensor([[1., 2.]])")
+view_as_complex = view("view_as_complex(Tensor self) -> Tensor", d={"self": lambda g: view_as_real(g)},
+                       doc="Pairs of reals in the last dimension as complex numbers.\n\n"
+                           ">>> flambeau.view_as_complex(flambeau.tensor([[1., 2.]]))\ntensor([1.+2.j])")

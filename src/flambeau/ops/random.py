@@ -1,0 +1,260 @@
+"""Random tensors and dropout; the numbers are PyTorch's for the same seed."""
+
+from .creation import _LIKE, _OPTIONS, empty, zeros, zeros_like
+from .kinds import composite, overloads, primitive
+from .movement import broadcast_shape
+
+_GENERATOR = "Generator? generator=None"
+
+rand = primitive(f"rand(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+                 doc="Uniform numbers in [0, 1).\n\n>>> _ = flambeau.manual_seed(0)\n"
+                     ">>> flambeau.rand(2)\ntensor([0.4963, 0.7682])")
+randn = primitive(f"randn(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+                  doc="Standard normal numbers.\n\n>>> _ = flambeau.manual_seed(0)\n"
+                      ">>> flambeau.randn(2)\ntensor([ 1.5410, -0.2934])")
+rand_like = primitive(f"rand_like(Tensor self, *, {_GENERATOR}, {_LIKE}) -> Tensor", method=False,
+                      doc="Uniform numbers in [0, 1) with self's shape, dtype and device.\n\n"
+                          ">>> flambeau.rand_like(flambeau.zeros(2, 3)).shape\ntorch.Size([2, 3])")
+randn_like = primitive(f"randn_like(Tensor self, *, {_GENERATOR}, {_LIKE}) -> Tensor", method=False,
+                       doc="Standard normal numbers with self's shape, dtype and device.\n\n"
+                           ">>> flambeau.randn_like(flambeau.zeros(2, 3)).shape\ntorch.Size([2, 3])")
+
+_randint_high = primitive(f"randint.high(int high, int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", namespace=None)
+_randint_low = primitive(f"randint.low(int low, int high, int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+                         namespace=None)
+randint = overloads("randint", _randint_high, _randint_low,
+                    doc="Integers from low (0 unless given) up to, not including, high.\n\n"
+                        ">>> flambeau.randint(3, 4, (2,))\ntensor([3, 3])")
+_like_high = primitive(f"randint_like.high(Tensor self, int high, *, {_GENERATOR}, {_LIKE}) -> Tensor", namespace=None)
+_like_low = primitive(f"randint_like.low(Tensor self, int low, int high, *, {_GENERATOR}, {_LIKE}) -> Tensor",
+                      namespace=None)
+randint_like = overloads("randint_like", _like_high, _like_low, method=False,
+                         doc="randint with self's shape, dtype and device.\n\n"
+                             ">>> flambeau.randint_like(flambeau.zeros(2), 3, 4)\ntensor([3., 3.])")
+
+randperm = primitive(f"randperm(int n, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+                     doc="The integers below n in random order.\n\n>>> _ = flambeau.manual_seed(0)\n"
+                         ">>> flambeau.randperm(4)\ntensor([2, 0, 1, 3])")
+
+# --- in place ---------------------------------------------------------------------------------------------------------
+
+_ZERO = {"self": lambda g: zeros_like(g)}
+
+normal_ = primitive(f"normal_(Tensor self, float mean=0, float std=1, *, {_GENERATOR}) -> Tensor",
+                    namespace=None, method=True, d=_ZERO, doc="Fills self with normal numbers.")
+uniform_ = primitive(f"uniform_(Tensor self, float from=0, float to=1, *, {_GENERATOR}) -> Tensor",
+                     namespace=None, method=True, d=_ZERO, doc="Fills self with uniform numbers of [from, to).")
+random_ = primitive(f"random_(Tensor self, int? from=None, int? to=None, *, {_GENERATOR}) -> Tensor",
+                    namespace=None, method=True, d=_ZERO,
+                    doc="Fills self with integers of [from, to); a lone number is `to`; without any, all that the dtype "
+                        "holds exactly from zero on.")
+exponential_ = primitive(f"exponential_(Tensor self, float lambd=1, *, {_GENERATOR}) -> Tensor",
+                         namespace=None, method=True, d=_ZERO, doc="Fills self with exponential numbers of rate lambd.")
+geometric_ = primitive(f"geometric_(Tensor self, float p, *, {_GENERATOR}) -> Tensor",
+                       namespace=None, method=True, d=_ZERO,
+                       doc="Fills self with the number of trials until the first success of probability p.")
+cauchy_ = primitive(f"cauchy_(Tensor self, float median=0, float sigma=1, *, {_GENERATOR}) -> Tensor",
+                    namespace=None, method=True, d=_ZERO, doc="Fills self with Cauchy numbers.")
+log_normal_ = primitive(f"log_normal_(Tensor self, float mean=1, float std=2, *, {_GENERATOR}) -> Tensor",
+                        namespace=None, method=True, d=_ZERO, doc="Fills self with exp of normal numbers.")
+
+_bernoulli_float_ = primitive(f"bernoulli_float_(Tensor self, float p=0.5, *, {_GENERATOR}) -> Tensor", namespace=None,
+                              d=_ZERO)
+_bernoulli_tensor = primitive(f"bernoulli_tensor(Tensor self, Tensor p, *, {_GENERATOR}) -> Tensor", namespace=None,
+                              d={"self": lambda g: zeros_like(g), "p": lambda g, p_shape: g.new_zeros(p_shape)},
+                              inplace=True)
+bernoulli_ = overloads("bernoulli_", _bernoulli_float_, _bernoulli_tensor.inplace_form, namespace=None, method=True,
+                       doc="Fills self with ones of probability p (a number, or a tensor of one each) and zeros.")
+
+
+@composite(f"bernoulli(Tensor self, float? p=None, *, {_GENERATOR}) -> Tensor", out=True)
+def bernoulli(self, p=None, *, generator=None):
+    """Ones and zeros; self holds the probability of each one, unless one `p` is given for all.
+
+    >>> flambeau.bernoulli(flambeau.tensor([0., 1.]))
+    tensor([0., 1.])
+    """
+    if p is not None:
+        return _bernoulli_float_(empty(self.shape, dtype=self.dtype, device=self.device), p, generator=generator)
+    return _bernoulli_tensor(self, self, generator=generator)
+
+
+poisson = primitive("poisson(Tensor self, Generator? generator=None) -> Tensor", method=False,
+                    d=_ZERO, doc="Poisson numbers; self holds the rates.\n\n"
+                                 ">>> flambeau.poisson(flambeau.zeros(2))\ntensor([0., 0.])")
+
+multinomial = primitive(
+    f"multinomial(Tensor self, int num_samples, bool replacement=False, *, {_GENERATOR}) -> Tensor", out=True,
+    doc="Positions drawn with the (unnormalised) probabilities in each row of self.\n\n"
+        ">>> flambeau.multinomial(flambeau.tensor([0., 1., 0.]), 1)\ntensor([1])")
+
+
+@composite(f"normal(any mean=0.0, any std=1.0, int[]? size=None, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True)
+def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=None, device=None, requires_grad=False,
+           pin_memory=False):
+    """Normal numbers: mean and std are tensors (broadcast together), or numbers with a `size`.
+
+    >>> flambeau.normal(flambeau.tensor([1., 2.]), 0.0)
+    tensor([1., 2.])
+    """
+    tensors = [x for x in (mean, std) if hasattr(x, "dtype")]
+    if not tensors:
+        if size is None:
+            raise TypeError("normal: expected a size with number arguments: normal(mean, std, size)")
+        made = empty(size, dtype=dtype, device=device, pin_memory=pin_memory)
+        made.normal_(mean, std, generator=generator)
+        return made.requires_grad_() if requires_grad else made
+    if size is not None:
+        raise TypeError("normal: a size goes with number arguments only")
+    if not isinstance(std, (int, float)) and std.is_complex():
+        raise RuntimeError("normal: expects standard deviation to be non-complex")
+    smallest = std if isinstance(std, (int, float)) else float(std.min()) if std.numel() else 0.0
+    if smallest < 0:
+        raise RuntimeError(f"normal: expects all elements of std >= 0.0, but found {smallest}")
+    shape = broadcast_shape([x.shape for x in tensors])
+    made = empty(shape, dtype=tensors[0].dtype, device=tensors[0].device).normal_(generator=generator)
+    return made.mul_(std.detach() if std is tensors[-1] else std).add_(mean.detach() if mean is tensors[0] else mean)
+
+
+# --- dropout ----------------------------------------------------------------------------------------------------------
+
+_dropout_scale = primitive("dropout_scale(Tensor self, Tensor mask, float p) -> Tensor", namespace=None,
+                           d={"self": lambda g, mask, p: _dropout_scale(g, mask, p)})
+_dropout_forward = primitive(
+    "dropout_forward(Tensor self, float p, Generator? generator=None) -> (Tensor result, Tensor mask)", namespace=None,
+    d={"self": lambda g0, mask, p: _dropout_scale(g0, mask, p)})
+
+
+def _check(name, p):
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
+
+
+@composite("dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
+           namespace="nn.functional")
+def dropout(input, p=0.5, training=True, inplace=False):
+    """In training each element is zero with probability p and otherwise scaled by 1 / (1 - p).
+
+    Source: Srivastava et al. 2014.
+
+    >>> flambeau.nn.functional.dropout(flambeau.ones(2), 0.5, training=False)
+    tensor([1., 1.])
+    """
+    if not training or p == 0 or input.numel() == 0:
+        _check("dropout", p)
+        return input
+    made = input * zeros((), dtype=input.dtype, device=input.device) if p == 1 else _dropout_forward(input, p)[0]
+    return input.copy_(made) if inplace else made
+
+
+@composite("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
+def native_dropout(input, p, train):
+    """dropout and its mask.
+
+    >>> flambeau.native_dropout(flambeau.ones(1), 0.5, False)[1]
+    tensor([True])
+    """
+    if train is False or input.numel() == 0 or p == 0:
+        return input.clone(), input.new_full(input.shape, True, dtype=bool)
+    return tuple(_dropout_forward(input, p))
+
+
+def _feature_noise(input, keep):
+    """One draw per sample and channel."""
+    if input.dim() < 2:
+        raise RuntimeError("feature dropout requires at least 2 dimensions in the input")
+    shape = list(input.shape[:2]) + [1] * (input.dim() - 2)
+    return empty(shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
+
+
+def _dropout_channels(input, p, training, inplace):
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    noise = _feature_noise(input, 1 - p)
+    noise = noise.zero_() if p == 1 else noise.div_(1 - p)
+    return input.mul_(noise) if inplace else input * noise
+
+
+def _alpha(input, p, training, inplace, noise_of):
+    """Keeps mean and variance of SELU activations: dropped elements take the negative saturation value.
+
+    Source: Klambauer et al. 2017.
+    """
+    if not training or p == 0 or input.numel() == 0:
+        return input
+    alpha = 1.7580993408473766
+    if p == 1:
+        made = input * zeros((), dtype=input.dtype, device=input.device)
+    else:
+        a = 1.0 / ((alpha * alpha * p + 1) * (1 - p)) ** 0.5
+        noise = noise_of(input, 1 - p)
+        shift = noise.add(-1).mul_(alpha * a).add_(alpha * a * p)
+        made = input * noise.mul_(a) + shift
+    return input.copy_(made) if inplace else made
+
+
+def _element_noise(input, keep):
+    return empty(input.shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
+
+
+_ARGUMENTS = "bool training={}, bool inplace=False) -> Tensor"
+
+
+@composite("alpha_dropout(Tensor input, float p=0.5, " + _ARGUMENTS.format(False), namespace="nn.functional")
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps the mean and variance of SELU activations.
+
+    >>> flambeau.nn.functional.alpha_dropout(flambeau.ones(2))
+    tensor([1., 1.])
+    """
+    _check("alpha_dropout", p)
+    return _alpha(input, p, training, inplace, _element_noise)
+
+
+@composite("feature_alpha_dropout(Tensor input, float p=0.5, " + _ARGUMENTS.format(False), namespace="nn.functional")
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """alpha_dropout of whole channels.
+
+    >>> flambeau.nn.functional.feature_alpha_dropout(flambeau.ones(1, 2))
+    tensor([[1., 1.]])
+    """
+    _check("feature_alpha_dropout", p)
+    return _alpha(input, p, training, inplace, _feature_noise)
+
+
+@composite("dropout1d(Tensor input, float p=0.5, " + _ARGUMENTS.format(True), namespace="nn.functional")
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """Dropout of whole channels of [N, C, L] or [C, L].
+
+    >>> flambeau.nn.functional.dropout1d(flambeau.ones(1, 1, 2), training=False)
+    tensor([[[1., 1.]]])
+    """
+    _check("dropout1d", p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(f"dropout1d: expected 2D or 3D input, but received a {input.dim()}D input.")
+    if input.dim() == 3:
+        return _dropout_channels(input, p, training, inplace)
+    made = _dropout_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+    return input if inplace else made
+
+
+@composite("dropout2d(Tensor input, float p=0.5, " + _ARGUMENTS.format(True), namespace="nn.functional")
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """Dropout of whole channels of [N, C, H, W].
+
+    >>> flambeau.nn.functional.dropout2d(flambeau.ones(1, 1, 1, 2), training=False)
+    tensor([[[[1., 1.]]]])
+    """
+    _check("dropout2d", p)
+    return _dropout_channels(input, p, training, inplace)
+
+
+@composite("dropout3d(Tensor input, float p=0.5, " + _ARGUMENTS.format(True), namespace="nn.functional")
+def dropout3d(input, p=0.5, training=True, inplace=False):
+    """Dropout of whole channels of [N, C, D, H, W].
+
+    >>> flambeau.nn.functional.dropout3d(flambeau.ones(1, 1, 1, 1, 1), training=False).shape
+    torch.Size([1, 1, 1, 1, 1])
+    """
+    _check("dropout3d", p)
+    return _dropout_channels(input, p, training, inplace)
