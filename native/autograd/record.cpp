@@ -151,6 +151,7 @@ void run_op(Call& c) {
   uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
   if (__builtin_expect(!c.inplace, 1)) {
     execute(c);
+    if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor) return;  // nothing to do: contiguous() of a contiguous tensor
     if (op.kind == Kind::View) mark_views(c);
     if (!wanted) return;
     bool differentiable = false;

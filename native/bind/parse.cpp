@@ -251,7 +251,15 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
   uint32_t given = 0;
   bool composite = op.def->kind == Kind::Composite;
   Py_ssize_t positional = n;
-  if (n > schema.npositional) {
+  bool variadic = n > 0 && schema.npositional == 1 && schema.args[0].type == Type::Tensors && schema.args[0].repeat && (is_tensor(args[0]) || overrides(args[0]));
+  if (variadic) {  // Tensor[1]: meshgrid(x, y)
+    f.keep.push_back(Held(PyTuple_New(n)));
+    for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(f.keep.back().p, k, Py_NewRef(args[k]));
+    f.objects[0] = f.keep.back().p;
+    reader.tensors(args, n, f.values[0], false);
+    given |= 1;
+    positional = 0;
+  } else if (n > schema.npositional) {
     // x.view(2, 3): trailing ints are the last positional int list
     int last = schema.npositional - 1;
     if (last < 0 || last > 1 || schema.args[last].type != Type::Ints || !is_index(args[last]))

@@ -88,7 +88,7 @@ Arg read_arg(Reader& r) {
   bool optional_item = r.eat("?");
   if (r.eat("[")) {
     if (!r.eat("]")) {
-      arg.repeat = std::atoi(r.word().c_str());
+      arg.repeat = std::atoi(r.word().c_str());  // of tensors: they may also come one by one, as varargs
       if (!r.eat("]")) r.error("]");
     }
     if (arg.type == Type::Tensor) arg.type = optional_item ? Type::OptionalTensors : Type::Tensors;

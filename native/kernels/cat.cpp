@@ -183,8 +183,6 @@ void cpu_repeat_interleave(Call& c) {
 
 // --- roll and flip ---------------------------------------------------------------------------------------------------
 
-void infer_like_self(Call& c) { c.output_like(c.tensor(0)); }
-
 void infer_roll(Call& c) {
   const Tensor& t = c.tensor(0);
   Dims shifts = c.ints(1), dims = c.ints(2);

@@ -724,7 +724,7 @@ const Primitives rows{
     {"normal_", infer_normal_, cpu_normal_},
     {"uniform_", infer_uniform_, cpu_uniform_},
     {"random_", infer_random_, cpu_random_},
-    {"bernoulli_.float", infer_bernoulli_, cpu_bernoulli_},
+    {"bernoulli_float_", infer_bernoulli_, cpu_bernoulli_},
     {"bernoulli_tensor", infer_bernoulli_tensor, cpu_bernoulli_tensor},
     {"exponential_", infer_exponential_, cpu_exponential_},
     {"geometric_", infer_geometric_, cpu_geometric_},

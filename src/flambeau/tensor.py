@@ -5,6 +5,7 @@ import importlib
 from . import _C
 from ._C import Tensor
 from .autograd._call import backward as _backward
+from .ops import movement as _movement
 from .ops.conversion import _to_copy
 from .utils.hooks import RemovableHandle
 
@@ -177,6 +178,28 @@ def _register(hooks, hook):
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
+
+
+# --- operators that are properties -------------------------------------------------------------------------------------
+
+def _assign(part, value):
+    part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
+
+
+def _conjugate_transpose(self):
+    if self.dim() not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor.")
+    return self if self.dim() == 0 else _movement.adjoint(self)
+
+
+Tensor.T = property(_movement.numpy_T, doc="The dimensions in reverse order.")
+Tensor.mT = property(_movement.mT, doc="The last two dimensions exchanged.")
+Tensor.mH = property(_movement.adjoint, doc="The last two dimensions exchanged, conjugated.")
+Tensor.H = property(_conjugate_transpose, doc="The conjugate transpose of a matrix.")
+Tensor.real = property(_movement.real, lambda self, value: _assign(_movement.real(self), value),
+                       doc="The real parts, as a view.")
+Tensor.imag = property(_movement.imag, lambda self, value: _assign(_movement.imag(self), value),
+                       doc="The imaginary parts, as a view.")
 
 
 # --- exchange with Python and NumPy -----------------------------------------------------------------------------------

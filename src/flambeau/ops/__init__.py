@@ -2,9 +2,14 @@
 
 from . import conv as conv
 from . import conversion as conversion
+from . import creation as creation
 from . import einsum as einsum
+from . import indexing as indexing
+from . import joining as joining
 from . import linalg as linalg
+from . import movement as movement
 from . import pooling as pooling
+from . import random as random
 from . import spatial as spatial
 from .kinds import OPS as OPS
 from .kinds import public as public

@@ -6,7 +6,8 @@ from .._C import array
 from .joining import stack
 from .kinds import composite, overloads, primitive
 
-_OPTIONS = "dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, bool pin_memory=False"
+_OPTIONS = ("dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, "
+            "bool pin_memory=False")
 _LIKE = _OPTIONS + ", memory_format? memory_format=None"
 
 empty = primitive(
@@ -129,7 +130,7 @@ def meshgrid(tensors, *, indexing=None):
     if not tensors:
         raise RuntimeError("meshgrid: expects a non-empty list of tensors")
     if any(t.dim() > 1 for t in tensors):
-        raise RuntimeError("meshgrid: expected 0-d or 1-d tensors, got " + ", ".join(str(list(t.shape)) for t in tensors))
+        raise RuntimeError(f"meshgrid: expected 0-d or 1-d tensors, got {[list(t.shape) for t in tensors]}")
     swap = indexing == "xy" and len(tensors) > 1
     order = [1, 0, *range(2, len(tensors))] if swap else range(len(tensors))
     shape = [tensors[k].numel() for k in order]

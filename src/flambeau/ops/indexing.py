@@ -187,8 +187,8 @@ def take_along_dim(self, indices, dim=None):
     sizes = []
     for d, (a, b) in enumerate(zip(self.shape, indices.shape, strict=True)):
         if d != dim and a != b and 1 not in (a, b):
-            raise RuntimeError(f"take_along_dim: sizes {list(self.shape)} and {list(indices.shape)} do not broadcast at "
-                               f"dimension {d}")
+            raise RuntimeError(f"take_along_dim: sizes {list(self.shape)} and {list(indices.shape)} do not broadcast "
+                               f"at dimension {d}")
         sizes.append(b if a == 1 else a)
     mine, theirs = list(sizes), list(sizes)
     mine[dim], theirs[dim] = self.shape[dim], indices.shape[dim]

@@ -11,7 +11,7 @@ def _uncat(g, shapes, dim):
 
 
 cat = primitive(
-    "cat(Tensor[] tensors, int dim=0) -> Tensor", out=True, ref="numpy.concatenate",
+    "cat(Tensor[] tensors, int dim=0) -> Tensor", out=True, ref="numpy.concatenate", aliases=("concat", "concatenate"),
     d={"tensors": lambda g, tensors_shape, dim: _uncat(g, tensors_shape, dim)},
     doc="Joins tensors along an existing dimension; the other sizes must agree.\n\n"
         ">>> flambeau.cat([flambeau.tensor([1]), flambeau.tensor([2, 3])])\ntensor([1, 2, 3])")
@@ -22,26 +22,6 @@ stack = primitive(
     doc="Joins tensors of one shape along a new dimension.\n\n"
         ">>> flambeau.stack([flambeau.tensor([1, 2]), flambeau.tensor([3, 4])])\n"
         "tensor([[1, 2],\n        [3, 4]])")
-
-
-@composite("concat(Tensor[] tensors, int dim=0) -> Tensor", out=True)
-def concat(tensors, dim=0):
-    """cat under another name.
-
-    >>> flambeau.concat([flambeau.tensor([1]), flambeau.tensor([2])])
-    tensor([1, 2])
-    """
-    return cat(tensors, dim)
-
-
-@composite("concatenate(Tensor[] tensors, int dim=0) -> Tensor", out=True)
-def concatenate(tensors, dim=0):
-    """cat under NumPy's name.
-
-    >>> flambeau.concatenate([flambeau.tensor([1]), flambeau.tensor([2])])
-    tensor([1, 2])
-    """
-    return cat(tensors, dim)
 
 
 @composite("hstack(Tensor[] tensors) -> Tensor", out=True, ref="numpy.hstack")
@@ -55,7 +35,7 @@ def hstack(tensors):
     return cat(tensors, 0 if tensors and tensors[0].dim() == 1 else 1)
 
 
-@composite("vstack(Tensor[] tensors) -> Tensor", out=True, ref="numpy.vstack")
+@composite("vstack(Tensor[] tensors) -> Tensor", out=True, ref="numpy.vstack", aliases=("row_stack",))
 def vstack(tensors):
     """Joins along dimension 0; 1-d tensors are rows.
 
@@ -64,17 +44,6 @@ def vstack(tensors):
             [2]])
     """
     return cat([t.reshape(1, -1) if t.dim() < 2 else t for t in tensors], 0)
-
-
-@composite("row_stack(Tensor[] tensors) -> Tensor", out=True)
-def row_stack(tensors):
-    """vstack under another name.
-
-    >>> flambeau.row_stack([flambeau.tensor([1]), flambeau.tensor([2])])
-    tensor([[1],
-            [2]])
-    """
-    return vstack(tensors)
 
 
 @composite("dstack(Tensor[] tensors) -> Tensor", out=True, ref="numpy.dstack")
@@ -147,7 +116,8 @@ def tile(self, dims):
     return self.repeat([1] * (self.dim() - len(dims)) + list(dims))
 
 
-_interleave_index = primitive("repeat_interleave_index(Tensor repeats, int? output_size=None) -> Tensor", namespace=None)
+_interleave_index = primitive("repeat_interleave_index(Tensor repeats, int? output_size=None) -> Tensor",
+                              namespace=None)
 
 
 @composite("repeat_interleave(Tensor self, any repeats=None, int? dim=None, *, int? output_size=None) -> Tensor",
@@ -233,7 +203,7 @@ def rot90(self, k=1, dims=(0, 1)):
                            f"shape {list(self.shape)}")
     a, b = (d % self.dim() if -self.dim() <= d < self.dim() else d for d in dims)
     if a == b:
-        raise RuntimeError(f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+        raise RuntimeError(f"rot90: expected rotation dims to be different, but got {dims[0]} and {dims[1]}")
     match k % 4:
         case 0:
             return self.clone()

@@ -14,8 +14,8 @@ Fields common to all kinds
     namespace   where the function is public: "" (flambeau itself), "nn.functional", "special", "linalg" … or None
     method      whether it is also a Tensor method (the default for namespace "" with a first argument `self`)
     inplace     whether `name_` exists as a method;   out: whether `out=` is accepted
-                A record whose own name (before any dot) ends in `_`, as "normal_" or "fill_.Scalar", exists in place
-                only: its row pushes the first argument itself as the result and writes into it.
+                A record whose own name ends in `_`, as "normal_", exists in place only: its row pushes the first
+                argument itself as the result and writes into it.
     aliases     further public names: "multiply" (function, method and in-place method, as the record's own name),
                 "nn.functional.relu" (a function of that namespace only)
     ref         "numpy.multiply": the reference, resolved when a test asks

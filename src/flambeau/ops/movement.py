@@ -25,7 +25,8 @@ as_strided_backward = primitive(
 
 def _as_strided_of(g, like, size, stride, offset):
     """as_strided of a gradient laid out as `like` is."""
-    room = g.new_zeros(like.storage_offset() + sum((n - 1) * s for n, s in zip(like.shape, like.stride(), strict=True)) + 1)
+    last = sum((n - 1) * s for n, s in zip(like.shape, like.stride(), strict=True))
+    room = g.new_zeros(like.storage_offset() + last + 1)
     room.as_strided(like.shape, like.stride(), like.storage_offset()).copy_(g)
     return room.as_strided(size, stride, like.storage_offset() if offset is None else offset)
 
@@ -59,7 +60,7 @@ view_as = view("view_as(Tensor self, Tensor other) -> Tensor", namespace=None, m
 
 reshape = view("reshape(Tensor self, int[] shape) -> Tensor", ref="numpy.reshape",
                d={"self": lambda g, self_shape: g.reshape(self_shape)},
-               doc="The elements in another shape (one size may be -1): a view where strides allow, otherwise a copy.\n\n"
+               doc="The elements in another shape (one size may be -1): a view where strides allow, else a copy.\n\n"
                    ">>> flambeau.arange(4).reshape(2, -1)\ntensor([[0, 1],\n        [2, 3]])")
 
 reshape_as = view("reshape_as(Tensor self, Tensor other) -> Tensor", namespace=None, method=True,
@@ -93,6 +94,7 @@ permute = view("permute(Tensor self, int[] dims) -> Tensor", ref="numpy.transpos
                    ">>> flambeau.zeros(2, 3, 4).permute(2, 0, 1).shape\ntorch.Size([4, 2, 3])")
 
 transpose = view("transpose(Tensor self, int dim0, int dim1) -> Tensor", ref="numpy.swapaxes",
+                 aliases=("swapaxes", "swapdims"),
                  d={"self": lambda g, dim0, dim1: g.transpose(dim0, dim1)},
                  doc="Exchanges two dimensions.\n\n"
                      ">>> flambeau.zeros(2, 3).transpose(0, 1).shape\ntorch.Size([3, 2])")
@@ -118,40 +120,11 @@ def adjoint(self):
     return mT(self).conj() if self.dtype.is_complex else mT(self)
 
 
-@composite("swapaxes(Tensor self, int axis0, int axis1) -> Tensor")
-def swapaxes(self, axis0, axis1):
-    """transpose under NumPy's name.
-
-    >>> flambeau.swapaxes(flambeau.zeros(2, 3), 0, 1).shape
-    torch.Size([3, 2])
-    """
-    return self.transpose(axis0, axis1)
-
-
-@composite("swapdims(Tensor self, int dim0, int dim1) -> Tensor")
-def swapdims(self, dim0, dim1):
-    """transpose under another name.
-
-    >>> flambeau.swapdims(flambeau.zeros(2, 3), 0, 1).shape
-    torch.Size([3, 2])
-    """
-    return self.transpose(dim0, dim1)
-
-
 movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor", ref="numpy.moveaxis",
+               aliases=("moveaxis",),
                d={"self": lambda g, source, destination: g.movedim(destination, source)},
                doc="Moves dimensions to new positions; the others keep their order.\n\n"
                    ">>> flambeau.zeros(2, 3, 4).movedim(0, 2).shape\ntorch.Size([3, 4, 2])")
-
-
-@composite("moveaxis(Tensor self, int[] source, int[] destination) -> Tensor")
-def moveaxis(self, source, destination):
-    """movedim under NumPy's name.
-
-    >>> flambeau.moveaxis(flambeau.zeros(2, 3, 4), 0, 2).shape
-    torch.Size([3, 4, 2])
-    """
-    return self.movedim(source, destination)
 
 
 # --- dimensions of one element ----------------------------------------------------------------------------------------
@@ -249,7 +222,8 @@ def atleast_3d(tensors):
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 slice = view("slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", namespace=None,
-             d={"self": lambda g, self_shape, dim, start, end, step: slice_backward(g, self_shape, dim, start, end, step)},
+             d={"self": lambda g, self_shape, dim, start, end, step:
+                slice_backward(g, self_shape, dim, start, end, step)},
              doc="self[start:end:step] along one dimension; the step may be negative.")
 
 select = view("select(Tensor self, int dim, int index) -> Tensor",
@@ -258,7 +232,8 @@ select = view("select(Tensor self, int dim, int index) -> Tensor",
                   ">>> flambeau.tensor([[1, 2], [3, 4]]).select(1, 0)\ntensor([1, 3])")
 
 _narrow = view("narrow(Tensor self, int dim, int start, int length) -> Tensor",
-               d={"self": lambda g, self_shape, dim, start, length: _narrow_backward(g, self_shape, dim, start, length)},
+               d={"self": lambda g, self_shape, dim, start, length:
+                  _narrow_backward(g, self_shape, dim, start, length)},
                doc="`length` positions along a dimension from `start` on.\n\n"
                    ">>> flambeau.arange(5).narrow(0, 1, 3)\ntensor([1, 2, 3])")
 
@@ -347,7 +322,7 @@ def dsplit(self, indices_or_sections):
 unfold = view("unfold(Tensor self, int dimension, int size, int step) -> Tensor", namespace=None, method=True,
               d={"self": lambda g, self_shape, dimension, size, step:
                  unfold_backward(g, self_shape, dimension, size, step)},
-              doc="All windows of `size` positions along a dimension, `step` apart; the window is the last dimension.\n\n"
+              doc="All windows of `size` positions along a dimension, `step` apart; windows lie in the last one.\n\n"
                   ">>> flambeau.arange(4).unfold(0, 2, 1)\ntensor([[0, 1],\n        [1, 2],\n        [2, 3]])")
 
 as_strided = view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
@@ -362,7 +337,8 @@ alias = view("alias(Tensor self) -> Tensor", namespace=None, d={"self": lambda g
 # --- diagonals --------------------------------------------------------------------------------------------------------
 
 diagonal = view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", ref="numpy.diagonal",
-                d={"self": lambda g, self_shape, offset, dim1, dim2: _diagonal_backward(g, self_shape, offset, dim1, dim2)},
+                d={"self": lambda g, self_shape, offset, dim1, dim2:
+                   _diagonal_backward(g, self_shape, offset, dim1, dim2)},
                 doc="The diagonal of two dimensions, as the last dimension of a view.\n\n"
                     ">>> flambeau.tensor([[1, 2], [3, 4]]).diagonal()\ntensor([1, 4])")
 

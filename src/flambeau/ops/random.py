@@ -46,8 +46,8 @@ uniform_ = primitive(f"uniform_(Tensor self, float from=0, float to=1, *, {_GENE
                      namespace=None, method=True, d=_ZERO, doc="Fills self with uniform numbers of [from, to).")
 random_ = primitive(f"random_(Tensor self, int? from=None, int? to=None, *, {_GENERATOR}) -> Tensor",
                     namespace=None, method=True, d=_ZERO,
-                    doc="Fills self with integers of [from, to); a lone number is `to`; without any, all that the dtype "
-                        "holds exactly from zero on.")
+                    doc="Fills self with integers of [from, to); a lone number is `to`; without any, all that the "
+                        "dtype holds exactly from zero on.")
 exponential_ = primitive(f"exponential_(Tensor self, float lambd=1, *, {_GENERATOR}) -> Tensor",
                          namespace=None, method=True, d=_ZERO, doc="Fills self with exponential numbers of rate lambd.")
 geometric_ = primitive(f"geometric_(Tensor self, float p, *, {_GENERATOR}) -> Tensor",
