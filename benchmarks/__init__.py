@@ -1,0 +1,1 @@
+"""Races Flambeau against PyTorch on the same work, in turn-about processes: `python -m benchmarks`."""

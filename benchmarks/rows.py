@@ -1,0 +1,173 @@
+"""What is measured: each row is a name, a set-up and a statement, the same text for both libraries.
+
+`torch` is the library under test, `F` its nn.functional, `nn` and `optim` its packages. A row may name its aim in
+seconds, or as a least ratio to PyTorch.
+"""
+
+from collections import namedtuple
+
+Row = namedtuple("Row", "group name setup statement aim ratio", defaults=(None, None))
+
+
+def _rows(group, common, *entries):
+    return [Row(group, name, f"{common}\n{setup}", statement, *rest) for name, setup, statement, *rest in entries]
+
+
+SMALL = _rows(
+    "small", "torch.manual_seed(0)",
+    ("a + b, 4 floats", "a = torch.rand(4); b = torch.rand(4)", "a + b", 0.2e-6),
+    ("a + b, 4 floats, recorded", "a = torch.rand(4, requires_grad=True); b = torch.rand(4)", "a + b", 0.3e-6),
+    ("Linear(8, 8)", "m = nn.Linear(8, 8); x = torch.rand(1, 8)", "m(x)", 1.2e-6),
+    ("3 multiplications forward + backward", "a = torch.rand(1, requires_grad=True); b = torch.rand(1)",
+     "(a * b * b * b).backward()", 2e-6),
+    ("sum of 4 floats", "a = torch.rand(4)", "a.sum()"),
+    ("x[1]", "a = torch.rand(4, 4)", "a[1]"),
+    ("x[:, 1:3]", "a = torch.rand(4, 4)", "a[:, 1:3]"),
+    ("view", "a = torch.rand(4, 4)", "a.view(16)"),
+    ("item", "a = torch.rand(1)", "a.item()"),
+    ("zeros(4)", "", "torch.zeros(4)"),
+    ("a.add_(b)", "a = torch.rand(4); b = torch.rand(4)", "a.add_(b)"),
+    ("relu module", "m = nn.ReLU(); a = torch.rand(4)", "m(a)"),
+)
+
+TINY_MLP = """\
+torch.manual_seed(0)
+m = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
+o = optim.Adam(m.parameters())
+x = torch.rand(16, 8); t = torch.randint(0, 2, (16,))
+def step():
+    o.zero_grad()
+    F.cross_entropy(m(x), t).backward()
+    o.step()
+"""
+MEDIUM_MLP = """\
+torch.manual_seed(0)
+m = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))
+o = optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+x = torch.rand(128, 784); t = torch.randint(0, 10, (128,))
+def step():
+    o.zero_grad()
+    F.cross_entropy(m(x), t).backward()
+    o.step()
+"""
+CNN = """\
+torch.manual_seed(0)
+m = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                  nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10))
+o = optim.Adam(m.parameters())
+x = torch.rand(64, 1, 28, 28); t = torch.randint(0, 10, (64,))
+def step():
+    o.zero_grad()
+    F.cross_entropy(m(x), t).backward()
+    o.step()
+"""
+TRAINING = _rows(
+    "training", "",
+    ("tiny MLP 8-32-32-2, batch 16, Adam step", TINY_MLP, "step()", 40e-6),
+    ("MLP 784-256-128-10, batch 128, SGD step", MEDIUM_MLP, "step()"),
+    ("MNIST CNN, batch 64, Adam step", CNN, "step()"),
+)
+
+MATMUL = _rows("matmul", "torch.manual_seed(0)", *(
+    (f"f32 matmul {n}", f"a = torch.rand({n}, {n}); b = torch.rand({n}, {n})", "a @ b", None, 2.0 if n >= 512 else 1.0)
+    for n in (64, 128, 512, 1024, 2048)),
+    ("f32 a @ b.T 512", "a = torch.rand(512, 512); b = torch.rand(512, 512).t()", "a @ b"),
+    ("batched 64 x 64 x 64 x 64", "a = torch.rand(64, 64, 64); b = torch.rand(64, 64, 64)", "a @ b"),
+    ("linear 128 x 784 -> 256", "x = torch.rand(128, 784); w = torch.rand(256, 784); b = torch.rand(256)",
+     "F.linear(x, w, b)"),
+    ("matrix x vector 2048", "a = torch.rand(2048, 2048); b = torch.rand(2048)", "a @ b"),
+)
+
+MEGABYTES_64 = 1 << 24
+LARGE = _rows(
+    "large", f"a = torch.rand({MEGABYTES_64}); b = torch.rand({MEGABYTES_64})",
+    ("a + b, 64 MB", "", "a + b", None, 3.0),
+    ("exp, 64 MB", "", "a.exp()"),
+    ("a.add_(b), 64 MB", "", "a.add_(b)"),
+    ("sum, 64 MB", "", "a.sum()"),
+    ("copy, 64 MB", "", "a.clone()"),
+)
+
+UNARY = ("exp", "log", "sin", "tanh", "sigmoid", "sqrt", "abs", "relu")
+POINTWISE = [row for label, n in (("1 K", 1 << 10), ("1 M", 1 << 20), ("16 M", 1 << 24)) for row in _rows(
+    "pointwise", f"a = torch.rand({n}) + 0.1; b = torch.rand({n}) + 0.1; c = a > b",
+    *((f"{name}, {label}", "", f"torch.{name}(a)") for name in UNARY),
+    (f"add, {label}", "", "a + b"), (f"mul, {label}", "", "a * b"), (f"div, {label}", "", "a / b"),
+    (f"mul by number, {label}", "", "a * 1.5"), (f"pow 2, {label}", "", "a ** 2"),
+    (f"gelu, {label}", "", "F.gelu(a)"), (f"silu, {label}", "", "F.silu(a)"),
+    (f"where, {label}", "", "torch.where(c, a, b)"), (f"a > b, {label}", "", "a > b"),
+    (f"clamp, {label}", "", "a.clamp(0.2, 0.8)"), (f"to float64, {label}", "", "a.double()"),
+)]
+STRIDED = _rows(
+    "pointwise", "torch.manual_seed(0); a = torch.rand(1024, 1024); r = torch.rand(1024); h = a.bfloat16()",
+    ("add a row, 1024²", "", "a + r"), ("add a column, 1024²", "", "a + r[:, None]"),
+    ("a + a.T, 1024²", "", "a + a.t()"), ("bfloat16 add, 1024²", "", "h + h"),
+    ("contiguous of a.T, 1024²", "", "a.t().contiguous()"),
+)
+
+REDUCTIONS = _rows("reduction", "torch.manual_seed(0); a = torch.rand(1024, 1024)", *(
+    (f"{name} {which}, 1024²", "", f"a.{name}({arguments})")
+    for name in ("sum", "mean", "amax", "argmax", "var", "logsumexp", "prod")
+    for which, arguments in (("all", "" if name != "logsumexp" else "(0, 1)"), ("rows", "1"), ("columns", "0"))
+    ), ("max rows with indices, 1024²", "", "a.max(1)"), ("norm, 1024²", "", "a.norm()"),
+    ("any, 1024²", "c = a > 2", "c.any()"), ("cumsum rows, 1024²", "", "a.cumsum(1)"),
+)
+
+NETWORKS = _rows(
+    "network", "torch.manual_seed(0)",
+    ("softmax 1024 x 1024", "a = torch.rand(1024, 1024)", "a.softmax(-1)"),
+    ("softmax 4096 x 32", "a = torch.rand(4096, 32)", "a.softmax(-1)"),
+    ("log_softmax 1024 x 1024", "a = torch.rand(1024, 1024)", "a.log_softmax(-1)"),
+    ("softmax forward + backward", "a = torch.rand(1024, 1024, requires_grad=True); g = torch.rand(1024, 1024)",
+     "a.softmax(-1).backward(g)"),
+    ("layer_norm 1024 x 1024", "a = torch.rand(1024, 1024); w = torch.rand(1024)", "F.layer_norm(a, (1024,), w, w)"),
+    ("layer_norm forward + backward", "a = torch.rand(1024, 1024, requires_grad=True); g = torch.rand(1024, 1024); "
+     "w = torch.rand(1024, requires_grad=True)", "F.layer_norm(a, (1024,), w, w).backward(g)"),
+    ("batch_norm 32 x 64 x 28²", "a = torch.rand(32, 64, 28, 28); w = torch.rand(64)",
+     "F.batch_norm(a, None, None, w, w, True)"),
+    ("batch_norm, eval", "a = torch.rand(32, 64, 28, 28); w = torch.rand(64)", "F.batch_norm(a, w, w, w, w, False)"),
+    ("group_norm 8 x 64 x 28²", "a = torch.rand(8, 64, 28, 28)", "F.group_norm(a, 8)"),
+    ("conv 3x3, 64 -> 64, 56²", "a = torch.rand(1, 64, 56, 56); w = torch.rand(64, 64, 3, 3)",
+     "F.conv2d(a, w, padding=1)"),
+    ("conv 3x3, 1 -> 32, 28², batch 64", "a = torch.rand(64, 1, 28, 28); w = torch.rand(32, 1, 3, 3)",
+     "F.conv2d(a, w)"),
+    ("conv 3x3, 32 -> 64, 26², batch 64", "a = torch.rand(64, 32, 26, 26); w = torch.rand(64, 32, 3, 3)",
+     "F.conv2d(a, w)"),
+    ("conv 1x1, 256 -> 64, 14², batch 16", "a = torch.rand(16, 256, 14, 14); w = torch.rand(64, 256, 1, 1)",
+     "F.conv2d(a, w)"),
+    ("depthwise conv 3x3, 64, 56²", "a = torch.rand(4, 64, 56, 56); w = torch.rand(64, 1, 3, 3)",
+     "F.conv2d(a, w, padding=1, groups=64)"),
+    ("conv forward + backward, 32 -> 64, 26²", "a = torch.rand(16, 32, 26, 26, requires_grad=True); "
+     "w = torch.rand(64, 32, 3, 3, requires_grad=True); g = torch.rand(16, 64, 24, 24)",
+     "F.conv2d(a, w).backward(g)"),
+    ("max_pool2d 2, 64 x 64 x 24²", "a = torch.rand(64, 64, 24, 24)", "F.max_pool2d(a, 2)"),
+    ("max_pool2d forward + backward", "a = torch.rand(64, 64, 24, 24, requires_grad=True); "
+     "g = torch.rand(64, 64, 12, 12)", "F.max_pool2d(a, 2).backward(g)"),
+    ("avg_pool2d 2, 64 x 64 x 24²", "a = torch.rand(64, 64, 24, 24)", "F.avg_pool2d(a, 2)"),
+    ("adaptive_avg_pool2d 1, 64 x 64 x 24²", "a = torch.rand(64, 64, 24, 24)", "F.adaptive_avg_pool2d(a, 1)"),
+    ("cross_entropy 1024 x 1000", "a = torch.rand(1024, 1000); t = torch.randint(0, 1000, (1024,))",
+     "F.cross_entropy(a, t)"),
+    ("embedding 4096 of 10000 x 128", "t = torch.randint(0, 10000, (4096,)); w = torch.rand(10000, 128)",
+     "F.embedding(t, w)"),
+    ("dropout 1 M", "a = torch.rand(1 << 20)", "F.dropout(a, 0.5)"),
+    ("attention 8 x 8 x 128 x 64", "a = torch.rand(8, 8, 128, 64)", "F.scaled_dot_product_attention(a, a, a)"),
+)
+
+MOVEMENT = _rows(
+    "movement", "torch.manual_seed(0); a = torch.rand(1024, 1024); i = torch.randint(0, 1024, (1024,)); m = a > 0.5",
+    ("a[i]", "", "a[i]"), ("a[:, i]", "", "a[:, i]"), ("a[m]", "", "a[m]"),
+    ("a[i] = 0", "", "a[i] = 0"), ("index_select", "", "a.index_select(1, i)"),
+    ("gather", "j = torch.randint(0, 1024, (1024, 1024))", "a.gather(1, j)"),
+    ("scatter_add", "j = torch.randint(0, 1024, (1024, 1024)); z = torch.zeros(1024, 1024)",
+     "z.scatter_add_(1, j, a)"),
+    ("cat of 8, rows", "p = [torch.rand(128, 1024) for _ in range(8)]", "torch.cat(p)"),
+    ("cat of 8, columns", "p = [torch.rand(1024, 128) for _ in range(8)]", "torch.cat(p, 1)"),
+    ("stack of 64", "p = [torch.rand(1024) for _ in range(64)]", "torch.stack(p)"),
+    ("sort 1 M", "v = torch.rand(1 << 20)", "v.sort()"), ("sort rows, 1024²", "", "a.sort(1)"),
+    ("topk 10 of rows, 1024²", "", "a.topk(10, 1)"), ("nonzero", "", "m.nonzero()"),
+    ("unique of 1 M", "u = torch.randint(0, 1000, (1 << 20,))", "u.unique()"),
+    ("flip", "", "a.flip(0)"), ("roll", "", "a.roll(3, 1)"), ("rand 1 M", "", "torch.rand(1 << 20)"),
+    ("randn 1 M", "", "torch.randn(1 << 20)"), ("randperm 100 K", "", "torch.randperm(100000)"),
+)
+
+ROWS = [*SMALL, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS, *MOVEMENT]
