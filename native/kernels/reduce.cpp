@@ -137,6 +137,21 @@ void cpu_amax(Call& c) {
   visit_ordered(c, y->dtype, [&]<class T>() { fold<F<T, Same>>(*y, c.out(), mask); });
 }
 
+// aminmax(self, dim, keepdim) -> (min, max)
+void infer_aminmax(Call& c) {
+  infer_amax(c);
+  Tensor& first = c.out();
+  c.output(first.shape(), first.dtype, first.device);
+}
+void cpu_aminmax(Call& c) {
+  Tensor& x = c.tensor(0);
+  uint64_t mask = dims_mask(c, 1, x.ndim);
+  visit_ordered(c, x.dtype, [&]<class T>() {
+    fold<Minimum<T>>(x, c.out(0), mask);
+    fold<Maximum<T>>(x, c.out(1), mask);
+  });
+}
+
 template <class T> bool is_nan(T v) { return v != v; }
 
 template <class T_, bool largest>
@@ -386,6 +401,7 @@ const Primitives rows{
     {"all", infer_any, cpu_any<AllBits>},
     {"amax", infer_amax, cpu_amax<Maximum>},
     {"amin", infer_amax, cpu_amax<Minimum>},
+    {"aminmax", infer_aminmax, cpu_aminmax},
     {"max.all", infer_amax, cpu_amax<Maximum>},
     {"min.all", infer_amax, cpu_amax<Minimum>},
     {"max.dim", infer_max_dim, cpu_max_dim<true>},

@@ -179,7 +179,7 @@ struct Results {
   }
 };
 
-// sort(self, dim, descending, stable) -> (values, indices)
+// sort(self, dim, descending, stable), always stable -> (values, indices)
 void infer_sort(Call& c) {
   Tensor& x = c.tensor(0);
   c.dim(1, x.ndim);
@@ -341,7 +341,7 @@ void cpu_searchsorted(Call& c) {
 }
 
 const Primitives rows{
-    {"_sort", infer_sort, cpu_sort},
+    {"sort", infer_sort, cpu_sort},
     {"topk", infer_topk, cpu_topk},
     {"kthvalue", infer_kthvalue, cpu_kthvalue},
     {"median.dim", infer_median, cpu_median<false>},

@@ -1,0 +1,164 @@
+"""Reductions: sums, means, products, extremes, truth values, log-sum-exp and counts."""
+
+from ._restore import placed, reduced_count, restore, shared, spread, total
+from .kinds import OPS, composite, overloads, reduction
+
+reduction("sum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+          d={"self": lambda g, self_shape, dim, keepdim: spread(g, self_shape, dim, keepdim)}, ref="numpy.sum",
+          doc="""Sum of the elements over `dim` (absent: all of them). Integers are summed in int64, halves in float32.
+
+    >>> flambeau.tensor([[1, 2], [3, 4]]).sum(0)
+    tensor([4, 6])
+    """)
+
+reduction("mean(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+          d={"self": lambda g, self_shape, dim, keepdim:
+             spread(g / reduced_count(self_shape, dim), self_shape, dim, keepdim)}, ref="numpy.mean",
+          doc="""Mean of the elements over `dim` (absent: all of them); floating point or complex input.
+
+    >>> flambeau.tensor([[1., 2.], [3., 4.]]).mean(1)
+    tensor([1.5000, 3.5000])
+    """)
+
+reduction("nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+          d={"self": lambda g, self, dim, keepdim: restore(g, self.shape, dim, keepdim) * ~self.isnan()},
+          ref="numpy.nansum", dtypes="float", doc="Sum of the elements over `dim`, NaN counted as zero.")
+
+
+@composite("nanmean(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", out=True,
+           samples="reduce", ref="numpy.nanmean", dtypes="float")
+def nanmean(self, dim=None, keepdim=False, *, dtype=None):
+    """Mean over `dim` of the elements that are not NaN."""
+    return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
+
+
+def _others_product(self, dim):
+    """The product of all other elements along `dim`, zeros included: products from the left times from the right."""
+    n = self.shape[dim]
+    one = self.new_ones(self.narrow(dim, 0, 1).shape)
+    if n == 1:
+        return one
+    cat = OPS["cat"]
+    before, after = cat([one, self.narrow(dim, 0, n - 1)], dim), cat([one, self.narrow(dim, 1, n - 1).flip((dim,))], dim)
+    return before.cumprod(dim) * after.cumprod(dim).flip((dim,))
+
+
+def _prod_gradient(g, self, dim, keepdim):
+    if self.ndim == 0 or self.numel() == 0:
+        return g * self.new_ones(self.shape)
+    if dim is None:
+        return (g * _others_product(self.reshape(-1), 0)).reshape(self.shape)
+    return restore(g, self.shape, dim, keepdim) * _others_product(self, dim).conj()
+
+
+reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+          d={"self": lambda g, self, dim, keepdim: _prod_gradient(g, self, dim, keepdim)},
+          samples="reduce_dim", ref="numpy.prod",
+          doc="""Product of the elements over `dim` (absent: all of them).
+
+    >>> flambeau.tensor([[1, 2], [3, 4]]).prod(1)
+    tensor([ 2, 12])
+    """)
+
+# --- truth -----------------------------------------------------------------------------------------------------------
+
+reduction("any(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.any",
+          doc="""Whether any element over `dim` is not zero.
+
+    >>> flambeau.tensor([[0, 1], [0, 0]]).any(1)
+    tensor([ True, False])
+    """)
+reduction("all(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.all",
+          doc="""Whether all elements over `dim` are different from zero.
+
+    >>> flambeau.tensor([[1, 1], [0, 1]]).all(1)
+    tensor([ True, False])
+    """)
+
+
+@composite("count_nonzero(Tensor self, int[]? dim=None) -> Tensor", samples="reals", ref="numpy.count_nonzero")
+def count_nonzero(self, dim=None):
+    """How many elements over `dim` are different from zero.
+
+    >>> flambeau.tensor([[0, 1], [2, 3]]).count_nonzero()
+    tensor(3)
+    """
+    return (self != 0).sum(dim)
+
+
+# --- extremes ----------------------------------------------------------------------------------------------------------
+
+reduction("amax(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.amax",
+          d={"self": lambda g, self, result, dim, keepdim: shared(g, self, result, dim, keepdim)},
+          doc="Largest element over one or several `dim`; equal elements share the gradient.")
+reduction("amin(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.amin",
+          d={"self": lambda g, self, result, dim, keepdim: shared(g, self, result, dim, keepdim)},
+          doc="Smallest element over one or several `dim`; equal elements share the gradient.")
+reduction("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", samples="distinct",
+          d={"self": lambda g0, g1, self, result0, result1, dim, keepdim: total(
+              None if g0 is None else shared(g0, self, result0, dim, keepdim),
+              None if g1 is None else shared(g1, self, result1, dim, keepdim))},
+          doc="""Smallest and largest element over `dim`, as a named tuple (min, max).
+
+    >>> tuple(flambeau.tensor([3, 1, 2]).aminmax())
+    (tensor(1), tensor(3))
+    """)
+
+_max_all = reduction("max.all(Tensor self) -> Tensor", d={"self": lambda g, self, result: shared(g, self, result)},
+                     samples="distinct", ref="numpy.max", doc="Largest of all elements.")
+_min_all = reduction("min.all(Tensor self) -> Tensor", d={"self": lambda g, self, result: shared(g, self, result)},
+                     samples="distinct", ref="numpy.min", doc="Smallest of all elements.")
+_max_dim = reduction("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+                     d={"self": lambda g0, result1, self_shape, dim, keepdim:
+                        placed(g0, result1, self_shape, dim, keepdim)},
+                     doc="Largest elements along `dim` and where they are (the first of equal ones).")
+_min_dim = reduction("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+                     d={"self": lambda g0, result1, self_shape, dim, keepdim:
+                        placed(g0, result1, self_shape, dim, keepdim)},
+                     doc="Smallest elements along `dim` and where they are (the first of equal ones).")
+
+
+@composite("max.other(Tensor self, Tensor other) -> Tensor", out=True, dtypes=["float"])
+def _max_other(self, other):
+    """The larger of two elements, as maximum."""
+    return self.maximum(other)
+
+
+@composite("min.other(Tensor self, Tensor other) -> Tensor", out=True, dtypes=["float"])
+def _min_other(self, other):
+    """The smaller of two elements, as minimum."""
+    return self.minimum(other)
+
+
+overloads("max", _max_all, _max_dim, _max_other, doc="""Largest element: of all, along `dim` (values, indices), or of two tensors.
+
+    >>> flambeau.tensor([[1, 5], [4, 2]]).max()
+    tensor(5)
+    >>> flambeau.tensor([[1, 5], [4, 2]]).max(1).indices
+    tensor([1, 0])
+    """)
+overloads("min", _min_all, _min_dim, _min_other, doc="""Smallest element: of all, along `dim` (values, indices), or of two tensors.
+
+    >>> flambeau.tensor([[1, 5], [4, 2]]).min(0).values
+    tensor([1, 2])
+    """)
+
+reduction("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", ref="numpy.argmax",
+          doc="""Position of the largest element along `dim` (absent: in the flattened tensor), the first of equal ones.
+
+    >>> flambeau.tensor([[1, 5], [4, 2]]).argmax(1)
+    tensor([1, 0])
+    """)
+reduction("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", ref="numpy.argmin",
+          doc="Position of the smallest element along `dim` (absent: in the flattened tensor), the first of equal ones.")
+
+# --- logarithm of a sum of exponentials ---------------------------------------------------------------------------------
+
+reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref="scipy.special.logsumexp", dtypes="float",
+          d={"self": lambda g, self, result, dim, keepdim: restore(g, self.shape, dim, keepdim)
+             * (self - restore(result, self.shape, dim, keepdim)).exp()},
+          doc="""log(sum(exp(self))) over `dim`, without overflow.
+
+    >>> flambeau.tensor([1000., 1000.]).logsumexp(0)
+    tensor(1000.6931)
+    """)

@@ -1,0 +1,259 @@
+"""Moments and norms: variance, standard deviation, vector norms, quantiles."""
+
+from math import inf
+
+from ._restore import placed, reduced_count, restore, total
+from .kinds import composite, overloads, reduction
+
+
+def _variance_gradient(g, self, dim, correction, keepdim):
+    """d var / d x = 2 (x - mean) / (n - correction)."""
+    n = reduced_count(self.shape, dim)
+    correction = 1 if correction is None else correction
+    centred = self - self.mean(dim, True)
+    return restore(g, self.shape, dim, keepdim) * (2 / max(n - correction, 0) if n != correction else inf) * centred
+
+
+def _deviation_gradient(g, self, result, dim, correction, keepdim):
+    g = (g / (2 * result)).masked_fill(result == 0, 0)
+    return _variance_gradient(g, self, dim, correction, keepdim)
+
+
+def _mean_gradient(g, self, dim, keepdim):
+    return (restore(g, self.shape, dim, keepdim) / reduced_count(self.shape, dim)).expand(self.shape)
+
+
+_PAIR = "a kernel behind the function of that name, which also takes PyTorch's older arguments"
+
+_var = reduction("var.correction(Tensor self, int[]? dim=None, Scalar? correction=None, bool keepdim=False) -> Tensor",
+                 d={"self": lambda g, self, dim, correction, keepdim:
+                    _variance_gradient(g, self, dim, correction, keepdim)}, namespace=None, skip=_PAIR,
+                 doc="Variance over `dim`, divided by n - correction.")
+_std = reduction("std.correction(Tensor self, int[]? dim=None, Scalar? correction=None, bool keepdim=False) -> Tensor",
+                 d={"self": lambda g, self, result, dim, correction, keepdim:
+                    _deviation_gradient(g, self, result, dim, correction, keepdim)}, namespace=None, skip=_PAIR,
+                 doc="Standard deviation over `dim`, divided by n - correction.")
+_var_mean = reduction("var_mean.correction(Tensor self, int[]? dim=None, Scalar? correction=None, bool keepdim=False)"
+                      " -> (Tensor var, Tensor mean)",
+                      d={"self": lambda g0, g1, self, dim, correction, keepdim: total(
+                          None if g0 is None else _variance_gradient(g0, self, dim, correction, keepdim),
+                          None if g1 is None else _mean_gradient(g1, self, dim, keepdim))}, namespace=None, skip=_PAIR,
+                      doc="Variance and mean over `dim` in one pass.")
+_std_mean = reduction("std_mean.correction(Tensor self, int[]? dim=None, Scalar? correction=None, bool keepdim=False)"
+                      " -> (Tensor std, Tensor mean)",
+                      d={"self": lambda g0, g1, self, result0, dim, correction, keepdim: total(
+                          None if g0 is None else _deviation_gradient(g0, self, result0, dim, correction, keepdim),
+                          None if g1 is None else _mean_gradient(g1, self, dim, keepdim))}, namespace=None, skip=_PAIR,
+                      doc="Standard deviation and mean over `dim` in one pass.")
+
+
+def _moments(op, self, dim, unbiased, keepdim, correction):
+    """Calls `op` with PyTorch's older arguments understood: var(unbiased), var(dim, unbiased, keepdim)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        if correction is not None:
+            raise RuntimeError(f"{op.name}: expected either unbiased= or correction=, got both")
+        correction = int(unbiased)
+    if isinstance(dim, list):
+        dim = tuple(dim)
+    if self.is_complex():
+        return _complex_moments(op, self, dim, correction, keepdim)
+    return op(self, dim, correction, keepdim)
+
+
+def _complex_moments(op, self, dim, correction, keepdim):
+    var = _var(self.real, dim, correction, keepdim) + _var(self.imag, dim, correction, keepdim)
+    spread = var.sqrt() if op.name.startswith("std") else var
+    return (spread, self.mean(dim, keepdim)) if "mean" in op.name else spread
+
+
+@composite("var(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None) -> Tensor",
+           out=True)
+def var(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Variance over `dim` (absent: all), the squared differences from the mean divided by n - correction (1).
+
+    >>> flambeau.tensor([1., 2., 3., 4.]).var()
+    tensor(1.6667)
+    """
+    return _moments(_var, self, dim, unbiased, keepdim, correction)
+
+
+@composite("std(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None) -> Tensor",
+           out=True)
+def std(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Standard deviation over `dim` (absent: all), the square root of var.
+
+    >>> flambeau.tensor([1., 2., 3., 4.]).std(correction=0)
+    tensor(1.1180)
+    """
+    return _moments(_std, self, dim, unbiased, keepdim, correction)
+
+
+@composite("var_mean(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None)"
+           " -> (Tensor var, Tensor mean)", method=False)
+def var_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Variance and mean over `dim`, computed together."""
+    return _moments(_var_mean, self, dim, unbiased, keepdim, correction)
+
+
+@composite("std_mean(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None)"
+           " -> (Tensor std, Tensor mean)", method=False)
+def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """Standard deviation and mean over `dim`, computed together."""
+    return _moments(_std_mean, self, dim, unbiased, keepdim, correction)
+
+
+# --- norms ---------------------------------------------------------------------------------------------------------------
+
+def _norm_gradient(g, self, result, ord, dim, keepdim):
+    """d (sum |x|^p)^(1/p) / dx = sign(x) (|x| / norm)^(p-1), zero where the norm is; extremes share equally."""
+    shape = self.shape
+    g, norm = restore(g, shape, dim, keepdim), restore(result, shape, dim, keepdim)
+    if ord == 0:
+        return self * 0
+    if ord == 1:
+        return g * self.sgn()
+    if ord == 2:
+        return self * (g / norm).masked_fill(norm == 0, 0)
+    if ord in (inf, -inf):
+        hit = self.abs() == norm
+        return self.sgn() * hit * (g / hit.sum(dim, True))
+    if ord < 1:
+        scale = self.abs().pow(ord - 1).masked_fill(self == 0, 0)
+        return self.sgn() * scale * g * norm.pow(1 - ord)
+    return self * self.abs().pow(ord - 2).masked_fill(self == 0, 0) * (g / norm.pow(ord - 1)).masked_fill(norm == 0, 0)
+
+
+_vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool keepdim, dtype? dtype) -> Tensor",
+                         d={"self": lambda g, self, result, ord, dim, keepdim:
+                            _norm_gradient(g, self, result, ord, dim, keepdim)}, namespace=None,
+                         skip="the kernel of linalg.vector_norm, reached through it",
+                         doc="Norm of real vectors over `dim`.")
+
+
+@composite("vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+           namespace="linalg", method=False, out=True, samples="norm")
+def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
+    """The norm (sum |x|^ord)^(1/ord) over `dim` (absent: all); ord may be 0 (count), inf or -inf.
+
+    >>> flambeau.linalg.vector_norm(flambeau.tensor([3., 4.]))
+    tensor(5.)
+    """
+    if self.is_complex():
+        self, dtype = self.abs(), None
+    return _vector_norm(self, ord, dim, keepdim, dtype)
+
+
+@composite("norm(Tensor self, any p=\"fro\", int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", out=True)
+def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """The vector norm of order p over `dim` (absent: all elements); "fro" is 2.
+
+    >>> flambeau.tensor([3., 4.]).norm()
+    tensor(5.)
+    """
+    if p == "nuc":
+        raise NotImplementedError("norm: p='nuc' is not available here")
+    if isinstance(p, str) and p != "fro":
+        raise ValueError(f"norm: expected p to be a number or 'fro', got {p!r}")
+    return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+
+
+# --- order statistics --------------------------------------------------------------------------------------------------------
+
+_ORDER = "(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
+_median_dim = reduction("median.dim" + _ORDER, samples="reduce_needs_dim", namespace=None,
+                        d={"self": lambda g0, result1, self_shape, dim, keepdim:
+                           placed(g0, result1, self_shape, dim, keepdim)},
+                        doc="The middle element along `dim` (the lower of two) and its position.")
+_nanmedian_dim = reduction("nanmedian.dim" + _ORDER, samples="reduce_needs_dim", namespace=None,
+                           d={"self": lambda g0, result1, self_shape, dim, keepdim:
+                              placed(g0, result1, self_shape, dim, keepdim)},
+                           doc="The middle element along `dim` among those that are not NaN, and its position.")
+
+
+@composite("median.all(Tensor self) -> Tensor", namespace=None, samples="distinct")
+def _median_all(self):
+    """The middle one of all elements (the lower of two)."""
+    return _median_dim(self.reshape(-1), 0)[0] if self.numel() else self.new_full((), float("nan"))
+
+
+@composite("nanmedian.all(Tensor self) -> Tensor", namespace=None, samples="distinct")
+def _nanmedian_all(self):
+    """The middle one of all elements that are not NaN."""
+    return _nanmedian_dim(self.reshape(-1), 0)[0] if self.numel() else self.new_full((), float("nan"))
+
+
+overloads("median", _median_all, _median_dim, doc="""The middle element, of all or along `dim`; of an even number the lower one.
+
+    >>> flambeau.tensor([4, 1, 3, 2]).median()
+    tensor(2)
+    """)
+overloads("nanmedian", _nanmedian_all, _nanmedian_dim, doc="As median, over the elements that are not NaN.")
+
+reduction("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+          d={"self": lambda g0, result1, self_shape, dim, keepdim: placed(g0, result1, self_shape, dim, keepdim)},
+          doc="""The k-th smallest element along `dim`, counted from 1, and its position.
+
+    >>> flambeau.tensor([4, 1, 3]).kthvalue(2).values
+    tensor(3)
+    """)
+reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", samples="integers",
+          d={"self": lambda g0, result1, self_shape, dim, keepdim: placed(g0, result1, self_shape, dim, keepdim)},
+          doc="""The most frequent element along `dim` (the smallest of several) and its last position.
+
+    >>> flambeau.tensor([2, 1, 2]).mode().values
+    tensor(2)
+    """)
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
+
+
+def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}")
+    if not self.is_floating_point():
+        raise RuntimeError(f"{name}: input must be floating point, got {self.dtype}")
+    if self.numel() == 0:
+        raise RuntimeError(f"{name}: input must not be empty, got shape {list(self.shape)}")
+    if not hasattr(q, "dtype"):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}: q must lie in [0, 1], got {q}")
+        q = self.new_full((), q)
+    elif q.ndim > 1:
+        raise RuntimeError(f"{name}: q must be a number or one-dimensional, got shape {list(q.shape)}")
+    ndim, whole = self.ndim, dim is None
+    x = self.reshape(-1) if whole else self.movedim(dim, -1) if ndim else self.reshape(1)
+    ordered = x.sort(-1)[0]
+    missing = x.isnan()
+    last = (~missing).sum(-1).clamp(min=1) - 1 if ignore_nan else x.shape[-1] - 1
+    rank = (q.reshape((-1,) + (1,) * (x.ndim - 1)) * last).expand((q.numel(), *x.shape[:-1]))
+    rank = {"lower": rank.floor, "higher": rank.ceil, "nearest": rank.round}.get(interpolation, lambda: rank)()
+    low = rank.floor()
+    ordered = ordered.expand((q.numel(), *ordered.shape))
+    a = ordered.gather(-1, low.long().unsqueeze(-1)).squeeze(-1)
+    b = ordered.gather(-1, rank.ceil().long().unsqueeze(-1)).squeeze(-1)
+    result = a.lerp(b, low * 0 + 0.5 if interpolation == "midpoint" else rank - low)
+    if not ignore_nan:
+        result = result.masked_fill(missing.any(-1), float("nan"))
+    if keepdim:
+        result = result.reshape((q.numel(),) + (1,) * ndim) if whole else result.unsqueeze(-1).movedim(-1, dim % ndim + 1)
+    return result if q.ndim else result.squeeze(0)
+
+
+@composite("quantile(Tensor self, any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor",
+           out=True, skip="tested by name")
+def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """The q-quantile along `dim` (absent: of all elements), between two elements by `interpolation`.
+
+    >>> flambeau.tensor([1., 2., 3., 4.]).quantile(0.5)
+    tensor(2.5000)
+    """
+    return _quantile("quantile", self, q, dim, keepdim, interpolation, False)
+
+
+@composite("nanquantile(Tensor self, any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor",
+           out=True, skip="tested by name")
+def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """As quantile, over the elements that are not NaN."""
+    return _quantile("nanquantile", self, q, dim, keepdim, interpolation, True)
