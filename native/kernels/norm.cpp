@@ -345,7 +345,8 @@ void infer_batch_norm(Call& c) {
   c.output(saved, t, x.device);
   c.output(saved, t, x.device);
 }
-// a running statistic moves towards the batch's
+// A running statistic moves towards the batch's. Its version stays: backward in training does not read it, and several
+// forward passes before one backward are usual.
 void update_running(Tensor* running, const std::vector<double>& batch, double momentum, double scale) {
   if (!running) return;
   for (int64_t j = 0; j < running->numel; ++j) {
@@ -359,7 +360,6 @@ void update_running(Tensor* running, const std::vector<double>& batch, double mo
     }
     put<double>(at, running->dtype, 0, (1 - momentum) * old + momentum * batch[size_t(j)] * scale);
   }
-  if (running->storage) ++running->storage->version;
 }
 template <class T>
 void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batch& s, const T* scale, const T* shift) {

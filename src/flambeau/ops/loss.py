@@ -1,0 +1,289 @@
+"""Classification and regression losses."""
+
+import warnings
+
+from .kinds import OPS, composite, primitive
+from .softmax import _softmax_backward_data
+
+_DERIVATIVE = "a derivative; reached through the function it belongs to"
+_LEGACY = "any size_average=None, {}any reduce=None, str reduction=\"mean\""
+
+
+def reduced(loss, reduction):
+    """`loss` itself, its mean or its sum."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+
+
+def chosen(reduction, size_average, reduce):
+    """The reduction, also from PyTorch's older pair of flags."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is not None and not reduce:
+        return "none"
+    return "mean" if size_average is None or size_average else "sum"
+
+
+def same_size(name, input, target):
+    """Warns where two sizes broadcast, which in a loss is nearly always a mistake."""
+    if input.shape != target.shape:
+        warnings.warn(f"{name}: a target size {list(target.shape)} that is different from the input size {list(input.shape)}"
+                      " broadcasts; make them equal", stacklevel=3)
+
+
+# --- classes ---------------------------------------------------------------------------------------------------------------
+
+def _distribution(input, target, weight, ignore_index, smoothing):
+    """q of each label over the classes (dimension 1, or 0 of a vector), and the weight each label counts in a mean."""
+    dim = 1 if input.ndim > 1 else 0
+    classes = input.shape[dim]
+    shape = [1] * input.ndim
+    shape[dim] = classes
+    w = input.new_ones(shape) if weight is None else weight.to(input.dtype).reshape(shape)
+    target = target.long().reshape(1) if input.ndim == 1 else target.long().unsqueeze(1)
+    valid = target != ignore_index
+    target = target.masked_fill(~valid, 0)
+    hit = input.new_zeros(input.shape).scatter(dim, target, w.expand(input.shape).gather(dim, target))
+    return valid * (hit * (1 - smoothing) + w * (smoothing / classes)), (valid * hit).sum(), dim
+
+
+def _cross_entropy_second(g, grad_output, self, target, weight, ignore_index, reduction, smoothing, needs):
+    """r = s (p Q - q): linear in the upstream gradient, and in the logits through p = softmax."""
+    q, total_weight, dim = _distribution(self, target, weight, ignore_index, smoothing)
+    total, p = q.sum(dim, True), self.softmax(dim)
+    scale = 1 / total_weight if reduction == "mean" else 1
+    upstream = grad_output
+    if reduction == "none":
+        upstream = grad_output.reshape(1) if self.ndim == 1 else grad_output.unsqueeze(1)
+    along = g * (p * total - q) * scale
+    return ((along.sum() if reduction != "none" else along.sum(dim)).reshape(grad_output.shape) if needs[0] else None,
+            upstream * scale * total * _softmax_backward_data(g.expand(p.shape), p, dim, None) if needs[1] else None)
+
+
+_cross_entropy_backward = primitive(
+    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction,"
+    " float label_smoothing) -> Tensor", namespace=None,
+    d={("grad_output", "self"): lambda g, grad_output, self, target, weight, ignore_index, reduction, label_smoothing, needs:
+       _cross_entropy_second(g, grad_output, self, target, weight, ignore_index, reduction, label_smoothing, needs)},
+    skip=_DERIVATIVE, doc="Gradient of cross_entropy: softmax minus the labels' distribution.")
+
+_cross_entropy = primitive(
+    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction, float label_smoothing)"
+    " -> Tensor", namespace=None,
+    d={"self": lambda g, self, target, weight, ignore_index, reduction, label_smoothing:
+       _cross_entropy_backward(g, self, target, weight, ignore_index, reduction, label_smoothing)},
+    skip="the kernel of cross_entropy, reached through it", doc="cross_entropy with class indices, in one pass.")
+
+
+@composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("int ignore_index=-100, ")
+           + ", float label_smoothing=0.0) -> Tensor", namespace="nn.functional", dtypes="float")
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
+    """-log softmax(input)[target] over the class dimension 1: target holds class indices [batch, ...] or probabilities of
+    the input's shape. A mean is weighted by `weight`; labels equal to ignore_index do not count.
+
+    >>> flambeau.nn.functional.cross_entropy(flambeau.tensor([[0., 0.]]), flambeau.tensor([1]))
+    tensor(0.6931)
+    """
+    if size_average is not None or reduce is not None:
+        reduction = chosen(reduction, size_average, reduce)
+    if not target.is_floating_point():
+        return _cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothing):
+    if target.shape != input.shape:
+        raise RuntimeError(f"cross_entropy: expected class probabilities of the input's shape {list(input.shape)}, got"
+                           f" {list(target.shape)}")
+    if ignore_index >= 0:
+        raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target")
+    if not 0 <= smoothing <= 1:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
+    dim = 1 if input.ndim > 1 else 0
+    classes = input.shape[dim]
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / classes
+    loss = -input.log_softmax(dim) * target
+    if weight is not None:
+        shape = [1] * input.ndim
+        shape[dim] = classes
+        loss = loss * weight.reshape(shape)
+    if reduction == "mean":
+        return loss.sum() / (input.numel() // classes)
+    return reduced(loss.sum(dim), reduction)
+
+
+_nll_loss_backward = primitive(
+    "_nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction)"
+    " -> Tensor", namespace=None,
+    d={"grad_output": lambda g, target, weight, ignore_index, reduction: _nll_loss(g, target, weight, ignore_index, reduction)},
+    skip=_DERIVATIVE, doc="Gradient of nll_loss: minus the weight at each label.")
+
+_nll_loss = primitive(
+    "_nll_loss(Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction) -> Tensor", namespace=None,
+    d={"self": lambda g, self, target, weight, ignore_index, reduction:
+       _nll_loss_backward(g, self, target, weight, ignore_index, reduction)},
+    skip="the kernel of nll_loss, reached through it", doc="nll_loss without PyTorch's older arguments.")
+
+
+@composite("nll_loss(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("int ignore_index=-100, ")
+           + ") -> Tensor", namespace="nn.functional", dtypes="float")
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    """-input[target] over the class dimension 1 of log-probabilities; else as cross_entropy.
+
+    >>> flambeau.nn.functional.nll_loss(flambeau.tensor([[-1., -2.]]), flambeau.tensor([1]))
+    tensor(2.)
+    """
+    return _nll_loss(input, target, weight, ignore_index, chosen(reduction, size_average, reduce))
+
+
+# --- regression ------------------------------------------------------------------------------------------------------------
+
+_PAIR = "(Tensor input, Tensor target, " + _LEGACY.format("")
+
+
+def _weighted(loss, weight, reduction):
+    if weight is None:
+        return reduced(loss, reduction)
+    loss = loss * weight
+    return loss.sum() / weight.expand(loss.shape).sum() if reduction == "mean" else reduced(loss, reduction)
+
+
+@composite("mse_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", namespace="nn.functional")
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """(input - target) ** 2, averaged (or summed, or as it is).
+
+    >>> flambeau.nn.functional.mse_loss(flambeau.tensor([1., 2.]), flambeau.tensor([1., 4.]))
+    tensor(2.)
+    """
+    same_size("mse_loss", input, target)
+    return _weighted((input - target).square(), weight, chosen(reduction, size_average, reduce))
+
+
+@composite("l1_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", namespace="nn.functional")
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """|input - target|, averaged (or summed, or as it is)."""
+    same_size("l1_loss", input, target)
+    return _weighted((input - target).abs(), weight, chosen(reduction, size_average, reduce))
+
+
+@composite("smooth_l1_loss" + _PAIR + ", float beta=1.0) -> Tensor", namespace="nn.functional", dtypes="float")
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """0.5 d^2 / beta where d = |input - target| is below beta, else d - 0.5 beta (Girshick 2015)."""
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+    if beta == 0:
+        return l1_loss(input, target, size_average, reduce, reduction)
+    same_size("smooth_l1_loss", input, target)
+    d = (input - target).abs()
+    return reduced((d * d * (0.5 / beta)).where(d < beta, d - 0.5 * beta), chosen(reduction, size_average, reduce))
+
+
+@composite("huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? weight=None) -> Tensor",
+           namespace="nn.functional", dtypes="float")
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """0.5 d^2 where d = |input - target| is at most delta, else delta (d - 0.5 delta) (Huber 1964)."""
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+    same_size("huber_loss", input, target)
+    d = (input - target).abs()
+    return _weighted((d * d * 0.5).where(d <= delta, (d - 0.5 * delta) * delta), weight, reduction)
+
+
+# --- probabilities -----------------------------------------------------------------------------------------------------------
+
+_bce = primitive("_bce(Tensor self, Tensor target) -> Tensor", namespace=None,
+                 d={"self": lambda g, self, target: g * (self - target) / ((1 - self) * self).clamp(min=1e-12),
+                    "target": lambda g, self: g * ((-self).log1p().clamp(min=-100) - self.log().clamp(min=-100))},
+                 skip="the kernel of binary_cross_entropy, reached through it",
+                 doc="-(t log x + (1 - t) log(1 - x)), the logarithms at least -100.")
+_bce_with_logits = primitive("_bce_with_logits(Tensor self, Tensor target) -> Tensor", namespace=None,
+                             d={"self": lambda g, self, target: g * (self.sigmoid() - target),
+                                "target": lambda g, self: -g * self},
+                             skip="the kernel of binary_cross_entropy_with_logits, reached through it",
+                             doc="max(x, 0) - x t + log(1 + exp(-|x|)).")
+
+
+@composite("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("") + ") -> Tensor",
+           namespace="nn.functional", dtypes="float")
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """-(target log(input) + (1 - target) log(1 - input)) of probabilities, times weight; the logarithms at least -100.
+
+    >>> flambeau.nn.functional.binary_cross_entropy(flambeau.tensor([0.5]), flambeau.tensor([1.]))
+    tensor(0.6931)
+    """
+    if target.shape != input.shape:
+        raise ValueError(f"binary_cross_entropy: using a target size ({list(target.shape)}) that is different to the input"
+                         f" size ({list(input.shape)}) is not allowed; make them equal")
+    loss = _bce(input, target)
+    return reduced(loss if weight is None else loss * weight, chosen(reduction, size_average, reduce))
+
+
+@composite("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")
+           + ", Tensor? pos_weight=None) -> Tensor", namespace="nn.functional", dtypes="float")
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):
+    """binary_cross_entropy(sigmoid(input), target) without overflow; pos_weight multiplies the positive part.
+
+    >>> flambeau.nn.functional.binary_cross_entropy_with_logits(flambeau.tensor([0.]), flambeau.tensor([1.]))
+    tensor(0.6931)
+    """
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+    if pos_weight is None:
+        loss = _bce_with_logits(input, target)
+    else:
+        softplus = _bce_with_logits(input, OPS["ones_like"](input))  # log(1 + exp(-x))
+        loss = (1 - target) * input + (1 + (pos_weight - 1) * target) * softplus
+    return reduced(loss if weight is None else loss * weight, chosen(reduction, size_average, reduce))
+
+
+@composite("kl_div" + _PAIR + ", bool log_target=False) -> Tensor", namespace="nn.functional", dtypes="float")
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """target (log target - input) for log-probabilities `input`; reduction "batchmean" is the divergence itself.
+
+    >>> flambeau.nn.functional.kl_div(flambeau.tensor([[0.5, 0.5]]).log(), flambeau.tensor([[1., 0.]]), reduction="batchmean")
+    tensor(0.6931)
+    """
+    reduction = chosen(reduction, size_average, reduce)
+    loss = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / (input.shape[0] if input.ndim else 1)
+    return reduced(loss, reduction)
+
+
+@composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, any size_average=None,"
+           " float eps=1e-08, any reduce=None, str reduction=\"mean\") -> Tensor", namespace="nn.functional", dtypes="float")
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+    """Negative log likelihood of counts under Poisson rates exp(input) (or input); `full` adds Stirling's term."""
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (target * 6.283185307179586).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduced(loss, chosen(reduction, size_average, reduce))
+
+
+@composite("gaussian_nll_loss(Tensor input, Tensor target, any var, bool full=False, float eps=1e-06, str reduction=\"mean\")"
+           " -> Tensor", namespace="nn.functional", dtypes="float")
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """Negative log likelihood of target under normal distributions of mean `input` and variance `var` (at least eps)."""
+    if not hasattr(var, "shape"):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = OPS["ones_like"](input) * var
+    elif var.shape != input.shape:
+        if var.shape == input.shape[:-1]:
+            var = var.unsqueeze(-1)
+        elif not (var.ndim == input.ndim and var.shape[:-1] == input.shape[:-1] and var.shape[-1] == 1):
+            raise ValueError("var is of incorrect size")
+    if bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    var = var + (var.detach().clamp(min=eps) - var.detach())  # the floor passes gradients, as a constant would
+    loss = 0.5 * (var.log() + (input - target).square() / var)
+    return reduced(loss + 0.9189385332046727 if full else loss, reduction)
