@@ -10,6 +10,15 @@ from . import linalg as linalg
 from . import movement as movement
 from . import pooling as pooling
 from . import random as random
+from . import loss as loss
+from . import margin_loss as margin_loss
+from . import normalization as normalization
+from . import pooling as pooling
+from . import reduction as reduction
+from . import scan as scan
+from . import softmax as softmax
+from . import sorting as sorting
 from . import spatial as spatial
+from . import statistics as statistics
 from .kinds import OPS as OPS
 from .kinds import public as public

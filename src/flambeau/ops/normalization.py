@@ -16,7 +16,6 @@ def _through_statistics(G, Gw, Gb, g, x, w, dims, eps, fold, centred=True):
     mean = x.mean(dims, True) if centred else 0
     r = ((x - mean).square().mean(dims, True) + eps).rsqrt()
     hat = (x - mean) * r
-    n = x.numel() // r.numel()
 
     def average(v):
         return v.mean(dims, True)
