@@ -7,13 +7,12 @@ from . import einsum as einsum
 from . import indexing as indexing
 from . import joining as joining
 from . import linalg as linalg
-from . import movement as movement
-from . import pooling as pooling
-from . import random as random
 from . import loss as loss
 from . import margin_loss as margin_loss
+from . import movement as movement
 from . import normalization as normalization
 from . import pooling as pooling
+from . import random as random
 from . import reduction as reduction
 from . import scan as scan
 from . import softmax as softmax
