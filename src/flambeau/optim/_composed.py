@@ -1,0 +1,66 @@
+"""What the optimizers written as tensor operations share: one pass over the parameters that have a gradient."""
+
+import flambeau
+
+from .optimizer import Optimizer, _counts_to_tensors, _loss_of
+
+
+def real_view(t):
+    """A complex tensor as pairs of real numbers over the same memory: every law acts on the parts alone."""
+    return flambeau.view_as_real(t) if t.is_complex() else t
+
+
+class ComposedOptimizer(Optimizer):
+    """Calls `_update(param, grad, state, group)`, all plain real tensors, for each parameter."""
+
+    _group_defaults = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._group_defaults.items():
+                group.setdefault(name, value)
+        _counts_to_tensors(self)
+
+    def step(self, closure=None):
+        """One update; returns the closure's loss."""
+        loss = _loss_of(closure) if closure is not None else None
+        with flambeau.no_grad():
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if param.grad is not None:
+                        self._step_one(param, group)
+        return loss
+
+    def _step_one(self, param, group):
+        state = self.state[param]
+        if not state:
+            self._begin(param, state, group)
+        state["step"] += 1
+        grad = -param.grad if group["maximize"] else param.grad
+        views = {key: real_view(value) if value.ndim or not param.ndim else value for key, value in state.items()}
+        self._update(real_view(param), real_view(grad), views, group, state["step"].item())
+
+    def _update(self, param, grad, state, group, step):
+        raise NotImplementedError
+
+
+def zeros(param):
+    """A state tensor laid out like the parameter."""
+    return flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+
+def number(value):
+    """A state that is one float32 number."""
+    return flambeau.tensor(float(value), dtype=flambeau.float32)
+
+
+def decay(param, grad, group):
+    """The gradient with weight decay: added to it, or taken from the parameter where the group decouples it."""
+    amount = group["weight_decay"]
+    if amount == 0:
+        return grad
+    if group.get("decoupled_weight_decay"):
+        param.mul_(1 - group["lr"] * amount)
+        return grad
+    return grad.add(param, alpha=amount)

@@ -1,0 +1,43 @@
+"""Adamax: Adam in the infinity norm."""
+
+import flambeau
+
+from ._composed import ComposedOptimizer, decay, number, zeros
+from .optimizer import _check
+
+
+class Adamax(ComposedOptimizer):
+    """m <- b1 m + (1-b1) g;  u <- max(b2 u, |g| + eps);  p <- p - lr / (1 - b1^t) m / u   (Kingma and Ba 2015).
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0], requires_grad=True)
+    >>> opt = flambeau.optim.Adamax([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.9
+    """
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False,
+                 differentiable=False, capturable=False):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("epsilon value", eps, eps >= 0, "a number >= 0")
+        for i, beta in enumerate(betas):
+            _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
+
+    def _begin(self, param, state, group):
+        state["step"] = number(0)
+        state["exp_avg"] = zeros(param)
+        state["exp_inf"] = zeros(param)
+
+    def _update(self, param, grad, state, group, step):
+        beta1, beta2 = group["betas"]
+        grad = decay(param, grad, group)
+        mean, top = state["exp_avg"], state["exp_inf"]
+        mean.lerp_(grad, 1 - beta1)
+        top.copy_(flambeau.maximum(top * beta2, grad.abs() + group["eps"]))
+        param.addcdiv_(mean, top, value=-group["lr"] / (1 - beta1**step))

@@ -1,0 +1,45 @@
+"""Averaged stochastic gradient descent."""
+
+from ._composed import ComposedOptimizer, decay, number, zeros
+from .optimizer import _check
+
+
+class ASGD(ComposedOptimizer):
+    """p <- (1 - lambd eta) p - eta g;  ax <- ax + mu (p - ax)   (Polyak and Juditsky 1992).
+
+    eta = lr / (1 + lambd lr t)^alpha;  mu = 1 / max(1, t - t0). The average `ax` stands in the state.
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0], requires_grad=True)
+    >>> opt = flambeau.optim.ASGD([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.9
+    """
+
+    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
+                 differentiable=False, capturable=False):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        super().__init__(params, {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
+
+    def _begin(self, param, state, group):
+        state["step"] = number(0)
+        state["eta"] = number(group["lr"])
+        state["mu"] = number(1)
+        state["ax"] = zeros(param)
+
+    def _update(self, param, grad, state, group, step):
+        grad = decay(param, grad, group)
+        eta, mu, average = state["eta"].item(), state["mu"].item(), state["ax"]
+        param.mul_(1 - group["lambd"] * eta)
+        param.add_(grad, alpha=-eta)
+        if mu != 1:
+            average.add_(param.sub(average).mul_(mu))
+        else:
+            average.copy_(param)
+        state["eta"].fill_(group["lr"] / ((1 + group["lambd"] * group["lr"] * step) ** group["alpha"]))
+        state["mu"].fill_(1 / max(1, step - group["t0"]))

@@ -1,0 +1,55 @@
+"""RAdam: Adam that waits until its second moment can be trusted."""
+
+from math import sqrt
+
+from ._composed import ComposedOptimizer, decay, number, zeros
+from .optimizer import _check
+
+
+class RAdam(ComposedOptimizer):
+    """Adam whose step is rectified by the variance of its second moment   (Liu et al. 2020).
+
+    While too few steps were taken (rho_t <= 5), p <- p - lr m / (1 - b1^t) alone.
+
+    >>> import flambeau
+    >>> w = flambeau.tensor([1.0], requires_grad=True)
+    >>> opt = flambeau.optim.RAdam([w], lr=0.1)
+    >>> w.sum().backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.9
+    """
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
+                 foreach=None, maximize=False, capturable=False, differentiable=False):
+        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check("epsilon value", eps, eps >= 0, "a number >= 0")
+        for i, beta in enumerate(betas):
+            _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
+        _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable})
+
+    def _begin(self, param, state, group):
+        state["step"] = number(0)
+        state["exp_avg"] = zeros(param)
+        state["exp_avg_sq"] = zeros(param)
+
+    def _update(self, param, grad, state, group, step):
+        beta1, beta2 = group["betas"]
+        grad = decay(param, grad, group)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        bias1, bias2 = 1 - beta1**step, 1 - beta2**step
+        limit = 2 / (1 - beta2) - 1
+        rho = limit - 2 * step * (beta2**step) / bias2
+        direction = mean / bias1
+        if rho > 5.0:
+            rect = sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho))
+            scale = sqrt(bias2) / (square.sqrt().add_(group["eps"]))
+            param.add_(direction * group["lr"] * scale * rect, alpha=-1.0)
+        else:
+            param.add_(direction * group["lr"], alpha=-1.0)
