@@ -41,5 +41,5 @@ class ASGD(ComposedOptimizer):
             average.add_(param.sub(average).mul_(mu))
         else:
             average.copy_(param)
-        state["eta"].fill_(group["lr"] / ((1 + group["lambd"] * group["lr"] * step) ** group["alpha"]))
-        state["mu"].fill_(1 / max(1, step - group["t0"]))
+        state["eta"].copy_(number(group["lr"] / ((1 + group["lambd"] * group["lr"] * step) ** group["alpha"])))
+        state["mu"].copy_(number(1 / max(1, step - group["t0"])))
