@@ -31,7 +31,8 @@ def _labels(term, ndim, where):
         raise RuntimeError(f"einsum(): found '.' that is not part of a single ellipsis in {where}")
     for letter in term.replace("...", ""):
         if letter not in _LETTERS:
-            raise RuntimeError(f"einsum(): invalid subscript given: {letter!r}, subscripts must be in [a-zA-Z] ({where})")
+            raise RuntimeError(f"einsum(): invalid subscript given: {letter!r}, subscripts must be in [a-zA-Z] "
+                               f"({where})")
     if "..." not in term:
         if ndim is not None and len(term) != ndim:
             raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the "
@@ -76,8 +77,8 @@ def _diagonals(x, labels):
             i = labels.index(label)
             j = labels.index(label, i + 1)
             if x.shape[i] != x.shape[j]:
-                raise RuntimeError(f"einsum(): subscript {label} is repeated for one operand but the sizes don't match, "
-                                   f"{x.shape[i]} != {x.shape[j]}")
+                raise RuntimeError(f"einsum(): subscript {label} is repeated for one operand but the sizes don't "
+                                   f"match, {x.shape[i]} != {x.shape[j]}")
             x = x.diagonal(0, i, j)
             labels = [c for k, c in enumerate(labels) if k not in (i, j)] + [label]
     return x, labels

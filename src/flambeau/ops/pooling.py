@@ -50,7 +50,8 @@ adaptive_avg_pool = primitive(
 adaptive_avg_pool_backward = primitive(
     "adaptive_avg_pool_backward(Tensor grad, int[] size, int dims) -> Tensor",
     d={"grad": lambda g, grad_shape, dims: adaptive_avg_pool(g, grad_shape[-dims:], dims)},
-    namespace=None, samples="adaptive_avg_pool_backward", doc="The gradient of adaptive_avg_pool for an input of `size`.")
+    namespace=None, samples="adaptive_avg_pool_backward",
+    doc="The gradient of adaptive_avg_pool for an input of `size`.")
 
 
 # --- the public forms -------------------------------------------------------------------------------------------------
