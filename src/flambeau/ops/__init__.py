@@ -1,5 +1,6 @@
 """Every operator: one record each, one file per family."""
 
+from . import attention as attention
 from . import conv as conv
 from . import conversion as conversion
 from . import creation as creation

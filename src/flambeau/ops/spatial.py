@@ -86,8 +86,8 @@ def _extended(x, dim, before, after, mode):
     n = x.shape[dim]
     if max(before, after) > _LIMIT[mode](n):
         raise RuntimeError(f"Padding size should be {'less than' if mode == 'reflect' else 'at most'} the "
-                           f"corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of input "
-                           f"{list(x.shape)}")
+                           f"corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of "
+                           f"input {list(x.shape)}")
     if n + before + after < 0 or (n and n + before + after == 0):
         raise RuntimeError(f"pad: dimension {dim} of size {n} with padding ({before}, {after}) would have size "
                            f"{n + before + after}")

@@ -1,0 +1,16 @@
+// The row loops of attention; kernels/simd/attention.cpp fills the table.
+#pragma once
+#include <cstdint>
+
+namespace flambeau {
+
+struct AttentionKernels {
+  float (*row_max)(const float* row, int64_t n);
+  // row = exp(row * scale - shift); returns the sum
+  float (*row_exp)(float* row, int64_t n, float scale, float shift);
+  // score = p (score - mean) scale, where p are probabilities
+  void (*row_grad)(float* score, const float* p, int64_t n, float mean, float scale);
+};
+extern const AttentionKernels* attention_kernels[2];
+
+}  // namespace flambeau
