@@ -2,6 +2,7 @@
 // grows (Milakov and Gimelshein 2018; Dao et al. 2022), and the gradient recomputes the scores from their logarithmic sum.
 #include "attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -6,6 +6,7 @@
 // correlation with turned weights, one per phase of the stride; the gradient of the weights is dots along the plane.
 #include "conv.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
