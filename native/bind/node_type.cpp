@@ -428,15 +428,15 @@ TensorRef ones_for(const Tensor& t) {
   return one;
 }
 
-// backward(tensors, gradients (None: 1), retain_graph, create_graph, inputs or None, accumulate, allow_unused)
+// backward(tensors, gradients (None: 1), retain_graph, create_graph, inputs (empty: all leaves), accumulate)
 // -> gradients of `inputs`, None where none came
 PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 7 || !PyTuple_Check(a[1])) type_error("backward takes 7 arguments");
+    if (n != 6 || !PyTuple_Check(a[1])) type_error("backward takes 6 arguments");
     auto roots = tensor_list(a[0], "tensors");
     std::vector<Tensor*> grads, inputs;
     std::vector<TensorRef> made;
-    if (a[4] != Py_None) inputs = tensor_list(a[4], "inputs");
+    inputs = tensor_list(a[4], "inputs");
     if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
     for (size_t k = 0; k < roots.size(); ++k) {
       if (!tensor_requires_grad(*roots[k])) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
@@ -451,12 +451,8 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
     BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
     Grads found = run_backward(roots, grads, inputs, options);
     Held t = checked(PyTuple_New(Py_ssize_t(found.size())));
-    for (size_t k = 0; k < found.size(); ++k) {
-      if (!found[k] && a[6] != Py_True && a[5] != Py_True)
-        runtime_error("One of the differentiated Tensors appears to not have been used in the graph (input ", k,
-                      "). Set allow_unused=True if this is the desired behavior.");
+    for (size_t k = 0; k < found.size(); ++k)
       PyTuple_SET_ITEM(t.p, Py_ssize_t(k), found[k] ? py(found[k].detach()) : Py_NewRef(Py_None));
-    }
     return t.give();
   });
 }

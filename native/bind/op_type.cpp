@@ -526,8 +526,7 @@ void add_op_type(PyObject* module) {
     Frame f;
     for (int k = 0; k < c.nargs; ++k) {
       f.values[k] = c.args[k];
-      f.keep.push_back(checked(value_object(c.args[k])));
-      f.objects[k] = f.keep.back().p;
+      f.objects[k] = f.keep(checked(value_object(c.args[k])));
     }
     Held result = checked(call_composite(op, f));
     if (is_tensor(result.p)) c.push(TensorRef::borrow(as_tensor(result.p)));

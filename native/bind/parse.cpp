@@ -53,8 +53,8 @@ struct Reader {
       f.nints += int(n);
       return p;
     }
-    f.more_ints.push_back(std::make_unique<int64_t[]>(size_t(n)));
-    return f.more_ints.back().get();
+    f.more().ints.push_back(std::make_unique<int64_t[]>(size_t(n)));
+    return f.more().ints.back().get();
   }
 
   bool ints(PyObject* const* items, Py_ssize_t n, Value& v) {
@@ -83,8 +83,8 @@ struct Reader {
       p = f.tensors + f.ntensors;
       f.ntensors += int(n);
     } else {
-      f.more_tensors.push_back(std::make_unique<Tensor*[]>(size_t(n)));
-      p = f.more_tensors.back().get();
+      f.more().tensors.push_back(std::make_unique<Tensor*[]>(size_t(n)));
+      p = f.more().tensors.back().get();
     }
     for (Py_ssize_t k = 0; k < n; ++k) {
       if (optional && items[k] == Py_None) {
@@ -151,16 +151,15 @@ struct Reader {
           return;
         }
         if (!PyTuple_Check(o) && !PyList_Check(o) && !PyUnicode_Check(o) && PySequence_Check(o) && !is_tensor(o)) {
-          f.keep.push_back(checked(PySequence_Tuple(o)));
-          PyObject* t = f.keep.back().p;
+          PyObject* t = f.keep(checked(PySequence_Tuple(o)));
           if (ints(&PyTuple_GET_ITEM(t, 0), PyTuple_GET_SIZE(t), v)) return;
         }
         break;
       case Type::Floats: {
         if (!PyTuple_Check(o) && !PyList_Check(o)) break;
         Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-        f.more_floats.push_back(std::make_unique<double[]>(size_t(n) + 1));
-        double* p = f.more_floats.back().get();
+        f.more().floats.push_back(std::make_unique<double[]>(size_t(n) + 1));
+        double* p = f.more().floats.back().get();
         for (Py_ssize_t k = 0; k < n; ++k) {
           p[k] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(o, k));
           if (p[k] == -1 && PyErr_Occurred()) throw PythonError();
@@ -175,8 +174,7 @@ struct Reader {
           // a tuple of its own: the list could change while operators run
           PyObject* t = o;
           if (PyList_Check(o)) {
-            f.keep.push_back(checked(PyList_AsTuple(o)));
-            t = f.keep.back().p;
+            t = f.keep(checked(PyList_AsTuple(o)));
           }
           tensors(&PyTuple_GET_ITEM(t, 0), PyTuple_GET_SIZE(t), v, arg.type == Type::OptionalTensors);
           return;
@@ -253,13 +251,13 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
   Py_ssize_t positional = n;
   bool variadic = n > 0 && schema.npositional == 1 && schema.args[0].type == Type::Tensors && schema.args[0].repeat && (is_tensor(args[0]) || overrides(args[0]));
   if (variadic) {  // Tensor[1]: meshgrid(x, y)
-    f.keep.push_back(Held(PyTuple_New(n)));
-    for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(f.keep.back().p, k, Py_NewRef(args[k]));
-    f.objects[0] = f.keep.back().p;
+    Held all(PyTuple_New(n));
+    for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(all.p, k, Py_NewRef(args[k]));
+    f.objects[0] = f.keep(std::move(all));
     reader.tensors(args, n, f.values[0], false);
     given |= 1;
     positional = 0;
-  } else if (n > schema.npositional) {
+  } else if (__builtin_expect(n > schema.npositional, 0)) {
     // x.view(2, 3): trailing ints are the last positional int list
     int last = schema.npositional - 1;
     if (last < 0 || last > 1 || schema.args[last].type != Type::Ints || !is_index(args[last]))
@@ -268,8 +266,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
       bad_argument(op, schema.args[last], last, "tuple of ints", args[last]);
     given |= 1u << last;
     if (composite) {
-      f.keep.push_back(checked(value_object(f.values[last])));
-      f.objects[last] = f.keep.back().p;
+      f.objects[last] = f.keep(checked(value_object(f.values[last])));
     }
     positional = last;
   }
@@ -285,8 +282,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
     if (composite) {  // bodies get tuples and devices in one form
       const Value& v = f.values[k];
       if ((v.tag == Tag::Ints && !PyTuple_CheckExact(o)) || (v.tag == Tag::Device && Py_TYPE(o) != DeviceObjectType) || (v.tag == Tag::DType && Py_TYPE(o) != DTypeType)) {
-        f.keep.push_back(checked(value_object(v)));
-        f.objects[k] = f.keep.back().p;
+        f.objects[k] = f.keep(checked(value_object(v)));
       }
     }
     given |= 1u << k;

@@ -118,7 +118,9 @@ TensorRef tensor_from_data(PyObject* data, DType dtype);  // nested sequences, n
 inline constexpr int kMaxArgs = 24;
 // Memory of one call's parsed arguments.
 struct Frame {
-  Value values[kMaxArgs];
+  union {
+    Value values[kMaxArgs];      // the schema's arguments; not initialised: every parsed argument is written
+  };
   PyObject* objects[kMaxArgs];   // composites: what the body is called with (borrowed or kept alive by `keep`)
   uint16_t flags = 0;            // union of the tensors' flags
   bool foreign = false;          // some argument defines __torch_function__ without being a Tensor
@@ -127,10 +129,24 @@ struct Frame {
   int nints = 0;
   Tensor* tensors[32];
   int ntensors = 0;
-  std::vector<std::unique_ptr<int64_t[]>> more_ints;
-  std::vector<std::unique_ptr<Tensor*[]>> more_tensors;
-  std::vector<std::unique_ptr<double[]>> more_floats;
-  std::vector<Held> keep;
+  // what does not fit above, and objects kept alive for the call; most calls need none of it
+  struct More {
+    std::vector<std::unique_ptr<int64_t[]>> ints;
+    std::vector<std::unique_ptr<Tensor*[]>> tensors;
+    std::vector<std::unique_ptr<double[]>> floats;
+    std::vector<Held> keep;
+  };
+  std::unique_ptr<More> more_;
+  More& more() {
+    if (!more_) more_ = std::make_unique<More>();
+    return *more_;
+  }
+  // keeps `owned` alive for the call; returns it
+  PyObject* keep(Held owned) {
+    more().keep.push_back(std::move(owned));
+    return more_->keep.back().p;
+  }
+  Frame() {}
 };
 bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame,
                      std::string* why);

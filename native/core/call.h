@@ -33,6 +33,8 @@ struct Value {
     void* object;  // a Python object that native code only passes on
   };
   Value() : i(0) {}
+  struct Uninitialised {};
+  explicit Value(Uninitialised) {}  // memory that is written before it is read
   Value(flambeau::Tensor* t) : tag(t ? Tag::Tensor : Tag::None), tensor(t) {}
   Value(int64_t v) : tag(Tag::Int), i(v) {}
   Value(int v) : Value(int64_t(v)) {}
