@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 import flambeau
+from flambeau.ops import _sample_forms as sample_forms
 from flambeau.ops import samples as sample_module
 from flambeau.ops.kinds import FACTS, OPS
 
@@ -19,11 +20,23 @@ ALL_DTYPES = (flambeau.bool, *INTS, *FLOATS, *COMPLEX)
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 RANDOM_KINDS = ("random",)
 
-NAMES = sorted(FACTS)
+#: a name that stands for several records has no facts of its own, only samples
+OVERLOADS = sorted(n for n in OPS if n not in FACTS)
+NAMES = sorted(OPS)
+KEYS = ("kind", "schema", "ref", "samples", "atol", "dtypes", "skip")
 
 
 def fact(name, key):
-    return dict(zip(("kind", "schema", "ref", "samples", "atol", "dtypes", "skip"), FACTS[name], strict=True))[key]
+    if name in FACTS:
+        return FACTS[name][KEYS.index(key)]
+    return {"kind": "overloads", "schema": f"{name}() -> Tensor"}.get(key)
+
+
+def is_public(name):
+    """Whether users can call it; what they cannot is tested through the operators made of it."""
+    base = name.split(".")[0]
+    return not base.startswith("_") and any(hasattr(space, base) for space in (
+        flambeau, flambeau.nn.functional, flambeau.Tensor))
 
 
 def skip_reason(name, law):
@@ -45,14 +58,16 @@ def maker(dtype=flambeau.float64, requires_grad=False, seed=0):
 
 
 def generator_of(name):
+    """(generator, parameters) of an operator's samples; None for internal ones whose record names none."""
+    if not is_public(name) and fact(name, "samples") is None and name not in sample_forms.GENERATORS:
+        return None
     return sample_module.resolve(name, fact(name, "kind"), fact(name, "schema"), fact(name, "samples"))
 
 
 def samples(name, dtype=flambeau.float64, requires_grad=False, seed=0):
     """The sample calls of an operator, tensors included; [] where it has no generator."""
-    found = sample_module.samples(name, fact(name, "kind"), fact(name, "schema"), fact(name, "samples"),
-                                  maker(dtype, requires_grad, seed))
-    return found or []
+    found = generator_of(name)
+    return list(found[0](maker(dtype, requires_grad, seed), *found[1])) if found else []
 
 
 @cache
@@ -63,6 +78,8 @@ def with_samples(law):
 
 def run(name, sample):
     flambeau.manual_seed(0)  # random operators repeat
+    if name.endswith("_"):  # in place
+        sample = map_tensors(lambda t: t.clone(), sample)
     return OPS[name](*sample.args, **sample.kwargs)
 
 

@@ -40,6 +40,14 @@ def _pool(dims, kind):
     return pool
 
 
+def _unpool(dims):
+    def unpool(m, *_):
+        count = 2 ** dims
+        places = m.tensor([2 * k for k in range(count)], (1, 1, *(2,) * dims), m.int_dtype)
+        yield call(m.f(1, 1, *(2,) * dims), places, 2)
+    return unpool
+
+
 def _adaptive(dims, kind):
     def adaptive(m, *_):
         n = (6, 5, 4)[:dims]
@@ -175,6 +183,15 @@ NN_FORMS = {
     "hardshrink": _plain(lambda m: [call(m.f(2, 3)), call(m.f(2, 3), 0.3)]),
     "threshold": _plain(lambda m: [call(m.f(2, 3), 0.1, 2.0)]),
     "rrelu": _plain(lambda m: [call(m.f(2, 3))]),
+    **{f"{name}{d}d": _plain(lambda m, d=d: [call(m.f(2, 3, *(4, 3, 2)[:d]), 0.5, False)])
+       for name in ("dropout", "feature_dropout") for d in (1, 2, 3)},
+    "alpha_dropout": _plain(lambda m: [call(m.f(4, 3), 0.5, False)]),
+    "feature_alpha_dropout": _plain(lambda m: [call(m.f(4, 3, 2), 0.5, False)]),
+    "col2im": _plain(lambda m: [call(m.f(1, 8, 9), (4, 4), (2, 2))]),
+    "convolution": _plain(lambda m: [call(m.f(1, 2, 4, 4), m.f(3, 2, 2, 2), m.f(3), (1, 1), (0, 0), (1, 1), False,
+                                          (0, 0), 1)]),
+    **{f"max_unpool{d}d": _unpool(d) for d in (1, 2, 3)},
+    "lp_pool3d": _plain(lambda m: [call(m.f(1, 1, 4, 4, 4, low=0.1), 2.0, 2)]),
     "gumbel_softmax": _plain(lambda m: [call(m.f(2, 3))]),
     "pad": _plain(lambda m: [call(m.f(2, 3), (1, 2)), call(m.f(1, 2, 3, 3), (1, 1, 0, 2), value=1.5),
                              call(m.f(1, 2, 3, 3), (1, 1, 1, 1), "reflect"),

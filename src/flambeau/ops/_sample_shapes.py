@@ -46,6 +46,7 @@ SHAPE_FORMS = {
     "select": _same(lambda m: [call(m.f(4, 3), 0, 1), call(m.f(4, 3), -1, -1)]),
     "slice": _same(lambda m: [call(m.f(4, 3), 0, 1, 3), call(m.f(5), 0, 0, 5, 2)]),
     "split": _split,
+    "split.size": _same(lambda m: [call(m.f(5, 2), 2), call(m.f(4), 4, -1)]),
     "split_with_sizes": _same(lambda m: [call(m.f(2, 5), [1, 4], 1)]),
     "tensor_split": _same(lambda m: [call(m.f(5, 2), 2), call(m.f(5), (1, 3))]),
     "chunk": _same(lambda m: [call(m.f(5, 2), 2), call(m.f(2, 5), 3, 1)]),
@@ -65,6 +66,7 @@ SHAPE_FORMS = {
     "tril": _same(lambda m: [call(m.f(3, 3)), call(m.f(2, 3, 4), 1), call(m.f(0, 3))]),
     "triu": _same(lambda m: [call(m.f(3, 3)), call(m.f(2, 3, 4), -1), call(m.f(0, 3))]),
     "trace": _same(lambda m: [call(m.f(3, 3)), call(m.f(2, 4))]),
+    "view.dtype": _same(lambda m: [call(m.i(2, 3), m.dtype)]),
     "as_strided": _same(lambda m: [call(m.f(6), (2, 2), (1, 2)), call(m.f(6), (2, 3), (1, 1), 1)]),
     "movedim": _same(lambda m: [call(m.f(2, 3, 4), 0, 2), call(m.f(2, 3, 4), (0, 1), (2, 0))]),
     "moveaxis": _same(lambda m: [call(m.f(2, 3, 4), 0, 2)]),
@@ -121,6 +123,15 @@ SHAPE_FORMS = {
     "meshgrid": _same(lambda m: [call(m.f(2), m.f(3), indexing="ij")]),
     "cartesian_prod": _same(lambda m: [call(m.f(2), m.f(3))]),
     "broadcast_tensors": _same(lambda m: [call(m.f(2, 1), m.f(3))]),
+    "put": _same(lambda m: [call(m.f(3, 4), m.perm(5), m.f(5)), call(m.f(3), m.i(4), m.f(4), True)]),
+    "zero": _same(lambda m: [call(m.f(2, 3)), call(m.f())]),
+    "combinations": _same(lambda m: [call(m.f(4)), call(m.f(3), 2, True)]),
+    "real": _same(lambda m: [call(m.f(2, 3)), call(m.f())]),
+    "imag": _same(lambda m: [call(_complex(m, 2, 3))]),
+    "view_as_real": _same(lambda m: [call(_complex(m, 2, 3))]),
+    "view_as_complex": _same(lambda m: [call(m.f(3, 2)), call(m.f(2, 3, 2))]),
+    "square": _same(lambda m: [call(m.f(3, 3)), call(m.f(2, 4))]),
+    "multi_dot": _same(lambda m: [call([m.f(2, 3), m.f(3, 4), m.f(4, 2)]), call([m.f(3), m.f(3, 2)])]),
     "copy": _same(lambda m: [call(m.f(2, 3), m.f(3))]),
     "fill": _same(lambda m: [call(m.f(2, 3), 1.5)]),
     "one_hot": _same(lambda m: [call(m.i(4)), call(m.i(2, 2), 5)]),
@@ -138,6 +149,15 @@ SHAPE_FORMS = {
     "tril_indices": _same(lambda m: [call(3, 3), call(3, 4, 1)]),
     "triu_indices": _same(lambda m: [call(3, 3), call(3, 4, 1)]),
     "vander": _same(lambda m: [call(m.f(3))]),
+    "new_empty": _same(lambda m: [call(m.f(2), (2, 3))]),
+    "new_zeros": _same(lambda m: [call(m.f(2), (2, 3))]),
+    "new_ones": _same(lambda m: [call(m.f(2), (2, 3))]),
+    "new_full": _same(lambda m: [call(m.f(2), (2, 3), 1.5)]),
+    "poisson": _same(lambda m: [call(m.f(2, 3, low=0.5, high=4.0))]),
+    "randint.high": _same(lambda m: [call(5, (2, 3))]),
+    "randint.low": _same(lambda m: [call(2, 5, (3,))]),
+    "randint_like.high": _same(lambda m: [call(m.f(2, 3), 5)]),
+    "randint_like.low": _same(lambda m: [call(m.f(2, 3), 2, 5)]),
     "rand": _same(lambda m: [call((2, 3))]),
     "randn": _same(lambda m: [call((2, 3))]),
     "randint": _same(lambda m: [call(5, (2, 3)), call(2, 5, (3,))]),
@@ -150,6 +170,15 @@ SHAPE_FORMS = {
 }
 SHAPE_FORMS["select.int"] = SHAPE_FORMS["select"]
 SHAPE_FORMS["scatter.value"] = _same(lambda m: [call(m.f(3), 0, m.perm(3), 1.5)])
+
+
+def _complex(m, *shape):
+    """A complex tensor whatever dtype is under test; it wants a gradient as real ones do."""
+    kind = m.f(*shape)
+    if kind.is_complex():
+        return kind
+    made = kind.detach() * (1 + 0.5j)
+    return made.requires_grad_() if kind.requires_grad else made
 
 
 def _rows(m):

@@ -83,7 +83,8 @@ def resolve(name, kind, schema, spec):
         return generators[spec], ()
     if isinstance(spec, (tuple, list)) and spec and isinstance(spec[0], str) and spec[0] in generators:
         return generators[spec[0]], tuple(spec[1:])
-    for candidate in (name, name.split(".")[0]):
+    base = name.split(".")[0]
+    for candidate in (name, base, base.removesuffix("_")):
         if candidate in generators:
             return generators[candidate], ()
     form = _form_of(kind, schema)
