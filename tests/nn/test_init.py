@@ -49,7 +49,7 @@ def test_errors_and_warnings():
         init.xavier_uniform_(flambeau.empty(3))
     with pytest.raises(ValueError, match="Mode fan_up not supported"):
         init.kaiming_uniform_(flambeau.empty(3, 3), mode="fan_up")
-    with pytest.raises(ValueError, match="only|Only"):
+    with pytest.raises(ValueError, match="Only"):
         init.eye_(flambeau.empty(3))
     with pytest.warns(UserWarning, match="no-op"):
         init.kaiming_uniform_(flambeau.empty(0, 3))
