@@ -5,7 +5,7 @@ Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 
 import warnings
 
-from ..ops.kinds import OPS
+from ..ops.kinds import ALIASES, OPS
 
 _OPERATORS = (
     # products and convolutions
@@ -35,8 +35,12 @@ _LOSSES = (
 )  # fmt: skip
 
 
-globals().update({name: OPS[name] for name in (*_OPERATORS, *_LOSSES) if name in OPS})
-globals().update({name: OPS[name] for name in _MAX_POOLS if name in OPS})
+def _find(name):
+    """The operator with the public name nn.functional.`name`."""
+    return ALIASES.get("nn.functional." + name) or OPS[name]
+
+
+globals().update({name: _find(name) for name in (*_OPERATORS, *_MAX_POOLS, *_LOSSES)})
 
 
 def _softmax_dim(name, ndim):
@@ -47,7 +51,7 @@ def _softmax_dim(name, ndim):
     return 0 if ndim in (0, 1, 3) else 1
 
 
-_softmax, _log_softmax = OPS["softmax"], OPS["log_softmax"]
+_softmax, _log_softmax = _find("softmax"), _find("log_softmax")
 
 
 def softmax(input, dim=None, _stacklevel=3, dtype=None):
@@ -84,13 +88,15 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
 
 
 def _overwrite(op, input, *args):
-    """input becomes op(input); a copy is handed to the op where its derivative may need the old values."""
+    """input becomes op(input); a copy is handed to an op without in-place form (its rule may need it)."""
+    if op.inplace_form is not None:
+        return op.inplace_form(input, *args)
     return input.copy_(op(input.clone() if input.requires_grad else input, *args))
 
 
-_relu, _relu6, _elu, _selu, _celu = OPS["relu"], OPS["relu6"], OPS["elu"], OPS["selu"], OPS["celu"]
-_silu, _mish, _hardswish, _hardsigmoid = OPS["silu"], OPS["mish"], OPS["hardswish"], OPS["hardsigmoid"]
-_leaky_relu, _hardtanh, _threshold, _rrelu = OPS["leaky_relu"], OPS["hardtanh"], OPS["threshold"], OPS["rrelu"]
+_relu, _relu6, _elu, _selu, _celu = map(_find, ("relu", "relu6", "elu", "selu", "celu"))
+_silu, _mish, _hardswish, _hardsigmoid = map(_find, ("silu", "mish", "hardswish", "hardsigmoid"))
+_leaky_relu, _hardtanh, _threshold, _rrelu = map(_find, ("leaky_relu", "hardtanh", "threshold", "rrelu"))
 
 
 def relu(input, inplace=False):

@@ -9,32 +9,7 @@ from collections import OrderedDict
 
 from ... import _C, Tensor, is_grad_enabled
 from ...autograd import Function
-
-
-class RemovableHandle:
-    """Returned by every `register_*hook`: `remove()` takes the hook away; also a context manager."""
-
-    _next_id = 0
-
-    def __init__(self, hooks, *, extra=()):
-        self.id = RemovableHandle._next_id
-        RemovableHandle._next_id += 1
-        # weak: a handle does not keep its module alive
-        self._tables = [weakref.ref(table) for table in (hooks, *extra)]
-
-    def remove(self):
-        for ref in self._tables:
-            table = ref()
-            if table is not None:
-                table.pop(self.id, None)
-        if any(ref() is hooks for ref in self._tables for hooks in GLOBAL.values()):
-            _refresh_switch()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.remove()
+from ...utils.hooks import RemovableHandle
 
 
 #: hooks of all modules, by the name of the module's own table
@@ -52,8 +27,14 @@ def _refresh_switch():
     _C.set_global_module_hooks(any(GLOBAL.values()))
 
 
-def _add(hooks, hook, *, prepend=False, marks=()):
-    handle = RemovableHandle(hooks, extra=marks)
+class _GlobalHandle(RemovableHandle):
+    def remove(self):
+        super().remove()
+        _refresh_switch()
+
+
+def _add(hooks, hook, *, prepend=False, marks=(), handle_type=RemovableHandle):
+    handle = handle_type(hooks, extra=marks)
     hooks[handle.id] = hook
     for table in marks:
         table[handle.id] = True
@@ -64,7 +45,7 @@ def _add(hooks, hook, *, prepend=False, marks=()):
 
 
 def _add_global(name, hook, marks=()):
-    handle = _add(GLOBAL[name], hook, marks=[GLOBAL[mark] for mark in marks])
+    handle = _add(GLOBAL[name], hook, marks=[GLOBAL[mark] for mark in marks], handle_type=_GlobalHandle)
     _refresh_switch()
     return handle
 
