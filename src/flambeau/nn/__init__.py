@@ -7,3 +7,5 @@ from .modules import *  # noqa: F403  the list of layers stands in modules/__ini
 from .modules import module as module
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter

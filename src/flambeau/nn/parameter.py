@@ -87,3 +87,76 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
+
+
+class _Uninitialized:
+    """A tensor of a lazy module whose shape is known only at the first call; `materialize` gives it memory."""
+
+    _is_lazy = True
+    _becomes = Tensor
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Become an ordinary tensor of that shape, with values as they happen to be in memory."""
+        self.data = flambeau.empty(
+            shape, device=self.data.device if device is None else device, dtype=dtype or self.data.dtype
+        )
+        self.__class__ = self._becomes
+
+    @property
+    def shape(self):
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def detach(self):
+        return self
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """The parameter of a lazy module before its first call.
+
+    >>> import flambeau
+    >>> flambeau.nn.LazyLinear(2).weight
+    <UninitializedParameter>
+    """
+
+    _becomes = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return Tensor._make_subclass(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+class UninitializedBuffer(_Uninitialized, Tensor):
+    """The buffer of a lazy module before its first call."""
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        buffer = Tensor._make_subclass(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)
+        buffer.persistent = persistent
+        buffer._is_buffer = True
+        return buffer
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(False, self.device, self.dtype, self.persistent)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (False, self.device, self.dtype, self.persistent)
+
+
+def is_lazy(tensor):
+    """Whether the tensor still waits for its shape."""
+    return getattr(tensor, "_is_lazy", False)

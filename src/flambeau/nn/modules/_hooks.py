@@ -11,7 +11,6 @@ from ... import _C, Tensor, is_grad_enabled
 from ...autograd import Function
 from ...utils.hooks import RemovableHandle
 
-
 #: hooks of all modules, by the name of the module's own table
 GLOBAL = {
     name: OrderedDict()

@@ -5,7 +5,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
 from ... import Tensor, no_grad
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 
 _EXTRA_STATE_KEY = "_extra_state"
 
@@ -164,7 +164,10 @@ class StateMethods:
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
                 f"checkpoint but received {type(given)}"
             )
-        lazy = getattr(target, "_is_lazy", False)
+        if is_lazy(target) and not is_lazy(given):
+            with no_grad():
+                target.materialize(given.shape)
+        lazy = is_lazy(target) or is_lazy(given)
         if not lazy and target.ndim == 0 and given.ndim == 1 and given.numel() == 1:
             given = given[0]  # scalars were once saved with one dimension
         if not lazy and given.shape != target.shape:
@@ -172,6 +175,8 @@ class StateMethods:
                 f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
                 f"the shape in current model is {target.shape}."
             )
+        if lazy:
+            return None if is_lazy(target) else f"{key}: the state dict holds no values (its module was never called)"
         try:
             with no_grad():
                 if assign:

@@ -1,0 +1,60 @@
+"""Lazy layers: shapes from the first call, then the ordinary class with PyTorch's initial values."""
+
+import copy
+import pickle
+
+import pytest
+
+import flambeau
+from flambeau import nn
+
+CASES = [
+    (lambda: nn.LazyLinear(3), lambda: nn.Linear(2, 3), (4, 2)),
+    (lambda: nn.LazyLinear(3, bias=False), lambda: nn.Linear(2, 3, bias=False), (2,)),
+    (lambda: nn.LazyConv1d(4, 3, groups=2), lambda: nn.Conv1d(2, 4, 3, groups=2), (1, 2, 5)),
+    (lambda: nn.LazyConv2d(4, 3), lambda: nn.Conv2d(2, 4, 3), (2, 5, 5)),
+    (lambda: nn.LazyConvTranspose2d(4, 3, groups=2), lambda: nn.ConvTranspose2d(2, 4, 3, groups=2), (1, 2, 5, 5)),
+    (lambda: nn.LazyBatchNorm1d(), lambda: nn.BatchNorm1d(2), (4, 2)),
+    (lambda: nn.LazyBatchNorm2d(affine=False), lambda: nn.BatchNorm2d(2, affine=False), (1, 2, 3, 3)),
+    (lambda: nn.LazyInstanceNorm2d(affine=True), lambda: nn.InstanceNorm2d(2, affine=True), (2, 3, 3)),
+]
+
+
+@pytest.mark.parametrize(("lazy", "plain", "shape"), CASES)
+def test_becomes_the_plain_layer(lazy, plain, shape):
+    layer = lazy()
+    assert type(layer).__name__.startswith("Lazy") and repr(layer).startswith("Lazy")
+    x = flambeau.ones(shape)
+    flambeau.manual_seed(1)
+    result = layer(x)
+    flambeau.manual_seed(1)
+    expected = plain()
+    assert type(layer) is type(expected) and repr(layer) == repr(expected)
+    assert flambeau.equal(result, expected(x)) and not layer._forward_pre_hooks
+    state = expected.state_dict()
+    assert all(flambeau.equal(v, state[k]) for k, v in layer.state_dict().items())
+
+
+def test_before_the_first_call():
+    layer = nn.LazyLinear(2, dtype=flambeau.float64)
+    assert isinstance(layer.weight, nn.UninitializedParameter) and isinstance(layer.weight, nn.Parameter)
+    with pytest.raises(RuntimeError, match="uninitialized"):
+        _ = layer.weight.shape
+    twin = copy.deepcopy(layer)
+    assert twin.weight is not layer.weight and twin.double()(flambeau.zeros(3, dtype=flambeau.float64)).shape == (2,)
+    again = pickle.loads(pickle.dumps(layer))
+    assert again.has_uninitialized_params()
+
+
+def test_loading_gives_shapes():
+    layer, source = nn.LazyLinear(2), nn.Linear(3, 2)
+    layer.load_state_dict(source.state_dict())
+    x = flambeau.randn(1, 3)
+    assert flambeau.equal(layer(x), source(x)) and type(layer) is nn.Linear and layer.in_features == 3
+    with pytest.raises(RuntimeError, match="never called"):
+        nn.Linear(3, 2).load_state_dict(nn.LazyLinear(2).state_dict())
+
+
+def test_wrong_first_input():
+    with pytest.raises(RuntimeError, match="Expected 3D"):
+        nn.LazyConv2d(2, 3)(flambeau.zeros(3, 3))
