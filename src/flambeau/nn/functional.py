@@ -10,12 +10,12 @@ from ..ops.kinds import ALIASES, OPS
 _OPERATORS = (
     # products and convolutions
     "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "unfold", "fold",
     # pooling
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
     # normalization, dropout, lookup
     "batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm", "normalize",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
     "embedding", "one_hot", "scaled_dot_product_attention",
     # activations without an in-place flag
     "sigmoid", "tanh", "logsigmoid", "softsign", "tanhshrink", "gelu", "glu", "hardshrink", "softshrink", "softplus",
@@ -25,7 +25,9 @@ _OPERATORS = (
     # distances
     "cosine_similarity", "pairwise_distance",
 )  # fmt: skip
-_MAX_POOLS = tuple(f"{kind}max_pool{d}d" for kind in ("", "adaptive_") for d in (1, 2, 3))
+_MAX_POOLS = tuple(
+    f"{kind}max_pool{d}d{form}" for kind in ("", "adaptive_") for d in (1, 2, 3) for form in ("", "_with_indices")
+)
 _LOSSES = (
     "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "hinge_embedding_loss",
@@ -41,6 +43,7 @@ def _find(name):
 
 
 globals().update({name: _find(name) for name in (*_OPERATORS, *_MAX_POOLS, *_LOSSES)})
+unfold, fold = OPS["im2col"], OPS["col2im"]
 
 
 def _softmax_dim(name, ndim):

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import flambeau
 
-from .. import Tensor
+from .. import _C, Tensor
 
 
 class _ParameterMeta(type(Tensor)):
@@ -25,6 +25,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     Parameter containing:
     tensor([1., 1.], requires_grad=True)
     """
+
+    # what is computed from parameters is a plain Tensor
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
@@ -141,6 +144,8 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
 class UninitializedBuffer(_Uninitialized, Tensor):
     """The buffer of a lazy module before its first call."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         buffer = Tensor._make_subclass(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)
