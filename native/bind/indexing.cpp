@@ -1,23 +1,340 @@
-// x[…] and x[…] = y.
+// x[…] and x[…] = y: integers, slices, None and ... become views at once; tensors, lists and masks go to `index`.
+#include "../kernels/views.h"
 #include "python.h"
 
 namespace flambeau {
 namespace {
 
+// --- reading the key -------------------------------------------------------------------------------------------------
+
+bool is_plain_index(PyObject* o) {  // Python and NumPy integers
+  return PyLong_Check(o) ? !PyBool_Check(o) : !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
+}
+int64_t integer_of(PyObject* o) {
+  Py_ssize_t k = PyNumber_AsSsize_t(o, PyExc_IndexError);
+  if (k == -1 && PyErr_Occurred()) throw PythonError();
+  return k;
+}
+int64_t slice_bound(PyObject* o) {  // clipped as Python does; kNoBound for None
+  if (o == Py_None) return kNoBound;
+  if (is_tensor(o)) {
+    if (as_tensor(o)->numel != 1 || is_differentiable(as_tensor(o)->dtype)) type_error("slice indices must be integers or None or have an __index__ method");
+    return element_scalar(*as_tensor(o)).to<int64_t>();
+  }
+  Py_ssize_t k;
+  if (!_PyEval_SliceIndex(o, &k)) throw PythonError();
+  return std::max<int64_t>(k, kNoBound + 1);
+}
+
+// PyTorch reads a list as a tuple of indices when it holds anything but numbers.
+bool stands_for_tuple(PyObject* key) {
+  if (PyTuple_Check(key)) return true;
+  if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
+  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(key); ++k) {
+    PyObject* item = PyList_GET_ITEM(key, k);
+    if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis || (PySequence_Check(item) && !PyUnicode_Check(item))) return true;
+  }
+  return false;
+}
+
+struct Items {
+  PyObject* const* data;
+  Py_ssize_t size;
+  Held keep;
+  explicit Items(PyObject* const* key) : data(key), size(1) {
+    if (PyTuple_Check(*key)) {
+      data = &PyTuple_GET_ITEM(*key, 0);
+      size = PyTuple_GET_SIZE(*key);
+    } else if (stands_for_tuple(*key)) {
+      keep = checked(PyList_AsTuple(*key));
+      data = &PyTuple_GET_ITEM(keep.p, 0);
+      size = PyTuple_GET_SIZE(keep.p);
+    }
+  }
+};
+
+bool is_mask(const Tensor& t) { return t.dtype == DType::Bool || t.dtype == DType::UInt8; }
+
+// An index that is a tensor, or becomes one: list, range, array. Throws for what is no index.
+TensorRef index_tensor(PyObject* o) {
+  if (is_tensor(o)) {
+    Tensor& t = *as_tensor(o);
+    if (is_differentiable(t.dtype)) index_error("tensors used as indices must be long, int, byte or bool tensors, got ", dtype_name(t.dtype));
+    return TensorRef::borrow(&t);
+  }
+  if (PyUnicode_Check(o)) type_error("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got str)");
+  if (PyDict_Check(o) || PyFloat_Check(o) || (!PySequence_Check(o) && !PyObject_CheckBuffer(o)))
+    index_error("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got ", Py_TYPE(o)->tp_name, ")");
+  TensorRef t = tensor_from_data(o, DType::Undefined);
+  if (t->numel == 0 && is_differentiable(t->dtype)) t = to_dtype(*t, DType::Int64);
+  if (is_differentiable(t->dtype)) index_error("tensors used as indices must be long, int, byte or bool tensors, got a ", Py_TYPE(o)->tp_name, " of ", dtype_name(t->dtype));
+  return t;
+}
+
+int64_t dims_taken(PyObject* o) {
+  if (is_tensor(o)) return is_mask(*as_tensor(o)) ? as_tensor(o)->ndim : 1;
+  return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) ? 0 : 1;
+}
+
+// --- views -----------------------------------------------------------------------------------------------------------
+
+// The basic part of a key, applied step by step: straight on the layout, or through operators where a gradient, a mode or
+// a subclass wants to see them.
+struct Steps {
+  Tensor& self;
+  bool recorded;
+  Layout layout;      // when not recorded
+  TensorRef current;  // when recorded; null: nothing done yet
+
+  Steps(Tensor& t, bool recorded) : self(t), recorded(recorded) {
+    if (!recorded) layout = Layout(t);
+  }
+  Tensor& now() { return current ? *current : self; }
+  int ndim() { return recorded ? now().ndim : layout.ndim; }
+  int64_t size(int d) { return recorded ? now().sizes[d] : layout.sizes[d]; }
+
+  void select(int d, int64_t k) {
+    int64_t n = size(d);
+    if (k < -n || k >= n) index_error("index ", k, " is out of bounds for dimension ", d, " with size ", n);
+    if (recorded) {
+      static OpHandle op{"select"};
+      current = invoke(op, {Value(&now()), Value(int64_t(d)), Value(k)});
+      return;
+    }
+    layout.data += (k < 0 ? k + n : k) * layout.strides[d] * self.itemsize();
+    layout.erase(d);
+  }
+  void slice(int d, int64_t start, int64_t stop, int64_t step) {
+    if (recorded) {
+      static OpHandle op{"slice"};
+      auto bound = [](int64_t b) { return b == kNoBound ? Value() : Value(b); };
+      current = invoke(op, {Value(&now()), Value(int64_t(d)), bound(start), bound(stop), Value(step)});
+      return;
+    }
+    apply_slice(layout, d, slice_of(layout.sizes[d], start, stop, step), self.itemsize());
+  }
+  void unsqueeze(int d) {
+    if (recorded) {
+      static OpHandle op{"unsqueeze"};
+      current = invoke(op, {Value(&now()), Value(int64_t(d))});
+      return;
+    }
+    layout.insert(d, 1, d < layout.ndim ? layout.sizes[d] * layout.strides[d] : 1);
+  }
+  TensorRef result() {
+    if (recorded) {
+      static OpHandle op{"alias"};
+      return current ? current : invoke(op, {Value(&self)});
+    }
+    TensorRef r = layout.of(self);
+    set_view(*r, self);
+    return r;
+  }
+};
+
+bool must_record(Tensor& t) {
+  return t.flags & kDispatch || dispatch_modes || (grad_enabled && tensor_requires_grad(t));
+}
+
+// Tensor indices by dimension of the view; null where the dimension stays whole.
+struct Picks {
+  std::vector<TensorRef> held;
+  std::vector<Tensor*> list;
+  int covered = 0;  // dimensions that the list speaks of: a mask stands for all of its own
+  void put(int d, TensorRef t, int dims = 1) {
+    for (; covered < d; ++covered) list.push_back(nullptr);
+    covered += dims;
+    list.push_back(t.get());
+    held.push_back(std::move(t));
+  }
+  bool any() const { return !held.empty(); }
+};
+
+TensorRef lone_mask(bool value) {
+  int64_t one = 1;
+  TensorRef t = empty(Dims(&one, 1), DType::Bool);
+  *t->ptr<bool>() = value;
+  return t;
+}
+
+void no_dims(const Tensor& self) {
+  index_error("invalid index of a 0-dim tensor (shape ", shape_text(self.shape()), "). Use `tensor.item()` to convert a 0-dim tensor to a number");
+}
+
+// Applies every item; basic ones change `steps`, tensors are collected in `picks`.
+void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
+  int64_t taken = 0;
+  for (Py_ssize_t k = 0; k < items.size; ++k) taken += dims_taken(items.data[k]);
+  if (taken > self.ndim) {
+    if (self.ndim == 0 && items.size == 1 && is_plain_index(items.data[0])) no_dims(self);
+    if (self.ndim == 0 && items.size == 1 && PySlice_Check(items.data[0])) index_error("slice() cannot be applied to a 0-dim tensor.");
+    index_error("too many indices for tensor of dimension ", int(self.ndim));
+  }
+  int d = 0;
+  bool expanded = false;
+  for (Py_ssize_t k = 0; k < items.size; ++k) {
+    PyObject* item = items.data[k];
+    if (is_plain_index(item)) {
+      steps.select(d, integer_of(item));
+    } else if (PySlice_Check(item)) {
+      auto* s = reinterpret_cast<PySliceObject*>(item);
+      int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
+      if (step == 0) value_error("slice step cannot be zero");
+      if (s->start != Py_None || s->stop != Py_None || step != 1) steps.slice(d, slice_bound(s->start), slice_bound(s->stop), step);
+      ++d;
+    } else if (item == Py_Ellipsis) {
+      if (!expanded) d += int(self.ndim - taken);
+      expanded = true;
+    } else if (item == Py_None) {
+      steps.unsqueeze(d++);
+    } else if (PyBool_Check(item)) {
+      steps.unsqueeze(d);
+      picks.put(d++, lone_mask(item == Py_True));
+    } else {
+      TensorRef t = index_tensor(item);
+      if (t->ndim == 0 && !is_mask(*t)) {
+        if (t->is_meta()) not_implemented("an index on the meta device has no value");
+        steps.select(d, element_scalar(*t).to<int64_t>());
+        continue;
+      }
+      if (t->ndim == 0) {
+        steps.unsqueeze(d);
+        if (!t->is_meta()) t = lone_mask(element_scalar(*t).to<bool>());
+        picks.put(d++, std::move(t));
+        continue;
+      }
+      int dims = is_mask(*t) ? t->ndim : 1;
+      picks.put(d, std::move(t), dims);
+      d += dims;
+    }
+  }
+}
+
+// --- x[…] ------------------------------------------------------------------------------------------------------------
+
+TensorRef take(Tensor& self, PyObject* key) {
+  Steps steps(self, must_record(self));
+  if (PyLong_CheckExact(key) && self.ndim > 0) {
+    steps.select(0, integer_of(key));
+    return steps.result();
+  }
+  Picks picks;
+  Items items(&key);
+  apply_key(self, items, steps, picks);
+  if (!picks.any()) return steps.result();
+  TensorRef source = !steps.recorded || steps.current ? steps.result() : TensorRef::borrow(&self);
+  static OpHandle index{"index"};
+  Value list;
+  list.tag = Tag::Tensors;
+  list.tensors = {picks.list.data(), int64_t(picks.list.size())};
+  return invoke(index, {Value(source.get()), list});
+}
+
+// A subclass with __torch_function__, or an active mode, sees the call as Tensor.__getitem__ / __setitem__.
+PyObject* overridden(const char* name, PyObject* const* args, Py_ssize_t n) {
+  Held function = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), name));  // what the user sees
+  return call_override(function.p, args, n, nullptr);
+}
+bool wants_override(PyObject* o, PyObject* value) {
+  bool wanted = function_modes || as_tensor(o)->flags & kOverrides || (value && is_tensor(value) && as_tensor(value)->flags & kOverrides);
+  return wanted && !overrides_disabled;
+}
+
 PyObject* subscript(PyObject* o, PyObject* key) {
   return guarded([&]() -> PyObject* {
-    if (PyLong_Check(key)) {
-      int64_t k = PyLong_AsLongLong(key);
-      static OpHandle select{"select"};
-      if (as_tensor(o)->ndim == 0) index_error("invalid index of a 0-dim tensor. Use `tensor.item()`");
-      return take_object(invoke(select, {Value(as_tensor(o)), Value(int64_t(0)), Value(k)}));
+    if (__builtin_expect(wants_override(o, nullptr), 0)) {
+      PyObject* args[] = {o, key};
+      return overridden("__getitem__", args, 2);
     }
-    not_implemented("index of type ", Py_TYPE(key)->tp_name);
+    return take_object(take(*as_tensor(o), key));
+  });
+}
+
+// --- x[…] = y --------------------------------------------------------------------------------------------------------
+
+void write(OpHandle& handle, std::initializer_list<Value> args) {
+  OpDef& op = handle.get();
+  Value values[8];
+  int n = 0;
+  for (const Value& v : args) values[n++] = v;
+  for (; n < int(op.schema.args.size()); ++n) values[n] = op.schema.args[n].value;
+  Call c;
+  c.op = &op;
+  c.args = values;
+  c.nargs = n;
+  c.given = values[0].tensor;
+  c.inplace = true;
+  run_op(c);
+}
+
+// What is assigned: a tensor, or a number in `number`.
+TensorRef assigned_value(PyObject* o, const Tensor& self, Value& number) {
+  if (is_tensor(o)) return TensorRef::borrow(as_tensor(o));
+  if (number_value(o, number)) return {};
+  if (PyUnicode_Check(o) || PyDict_Check(o) || (!PySequence_Check(o) && !PyObject_CheckBuffer(o)))
+    type_error("can't assign a ", Py_TYPE(o)->tp_name, " to a tensor of ", dtype_name(self.dtype));
+  TensorRef t = tensor_from_data(o, DType::Undefined);
+  return t->dtype == self.dtype ? t : to_dtype(*t, self.dtype);
+}
+
+void put_view(Tensor& place, TensorRef value, const Value& number) {
+  static OpHandle fill{"fill_scalar_"}, copy{"copy_"};
+  if (value) write(copy, {Value(&place), Value(value.get())});
+  else write(fill, {Value(&place), number});
+}
+
+void put(Tensor& self, PyObject* key, PyObject* o) {
+  Value number;
+  TensorRef value = assigned_value(o, self, number);
+  Steps steps(self, must_record(self) || (value && grad_enabled && tensor_requires_grad(*value)));
+  Picks picks;
+  if (PyLong_CheckExact(key) && self.ndim > 0) {
+    steps.select(0, integer_of(key));
+    return put_view(*steps.result(), value, number);
+  }
+  if (key == Py_Ellipsis || (PySlice_Check(key) && self.ndim > 0 && reinterpret_cast<PySliceObject*>(key)->start == Py_None &&
+                             reinterpret_cast<PySliceObject*>(key)->stop == Py_None && reinterpret_cast<PySliceObject*>(key)->step == Py_None))
+    return put_view(self, value, number);  // all of it: no view needed
+  Items items(&key);
+  apply_key(self, items, steps, picks);
+  if (!picks.any()) return put_view(*steps.result(), value, number);
+  bool whole = steps.recorded ? !steps.current : steps.layout.ndim == self.ndim && steps.layout.data == self.data && std::ranges::equal(steps.layout.shape(), self.shape());
+  TensorRef place = whole ? TensorRef::borrow(&self) : steps.result();
+  if (!value) {
+    static OpHandle masked_fill{"masked_fill"};
+    Tensor* mask = picks.list.size() == 1 && picks.held.size() == 1 ? picks.list[0] : nullptr;
+    if (mask && mask->dtype == DType::Bool && mask->ndim == place->ndim && std::ranges::equal(mask->shape(), place->shape()) && find_op("masked_fill"))
+      return write(masked_fill, {Value(place.get()), Value(mask), number});
+    value = empty({}, self.dtype, self.device);
+    fill(*value, number.scalar());
+  } else if (value->dtype != self.dtype && value->ndim == 0 && value->flags & kWrappedNumber) {
+    value = to_dtype(*value, self.dtype);
+  }
+  static OpHandle index_put{"index_put"};
+  Value list;
+  list.tag = Tag::Tensors;
+  list.tensors = {picks.list.data(), int64_t(picks.list.size())};
+  write(index_put, {Value(place.get()), list, Value(value.get()), Value(false)});
+}
+
+int assign_subscript(PyObject* o, PyObject* key, PyObject* value) {
+  return guarded_int([&]() -> int {
+    if (!value) type_error("Tensor does not support deleting items");
+    if (__builtin_expect(wants_override(o, value), 0)) {
+      PyObject* args[] = {o, key, value};
+      checked(overridden("__setitem__", args, 3));
+      return 0;
+    }
+    put(*as_tensor(o), key, value);
+    return 0;
   });
 }
 
 }  // namespace
 
-void add_index_slots(std::vector<PyType_Slot>& slots) { slots.push_back({Py_mp_subscript, (void*)subscript}); }
+void add_index_slots(std::vector<PyType_Slot>& slots) {
+  slots.push_back({Py_mp_subscript, (void*)subscript});
+  slots.push_back({Py_mp_ass_subscript, (void*)assign_subscript});
+}
 
 }  // namespace flambeau

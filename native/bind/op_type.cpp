@@ -6,16 +6,18 @@ namespace flambeau {
 PyTypeObject* OpType;
 int function_modes = 0;
 int dispatch_modes = 0;
+thread_local bool overrides_disabled = false;
 
 namespace {
 
 PyObject* override_handler;  // overrides.py: (op, args, kwargs) -> result
 PyObject* dispatch_handler;
-thread_local bool overrides_disabled = false;
 
 OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
 
 // --- calling ---------------------------------------------------------------------------------------------------------
+
+}  // namespace
 
 PyObject* call_override(PyObject* op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   if (!override_handler) {
@@ -29,6 +31,8 @@ PyObject* call_override(PyObject* op, PyObject* const* args, Py_ssize_t n, PyObj
     if (PyDict_SetItem(keywords.p, PyTuple_GET_ITEM(kwnames, k), args[n + k]) < 0) return nullptr;
   return PyObject_CallFunctionObjArgs(override_handler, op, positional.p, keywords.p, nullptr);
 }
+
+namespace {
 
 PyObject* results_object(OpObject& op, Call& c) {
   const Schema& s = op.def->schema;

@@ -153,6 +153,9 @@ bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, Py
 PyObject* call_parsed(OpObject& op, Frame& frame);
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 extern int function_modes;  // how many TorchFunctionModes are active
+extern thread_local bool overrides_disabled;
+// The call goes to overrides.py: `function` is an Op or a method, args as for a vectorcall.
+PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
 PyObject* op_object(const char* name);  // borrowed; a clear error when there is no such record
 
 // --- each file adds its part to the module ----------------------------------------------------------------------------

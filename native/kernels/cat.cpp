@@ -339,7 +339,7 @@ void cpu_slice_backward(Call& c) {
   fill(out, Scalar(0));
   int64_t d = c.dim(2, out.ndim);
   Layout l(out);
-  apply_slice(l, int(d), slice_of(out.sizes[d], c.integer_or(3, kAbsent), c.integer_or(4, kAbsent), c.integer(5)), out.itemsize());
+  apply_slice(l, int(d), slice_of(out.sizes[d], c.integer_or(3, kNoBound), c.integer_or(4, kNoBound), c.integer(5)), out.itemsize());
   place(c, l);
 }
 void cpu_select_backward(Call& c) {

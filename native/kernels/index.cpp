@@ -421,11 +421,16 @@ void cpu_as_strided_backward(Call& c) {
   Dims size = c.ints(2), stride = c.ints(3);
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  int64_t start = c.integer_or(4, self.offset()), low = self.offset(), high = low, reach = start;
+  int64_t start = c.integer_or(4, self.offset()), low = self.offset(), high = low;
   for (int k = 0; k < self.ndim; ++k) (self.strides[k] < 0 ? low : high) += (self.sizes[k] - 1) * self.strides[k];
-  for (size_t k = 0; k < size.size(); ++k) reach += (size[k] - 1) * stride[k];
-  if (g.numel == 0) reach = start = low;
-  int64_t first = std::min(low, start), n = std::max(high, reach) - first + 1;
+  int64_t first = low, last = high;
+  if (g.numel > 0) {
+    int64_t from = start, to = start;
+    for (size_t k = 0; k < size.size(); ++k) (stride[k] < 0 ? from : to) += (size[k] - 1) * stride[k];
+    first = std::min(first, from);
+    last = std::max(last, to);
+  }
+  int64_t n = last - first + 1;
   TensorRef memory = empty(Dims(&n, 1), g.dtype);
   fill(*memory, Scalar(0));
   if (g.numel > 0) {

@@ -15,8 +15,8 @@ Slice slice_of(int64_t size, int64_t start, int64_t stop, int64_t step) {
     if (at < 0) at += size;
     return std::clamp(at, low, high);
   };
-  start = start == kAbsent ? (step > 0 ? low : high) : clip(start);
-  stop = stop == kAbsent ? (step > 0 ? high : low) : clip(stop);
+  start = start == kNoBound ? (step > 0 ? low : high) : clip(start);
+  stop = stop == kNoBound ? (step > 0 ? high : low) : clip(stop);
   uint64_t span = step > 0 ? (stop > start ? uint64_t(stop - start) : 0) : (start > stop ? uint64_t(start - stop) : 0);
   uint64_t pace = step > 0 ? uint64_t(step) : 0 - uint64_t(step);
   return {start, step, span ? int64_t((span - 1) / pace) + 1 : 0};
@@ -404,7 +404,7 @@ void infer_slice(Call& c) {
   require_dims(c, t);
   int64_t d = c.dim(1, t.ndim);
   Layout l(t);
-  apply_slice(l, int(d), slice_of(t.sizes[d], c.integer_or(2, kAbsent), c.integer_or(3, kAbsent), c.integer(4)), t.itemsize());
+  apply_slice(l, int(d), slice_of(t.sizes[d], c.integer_or(2, kNoBound), c.integer_or(3, kNoBound), c.integer(4)), t.itemsize());
   c.view(l.of(t));
 }
 
@@ -529,7 +529,7 @@ void infer_diagonal(Call& c) {
 void infer_as_strided(Call& c) {
   const Tensor& t = c.tensor(0);
   Dims size = c.ints(1), stride = c.ints(2);
-  int64_t offset = c.integer_or(3, t.offset()), last = offset;
+  int64_t offset = c.integer_or(3, t.offset()), first = offset, last = offset;
   if (size.size() != stride.size())
     runtime_error(c.name(), ": mismatch in length of strides and shape: ", shape_text(size), ", ", shape_text(stride));
   check_dims(c, size.size());
@@ -537,12 +537,15 @@ void infer_as_strided(Call& c) {
   bool empty = false, overflow = false;
   for (size_t k = 0; k < size.size(); ++k) {
     if (size[k] < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", size[k], ": ", shape_text(size));
-    if (stride[k] < 0) runtime_error(c.name(), ": negative strides are not supported at the moment, got strides: ", shape_text(stride));
     int64_t reach = 0;
-    if (size[k] == 0) empty = true;
-    else overflow |= __builtin_mul_overflow(size[k] - 1, stride[k], &reach) || __builtin_add_overflow(last, reach, &last);
+    if (size[k] == 0) {
+      empty = true;
+      continue;
+    }
+    int64_t& end = stride[k] < 0 ? first : last;
+    overflow |= __builtin_mul_overflow(size[k] - 1, stride[k], &reach) || __builtin_add_overflow(end, reach, &end);
   }
-  if (!empty && !t.is_meta() && (overflow || last >= int64_t(t.storage->nbytes) / t.itemsize()))
+  if (!empty && !t.is_meta() && (overflow || first < 0 || last >= int64_t(t.storage->nbytes) / t.itemsize()))
     runtime_error(c.name(), ": sizes ", shape_text(size), ", strides ", shape_text(stride), ", storage offset ", offset,
                   " are out of bounds for storage of size ", t.storage ? t.storage->nbytes : 0);
   char* start = t.is_meta() ? t.data : static_cast<char*>(t.storage->data) + (empty ? 0 : offset) * t.itemsize();

@@ -39,7 +39,7 @@ struct Slice {
   int64_t start, step, length;
 };
 // Python's slice rule; absent start and stop are INT64_MIN/INT64_MAX (either end according to the step's sign).
-inline constexpr int64_t kAbsent = INT64_MIN;
+inline constexpr int64_t kNoBound = INT64_MIN;
 Slice slice_of(int64_t size, int64_t start, int64_t stop, int64_t step);
 void apply_slice(Layout& l, int dim, const Slice& s, int64_t itemsize);
 
