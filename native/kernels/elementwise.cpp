@@ -411,7 +411,9 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
   compute = promoted;
   if (compute == DType::Undefined) runtime_error(c.name(), ": expected at least one tensor or number");
   if (promote == Promote::Logical) compute = DType::Bool;
-  if (promote == Promote::IntToFloat && !is_differentiable(compute)) compute = default_dtype();
+  // a division with a rounding mode stays whole: only then has it loops for integers
+  bool whole = is_integral(compute) && row.loop[int(compute)] && c.args[row.operands].tag == Tag::Str;
+  if (promote == Promote::IntToFloat && !is_differentiable(compute) && !whole) compute = default_dtype();
   if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(compute)]) compute = default_dtype();
   DType result = promote == Promote::Compare || promote == Promote::Logical ? DType::Bool
                  : promote == Promote::ComplexToReal                       ? real_of(compute)

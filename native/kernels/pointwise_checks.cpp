@@ -39,6 +39,13 @@ void check_pow(const Call& c, DType& compute, DType&) {
   if (exponent.tag == Tag::Int && exponent.i < 0 && is_integral(compute))
     runtime_error("Integers to negative integer powers are not allowed.");
 }
+void check_div(const Call& c, DType& compute, DType&) {
+  if (!c.has(2)) return;
+  std::string_view mode = c.str(2);
+  if (mode != "trunc" && mode != "floor")
+    runtime_error("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", mode, "'");
+  if (is_complex(compute)) not_implemented("div with rounding_mode is not implemented for '", dtype_name(compute), "'");
+}
 void check_clamp(const Call& c, DType& compute, DType&) {
   if (!c.has(1) && !c.has(2)) runtime_error("torch.clamp: At least one of 'min' or 'max' must not be None");
   if (is_complex(compute)) not_implemented("clamp is not supported for complex types");
@@ -93,7 +100,7 @@ ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DTyp
 }
 
 const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
-  r.add({checked("add", check_alpha), checked("sub", check_sub), checked("rsub", check_sub), checked("neg", check_neg),
+  r.add({checked("add", check_alpha), checked("sub", check_sub), checked("rsub", check_sub), checked("neg", check_neg), checked("div", check_div),
          checked("pow", check_pow), checked("clamp", check_clamp), checked("maximum", check_extremum),
          checked("minimum", check_extremum), checked("fmax", check_extremum), checked("fmin", check_extremum),
          checked("round", check_round), checked("sign", check_sign), checked("relu", check_relu), checked("relu6", check_relu),

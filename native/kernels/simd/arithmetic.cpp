@@ -36,6 +36,12 @@ template <class T> void nan_to_num_loop(char* const* p, const int64_t*, int64_t 
     return a != a ? no : v;
   });
 }
+// The rounding mode arrives as its first letter.
+template <class T> void div_loop(char* const* p, const int64_t* stride, int64_t n, const Scalar* s) {
+  if (absent(s[0])) run2<T, T, T>(p, stride, n, [](T a, T b) { return a / b; });
+  else if (s[0].i == 't') run2<T, T, T>(p, stride, n, [](T a, T b) { return std::trunc(a / b); });
+  else run2<T, T, T>(p, stride, n, [](T a, T b) { return floor_divide_(a, b); });
+}
 // An absent bound has a null pointer.
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   char* q[3] = {p[0], p[1], p[2] ? p[2] : p[3]};
@@ -51,8 +57,10 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary_n<[](auto a, auto b, auto alpha) { return a - alpha * b; }, 1, float, double>("sub"),
       binary_n<[](auto a, auto b, auto alpha) { return b - alpha * a; }, 1, float, double>("rsub"),
       binary<[](auto a, auto b) { return a * b; }, float, double>("mul"),
-      binary<[](auto a, auto b) { return a / b; }, float, double>("div"),
-      binary<[](auto a, auto b) { return std::trunc(a / b); }, float, double>("_div_trunc"),
+      binary<[](auto a, auto b) { return a * b; }, float, double>("_mul_conj"),
+      binary<[](auto a, auto b) { return a / b; }, float, double>("_div_conj"),
+      unary<[]<class T>(T) { return T(0); }, float, double>("_zero"),
+      from_loops<float, double>("div", 2, {div_loop<float>, div_loop<double>}),
       binary<[]<class T>(T a, T b) { return floor_divide_(a, b); }, float, double>("floor_divide", 8),
       binary<[]<class T>(T a, T b) { return remainder_(a, b); }, float, double>("remainder", 8),
       binary<[]<class T>(T a, T b) { return std::fmod(a, b); }, float, double>("fmod", 8),

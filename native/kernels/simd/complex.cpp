@@ -96,6 +96,9 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary_n<[]<class T>(T a, T b, T alpha) { return b - times(alpha, a); }, 1, FLAMBEAU_COMPLEX>("rsub"),
       binary<[]<class T>(T a, T b) { return times(a, b); }, FLAMBEAU_COMPLEX>("mul"),
       binary<[]<class T>(T a, T b) { return over(a, b); }, FLAMBEAU_COMPLEX>("div", 2),
+      binary<[]<class T>(T a, T b) { return times(a, std::conj(b)); }, FLAMBEAU_COMPLEX>("_mul_conj"),
+      binary<[]<class T>(T a, T b) { return over(a, std::conj(b)); }, FLAMBEAU_COMPLEX>("_div_conj", 2),
+      unary<[]<class T>(T) { return T(0); }, FLAMBEAU_COMPLEX>("_zero"),
       binary<[]<class T>(T a, T b) { return pow_complex(a, b); }, FLAMBEAU_COMPLEX>("pow", 32),
       ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, times(b, c)); }, 1, FLAMBEAU_COMPLEX>("addcmul"),
       ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, over(b, c)); }, 1, FLAMBEAU_COMPLEX>("addcdiv"),
@@ -103,7 +106,6 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
         return std::abs(w) < 0.5 ? a + times(w, b - a) : b - times(b - a, T(1) - w);
       }, FLAMBEAU_COMPLEX>("lerp", 4),
       unary<[]<class T>(T a) { return T(-a.real(), -a.imag()); }, FLAMBEAU_COMPLEX>("neg"),
-      unary<[]<class T>(T a) { return std::conj(a); }, FLAMBEAU_COMPLEX>("_conj"),
       unary<[]<class T>(T a) { return std::abs(a); }, FLAMBEAU_COMPLEX>("abs", 4),
       unary<[]<class T>(T a) { return std::arg(a); }, FLAMBEAU_COMPLEX>("angle", 8),
       unary<[]<class T>(T a) { return sgn_(a); }, FLAMBEAU_COMPLEX>("sgn", 4),

@@ -103,7 +103,8 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary_n<[]<class T>(T a, T b, T alpha) { return wrap_sub(a, wrap_mul(alpha, b)); }, 1, FLAMBEAU_INTEGERS>("sub"),
       binary_n<[]<class T>(T a, T b, T alpha) { return wrap_sub(b, wrap_mul(alpha, a)); }, 1, FLAMBEAU_INTEGERS>("rsub"),
       binary<[]<class T>(T a, T b) { return wrap_mul(a, b); }, FLAMBEAU_INTEGERS>("mul"),
-      binary<[]<class T>(T a, T b) { return div_trunc(a, b); }, FLAMBEAU_INTEGERS>("_div_trunc", 4),
+      binary_n<[]<class T>(T a, T b, T mode) { return mode == T('t') ? div_trunc(a, b) : div_floor(a, b); }, 1, FLAMBEAU_INTEGERS>(
+          "div"),  // with a rounding mode, its first letter
       binary<[]<class T>(T a, T b) { return div_floor(a, b); }, FLAMBEAU_INTEGERS>("floor_divide", 4),
       binary<[]<class T>(T a, T b) { return mod_floor(a, b); }, FLAMBEAU_INTEGERS>("remainder", 4),
       binary<[]<class T>(T a, T b) { return mod_trunc(a, b); }, FLAMBEAU_INTEGERS>("fmod", 4),

@@ -1,0 +1,79 @@
+"""Comparisons, tests of single numbers, logic and bits."""
+
+from .kinds import composite, elementwise
+
+
+def _compare(name, alias, ref, sense):
+    return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", promote="compare", aliases=alias, ref=ref,
+                       samples="pairs_numbers", doc=f"True where self {sense} other, element by element.")
+
+
+eq = _compare("eq", (), "numpy.equal", "equals")
+ne = _compare("ne", ("not_equal",), "numpy.not_equal", "differs from")
+lt = _compare("lt", ("less",), "numpy.less", "is below")
+le = _compare("le", ("less_equal",), "numpy.less_equal", "is at most")
+gt = _compare("gt", ("greater",), "numpy.greater", "is above")
+ge = _compare("ge", ("greater_equal",), "numpy.greater_equal", "is at least")
+
+
+def _test(name, sense, inplace=False, out=False):
+    return elementwise(f"{name}(Tensor self) -> Tensor", promote="compare", inplace=inplace, out=out,
+                       ref=f"numpy.{name}", samples="reals", doc=f"True where an element is {sense}.")
+
+
+isnan = _test("isnan", "not a number")
+isinf = _test("isinf", "an infinity")
+isfinite = _test("isfinite", "neither infinite nor NaN")
+isposinf = _test("isposinf", "plus infinity", out=True)
+isneginf = _test("isneginf", "minus infinity", out=True)
+signbit = _test("signbit", "negative, minus zero included", out=True)
+
+
+@composite("isreal(Tensor self) -> Tensor", ref="numpy.isreal", samples="reals")
+def isreal(self):
+    """True where the imaginary part is zero."""
+    return self.imag == 0 if self.is_complex() else self == self.logical_or(True)
+
+
+@composite("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+           ref="numpy.isclose", samples="pairs")
+def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """True where |self - other| <= atol + rtol * |other|; equal infinities are close."""
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"{self.dtype} did not match {other.dtype}")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must be at least 0, but got {rtol} and {atol}")
+    close = self == other
+    if equal_nan and (self.is_floating_point() or self.is_complex()):
+        close = close | (self.isnan() & other.isnan())
+    if rtol == 0 and atol == 0:
+        return close
+    if not (self.is_floating_point() or self.is_complex()):
+        self, other = self * 1.0, other * 1.0
+    distance = (self - other).abs()
+    return close | (distance.isfinite() & (distance <= atol + (other * rtol).abs()))
+
+
+def _logic(name, arguments, ref, samples, sense):
+    return elementwise(f"{name}({arguments}) -> Tensor", promote="logical", ref=ref, samples=samples,
+                       doc=f"True where {sense}; a number counts as true unless it is zero.")
+
+
+logical_and = _logic("logical_and", "Tensor self, Tensor other", "numpy.logical_and", "pairs", "both are true")
+logical_or = _logic("logical_or", "Tensor self, Tensor other", "numpy.logical_or", "pairs", "either is true")
+logical_xor = _logic("logical_xor", "Tensor self, Tensor other", "numpy.logical_xor", "pairs", "exactly one is true")
+logical_not = _logic("logical_not", "Tensor self", "numpy.logical_not", "reals", "the element is not true")
+
+
+def _bits(name, ref, samples, sense, method):
+    return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", ref=ref, samples=samples,
+                       doc=f"{sense} of integers or bools, element by element (Python's {method}).")
+
+
+bitwise_and = _bits("bitwise_and", "numpy.bitwise_and", "integer_pairs", "The bits both have", "&")
+bitwise_or = _bits("bitwise_or", "numpy.bitwise_or", "integer_pairs", "The bits either has", "|")
+bitwise_xor = _bits("bitwise_xor", "numpy.bitwise_xor", "integer_pairs", "The bits exactly one has", "^")
+bitwise_left_shift = _bits("bitwise_left_shift", "numpy.left_shift", "shift_pairs", "Left shift", "<<")
+bitwise_right_shift = _bits("bitwise_right_shift", "numpy.right_shift", "shift_pairs", "Arithmetic right shift", ">>")
+bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwise_not", samples="integers",
+                          doc="All bits of integers flipped; of bools the negation (Python's ~).")

@@ -1,0 +1,207 @@
+"""Roots, powers, exponentials, logarithms, trigonometric and hyperbolic functions, error and gamma functions."""
+
+import math
+
+from .arithmetic import div_conj, mul_conj, zero
+from .kinds import composite, elementwise
+from .selection import where
+
+
+def _function(name, rule, ref, samples="reals", doc="", **facts):
+    """A function of one number, in the default floating dtype for integers."""
+    return elementwise(f"{name}(Tensor self) -> Tensor", promote="int_to_float", d={"self": rule}, ref=ref,
+                       samples=samples, doc=doc, **facts)
+
+
+# --- exponentials and logarithms --------------------------------------------------------------------------------------
+
+exp = _function("exp", lambda g, result: mul_conj(g, result), "numpy.exp",
+                doc="e to the power of each element.\n\n>>> flambeau.exp(flambeau.tensor([0., 1.]))\n"
+                    "tensor([1.0000, 2.7183])")
+exp2 = _function("exp2", lambda g, result: mul_conj(g, result * math.log(2)), "numpy.exp2",
+                 doc="2 to the power of each element.", aliases=("special.exp2",))
+expm1 = _function("expm1", lambda g, result: mul_conj(g, result + 1), "numpy.expm1", doc="exp(x) - 1, exact near 0.",
+                  aliases=("special.expm1",))
+log = _function("log", lambda g, self: div_conj(g, self), "numpy.log", ("reals", 0.2, 3.0), "The natural logarithm.")
+log2 = _function("log2", lambda g, self: div_conj(g, self * math.log(2)), "numpy.log2", ("reals", 0.2, 3.0),
+                 "The logarithm to base 2.")
+log10 = _function("log10", lambda g, self: div_conj(g, self * math.log(10)), "numpy.log10", ("reals", 0.2, 3.0),
+                  "The logarithm to base 10.")
+log1p = _function("log1p", lambda g, self: div_conj(g, self + 1), "numpy.log1p", ("reals", -0.5, 2.0),
+                  "log(1 + x), exact near 0.", aliases=("special.log1p",))
+logaddexp = elementwise(
+    "logaddexp(Tensor self, Tensor other) -> Tensor",
+    d={"self": lambda g, self, result: g * (self - result).exp(), "other": lambda g, other, result: g * (other - result).exp()},
+    ref="numpy.logaddexp", samples="pairs", doc="log(exp(self) + exp(other)) without overflow.")
+logaddexp2 = elementwise(
+    "logaddexp2(Tensor self, Tensor other) -> Tensor",
+    d={"self": lambda g, self, result: g * (self - result).exp2(),
+       "other": lambda g, other, result: g * (other - result).exp2()},
+    ref="numpy.logaddexp2", samples="pairs", doc="log2(2**self + 2**other) without overflow.")
+xlogy = elementwise(
+    "xlogy(Tensor self, Tensor other) -> Tensor", promote="int_to_float", aliases=("special.xlogy",),
+    d={"self": lambda g, self, other: where((self == 0) & (other <= 0), 0.0, g * other_log(other)),
+       "other": lambda g, self, other: g * (self / other)},
+    samples="positive_pairs", doc="self * log(other), and 0 where self is 0.")
+xlog1py = elementwise(
+    "special_xlog1py(Tensor self, Tensor other) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
+    aliases=("special.xlog1py",),
+    d={"self": lambda g, self, other: where((self == 0) & (other <= -1), 0.0, g * other.log1p()),
+       "other": lambda g, self, other: g * (self / (other + 1))},
+    samples="positive_pairs", doc="self * log1p(other), and 0 where self is 0.")
+
+
+def other_log(x):
+    """log of a tensor or a Python number."""
+    return x.log() if hasattr(x, "log") else math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+
+
+# --- powers and roots -------------------------------------------------------------------------------------------------
+
+def _pow_self(g, self, exponent):
+    if not hasattr(exponent, "dtype"):
+        return zero(g) if exponent == 0 else mul_conj(g, exponent * self ** (exponent - 1))
+    return where(exponent == 0, 0.0, mul_conj(g, exponent * self ** (exponent - 1)))
+
+
+def _pow_exponent(g, self, exponent, result):
+    """At base 0 the power does not depend on a positive exponent."""
+    if hasattr(self, "dtype"):
+        flat = (self == 0) if exponent.is_complex() else (self == 0) & (exponent >= 0)
+        return where(flat, 0.0, mul_conj(g, result * self.log()))
+    if self == 0:
+        return where(exponent >= 0, 0.0, mul_conj(g, result * -math.inf))
+    base = math.log(self) if not isinstance(self, complex) and self > 0 else (exponent * 0 + self).log()
+    return mul_conj(g, result * base)
+
+
+pow = elementwise(
+    "pow(Tensor self, Tensor exponent) -> Tensor", d={"self": _pow_self, "exponent": _pow_exponent},
+    ref="numpy.power", samples=("pairs_numbers", 0.3, 2.0), doc="self to the power of exponent, element by element.\n\n"
+    ">>> flambeau.pow(flambeau.tensor([1., 2., 3.]), 2)\ntensor([1., 4., 9.])")
+
+
+@composite("float_power(Tensor self, Tensor exponent) -> Tensor", out=True, samples="positive_pairs")
+def float_power(self, exponent):
+    """self ** exponent computed in float64 (complex128 for complex numbers)."""
+    tensors = [x for x in (self, exponent) if hasattr(x, "is_complex")]
+    widen = (lambda x: x.cdouble()) if any(x.is_complex() for x in tensors) else (lambda x: x.double())
+    return pow(*(widen(x) if hasattr(x, "is_complex") else x for x in (self, exponent)))
+
+
+sqrt = _function("sqrt", lambda g, result: div_conj(g, 2 * result), "numpy.sqrt", ("reals", 0.2, 3.0),
+                 "The square root.")
+rsqrt = _function("rsqrt", lambda g, result: mul_conj(g * -0.5, result * result * result), None, ("reals", 0.2, 3.0),
+                  "One over the square root.")
+hypot = elementwise(
+    "hypot(Tensor self, Tensor other) -> Tensor",
+    d={"self": lambda g, self, result: g * (self / result), "other": lambda g, other, result: g * (other / result)},
+    ref="numpy.hypot", samples="nonzero_pairs", doc="sqrt(self**2 + other**2): the hypotenuse.")
+
+
+@composite("ldexp(Tensor self, Tensor other) -> Tensor", inplace=True, out=True, ref="numpy.ldexp", samples="integer_pairs")
+def ldexp(self, other):
+    """self * 2**other, element by element."""
+    return self * pow(2.0, other)
+
+
+# --- trigonometric and hyperbolic -------------------------------------------------------------------------------------
+
+sin = _function("sin", lambda g, self: mul_conj(g, self.cos()), "numpy.sin", doc="The sine of each element (radians).")
+cos = _function("cos", lambda g, self: -mul_conj(g, self.sin()), "numpy.cos", doc="The cosine of each element (radians).")
+tan = _function("tan", lambda g, result: mul_conj(g, result * result + 1), "numpy.tan", ("reals", -1.2, 1.2),
+                "The tangent of each element (radians).")
+asin = _function("asin", lambda g, self: mul_conj(g, (1 - self * self).rsqrt()), "numpy.arcsin", ("reals", -0.9, 0.9),
+                 "The angle in [-pi/2, pi/2] whose sine is the element.", aliases=("arcsin",))
+acos = _function("acos", lambda g, self: -mul_conj(g, (1 - self * self).rsqrt()), "numpy.arccos", ("reals", -0.9, 0.9),
+                 "The angle in [0, pi] whose cosine is the element.", aliases=("arccos",))
+atan = _function("atan", lambda g, self: div_conj(g, self * self + 1), "numpy.arctan",
+                 doc="The angle in (-pi/2, pi/2) whose tangent is the element.", aliases=("arctan",))
+atan2 = elementwise(
+    "atan2(Tensor self, Tensor other) -> Tensor", promote="int_to_float", aliases=("arctan2",),
+    d={"self": lambda g, self, other: g * (other / (self * self + other * other)),
+       "other": lambda g, self, other: g * (-self / (self * self + other * other))},
+    ref="numpy.arctan2", samples="nonzero_pairs", doc="The angle of the point (other, self) in (-pi, pi].")
+sinh = _function("sinh", lambda g, self: mul_conj(g, self.cosh()), "numpy.sinh", doc="The hyperbolic sine.")
+cosh = _function("cosh", lambda g, self: mul_conj(g, self.sinh()), "numpy.cosh", doc="The hyperbolic cosine.")
+tanh_backward = elementwise(
+    "tanh_backward(Tensor grad_output, Tensor output) -> Tensor", namespace=None, inplace=False, out=False,
+    d={"grad_output": lambda g, output: tanh_backward(g, output.conj()),
+       "output": lambda g, grad_output, output: -2 * mul_conj(mul_conj(grad_output, g), output)},
+    samples="pairs",
+    doc="grad_output * (1 - output**2): the gradient of tanh.")
+tanh = _function("tanh", lambda g, result: tanh_backward(g, result), "numpy.tanh", doc="The hyperbolic tangent.",
+                 aliases=("nn.functional.tanh",))
+asinh = _function("asinh", lambda g, self: mul_conj(g, (self * self + 1).rsqrt()), "numpy.arcsinh",
+                  doc="The inverse of sinh.", aliases=("arcsinh",))
+acosh = _function("acosh", lambda g, self: mul_conj(g, ((self - 1).rsqrt() * (self + 1).rsqrt())), "numpy.arccosh",
+                  ("reals", 1.2, 3.0), "The inverse of cosh.", aliases=("arccosh",))
+atanh = _function("atanh", lambda g, self: div_conj(g, 1 - self * self), "numpy.arctanh", ("reals", -0.8, 0.8),
+                  "The inverse of tanh.", aliases=("arctanh",))
+
+
+def _sinc_slope(g, self):
+    x = self * math.pi
+    return mul_conj(g, ((x * x.cos() - x.sin()) / (self * x)).masked_fill(self == 0, 0))
+
+
+sinc = _function("sinc", _sinc_slope, "numpy.sinc", ("reals", 0.2, 2.0), "sin(pi x) / (pi x), and 1 at 0.",
+                 aliases=("special.sinc",))
+
+# --- complex numbers from their parts ---------------------------------------------------------------------------------
+
+angle = elementwise(
+    "angle(Tensor self) -> Tensor", promote="complex_to_real", inplace=False,
+    d={"self": lambda g, self: div_conj(g * 1j, self).masked_fill(self == 0, 0) if self.is_complex() else zero(g)},
+    ref="numpy.angle", samples=("reals", 0.2, 2.0), doc="The angle of complex numbers; 0 or pi of real ones.")
+complex = elementwise(
+    "complex(Tensor real, Tensor imag) -> Tensor", inplace=False, method=False,
+    d={"real": lambda g: g.real, "imag": lambda g: g.imag}, samples="pairs",
+    doc="Complex numbers from real and imaginary parts of one floating dtype.")
+polar = elementwise(
+    "polar(Tensor abs, Tensor angle) -> Tensor", inplace=False, method=False,
+    d={"abs": lambda g, angle: mul_conj(g, polar(angle * 0 + 1, angle)).real,
+       "angle": lambda g, result: mul_conj(g, result * 1j).real},
+    samples="pairs", doc="Complex numbers from modulus and angle.")
+
+# --- error and gamma functions ----------------------------------------------------------------------------------------
+
+_TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+
+erf = _function("erf", lambda g, self: g * ((-self * self).exp() * _TWO_OVER_ROOT_PI), "scipy.special.erf",
+                doc="The error function.", aliases=("special.erf",))
+erfc = _function("erfc", lambda g, self: g * ((-self * self).exp() * -_TWO_OVER_ROOT_PI), "scipy.special.erfc",
+                 doc="1 - erf(x), exact for large x.", aliases=("special.erfc",))
+erfinv = _function("erfinv", lambda g, result: g * ((result * result).exp() / _TWO_OVER_ROOT_PI), "scipy.special.erfinv",
+                   ("reals", -0.9, 0.9), "The inverse of erf.", aliases=("special.erfinv",))
+lgamma = _function("lgamma", lambda g, self: g * self.digamma(), "scipy.special.gammaln", ("reals", 0.3, 4.0),
+                   "The logarithm of |gamma(x)|.", aliases=("special.gammaln",))
+trigamma = elementwise("_trigamma(Tensor self) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
+                       out=False, samples=("reals", 0.3, 4.0), doc="The second derivative of lgamma.")
+digamma = _function("digamma", lambda g, self: g * trigamma(self), "scipy.special.digamma", ("reals", 0.3, 4.0),
+                    "The derivative of lgamma.", aliases=("special.digamma", "special.psi"))
+i0 = _function("i0", lambda g, self: g * i1(self), "scipy.special.i0", doc="The modified Bessel function of order 0.",
+               aliases=("special.i0",))
+
+
+def _special(name, rule, doc, samples="reals", ref=None):
+    return elementwise(f"special_{name}(Tensor self) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
+                       aliases=(f"special.{name}",), d={"self": rule}, ref=ref or f"scipy.special.{name}",
+                       samples=samples, doc=doc)
+
+
+i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * result), "exp(-|x|) i0(x), which stays small.")
+i1 = _special("i1", lambda g, self, result: g * (self.i0() - (result / self).masked_fill(self == 0, 0.5)),
+              "The modified Bessel function of order 1.", ("reals", 0.3, 3.0))
+i1e = _special("i1e", lambda g, self, result:
+               g * (i0e(self) - result * (self.sgn() + self.reciprocal().masked_fill(self == 0, 0))),
+               "exp(-|x|) i1(x), which stays small.", ("reals", 0.3, 3.0))
+ndtr = _special("ndtr", lambda g, self: g * ((self * self * -0.5).exp() * (0.25 * math.sqrt(2) * _TWO_OVER_ROOT_PI)),
+                "The cumulative distribution function of the standard normal distribution.")
+ndtri = _special("ndtri", lambda g, result: g * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi)),
+                 "The inverse of ndtr.", ("reals", 0.05, 0.95))
+log_ndtr = _special("log_ndtr", lambda g, self, result:
+                    g * ((self * self * -0.5 - result).exp() / math.sqrt(2 * math.pi)), "log(ndtr(x)), exact far below 0.")
+erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI), "exp(x**2) erfc(x).")
+entr = _special("entr", lambda g, self: g * (-self.log() - 1), "-x log(x), the entropy of a probability.",
+                ("reals", 0.2, 2.0))
