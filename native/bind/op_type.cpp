@@ -109,7 +109,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
   c.args = f.values;
   c.nargs = int(op.def->schema.args.size());
   try {
-    if (op.inplace) {
+    if (op.inplace || (op.def->inplace_argument >= 0 && f.values[op.def->inplace_argument].b)) {
       c.inplace = true;
       c.given = f.values[0].tensor;
     } else if (f.out && op.def->kind == Kind::Elementwise && is_tensor(f.out)) {
@@ -271,8 +271,11 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     def->promote = Promote(choice(a[2], promotes, 7, "promotion"));
     if (def->kind == Kind::Elementwise) {
       if (!(def->elementwise = find_elementwise(def->name))) value_error("elementwise record '", def->name, "' has no row in native/kernels");
-      for (size_t k = 1; k < def->schema.args.size(); ++k)
-        if (def->schema.args[k].type == Type::Tensor) def->schema.args[k].number = true;
+      // of several operands any may be a Python number, the first one too: pow(2, x)
+      auto& parameters = def->schema.args;
+      for (size_t k = def->elementwise->operands > 1 ? 0 : 1; k < parameters.size(); ++k)
+        if (parameters[k].type == Type::Tensor) parameters[k].number = true;
+      if (parameters.back().name == "inplace") def->inplace_argument = int(parameters.size()) - 1;
     } else if (def->kind == Kind::Composite) {
       def->body = Py_NewRef(a[4]);
     } else if (!(def->row = find_primitive(def->name))) {

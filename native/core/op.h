@@ -62,6 +62,7 @@ struct OpDef {
   Promote promote = Promote::Default;
   const ElementwiseRow* elementwise = nullptr;
   const PrimitiveRow* row = nullptr;
+  int inplace_argument = -1;       // relu(x, inplace=True): the position of that flag
   void* body = nullptr;            // composite: the Python callable
   void* keyword_names = nullptr;   // composite: tuple of its keyword-only names
   std::vector<Rule> rules;

@@ -504,7 +504,7 @@ struct Worker {
     bool whole = true;
     for (int k = 0; k < p.count; ++k) {
       const Operand& o = p.operand[k];
-      direct[k] = !o.cast.steps && p.space.linear(k, o.item);
+      direct[k] = o.tensor && !o.cast.steps && p.space.linear(k, o.item);
       whole &= direct[k] || o.absent || (o.constant && broadcasts);
     }
     fill_constants();
@@ -535,7 +535,7 @@ struct Worker {
     bool packs = false, inner_constant[kMaxOperands] = {};
     for (int k = 0; k < p.count; ++k) {
       const Operand& o = p.operand[k];
-      direct[k] = !o.cast.steps && s.stride[k][0] == o.item;
+      direct[k] = o.tensor && !o.cast.steps && s.stride[k][0] == o.item;
       inner_constant[k] = k > 0 && !o.constant && !o.absent && s.stride[k][0] == 0;
       packs |= !direct[k] && !o.absent && !((o.constant || inner_constant[k]) && broadcasts);
     }

@@ -60,7 +60,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T b) { return logaddexp_(a, b); }, float, double>("logaddexp", 4),
       binary<[]<class T>(T a, T b) { return logaddexp2_(a, b); }, float, double>("logaddexp2", 4),
       binary<[]<class T>(T a, T b) { return xlogy_(a, b); }, float, double>("xlogy", 4),
-      binary<[]<class T>(T a, T b) { return xlog1py_(a, b); }, float, double>("xlog1py", 4),
+      binary<[]<class T>(T a, T b) { return xlog1py_(a, b); }, float, double>("special_xlog1py", 4),
       binary<[]<class T>(T a, T b) { return hypot_(a, b); }, float, double>("hypot", 2),
   });
 });

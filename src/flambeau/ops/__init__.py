@@ -1,6 +1,9 @@
 """Every operator: one record each, one file per family."""
 
+from . import activation as activation
+from . import arithmetic as arithmetic
 from . import attention as attention
+from . import comparison as comparison
 from . import conv as conv
 from . import conversion as conversion
 from . import creation as creation
@@ -16,9 +19,11 @@ from . import pooling as pooling
 from . import random as random
 from . import reduction as reduction
 from . import scan as scan
+from . import selection as selection
 from . import softmax as softmax
 from . import sorting as sorting
 from . import spatial as spatial
 from . import statistics as statistics
+from . import transcendental as transcendental
 from .kinds import OPS as OPS
 from .kinds import public as public

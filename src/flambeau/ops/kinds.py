@@ -102,5 +102,11 @@ def find(name):
 
 
 def public(namespace):
-    """{public name: Op} of one namespace: "" is flambeau itself."""
-    return {name: op for name, op in OPS.items() if op.namespace == namespace and "." not in name}
+    """{public name: Op} of one namespace: "" is flambeau itself. Aliases and in-place forms included."""
+    names = {name: op for name, op in OPS.items() if op.namespace == namespace and "." not in name}
+    for name, op in ALIASES.items():
+        space, _, last = name.rpartition(".")
+        if space == namespace:
+            names[last] = op
+    forms = {name + "_": op.inplace_form for name, op in names.items() if op.inplace_form}
+    return names | forms
