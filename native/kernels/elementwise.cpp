@@ -414,7 +414,7 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
   // a division with a rounding mode stays whole: only then has it loops for integers
   bool whole = is_integral(compute) && row.loop[int(compute)] && c.args[row.operands].tag == Tag::Str;
   if (promote == Promote::IntToFloat && !is_differentiable(compute) && !whole) compute = default_dtype();
-  if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(compute)]) compute = default_dtype();
+  if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(DType::Int64)]) compute = default_dtype();
   DType result = promote == Promote::Compare || promote == Promote::Logical ? DType::Bool
                  : promote == Promote::ComplexToReal                       ? real_of(compute)
                                                                            : compute;

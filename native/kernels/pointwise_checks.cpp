@@ -57,6 +57,9 @@ void check_round(const Call& c, DType& compute, DType&) {
   if (c.nargs > 1 && c.args[1].tag == Tag::Int && c.args[1].i != 0 && !is_floating(compute))
     not_implemented("\"round\" with decimals not implemented for '", dtype_name(compute), "'");
 }
+void whole_square(const Call&, DType& compute, DType& result) {
+  if (compute == DType::Bool) compute = result = DType::Int64;
+}
 void check_sign(const Call&, DType& compute, DType&) {
   if (is_complex(compute))
     runtime_error("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.");
@@ -100,7 +103,7 @@ ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DTyp
 }
 
 const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
-  r.add({checked("add", check_alpha), checked("sub", check_sub), checked("rsub", check_sub), checked("neg", check_neg), checked("div", check_div),
+  r.add({checked("add", check_alpha), checked("sub", check_sub), checked("rsub", check_sub), checked("neg", check_neg), checked("div", check_div), checked("square", whole_square),
          checked("pow", check_pow), checked("clamp", check_clamp), checked("maximum", check_extremum),
          checked("minimum", check_extremum), checked("fmax", check_extremum), checked("fmin", check_extremum),
          checked("round", check_round), checked("sign", check_sign), checked("relu", check_relu), checked("relu6", check_relu),

@@ -27,7 +27,7 @@ template <class T> inline T mish_(T x) {  // x tanh(log(1 + e)) with e = exp(x):
 template <class T> inline T elu_(T x, T alpha, T scale, T input_scale) {
   return x <= 0 ? alpha * scale * expm1_(x * input_scale) : x * scale;  // NaN passes through x * scale
 }
-template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0) * x) - log1p_(exp_(-abs_(x))); }
+template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p_(exp_(-abs_(x))); }
 template <class T> inline T clip(T x, T low, T high) { return x < low ? low : high < x ? high : x; }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {

@@ -89,7 +89,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       ternary<[]<class T>(T a, T b, T w) { return abs_(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w); }, float,
               double>("lerp"),
       binary<[]<class T>(T a, T b) { return std::copysign(a, b); }, float, double>("copysign"),
-      binary<[]<class T>(T a, T b) { return a == 0 ? b : a < 0 ? T(0) : a != a ? a : T(1); }, float, double>("heaviside"),
+      binary<[]<class T>(T a, T b) { return a == 0 ? b : T(0 < a); }, float, double>("heaviside"),
       unary<[]<class T>(T a) { return a * T(0.017453292519943295769); }, float, double>("deg2rad"),
       unary<[]<class T>(T a) { return a * T(57.295779513082320877); }, float, double>("rad2deg"),
   });

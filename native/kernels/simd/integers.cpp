@@ -62,8 +62,8 @@ template <class T> inline T gcd_(T a, T b) {
 template <class T> inline T lcm_(T a, T b) {
   T g = gcd_(a, b);
   if (g == 0) return 0;
-  T v = wrap_mul(T(div_trunc(a, g)), b);
-  return v < 0 ? wrap_sub(T(0), v) : v;
+  int64_t v = wrap_mul(int64_t(div_trunc(a, g)), int64_t(b));  // the sign is dropped before narrowing
+  return T(v < 0 ? wrap_sub(int64_t(0), v) : v);
 }
 template <class T> inline T shift_left(T a, T b) {
   return b < 0 || uint64_t(b) >= 8 * sizeof(T) ? T(0) : T(Wide<T>(a) << b);
@@ -176,8 +176,6 @@ static const ElementwiseRows bitwise(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       // bool arithmetic: sums are "or", products "and"
       binary_n<[](bool a, bool b, bool alpha) { return bool(a | (alpha & b)); }, 1, bool>("add"),
       binary<[](bool a, bool b) { return bool(a & b); }, bool>("mul"),
-      binary<[](bool a, bool b) { return bool(a | !b); }, bool>("pow"),
-      unary<[](bool a) { return a; }, bool>("square"),
       unary<[](bool a) { return a; }, bool>("sign"),
       unary<[](bool a) { return a; }, bool>("sgn"),
       unary<[](bool a) { return a; }, bool>("nan_to_num"),

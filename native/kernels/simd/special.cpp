@@ -102,6 +102,17 @@ inline double log_ndtr_(double x) {
   return x < -1 ? std::log(erfcx_(-x * r) * 0.5) - x * x * 0.5 : std::log1p(-0.5 * std::erfc(x * r));
 }
 
+// Halves have loops of their own here: the largest number that replaces an infinity depends on the dtype.
+template <class H> void nan_to_num_half(char* const* p, const int64_t*, int64_t n, const Scalar* s) {
+  const float most = std::is_same_v<H, float16> ? 65504.f : 3.38953139e38f;
+  const H no = H(absent(s[0]) ? 0.f : number<float>(s[0])), high = H(absent(s[1]) ? most : number<float>(s[1]));
+  const H low = H(absent(s[2]) ? -most : number<float>(s[2]));
+  run1<H, H>(p, n, [=](H a) {
+    float v = float(a);
+    return v != v ? no : v == inf<float> ? high : v == -inf<float> ? low : a;
+  });
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       unary<[]<class T>(T a) { return T(std::erfc(a)); }, float, double>("erfc", 16),
@@ -118,6 +129,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return T(log_ndtr_(a)); }, float, double>("special_log_ndtr", 32),
       unary<[]<class T>(T a) { return T(erfcx_(a)); }, float, double>("special_erfcx", 32),
       unary<[]<class T>(T a) { return T(entr_(a)); }, float, double>("special_entr", 8),
+      from_loops<float16, bfloat16>("nan_to_num", 1, {nan_to_num_half<float16>, nan_to_num_half<bfloat16>}),
       binary<[]<class T>(T a, T b) { return std::nextafter(a, b); }, float, double>("nextafter", 4),
   });
 });

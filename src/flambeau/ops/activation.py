@@ -204,7 +204,8 @@ def tanhshrink(self):
            samples=("reals", 0.1, 0.9), aliases=("special.logit",))
 def logit(self, eps=None):
     """log(x / (1 - x)), the inverse of sigmoid; eps moves x into [eps, 1 - eps] first."""
-    x = self if eps is None else self.clamp(eps, 1 - eps)
+    x = self if self.is_floating_point() or self.is_complex() else self * 1.0
+    x = x if eps is None else x.clamp(eps, 1 - eps)
     return (x / (1 - x)).log()
 
 

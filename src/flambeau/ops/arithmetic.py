@@ -179,13 +179,13 @@ clamp = elementwise(
     ">>> flambeau.clamp(flambeau.tensor([-3., 0.5, 3.]), -1, 1)\ntensor([-1.0000,  0.5000,  1.0000])")
 
 
-@composite("clamp_min(Tensor self, Tensor min) -> Tensor", inplace=True, out=True, ref="numpy.maximum", samples="pairs")
+@composite("clamp_min(Tensor self, any min) -> Tensor", inplace=True, out=True, ref="numpy.maximum", samples="pairs")
 def clamp_min(self, min):
     """Each element moved up to at least min."""
     return clamp(self, min)
 
 
-@composite("clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, out=True, ref="numpy.minimum", samples="pairs")
+@composite("clamp_max(Tensor self, any max) -> Tensor", inplace=True, out=True, ref="numpy.minimum", samples="pairs")
 def clamp_max(self, max):
     """Each element moved down to at most max."""
     return clamp(self, None, max)

@@ -81,7 +81,7 @@ pow = elementwise(
     ">>> flambeau.pow(flambeau.tensor([1., 2., 3.]), 2)\ntensor([1., 4., 9.])")
 
 
-@composite("float_power(Tensor self, Tensor exponent) -> Tensor", out=True, samples="positive_pairs")
+@composite("float_power(any self, any exponent) -> Tensor", out=True, samples="positive_pairs")
 def float_power(self, exponent):
     """self ** exponent computed in float64 (complex128 for complex numbers)."""
     tensors = [x for x in (self, exponent) if hasattr(x, "is_complex")]
@@ -102,7 +102,8 @@ hypot = elementwise(
 @composite("ldexp(Tensor self, Tensor other) -> Tensor", inplace=True, out=True, ref="numpy.ldexp", samples="integer_pairs")
 def ldexp(self, other):
     """self * 2**other, element by element."""
-    return self * pow(2.0, other)
+    power = pow(2.0, other)
+    return self * (power.to(self.dtype) if self.is_floating_point() else power)
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------------------------------
