@@ -9,7 +9,7 @@ from .task import Settings, make_task
 
 SCALE = 16
 TEST_PART = 360  # of 1,797: one in five
-DEFAULTS = Settings(epochs=15, batch_size=32, lr=0.01, seed=0)
+DEFAULTS = Settings(epochs=15, batch_size=32, lr=0.005, seed=0)
 
 
 def read_digits():
