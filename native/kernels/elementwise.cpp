@@ -654,11 +654,13 @@ int cpu_level() {
 }
 
 // Files register in any order: a loop of the better instruction set replaces one of the baseline, never the reverse.
-ElementwiseRows::ElementwiseRows(int level, void (*make)(ElementwiseRows&)) : level(level) {
+// Exported, so that rows may stand in a library of their own (examples/add_an_operator).
+__attribute__((visibility("default"))) ElementwiseRows::ElementwiseRows(int level, void (*make)(ElementwiseRows&))
+    : level(level) {
   if (level <= cpu_level()) make(*this);
 }
 
-void ElementwiseRows::add(std::initializer_list<ElementwiseRow> rows) {
+__attribute__((visibility("default"))) void ElementwiseRows::add(std::initializer_list<ElementwiseRow> rows) {
   static std::unordered_map<std::string_view, std::array<int8_t, kDTypes>> levels;
   for (const ElementwiseRow& row : rows) {
     auto [at, fresh] = table().try_emplace(row.name, ElementwiseRow{row.name});
