@@ -68,6 +68,7 @@ TensorRef from_buffer(PyObject* o, bool writable_needed) {
   s->free = free_buffer;
   TensorRef t = TensorRef::steal(allocate_tensor());
   t->storage = s;
+  t->device = s->device;
   t->dtype = dtype;
   t->data = static_cast<char*>(b.buf);
   set_dims(*t, shape, strides);
