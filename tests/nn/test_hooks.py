@@ -71,15 +71,26 @@ def test_hooks_put_straight_into_the_table_run():
 
 def test_global_hooks():
     model, log = nn.Sequential(nn.Identity(), nn.Tanh()), []
-    handle = module_file.register_module_forward_hook(lambda m, args, out: log.append(type(m).__name__))
-    pre = module_file.register_module_forward_pre_hook(lambda m, args: log.append("pre"))
-    model(flambeau.zeros(1))
+    with (
+        module_file.register_module_forward_hook(lambda m, args, out: log.append(type(m).__name__)),
+        module_file.register_module_forward_pre_hook(lambda m, args: log.append("pre")),
+    ):
+        model(flambeau.zeros(1))
     assert log == ["pre", "pre", "Identity", "pre", "Tanh", "Sequential"]
-    handle.remove()
-    pre.remove()
     log.clear()
     model(flambeau.zeros(1))
     assert log == []
+
+
+def test_global_backward_hooks():
+    layer, log = nn.Linear(1, 1), []
+    x = flambeau.ones(1, requires_grad=True)
+    with (
+        module_file.register_module_full_backward_pre_hook(lambda m, grad_output: log.append("pre")),
+        module_file.register_module_full_backward_hook(lambda m, grad_input, grad_output: log.append("post")),
+    ):
+        layer(x).backward()
+    assert log == ["pre", "post"]
 
 
 def test_registration_hooks():

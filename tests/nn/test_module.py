@@ -98,7 +98,7 @@ def test_assignment_decides_the_table():
         (lambda m: m.get_submodule("p"), AttributeError, "not an nn.Module"),
         (lambda m: m.get_parameter("child.in_features"), AttributeError, "not an nn.Parameter"),
         (lambda m: m.train("yes"), ValueError, "boolean"),
-        (lambda m: m(1), NotImplementedError, "missing the required \"forward\""),
+        (lambda m: m(1), NotImplementedError, r"missing the required .forward."),
         (lambda m: m.to(flambeau.int64), TypeError, "floating point or complex"),
         (lambda m: m.to(3.5), TypeError, "invalid combination"),
         (lambda m: m.compile(), NotImplementedError, "compile"),
@@ -119,7 +119,7 @@ def test_assignment_before_init():
             self.number = 1
             self.layer = nn.Linear(1, 1)
 
-    with pytest.raises(AttributeError, match="cannot assign module before Module.__init__"):
+    with pytest.raises(AttributeError, match=r"cannot assign module before Module.__init__"):
         Early()
     with pytest.raises(TypeError, match="unexpected arguments"):
         nn.Module(3)

@@ -63,7 +63,7 @@ def test_wrong_shapes_and_values():
     with pytest.raises(RuntimeError, match=r"size mismatch for 0.weight: copying a param with shape .*\[4, 2\]"):
         model().load_state_dict(state, strict=False)
     state["0.weight"] = [1, 2]
-    with pytest.raises(RuntimeError, match='parameter named "0.weight", expected torch.Tensor'):
+    with pytest.raises(RuntimeError, match=r'parameter named "0.weight", expected torch.Tensor'):
         model().load_state_dict(state)
     with pytest.raises(TypeError, match="dict-like"):
         model().load_state_dict([1])
@@ -112,9 +112,9 @@ def test_extra_state():
     other = nn.Sequential(Counter())
     other.load_state_dict(state)
     assert other[0].count == 4
-    with pytest.raises(RuntimeError, match="Missing key.*_extra_state"):
+    with pytest.raises(RuntimeError, match=r"Missing key.*_extra_state"):
         other.load_state_dict({})
-    with pytest.raises(RuntimeError, match="Unexpected key.*_extra_state"):
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*_extra_state"):
         nn.Sequential(nn.ReLU()).load_state_dict(state)
 
 

@@ -248,3 +248,56 @@ class LPPool3d(_LPPool):
     """
 
     _op = staticmethod(F.lp_pool3d)
+
+
+class _MaxUnpool(Shown, Module):
+    _shown = ("kernel_size", "stride", "padding")
+    _dims = None
+
+    def __init__(self, kernel_size, stride=None, padding=0):
+        super().__init__()
+        self.kernel_size = repeated(kernel_size, self._dims)
+        self.stride = repeated(kernel_size if stride is None else stride, self._dims)
+        self.padding = repeated(padding, self._dims)
+
+    def forward(self, input, indices, output_size=None):
+        return self._op(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Puts what MaxPool1d took back in its place, zeros elsewhere.
+
+    >>> import flambeau
+    >>> values, indices = flambeau.nn.MaxPool1d(2, return_indices=True)(flambeau.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    >>> flambeau.nn.MaxUnpool1d(2)(values, indices)
+    tensor([[0., 3., 2., 0.]])
+    """
+
+    _dims = 1
+    _op = staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Puts what MaxPool2d took back in its place, zeros elsewhere.
+
+    >>> import flambeau
+    >>> values, indices = flambeau.nn.MaxPool2d(2, return_indices=True)(flambeau.ones(1, 1, 4, 4))
+    >>> flambeau.nn.MaxUnpool2d(2)(values, indices).shape
+    torch.Size([1, 1, 4, 4])
+    """
+
+    _dims = 2
+    _op = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Puts what MaxPool3d took back in its place, zeros elsewhere.
+
+    >>> import flambeau
+    >>> values, indices = flambeau.nn.MaxPool3d(2, return_indices=True)(flambeau.ones(1, 1, 2, 2, 2))
+    >>> flambeau.nn.MaxUnpool3d(2)(values, indices).shape
+    torch.Size([1, 1, 2, 2, 2])
+    """
+
+    _dims = 3
+    _op = staticmethod(F.max_unpool3d)
