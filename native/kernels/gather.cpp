@@ -201,7 +201,7 @@ void check_scatter(Call& c, const Tensor* source) {
   const Tensor &t = c.tensor(0), &index = c.tensor(2);
   int64_t d = c.dim(1, t.ndim);
   check_index_dtype(c, index);
-  check_writable(c, t);
+  if (c.inplace) check_writable(c, t);
   if (index.numel == 0) return;
   check_within(c, index, t, d, "self", false);
   if (!source) return;
@@ -403,7 +403,7 @@ void infer_index_source(Call& c) {
   for (int k = 0; k < source.ndim; ++k)
     if (k != d && source.sizes[k] != t.sizes[k])
       index_error(c.name(), "(): Source/destination tensor must have same slice shapes, got ", shape_text(source.shape()), " and ", shape_text(t.shape()), " at dimension ", d);
-  check_writable(c, t);
+  if (c.inplace) check_writable(c, t);
   output_self(c);
 }
 
@@ -466,7 +466,7 @@ void infer_index_fill(Call& c) {
   check_index_vector(c, c.tensor(2));
   if (c.args[3].tag == Tag::Tensor && c.tensor(3).ndim != 0)
     runtime_error(c.name(), ": only supports a 0-dimensional value tensor, but got tensor with ", int(c.tensor(3).ndim), " dimension(s).");
-  check_writable(c, t);
+  if (c.inplace) check_writable(c, t);
   output_self(c);
 }
 void cpu_index_fill(Call& c) {

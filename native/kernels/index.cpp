@@ -200,7 +200,7 @@ void infer_index_put(Call& c) {
   if (values.dtype != self.dtype && !(values.ndim == 0 && values.flags & kWrappedNumber))
     runtime_error(c.name(), ": Index put requires the source and destination dtypes match, got ", dtype_name(self.dtype), " for the destination and ",
                   dtype_name(values.dtype), " for the source.");
-  check_writable(c, self);
+  if (c.inplace) check_writable(c, self);
   Plan p = plan_of(c, self, c.tensors(1), false);
   Dims shape = values.shape();
   while (shape.size() > p.result.size() && shape[0] == 1) shape = shape.subspan(1);
@@ -363,7 +363,7 @@ void infer_put(Call& c) {
   if (t.dtype != source.dtype) runtime_error(c.name(), "(): self and source expected to have the same dtype, but got ", dtype_name(t.dtype), " and ", dtype_name(source.dtype));
   if (index.numel != source.numel)
     index_error(c.name(), "(): Expected source and index to have the same number of elements, but got ", source.numel, " and ", index.numel);
-  check_writable(c, t);
+  if (c.inplace) check_writable(c, t);
   output_self(c);
 }
 void cpu_put(Call& c) {

@@ -1,0 +1,23 @@
+"""Operators that write into a copy accept an expanded tensor; the same in place is refused."""
+
+import pytest
+
+import flambeau
+
+ROWS = flambeau.tensor([0, 1])
+PLACES = flambeau.tensor([[0], [1], [2], [0]])
+CALLS = {
+    "scatter": (1, PLACES, 0), "scatter_add": (1, PLACES, flambeau.ones(4, 1)),
+    "index_add": (0, ROWS, flambeau.ones(2, 3)), "index_copy": (0, ROWS, flambeau.ones(2, 3)),
+    "index_fill": (0, ROWS, 0), "index_put": ((ROWS,), flambeau.ones(3)),
+    "put": (flambeau.tensor([1]), flambeau.ones(1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_copies_of_expanded_tensors_are_written(name):
+    expanded = flambeau.ones(4, 1).expand(4, 3)
+    result = getattr(expanded, name)(*CALLS[name])
+    assert result.tolist() == getattr(flambeau.ones(4, 3), name)(*CALLS[name]).tolist()
+    with pytest.raises(RuntimeError, match="single memory location"):
+        getattr(expanded, name + "_")(*CALLS[name])
