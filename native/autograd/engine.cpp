@@ -19,7 +19,7 @@ void (*add_node_context)(Node&) = nullptr;
 
 namespace {
 
-OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view"}, op_to{"_to_copy"}, op_clone{"clone"},
+OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
     op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"};
 
 thread_local int active_passes = 0;

@@ -159,7 +159,7 @@ bool may_overlap(const Tensor& t) {
   int64_t reach = 1;
   for (auto [stride, size] : dims) {
     if (stride < reach) return true;
-    reach = stride * size;
+    reach += stride * (size - 1);
   }
   return false;
 }

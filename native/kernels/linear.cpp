@@ -230,8 +230,6 @@ void cpu_matmul(Call& c) {
 // --- addmm, baddbmm: beta self + alpha (a @ b) ------------------------------------------------------------------------
 
 void check_scale(const Call& c, DType dtype, const Scalar& alpha, const Scalar& beta) {
-  if (!is_differentiable(dtype) && !(alpha.integral() && beta.integral()))
-    runtime_error(c.name(), ": for integral input tensors, beta and alpha must not be floating point numbers");
   if (!is_complex(dtype) && (alpha.category == Category::Complex || beta.category == Category::Complex))
     runtime_error(c.name(), ": beta and alpha must be real for dtype ", dtype_name(dtype));
 }

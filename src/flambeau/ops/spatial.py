@@ -93,6 +93,9 @@ def _extended(x, dim, before, after, mode):
                            f"{n + before + after}")
     if not (before or after):
         return x
+    if mode == "circular" and min(before, after) < 0:  # cropped first: what remains is what repeats
+        cut = x.narrow(dim, max(0, -before), n + min(before, 0) + min(after, 0))
+        return _extended(cut, dim, max(before, 0), max(after, 0), mode)
     places = _PLACES[mode](OPS["arange"](-before, n + after), n)
     return x.index_select(dim, places.to(x.device))
 
