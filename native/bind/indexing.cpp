@@ -279,6 +279,13 @@ TensorRef assigned_value(PyObject* o, const Tensor& self, Value& number) {
 
 void put_view(Tensor& place, TensorRef value, const Value& number) {
   static OpHandle fill{"fill_scalar_"}, copy{"copy_"};
+  if (value && value->ndim > place.ndim) {  // leading dimensions of size one do not count
+    int extra = value->ndim - place.ndim;
+    bool ones = true;
+    for (int k = 0; k < extra; ++k) ones &= value->sizes[k] == 1;
+    static OpHandle reshape{"reshape"};
+    if (ones) value = invoke(reshape, {Value(value.get()), Value(value->shape().subspan(extra))});
+  }
   if (value) write(copy, {Value(&place), Value(value.get())});
   else write(fill, {Value(&place), number});
 }

@@ -97,7 +97,8 @@ void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked
 void cpu_cat(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), false); }
 
 void infer_stack(Call& c) {
-  std::span<Tensor* const> tensors = require_some(c);
+  std::span<Tensor* const> tensors = c.tensors(0);
+  if (tensors.empty()) runtime_error(c.name(), " expects a non-empty list of Tensors");
   const Tensor& first = *tensors[0];
   int64_t d = c.dim(1, first.ndim + 1);
   for (size_t k = 0; k < tensors.size(); ++k)
@@ -274,10 +275,10 @@ void cpu_clone(Call& c) { copy_into(c.out(), c.tensor(0)); }
 void infer_copy_(Call& c) {
   Tensor& self = c.tensor(0);
   const Tensor& source = c.tensor(1);
-  Dims shape = source.shape();
-  while (shape.size() > size_t(self.ndim) && shape[0] == 1) shape = shape.subspan(1);
-  if (!std::ranges::equal(broadcast_shapes(self.shape(), shape, c.name()), self.shape()))
-    runtime_error(c.name(), ": The expanded size of the tensor must match: cannot copy shape ", shape_text(source.shape()), " into shape ", shape_text(self.shape()));
+  std::vector<int64_t> shape = broadcast_shapes(self.shape(), source.shape(), c.name());
+  if (!std::ranges::equal(shape, self.shape()))
+    runtime_error(c.name(), ": output with shape ", shape_text(self.shape()), " doesn't match the broadcast shape ", shape_text(shape),
+                  " (of a source of shape ", shape_text(source.shape()), ")");
   check_writable(c, self);
   write_self(c);
 }

@@ -399,7 +399,7 @@ void infer_index_source(Call& c) {
   if (source.ndim != t.ndim && !(source.ndim == 0 && index.numel <= 1 && t.ndim <= 1))
     index_error(c.name(), "(): source and destination must have the same number of dimensions, got ", shape_text(source.shape()), " and ", shape_text(t.shape()));
   if (size_at(source, source.ndim ? int(d) : 0) != index.numel)
-    index_error(c.name(), "(): Number of indices (", index.numel, ") should be equal to source.size(dim) (", size_at(source, source.ndim ? int(d) : 0), ")");
+    runtime_error(c.name(), "(): Number of indices (", index.numel, ") should be equal to source.size(dim) (", size_at(source, source.ndim ? int(d) : 0), ")");
   for (int k = 0; k < source.ndim; ++k)
     if (k != d && source.sizes[k] != t.sizes[k])
       index_error(c.name(), "(): Source/destination tensor must have same slice shapes, got ", shape_text(source.shape()), " and ", shape_text(t.shape()), " at dimension ", d);

@@ -23,7 +23,7 @@ Slice slice_of(int64_t size, int64_t start, int64_t stop, int64_t step) {
 }
 
 void apply_slice(Layout& l, int dim, const Slice& s, int64_t itemsize) {
-  if (s.length > 0) l.data += s.start * l.strides[dim] * itemsize;
+  if (s.length > 0 || s.step > 0) l.data += s.start * l.strides[dim] * itemsize;
   l.sizes[dim] = s.length;
   int64_t stride;  // a huge step leaves at most one element: its stride does not matter
   if (!__builtin_mul_overflow(l.strides[dim], s.step, &stride)) l.strides[dim] = stride;
@@ -127,7 +127,9 @@ void begin_with_self(Call& c) {
 }
 
 void check_writable(const Call& c, const Tensor& t) {
-  if (may_overlap(t))
+  bool repeats = false;
+  for (int d = 0; d < t.ndim; ++d) repeats |= t.strides[d] == 0 && t.sizes[d] > 1;
+  if (repeats && t.numel > 0)
     runtime_error(c.name(), ": more than one element of the written-to tensor refers to a single memory location (shape ",
                   shape_text(t.shape()), ", strides ", shape_text(t.stride()), "); clone() it first");
 }
@@ -484,7 +486,7 @@ void infer_chunk(Call& c) {
 
 void infer_unbind(Call& c) {
   const Tensor& t = c.tensor(0);
-  require_dims(c, t);
+  if (t.ndim == 0) index_error(c.name(), ": Dimension specified as ", c.integer(1), " but tensor has no dimensions");
   int64_t d = c.dim(1, t.ndim);
   Layout l(t);
   l.erase(int(d));

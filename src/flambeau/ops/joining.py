@@ -1,5 +1,6 @@
 """Copies of elements in another arrangement: joining, repeating, rolling, flipping, triangles, copy_."""
 
+from .._C import contiguous_format
 from .kinds import composite, primitive
 
 
@@ -142,7 +143,8 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
         dim = dim % self.dim()
         shape = list(self.shape)
         spread = self.unsqueeze(dim + 1).expand(*shape[:dim + 1], repeats, *shape[dim + 1:])
-        return spread.reshape(*shape[:dim], n * repeats, *shape[dim + 1:]).clone()
+        whole = spread.clone(memory_format=contiguous_format)
+    return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
     if repeats.dim() == 0 or repeats.numel() == 1:
         repeats = repeats.reshape(1).expand(n)
     if repeats.numel() != n:

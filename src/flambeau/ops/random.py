@@ -63,7 +63,7 @@ _bernoulli_float_ = primitive(f"bernoulli_float_(Tensor self, float p=0.5, *, {_
 _bernoulli_tensor = primitive(f"bernoulli_tensor(Tensor self, Tensor p, *, {_GENERATOR}) -> Tensor", namespace=None,
                               d={"self": lambda g: zeros_like(g), "p": lambda g, p_shape: g.new_zeros(p_shape)},
                               inplace=True)
-bernoulli_ = overloads("bernoulli_", _bernoulli_float_, _bernoulli_tensor.inplace_form, namespace=None, method=True,
+bernoulli_ = overloads("bernoulli_", _bernoulli_tensor.inplace_form, _bernoulli_float_, namespace=None, method=True,
                        doc="Fills self with ones of probability p (a number, or a tensor of one each) and zeros.")
 
 
