@@ -118,9 +118,8 @@ void infer_arange(Call& c) {
   Range r = read_range(c);
   Options o = read_options(c, 3, r.integral ? DType::Int64 : default_dtype());
   if (o.dtype == DType::Bool || is_complex(o.dtype)) not_implemented(c.name(), ": no range of dtype ", dtype_name(o.dtype));
-  if (is_integral(o.dtype) && !r.integral) {  // PyTorch truncates the numbers first, but counts with the originals
-    r.count = int64_t(std::ceil((number(r.end) - number(r.start)) / number(r.step)));
-  }
+  if (is_integral(o.dtype) && r.step.to<int64_t>() == 0)  // the numbers are truncated, but counted before that
+    value_error(c.name(), ": step must be nonzero; ", number(r.step), " becomes 0 in ", dtype_name(o.dtype));
   create(c, Dims(&r.count, 1), o);
 }
 

@@ -191,11 +191,11 @@ void block_normal(Generator& g, T* to, int64_t n, T mean, T std) {
     if constexpr (sizeof(T) == 4) uniform24(g, x, m);
     else uniform53(g, x, m);
   };
-  constexpr int64_t piece = 1 << 18;  // the engine is serial, the transform is not
+  constexpr int64_t piece = 1 << 22;  // the engine is serial, the transform is not
   for (int64_t k = 0; k < n; k += piece) {
     int64_t take = std::min(piece, n - k);
     uniform(to + k, take);
-    parallel_for(take / 16, 1 << 10, [&](int64_t a, int64_t b) { box_muller(to + k + 16 * a, 16 * (b - a), mean, std); });
+    parallel_for(take / 16, 1 << 12, [&](int64_t a, int64_t b) { box_muller(to + k + 16 * a, 16 * (b - a), mean, std); });
   }
   if (n % 16) {  // the last sixteen are drawn anew
     uniform(to + n - 16, 16);

@@ -144,7 +144,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
         shape = list(self.shape)
         spread = self.unsqueeze(dim + 1).expand(*shape[:dim + 1], repeats, *shape[dim + 1:])
         whole = spread.clone(memory_format=contiguous_format)
-    return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
+        return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
     if repeats.dim() == 0 or repeats.numel() == 1:
         repeats = repeats.reshape(1).expand(n)
     if repeats.numel() != n:
