@@ -94,11 +94,11 @@ void cpu_any(Call& c) {
 }
 
 // --- extremes -----------------------------------------------------------------------------------------------------------
-void require_elements(const Call& c, const Tensor& x, uint64_t mask, bool by_dim) {
-  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+void require_elements(const Call& c, const Tensor& x, uint64_t mask, bool by_dim, ErrorKind kind) {
+  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   if (x.numel) return;
   if (!by_dim)
-    fail(ErrorKind::Index, c.name(), "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    fail(kind, c.name(), "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
   for (int d = 0; d < x.ndim; ++d)
     if ((mask >> d & 1) && x.sizes[d] == 0)
       index_error(c.name(), "(): Expected reduction dim ", d, " to have non-zero size.");
@@ -126,7 +126,7 @@ void infer_amax(Call& c) {
   uint64_t mask = c.nargs > 1 ? dims_mask(c, 1, x.ndim) : ~uint64_t(0);
   if (x.numel == 0 && c.nargs == 1)
     runtime_error(std::string_view(c.name()).substr(0, 3), "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
-  require_elements(c, x, mask, given);
+  require_elements(c, x, mask, given, ErrorKind::Runtime);
   c.output(reduced_shape(x, mask, c.nargs > 1 && c.boolean(2)), x.dtype, x.device);
 }
 template <template <class, class> class F>
@@ -215,13 +215,13 @@ struct Extreme {
 void infer_argmax(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
-  require_elements(c, x, mask, c.has(1));
+  require_elements(c, x, mask, c.has(1), ErrorKind::Index);
   c.output(reduced_shape(x, mask, c.boolean(2)), DType::Int64, x.device);
 }
 void infer_max_dim(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
-  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   for (int d = 0; d < x.ndim; ++d)
     if ((mask >> d & 1) && x.sizes[d] == 0)
       index_error(std::string_view(c.name()).substr(0, 3), "(): Expected reduction dim ", d, " to have non-zero size.");

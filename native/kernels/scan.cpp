@@ -139,7 +139,7 @@ void cpu_logcumsumexp(Call& c) {
 void infer_cummax(Call& c) {
   Tensor& x = c.tensor(0);
   c.dim(1, x.ndim);
-  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   c.output_like(x);
   c.output(x.shape(), DType::Int64, x.device);
 }

@@ -143,7 +143,7 @@ void visit_keys(const Call& c, const Tensor& x, int64_t n, F&& f) {
   if (n >= int64_t(1) << 32) not_implemented(c.name(), ": more than 2^32 elements along one dimension");
   if (fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>();
   if (fill_keys_of<Wide>(x.dtype)) return f.template operator()<Wide>();
-  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype));
 }
 
@@ -157,7 +157,7 @@ void copy_element(char* to, const char* from, int64_t item) {
 }
 
 void check_order(const Call& c, const Tensor& x) {
-  if (is_complex(x.dtype)) runtime_error(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
 }
 
 // Fibre u of the results: `count` elements from position `keys[first…]`.

@@ -182,7 +182,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         return l1_loss(input, target, size_average, reduce, reduction)
     same_size("smooth_l1_loss", input, target)
     d = (input - target).abs()
-    return reduced((d * d * (0.5 / beta)).where(d < beta, d - 0.5 * beta), chosen(reduction, size_average, reduce))
+    return reduced(OPS["where"](d < beta, d * d * (0.5 / beta), d - 0.5 * beta), chosen(reduction, size_average, reduce))
 
 
 @composite("huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? weight=None) -> Tensor",
@@ -193,7 +193,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     same_size("huber_loss", input, target)
     d = (input - target).abs()
-    return _weighted((d * d * 0.5).where(d <= delta, (d - 0.5 * delta) * delta), weight, reduction)
+    return _weighted(OPS["where"](d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta), weight, reduction)
 
 
 # --- probabilities -----------------------------------------------------------------------------------------------------------

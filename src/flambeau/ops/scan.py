@@ -64,4 +64,5 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
         return (pairs * ((1 if dx is None else dx) / 2)).cumsum(dim)
     if x.ndim == 1 and y.ndim > 1:
         x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-    return (pairs * (x.diff(dim=dim) / 2)).cumsum(dim)
+    m = x.shape[dim]
+    return (pairs * ((x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2)).cumsum(dim)

@@ -52,8 +52,10 @@ def _groups(starts, return_counts):
     if not return_counts:
         return group, None
     at = starts.nonzero().reshape(-1)
-    end = at.new_full((1,), starts.numel()) if at.numel() else at
-    return group, OPS["cat"]([at, end], 0).diff() if at.numel() else at
+    n = at.numel()
+    if n == 0:
+        return group, at
+    return group, OPS["cat"]([at.narrow(0, 1, n - 1), at.new_full((1,), starts.numel())], 0) - at
 
 
 def _distinct(name, self, consecutive, return_inverse, return_counts, dim):
