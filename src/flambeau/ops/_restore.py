@@ -10,7 +10,7 @@ def dims_of(dim, ndim):
 
 
 def restore(g, shape, dim=None, keepdim=False):
-    """The result `g` of a reduction of `shape`, with its reduced dimensions back as size 1: it broadcasts to `shape`."""
+    """The result `g` of a reduction of `shape` with its reduced dimensions back as size 1: it broadcasts to `shape`."""
     if keepdim or g.ndim == len(shape):
         return g
     dims = dims_of(dim, len(shape))

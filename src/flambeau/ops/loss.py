@@ -32,11 +32,11 @@ def chosen(reduction, size_average, reduce):
 def same_size(name, input, target):
     """Warns where two sizes broadcast, which in a loss is nearly always a mistake."""
     if input.shape != target.shape:
-        warnings.warn(f"{name}: a target size {list(target.shape)} that is different from the input size {list(input.shape)}"
-                      " broadcasts; make them equal", stacklevel=3)
+        warnings.warn(f"{name}: a target size {list(target.shape)} that is different from the input size"
+                      f" {list(input.shape)} broadcasts; make them equal", stacklevel=3)
 
 
-# --- classes ---------------------------------------------------------------------------------------------------------------
+# --- classes --------------------------------------------------------------------------------------------------------
 
 def _distribution(input, target, weight, ignore_index, smoothing):
     """q of each label over the classes (dimension 1, or 0 of a vector), and the weight each label counts in a mean."""
@@ -66,9 +66,10 @@ def _cross_entropy_second(g, grad_output, self, target, weight, ignore_index, re
 
 
 _cross_entropy_backward = primitive(
-    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction,"
-    " float label_smoothing) -> Tensor", namespace=None,
-    d={("grad_output", "self"): lambda g, grad_output, self, target, weight, ignore_index, reduction, label_smoothing, needs:
+    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int ignore_index,"
+    " str reduction, float label_smoothing) -> Tensor", namespace=None,
+    d={("grad_output", "self"):
+       lambda g, grad_output, self, target, weight, ignore_index, reduction, label_smoothing, needs:
        _cross_entropy_second(g, grad_output, self, target, weight, ignore_index, reduction, label_smoothing, needs)},
     skip=_DERIVATIVE, doc="Gradient of cross_entropy: softmax minus the labels' distribution.")
 
@@ -80,12 +81,13 @@ _cross_entropy = primitive(
     skip="the kernel of cross_entropy, reached through it", doc="cross_entropy with class indices, in one pass.")
 
 
-@composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("int ignore_index=-100, ")
-           + ", float label_smoothing=0.0) -> Tensor", namespace="nn.functional", dtypes="float")
+@composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, "
+           + _LEGACY.format("int ignore_index=-100, ") + ", float label_smoothing=0.0) -> Tensor",
+           namespace="nn.functional", dtypes="float")
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
-    """-log softmax(input)[target] over the class dimension 1: target holds class indices [batch, ...] or probabilities of
-    the input's shape. A mean is weighted by `weight`; labels equal to ignore_index do not count.
+    """-log softmax(input)[target] over the class dimension 1: target holds class indices [batch, ...] or probabilities
+    of the input's shape. A mean is weighted by `weight`; labels equal to ignore_index do not count.
 
     >>> flambeau.nn.functional.cross_entropy(flambeau.tensor([[0., 0.]]), flambeau.tensor([1]))
     tensor(0.6931)
@@ -120,9 +122,10 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothin
 
 
 _nll_loss_backward = primitive(
-    "_nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction)"
-    " -> Tensor", namespace=None,
-    d={"grad_output": lambda g, target, weight, ignore_index, reduction: _nll_loss(g, target, weight, ignore_index, reduction)},
+    "_nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int ignore_index,"
+    " str reduction) -> Tensor", namespace=None,
+    d={"grad_output": lambda g, target, weight, ignore_index, reduction:
+       _nll_loss(g, target, weight, ignore_index, reduction)},
     skip=_DERIVATIVE, doc="Gradient of nll_loss: minus the weight at each label.")
 
 _nll_loss = primitive(
@@ -143,7 +146,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return _nll_loss(input, target, weight, ignore_index, chosen(reduction, size_average, reduce))
 
 
-# --- regression ------------------------------------------------------------------------------------------------------------
+# --- regression -----------------------------------------------------------------------------------------------------
 
 _PAIR = "(Tensor input, Tensor target, " + _LEGACY.format("")
 
@@ -182,11 +185,12 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         return l1_loss(input, target, size_average, reduce, reduction)
     same_size("smooth_l1_loss", input, target)
     d = (input - target).abs()
-    return reduced(OPS["where"](d < beta, d * d * (0.5 / beta), d - 0.5 * beta), chosen(reduction, size_average, reduce))
+    loss = OPS["where"](d < beta, d * d * (0.5 / beta), d - 0.5 * beta)
+    return reduced(loss, chosen(reduction, size_average, reduce))
 
 
-@composite("huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? weight=None) -> Tensor",
-           namespace="nn.functional", dtypes="float")
+@composite("huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? weight=None)"
+           " -> Tensor", namespace="nn.functional", dtypes="float")
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """0.5 d^2 where d = |input - target| is at most delta, else delta (d - 0.5 delta) (Huber 1964)."""
     if delta <= 0:
@@ -196,7 +200,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _weighted(OPS["where"](d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta), weight, reduction)
 
 
-# --- probabilities -----------------------------------------------------------------------------------------------------------
+# --- probabilities --------------------------------------------------------------------------------------------------
 
 _bce = primitive("_bce(Tensor self, Tensor target) -> Tensor", namespace=None,
                  d={"self": lambda g, self, target: g * (self - target) / ((1 - self) * self).clamp(min=1e-12),
@@ -210,8 +214,8 @@ _bce_with_logits = primitive("_bce_with_logits(Tensor self, Tensor target) -> Te
                              doc="max(x, 0) - x t + log(1 + exp(-|x|)).")
 
 
-@composite("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("") + ") -> Tensor",
-           namespace="nn.functional", dtypes="float")
+@composite("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")
+           + ") -> Tensor", namespace="nn.functional", dtypes="float")
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log(input) + (1 - target) log(1 - input)) of probabilities, times weight; the logarithms at least -100.
 
@@ -219,8 +223,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     tensor(0.6931)
     """
     if target.shape != input.shape:
-        raise ValueError(f"binary_cross_entropy: using a target size ({list(target.shape)}) that is different to the input"
-                         f" size ({list(input.shape)}) is not allowed; make them equal")
+        raise ValueError(f"binary_cross_entropy: using a target size ({list(target.shape)}) that is different to the"
+                         f" input size ({list(input.shape)}) is not allowed; make them equal")
     loss = _bce(input, target)
     return reduced(loss if weight is None else loss * weight, chosen(reduction, size_average, reduce))
 
@@ -248,7 +252,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input) for log-probabilities `input`; reduction "batchmean" is the divergence itself.
 
-    >>> flambeau.nn.functional.kl_div(flambeau.tensor([[0.5, 0.5]]).log(), flambeau.tensor([[1., 0.]]), reduction="batchmean")
+    >>> p, q = flambeau.tensor([[1., 0.]]), flambeau.tensor([[0.5, 0.5]])
+    >>> flambeau.nn.functional.kl_div(q.log(), p, reduction="batchmean")
     tensor(0.6931)
     """
     reduction = chosen(reduction, size_average, reduce)
@@ -259,8 +264,10 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 
 @composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, any size_average=None,"
-           " float eps=1e-08, any reduce=None, str reduction=\"mean\") -> Tensor", namespace="nn.functional", dtypes="float")
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+           " float eps=1e-08, any reduce=None, str reduction=\"mean\") -> Tensor", namespace="nn.functional",
+           dtypes="float")
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+                     reduction="mean"):
     """Negative log likelihood of counts under Poisson rates exp(input) (or input); `full` adds Stirling's term."""
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
@@ -269,10 +276,10 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 
-@composite("gaussian_nll_loss(Tensor input, Tensor target, any var, bool full=False, float eps=1e-06, str reduction=\"mean\")"
-           " -> Tensor", namespace="nn.functional", dtypes="float")
+@composite("gaussian_nll_loss(Tensor input, Tensor target, any var, bool full=False, float eps=1e-06,"
+           " str reduction=\"mean\") -> Tensor", namespace="nn.functional", dtypes="float")
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    """Negative log likelihood of target under normal distributions of mean `input` and variance `var` (at least eps)."""
+    """Negative log likelihood of target under normal distributions: mean `input`, variance `var` (at least eps)."""
     if not hasattr(var, "shape"):
         if var < 0:
             raise ValueError("var has negative entry/entries")

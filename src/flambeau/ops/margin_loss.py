@@ -6,8 +6,8 @@ from .loss import _LEGACY, chosen, reduced
 _FUNCTIONAL = {"namespace": "nn.functional", "dtypes": "float"}
 
 
-@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False, dtypes="float",
-           aliases=("nn.functional.cosine_similarity",))
+@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False,
+           dtypes="float", aliases=("nn.functional.cosine_similarity",))
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (|x1| |x2|) along `dim`, each norm at least eps.
 
@@ -59,9 +59,9 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
 
 @composite("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0,"
            " float eps=1e-06, bool swap=False, " + _LEGACY.format("") + ") -> Tensor", **_FUNCTIONAL)
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
-                        reduction="mean"):
-    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the nearer of two negatives' distances."""
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None,
+                        reduce=None, reduction="mean"):
+    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the nearer of two distances."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
@@ -70,8 +70,9 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6,
     return reduced((near - far + margin).clamp(min=0), chosen(reduction, size_average, reduce))
 
 
-@composite("triplet_margin_with_distance_loss(Tensor anchor, Tensor positive, Tensor negative, *, any distance_function=None,"
-           " float margin=1.0, bool swap=False, str reduction=\"mean\") -> Tensor", samples="triples", **_FUNCTIONAL)
+@composite("triplet_margin_with_distance_loss(Tensor anchor, Tensor positive, Tensor negative, *,"
+           " any distance_function=None, float margin=1.0, bool swap=False, str reduction=\"mean\") -> Tensor",
+           samples="triples", **_FUNCTIONAL)
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
                                       reduction="mean"):
     """As triplet_margin_loss, with a distance of one's own."""
@@ -86,7 +87,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 def _rows(name, input, target):
     """Input as [batch, classes] and target as [batch]."""
-    if input.ndim > 2 or input.ndim == 0 or target.ndim != max(0, input.ndim - 1) and input.ndim == 2:
+    if input.ndim > 2 or input.ndim == 0 or (input.ndim == 2 and target.ndim != 1):
         raise RuntimeError(f"{name}: expected input [batch, classes] and target [batch], got {list(input.shape)} and"
                            f" {list(target.shape)}")
     return (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.reshape(1))

@@ -43,12 +43,14 @@ def _finished(gradients, g, x, weight, needs):
     """The three in the shapes of their inputs; what did not get anything is zero."""
     to_g, to_x, to_w = (t if hasattr(t, "shape") else None for t in gradients)
     zeros = OPS["zeros_like"]
-    return (None if not needs[0] else zeros(g) if to_g is None else to_g.expand(to_x.shape if to_x is not None else to_g.shape).reshape(g.shape),
+    if to_g is not None and to_g.numel() != g.numel():  # from the bias alone
+        to_g = to_g.expand(to_x.shape)
+    return (None if not needs[0] else zeros(g) if to_g is None else to_g.reshape(g.shape),
             None if not needs[1] else zeros(x) if to_x is None else to_x.reshape(x.shape),
             None if not needs[2] or weight is None else zeros(weight) if to_w is None else to_w.reshape(weight.shape))
 
 
-# --- over the last dimensions ------------------------------------------------------------------------------------------
+# --- over the last dimensions ---------------------------------------------------------------------------------------
 
 def _layer_norm_second(G, Gw, Gb, g, x, shape, weight, eps, centred, needs):
     n = 1
@@ -60,15 +62,17 @@ def _layer_norm_second(G, Gw, Gb, g, x, shape, weight, eps, centred, needs):
 
     if eps is None:
         eps = 2.220446049250313e-16 if x.dtype.itemsize == 8 else 1.1920928955078125e-07
-    found = _through_statistics(None if G is None else G.reshape(-1, n), row(Gw), row(Gb), g.reshape(-1, n), x.reshape(-1, n),
-                                1 if weight is None else row(weight), (1,), eps, lambda t: t.sum(0), centred)
+    found = _through_statistics(None if G is None else G.reshape(-1, n), row(Gw), row(Gb), g.reshape(-1, n),
+                                x.reshape(-1, n), 1 if weight is None else row(weight), (1,), eps,
+                                lambda t: t.sum(0), centred)
     return _finished(found, g, x, weight, needs)
 
 
 _layer_norm_backward = primitive(
-    "_layer_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor? weight, float? eps, bool centred)"
-    " -> (Tensor, Tensor, Tensor)", namespace=None,
-    d={("grad_output", "input", "weight"): lambda g0, g1, g2, grad_output, input, normalized_shape, weight, eps, centred, needs:
+    "_layer_norm_backward(Tensor grad_output, Tensor input, int[] normalized_shape, Tensor? weight, float? eps,"
+    " bool centred) -> (Tensor, Tensor, Tensor)", namespace=None,
+    d={("grad_output", "input", "weight"):
+       lambda g0, g1, g2, grad_output, input, normalized_shape, weight, eps, centred, needs:
        _layer_norm_second(g0, g1, g2, grad_output, input, normalized_shape, weight, eps, centred, needs)},
     skip=_DERIVATIVE, doc="Gradients of layer_norm and rms_norm: of the input, the weight and the bias.")
 
@@ -93,7 +97,7 @@ primitive("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, f
     """)
 
 
-# --- over groups of channels ---------------------------------------------------------------------------------------------
+# --- over groups of channels ----------------------------------------------------------------------------------------
 
 def _group_norm_second(G, Gw, Gb, g, x, groups, weight, eps, needs):
     batch, channels = x.shape[:2]
@@ -104,8 +108,8 @@ def _group_norm_second(G, Gw, Gb, g, x, groups, weight, eps, needs):
     def affine(t):
         return None if t is None else t.reshape(1, groups, channels // groups, 1)
 
-    found = _through_statistics(split(G), affine(Gw), affine(Gb), split(g), split(x), 1 if weight is None else affine(weight),
-                                (2, 3), eps, lambda t: t.sum((0, 3)))
+    found = _through_statistics(split(G), affine(Gw), affine(Gb), split(g), split(x),
+                                1 if weight is None else affine(weight), (2, 3), eps, lambda t: t.sum((0, 3)))
     return _finished(found, g, x, weight, needs)
 
 
@@ -129,7 +133,7 @@ _group_norm = primitive(
     """)
 
 
-# --- over the batch --------------------------------------------------------------------------------------------------------
+# --- over the batch -------------------------------------------------------------------------------------------------
 
 def _batch_norm_second(G, Gw, Gb, g, x, weight, running_mean, running_var, training, eps, needs):
     batch, channels = x.shape[:2]
@@ -169,17 +173,19 @@ _batch_norm_backward = primitive(
     skip=_DERIVATIVE, doc="Gradients of batch_norm: of the input, the weight and the bias.")
 
 _native_batch_norm = primitive(
-    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training,"
-    " float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    d={("input", "weight", "bias"): lambda g0, input, weight, running_mean, running_var, result1, result2, training, eps, needs:
-       _wanted(_batch_norm_backward(g0, input, weight, running_mean, running_var, result1, result2, training, eps), needs)},
+    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
+    " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    d={("input", "weight", "bias"):
+       lambda g0, input, weight, running_mean, running_var, result1, result2, training, eps, needs: _wanted(
+           _batch_norm_backward(g0, input, weight, running_mean, running_var, result1, result2, training, eps), needs)},
     skip="the kernel of batch_norm, reached through it",
     doc="Batch normalisation: the result, and in training the batch's mean and 1 / sqrt(var + eps). Moves the running"
         " statistics in place.")
 
 
 @composite("batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None,"
-           " bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor", namespace="nn.functional", dtypes="float")
+           " bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor", namespace="nn.functional",
+           dtypes="float")
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Each channel normalised over the batch (training, which moves the running statistics in place) or by the running
     statistics, then times weight plus bias (Ioffe and Szegedy 2015).
@@ -196,8 +202,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 @composite("instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None,"
            " Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
            namespace="nn.functional", dtypes="float")
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1,
-                  eps=1e-5):
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum=0.1, eps=1e-5):
     """Each channel of each sample normalised by itself, or by running statistics (Ulyanov et al. 2016)."""
     if input.ndim < 3:
         raise RuntimeError(f"instance_norm: expected an input [batch, channels, ...], got shape {list(input.shape)}")
@@ -234,8 +240,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / (padded.unfold(1, size, 1).mean(-1) * alpha + k).pow(beta)
 
 
-@composite("normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor", namespace="nn.functional", out=True,
-           dtypes="float")
+@composite("normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor", namespace="nn.functional",
+           out=True, dtypes="float")
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     """input divided by its p-norm along `dim`, at least eps.
 

@@ -39,7 +39,8 @@ def _others_product(self, dim):
     if n == 1:
         return one
     cat = OPS["cat"]
-    before, after = cat([one, self.narrow(dim, 0, n - 1)], dim), cat([one, self.narrow(dim, 1, n - 1).flip((dim,))], dim)
+    before = cat([one, self.narrow(dim, 0, n - 1)], dim)
+    after = cat([one, self.narrow(dim, 1, n - 1).flip((dim,))], dim)
     return before.cumprod(dim) * after.cumprod(dim).flip((dim,))
 
 
@@ -60,7 +61,7 @@ reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=
     tensor([ 2, 12])
     """)
 
-# --- truth -----------------------------------------------------------------------------------------------------------
+# --- truth ----------------------------------------------------------------------------------------------------------
 
 reduction("any(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.any",
           doc="""Whether any element over `dim` is not zero.
@@ -86,7 +87,7 @@ def count_nonzero(self, dim=None):
     return (self != 0).sum(dim)
 
 
-# --- extremes ----------------------------------------------------------------------------------------------------------
+# --- extremes -------------------------------------------------------------------------------------------------------
 
 reduction("amax(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.amax",
           d={"self": lambda g, self, result, dim, keepdim: shared(g, self, result, dim, keepdim)},
@@ -130,14 +131,16 @@ def _min_other(self, other):
     return self.minimum(other)
 
 
-overloads("max", _max_all, _max_dim, _max_other, doc="""Largest element: of all, along `dim` (values, indices), or of two tensors.
+overloads("max", _max_all, _max_dim, _max_other,
+          doc="""Largest element: of all, along `dim` (values, indices), or of two tensors.
 
     >>> flambeau.tensor([[1, 5], [4, 2]]).max()
     tensor(5)
     >>> flambeau.tensor([[1, 5], [4, 2]]).max(1).indices
     tensor([1, 0])
     """)
-overloads("min", _min_all, _min_dim, _min_other, doc="""Smallest element: of all, along `dim` (values, indices), or of two tensors.
+overloads("min", _min_all, _min_dim, _min_other,
+          doc="""Smallest element: of all, along `dim` (values, indices), or of two tensors.
 
     >>> flambeau.tensor([[1, 5], [4, 2]]).min(0).values
     tensor([1, 2])
@@ -150,11 +153,12 @@ reduction("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", re
     tensor([1, 0])
     """)
 reduction("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", ref="numpy.argmin",
-          doc="Position of the smallest element along `dim` (absent: in the flattened tensor), the first of equal ones.")
+          doc="Position of the smallest element along `dim` (absent: in the flattened tensor), the first of equals.")
 
-# --- logarithm of a sum of exponentials ---------------------------------------------------------------------------------
+# --- logarithm of a sum of exponentials -----------------------------------------------------------------------------
 
-reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref="scipy.special.logsumexp", dtypes="float",
+reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref="scipy.special.logsumexp",
+          dtypes="float",
           d={"self": lambda g, self, result, dim, keepdim: restore(g, self.shape, dim, keepdim)
              * (self - restore(result, self.shape, dim, keepdim)).exp()},
           doc="""log(sum(exp(self))) over `dim`, without overflow.

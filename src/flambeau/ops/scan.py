@@ -10,7 +10,7 @@ def reverse_cumsum(g, dim):
 
 
 def _cumprod_gradient(g, self, result, dim):
-    """sum over j >= i of g_j result_j / x_i; behind the first zero of a fibre nothing counts, at it the others' product."""
+    """sum over j >= i of g_j result_j / x_i; behind the first zero nothing counts, at it the product of the others."""
     if self.ndim == 0:
         return g
     zeros = (self == 0).cumsum(dim)

@@ -17,7 +17,8 @@ _softmax_backward_data = primitive(
     skip=_DERIVATIVE, doc="output * (grad - sum(grad * output)): the gradient of softmax.")
 
 _log_softmax_backward_data = primitive(
-    "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype? input_dtype) -> Tensor", namespace=None,
+    "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype? input_dtype) -> Tensor",
+    namespace=None,
     d={"grad_output": lambda g, output, dim: g - (g * output.exp()).sum(dim, True),
        "output": lambda g, grad_output, output, dim: -g * output.exp() * grad_output.sum(dim, True)},
     skip=_DERIVATIVE, doc="grad - exp(output) * sum(grad): the gradient of log_softmax.")

@@ -5,13 +5,14 @@ from .kinds import OPS, composite, primitive
 
 primitive("sort(Tensor self, int dim=-1, bool descending=False, bool stable=False) -> (Tensor values, Tensor indices)",
           out=True, d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
-          doc="""The elements along `dim` in ascending (or descending) order, and where they were. Always stable; NaN is largest.
+          doc="""The elements along `dim` in ascending (or descending) order, and where they were. NaN is largest.
 
     >>> flambeau.tensor([3, 1, 2]).sort().indices
     tensor([1, 2, 0])
     """)
-primitive("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
-          out=True, d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+primitive("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True)"
+          " -> (Tensor values, Tensor indices)", out=True,
+          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
           doc="""The k largest (or smallest) elements along `dim`, in order, and where they are.
 
     >>> flambeau.tensor([3, 1, 2]).topk(2).values
@@ -35,7 +36,7 @@ def msort(self):
     return self.sort(0)[0]
 
 
-# --- distinct elements -----------------------------------------------------------------------------------------------
+# --- distinct elements ----------------------------------------------------------------------------------------------
 
 def _starts(rows):
     """Where a row differs from the one before it; rows [n, m]."""
@@ -77,7 +78,7 @@ def _distinct(name, self, consecutive, return_inverse, return_counts, dim):
     starts = _starts(rows)
     group, counts = _groups(starts, return_counts)
     kept = rows.index_select(0, starts.nonzero().reshape(-1))
-    result = kept.reshape(-1) if whole else kept.reshape(-1, *moved.shape[1:]).movedim(0, dim) if self.ndim else kept.reshape(-1)
+    result = kept.reshape(-1) if whole or self.ndim == 0 else kept.reshape(-1, *moved.shape[1:]).movedim(0, dim)
     inverse = group
     if return_inverse and order is not None:
         inverse = group.new_zeros(group.shape).scatter(0, order, group)
@@ -101,7 +102,8 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
     return _distinct("unique", self, False, return_inverse, return_counts, dim)
 
 
-@composite("unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor")
+@composite("unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+           " -> Tensor")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
     """The elements (or slices along `dim`) without those equal to the one before them; else as unique.
 
@@ -111,7 +113,7 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     return _distinct("unique_consecutive", self, True, return_inverse, return_counts, dim)
 
 
-# --- searching -------------------------------------------------------------------------------------------------------
+# --- searching ------------------------------------------------------------------------------------------------------
 
 _searchsorted = primitive("_searchsorted(Tensor sorted_sequence, Tensor self, bool out_int32, bool right) -> Tensor",
                           namespace=None, skip="the kernel of searchsorted, reached through it",
@@ -156,7 +158,7 @@ def bucketize(self, boundaries, *, out_int32=False, right=False):
     return searchsorted(boundaries, self, out_int32=out_int32, right=right)
 
 
-# --- counting ----------------------------------------------------------------------------------------------------------
+# --- counting -------------------------------------------------------------------------------------------------------
 
 @composite("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor")
 def bincount(self, weights=None, minlength=0):
@@ -166,7 +168,8 @@ def bincount(self, weights=None, minlength=0):
     tensor([0, 2, 0, 1])
     """
     if self.ndim != 1 or self.is_floating_point() or self.is_complex():
-        raise RuntimeError(f"bincount: expected a one-dimensional tensor of integers, got {self.dtype} {list(self.shape)}")
+        raise RuntimeError(f"bincount: expected a one-dimensional tensor of integers, got {self.dtype}"
+                           f" {list(self.shape)}")
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
     if weights is not None and weights.shape != self.shape:

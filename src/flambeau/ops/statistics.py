@@ -104,7 +104,7 @@ def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
     return _moments(_std_mean, self, dim, unbiased, keepdim, correction)
 
 
-# --- norms ---------------------------------------------------------------------------------------------------------------
+# --- norms ----------------------------------------------------------------------------------------------------------
 
 def _norm_gradient(g, self, result, ord, dim, keepdim):
     """d (sum |x|^p)^(1/p) / dx = sign(x) (|x| / norm)^(p-1), zero where the norm is; extremes share equally."""
@@ -132,8 +132,8 @@ _vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool 
                          doc="Norm of real vectors over `dim`.")
 
 
-@composite("vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-           namespace="linalg", method=False, out=True, samples="norm")
+@composite("vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)"
+           " -> Tensor", namespace="linalg", method=False, out=True, samples="norm")
 def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     """The norm (sum |x|^ord)^(1/ord) over `dim` (absent: all); ord may be 0 (count), inf or -inf.
 
@@ -145,7 +145,8 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     return _vector_norm(self, ord, dim, keepdim, dtype)
 
 
-@composite("norm(Tensor self, any p=\"fro\", int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", out=True)
+@composite("norm(Tensor self, any p=\"fro\", int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+           out=True)
 def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
     """The vector norm of order p over `dim` (absent: all elements); "fro" is 2.
 
@@ -159,7 +160,7 @@ def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
     return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
-# --- order statistics --------------------------------------------------------------------------------------------------------
+# --- order statistics -----------------------------------------------------------------------------------------------
 
 _ORDER = "(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
 _median_dim = reduction("median.dim" + _ORDER, samples="reduce_needs_dim", namespace=None,
@@ -184,7 +185,8 @@ def _nanmedian_all(self):
     return _nanmedian_dim(self.reshape(-1), 0)[0] if self.numel() else self.new_full((), float("nan"))
 
 
-overloads("median", _median_all, _median_dim, doc="""The middle element, of all or along `dim`; of an even number the lower one.
+overloads("median", _median_all, _median_dim,
+          doc="""The middle element, of all or along `dim`; of an even number the lower one.
 
     >>> flambeau.tensor([4, 1, 3, 2]).median()
     tensor(2)
@@ -237,7 +239,8 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
     if not ignore_nan:
         result = result.masked_fill(missing.any(-1), float("nan"))
     if keepdim:
-        result = result.reshape((q.numel(),) + (1,) * ndim) if whole else result.unsqueeze(-1).movedim(-1, dim % ndim + 1)
+        result = (result.reshape((q.numel(),) + (1,) * ndim) if whole
+                  else result.unsqueeze(-1).movedim(-1, dim % ndim + 1))
     return result if q.ndim else result.squeeze(0)
 
 
@@ -252,8 +255,8 @@ def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
     return _quantile("quantile", self, q, dim, keepdim, interpolation, False)
 
 
-@composite("nanquantile(Tensor self, any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-           out=True, skip="tested by name")
+@composite("nanquantile(Tensor self, any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\")"
+           " -> Tensor", out=True, skip="tested by name")
 def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
     """As quantile, over the elements that are not NaN."""
     return _quantile("nanquantile", self, q, dim, keepdim, interpolation, True)
