@@ -19,7 +19,7 @@ class NAdam(ComposedOptimizer):
     >>> w.sum().backward()
     >>> opt.step()
     >>> round(w.item(), 4)
-    0.8919
+    0.8944
     """
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
