@@ -236,11 +236,12 @@ PyObject* from_numpy(PyObject*, PyObject* o) {
 // frombuffer(buffer, dtype, count, offset)
 PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"buffer", "dtype", "count", "offset", "requires_grad", nullptr};
-  PyObject *buffer, *dtype;
+  PyObject *buffer, *dtype = nullptr;
   long long count = -1, offset = 0;
   int requires_grad = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O$O|LLp", const_cast<char**>(names), &buffer, &dtype, &count, &offset, &requires_grad)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OLLp", const_cast<char**>(names), &buffer, &dtype, &count, &offset, &requires_grad)) return nullptr;
   return guarded([&]() -> PyObject* {
+    if (!dtype) type_error("frombuffer: expected a dtype");
     DType d = parse_dtype(dtype, "frombuffer");
     auto hold = std::make_unique<BufferHold>();
     if (PyObject_GetBuffer(buffer, &hold->view, PyBUF_WRITABLE) < 0) {

@@ -1,0 +1,76 @@
+"""Copying and pickling tensors."""
+
+import copy
+import pickle
+
+import pytest
+
+import flambeau
+
+
+def same(a, b):
+    return a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride() and a.tolist() == b.tolist()
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_pickle(protocol):
+    base = flambeau.arange(12.0).reshape(3, 4)
+    tensors = [base, base[1], base.t(), base[:, ::2], flambeau.ones(2, dtype=flambeau.bfloat16), flambeau.tensor(3),
+               flambeau.empty(0, 2), flambeau.tensor([1 + 2j]), flambeau.ones(2, requires_grad=True)]
+    again = pickle.loads(pickle.dumps(tensors, protocol))
+    for a, b in zip(tensors, again, strict=True):
+        assert same(a, b)
+        assert a.requires_grad == b.requires_grad
+    again[1].fill_(7)
+    assert again[0][1].tolist() == [7.0] * 4
+    assert base[1].tolist() == [4.0, 5.0, 6.0, 7.0]
+
+
+def test_pickle_of_others():
+    p = pickle.loads(pickle.dumps(flambeau.nn.Parameter(flambeau.ones(2))))
+    assert isinstance(p, flambeau.nn.Parameter)
+    assert p.requires_grad
+    assert pickle.loads(pickle.dumps(flambeau.ones(2, 3, device="meta"))).is_meta
+    assert pickle.loads(pickle.dumps(flambeau.float16)) is flambeau.float16
+    assert pickle.loads(pickle.dumps(flambeau.Size((1, 2)))) == (1, 2)
+    assert pickle.loads(pickle.dumps(flambeau.device("cpu"))) == flambeau.device("cpu")
+
+
+def test_deepcopy():
+    base = flambeau.arange(4.0)
+    a, b, c = copy.deepcopy([base, base[1:], base])
+    assert a is c
+    b.fill_(9)
+    assert a.tolist() == [0, 9, 9, 9]
+    assert base.tolist() == [0, 1, 2, 3]
+    leaf = flambeau.ones(2, requires_grad=True)
+    (leaf * 3).sum().backward()
+    leaf.note = ["text"]
+    again = copy.deepcopy(leaf)
+    assert again.requires_grad
+    assert again.grad.tolist() == [3.0, 3.0]
+    assert again.grad is not leaf.grad
+    assert again.note == ["text"]
+    assert again.note is not leaf.note
+    with pytest.raises(RuntimeError, match="graph leaves"):
+        copy.deepcopy(leaf * 2)
+    assert copy.deepcopy(flambeau.ones(2, device="meta")).is_meta
+
+
+def test_shallow_copy_shares_memory():
+    x = flambeau.zeros(3)
+    y = copy.copy(x)
+    assert y is not x
+    y.fill_(1)
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_subclasses_keep_their_type():
+    class Mine(flambeau.Tensor):
+        pass
+
+    x = flambeau.ones(2).as_subclass(Mine)
+    x.tag = 5
+    again = copy.deepcopy(x)
+    assert type(again) is Mine
+    assert again.tag == 5

@@ -1,0 +1,52 @@
+"""How tensors are printed: PyTorch's texts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import flambeau
+
+from .printed import OPTIONS, tensors
+
+GOLDEN = json.loads((Path(__file__).parent / "printed.json").read_text())
+
+
+@pytest.mark.parametrize("number", range(len(OPTIONS)), ids=lambda k: json.dumps(OPTIONS[k]))
+def test_texts_are_pytorchs(number):
+    try:
+        flambeau.set_printoptions(**OPTIONS[number])
+        texts = [repr(t) for t in tensors(flambeau)]
+    finally:
+        flambeau.set_printoptions(profile="default")
+    assert texts == GOLDEN[number]
+
+
+def test_gradients_and_subclasses():
+    x = flambeau.ones(2, requires_grad=True)
+    assert repr(x) == "tensor([1., 1.], requires_grad=True)"
+    assert repr(x * 2) == "tensor([2., 2.], grad_fn=<MulBackward0>)"
+    assert repr(flambeau.nn.Parameter(flambeau.ones(1))) == "Parameter containing:\ntensor([1.], requires_grad=True)"
+    assert repr(flambeau.ones(2, 3, device="meta")) == "tensor(..., device='meta', size=(2, 3))"
+
+    class Mine(flambeau.Tensor):
+        pass
+
+    assert repr(flambeau.ones(1).as_subclass(Mine)) == "Mine([1.])"
+    assert f"{flambeau.tensor(1.5):.3f}" == "1.500"
+    assert str(flambeau.tensor([True])) == "tensor([True])"
+
+
+def test_long_suffixes_go_to_a_new_line():
+    x = flambeau.full((9,), 0.125, requires_grad=True) * 1
+    assert repr(x) == ("tensor([0.1250, 0.1250, 0.1250, 0.1250, 0.1250, 0.1250, 0.1250, 0.1250, 0.1250],\n"
+                       "       grad_fn=<MulBackward0>)")
+
+
+def test_options():
+    before = flambeau.get_printoptions()
+    with flambeau.printoptions(precision=1):
+        assert repr(flambeau.tensor([0.25])) == "tensor([0.2])"
+    assert flambeau.get_printoptions() == before
+    with pytest.raises(ValueError, match="profile"):
+        flambeau.set_printoptions(profile="none")

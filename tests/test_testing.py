@@ -1,0 +1,82 @@
+"""assert_close, make_tensor, memory statistics."""
+
+import numpy
+import pytest
+
+import flambeau
+from flambeau.testing import assert_close, make_tensor
+
+t = flambeau.tensor
+
+
+@pytest.mark.parametrize(("actual", "expected"), [
+    (t([1.0, 2.0]), t([1.0, 2.000001])), (t([1, 2]), t([1, 2])), (1.0, 1.0 + 1e-9), ([1, t([2.0])], [1, t([2.0])]),
+    ({"a": 1.0}, {"a": 1.0}), (float("inf"), float("inf")), (t([float("inf")]), t([float("inf")])), (None, None),
+    (numpy.ones(2), numpy.ones(2)), (flambeau.zeros(0), flambeau.zeros(0)), (t([True]), t([True])),
+])
+def test_close(actual, expected):
+    assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(("actual", "expected", "text"), [
+    (t([1.0, 2.0]), t([1.0, 3.0]), "Mismatched elements: 1 / 2 \\(50.0%\\)\n"
+     "Greatest absolute difference: 1.0 at index \\(1,\\) \\(up to 1e-05 allowed\\)"),
+    (t([1, 2]), t([1, 3]), "not equal"), (t(1.0), t(2.0), "not close"), ([1, t([2.0])], [1, t([3.0])], r"item \[1\]"),
+    ({"a": [1.0]}, {"a": [2.0]}, r"item \['a'\]\[0\]"), ({"a": 1}, {"b": 1}, "keys"), ([1], [1, 2], "length"),
+    (t([1.0]), t([1.0]).double(), "dtype"), (t([[1.0, 2.0]]), t([1.0, 2.0]), "shape"), (1.0, 2.0, "Expected 2.0"),
+    (t([float("nan")]), t([float("nan")]), "nan|Mismatched"), (None, 1, "None mismatch"),
+    (t([float("inf"), 1.0]), t([float("inf"), 5.0]), "1 / 2"), (1, 1.0, "types"),
+])
+def test_not_close(actual, expected, text):
+    with pytest.raises(AssertionError, match=text):
+        assert_close(actual, expected)
+
+
+def test_options():
+    nan = t([float("nan"), 1.0])
+    assert_close(nan, nan, equal_nan=True)
+    assert_close(t([1.0]), t([1.5]), rtol=0, atol=0.6)
+    assert_close(t([1.0]), t([1.0]).double(), check_dtype=False)
+    with pytest.raises(ValueError, match="both be specified"):
+        assert_close(1, 1, rtol=0.1)
+    with pytest.raises(AssertionError, match=r"^mine$"):
+        assert_close(1, 2, msg="mine")
+    with pytest.raises(TypeError, match="No comparison pair"):
+        assert_close("a", "a")
+    with pytest.raises(AssertionError, match="stride"):
+        assert_close(flambeau.ones(2, 3), flambeau.ones(3, 2).t(), check_stride=True)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "float64",
+                                   "complex64"])
+def test_make_tensor(dtype):
+    dtype = getattr(flambeau, dtype)
+    x = make_tensor(3, 40, dtype=dtype)
+    assert x.dtype is dtype
+    assert x.shape == (3, 40)
+    y = make_tensor((5, 6), dtype=dtype, noncontiguous=True, low=None, high=None)
+    assert not y.is_contiguous()
+    if not dtype.is_complex and dtype is not flambeau.bool:
+        z = make_tensor(1000, dtype=dtype, low=1, high=3)
+        assert z.double().min().item() >= 1
+        assert z.double().max().item() < 3
+    assert bool((make_tensor(100, dtype=dtype, exclude_zero=True) != 0).all())
+
+
+def test_make_tensor_errors():
+    with pytest.raises(ValueError, match="low must be less"):
+        make_tensor(2, dtype=flambeau.float32, low=2, high=1)
+    with pytest.raises(ValueError, match="requires_grad"):
+        make_tensor(2, dtype=flambeau.int64, requires_grad=True)
+
+
+def test_memory_statistics():
+    before = flambeau.memory.stats()
+    x = flambeau.empty(1 << 20)
+    assert flambeau.memory.stats()["allocated"] - before["allocated"] >= 4 << 20
+    del x
+    assert flambeau.memory.stats()["allocated"] == before["allocated"]
+    assert flambeau.memory.stats()["peak"] >= before["allocated"] + (4 << 20)
+    flambeau.memory.empty_cache()
+    assert flambeau.memory.stats()["cached"] <= before["cached"]
+    flambeau.memory.reset_peak()
