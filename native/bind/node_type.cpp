@@ -97,7 +97,9 @@ PyObject* saved_object(Node& n, int slot) {
   const auto& args = n.op->schema.args;
   if (slot < int(args.size()) && args[slot].type == Type::Tensor && s.value.is_number()) {
     Scalar number = s.value.scalar();
-    return take_object(wrap_number(number, number.dtype(DType::Float64)));  // weak in promotion: no digits lost
+    TensorRef t = wrap_number(number, number.dtype(DType::Float64));
+    t->flags &= ~kWrappedNumber;  // what a rule computes from numbers alone keeps its digits; 0-d is weak enough
+    return take_object(std::move(t));
   }
   if (slot < int(args.size()) && (args[slot].type == Type::MemoryFormat || args[slot].type == Type::Layout) && s.value.tag == Tag::Int)
     return Py_NewRef(format_object(int(s.value.i)));
