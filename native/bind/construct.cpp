@@ -264,6 +264,7 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     s->free = free_buffer;
     TensorRef t = TensorRef::steal(allocate_tensor());
     t->storage = s;
+    t->device = s->device;
     t->dtype = d;
     t->data = static_cast<char*>(b.buf) + offset;
     set_contiguous_dims(*t, shape);
