@@ -5,8 +5,8 @@
 namespace flambeau {
 
 Node* (*allocate_node_object)() = nullptr;
-thread_local bool grad_enabled = true;
-thread_local bool inference_enabled = false;
+FLAMBEAU_TLS bool grad_enabled = true;
+FLAMBEAU_TLS bool inference_enabled = false;
 
 namespace {
 

@@ -78,8 +78,10 @@ TensorRef unpack_tensor(Node&, Saved&);
 std::string node_name(const Node&);
 
 // --- grad mode (of this thread) -------------------------------------------------------------------------------------
-extern thread_local bool grad_enabled;
-extern thread_local bool inference_enabled;
+// initial-exec: read on every call, and the module's few bytes fit the static block
+#define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) thread_local
+extern FLAMBEAU_TLS bool grad_enabled;
+extern FLAMBEAU_TLS bool inference_enabled;
 struct GradMode {
   bool before;
   explicit GradMode(bool on) : before(std::exchange(grad_enabled, on)) {}

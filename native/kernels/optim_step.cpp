@@ -179,7 +179,9 @@ void run_jobs(OptimKind kind, const std::vector<Job>& jobs) {
 
 }  // namespace
 
-OptimRegistration::OptimRegistration(int level, const OptimLoops& loops) { registered()[level] = loops; }
+OptimRegistration::OptimRegistration(int level, OptimLoops (*loops)()) {
+  if (level <= cpu_level()) registered()[level] = loops();
+}
 
 void optim_step(OptimKind kind, const OptimArgs& args, std::span<OptimSlot> slots) {
   for (size_t k = 0; k < slots.size(); ++k) check(kind, slots[k], k);

@@ -55,7 +55,8 @@ struct OptimLoops {
 };
 // Filled at load time by kernels/simd/optim_loops.cpp, one entry per instruction set.
 struct OptimRegistration {
-  OptimRegistration(int level, const OptimLoops& loops);
+  // `loops` runs only where the processor has `level`: the file that defines it is compiled with those instructions
+  OptimRegistration(int level, OptimLoops (*loops)());
 };
 
 }  // namespace flambeau

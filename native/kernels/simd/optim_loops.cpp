@@ -189,7 +189,7 @@ OptimLoops all_loops() {
   fill_row<Doubles>(loops.f64);
   return loops;
 }
-const OptimRegistration registration(FLAMBEAU_LEVEL, all_loops());
+const OptimRegistration registration(FLAMBEAU_LEVEL, all_loops);
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
