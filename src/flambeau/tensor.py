@@ -7,6 +7,7 @@ from ._C import Tensor
 from .autograd._call import backward as _backward
 from .ops import movement as _movement
 from .ops.conversion import _to_copy
+from .ops.kinds import OPS
 from .utils.hooks import RemovableHandle
 
 _NAMES = {
@@ -284,6 +285,17 @@ def share_memory_(self):
 @method
 def is_shared(self):
     return False
+
+
+@method
+def where(self, condition, other):
+    """self where the condition holds, other elsewhere.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1., 2.]).where(flambeau.tensor([True, False]), 0.)
+    tensor([1., 0.])
+    """
+    return OPS["where"](condition, self, other)
 
 
 @method

@@ -54,6 +54,29 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     return close | (distance.isfinite() & (distance <= atol + (other * rtol).abs()))
 
 
+@composite("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> any",
+           skip="isclose and all: the result is a bool")
+def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close: |self - other| <= atol + rtol * |other|.
+
+    >>> flambeau.allclose(flambeau.tensor([1.]), flambeau.tensor([1. + 1e-7]))
+    True
+    """
+    return bool(isclose(self, other, rtol, atol, equal_nan).all().item())
+
+
+@composite("equal(Tensor self, Tensor other) -> any", skip="eq and all: the result is a bool")
+def equal(self, other):
+    """Whether both have the same shape and the same elements.
+
+    >>> flambeau.equal(flambeau.tensor([1, 2]), flambeau.tensor([1, 2]))
+    True
+    """
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"equal: Expected object of data type {self.dtype} but got data type {other.dtype} for 'other'")
+    return self.shape == other.shape and bool((self == other).all().item())
+
+
 def _logic(name, arguments, ref, samples, sense):
     return elementwise(f"{name}({arguments}) -> Tensor", promote="logical", ref=ref, samples=samples,
                        doc=f"True where {sense}; a number counts as true unless it is zero.")

@@ -1,6 +1,6 @@
 """Choosing elements by a mask of the same (broadcast) shape."""
 
-from .kinds import elementwise
+from .kinds import composite, elementwise, overloads
 
 where = elementwise(
     "where(Tensor condition, Tensor self, Tensor other) -> Tensor", promote="select_second", inplace=False, method=False,
@@ -8,6 +8,16 @@ where = elementwise(
     ref="numpy.where", samples="where",
     doc="self where the condition holds, other elsewhere; both may be numbers.\n\n"
         ">>> flambeau.where(flambeau.tensor([True, False]), 1.0, 2.0)\ntensor([1., 2.])")
+
+
+@composite("where.indices(Tensor condition) -> any", namespace=None, skip="nonzero under another name")
+def _where_indices(condition):
+    """The indices of the elements that are true: one tensor per dimension."""
+    return condition.nonzero(as_tuple=True)
+
+
+overloads("where", where, _where_indices, method=False, doc=where.__doc__)
+
 masked_fill = elementwise(
     "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote="first_only", out=False,
     d={"self": lambda g, mask: g.masked_fill(mask, 0), "value": lambda g, mask: where(mask, g, 0)},
