@@ -288,6 +288,18 @@ def is_shared(self):
 
 
 @method
+def is_conj(self):
+    """False: conj() conjugates at once."""
+    return False
+
+
+@method
+def is_neg(self):
+    """False: imag of a conjugate is computed at once."""
+    return False
+
+
+@method
 def where(self, condition, other):
     """self where the condition holds, other elsewhere.
 

@@ -73,7 +73,7 @@ def equal(self, other):
     True
     """
     if self.dtype != other.dtype:
-        raise RuntimeError(f"equal: Expected object of data type {self.dtype} but got data type {other.dtype} for 'other'")
+        raise RuntimeError(f"equal: expected other to have dtype {self.dtype}, got {other.dtype}")
     return self.shape == other.shape and bool((self == other).all().item())
 
 
