@@ -204,7 +204,7 @@ void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs,
   if (m == 1) ars = k;
   if (n == 1) bcs = 1;
   if (k == 1) acs = ars == 1 ? m : 1, brs = bcs == 1 ? n : 1;
-  if (n == 1 && acs != 1 && crs == 1) {  // a column of a transposed matrix is a row
+  if (n == 1 && m > 1 && acs != 1 && crs == 1) {  // a column of a transposed matrix is a row
     Epilogue<T> t{e.alpha, e.beta, e.bias_row, e.bias_col};
     return gemm<T>(1, m, k, b, k, brs, a, acs, ars, c, m, t, threads);
   }

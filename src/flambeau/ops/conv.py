@@ -1,6 +1,7 @@
 """Convolution and transposed convolution in one to three dimensions: forms of one primitive and its gradient."""
 
 from .kinds import composite, primitive
+from .linalg import wanted
 from .spatial import constant_pad_nd
 
 convolution_backward = primitive(
@@ -8,8 +9,8 @@ convolution_backward = primitive(
     "bool transposed, int[] output_padding, int groups, int mask) -> "
     "(Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
     d={("grad", "input", "weight"):
-       lambda g0, g1, g2, grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, needs:
-       _double((g0, g1, g2), grad, input, weight,
+       lambda g0, g1, g2, grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask,
+       needs: _double(wanted((g0, g1, g2), mask), grad, input, weight,
                (stride, padding, dilation, transposed, output_padding, groups), needs)},
     namespace=None,
     doc="The gradients of convolution; bits 1, 2 and 4 of mask say which are wanted, the others come back empty.")

@@ -219,13 +219,19 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 linear_backward = primitive(
     "linear_backward(Tensor grad, Tensor input, Tensor weight, int mask) -> "
     "(Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
-    d={("grad", "input", "weight"): lambda g0, g1, g2, grad, input, weight, needs:
-       _linear_double(g0, g1, g2, grad, input, weight, needs)},
+    d={("grad", "input", "weight"): lambda g0, g1, g2, grad, input, weight, mask, needs:
+       _linear_double(wanted((g0, g1, g2), mask), grad, input, weight, needs)},
     namespace=None,
     doc="The gradients of linear; bits 1, 2 and 4 of mask say which are wanted, the others come back empty.")
 
 
-def _linear_double(g0, g1, g2, grad, input, weight, needs):
+def wanted(grads, mask):
+    """The gradients of those results that were asked for; the others came back empty, and None stands for them."""
+    return tuple(g if mask >> k & 1 else None for k, g in enumerate(grads))
+
+
+def _linear_double(grads, grad, input, weight, needs):
+    g0, g1, g2 = grads
     to_grad = None
     if needs[0]:
         if g0 is not None:
@@ -330,8 +336,7 @@ def _contracted_dims(dims, a, b):
     return wrapped
 
 
-@composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, ref="numpy.tensordot",
-           samples="tensordot")
+@composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, samples="tensordot")
 def tensordot(self, other, dims=2):
     """Sum of products over several dimensions: the last `dims` of the first with the first of the second, or a pair of
     lists that names them.
