@@ -248,6 +248,9 @@ void run_tensor_hooks(PyObject* dict, TensorRef& grad) {
     Held r = checked(PyObject_CallOneArg(PyList_GET_ITEM(hooks.p, k), py(grad.get())));
     if (r.p == Py_None) continue;
     if (!is_tensor(r.p)) type_error("a tensor hook must return None or a Tensor, got ", Py_TYPE(r.p)->tp_name);
+    Dims given = as_tensor(r.p)->shape(), wanted = grad->shape();
+    if (!std::equal(given.begin(), given.end(), wanted.begin(), wanted.end()))
+      runtime_error("a tensor hook has changed the size of its gradient: from ", shape_text(wanted), " to ", shape_text(given));
     grad = TensorRef::borrow(as_tensor(r.p));
   }
 }

@@ -1,6 +1,7 @@
 """Questions about tensors and dtypes, and process-wide settings."""
 
 from . import _C
+from .ops.kinds import OPS
 
 
 def is_tensor(obj):
@@ -29,6 +30,47 @@ def is_nonzero(input):
 def numel(input):
     """Number of elements."""
     return input.numel()
+
+
+def _two_tensors(op, input, other):
+    for which, x in (("input", input), ("other", other)):
+        if not isinstance(x, _C.Tensor):
+            raise TypeError(f"{op}(): argument '{which}' must be Tensor, not {type(x).__name__}")
+    if input.device != other.device:
+        raise RuntimeError(f"{op}: Expected all tensors to be on the same device, but found at least two devices, "
+                           f"{input.device} and {other.device}")
+
+
+def equal(input, other):
+    """Whether both have the same shape and the same elements, as a Python bool.
+
+    >>> import flambeau
+    >>> flambeau.equal(flambeau.tensor([1, 2]), flambeau.tensor([1, 2]))
+    True
+    """
+    _two_tensors("equal", input, other)
+    return input.shape == other.shape and OPS["eq"](input.detach(), other.detach()).all().item()
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether |input - other| <= atol + rtol * |other| everywhere, as a Python bool.
+
+    >>> import flambeau
+    >>> flambeau.allclose(flambeau.tensor([1.0]), flambeau.tensor([1.0 + 1e-9]))
+    True
+    """
+    _two_tensors("allclose", input, other)
+    return OPS["isclose"](input.detach(), other.detach(), rtol, atol, equal_nan).all().item()
+
+
+def is_conj(input):
+    """Whether the tensor is a conjugate that was not computed yet: never, since conj() computes at once."""
+    return False
+
+
+def resolve_conj(input):
+    """The tensor itself: conj() computes at once, so that nothing is left to do."""
+    return input
 
 
 def typename(obj):

@@ -3,6 +3,7 @@
 import importlib
 
 from . import _C
+from . import inspection as _inspection
 from ._C import Tensor
 from .autograd._call import backward as _backward
 from .ops import movement as _movement
@@ -314,6 +315,10 @@ def where(self, condition, other):
 def is_same_size(self, other):
     """Whether both have the same shape."""
     return self.shape == other.shape
+
+
+for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):
+    method(_function)
 
 
 @method

@@ -1,49 +1,35 @@
 """The graph as Python sees it: nodes, and the hooks that run when gradients reach tensors and nodes."""
 
-from itertools import count
-
 from .. import _C
+from ..utils.hooks import RemovableHandle
 
 Node = _C.Node
-_ids = count()
 
 
-class RemovableHandle:
-    """What registering a hook returns: `remove()`, also called at the end of a `with` block, takes the hook away."""
-
-    def __init__(self, hooks, hook):
-        self.id, self._hooks = next(_ids), hooks
-        hooks[self.id] = hook
-
-    def remove(self):
-        """Takes the hook away; harmless when it is gone already."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.remove()
+def _register(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
 
 
 def register_tensor_hook(tensor, hook):
     """Tensor.register_hook: hook(grad) -> None or another gradient, whenever a gradient for the tensor is computed."""
-    return RemovableHandle(_C.tensor_hooks(tensor), hook)
+    return _register(_C.tensor_hooks(tensor), hook)
 
 
 def register_accumulate_hook(tensor, hook):
     """Tensor.register_post_accumulate_grad_hook: hook(tensor) after a gradient was added to a leaf's `.grad`."""
-    return RemovableHandle(_C.accumulate_hooks(tensor), hook)
+    return _register(_C.accumulate_hooks(tensor), hook)
 
 
 def _register_hook(node, fn):
     """register_hook(fn): fn(grad_inputs, grad_outputs) -> None or new grad_inputs, after the node ran."""
-    return RemovableHandle(node._post_hooks(), fn)
+    return _register(node._post_hooks(), fn)
 
 
 def _register_prehook(node, fn):
     """register_prehook(fn): fn(grad_outputs) -> None or new grad_outputs, before the node runs."""
-    return RemovableHandle(node._pre_hooks(), fn)
+    return _register(node._pre_hooks(), fn)
 
 
 Node.register_hook = _register_hook
