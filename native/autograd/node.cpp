@@ -94,6 +94,9 @@ void recycle_node(Node* n) {
 
 void save_value(Node& n, int slot, const Value& v) {
   Saved& s = n.saved[slot];
+  if (v.tag == Tag::Tensor && v.tensor->flags & kInference)
+    runtime_error("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
+                  "tensor and use it in autograd.");
   s.value = v;
   switch (v.tag) {
     case Tag::Tensor:

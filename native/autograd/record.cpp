@@ -91,6 +91,12 @@ void mark_views(Call& c) {
     if (c.out(k).storage == base.storage) set_view(c.out(k), base);
 }
 
+// Memory made in inference mode never enters a graph; views of other memory keep what that memory is.
+void mark_inference(Call& c) {
+  for (int k = 0; k < c.nout(); ++k)
+    if (c.out(k).storage && c.out(k).storage->refcount == 1) c.out(k).flags |= kInference;
+}
+
 }  // namespace
 
 void bump_version(Tensor& t) {
@@ -100,6 +106,8 @@ void bump_version(Tensor& t) {
 void check_inplace(const char* op, Tensor& self, bool records) {
   if (self.storage && self.storage->readonly)
     runtime_error(op, "_: the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first");
+  if (self.flags & kInference && !inference_enabled)
+    runtime_error(op, "_: Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first");
   if (!grad_enabled) return;
   if (self.flags & kRequiresGrad && !self.grad_fn)
     runtime_error(op, "_: a leaf Variable that requires grad is being used in an in-place operation. "
@@ -107,7 +115,7 @@ void check_inplace(const char* op, Tensor& self, bool records) {
   if (self.base && !self.base->grad_fn && self.base->flags & kRequiresGrad && !(self.flags & kNoGradView))
     runtime_error(op, "_: a view of a leaf Variable that requires grad is being used in an in-place operation. "
                   "Write inside `with flambeau.no_grad():`, or on a clone");
-  if (records && self.base && self.flags & kNoGradView)
+  if (self.flags & kNoGradView && self.base && (records || self.base->flags & kRequiresGrad))
     runtime_error(op, "_: a view was created in no_grad mode and is being modified inplace with grad mode enabled. "
                   "Make the view where gradients are on, or write under no_grad");
 }
@@ -153,6 +161,7 @@ void run_op(Call& c) {
     execute(c);
     if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor) return;  // nothing to do: contiguous() of a contiguous tensor
     if (op.kind == Kind::View) mark_views(c);
+    if (__builtin_expect(inference_enabled, 0)) mark_inference(c);
     if (!wanted) return;
     bool differentiable = false;
     for (int k = 0; k < c.nout(); ++k) differentiable |= is_differentiable(c.out(k).dtype);
@@ -173,6 +182,7 @@ void run_op(Call& c) {
     if (keeps_self) {
       before = empty(self.shape(), self.dtype, self.device);
       if (!self.is_meta()) copy_into(*before, self);
+      if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
       saved_self = Value(before.get());
     }
     node = make_node(c, wanted, keeps_self ? &saved_self : nullptr);

@@ -317,6 +317,12 @@ def is_same_size(self, other):
     return self.shape == other.shape
 
 
+@method
+def where(self, condition, other):
+    """This tensor's elements where `condition` is true, those of `other` elsewhere."""
+    return OPS["where"](condition, self, other)
+
+
 for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):
     method(_function)
 

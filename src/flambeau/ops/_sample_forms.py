@@ -15,7 +15,7 @@ def reals(m, low=-2.0, high=2.0):
 
 
 def distinct(m, low=-2.0, high=2.0):
-    for shape in SHAPES:
+    for shape in ((), (3,), (2, 3), (2, 1, 4)):
         yield call(m.distinct(*shape, low=low, high=high))
 
 
@@ -146,6 +146,12 @@ def reduce_needs_dim(m, low=-2.0, high=2.0):
     for dim, keepdim in ((0, False), (-1, True), (1, False)):
         yield call(m.distinct(2, 3, 2, low=low, high=high), dim, keepdim)
     yield call(m.distinct(low=low, high=high), 0)
+
+
+def aminmax(m):
+    yield call(m.distinct(2, 3))
+    yield call(m.distinct(2, 3), dim=0)
+    yield call(m.distinct(2, 3), dim=-1, keepdim=True)
 
 
 def reduce_several_distinct(m):
@@ -314,6 +320,7 @@ GENERATORS = {
     "mm": mm, "bmm": bmm, "mv": mv, "dot": dot, "vdot": dot, "inner": dot, "outer": outer, "ger": outer,
     "matmul": matmul, "addmm": addmm, "addmv": addmv, "addr": addr, "baddbmm": baddbmm, "addbmm": addbmm,
     "einsum": einsum, "tensordot": tensordot, "cross": cross, "cdist": cdist, "kron": kron,
+    "aminmax": aminmax,
     "max.dim": reduce_needs_dim, "min.dim": reduce_needs_dim, "median.dim": reduce_needs_dim,
     "max.other": pairs, "min.other": pairs, "bitwise_left_shift": shift_pairs, "bitwise_right_shift": shift_pairs,
     "bitwise_and": integer_pairs, "bitwise_or": integer_pairs, "bitwise_xor": integer_pairs,

@@ -192,6 +192,7 @@ NN_FORMS = {
                                           (0, 0), 1)]),
     **{f"max_unpool{d}d": _unpool(d) for d in (1, 2, 3)},
     "lp_pool3d": _plain(lambda m: [call(m.f(1, 1, 4, 4, 4, low=0.1), 2.0, 2)]),
+    "native_dropout": _plain(lambda m: [call(m.f(4, 3), 0.5, False)]),
     "gumbel_softmax": _plain(lambda m: [call(m.f(2, 3))]),
     "pad": _plain(lambda m: [call(m.f(2, 3), (1, 2)), call(m.f(1, 2, 3, 3), (1, 1, 0, 2), value=1.5),
                              call(m.f(1, 2, 3, 3), (1, 1, 1, 1), "reflect"),

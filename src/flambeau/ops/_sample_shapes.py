@@ -166,6 +166,8 @@ SHAPE_FORMS = {
     "randint_like": _same(lambda m: [call(m.f(2, 3), 5)]),
     "bernoulli": _same(lambda m: [call(m.f(2, 3, low=0.0, high=1.0))]),
     "multinomial": _same(lambda m: [call(m.f(4, low=0.1, high=1.0), 2)]),
+    "normal_": _same(lambda m: [call(m.f(2, 3)), call(m.f(4), 1.0, 2.0)]),
+    "geometric_": _same(lambda m: [call(m.f(2, 3), 0.5)]),
     "normal": _same(lambda m: [call(0.0, 1.0, (2, 3))]),
 }
 SHAPE_FORMS["select.int"] = SHAPE_FORMS["select"]
