@@ -6,7 +6,7 @@ namespace flambeau::FLAMBEAU_SIMD {
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       unary<[]<class T>(T x) {
-        T t = x < 0 ? T(0) : x > 1 ? T(1) : x;  // NaN passes both comparisons and stays NaN
+        T t = x < 0 ? T(0) : 1 < x ? T(1) : x;  // NaN fails both comparisons and stays NaN
         return t * t * (T(3) - T(2) * t);
       }, float, double>("smoothstep"),
   });

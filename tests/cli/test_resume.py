@@ -32,7 +32,7 @@ class After(Interrupt):
 def same(a, b):
     """Equal in structure and in every bit."""
     if isinstance(a, flambeau.Tensor):
-        return a.dtype == b.dtype and bool(flambeau.equal(a, b))
+        return a.dtype == b.dtype and a.numpy().tobytes() == b.numpy().tobytes()
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
