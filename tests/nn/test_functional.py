@@ -1,5 +1,6 @@
 """nn.functional: PyTorch's names are there, forms that are not operators, and agreement with the layers."""
 
+import itertools
 import math
 
 import pytest
@@ -203,3 +204,53 @@ def test_weighted_losses():
     assert math.isfinite(loss(x, y).item())
     plain = nn.CrossEntropyLoss(weight, reduction="none")(x, y)
     assert flambeau.allclose(nn.CrossEntropyLoss(weight)(x, y), plain.sum() / (1 + 3 + 2))
+
+
+def test_ctc_loss_is_pytorchs():
+    flambeau.manual_seed(0)
+    log_probs = flambeau.randn(6, 2, 4, dtype=flambeau.float64).log_softmax(-1)
+    targets, inputs, lengths = flambeau.tensor([[1, 2, 2], [3, 1, 0]]), (6, 5), (3, 2)
+    paths = ctc_by_enumeration(log_probs, targets, inputs, lengths)
+    loss = nn.CTCLoss(reduction="none")(log_probs, targets, inputs, lengths)
+    assert loss.tolist() == pytest.approx(paths, rel=1e-9)
+    joined = F.ctc_loss(log_probs, flambeau.tensor([1, 2, 2, 3, 1]), flambeau.tensor(inputs), lengths)
+    assert joined.item() == pytest.approx((paths[0] / 3 + paths[1] / 2) / 2, rel=1e-9)
+    single = F.ctc_loss(log_probs[:, 0], targets[0], flambeau.tensor(6), flambeau.tensor(3), reduction="none")
+    assert single.shape == () and single.item() == pytest.approx(paths[0], rel=1e-9)
+    short = {"input_lengths": (3, 3), "target_lengths": lengths, "reduction": "none"}
+    assert F.ctc_loss(log_probs, targets, **short)[0].item() == math.inf
+    assert F.ctc_loss(log_probs, targets, **short, zero_infinity=True)[0].item() == 0
+
+
+def ctc_by_enumeration(log_probs, targets, inputs, lengths, blank=0):
+    """-log of the summed probability of every path that collapses to the target."""
+    result = []
+    for k, (steps, size) in enumerate(zip(inputs, lengths, strict=True)):
+        wanted, total = targets[k].tolist()[:size], 0.0
+        rows = log_probs[:steps, k].tolist()
+        for path in itertools.product(range(log_probs.shape[2]), repeat=steps):
+            collapsed = [label for label, _ in itertools.groupby(path) if label != blank]
+            if collapsed == wanted:
+                total += math.exp(sum(row[label] for row, label in zip(rows, path, strict=True)))
+        result.append(-math.log(total))
+    return result
+
+
+def test_ctc_loss_refuses_wrong_lengths():
+    log_probs, targets = flambeau.randn(6, 2, 4).log_softmax(-1), flambeau.tensor([[1, 2, 2], [3, 1, 0]])
+    for inputs, lengths, text in (((7, 5), (3, 2), "between 0 and 6"), ((6, 5), (4, 2), "longest of target_lengths"),
+                                  ((6,), (3, 2), "must be 2 integers")):  # fmt: skip
+        with pytest.raises(RuntimeError, match=text):
+            F.ctc_loss(log_probs, targets, inputs, lengths)
+
+
+def test_gumbel_softmax_draws_pytorchs_numbers():
+    flambeau.manual_seed(0)
+    x = flambeau.randn(2, 3).requires_grad_()
+    flambeau.manual_seed(0)
+    soft = F.gumbel_softmax(x, tau=0.7)
+    assert soft[0].tolist() == pytest.approx([0.722396731376648, 0.23482532799243927, 0.04277802258729935], rel=1e-5)
+    hard = F.gumbel_softmax(x, hard=True)
+    assert sorted(hard[0].tolist()) == [0, 0, 1]
+    (hard * flambeau.arange(3.0)).sum().backward()
+    assert x.grad.abs().sum().item() > 0

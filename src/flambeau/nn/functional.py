@@ -39,17 +39,7 @@ _LOSSES = (
 
 def _find(name):
     """The operator with the public name nn.functional.`name`."""
-    return ALIASES.get("nn.functional." + name) or OPS.get(name) or _absent(name)
-
-
-class _absent:
-    inplace_form = None
-
-    def __init__(self, name):
-        self.name = name
-
-    def __call__(self, *args, **kwargs):
-        raise NotImplementedError(f"nn.functional.{self.name} has no operator yet")
+    return ALIASES.get("nn.functional." + name) or OPS[name]
 
 
 globals().update({name: _find(name) for name in (*_OPERATORS, *_MAX_POOLS, *_LOSSES)})

@@ -7,6 +7,7 @@ from . import comparison as comparison
 from . import conv as conv
 from . import conversion as conversion
 from . import creation as creation
+from . import ctc as ctc
 from . import einsum as einsum
 from . import indexing as indexing
 from . import joining as joining

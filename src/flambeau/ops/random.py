@@ -1,6 +1,6 @@
 """Random tensors and dropout; the numbers are PyTorch's for the same seed."""
 
-from .creation import _LIKE, _OPTIONS, empty, zeros, zeros_like
+from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
 from .kinds import composite, overloads, primitive
 from .movement import broadcast_shape
 
@@ -258,3 +258,19 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     """
     _check("dropout3d", p)
     return _dropout_channels(input, p, training, inplace)
+
+
+@composite("gumbel_softmax(Tensor logits, float tau=1.0, bool hard=False, float eps=1e-10, int dim=-1) -> Tensor",
+           namespace="nn.functional", method=False, skip="random: tested by name")
+def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
+    """A softmax of logits plus Gumbel noise   (Jang et al. 2016); `hard` gives one-hot results with its gradient.
+
+    >>> flambeau.nn.functional.gumbel_softmax(flambeau.zeros(2, 3), hard=True).sum(-1)
+    tensor([1., 1.])
+    """
+    noise = -empty_like(logits).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    one_hot = zeros_like(logits).scatter(dim, soft.argmax(dim, True), 1.0)
+    return one_hot - soft.detach() + soft

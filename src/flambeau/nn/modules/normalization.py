@@ -18,8 +18,8 @@ class LayerNorm(Shown, Module):
     """Normalizes over the last dimensions, `normalized_shape`, to mean 0 and variance 1   (Ba et al. 2016).
 
     >>> import flambeau
-    >>> flambeau.nn.LayerNorm(2)(flambeau.tensor([[1.0, 3.0]])).round()
-    tensor([[-1.,  1.]])
+    >>> flambeau.nn.LayerNorm(2)(flambeau.tensor([[1.0, 3.0]])).round().tolist()
+    [[-1.0, 1.0]]
     """
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
@@ -52,8 +52,8 @@ class RMSNorm(Module):
     """x / sqrt(mean(x²) + eps) over the last dimensions; eps None is the dtype's smallest step (Zhang & Sennrich 2019).
 
     >>> import flambeau
-    >>> flambeau.nn.RMSNorm(2)(flambeau.full((1, 2), 4.0))
-    tensor([[1., 1.]])
+    >>> flambeau.nn.RMSNorm(2)(flambeau.full((1, 2), 4.0)).tolist()
+    [[1.0, 1.0]]
     """
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
