@@ -59,7 +59,7 @@ Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved) {
   std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, offsetof(Node, inline_edges) - sizeof(Object));
   n->kind = kind;
   n->sequence = next_sequence++;
-  n->nouts = uint8_t(nouts);
+  n->nouts = uint16_t(nouts);
   n->nedges = uint16_t(nedges);
   n->nsaved = uint16_t(nsaved);
   n->edges = nedges <= 3 ? n->inline_edges : new Edge[nedges];
@@ -132,6 +132,13 @@ void save_meta(Node& n, int slot, const Value& v) {
     }
     save_value(n, slot, Value(Dims(flat)));
   }
+}
+
+void save_geometry(Node& n, int slot, const Tensor& t) {
+  std::vector<int64_t> all(t.sizes, t.sizes + t.ndim);
+  all.insert(all.end(), t.strides, t.strides + t.ndim);
+  all.push_back(t.offset());
+  save_value(n, slot, Value(Dims(all)));
 }
 
 void save_result(Node& n, int slot, Tensor& result, uint32_t output_nr) {

@@ -41,7 +41,7 @@ struct Node : Object {
   uint64_t sequence;    // newer nodes have larger numbers: the order of the backward pass
   NodeKind kind;
   bool released;        // saved values are gone (after a backward without retain_graph)
-  uint8_t nouts;
+  uint16_t nouts;
   uint16_t nedges;
   uint16_t nsaved;
   uint32_t slot;        // the engine's hint
@@ -72,6 +72,7 @@ void recycle_node(Node*);
 void save_value(Node&, int slot, const Value&);
 // Only shape and dtype of a tensor argument (or of a list of them): keeps no memory.
 void save_meta(Node&, int slot, const Value&);
+void save_geometry(Node&, int slot, const Tensor&);  // sizes, strides, offset
 void save_result(Node&, int slot, Tensor& result, uint32_t output_nr);
 // The saved tensor, checked for in-place modification.
 TensorRef unpack_tensor(Node&, Saved&);

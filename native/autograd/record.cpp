@@ -38,11 +38,12 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
   int nedges = 0, nargs = int(op.schema.args.size());
   for (const Rule& rule : op.rules)
     for (uint8_t k : rule.inputs) nedges += edge_count(c.args[k]);
-  uint64_t save = 0, meta = 0;
+  uint64_t save = 0, meta = 0, geometry = 0;
   for (size_t r = 0; r < op.rules.size(); ++r)
     if (rule_wanted(op.rules[r], wanted)) {
       save |= op.saves_arg[r];
       meta |= op.rules[r].meta_args;
+      geometry |= op.rules[r].geometry_args;
     }
   NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults));
   node->op = &op;
@@ -63,6 +64,7 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
   for (int k = 0; k < nargs; ++k) {
     if (save >> k & 1) save_value(*node, k, k == 0 && saved_self ? *saved_self : c.args[k]);
     else if (meta >> k & 1) save_meta(*node, k, c.args[k]);
+    else if (geometry >> k & 1) save_geometry(*node, k, *c.args[k].tensor);
   }
   return node;
 }
@@ -70,8 +72,9 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
 void attach_results(Call& c, Node& node, uint64_t wanted) {
   const OpDef& op = *c.op;
   int nargs = int(op.schema.args.size()), nouts = c.nout();
-  node.nouts = uint8_t(std::min(nouts, 255));
-  if (nouts > 255) runtime_error(c.name(), ": autograd records at most 255 results of one call, got ", nouts);
+  constexpr int kMostResults = 65535;
+  if (nouts > kMostResults) runtime_error(c.name(), ": autograd records at most ", kMostResults, " results of one call, got ", nouts);
+  node.nouts = uint16_t(nouts);
   if (nouts > 1) node.more_meta = new GradMeta[nouts - 1];
   uint64_t save = 0;
   for (size_t r = 0; r < op.rules.size(); ++r)

@@ -145,6 +145,11 @@ PyObject* rule_argument(Node& n, const Rule& rule, const RuleParam& p, TensorRef
     case Source::Arg: return saved_object(n, p.index);
     case Source::Result: return saved_object(n, nargs + p.index);
     case Source::ArgShape: return shapes_of_list(n.saved[p.index], n.op->schema.args[p.index].type == Type::Tensors);
+    case Source::ArgGeometry: {  // (sizes, strides, offset)
+      Dims all{n.saved[p.index].value.ints.data, size_t(n.saved[p.index].value.ints.size)};
+      size_t ndim = all.size() / 2;
+      return Py_BuildValue("(NNL)", size_object(all.first(ndim)), size_object(all.subspan(ndim, ndim)), (long long)all.back());
+    }
     case Source::ArgDType: {
       const Saved& s = n.saved[p.index];
       return Py_NewRef(dtype_object(s.value.tag == Tag::Tensor ? s.value.tensor->dtype : s.dtype));

@@ -180,6 +180,7 @@ RuleParam rule_param(const Schema& s, std::string_view name) {
     return name.size() > suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
   };
   if (ends("_shape") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgShape, uint8_t(k)};
+  if (ends("_geometry") && (k = argument_index(s, name.substr(0, name.size() - 9))) >= 0) return {Source::ArgGeometry, uint8_t(k)};
   if (ends("_dtype") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgDType, uint8_t(k)};
   value_error("record \"", s.text, "\": a derivative rule has a parameter '", name, "', which is neither an argument, g, grads, needs, result, nor <argument>_shape / _dtype");
 }
@@ -206,6 +207,7 @@ void add_rules(OpDef& op, PyObject* d) {
       rule.params.push_back(p);
       if (p.source == Source::Arg) args |= uint64_t(1) << p.index;
       if (p.source == Source::ArgShape || p.source == Source::ArgDType) rule.meta_args |= uint64_t(1) << p.index;
+      if (p.source == Source::ArgGeometry) rule.geometry_args |= uint64_t(1) << p.index;
       if (p.source == Source::Result) results |= uint64_t(1) << p.index;
     }
     op.rules.push_back(std::move(rule));

@@ -42,7 +42,7 @@ Schema parse_schema(const std::string& text);  // throws ValueError with the pos
 enum class Kind : uint8_t { Elementwise, Reduction, View, Primitive, Composite };
 
 // Where a parameter of a derivative rule comes from.
-enum class Source : uint8_t { Grad, Grads, Arg, Result, ArgShape, ArgDType, Needs };
+enum class Source : uint8_t { Grad, Grads, Arg, Result, ArgShape, ArgDType, ArgGeometry, Needs };
 struct RuleParam {
   Source source;
   uint8_t index;
@@ -53,6 +53,7 @@ struct Rule {
   bool tuple;                   // it returns a tuple, one gradient per input
   std::vector<RuleParam> params;
   uint64_t meta_args = 0;       // bit k: shape or dtype of argument k is wanted
+  uint64_t geometry_args = 0;   // bit k: sizes, strides and offset of argument k are wanted (and no other metadata)
 };
 
 struct OpDef {

@@ -410,42 +410,46 @@ void cpu_unfold_backward(Call& c) {
   add_through(out, l, g);
 }
 
-// as_strided_backward(Tensor grad, Tensor self, int[] size, int[] stride, int? offset): self's memory region is rebuilt
-// as a flat row, the gradient is added where the view read, and the row is read back as self.
-void infer_as_strided_backward(Call& c) {
-  const Tensor& self = c.tensor(1);
-  c.output(self.shape(), c.tensor(0).dtype, self.device);
+// as_strided_backward(Tensor grad, int[] self_size, int[] self_stride, int self_offset, int[] size, int[] stride, int?
+// offset): self's memory region is rebuilt as a flat row, the gradient is added where the view read, and the row is read
+// back as self.
+void infer_as_strided_backward(Call& c) { c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device); }
+
+struct Reach {
+  int64_t first, last;
+  void include(Dims size, Dims stride, int64_t offset) {
+    int64_t low = offset, high = offset;
+    for (size_t k = 0; k < size.size(); ++k) (stride[k] < 0 ? low : high) += (size[k] - 1) * stride[k];
+    first = std::min(first, low);
+    last = std::max(last, high);
+  }
+};
+Layout layout_of(Dims size, Dims stride, char* data) {
+  Layout l;
+  for (size_t k = 0; k < size.size(); ++k) l.push(size[k], stride[k]);
+  l.data = data;
+  return l;
 }
+
 void cpu_as_strided_backward(Call& c) {
-  const Tensor &g = c.tensor(0), &self = c.tensor(1);
-  Dims size = c.ints(2), stride = c.ints(3);
+  const Tensor& g = c.tensor(0);
+  Dims self_size = c.ints(1), self_stride = c.ints(2), size = c.ints(4), stride = c.ints(5);
+  int64_t self_offset = c.integer(3), offset = c.integer_or(6, self_offset), item = g.itemsize();
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  int64_t start = c.integer_or(4, self.offset()), low = self.offset(), high = low;
-  for (int k = 0; k < self.ndim; ++k) (self.strides[k] < 0 ? low : high) += (self.sizes[k] - 1) * self.strides[k];
-  int64_t first = low, last = high;
-  if (g.numel > 0) {
-    int64_t from = start, to = start;
-    for (size_t k = 0; k < size.size(); ++k) (stride[k] < 0 ? from : to) += (size[k] - 1) * stride[k];
-    first = std::min(first, from);
-    last = std::max(last, to);
-  }
-  int64_t n = last - first + 1;
+  Reach reach{self_offset, self_offset};
+  reach.include(self_size, self_stride, self_offset);
+  if (g.numel > 0) reach.include(size, stride, offset);
+  int64_t n = reach.last - reach.first + 1;
   TensorRef memory = empty(Dims(&n, 1), g.dtype);
   fill(*memory, Scalar(0));
-  if (g.numel > 0) {
-    Layout l;
-    for (size_t k = 0; k < size.size(); ++k) l.push(size[k], stride[k]);
-    l.data = memory->data + (start - first) * g.itemsize();
-    add_through(*memory, l, g);
-  }
-  if (may_overlap(self)) {  // elements of self that share an address share its gradient evenly
-    TensorRef uses = empty(Dims(&n, 1), g.dtype), one = empty(self.shape(), g.dtype);
+  if (g.numel > 0) add_through(*memory, layout_of(size, stride, memory->data + (offset - reach.first) * item), g);
+  TensorRef seen = layout_of(self_size, self_stride, memory->data + (self_offset - reach.first) * item).of(*memory);
+  if (may_overlap(*seen)) {  // elements of self that share an address share its gradient evenly
+    TensorRef uses = empty(Dims(&n, 1), g.dtype), one = empty(self_size, g.dtype);
     fill(*uses, Scalar(0));
     fill(*one, Scalar(1));
-    Layout l(self);
-    l.data = uses->data + (self.offset() - first) * g.itemsize();
-    add_through(*uses, l, *one);
+    add_through(*uses, layout_of(self_size, self_stride, uses->data + (self_offset - reach.first) * item), *one);
     if (g.dtype == DType::Float64) {
       for (int64_t k = 0; k < n; ++k) memory->ptr<double>()[k] /= std::max(uses->ptr<double>()[k], 1.0);
     } else if (g.dtype == DType::Float32) {
@@ -454,9 +458,6 @@ void cpu_as_strided_backward(Call& c) {
       not_implemented(c.name(), ": gradient of as_strided for an overlapping input of dtype ", dtype_name(g.dtype));
     }
   }
-  Layout l(self);
-  l.data = memory->data + (self.offset() - first) * g.itemsize();
-  TensorRef seen = l.of(*memory);
   copy_into(out, *seen);
 }
 

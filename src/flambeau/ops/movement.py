@@ -18,17 +18,22 @@ unfold_backward = primitive(
     d={"grad": lambda g, dim, size, step: g.unfold(dim, size, step)})
 
 as_strided_backward = primitive(
-    "as_strided_backward(Tensor grad, Tensor self, int[] size, int[] stride, int? storage_offset) -> Tensor",
-    namespace=None, d={"grad": lambda g, self, size, stride, storage_offset:
-                       _as_strided_of(g, self, size, stride, storage_offset)})
+    "as_strided_backward(Tensor grad, int[] self_size, int[] self_stride, int self_offset, int[] size, int[] stride,"
+    " int? storage_offset) -> Tensor", namespace=None,
+    d={"grad": lambda g, self_size, self_stride, self_offset, size, stride, storage_offset:
+       _as_strided_of(g, self_size, self_stride, self_offset, size, stride, storage_offset)})
 
 
-def _as_strided_of(g, like, size, stride, offset):
-    """as_strided of a gradient laid out as `like` is."""
-    last = sum((n - 1) * s for n, s in zip(like.shape, like.stride(), strict=True))
-    room = g.new_zeros(like.storage_offset() + last + 1)
-    room.as_strided(like.shape, like.stride(), like.storage_offset()).copy_(g)
-    return room.as_strided(size, stride, like.storage_offset() if offset is None else offset)
+def _reach(size, stride, offset):
+    return offset + sum(max(0, (n - 1) * s) for n, s in zip(size, stride, strict=True)) + 1
+
+
+def _as_strided_of(g, self_size, self_stride, self_offset, size, stride, offset):
+    """as_strided of a gradient laid out as self was."""
+    offset = self_offset if offset is None else offset
+    room = g.new_zeros(max(_reach(self_size, self_stride, self_offset), _reach(size, stride, offset)))
+    room.as_strided(self_size, self_stride, self_offset).copy_(g)
+    return room.as_strided(size, stride, offset)
 
 
 def _diagonal_backward(g, shape, offset, dim1, dim2):
@@ -326,8 +331,8 @@ unfold = view("unfold(Tensor self, int dimension, int size, int step) -> Tensor"
                   ">>> flambeau.arange(4).unfold(0, 2, 1)\ntensor([[0, 1],\n        [1, 2],\n        [2, 3]])")
 
 as_strided = view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-                  d={"self": lambda g, self, size, stride, storage_offset:
-                     as_strided_backward(g, self, size, stride, storage_offset)},
+                  d={"self": lambda g, self_geometry, size, stride, storage_offset:
+                     as_strided_backward(g, *self_geometry, size, stride, storage_offset)},
                   doc="The memory under any sizes and strides (in elements).\n\n"
                       ">>> flambeau.arange(4).as_strided((2, 2), (1, 1))\ntensor([[0, 1],\n        [1, 2]])")
 
