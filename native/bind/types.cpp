@@ -236,6 +236,7 @@ PyObject* scalar_object(const Scalar& s) {
 }
 
 PyObject* element_object(const Tensor& t, const char* data) {
+  if (t.is_meta()) runtime_error("Cannot copy out of meta tensor; no data!");
   switch (t.dtype) {
     case DType::Bool: return PyBool_FromLong(*data != 0);
     case DType::UInt64: return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(data));

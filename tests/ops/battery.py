@@ -70,10 +70,27 @@ def samples(name, dtype=flambeau.float64, requires_grad=False, seed=0):
     return list(found[0](maker(dtype, requires_grad, seed), *found[1])) if found else []
 
 
+#: results whose values nobody promises
+UNSPECIFIED = ("empty", "empty_like", "empty_strided", "new_empty")
+#: laws that compare two calls' values
+COMPARING = ("layouts", "narrow_dtypes", "keywords", "method", "inplace", "out")
+
+
 @cache
 def with_samples(law):
     """The names of operators that have samples and do not skip `law`."""
-    return [n for n in NAMES if generator_of(n) is not None and skip_reason(n, law) is None]
+    return [n for n in NAMES if generator_of(n) is not None and skip_reason(n, law) is None
+            and not (law in COMPARING and n in UNSPECIFIED)]
+
+
+def is_random(name):
+    """Whether results depend on the generator: another layout or dtype then means other numbers."""
+    return any("Generator" in fact(n, "schema") for n in (name, *alternatives(name)))
+
+
+def alternatives(name):
+    """The records behind an overloaded name, as far as their names show it."""
+    return [n for n in FACTS if n.startswith((name + ".", name + "_"))] if name in OVERLOADS else []
 
 
 def run(name, sample):

@@ -12,8 +12,11 @@ def in_place_form(name):
     return None if "." in name else getattr(flambeau.Tensor, name + "_", None)
 
 
-IN_PLACE = [n for n in battery.with_samples("inplace")
-            if in_place_form(n) is not None and battery.parameters(n)[:1] and battery.parameters(n)[0][1] == "Tensor"]
+#: in-place methods that only share the name: bernoulli_(p) draws with p, bernoulli() with the elements
+OTHER_MEANING = ("bernoulli", "normal", "random")
+
+IN_PLACE = [n for n in battery.with_samples("inplace") if n not in OTHER_MEANING
+            and in_place_form(n) is not None and battery.parameters(n)[:1] and battery.parameters(n)[0][1] == "Tensor"]
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
@@ -94,12 +97,18 @@ def test_method_equals_function(name):
         assert_same(method_of(name)(*sample.args, **sample.kwargs), expected, atol=1e-9, what=f"Tensor.{name}{sample}")
 
 
+def takes_several(name, sample):
+    """Whether the sample gives a list argument as several arguments."""
+    known = battery.parameters(name)
+    return bool(known) and known[0][1].endswith("[]") and isinstance(sample.args[0], flambeau.Tensor)
+
+
 @pytest.mark.parametrize("name", battery.with_samples("keywords"))
 def test_arguments_by_keyword(name):
     names = [n for n, _ in battery.parameters(name)]
     for sample in samples(name)[:2]:
-        if len(sample.args) > len(names):
-            continue  # one list argument given as several
+        if len(sample.args) > len(names) or takes_several(name, sample):
+            continue
         try:
             expected = run(name, sample)
         except NotImplementedError:
@@ -131,6 +140,10 @@ def test_meta_matches_real(name):
                 continue
         except NotImplementedError as reason:
             assert "meta" in str(reason) or "data" in str(reason), reason
+            return
+        except RuntimeError as reason:
+            if "meta tensor" not in str(reason):  # a result that depends on values, which meta tensors have not
+                raise
             return
         assert len(found) == len(expected)
         for x, y in zip(found, expected, strict=True):

@@ -27,13 +27,15 @@ def expanded(t):
 LAYOUTS = {"transposed": transposed, "spaced": spaced}
 
 
-def same_flags(a, b):
+def same_shapes(a, b):
     for x, y in zip(tensors(a), tensors(b), strict=True):
         assert x.shape == y.shape
 
 
 @pytest.mark.parametrize("name", battery.with_samples("layouts"))
 def test_layouts(name):
+    if battery.is_random(name):
+        pytest.skip("another layout means other numbers")
     for sample in samples(name):
         try:
             expected = run(name, sample)
@@ -44,12 +46,12 @@ def test_layouts(name):
             try:
                 found = run(name, moved)
             except RuntimeError as refusal:
-                if fact(name, "kind") == "view":  # `view` and as_strided depend on strides by definition
+                if fact(name, "kind") == "view" or name == "view":  # `view` and as_strided depend on strides by definition
                     assert "view" in str(refusal) or "stride" in str(refusal) or "storage" in str(refusal), refusal
                     continue
                 raise
             if name == "as_strided":
-                same_flags(found, expected)
+                same_shapes(found, expected)
             else:
                 assert_same(found, expected, atol=1e-9, what=f"{name}{sample}, {layout}")
 

@@ -34,6 +34,24 @@ def reference(path):
     raise ModuleNotFoundError(path)
 
 
+def numpy_cumulative(f):
+    return lambda x, dim: f(x, dim) if x.ndim else f(x, 0).reshape(())
+
+
+#: operators whose arguments mean something else in NumPy
+CALLS = {
+    "clamp_max": np.minimum, "clamp_min": np.maximum, "cumsum": numpy_cumulative(np.cumsum),
+    "cumprod": numpy_cumulative(np.cumprod), "diagonal": np.diagonal, "tile": np.tile, "permute": np.transpose,
+    "expand": lambda x, shape: np.broadcast_to(x, [n if n >= 0 else x.shape[k - len(shape)]
+                                                   for k, n in enumerate(shape)]),
+    "index_select": lambda x, dim, index: np.take(x, index, dim),
+    "transpose": lambda x, a, b: np.swapaxes(x, a, b) if x.ndim else x,
+    "squeeze": lambda x, dim=None: np.squeeze(x, dim if dim is None else tuple(
+        d for d in (dim if isinstance(dim, tuple) else (dim,)) if x.shape[d] == 1)),
+    "meshgrid": lambda *xs, indexing: np.meshgrid(*xs, indexing=indexing),
+}
+
+
 def as_numpy(x):
     if isinstance(x, flambeau.Tensor):
         return to_numpy(x)
@@ -44,6 +62,8 @@ def as_numpy(x):
 
 def numpy_call(name, sample):
     """The reference with the sample's arguments: NumPy's names for dim and keepdim, the rest in place."""
+    if name in CALLS:
+        return CALLS[name](*map(as_numpy, sample.args), **{k: as_numpy(v) for k, v in sample.kwargs.items()})
     known = [p for p, _ in parameters(name)]
     bound = [*zip(known, sample.args, strict=False), *sample.kwargs.items()]
     if len(sample.args) > len(known):
@@ -69,11 +89,17 @@ def dtypes_of(name):
     return [d for d in wanted if any(a in str(d) for a in ([allowed] if isinstance(allowed, str) else allowed))]
 
 
+def is_empty(sample):
+    return any(isinstance(a, flambeau.Tensor) and a.numel() == 0 for a in sample.args)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_reference(name):
     checked = 0
     for dtype in dtypes_of(name):
         for sample in samples(name, dtype):
+            if is_empty(sample):  # SciPy and NumPy refuse many; the other laws cover them
+                continue
             try:
                 found = run(name, sample)
             except battery.REFUSALS:
@@ -98,7 +124,11 @@ def test_reference(name):
     assert checked, "no sample could be compared"
 
 
-@pytest.mark.parametrize("name", NAMES)
+#: where PyTorch's value at infinity or NaN is another than the reference's, and ours is PyTorch's or the limit
+OTHER_LIMITS = ("sign", "i0", "special_i0", "special_i1", "special_i0e", "special_i1e")
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in OTHER_LIMITS])
 def test_special_values(name):
     """Infinities, NaN and signed zeros, one tensor of them, where the operator is unary elementwise."""
     arguments = parameters(name)
@@ -106,7 +136,9 @@ def test_special_values(name):
         pytest.skip("not unary")
     if battery.skip_reason(name, "special_values"):
         pytest.skip(battery.skip_reason(name, "special_values"))
-    if len(dtypes_of(name)) == 0:
+    try:
+        battery.OPS[name](flambeau.ones(1))
+    except battery.REFUSALS:
         pytest.skip("no floating numbers")
     values = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, 1e-30, -1e-30, 1e30, 0.5, -0.5]
     for dtype in (flambeau.float64, flambeau.float32):

@@ -165,6 +165,7 @@ NN_FORMS = {
     "margin_ranking_loss": _plain(lambda m: [call(m.f(4), m.f(4), m.i(4, high=2) * 2 - 1)]),
     "cosine_embedding_loss": _plain(lambda m: [call(m.f(4, 3), m.f(4, 3), m.i(4, high=2) * 2 - 1)]),
     "triplet_margin_loss": _plain(lambda m: [call(m.f(4, 3), m.f(4, 3), m.f(4, 3))]),
+    "triplet_margin_with_distance_loss": _plain(lambda m: [call(m.f(4, 3), m.f(4, 3), m.f(4, 3))]),
     "multi_margin_loss": _plain(lambda m: [call(m.f(4, 3), m.i(4))]),
     "cosine_similarity": _plain(lambda m: [call(m.f(4, 3), m.f(4, 3)), call(m.f(4, 3), m.f(4, 3), 0)]),
     "pairwise_distance": _plain(lambda m: [call(m.f(4, 3), m.f(4, 3))]),

@@ -177,10 +177,10 @@ def combinations(self, r=2, with_replacement=False):
     rows = list(choose(range(self.numel()), r))
     if not rows:
         return self.new_empty((0, r))
-    places = full((len(rows), r), 0, dtype=int, device=self.device)
+    places = full((len(rows), r), 0, dtype=int)
     for k, column in enumerate(zip(*rows, strict=True)):
         places.select(1, k).copy_(array(list(column), None, True))
-    return self.index_select(0, places.reshape(-1)).reshape(len(rows), r)
+    return self.index_select(0, places.reshape(-1).to(self.device)).reshape(len(rows), r)
 
 
 @composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", method=False, ref="numpy.vander")

@@ -48,7 +48,7 @@ def _prod_gradient(g, self, dim, keepdim):
     if self.ndim == 0 or self.numel() == 0:
         return g * self.new_ones(self.shape)
     if dim is None:
-        return (g * _others_product(self.reshape(-1), 0)).reshape(self.shape)
+        return (g * _others_product(self.reshape(-1), 0).conj()).reshape(self.shape)
     return restore(g, self.shape, dim, keepdim) * _others_product(self, dim).conj()
 
 

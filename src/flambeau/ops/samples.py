@@ -55,6 +55,11 @@ class Maker:
             made.requires_grad_()
         return made
 
+    def rising(self, n, low=-2.0, high=2.0):
+        """n reals in rising order, for operators that search."""
+        step = (high - low) / n
+        return self.tensor([low + step * k for k in range(n)], (n,), self.dtype)
+
     def i(self, *shape, low=0, high=3):
         """int64 numbers in [low, high): indices, labels, counts."""
         return self.tensor([self.random.randrange(low, high) for _ in range(self._shape(shape))], shape,

@@ -21,6 +21,8 @@ def _cumprod_gradient(g, self, result, dim):
 
 
 def _logcumsumexp_gradient(g, self, result, dim):
+    if not self.numel():
+        return g
     top = self.detach().amax((dim,), True)
     return (self - top).exp() * reverse_cumsum(g * (top - result).exp(), dim)
 
