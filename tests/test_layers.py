@@ -12,9 +12,11 @@ ROOT = Path(flambeau.__file__).resolve().parent
 LAYERS = [
     {"_C", "_version", "_libraries", "types", "_types", "_dtypes", "version"},
     {"ops"},
-    {"tensor", "_tensor_str", "memory", "random", "autograd", "func", "backends", "return_types", "serialization",
-     "_pickle_reader", "_pickle_writer", "special", "linalg", "fft", "testing", "functional", "storage", "overrides"},
-    {"nn", "optim", "utils", "amp", "distributions", "hub"},
+    {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
+     "linalg", "fft", "functional", "storage", "overrides", "utils"},
+    # loaded when first used, when the package is complete
+    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
+     "_pickle_writer", "_pickling", "_tensor_str"},
     {"graph", "fx", "jit", "compile", "export"},
     {"vision", "text", "distributed", "cli", "__main__", "as_torch"},
 ]
@@ -23,7 +25,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 
 def part_of(path):
-    return path.relative_to(ROOT).with_suffix("").parts[0]
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[1] if parts[0] == "utils" and len(parts) > 2 else parts[0]  # utils itself is hooks: used far below data
 
 
 def package_of(path):

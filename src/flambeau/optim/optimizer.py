@@ -5,11 +5,11 @@ from copy import deepcopy
 from functools import wraps
 from itertools import chain
 from warnings import warn
-from weakref import ref
 
 import flambeau
 
 from .. import _C
+from ..utils.hooks import RemovableHandle
 
 #: passed as a default: the group must give a value itself
 required = object()
@@ -18,39 +18,22 @@ _global_pre_hooks = OrderedDict()
 _global_post_hooks = OrderedDict()
 
 
-class _Handle:
-    """Removes one hook from the table it stands in."""
-
-    _next = 0
-
-    def __init__(self, hooks, hook, prepend=False):
-        self.hooks_ref = ref(hooks)
-        self.id = _Handle._next
-        _Handle._next += 1
-        hooks[self.id] = hook
-        if prepend:
-            hooks.move_to_end(self.id, last=False)
-
-    def remove(self):
-        hooks = self.hooks_ref()
-        if hooks is not None:
-            hooks.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.remove()
+def _register(hooks, hook, prepend=False):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
 
 def register_optimizer_step_pre_hook(hook):
     """Calls `hook(optimizer, args, kwargs)` before every step of every optimizer; returns a handle with `remove()`."""
-    return _Handle(_global_pre_hooks, hook)
+    return _register(_global_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook):
     """Calls `hook(optimizer, args, kwargs)` after every step of every optimizer; returns a handle with `remove()`."""
-    return _Handle(_global_post_hooks, hook)
+    return _register(_global_post_hooks, hook)
 
 
 def _with_hooks(step):
@@ -151,28 +134,28 @@ class Optimizer:
     def register_step_pre_hook(self, hook):
         """Calls `hook(optimizer, args, kwargs)` before each step; a returned `(args, kwargs)` replaces them."""
         self._hooked = True
-        return _Handle(self._optimizer_step_pre_hooks, hook)
+        return _register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
         """Calls `hook(optimizer, args, kwargs)` after each step."""
         self._hooked = True
-        return _Handle(self._optimizer_step_post_hooks, hook)
+        return _register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
         """Calls `hook(optimizer)` before `state_dict` collects."""
-        return _Handle(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook, prepend=False):
         """Calls `hook(optimizer, state_dict)`; a returned dict replaces the result."""
-        return _Handle(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook, prepend=False):
         """Calls `hook(optimizer, state_dict)` before loading; a returned dict is loaded instead."""
-        return _Handle(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook, prepend=False):
         """Calls `hook(optimizer)` after loading."""
-        return _Handle(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # --- parameter groups
 
