@@ -9,7 +9,7 @@ template <class T> inline constexpr T kRootHalf = T(0.70710678118654752440);
 template <class T> inline constexpr T kGeluA = T(0.79788456080286535588);
 template <class T> inline constexpr T kGeluB = T(0.044715);
 
-template <class T> inline T gelu_erf(T x) { return T(0.5) * x * (T(1) + erf_(x * kRootHalf<T>)); }
+template <class T> inline T gelu_erf(T x) { return T(0.5) * x * (T(1) + erf_quick(x * kRootHalf<T>)); }
 template <class T> inline T gelu_tanh(T x) {
   return T(0.5) * x * (T(1) + tanh_(kGeluA<T> * (x + kGeluB<T> * x * x * x)));
 }
@@ -18,22 +18,22 @@ template <class T> void gelu_loop(char* const* p, const int64_t*, int64_t n, con
   else run1<T, T>(p, n, [](T x) { return gelu_erf(x); });
 }
 template <class T> inline T softplus_(T x, T beta, T threshold) {
-  return threshold < x * beta ? x : log1p_(exp_(x * beta)) / beta;
+  return threshold < x * beta ? x : log1p_(exp_normal(x * beta)) / beta;
 }
 template <class T> inline T mish_(T x) {  // x tanh(log(1 + e)) with e = exp(x): rational in e
-  T e = exp_(x), m = e * (e + T(2));
+  T e = exp_normal(x), m = e * (e + T(2));
   return T(20) < x ? x : x * (m / (m + T(2)));
 }
 template <class T> inline T elu_(T x, T alpha, T scale, T input_scale) {
   return x <= 0 ? alpha * scale * expm1_(x * input_scale) : x * scale;  // NaN passes through x * scale
 }
-template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p_(exp_(-abs_(x))); }
+template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p_(exp_normal(-abs_(x))); }
 template <class T> inline T clip(T x, T low, T high) { return x < low ? low : high < x ? high : x; }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       unary<[]<class T>(T a) { return sigmoid_(a); }, float, double>("sigmoid", 2),
-      unary<[]<class T>(T a) { return a / (T(1) + exp_(-a)); }, float, double>("silu", 2),
+      unary<[]<class T>(T a) { return a / (T(1) + exp_normal(-a)); }, float, double>("silu", 2),
       unary<[]<class T>(T a) { return a < T(0) ? T(0) : a; }, float, double>("relu"),
       unary<[]<class T>(T a) { return clip(a, T(0), T(6)); }, float, double>("relu6"),
       from_loops<float, double>("gelu", 1, {gelu_loop<float>, gelu_loop<double>}, 4),
@@ -50,6 +50,8 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary_n<[]<class T>(T a, T l) { return -l <= a && a <= l ? T(0) : a; }, 1, float, double>("hardshrink"),
       unary_n<[]<class T>(T a, T l) { return l < a ? a - l : a < -l ? a + l : a * T(0); }, 1, float, double>("softshrink"),
       unary<[]<class T>(T a) { return erf_(a); }, float, double>("erf", 2),
+      unary<[]<class T>(T a) { return erfc_(a); }, float, double>("erfc", 4),
+      unary<[](float a) { return erfinv_(a); }, float>("erfinv", 4),
   });
 });
 

@@ -4,8 +4,8 @@
 namespace flambeau::FLAMBEAU_SIMD {
 
 template <class T> inline T gelu_erf_slope(T x) {
-  T half = T(0.5) * (T(1) + erf_(x * T(0.70710678118654752440)));
-  return half + x * T(0.39894228040143267794) * exp_(T(-0.5) * x * x);
+  T half = T(0.5) * (T(1) + erf_quick(x * T(0.70710678118654752440)));
+  return half + x * T(0.39894228040143267794) * exp_normal(T(-0.5) * x * x);
 }
 template <class T> inline T gelu_tanh_slope(T x) {
   constexpr T a = T(0.79788456080286535588), b = T(0.044715);
@@ -21,7 +21,7 @@ template <class T> inline T silu_slope(T x) {
   return s * (T(1) + x * (T(1) - s));
 }
 template <class T> inline T mish_slope(T x) {
-  T e = exp_(x), m = e * (e + T(2)), t = T(20) < x ? T(1) : m / (m + T(2));
+  T e = exp_normal(x), m = e * (e + T(2)), t = T(20) < x ? T(1) : m / (m + T(2));
   return t + x * sigmoid_(x) * (T(1) - t * t);
 }
 template <class T> inline T softplus_slope(T x, T beta, T limit) { return limit < x * beta ? T(1) : sigmoid_(x * beta); }

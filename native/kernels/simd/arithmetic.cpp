@@ -3,19 +3,55 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-// a - b floor(a / b) with the divisor's sign, exact where fmod is
-template <class T> T remainder_(T a, T b) {
-  T m = std::fmod(a, b);
-  return m != 0 && ((b < 0) != (m < 0)) ? m + b : m;
+// The exact remainder of |a| / |b| by one division in double, while the quotient is a whole number that double holds:
+// truncation can be off by one, which the sign of the remainder tells. Wider quotients go to the C library.
+template <class T> inline constexpr double kQuotients = 0x1p51;
+inline double fmod_near(double a, double b) {
+  double x = abs_(a), y = abs_(b), q = std::trunc(x / y), m = fma_(-q, y, x);
+  m = m < 0 ? m + y : m;
+  m = m >= y ? m - y : m;
+  return std::copysign(m, a);
 }
+double (*const volatile library_fmod)(double, double) = std::fmod;  // through memory: GCC's own expansion is the x87's
+template <class T> struct Fmod {
+  static T near(T a, T b) { return T(fmod_near(a, b)); }
+  static T far(T a, T b) { return T(library_fmod(a, b)); }
+};
+// with the divisor's sign
+template <class T> inline T floor_mod(T m, T b) { return m != 0 && ((b < 0) != (m < 0)) ? m + b : m; }
+template <class T> struct Remainder {
+  static T near(T a, T b) { return floor_mod(Fmod<T>::near(a, b), b); }
+  static T far(T a, T b) { return floor_mod(Fmod<T>::far(a, b), b); }
+};
 // Python's floor division: through the remainder, so that a == floor_divide(a, b) * b + remainder(a, b)
-template <class T> T floor_divide_(T a, T b) {
-  if (b == 0) return a / b;
-  T m = std::fmod(a, b), q = (a - m) / b;
-  if (m != 0 && ((b < 0) != (m < 0))) q -= T(1);
-  if (q == 0) return std::copysign(T(0), a / b);
+template <class T> inline T floor_quotient(T a, T b, T m) {
+  T q = (a - m) / b;
+  q = m != 0 && ((b < 0) != (m < 0)) ? q - T(1) : q;
   T f = std::floor(q);
-  return q - f > T(0.5) ? f + T(1) : f;
+  f = q - f > T(0.5) ? f + T(1) : f;
+  f = q == 0 ? std::copysign(T(0), a / b) : f;
+  return b == 0 ? a / b : f;
+}
+template <class T> struct FloorDivide {
+  static T near(T a, T b) { return floor_quotient(a, b, Fmod<T>::near(a, b)); }
+  static T far(T a, T b) { return floor_quotient(a, b, Fmod<T>::far(a, b)); }
+};
+template <template <class> class F, class T> void division_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  constexpr int64_t kBlock = 256;
+  const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = n - at < kBlock ? n - at : kBlock;
+    char* q[3] = {p[0] + at * int64_t(sizeof(T)), p[1] + at * s[1], p[2] + at * s[2]};
+    bool near = true;
+    const T *x = a + (s[1] ? at : 0), *y = b + (s[2] ? at : 0);
+    if (s[1] && s[2]) {
+      for (int64_t i = 0; i < m; ++i) near &= abs_(double(x[i])) < kQuotients<T> * abs_(double(y[i]));
+    } else {
+      for (int64_t i = 0; i < m; ++i) near &= abs_(double(x[s[1] ? i : 0])) < kQuotients<T> * abs_(double(y[s[2] ? i : 0]));
+    }
+    if (near) run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::near(u, v); });
+    else run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::far(u, v); });
+  }
 }
 template <class T> T power_of_ten(T decimals) { return T(std::pow(10.0, double(decimals))); }
 
@@ -40,7 +76,7 @@ template <class T> void nan_to_num_loop(char* const* p, const int64_t*, int64_t 
 template <class T> void div_loop(char* const* p, const int64_t* stride, int64_t n, const Scalar* s) {
   if (absent(s[0])) run2<T, T, T>(p, stride, n, [](T a, T b) { return a / b; });
   else if (s[0].i == 't') run2<T, T, T>(p, stride, n, [](T a, T b) { return std::trunc(a / b); });
-  else run2<T, T, T>(p, stride, n, [](T a, T b) { return floor_divide_(a, b); });
+  else division_loop<FloorDivide, T>(p, stride, n, s);
 }
 // An absent bound has a null pointer.
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
@@ -61,9 +97,9 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[](auto a, auto b) { return a / b; }, float, double>("_div_conj"),
       unary<[]<class T>(T) { return T(0); }, float, double>("_zero"),
       from_loops<float, double>("div", 2, {div_loop<float>, div_loop<double>}),
-      binary<[]<class T>(T a, T b) { return floor_divide_(a, b); }, float, double>("floor_divide", 8),
-      binary<[]<class T>(T a, T b) { return remainder_(a, b); }, float, double>("remainder", 8),
-      binary<[]<class T>(T a, T b) { return std::fmod(a, b); }, float, double>("fmod", 8),
+      from_loops<float, double>("floor_divide", 2, {division_loop<FloorDivide, float>, division_loop<FloorDivide, double>}, 2),
+      from_loops<float, double>("remainder", 2, {division_loop<Remainder, float>, division_loop<Remainder, double>}, 2),
+      from_loops<float, double>("fmod", 2, {division_loop<Fmod, float>, division_loop<Fmod, double>}, 2),
       binary<[]<class T>(T a, T b) { return max_nan(a, b); }, float, double>("maximum"),
       binary<[]<class T>(T a, T b) { return min_nan(a, b); }, float, double>("minimum"),
       binary<[]<class T>(T a, T b) { return a != a ? b : b != b ? a : b < a ? a : b; }, float, double>("fmax"),

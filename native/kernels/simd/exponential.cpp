@@ -3,14 +3,39 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-// x^y in double for float operands; the cases IEEE names are selected around exp(y log |x|).
+// x^y in double for float operands: log and exp to 32 bits are enough, and no float is subnormal there. The cases IEEE
+// names are selected around exp(y log |x|).
+inline double log_positive(double x) {
+  double f, e = [&] {
+    uint64_t shifted = bits(x) + (std::bit_cast<uint64_t>(1.) - std::bit_cast<uint64_t>(0.70710678118654752440));
+    f = std::bit_cast<double>((shifted & 0xfffffffffffffull) + std::bit_cast<uint64_t>(0.70710678118654752440)) - 1;
+    return std::bit_cast<double>((shifted >> 52) | 0x4330000000000000ull) - (0x1p52 + 1023);
+  }();
+  double s = f / (2 + f), z = s * s;
+  double tail = horner(z, 0.6666666655, 0.4000012943, 0.2854996859, 0.233534276);
+  return fma_(e, 0.693147180559945309417232, 2 * s + s * z * tail);
+}
+inline double exp_moderate(double x) {  // |x| < 700
+  double n = rint_(x * 1.442695040888963407359925), r = fma_(n, -0.693147180559945309417232, x);
+  double p = horner(r, 0.5, 0.166666667222, 0.0416666667222, 0.00833329706743, 0.00138888526339, 0.000199004414653, 2.4860745193e-5);
+  return power_of_two(n) * (1 + fma_(r * r, p, r));
+}
 inline float pow_(float x, float y) {
-  double ax = abs_(double(x)), value = exp_(double(y) * log_(ax));
-  bool whole = std::floor(y) == y, odd = whole && std::floor(y * 0.5f) != y * 0.5f;
-  value = std::signbit(x) && odd ? -value : value;
-  value = x < 0 && !whole && x > -inf<float> ? nan<double> : value;
-  value = x == -1.f && abs_(y) == inf<float> ? 1. : value;
-  return x == 1.f || y == 0.f ? 1.f : float(value);
+  double l = log_positive(abs_(double(x)));
+  l = x == 0.f ? -1e300 : l;
+  l = abs_(x) == inf<float> ? 1e300 : l;
+  double t = double(y) * l;
+  t = t > 200. ? 200. : t;
+  t = t < -200. ? -200. : t;
+  double value = exp_moderate(t);
+  float half = y * 0.5f;
+  bool whole = std::floor(y) == y, odd = whole & (std::floor(half) != half);
+  float result = float(value);
+  result = odd & ((bits(x) >> 31) != 0) ? -result : result;
+  result = (x < 0) & !whole & (x > -inf<float>) ? nan<float> : result;
+  result = (x == -1.f) & (abs_(y) == inf<float>) ? 1.f : result;
+  result = (x != x) | (y != y) ? nan<float> : result;
+  return (x == 1.f) | (y == 0.f) ? 1.f : result;
 }
 inline double pow_(double x, double y) { return std::pow(x, y); }
 

@@ -83,12 +83,23 @@ template <class T> inline T exp_(T x) {
   T r, n = exp_reduce(clamp_exponent(x), r);
   return scale(T(1) + fma_(r * r, exp_tail(r), r), n);
 }
+// exp for sums like 1 + exp(x): results below the smallest normal number stop there, larger ones reach infinity.
+template <class T> inline T exp_normal(T x) {
+  constexpr T low = T(-0.6931471805599453) * T(Fp<T>::bias - 2);
+  x = x < low ? low : x;
+  x = x > Fp<T>::exp_high ? Fp<T>::exp_high : x;
+  T r, n = exp_reduce(x, r);
+  T s = power_of_two(n - T(1));  // half of 2^n stays a number up to infinity
+  return T(2) * (s * (T(1) + fma_(r * r, exp_tail(r), r)));
+}
 template <class T> inline T expm1_(T x) {
-  T r, n = exp_reduce(clamp_exponent(x), r);
-  T p = fma_(r * r, exp_tail(r), r), s = power_of_two(n > T(Fp<T>::bias) ? T(Fp<T>::bias) : n);
-  T value = n < -T(Fp<T>::mantissa + 4) ? T(-1) : fma_(s, p, s - T(1));
-  value = n > T(Fp<T>::bias) ? (value + value) + T(1) : value;  // 2^(bias+1) itself is not a number
-  return x == 0 ? x : value;                                     // keeps -0
+  constexpr T low = T(-0.6931471805599453) * T(Fp<T>::mantissa + 3);  // from here on the result rounds to -1
+  T y = x < low ? low : x;
+  y = y > Fp<T>::exp_high ? Fp<T>::exp_high : y;
+  T r, n = exp_reduce(y, r);
+  T p = fma_(r * r, exp_tail(r), r), s = power_of_two(n - T(1));
+  T value = T(2) * fma_(s, p, s - T(0.5));
+  return x == 0 ? x : value;  // keeps -0
 }
 template <class T> inline T exp2_(T x) {
   x = x < -T(2 * Fp<T>::bias) ? -T(2 * Fp<T>::bias) : x;
@@ -204,32 +215,32 @@ inline double atan_poly(double z) {
                 -0.0522828476756460562, 0.04541795450071569316, -0.03432108211281546237, 0.01601200854730694316);
 }
 inline constexpr double kPi = 3.14159265358979323846, kPi2 = 1.57079632679489661923, kPi4 = 0.785398163397448309616;
-// atan(y / x) for y, x >= 0
+// atan(y / x) for y, x >= 0; equal infinities count as equal numbers, 0 / 0 as 0
 inline double atan_ratio(double y, double x) {
   double low = y < x ? y : x, high = y < x ? x : y;
+  bool infinite = low == inf<double>;
+  low = infinite ? 1. : low;
+  high = infinite ? 1. : high;
   bool near_one = low > 0.41421356237309504880 * high;
   double num = near_one ? low - high : low, den = near_one ? low + high : high;
-  double t = den == 0 ? 0. : num / den, z = t * t;
-  double value = fma_(t * z, atan_poly(z), t) + (near_one ? kPi4 : 0.);
-  return y < x ? value : kPi2 - value;
+  den = den == 0 ? 1. : den;
+  double t = num / den, z = t * t;
+  double base = near_one ? kPi4 : 0.;
+  double value = fma_(t * z, atan_poly(z), t) + base;
+  return x < y ? kPi2 - value : value;
 }
 inline double atan_(double x) {
-  double a = abs_(x);
-  double value = atan_ratio(a == inf<double> ? 1e300 : a, 1.);
+  double value = atan_ratio(abs_(x), 1.);
   value = x != x ? x : value;
   return x == 0 ? x : copysign_(value, x);
 }
 inline double atan2_(double y, double x) {
-  double ay = abs_(y), ax = abs_(x);
-  bool both_infinite = ay == inf<double> && ax == inf<double>;
-  ay = both_infinite ? 1. : ay, ax = both_infinite ? 1. : ax;
-  // infinities and extreme ratios: the quotient rounds to 0 or the complement to pi/2
-  bool huge = ay == inf<double> || ax == inf<double>;
-  double sy = huge ? (ay == inf<double> ? 1. : 0.) : ay, sx = huge ? (ax == inf<double> ? 1. : 0.) : ax;
-  double value = sy == 0 ? 0. : atan_ratio(sy, sx);
-  value = std::signbit(x) ? kPi - value : value;
+  double value = atan_ratio(abs_(y), abs_(x));
+  double other = kPi - value;
+  value = (bits(x) >> 63) != 0 ? other : value;
   value = copysign_(value, y);
-  return x != x || y != y ? nan<double> : value;
+  double bad = x + y;
+  return (x != x) | (y != y) ? bad : value;
 }
 inline double asin_poly(double z) {
   return horner(z, 0.1666666666666666659, 0.07500000000000121323, 0.0446428571425432634, 0.03038194447634704644,
@@ -259,14 +270,14 @@ template <class T> inline T tanh_(T x) {
   T t = expm1_(T(-2) * abs_(x));
   return copysign_(-t / (t + T(2)), x);
 }
-inline double sinh_(double x) {
-  double a = abs_(x), t = expm1_(a), half = exp_(a * 0.5);
-  double value = a > 22 ? 0.5 * half * half : 0.5 * (t + t / (t + 1));
+template <class T> inline T sinh_(T x) {
+  T a = abs_(x), t = expm1_(a > T(22) ? T(22) : a), half = exp_(a * T(0.5));
+  T value = a > T(22) ? T(0.5) * half * half : T(0.5) * (t + t / (t + T(1)));
   return copysign_(value, x);
 }
-inline double cosh_(double x) {
-  double a = abs_(x), e = exp_(a), half = exp_(a * 0.5);
-  return a > 22 ? 0.5 * half * half : 0.5 * e + 0.5 / e;
+template <class T> inline T cosh_(T x) {
+  T a = abs_(x), half = exp_(a * T(0.5)), e = half * half;
+  return a > T(22) ? T(0.5) * half * half : T(0.5) * e + T(0.5) / e;
 }
 inline double asinh_(double x) {
   double a = abs_(x), q = a * a;
@@ -280,10 +291,10 @@ inline double acosh_(double x) {
   double value = large ? log_(x) + 0.693147180559945309 : log1p_(t + std::sqrt(2 * t + t * t));
   return x < 1 ? nan<double> : value;
 }
-inline double atanh_(double x) {
-  double a = abs_(x);
-  double value = 0.5 * log1p_(2 * a / (1 - a));
-  return copysign_(a > 1 ? nan<double> : value, x);
+template <class T> inline T atanh_(T x) {
+  T a = abs_(x);
+  T value = T(0.5) * log1p_(T(2) * a / (T(1) - a));
+  return copysign_(a > T(1) ? nan<T> : value, x);
 }
 
 // --- error function
@@ -292,13 +303,53 @@ inline float erf_(float x) {
   float small = fma_(a, horner(z, 0.1283791671f, -0.3761263847f, 0.112837825f, -0.02686543073f, 0.005221031808f,
                                -0.0008484080406f, 0.0001126595903f, -9.667044571e-6f), a);
   float b = a > 4.f ? 4.f : a;
-  float large = 1.f - exp_(horner(b, 0.0003218662575f, -1.130241877f, -0.6318095501f, -0.1100972425f, 0.02643164328f,
-                                  -0.004763509663f, 0.0005976772749f, -4.616478516e-5f, 1.642678968e-6f));
+  float large = 1.f - exp_normal(horner(b, 0.0003218662575f, -1.130241877f, -0.6318095501f, -0.1100972425f, 0.02643164328f,
+                                        -0.004763509663f, 0.0005976772749f, -4.616478516e-5f, 1.642678968e-6f));
   return copysign_(a > 1.f ? large : small, x);
 }
+// To 5 units of the last place, for sums like 1 + erf: x P(x^2) / Q(x^2) up to 3.924, where it rounds to 1.
+inline float erf_quick(float x) {
+  float c = x > 3.924f ? 3.924f : x;
+  c = c < -3.924f ? -3.924f : c;
+  float z = c * c;
+  float p = horner(z, 1.128379188f, 0.1837001028f, 0.05442452814f, 0.00382781185f, 0.0003917436708f, 5.044238314e-6f,
+                   -1.494960678e-8f);
+  float q = horner(z, 1.f, 0.4961336941f, 0.1136087093f, 0.01546135334f, 0.001319401907f, 6.651209726e-5f);
+  float value = c * p / q;
+  value = value > 1.f ? 1.f : value;
+  return value < -1.f ? -1.f : value;
+}
 inline double erf_(double x) { return std::erf(x); }
+inline double erf_quick(double x) { return std::erf(x); }
 
-template <class T> inline T sigmoid_(T x) { return T(1) / (T(1) + exp_(-x)); }
+// exp(-x^2) times a polynomial in (|x| - 3) / (|x| + 3); the tail keeps its relative accuracy
+inline float erfc_(float x) {
+  double a = abs_(double(x));
+  a = a > 10.1 ? 10.1 : a;  // beyond, the result is below the smallest float
+  double t = (a - 3) / (a + 3);
+  double p = horner(t, 1.2530080578308, -0.1356211433732, -0.047562280535053, 0.12964657564436, -0.11927265270268,
+                    0.068293509762154, -0.02379023418288, 0.0025794346849405, 0.0019944745913544, -0.00079833914154266,
+                    -0.00027732692222332);
+  double tail = exp_(-a * a) * p / (1 + 2 * a);
+  tail = abs_(x) > 10.1f ? 0. : tail;
+  return x != x ? x : float(x < 0 ? 2 - tail : tail);
+}
+inline double erfc_(double x) { return std::erfc(x); }
+// x times a polynomial in w = -log(1 - x^2), in sqrt(w) for the tails
+inline float erfinv_(float x) {
+  double w = -log_((1 - double(x)) * (1 + double(x))), s = std::sqrt(w) - 3;
+  double middle = horner(w - 2.5, 1.5014093517482, 0.24664027674859, -0.0041773250804446, -0.0012527079573822,
+                         0.00021826412519613, -4.9960000834909e-6, -3.4262661998811e-6, 4.7868969763621e-7,
+                         1.6503642026108e-8, -1.0861759369034e-8, 4.3406282301315e-10, 1.2346565048335e-10);
+  double tail = horner(s, 2.8329768015895, 1.001675257789, 0.0094453078449775, -0.007643190161582, 0.0056876141283801,
+                       -0.0035647275335534, 0.0014752466166129, -0.00012520548759172, -0.00027703508704384,
+                       0.00016498934861301, -3.0307905622506e-5, -9.538409166452e-7);
+  float value = float((w < 5 ? middle : tail) * x);
+  value = abs_(x) == 1.f ? x * inf<float> : value;
+  return abs_(x) > 1.f ? nan<float> : value;
+}
+
+template <class T> inline T sigmoid_(T x) { return T(1) / (T(1) + exp_normal(-x)); }
 template <class T> inline T max_nan(T a, T b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 template <class T> inline T min_nan(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b; }
 

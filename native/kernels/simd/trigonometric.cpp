@@ -56,12 +56,12 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return T(acos_(double(a))); }, float, double>("acos", 4),
       unary<[]<class T>(T a) { return T(atan_(double(a))); }, float, double>("atan", 4),
       binary<[]<class T>(T a, T b) { return T(atan2_(double(a), double(b))); }, float, double>("atan2", 4),
-      unary<[]<class T>(T a) { return T(sinh_(double(a))); }, float, double>("sinh", 4),
-      unary<[]<class T>(T a) { return T(cosh_(double(a))); }, float, double>("cosh", 4),
+      unary<[]<class T>(T a) { return sinh_(a); }, float, double>("sinh", 4),
+      unary<[]<class T>(T a) { return cosh_(a); }, float, double>("cosh", 4),
       unary<[]<class T>(T a) { return tanh_(a); }, float, double>("tanh", 2),
       unary<[]<class T>(T a) { return T(asinh_(double(a))); }, float, double>("asinh", 4),
       unary<[]<class T>(T a) { return T(acosh_(double(a))); }, float, double>("acosh", 4),
-      unary<[]<class T>(T a) { return T(atanh_(double(a))); }, float, double>("atanh", 4),
+      unary<[]<class T>(T a) { return atanh_(a); }, float, double>("atanh", 4),
       unary<[]<class T>(T a) { return a != a ? a : std::signbit(a) ? T(kPi) : T(0); }, float, double>("angle"),
   });
 });
