@@ -124,12 +124,53 @@ void guarded_parallel(int64_t n, int64_t grain, F&& f) {
   if (error) std::rethrow_exception(error);
 }
 
+struct Short {
+  char* ptr[4];
+  int64_t stride[4];
+  alignas(16) char number[3][16];
+};
+
+// Operand k of the short path beside the leading tensor, or false.
+bool place_short(Short& s, int k, const Value& v, const Tensor& self, const ElementwiseRow& row) {
+  const bool mask = row.bool_operands >> k & 1, loose = row.operands == 2 || row.any_stride;
+  if (v.tag == Tag::Tensor) {
+    const Tensor& t = *v.tensor;
+    if (t.dtype != (mask ? DType::Bool : self.dtype) || !plain(t) || !same_sizes(t, self)) return false;
+    s.ptr[k + 1] = t.data;
+    s.stride[k + 1] = item_size(t.dtype);
+    return true;
+  }
+  s.stride[k + 1] = 0;
+  if (v.none()) {
+    s.ptr[k + 1] = nullptr;
+    return row.any_stride;
+  }
+  if (!loose || mask || !v.is_number() || int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
+  if (self.flags & kWrappedNumber) return false;
+  if (self.dtype == DType::Float32) {
+    float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
+    std::memcpy(s.number[k], &f, 4);
+  } else {
+    store_scalar(s.number[k], v.scalar(), self.dtype);
+  }
+  s.ptr[k + 1] = s.number[k];
+  return true;
+}
+
+// One row after another where the second operand is a vector along the last dimensions: a bias.
+bool is_bias(const Tensor& self, const Tensor& t) {
+  if (t.ndim == 0 || t.ndim >= self.ndim || t.numel < 8 || t.dtype != self.dtype || !plain(t) || self.numel == 0) return false;
+  for (int d = 1; d <= t.ndim; ++d)
+    if (t.sizes[t.ndim - d] != self.sizes[self.ndim - d]) return false;
+  return true;
+}
+
 bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   const int operands = row.operands;
-  if (operands > 3 || row.bool_operands) return false;
-  if (promote > Promote::Compare && promote != Promote::ComplexToReal) return false;
-  const int lead = c.args[0].tag == Tag::Tensor ? 0 : 1;  // a number may come first: 1 - x
-  if (lead >= operands || c.args[lead].tag != Tag::Tensor) return false;
+  if (operands > 3 || promote == Promote::Logical) return false;
+  int lead = 0;  // the first operand that decides shape and dtype: in 1 - x the second, in where(c, x, 0) too
+  while (lead < operands && (c.args[lead].tag != Tag::Tensor || (row.bool_operands >> lead & 1))) ++lead;
+  if (lead == operands || (lead > 0 && promote == Promote::FirstOnly)) return false;
   Tensor& self = *c.args[lead].tensor;
   if (!plain(self)) return false;
   DType dtype = self.dtype, compute = dtype, result = promote == Promote::Compare ? DType::Bool : dtype;
@@ -137,62 +178,56 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   if (!loop || (promote == Promote::IntToFloat && !is_differentiable(dtype))) return false;
   if (promote == Promote::ComplexToReal && is_complex(dtype)) return false;
 
-  const int64_t item = item_size(dtype);
-  char* ptr[4];
-  int64_t stride[4];
-  alignas(16) char number[16];
-  ptr[lead + 1] = self.data;
-  stride[lead + 1] = item;
+  Short s;
+  s.ptr[lead + 1] = self.data;
+  s.stride[lead + 1] = item_size(dtype);
+  int64_t row_length = 0;  // of a bias
   for (int k = 0; k < operands; ++k) {
-    if (k == lead) continue;
-    const Value& v = c.args[k];
-    if (v.tag == Tag::Tensor) {
-      const Tensor& t = *v.tensor;
-      if (t.dtype != dtype || !plain(t) || !same_sizes(t, self)) return false;
-      ptr[k + 1] = t.data;
-      stride[k + 1] = item;
-    } else if (operands == 2 && v.is_number() && int(v.tag) - int(Tag::Bool) <= int(category(dtype))) {
-      if (self.flags & kWrappedNumber) return false;
-      if (dtype == DType::Float32) {
-        float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
-        std::memcpy(number, &f, 4);
-      } else {
-        store_scalar(number, v.scalar(), dtype);
-      }
-      ptr[k + 1] = number;
-      stride[k + 1] = 0;
-    } else {
-      return false;
-    }
+    if (k == lead || place_short(s, k, c.args[k], self, row)) continue;
+    if (k != 1 || operands != 2 || c.args[1].tag != Tag::Tensor || !is_bias(self, *c.args[1].tensor)) return false;
+    s.ptr[2] = c.args[1].tensor->data;
+    s.stride[2] = item_size(dtype);
+    row_length = c.args[1].tensor->numel;
   }
   if (row.adapt) {
     row.adapt(c, compute, result);
     if (compute != dtype) return false;
   }
+  const int64_t n = self.numel;
+  if (row_length && n * row.weight > kGrain) return false;
   Tensor* out;
   if (c.given) {
     out = c.given;
     if (out != &self || lead || result != dtype) return false;
     for (int k = 1; k < operands; ++k)
-      if (stride[k + 1] && !safe_beside(*out, ptr[k + 1], out->nbytes())) return false;
+      if (s.stride[k + 1] && !safe_beside(*out, s.ptr[k + 1], row_length ? row_length * s.stride[k + 1] : out->numel * s.stride[k + 1]))
+        return false;
+    if (row_length && s.ptr[2] == out->data) return false;
     c.push(TensorRef::borrow(out));
   } else {
     out = &c.output(self.shape(), result, self.device);
   }
-  const int64_t n = self.numel;
-  ptr[0] = out->data;
-  stride[0] = item_size(result);
+  s.ptr[0] = out->data;
+  s.stride[0] = item_size(result);
   Scalar scalars[kMaxScalars];
   if (operands < c.nargs) read_scalars(c, row, scalars);
+  if (row_length) {
+    for (int64_t at = 0; at < n; at += row_length) {
+      loop(s.ptr, s.stride, row_length, scalars);
+      s.ptr[0] += row_length * s.stride[0];
+      s.ptr[1] += row_length * s.stride[1];
+    }
+    return true;
+  }
   if (n * row.weight <= kGrain) {
-    if (n) loop(ptr, stride, n, scalars);
+    if (n) loop(s.ptr, s.stride, n, scalars);
     return true;
   }
   LockRelease lock(n * row.weight);
   guarded_parallel(n, std::max<int64_t>(kGrain / row.weight, 1024), [&](int64_t begin, int64_t end) {
     char* p[4];
-    for (int k = 0; k <= operands; ++k) p[k] = ptr[k] + begin * stride[k];
-    loop(p, stride, end - begin, scalars);
+    for (int k = 0; k <= operands; ++k) p[k] = s.ptr[k] ? s.ptr[k] + begin * s.stride[k] : nullptr;
+    loop(p, s.stride, end - begin, scalars);
   });
   return true;
 }
@@ -216,8 +251,8 @@ struct Plan {
   Operand operand[kMaxOperands];  // [0]: the result
   int count = 0;                  // with the result
   LoopFn loop = nullptr;
+  bool broadcasts = false;        // the loop takes operands of stride 0
   Scalar scalars[kMaxScalars];
-  bool in_order = true;           // dimensions left as they are: one pass over whole runs
 };
 
 struct Shape {
@@ -375,6 +410,7 @@ Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
 
 void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Plan& p, Promotion& types, Shape& shape, Device& device) {
   p.count = row.operands + 1;
+  p.broadcasts = row.operands == 2 || row.any_stride;
   bool placed = false;
   for (int k = 0; k < row.operands; ++k) {
     const Value& v = c.args[k];
@@ -442,6 +478,36 @@ void prepare_space(Plan& p, const Shape& shape) {
   }
 }
 
+// An operand that runs along another dimension than the result touches a cache line per element: beyond the cache it is
+// cheaper to lay it out like the result first (tile by tile).
+bool worth_copying(const Plan& p, int k) {
+  const Space& s = p.space;
+  const Operand& o = p.operand[k];
+  if (!o.tensor || s.ndim < 2 || s.stride[k][0] == o.item || s.stride[k][0] == 0) return false;
+  if (s.size[0] < 32 || s.numel() < 16384) return false;
+  for (int d = 1; d < s.ndim; ++d)
+    if (s.stride[k][d] == o.item && s.size[d] >= 16) return true;
+  return false;
+}
+void lay_out(Plan& p, const Shape& shape, std::vector<TensorRef>& copies) {
+  bool any = false;
+  for (int k = 1; k < p.count; ++k) {
+    if (!worth_copying(p, k)) continue;
+    const Tensor& t = *p.operand[k].tensor;
+    const Tensor& out = *p.operand[0].tensor;
+    if (t.numel != out.numel || !dense(out)) continue;
+    TensorRef copy = empty_strided(out.shape(), out.stride(), t.dtype, t.device);
+    copy_into(*copy, t);
+    p.operand[k].tensor = copy.get();
+    p.operand[k].data = copy->data;
+    copies.push_back(std::move(copy));
+    any = true;
+  }
+  if (!any) return;
+  p.space.ndim = 0;
+  prepare_space(p, shape);
+}
+
 // Converts what does not change over the whole space once.
 void prepare_operands(const Call& c, const ElementwiseRow& row, Plan& p, DType compute) {
   for (int k = 1; k < p.count; ++k) {
@@ -470,13 +536,16 @@ void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
 // One thread's share: elements [begin, end) in iteration order.
 struct Worker {
   const Plan& p;
-  bool direct[kMaxOperands];    // linear and of the loop's dtype: pointers into the tensor itself
+  bool linear[kMaxOperands];    // one contiguous run in iteration order
+  bool direct[kMaxOperands];    // read or written in place: contiguous and of the loop's dtype
   bool broadcasts;              // the loop takes operands of stride 0
   int64_t block = kBlock;
   alignas(64) char buffer[kMaxOperands][kBlock * 16];
   alignas(64) char raw[kBlock * 16];
 
-  explicit Worker(const Plan& plan) : p(plan), broadcasts(plan.count == 3) {}
+  explicit Worker(const Plan& plan) : p(plan), broadcasts(plan.broadcasts) {
+    for (int k = 0; k < p.count; ++k) linear[k] = p.operand[k].tensor && p.space.linear(k, p.operand[k].item);
+  }
 
   void fill_constants() {
     if (broadcasts) return;
@@ -485,6 +554,7 @@ struct Worker {
   }
   void load(int k, int64_t start, int64_t n) {  // operand k packed and converted into its buffer
     const Operand& o = p.operand[k];
+    if (o.cast.steps && linear[k]) return o.cast.apply(buffer[k], o.data + start * o.item, n);
     char* target = o.cast.steps ? raw : buffer[k];
     visit_size(o.item, [&]<class U>() { block_move<true, U>(p.space, k, o.data, start, n, target); });
     if (o.cast.steps) o.cast.apply(buffer[k], raw, n);
@@ -492,6 +562,7 @@ struct Worker {
   void store(int64_t start, int64_t n) {
     const Operand& o = p.operand[0];
     char* source = buffer[0];
+    if (o.cast.steps && linear[0]) return o.cast.apply(o.data + start * o.item, buffer[0], n);
     if (o.cast.steps) {
       o.cast.apply(raw, buffer[0], n);
       source = raw;
@@ -504,7 +575,7 @@ struct Worker {
     bool whole = true;
     for (int k = 0; k < p.count; ++k) {
       const Operand& o = p.operand[k];
-      direct[k] = o.tensor && !o.cast.steps && p.space.linear(k, o.item);
+      direct[k] = linear[k] && !o.cast.steps;
       whole &= direct[k] || o.absent || (o.constant && broadcasts);
     }
     fill_constants();
@@ -627,6 +698,7 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
   for (int k = 0; k < p.count; ++k)
     if (p.operand[k].tensor) p.operand[k].item = item_size(p.operand[k].dtype);
   prepare_space(p, shape);
+  lay_out(p, shape, copies);
   prepare_operands(c, row, p, compute);
   read_scalars(c, row, p.scalars);
   LockRelease lock(out->numel * row.weight);
@@ -675,6 +747,7 @@ __attribute__((visibility("default"))) void ElementwiseRows::add(std::initialize
     if (row.operands) {
       merged.operands = row.operands;
       merged.bool_operands = row.bool_operands;
+      merged.any_stride = row.any_stride;
       merged.weight = std::max(merged.weight, row.weight);
     }
     if (row.adapt) merged.adapt = row.adapt;

@@ -78,13 +78,8 @@ template <class T> void div_loop(char* const* p, const int64_t* stride, int64_t 
   else if (s[0].i == 't') run2<T, T, T>(p, stride, n, [](T a, T b) { return std::trunc(a / b); });
   else division_loop<FloorDivide, T>(p, stride, n, s);
 }
-// An absent bound has a null pointer.
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  char* q[3] = {p[0], p[1], p[2] ? p[2] : p[3]};
-  const int64_t stride[3] = {s[0], s[1], 1};
-  if (p[2] && p[3]) run3<T, T, T, T>(p, n, [](T a, T low, T high) { return min_nan(max_nan(a, low), high); });
-  else if (p[2]) run2<T, T, T>(q, stride, n, [](T a, T low) { return max_nan(a, low); });
-  else run2<T, T, T>(q, stride, n, [](T a, T high) { return min_nan(a, high); });
+  clamp_strided<T>(p, s, n, [](T a, T low) { return max_nan(a, low); }, [](T a, T high) { return min_nan(a, high); });
 }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
@@ -118,7 +113,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[](auto a) { return a - std::trunc(a); }, float, double>("frac"),
       from_loops<float, double>("round", 1, {round_loop<float>, round_loop<double>}),
       from_loops<float, double>("nan_to_num", 1, {nan_to_num_loop<float>, nan_to_num_loop<double>}),
-      from_loops<float, double>("clamp", 3, {clamp_loop<float>, clamp_loop<double>}),
+      any_stride(from_loops<float, double>("clamp", 3, {clamp_loop<float>, clamp_loop<double>})),
       unary_n<[]<class T>(T a, T low, T high) { return a < low ? low : high < a ? high : a; }, 2, float, double>("hardtanh"),
       ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b * c; }, 1, float, double>("addcmul"),
       ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b / c; }, 1, float, double>("addcdiv"),

@@ -59,11 +59,18 @@ template <class T> inline T sinc_(T a) {
 }
 template <class R> inline bool finite(R a) { return abs_(a) < inf<R>; }
 
-template <class T> void where_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
-  run3<T, bool, T, T>(p, n, [](bool c, T a, T b) { return c ? a : b; });
+// Pairs of words, as where_loop moves one.
+template <class T> void where_complex(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  const bool* c = reinterpret_cast<const bool*>(p[1]);
+  const T *a = reinterpret_cast<const T*>(p[2]), *b = reinterpret_cast<const T*>(p[3]);
+  T* o = reinterpret_cast<T*>(p[0]);
+  const int64_t x = s[1] ? 1 : 0, y = s[2] ? 1 : 0, z = s[3] ? 1 : 0;
+  for (int64_t i = 0; i < n; ++i) o[i] = c[i * x] ? a[i * y] : b[i * z];
 }
-template <class T> void masked_fill_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
-  run3<T, T, bool, T>(p, n, [](T a, bool mask, T value) { return mask ? value : a; });
+template <class T> void masked_fill_complex(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  char* q[4] = {p[0], p[2], p[3], p[1]};
+  const int64_t stride[4] = {s[0], s[2], s[3], s[1]};
+  where_complex<T>(q, stride, n, nullptr);
 }
 // Two real operands, a complex result.
 template <class R> void complex_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
@@ -120,8 +127,8 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
         return abs_(a.real()) == inf<R> || abs_(a.imag()) == inf<R>;
       }, FLAMBEAU_COMPLEX>("isinf"),
       from_loops<FLAMBEAU_COMPLEX>("nan_to_num", 1, {nan_to_num_loop<complex64>, nan_to_num_loop<complex128>}),
-      with_masks(from_loops<FLAMBEAU_COMPLEX>("where", 3, {where_loop<complex64>, where_loop<complex128>}), 1),
-      with_masks(from_loops<FLAMBEAU_COMPLEX>("masked_fill", 3, {masked_fill_loop<complex64>, masked_fill_loop<complex128>}), 2),
+      any_stride(from_loops<FLAMBEAU_COMPLEX>("where", 3, {where_complex<complex64>, where_complex<complex128>}), 1),
+      any_stride(from_loops<FLAMBEAU_COMPLEX>("masked_fill", 3, {masked_fill_complex<complex64>, masked_fill_complex<complex128>}), 2),
       with_adapt(from_loops<float, double>("complex", 2, {complex_loop<float>, complex_loop<double>}), complex_result),
       with_adapt(from_loops<float, double>("polar", 2, {polar_loop<float>, polar_loop<double>}, 8), complex_result),
   });

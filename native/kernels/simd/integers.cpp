@@ -74,28 +74,12 @@ template <class T> inline T shift_right(T a, T b) {
   return T(a >> b);
 }
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  char* q[3] = {p[0], p[1], p[2] ? p[2] : p[3]};
-  const int64_t stride[3] = {s[0], s[1], 1};
-  if (p[2] && p[3])
-    run3<T, T, T, T>(p, n, [](T a, T low, T high) {
-      T v = a < low ? low : a;
-      return high < v ? high : v;
-    });
-  else if (p[2]) run2<T, T, T>(q, stride, n, [](T a, T low) { return a < low ? low : a; });
-  else run2<T, T, T>(q, stride, n, [](T a, T high) { return high < a ? high : a; });
-}
-template <class T> void where_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
-  run3<T, bool, T, T>(p, n, [](bool c, T a, T b) { return c ? a : b; });
-}
-template <class T> void masked_fill_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
-  run3<T, T, bool, T>(p, n, [](T a, bool mask, T value) { return mask ? value : a; });
+  clamp_strided<T>(p, s, n, [](T a, T low) { return a < low ? low : a; }, [](T a, T high) { return high < a ? high : a; });
 }
 template <template <class> class Loop, class... T> ElementwiseRow loops_of(const char* name, int operands) {
   return from_loops<T...>(name, operands, {Loop<T>::run...});
 }
 template <class T> struct Clamp { static constexpr LoopFn run = clamp_loop<T>; };
-template <class T> struct Where { static constexpr LoopFn run = where_loop<T>; };
-template <class T> struct MaskedFill { static constexpr LoopFn run = masked_fill_loop<T>; };
 
 static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
@@ -149,14 +133,17 @@ static const ElementwiseRows order(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[](auto) { return false; }, bool, FLAMBEAU_INTEGERS>("isneginf"),
       unary<[](auto) { return true; }, bool, FLAMBEAU_INTEGERS>("isfinite"),
       unary<[]<class T>(T a) { return a < T(0); }, bool, FLAMBEAU_INTEGERS>("signbit"),
-      loops_of<Clamp, FLAMBEAU_INTEGERS>("clamp", 3),
-      with_masks(loops_of<Where, bool, uint8_t, int16_t, int32_t, int64_t>("where", 3), 1),
-      with_masks(loops_of<MaskedFill, bool, uint8_t, int16_t, int32_t, int64_t>("masked_fill", 3), 2),
-      // the same bytes move for the other sign
-      with_masks(from_loops<int8_t, uint16_t, uint32_t, uint64_t>("where", 3, {where_loop<uint8_t>, where_loop<int16_t>,
-                 where_loop<int32_t>, where_loop<int64_t>}), 1),
-      with_masks(from_loops<int8_t, uint16_t, uint32_t, uint64_t>("masked_fill", 3, {masked_fill_loop<uint8_t>,
-                 masked_fill_loop<int16_t>, masked_fill_loop<int32_t>, masked_fill_loop<int64_t>}), 2),
+      any_stride(loops_of<Clamp, FLAMBEAU_INTEGERS>("clamp", 3)),
+      // by size alone; halves choose without conversion
+      any_stride(from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(
+                     "where", 3, {where_loop<uint8_t>, where_loop<uint8_t>, where_loop<uint8_t>, where_loop<uint16_t>,
+                                  where_loop<uint16_t>, where_loop<uint16_t>, where_loop<uint16_t>, where_loop<uint32_t>,
+                                  where_loop<uint32_t>, where_loop<uint64_t>, where_loop<uint64_t>}), 1),
+      any_stride(from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(
+                     "masked_fill", 3, {masked_fill_loop<uint8_t>, masked_fill_loop<uint8_t>, masked_fill_loop<uint8_t>,
+                                        masked_fill_loop<uint16_t>, masked_fill_loop<uint16_t>, masked_fill_loop<uint16_t>,
+                                        masked_fill_loop<uint16_t>, masked_fill_loop<uint32_t>, masked_fill_loop<uint32_t>,
+                                        masked_fill_loop<uint64_t>, masked_fill_loop<uint64_t>}), 2),
   });
 });
 

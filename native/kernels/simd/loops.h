@@ -54,6 +54,62 @@ inline void run3(char* const* p, int64_t n, F f) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i], c[i]);
 }
+// The first operand contiguous, the others contiguous or of stride 0.
+template <class Out, class A, class B, class C, class F>
+inline void run3_strided(char* const* p, const int64_t* s, int64_t n, F f) {
+  Out* o = reinterpret_cast<Out*>(p[0]);
+  const A* a = reinterpret_cast<const A*>(p[1]);
+  const B* b = reinterpret_cast<const B*>(p[2]);
+  const C* c = reinterpret_cast<const C*>(p[3]);
+  const B y = *b;
+  const C z = *c;
+  if (s[2] && s[3]) return run3<Out, A, B, C>(p, n, f);
+  if (s[2]) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i], z);
+  } else if (s[3]) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], y, c[i]);
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], y, z);
+  }
+}
+// mask ? a : b by the bits: mixed element sizes vectorise only without a branch.
+template <class U> inline U choose(bool mask, U a, U b) {
+  U m = U(0) - U(mask);
+  return U((a & m) | (b & ~m));
+}
+template <class U> void where_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  if (!s[1]) {  // a condition of stride 0: one of the operands, whole
+    const bool c = *reinterpret_cast<const bool*>(p[1]);
+    char* q[2] = {p[0], c ? p[2] : p[3]};
+    if (c ? s[2] : s[3]) return run1<U, U>(q, n, [](U a) { return a; });
+    const U v = *reinterpret_cast<const U*>(q[1]);
+    U* o = reinterpret_cast<U*>(p[0]);
+    for (int64_t i = 0; i < n; ++i) o[i] = v;
+    return;
+  }
+  run3_strided<U, bool, U, U>(p, s, n, [](bool c, U a, U b) { return choose(c, a, b); });
+}
+template <class U> void masked_fill_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+  char* q[4] = {p[0], p[2], p[3], p[1]};  // where(mask, value, self)
+  const int64_t stride[4] = {s[0], s[2], s[3], s[1]};
+  where_loop<U>(q, stride, n, nullptr);
+}
+// clamp: an absent bound has a null pointer; `up` and `down` move an element to a bound.
+template <class T, class Up, class Down>
+inline void clamp_strided(char* const* p, const int64_t* s, int64_t n, Up up, Down down) {
+  char* q[3] = {p[0], p[1], p[2] ? p[2] : p[3]};
+  const int64_t stride[3] = {s[0], s[1], p[2] ? s[2] : s[3]};
+  if (!p[3]) return run2<T, T, T>(q, stride, n, up);
+  if (!p[2]) return run2<T, T, T>(q, stride, n, down);
+  if (s[1]) return run3_strided<T, T, T, T>(p, s, n, [=](T a, T low, T high) { return down(up(a, low), high); });
+  char* r[3] = {p[0], p[2], p[3]};  // one number between many bounds
+  const int64_t bounds[3] = {s[0], s[2], s[3]};
+  const T a = *reinterpret_cast<const T*>(p[1]);
+  run2<T, T, T>(r, bounds, n, [=](T low, T high) { return down(up(a, low), high); });
+}
 
 // Written here rather than taken from Scalar: an inline function shared by both builds of a file would be merged.
 template <class T> __attribute__((always_inline)) inline T number(const Scalar& s) {
@@ -135,7 +191,8 @@ inline ElementwiseRow with_adapt(ElementwiseRow row, void (*adapt)(const Call&, 
   row.adapt = adapt;
   return row;
 }
-inline ElementwiseRow with_masks(ElementwiseRow row, int masks) {
+inline ElementwiseRow any_stride(ElementwiseRow row, int masks = 0) {
+  row.any_stride = true;
   row.bool_operands = uint8_t(masks);
   return row;
 }
