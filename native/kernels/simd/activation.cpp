@@ -18,7 +18,7 @@ template <class T> void gelu_loop(char* const* p, const int64_t*, int64_t n, con
   else run1<T, T>(p, n, [](T x) { return gelu_erf(x); });
 }
 template <class T> inline T softplus_(T x, T beta, T threshold) {
-  return threshold < x * beta ? x : log1p_(exp_normal(x * beta)) / beta;
+  return threshold < x * beta ? x : log1p_(exp_(x * beta)) / beta;
 }
 template <class T> inline T mish_(T x) {  // x tanh(log(1 + e)) with e = exp(x): rational in e
   T e = exp_normal(x), m = e * (e + T(2));
@@ -27,7 +27,7 @@ template <class T> inline T mish_(T x) {  // x tanh(log(1 + e)) with e = exp(x):
 template <class T> inline T elu_(T x, T alpha, T scale, T input_scale) {
   return x <= 0 ? alpha * scale * expm1_(x * input_scale) : x * scale;  // NaN passes through x * scale
 }
-template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p_(exp_normal(-abs_(x))); }
+template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p_(exp_(-abs_(x))); }
 template <class T> inline T clip(T x, T low, T high) { return x < low ? low : high < x ? high : x; }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {

@@ -5,7 +5,10 @@ namespace flambeau::FLAMBEAU_SIMD {
 
 // The exact remainder of |a| / |b| by one division in double, while the quotient is a whole number that double holds:
 // truncation can be off by one, which the sign of the remainder tells. Wider quotients go to the C library.
-template <class T> inline constexpr double kQuotients = 0x1p51;
+template <class T> inline bool is_near(T a, T b) {  // false for infinities and NaN too
+  double x = abs_(double(a)), y = abs_(double(b));
+  return (x < 0x1p51 * y) & (y < inf<double>);
+}
 inline double fmod_near(double a, double b) {
   double x = abs_(a), y = abs_(b), q = std::trunc(x / y), m = fma_(-q, y, x);
   m = m < 0 ? m + y : m;
@@ -45,9 +48,9 @@ template <template <class> class F, class T> void division_loop(char* const* p, 
     bool near = true;
     const T *x = a + (s[1] ? at : 0), *y = b + (s[2] ? at : 0);
     if (s[1] && s[2]) {
-      for (int64_t i = 0; i < m; ++i) near &= abs_(double(x[i])) < kQuotients<T> * abs_(double(y[i]));
+      for (int64_t i = 0; i < m; ++i) near &= is_near(x[i], y[i]);
     } else {
-      for (int64_t i = 0; i < m; ++i) near &= abs_(double(x[s[1] ? i : 0])) < kQuotients<T> * abs_(double(y[s[2] ? i : 0]));
+      for (int64_t i = 0; i < m; ++i) near &= is_near(x[s[1] ? i : 0], y[s[2] ? i : 0]);
     }
     if (near) run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::near(u, v); });
     else run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::far(u, v); });

@@ -10,8 +10,7 @@ inline double digamma_(double x) {
   if (x == 0) return std::copysign(inf<double>, -x);
   if (x < 0) {
     if (x == std::floor(x)) return nan<double>;
-    double fraction = x - std::floor(x);
-    return digamma_(1 - x) - kPi / std::tan(kPi * fraction);
+    return digamma_(1 - x) - kPi / std::tan(kPi * (x - std::nearbyint(x)));
   }
   double value = 0;
   for (; x < 10; x += 1) value -= 1 / x;
@@ -30,6 +29,27 @@ inline double trigamma_(double x) {
   double z = 1 / (x * x);
   double tail = horner(z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6);
   return value + 1 / x + 0.5 * z + z / x * tail;
+}
+// Hurwitz zeta(s, q) by Euler and Maclaurin from q >= 12 on.
+inline double zeta_(double s, double q) {
+  if (q <= 0 && q == std::floor(q)) return inf<double>;
+  if (q < -10000) return nan<double>;
+  double sum = 0;
+  for (; q < 12; q += 1) sum += std::pow(q, -s);
+  double power = std::pow(q, -s), term = s * power / q, square = 1 / (q * q);
+  constexpr double ratio[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0};
+  sum += power * q / (s - 1) + 0.5 * power;
+  for (int k = 0; k < 6; ++k) {
+    sum += ratio[k] * term;
+    term *= (s + 2 * k + 1) * (s + 2 * k + 2) * square;
+  }
+  return sum;
+}
+inline double polygamma_(double x, double n) {
+  if (n == 0) return digamma_(x);
+  if (n == 1) return trigamma_(x);
+  double value = std::tgamma(n + 1) * zeta_(n + 1, x);
+  return std::fmod(n, 2) == 1 ? value : -value;
 }
 // Start from Giles' single-precision polynomial (GPU Computing Gems 2, 2012), then two Newton steps on erf; the upper
 // tail steps on erfc, where 1 - y keeps its digits.
@@ -74,7 +94,7 @@ inline double scaled_bessel_i(int order, double x) {
 }
 inline double bessel_i(int order, double x) {
   double a = abs_(x), half = std::exp(a * 0.5);
-  return x != x ? x : a == inf<double> ? (order && x < 0 ? -a : a) : scaled_bessel_i(order, x) * half * half;
+  return x != x ? x : a == inf<double> ? nan<double> : scaled_bessel_i(order, x) * half * half;
 }
 inline double ndtri_(double p) {
   return p < 0 || 1 < p ? nan<double> : p < 0.1 ? [](double q) {  // far below one half 2 p - 1 loses digits: Newton on erfc
@@ -118,7 +138,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[](double a) { return erfinv_(a); }, double>("erfinv", 32),
       unary<[]<class T>(T a) { return T(std::lgamma(double(a))); }, float, double>("lgamma", 16),
       unary<[]<class T>(T a) { return T(digamma_(a)); }, float, double>("digamma", 16),
-      unary<[]<class T>(T a) { return T(trigamma_(a)); }, float, double>("_trigamma", 16),
+      unary_n<[]<class T>(T a, T n) { return T(polygamma_(a, n)); }, 1, float, double>("_polygamma", 32),
       unary<[]<class T>(T a) { return T(bessel_i(0, a)); }, float, double>("i0", 32),
       unary<[]<class T>(T a) { return T(scaled_bessel_i(0, a)); }, float, double>("special_i0e", 32),
       unary<[]<class T>(T a) { return T(bessel_i(1, a)); }, float, double>("special_i1", 32),

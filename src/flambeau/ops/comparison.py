@@ -99,4 +99,5 @@ bitwise_xor = _bits("bitwise_xor", "numpy.bitwise_xor", "integer_pairs", "The bi
 bitwise_left_shift = _bits("bitwise_left_shift", "numpy.left_shift", "shift_pairs", "Left shift", "<<")
 bitwise_right_shift = _bits("bitwise_right_shift", "numpy.right_shift", "shift_pairs", "Arithmetic right shift", ">>")
 bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwise_not", samples="integers",
+                          skip={"special_values": "integers only"},
                           doc="All bits of integers flipped; of bools the negation (Python's ~).")

@@ -176,11 +176,24 @@ erfc = _function("erfc", lambda g, self: g * ((-self * self).exp() * -_TWO_OVER_
 erfinv = _function("erfinv", lambda g, result: g * ((result * result).exp() / _TWO_OVER_ROOT_PI), "scipy.special.erfinv",
                    ("reals", -0.9, 0.9), "The inverse of erf.", aliases=("special.erfinv",))
 lgamma = _function("lgamma", lambda g, self: g * self.digamma(), "scipy.special.gammaln", ("reals", 0.3, 4.0),
-                   "The logarithm of |gamma(x)|.", aliases=("special.gammaln",))
-trigamma = elementwise("_trigamma(Tensor self) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
-                       out=False, samples=("reals", 0.3, 4.0), doc="The second derivative of lgamma.")
-digamma = _function("digamma", lambda g, self: g * trigamma(self), "scipy.special.digamma", ("reals", 0.3, 4.0),
+                   "The logarithm of |gamma(x)|.", aliases=("special.gammaln",),
+                   skip={"special_values": "SciPy answers poles otherwise"})
+_polygamma = elementwise(
+    "_polygamma(Tensor self, int n) -> Tensor", promote="int_to_float", namespace=None, inplace=False, out=False,
+    d={"self": lambda g, self, n: g * _polygamma(self, n + 1)}, samples=("order", 1, 2), doc="The n-th derivative of digamma.")
+digamma = _function("digamma", lambda g, self: g * _polygamma(self, 1), "scipy.special.digamma", ("reals", 0.3, 4.0),
                     "The derivative of lgamma.", aliases=("special.digamma", "special.psi"))
+
+
+@composite("polygamma(int n, Tensor self) -> Tensor", aliases=("special.polygamma",), method=False, out=True,
+           skip={"samples": "the order comes first", "layouts": "the order comes first"}, samples="polygamma")
+def polygamma(n, self):
+    """The n-th derivative of digamma at each element."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return _polygamma(self, n)
+
+
 i0 = _function("i0", lambda g, self: g * i1(self), "scipy.special.i0", doc="The modified Bessel function of order 0.",
                aliases=("special.i0",))
 
@@ -203,6 +216,6 @@ ndtri = _special("ndtri", lambda g, result: g * ((result * result * 0.5).exp() *
                  "The inverse of ndtr.", ("reals", 0.05, 0.95))
 log_ndtr = _special("log_ndtr", lambda g, self, result:
                     g * ((self * self * -0.5 - result).exp() / math.sqrt(2 * math.pi)), "log(ndtr(x)), exact far below 0.")
-erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI), "exp(x**2) erfc(x).")
+erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI), "exp(x**2) times erfc(x), which does not underflow.")
 entr = _special("entr", lambda g, self: g * (-self.log() - 1), "-x log(x), the entropy of a probability.",
                 ("reals", 0.2, 2.0))
