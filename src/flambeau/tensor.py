@@ -9,7 +9,6 @@ from .autograd._call import backward as _backward
 from .ops import movement as _movement
 from .ops.conversion import _to_copy
 from .ops.kinds import OPS
-from .ops.selection import where as _where
 from .utils.hooks import RemovableHandle
 
 _NAMES = {
@@ -349,23 +348,3 @@ def __reduce_ex__(self, protocol):
 @method
 def __deepcopy__(self, memo):
     return importlib.import_module("flambeau._pickling").deepcopy_tensor(self, memo)
-
-
-# --- what PyTorch keeps lazily and this library never does ------------------------------------------------------------
-
-@method
-def is_conj(self):
-    """False: conjugates are computed at once."""
-    return False
-
-
-@method
-def is_neg(self):
-    """False: negatives are computed at once."""
-    return False
-
-
-@method
-def where(self, condition, other):
-    """This tensor where the condition holds, `other` elsewhere."""
-    return _where(condition, self, other)

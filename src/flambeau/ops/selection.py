@@ -21,5 +21,6 @@ overloads("where", where, _where_indices, method=False, doc=where.__doc__)
 masked_fill = elementwise(
     "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote="first_only", out=False,
     d={"self": lambda g, mask: g.masked_fill(mask, 0), "value": lambda g, mask: where(mask, g, 0)},
-    samples="masked_fill", doc="self with `value` (a number or a 0-d tensor) where the mask holds.\n\n"
+    samples="masked_fill", skip={"promotion": "its second operand is a mask"},
+    doc="self with `value` (a number or a 0-d tensor) where the mask holds.\n\n"
         ">>> flambeau.tensor([1., 2.]).masked_fill(flambeau.tensor([True, False]), 0)\ntensor([0., 2.])")
