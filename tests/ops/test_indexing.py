@@ -1,0 +1,189 @@
+"""x[...] and x[...] = y against NumPy, their gradients, and what goes wrong with bad indices."""
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import tensor
+
+X = np.arange(60.0).reshape(3, 4, 5)
+RNG = np.random.RandomState(0)
+MASK2, MASK3, MASK45 = RNG.rand(3, 4) > 0.5, RNG.rand(3, 4, 5) > 0.5, RNG.rand(4, 5) > 0.5
+A = np.array
+KEYS = [
+    0, -1, np.int64(1), slice(1, 3), slice(None, None, 2), slice(None, None, -1), slice(3, 0, -2), slice(5, 10), None,
+    ..., True, False, (), (0, slice(None), 1), (..., 2), (0, ..., 1), (None, 0, None, slice(2, 0)), (0, 0, 0),
+    (slice(None), slice(None, None, -2), slice(4, None)), [0, 2], range(2), A([0, 2]), A([[0, 1], [2, 0]]), A([-1, -2]),
+    A([True, False, True]), MASK2, MASK3, (MASK2, slice(0, 2)), (slice(None), MASK45), (slice(None), A([0, 1])),
+    (A([0, 2]), slice(None), A([1, 3])), (0, A([0, 1]), slice(1, 3)), (A([0, 2]), None, A([1, 1])),
+    (A([0]), A([[1], [2]]), A([3, 4])), (slice(0, 2), [0, 1], [2, 3]), (..., A([0, 1])), (A([0, 1]), ..., A([0, 1])),
+    (slice(None), None, A([1])), (slice(None), A([0, 1]), slice(None, None, -1)), A([], dtype=np.int64),
+    (slice(None, None, -1), A([0, 3]), A([1, 1])), (A(True), 0),
+]
+
+
+def ours(key):
+    """The key with tensors for arrays."""
+    if isinstance(key, tuple):
+        return tuple(ours(k) for k in key)
+    return tensor(key) if isinstance(key, np.ndarray) and key.dtype != object else key
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_reading_and_writing_agree_with_numpy(key):
+    for form in (ours(key), key):  # tensors, and NumPy arrays themselves
+        x = tensor(X)
+        assert x[form].shape == X[key].shape
+        assert np.array_equal(x[form].numpy(), X[key])
+    expected, x = X.copy(), tensor(X)
+    value = np.asarray(RNG.rand(*X[key].shape))
+    expected[key], x[ours(key)] = value, tensor(value)
+    assert np.array_equal(x.numpy(), expected)
+    expected[key], x[ours(key)] = 7, 7
+    assert np.array_equal(x.numpy(), expected)
+    if value.ndim:
+        expected[key], x[ours(key)] = value[..., :1], tensor(value[..., :1])  # broadcast
+        assert np.array_equal(x.numpy(), expected)
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_gradients_of_reading_and_writing(key):
+    weight = np.asarray(RNG.rand(*X[key].shape))
+    x = tensor(X, requires_grad=True)
+    (x[ours(key)] * tensor(weight)).sum().backward()
+    expected = np.zeros_like(X)
+    np.add.at(expected, key, weight)
+    np.testing.assert_allclose(x.grad.numpy(), expected)
+
+    x, value = tensor(X, requires_grad=True), tensor(weight, requires_grad=True)
+    y = x * 2
+    y[ours(key)] = value * 3
+    (y * y).sum().backward()
+    after, share = X * 2, 8 * X
+    after[key], share[key] = weight * 3, 0
+    np.testing.assert_allclose(y.detach().numpy(), after)
+    np.testing.assert_allclose(x.grad.numpy(), share)
+    np.testing.assert_allclose(value.grad.numpy(), 6 * after[key])
+
+
+def test_basic_indices_are_views_and_tensors_are_copies():
+    x = flambeau.zeros(3, 4)
+    x[0][1] = 1
+    x[:, 2][1:] = 2
+    x[[0, 1]][0] = 9
+    assert x.tolist() == [[0, 1, 0, 0], [0, 0, 2, 0], [0, 0, 2, 0]]
+    assert x[tensor(1)]._base is x
+    assert x[...] is not x and x[()]._base is x
+
+
+def test_repeated_indices_accumulate_gradients():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    x[tensor([0, 0, 1, 0])].sum().backward()
+    assert x.grad.tolist() == [3, 1]
+
+
+def test_in_place_through_a_reversed_view():
+    x = flambeau.arange(6.0, requires_grad=True)
+    y = x * 1
+    y[::-2] = y[::2] * tensor([1.0, 2.0, 3.0])
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 0, 3, 0, 4, 0]
+
+
+def test_a_list_of_indices_stands_for_a_tuple():
+    x = flambeau.arange(6).view(2, 3)
+    assert x[[tensor([0]), tensor([1])]].tolist() == [1]
+    assert x[[[0, 1], [1, 2]]].tolist() == [1, 5]
+
+
+@pytest.mark.parametrize("key, error, text", [
+    (0.5, IndexError, "only integers, slices"), ("a", TypeError, "only integers"), ({}, IndexError, "only integers"),
+    ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"), (2**70, IndexError, "int"),
+    (5, IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
+    (-4, IndexError, "index -4 is out of bounds for dimension 0 with size 3"),
+    ((0, 4), IndexError, "index 4 is out of bounds for dimension 0 with size 4"),
+    (slice(None, None, 0), ValueError, "step cannot be zero"),
+    (tensor([0.5]), IndexError, "must be long, int, byte or bool"), ([0.5], IndexError, "must be long"),
+    (tensor([[True, False]]), IndexError, "mask"), (([0, 1], [0, 1, 2]), IndexError, "could not be broadcast"),
+    (tensor([7]), IndexError, "index 7 is out of bounds for dimension 0 with size 3"),
+    ((slice(None), tensor([-5])), IndexError, "index -5 is out of bounds for dimension 1 with size 4"),
+])
+def test_bad_indices(key, error, text):
+    x = tensor(X)
+    with pytest.raises(error, match=text):
+        x[key]
+    with pytest.raises(error):
+        x[key] = 0
+    assert np.array_equal(x.numpy(), X)
+
+
+@pytest.mark.parametrize("key, value, error", [
+    (0, tensor([1.0, 2.0]), RuntimeError), (tensor([0]), tensor([1]), RuntimeError), (0, "a", TypeError),
+    (tensor([0, 1]), flambeau.ones(3, 4, 5, dtype=flambeau.float64), RuntimeError), (0, {}, TypeError),
+])
+def test_bad_values(key, value, error):
+    with pytest.raises(error):
+        tensor(X)[key] = value
+
+
+def test_zero_dimensions():
+    x = tensor(3.0)
+    assert x[None].shape == (1,) and x[...].item() == 3 and x[True].tolist() == [3]
+    for key in (0, slice(None)):
+        with pytest.raises(IndexError):
+            x[key]
+    x[...] = 4
+    assert x.item() == 4
+
+
+def test_deleting_is_refused():
+    with pytest.raises(TypeError, match="deleting"):
+        del tensor(X)[0]
+
+
+@pytest.mark.parametrize("call", [
+    lambda i: tensor(X).gather(0, i.view(1, 1, 1)), lambda i: tensor(X).index_select(0, i),
+    lambda i: flambeau.zeros(3).scatter(0, i, 1.0), lambda i: flambeau.zeros(3).scatter_add(0, i, flambeau.ones(1)),
+    lambda i: flambeau.zeros(3).index_add(0, i, flambeau.ones(1)), lambda i: tensor(X)[:, :, 0].take(i * 10),
+    lambda i: flambeau.zeros(3).index_copy(0, i, flambeau.ones(1)), lambda i: flambeau.zeros(3).index_fill(0, i, 1),
+    lambda i: flambeau.zeros(3).put(i, flambeau.ones(1)), lambda i: flambeau.zeros(3).index_put((i,), tensor(1.0)),
+    lambda i: flambeau.nn.functional.embedding(i, flambeau.ones(3, 2)),
+    lambda i: flambeau.zeros(3).scatter_reduce(0, i, flambeau.ones(1), "amax"),
+])
+@pytest.mark.parametrize("index", [5, -7, 2**62])
+def test_indices_out_of_range_name_index_and_size(call, index):
+    with pytest.raises(IndexError, match=r"-?\d+"):
+        call(tensor([index]))
+
+
+def test_scatter_add_keeps_the_order_of_additions():
+    before, made = flambeau.get_num_threads(), []
+    values, places = tensor(RNG.rand(20000).astype("f")), tensor(RNG.randint(0, 7, 20000))
+    try:
+        for threads in (1, 2):
+            flambeau.set_num_threads(threads)
+            made.append([flambeau.zeros(7).scatter_add(0, places, values),
+                         flambeau.zeros(7).index_put((places,), values, accumulate=True),
+                         flambeau.zeros(7).index_add(0, places, values)])
+    finally:
+        flambeau.set_num_threads(before)
+    for one, two in zip(*made):
+        assert (one == two).all()
+    expected = np.zeros(7, "f")
+    np.add.at(expected, places.numpy(), values.numpy())
+    assert all(np.array_equal(x.numpy(), expected) for x in made[0])
+
+
+def test_embedding_options():
+    weight = tensor([[1.0, 2.0], [3.0, 4.0], [30.0, 40.0]], requires_grad=True)
+    used = tensor([1, 1, 0])
+    flambeau.nn.functional.embedding(used, weight, padding_idx=0).sum().backward()
+    assert weight.grad.tolist() == [[0, 0], [2, 2], [0, 0]]
+    weight.grad = None
+    flambeau.nn.functional.embedding(used, weight, scale_grad_by_freq=True).sum().backward()
+    assert weight.grad.tolist() == [[1, 1], [1, 1], [0, 0]]
+    short = weight.detach().clone()
+    flambeau.nn.functional.embedding(used, short, max_norm=1.0)
+    np.testing.assert_allclose(short.norm(dim=1).tolist(), [1, 1, 50], rtol=1e-5)
+    with pytest.raises(NotImplementedError):
+        flambeau.nn.functional.embedding(used, weight, sparse=True)

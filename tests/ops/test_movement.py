@@ -1,0 +1,140 @@
+"""Which memory views name, and where creation operators and copies have their edges."""
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import arange, ones, tensor, zeros
+
+
+def block(*shape):
+    return arange(float(np.prod(shape))).view(shape)
+
+
+@pytest.mark.parametrize("view, shape, stride, offset", [
+    (lambda: block(2, 6).view(3, -1, 2), (3, 2, 2), (4, 2, 1), 0),
+    (lambda: block(4, 6)[:, ::2].view(2, 2, 3), (2, 2, 3), (12, 6, 2), 0),
+    (lambda: block(2, 3, 4).permute(2, 0, 1), (4, 2, 3), (1, 12, 4), 0),
+    (lambda: block(2, 3).unsqueeze(1), (2, 1, 3), (3, 3, 1), 0),
+    (lambda: block(1, 3, 1).squeeze((0, 2)), (3,), (1,), 0),
+    (lambda: block(1, 3).expand(2, 2, 3), (2, 2, 3), (0, 0, 1), 0),
+    (lambda: block(4, 3).narrow(0, 1, 2), (2, 3), (3, 1), 3),
+    (lambda: block(4, 3).select(1, -1), (4,), (3,), 2),
+    (lambda: block(2, 5).unfold(1, 2, 2), (2, 2, 2), (5, 2, 1), 0),
+    (lambda: block(2, 3, 4).diagonal(-1, -1, 0), (3, 2), (4, 13), 1),
+    (lambda: block(2, 3, 4).movedim((0, 1), (2, 0)), (3, 4, 2), (4, 1, 12), 0),
+    (lambda: block(2, 6).unflatten(1, (2, 3)), (2, 2, 3), (6, 3, 1), 0),
+    (lambda: block(5).flatten(), (5,), (1,), 0),
+    (lambda: block(6)[::-2], (3,), (-2,), 5),
+    (lambda: block(2, 3, 4).mT, (2, 4, 3), (12, 1, 4), 0),
+    (lambda: block(5, 2).chunk(2)[1], (2, 2), (2, 1), 6),
+])
+def test_views_name_the_memory_pytorchs_do(view, shape, stride, offset):
+    v = view()
+    assert (tuple(v.shape), tuple(v.stride()), v.storage_offset()) == (shape, stride, offset)
+    assert v._base is not None
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda: block(2, 6).view(5), RuntimeError, r"shape '\[5\]' is invalid for input of size 12"),
+    (lambda: block(2, 6).t().view(12), RuntimeError, "view size is not compatible"),
+    (lambda: block(3).view(-1, -1), RuntimeError, "only one dimension can be inferred"),
+    (lambda: zeros(0).view(-1, 0), RuntimeError, "cannot reshape tensor of 0 elements"),
+    (lambda: block(2, 3).permute(0, 0), RuntimeError, "duplicate dims"),
+    (lambda: block(2, 3).transpose(0, 5), IndexError, "Dimension out of range"),
+    (lambda: block(3).expand(4), RuntimeError, "must match the existing size"),
+    (lambda: block(5).split([1, 1]), RuntimeError, "sum exactly to 5"),
+    (lambda: block(6).as_strided((5, 5), (1, 2)), RuntimeError, "out of bounds for storage"),
+    (lambda: block(6).as_strided((2,), (-1,)), RuntimeError, "out of bounds for storage"),
+    (lambda: flambeau.cat([zeros(2, 3), zeros(3, 2)]), RuntimeError, "Sizes of tensors must match"),
+    (lambda: flambeau.stack([zeros(2), zeros(3)]), RuntimeError, "equal size"),
+    (lambda: flambeau.cat([]), ValueError, "non-empty"),
+    (lambda: zeros(3).expand(2, 3).copy_(zeros(2, 3)), RuntimeError, "single memory location"),
+    (lambda: zeros(2).repeat(2**62, 2**62), RuntimeError, "overflow|more elements"),
+    (lambda: zeros(2**40, 2**40), RuntimeError, "overflow"),
+    (lambda: zeros(-1), RuntimeError, "negative dimension"),
+    (lambda: zeros(2, dtype=flambeau.int64, requires_grad=True), RuntimeError, "floating point and complex"),
+    (lambda: arange(0, 5, 0), RuntimeError, "step must be nonzero"),
+    (lambda: arange(5, 0), RuntimeError, "inconsistent with step sign"),
+    (lambda: arange(float("nan")), RuntimeError, "unsupported range"),
+    (lambda: arange(1e300), RuntimeError, "overflow"),
+    (lambda: flambeau.tril_indices(2**50, 3), RuntimeError, "below 2"),
+])
+def test_errors(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+@pytest.mark.parametrize("args, count, dtype", [
+    ((5,), 5, flambeau.int64), ((5.0,), 5, flambeau.float32), ((1, 6, 2), 3, flambeau.int64),
+    ((0, 1, 0.1), 10, flambeau.float32),
+    ((5, 0, -2), 3, flambeau.int64), ((0,), 0, flambeau.int64), ((2**62, 2**62 + 3), 3, flambeau.int64),
+    ((-2**63, 2**63 - 1, 2**62), 4, flambeau.int64),
+])
+def test_arange_counts_exactly(args, count, dtype):
+    made = arange(*args)
+    assert (made.numel(), made.dtype) == (count, dtype)
+    np.testing.assert_allclose(made.numpy(), np.arange(*args)[:count], rtol=1e-6)
+
+
+def test_like_keeps_the_order_of_memory():
+    assert flambeau.zeros_like(block(2, 3).t()).stride() == (1, 3)
+    assert flambeau.zeros_like(block(4, 6)[:, ::2]).stride() == (3, 1)
+    assert flambeau.zeros_like(block(2, 3).t(), memory_format=flambeau.contiguous_format).stride() == (2, 1)
+    assert flambeau.empty(2, 3, 4, 5, memory_format=flambeau.channels_last).stride() == (60, 1, 15, 3)
+    assert block(2, 3, 4, 5).contiguous(memory_format=flambeau.channels_last).stride() == (60, 1, 15, 3)
+
+
+def test_contiguous_of_a_contiguous_tensor_is_itself():
+    x = ones(2, requires_grad=True)
+    assert x.contiguous() is x
+
+
+def test_linspace_ends_exactly():
+    made = flambeau.linspace(0.1, 0.7, 1001)
+    assert made[-1].item() == tensor(0.7).item() and made[0].item() == tensor(0.1).item()
+
+
+def test_cat_of_many_with_some_gradients():
+    parts = [flambeau.full((2,), float(k), requires_grad=k % 3 == 0) for k in range(100)]
+    (flambeau.cat(parts) * arange(200.0)).sum().backward()
+    for k, p in enumerate(parts):
+        assert (p.grad is None) if k % 3 else p.grad.tolist() == [2 * k, 2 * k + 1]
+
+
+def test_iterating_over_many_rows_with_gradients():
+    x = zeros(1000, 2, requires_grad=True)
+    sum(row.sum() for row in x).backward()
+    assert (x.grad == 1).all()
+
+
+def test_legacy_empty_tensors_join_anything():
+    x = ones(2, 3, requires_grad=True)
+    empty = zeros(0, requires_grad=True)
+    flambeau.cat([empty, x, x]).sum().backward()
+    assert (x.grad == 2).all() and empty.grad.shape == (0,)
+
+
+def test_overlapping_copies_read_before_they_write():
+    x = arange(6)
+    x[1:] = x[:-1]
+    assert x.tolist() == [0, 0, 1, 2, 3, 4]
+    x = block(3, 3)
+    x.copy_(x.t())
+    assert x.tolist() == block(3, 3).t().tolist()
+
+
+def test_roll_wraps_any_shift():
+    x = np.arange(24.0).reshape(4, 3, 2)
+    for shifts, dims in (((1, 5, -1), (0, 1, 2)), ((-9,), (1,)), ((2, 3), (0, 0))):
+        assert np.array_equal(tensor(x).roll(shifts, dims).numpy(), np.roll(x, shifts, dims))
+    assert np.array_equal(tensor(x).roll(-5).numpy(), np.roll(x, -5))
+
+
+def test_meta_tensors_have_shapes_only():
+    m = zeros(2, 3, device="meta")
+    i = zeros(2, dtype=flambeau.int64, device="meta")
+    assert m[:, i].shape == (2, 2) and m[0].shape == (3,) and m.repeat(2, 2).shape == (4, 6)
+    assert flambeau.cat([m, m]).shape == (4, 3) and m.flip(0).is_meta and m.copy_(m).is_meta
+    with pytest.raises(NotImplementedError, match="meta"):
+        m.nonzero()
