@@ -72,7 +72,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6,
 
 @composite("triplet_margin_with_distance_loss(Tensor anchor, Tensor positive, Tensor negative, *,"
            " any distance_function=None, float margin=1.0, bool swap=False, str reduction=\"mean\") -> Tensor",
-           samples="triples", **_FUNCTIONAL)
+           samples="triplet_margin_loss", **_FUNCTIONAL)
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
                                       reduction="mean"):
     """As triplet_margin_loss, with a distance of one's own."""

@@ -21,7 +21,7 @@ def _cumprod_gradient(g, self, result, dim):
 
 
 def _logcumsumexp_gradient(g, self, result, dim):
-    if not self.numel():
+    if self.numel() == 0:
         return g
     top = self.detach().amax((dim,), True)
     return (self - top).exp() * reverse_cumsum(g * (top - result).exp(), dim)

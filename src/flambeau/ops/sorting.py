@@ -121,7 +121,7 @@ _searchsorted = primitive("_searchsorted(Tensor sorted_sequence, Tensor self, bo
 
 
 @composite("searchsorted(Tensor sorted_sequence, any self, *, bool out_int32=False, bool right=False, str? side=None,"
-           " Tensor? sorter=None) -> Tensor", method=False, out=True)
+           " Tensor? sorter=None) -> Tensor", method=False, out=True, dtypes="float")
 def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, sorter=None):
     """For each element of self its place in the ascending sequence (last dimension): in front of equal ones, or behind
     them with right=True.
@@ -146,7 +146,7 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
 
 
 @composite("bucketize(any self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", method=False,
-           out=True)
+           out=True, dtypes="float")
 def bucketize(self, boundaries, *, out_int32=False, right=False):
     """The number of the bucket between ascending boundaries into which each element falls.
 
