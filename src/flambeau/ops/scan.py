@@ -27,14 +27,16 @@ def _logcumsumexp_gradient(g, self, result, dim):
     return (self - top).exp() * reverse_cumsum(g * (top - result).exp(), dim)
 
 
-primitive("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True, ref="numpy.cumsum",
+primitive("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True,
+          samples="along_distinct", ref="numpy.cumsum",
           d={"self": lambda g, dim: reverse_cumsum(g, dim)},
           doc="""Running sums along `dim`; integers in int64.
 
     >>> flambeau.tensor([1, 2, 3]).cumsum(0)
     tensor([1, 3, 6])
     """)
-primitive("cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True, ref="numpy.cumprod",
+primitive("cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True,
+          samples="along_distinct", ref="numpy.cumprod",
           d={"self": lambda g, self, result, dim: _cumprod_gradient(g, self, result, dim)},
           doc="""Running products along `dim`; integers in int64.
 

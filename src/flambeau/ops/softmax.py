@@ -43,7 +43,8 @@ primitive("softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=N
 primitive("log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", out=True,
           d={"self": lambda g, result, self_shape, self_dtype, dim:
              _log_softmax_backward_data(g, result, _dim(dim, self_shape), self_dtype)},
-          aliases=("nn.functional.log_softmax", "special.log_softmax"), ref="scipy.special.log_softmax", dtypes="float",
+          aliases=("nn.functional.log_softmax", "special.log_softmax"), samples="along_distinct",
+          ref="scipy.special.log_softmax", dtypes="float",
           doc="""x - log(sum(exp(x))) along `dim`: the logarithm of softmax, without overflow.
 
     >>> flambeau.tensor([0., 0.]).log_softmax(0)

@@ -3,6 +3,8 @@
 from ._restore import placed_along
 from .kinds import OPS, composite, primitive
 
+_READS = "its result's shape depends on values"
+
 primitive("sort(Tensor self, int dim=-1, bool descending=False, bool stable=False) -> (Tensor values, Tensor indices)",
           out=True, d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
           doc="""The elements along `dim` in ascending (or descending) order, and where they were. NaN is largest.
@@ -91,7 +93,7 @@ def _distinct(name, self, consecutive, return_inverse, return_counts, dim):
 
 
 @composite("unique(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
-           " -> Tensor")
+           " -> Tensor", skip={"meta": _READS})
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements in ascending order (or distinct slices along `dim`); with return_inverse the number of each
     element's value, with return_counts how often each occurs.
@@ -103,7 +105,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
 
 
 @composite("unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None)"
-           " -> Tensor")
+           " -> Tensor", skip={"meta": _READS})
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
     """The elements (or slices along `dim`) without those equal to the one before them; else as unique.
 
@@ -160,7 +162,7 @@ def bucketize(self, boundaries, *, out_int32=False, right=False):
 
 # --- counting -------------------------------------------------------------------------------------------------------
 
-@composite("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor")
+@composite("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", skip={"meta": _READS})
 def bincount(self, weights=None, minlength=0):
     """How often each number 0, 1, 2 … occurs among non-negative integers, or the sum of its weights.
 
