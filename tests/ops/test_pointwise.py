@@ -1,0 +1,287 @@
+"""Pointwise operators in named cases: promotion, layout of results, in-place and out= rules, integer division, edges."""
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau
+
+nan, inf = math.nan, math.inf
+
+
+def t(values, dtype=None):
+    return flambeau.tensor(values, dtype=dtype)
+
+
+# --- promotion --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("left", "right", "result"), [
+    (t([1], flambeau.int32), 2, flambeau.int32),                                  # a number never widens its category
+    (t([1], flambeau.int32), 2.0, flambeau.float32),                              # but raises it
+    (t([1], flambeau.uint8), True, flambeau.uint8),
+    (t([True]), 1, flambeau.int64),
+    (t([1.0], flambeau.float16), 1.5, flambeau.float16),
+    (t([1.0], flambeau.float16), t(1.5, flambeau.float64), flambeau.float16),     # nor does a 0-d tensor
+    (t([1], flambeau.int32), t(1.5, flambeau.float64), flambeau.float64),
+    (t([1.0]), t([1.0], flambeau.float64), flambeau.float64),
+    (t([1.0], flambeau.float16), t([1.0], flambeau.bfloat16), flambeau.float32),
+    (t([1], flambeau.uint8), t([1], flambeau.int8), flambeau.int16),
+    (t([1.0], flambeau.float64), 1j, flambeau.complex128),
+    (t([1 + 1j]), t([1.0], flambeau.float64), flambeau.complex128),
+])
+def test_promotion(left, right, result):
+    assert (left + right).dtype == result
+    assert (right + left).dtype == result
+
+
+def test_integers_become_default_floats_where_the_result_is_not_whole():
+    x = t([1, 4])
+    assert (x / 2).dtype == flambeau.float32
+    assert flambeau.sqrt(x).tolist() == [1.0, 2.0]
+    assert flambeau.div(x, 3, rounding_mode="floor").dtype == flambeau.int64
+    assert flambeau.angle(t([1, -1])).dtype == flambeau.float32
+
+
+def test_unrelated_unsigned_types_are_refused():
+    with pytest.raises(RuntimeError, match="Promotion for uint16"):
+        t([1], flambeau.uint16) + t([1], flambeau.int32)
+
+
+# --- layout of results ------------------------------------------------------------------------------------------------
+
+def test_results_keep_the_operands_order_of_dimensions():
+    x = flambeau.arange(120.0).reshape(2, 4, 5, 3).permute(0, 3, 1, 2)  # channels last
+    y = flambeau.arange(120.0).reshape(2, 3, 4, 5)
+    assert (x + x).stride() == x.stride()
+    assert x.exp().stride() == x.stride()
+    assert (x + y).stride() == x.stride()
+    assert (y + x).stride() == y.stride()
+    assert (x * flambeau.ones(1, 3, 1, 1)).stride() == x.stride()
+    assert (y.transpose(1, 2) + 1).stride() == y.transpose(1, 2).stride()
+
+
+@pytest.mark.parametrize("rows", [2, 40, 300])
+@pytest.mark.parametrize("columns", [3, 17, 600])
+def test_every_access_pattern_of_two_operands(rows, columns):
+    rng = np.random.default_rng(rows * columns)
+    a, b = rng.standard_normal((rows, columns)), rng.standard_normal((columns, rows))
+    x, y = flambeau.from_numpy(a), flambeau.from_numpy(b)
+    np.testing.assert_array_equal((x + y.t()).numpy(), a + b.T)
+    np.testing.assert_array_equal((x[::2, 1:] * x[::2, :-1]).numpy(), a[::2, 1:] * a[::2, :-1])
+    np.testing.assert_array_equal((x + x[:1]).numpy(), a + a[:1])
+    np.testing.assert_array_equal((x[:, :1] - x).numpy(), a[:, :1] - a)
+    np.testing.assert_array_equal((x + y[:, 0]).numpy(), a + b[:, 0])
+    np.testing.assert_array_equal((x.float() + y.t()).numpy(), a.astype(np.float32) + b.T)
+    np.testing.assert_array_equal(flambeau.where(x > 0, x, y.t()).numpy(), np.where(a > 0, a, b.T))
+    np.testing.assert_array_equal(flambeau.where(x[:, :1] > 0, x, 0.0).numpy(), np.where(a[:, :1] > 0, a, 0))
+    np.testing.assert_array_equal(x.masked_fill(x[0] > 0, -1).numpy(), np.where(a[0] > 0, -1, a))
+    np.testing.assert_array_equal(x.clamp(y.t(), 1.0).numpy(), np.minimum(np.maximum(a, b.T), 1))
+    np.testing.assert_allclose(flambeau.addcmul(x, y.t(), x[:1]).numpy(), a + b.T * a[:1], atol=1e-14)
+
+
+def test_large_work_is_cut_over_threads_without_changing_numbers():
+    x = flambeau.arange(200_001.0) / 1000
+    whole = flambeau.sin(x)
+    threads = flambeau.get_num_threads()
+    try:
+        flambeau.set_num_threads(1)
+        assert flambeau.equal(flambeau.sin(x), whole)
+    finally:
+        flambeau.set_num_threads(threads)
+
+
+# --- in place and out= ------------------------------------------------------------------------------------------------
+
+def test_in_place_keeps_dtype_and_shape():
+    x = t([1, 2])
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        x.add_(1.5)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        x.add_(flambeau.ones(3, 2, dtype=flambeau.int64))
+    half = flambeau.ones(3, dtype=flambeau.float16)
+    assert half.mul_(t([2.0, 3.0, 4.0])).dtype == flambeau.float16
+    assert x.lt_(2).tolist() == [1, 0]
+
+
+def test_out_is_resized_and_converted():
+    out = flambeau.empty(0, dtype=flambeau.float64)
+    assert flambeau.add(t([1.0, 2.0]), 1, out=out) is out
+    assert out.tolist() == [2.0, 3.0]
+    view = flambeau.zeros(2, 3).t()
+    flambeau.mul(flambeau.ones(3, 2), 2, out=view)
+    assert view.tolist() == [[2.0, 2.0]] * 3
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        flambeau.div(t([1]), t([2]), out=flambeau.empty(1, dtype=flambeau.int64))
+
+
+def test_writing_over_what_is_read():
+    x = flambeau.arange(6.0)
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        x[1:].add_(x[:-1])
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        flambeau.zeros(1).expand(3).add_(1)
+    assert x[::2].add_(x[1::2]).tolist() == [1.0, 5.0, 9.0]    # interleaved, no element shared
+    square = flambeau.arange(9.0).reshape(3, 3)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        square.add_(square.t())
+
+
+def test_functional_inplace_flag():
+    functional = flambeau.nn.functional
+    for name in ("relu", "elu", "selu", "celu", "leaky_relu", "hardtanh", "hardswish", "silu", "mish", "relu6"):
+        x = t([-1.0, 0.5, 8.0])
+        expected = getattr(functional, name)(x)
+        assert getattr(functional, name)(x, inplace=True) is x, name
+        assert x.tolist() == expected.tolist(), name
+
+
+# --- whole numbers ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("divide", [lambda a, b: a // b, lambda a, b: a % b, flambeau.fmod,
+                                    lambda a, b: flambeau.div(a, b, rounding_mode="trunc")])
+def test_division_of_integers_by_zero_is_an_error(divide):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(t([1, 2]), t([1, 0]))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):  # raised in one of several threads
+        divide(flambeau.ones(300_000, dtype=flambeau.int64), 0)
+
+
+def test_rounding_of_quotients():
+    x, y = t([7, -7, 7, -7]), t([2, 2, -2, -2])
+    assert (x // y).tolist() == [3, -4, -4, 3]
+    assert (x % y).tolist() == [1, 1, -1, -1]
+    assert flambeau.fmod(x, y).tolist() == [1, -1, 1, -1]
+    assert flambeau.div(x, y, rounding_mode="trunc").tolist() == [3, -3, -3, 3]
+    for whole, real in ((x, x.double()), (y, y.double())):
+        assert (real // y.double()).tolist() == (whole // y).tolist()
+        assert (real % y.double()).tolist() == (whole % y).tolist()
+    assert flambeau.div(t(1e30), t(3.0), rounding_mode="floor").item() == pytest.approx(1e30 / 3)
+    assert flambeau.fmod(t(1e30, flambeau.float64), 7.0).item() == math.fmod(1e30, 7.0)
+    assert (t([5.0, -5.0, inf]) % t([inf, inf, 2.0])).tolist()[0] == 5.0
+
+
+def test_integer_arithmetic_wraps():
+    smallest = -2**63
+    assert (t([2**63 - 1]) + 1).tolist() == [smallest]
+    assert (t([smallest]) // -1).tolist() == [smallest]
+    assert (t([smallest]) % -1).tolist() == [0]
+    assert (-t([-128], flambeau.int8)).tolist() == [-128]
+    assert (t([200], flambeau.uint8) * 2).tolist() == [144]
+    assert (t([3]) ** 41).tolist() == [(3**41 + 2**63) % 2**64 - 2**63]
+    assert (t([1, -1, 2]) ** t([-1, -1, -1])).tolist() == [1, -1, 0]
+    with pytest.raises(RuntimeError, match="negative integer powers"):
+        t([2]) ** -1
+
+
+def test_shifts_beyond_the_width():
+    assert (t([1, -1]) << 70).tolist() == [0, 0]
+    assert (t([1, -1]) >> 70).tolist() == [0, -1]
+    assert (t([1], flambeau.int8) << 7).tolist() == [-128]
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: t([True]) - t([True]), "Subtraction"),
+    (lambda: -t([True]), "Negation"),
+    (lambda: flambeau.add(t([1]), 1, alpha=1.5), "alpha must not be a floating"),
+    (lambda: flambeau.div(t([1.0]), 2, rounding_mode="round"), "rounding_mode"),
+    (lambda: flambeau.nn.functional.gelu(t([1.0]), approximate="fast"), "approximate"),
+    (lambda: t([1.0]).clamp(), "At least one of"),
+    (lambda: t([1j]) < t([1j]), "not implemented"),
+    (lambda: t([1.0]) & t([1.0]), "not implemented"),
+    (lambda: flambeau.ones(2, 3) + flambeau.ones(4, 3), "must match the size of tensor b"),
+    (lambda: flambeau.where(t([1, 0]), 1.0, 2.0), "bool"),
+    (lambda: flambeau.zeros(2).masked_fill(t([True, False]), flambeau.ones(2)), "0-dimensional"),
+])
+def test_refusals(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+# --- values at the edges ----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64])
+def test_powers_that_ieee_names(dtype):
+    base = t([0.0, -0.0, 0.0, inf, -inf, -inf, -1.0, 1.0, nan, -8.0, -2.0, -2.0, 2.0, -0.0, -inf], dtype)
+    power = t([0.0, -3.0, -2.0, -1.0, 3.0, -3.0, inf, nan, 0.0, 1 / 3, 3.0, 2.0, -inf, 3.0, 2.5], dtype)
+    with np.errstate(all="ignore"):
+        expected = np.power(base.numpy(), power.numpy())
+    found = (base ** power).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(expected)], np.signbit(expected)[~np.isnan(expected)])
+
+
+@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh",
+                                  "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "exp2", "log10"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_elementary_functions_to_a_few_units_of_the_last_place(name, dtype):
+    rng = np.random.default_rng(0)
+    span = {"exp": 87, "expm1": 80, "exp2": 120, "sinh": 80, "cosh": 80}.get(name, 30.0)
+    x = np.concatenate([rng.uniform(-span, span, 3000), rng.uniform(-1, 1, 3000), rng.uniform(-1e-3, 1e-3, 500),
+                        [1e5, -3e5, 1e9, 0.0, -0.0, inf, -inf, nan]]).astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x.astype(np.longdouble)).astype(dtype)
+        found = getattr(flambeau, name)(flambeau.from_numpy(x)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
+
+
+def test_extrema_and_nan():
+    x, y = t([nan, 1.0, 1.0]), t([1.0, nan, 2.0])
+    assert str(flambeau.maximum(x, y).tolist()) == "[nan, nan, 2.0]"
+    assert flambeau.fmax(x, y).tolist() == [1.0, 1.0, 2.0]
+    assert str(t([nan, 3.0]).clamp(0, 1).tolist()) == "[nan, 1.0]"
+    assert t([5.0]).clamp(2, 1).tolist() == [1.0]  # the upper bound wins
+    assert str(flambeau.relu(t([nan, -1.0])).tolist()) == "[nan, 0.0]"
+
+
+def test_halves_compute_in_float32_and_round_once():
+    x = t([1.0, 2.0, 3.0], flambeau.bfloat16)
+    assert (x / 3).tolist() == (x.float() / 3).bfloat16().tolist()
+    assert flambeau.nan_to_num(t([inf], flambeau.float16)).tolist() == [65504.0]
+
+
+def test_gradients_at_ties_and_bounds():
+    x = t([1.0, 2.0], None).requires_grad_()
+    flambeau.maximum(x, t([1.0, 5.0])).sum().backward()
+    assert x.grad.tolist() == [0.5, 0.0]
+    y = t([-1.0, 0.0, 1.0, 2.0]).requires_grad_()
+    y.clamp(0, 1).sum().backward()
+    assert y.grad.tolist() == [0.0, 1.0, 1.0, 0.0]
+    z = t([-1.0, 0.0, 2.0]).requires_grad_()
+    flambeau.relu(z).sum().backward()
+    assert z.grad.tolist() == [0.0, 0.0, 1.0]
+    w = t([0.0, 2.0]).requires_grad_()
+    (w ** 0).sum().backward()
+    assert w.grad.tolist() == [0.0, 0.0]
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+DTYPES = [flambeau.bool, flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64, flambeau.float16,
+          flambeau.bfloat16, flambeau.float32, flambeau.float64, flambeau.complex64, flambeau.complex128]
+
+
+@pytest.mark.parametrize("source", DTYPES, ids=str)
+@pytest.mark.parametrize("target", DTYPES, ids=str)
+def test_conversions(source, target):
+    x = t([0, 1, 2, 3, 100, 0, 7] * 3, flambeau.int64).to(source)
+    plain = x.to(flambeau.complex128).tolist()
+    found = x.to(target).to(flambeau.complex128).tolist()
+    assert found == ([complex(v != 0) for v in plain] if target == flambeau.bool else plain)
+    assert x[::3].to(target).to(flambeau.complex128).tolist() == found[::3]
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (64, 64), (33, 130), (7, 31, 18)])
+def test_transposed_copies(shape):
+    a = np.arange(np.prod(shape)).reshape(shape)
+    for dtype in (np.int8, np.int16, np.float32, np.float64, np.complex128):
+        x = flambeau.from_numpy(a.astype(dtype))
+        np.testing.assert_array_equal(x.transpose(0, -1).contiguous().numpy(), a.astype(dtype).swapaxes(0, -1))
+
+
+def test_copies_between_overlapping_views_read_first():
+    x = flambeau.arange(5)
+    x[1:] = x[:-1]
+    assert x.tolist() == [0, 0, 1, 2, 3]
