@@ -1,7 +1,5 @@
 """Making a module without computing its initial values."""
 
-import inspect
-
 from ..modules.module import Module
 
 
@@ -14,6 +12,8 @@ def skip_init(module_cls, *args, **kwargs):
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
+    import inspect  # a slow import that only this function needs
+
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
     device = kwargs.pop("device", "cpu")
