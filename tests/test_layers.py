@@ -26,7 +26,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 def part_of(path):
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return parts[1] if parts[0] == "utils" and len(parts) > 2 else parts[0]  # utils itself is hooks: used far below data
+    return parts[1] if parts[0] == "utils" and len(parts) > 2 else parts[0]  # hooks are used far below data
 
 
 def package_of(path):

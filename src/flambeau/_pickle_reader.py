@@ -54,7 +54,7 @@ class Reader:
                 run(self)
         except PickleError as error:
             raise PickleError(f"{error} (at byte {start})") from None
-        except (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise PickleError(f"damaged: {type(error).__name__}: {error} (at byte {start})") from error
 
     # --- bytes and stack

@@ -89,6 +89,7 @@ class Writer:
         if known is None:
             kind = f"{type(obj).__module__}.{type(obj).__qualname__}"
             hint = "; store its state_dict()" if hasattr(obj, "state_dict") else ""
+            hint = "; store flambeau.from_numpy(it)" if kind == "numpy.ndarray" else hint
             raise TypeError(f"{self.place()} is a {kind}, which cannot be stored as data{hint}")
         self.write(known)
         if not isinstance(known, Global):

@@ -63,6 +63,9 @@ class _Collector:
         parameter = flambeau.nn.Parameter
         if type(t) is parameter or getattr(t, "_is_param", False):
             args = (self.data(t.detach(), False), t.requires_grad, OrderedDict())
+            state = {name: value for name, value in t.__dict__.items() if name != "_is_param"}
+            if state:
+                return Reduce(Global("torch._utils", "_rebuild_parameter_with_state"), (*args, state))
             return Reduce(Global("torch._utils", "_rebuild_parameter"), args)
         if type(t) is not flambeau.Tensor and not isinstance(t, getattr(flambeau.nn, "Buffer", parameter)):
             raise TypeError(f"{place} is a {type(t).__qualname__}: a Tensor subclass cannot be stored as data; "
@@ -179,6 +182,7 @@ class _Loader:
             "torch._utils._rebuild_tensor": call(lambda *a: self.tensor(*a, False, None)),
             "torch._utils._rebuild_tensor_v3": call(self.tensor_v3),
             "torch._utils._rebuild_parameter": call(self.parameter),
+            "torch._utils._rebuild_parameter_with_state": call(self.parameter_with_state),
             "torch._utils._rebuild_meta_tensor_no_storage": call(self.meta),
             "torch.Size": call(self.shape),
             "torch.device": call(flambeau.device),
@@ -302,6 +306,14 @@ class _Loader:
         if not isinstance(data, flambeau.Tensor) or not isinstance(requires_grad, bool):
             raise PickleError("a parameter without a tensor")
         return flambeau.nn.Parameter(data, requires_grad)
+
+    def parameter_with_state(self, data, requires_grad, hooks, state):
+        result = self.parameter(data, requires_grad, hooks)
+        for name, value in _checked(state, dict).items():
+            if not isinstance(name, str) or hasattr(result, name):
+                raise PickleError(f"attribute {name!r} of a parameter")
+            setattr(result, name, value)
+        return result
 
     def meta(self, dtype, size, stride, requires_grad):
         if not isinstance(dtype, flambeau.dtype):

@@ -165,6 +165,15 @@ def test_entries_are_plain_and_aligned(tmp_path):
     assert {"model/data.pkl", "model/byteorder", "model/version", "model/data/0", "model/data/1"} <= set(names)
 
 
+def test_parameters_keep_their_attributes():
+    p = flambeau.nn.Parameter(flambeau.ones(2))
+    p.tag = ["text", 3]
+    assert through({"p": p})["p"].tag == ["text", 3]
+    p.tag = Custom()
+    with pytest.raises(TypeError, match="Custom"):
+        through(p)
+
+
 # --- places
 
 
