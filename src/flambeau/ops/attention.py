@@ -26,8 +26,8 @@ def _causal(n_queries, n_keys, device):
 
 
 def _double(a, b, c, g, q, k, v, is_causal, s):
-    """With Z = s q k', P = softmax(Z), T = g v', D = P (T - rowsum(P T)), the gradients are s D k, s D' q, P' g; this is
-    the gradient of their inner product with (a, b, c)."""
+    """With Z = s q k', P = softmax(Z), T = g v', D = P (T - rowsum(P T)), the gradients are s D k, s D' q, P' g; this
+    is the gradient of their inner product with (a, b, c)."""
     z = matmul(q, k.mT) * s
     if is_causal:
         z = z.masked_fill(_causal(z.shape[-2], z.shape[-1], z.device).logical_not(), -math.inf)
@@ -110,6 +110,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
 
 def _repeated(t, query, name):
     if t.ndim < 3 or query.ndim < 3 or t.shape[-3] == 0 or query.shape[-3] % t.shape[-3]:
-        raise RuntimeError(f"{name}: enable_gqa needs the query's heads to be a multiple of those of key and value, got "
-                           f"{list(query.shape)} and {list(t.shape)}")
+        raise RuntimeError(f"{name}: enable_gqa needs the query's heads to be a multiple of those of key and value, "
+                           f"got {list(query.shape)} and {list(t.shape)}")
     return t.repeat_interleave(query.shape[-3] // t.shape[-3], -3)
