@@ -30,16 +30,9 @@ const ConvKernels<T>& conv_kernels() {
   return *chosen;
 }
 
-using Three = std::array<int64_t, 3>;
 int64_t volume(const Three& t) { return t[0] * t[1] * t[2]; }
 
-// Of the convolution (not its transpose): `in` belongs to x [n, ic, in…], `out` to y [n, oc, out…].
-struct Geometry {
-  int64_t n, ic, oc, groups;
-  Three in, out, kernel, stride, pad, dilation;
-  int64_t icg() const { return ic / groups; }
-  int64_t ocg() const { return oc / groups; }
-};
+using Geometry = ConvGeometry;
 
 // How an image is laid out for a correlation. Along each axis the place z >= 0 means source index z + start; places with
 // the same remainder by `step` (a phase) lie next to each other, `count` of them.
@@ -216,8 +209,28 @@ void pack_filters(Correlation<T>& c, const T* w, int64_t group_step, int64_t row
             to[r] = p * mr + r < c.rows ? w[g * group_step + (p * mr + r) * row_step + ch * channel_step + tap_at[t]] : T(0);
 }
 
+#ifdef FLAMBEAU_ONEDNN
+// Where oneDNN's blocked layouts win in spite of the reordering (measured on Zen 5, 1 thread): rows of the plane shorter
+// than about two tiles, enough channels to fill its blocks, and work that outweighs its 10 microseconds of preparation.
+bool onednn_pays(const Geometry& g, ConvResult which) {
+  const int64_t kv = volume(g.kernel);
+  if (g.groups != 1 || g.n * g.oc * g.ic * kv * volume(g.out) < (1 << 20)) return false;
+  if (which == ConvResult::Weights) return true;
+  if (kv == 1) return false;
+  return which == ConvResult::Output ? g.ic > 4 && g.out[2] < 40 : g.ic > 8 && g.oc > 4 && g.in[2] < 40;
+}
+bool by_onednn(const Geometry& g, const float* x, const float* w, const float* bias, const float* y, ConvResult which) {
+  return onednn_pays(g, which) &&
+         onednn_convolution(g, const_cast<float*>(x), const_cast<float*>(w), bias, const_cast<float*>(y), which);
+}
+#else
+bool by_onednn(const Geometry&, const float*, const float*, const float*, const float*, ConvResult) { return false; }
+#endif
+
 template <class T>
 void forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y) {
+  if constexpr (std::is_same_v<T, float>)
+    if (by_onednn(g, x, w, bias, y, ConvResult::Output)) return;
   Correlation<T> c;
   for (int d = 0; d < 3; ++d) {
     c.layout.source[d] = g.in[d];
@@ -244,6 +257,8 @@ void forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y) {
 // i + pad = o stride + k dilation; places with the same i mod stride share their taps.
 template <class T>
 void backward_data(const Geometry& g, const T* y, const T* w, const T* bias, T* x) {
+  if constexpr (std::is_same_v<T, float>)
+    if (!bias && by_onednn(g, x, w, nullptr, y, ConvResult::Input)) return;
   const int64_t kv = volume(g.kernel);
   for (int64_t phase = 0; phase < volume(g.stride); ++phase) {
     Three r = {phase / (g.stride[1] * g.stride[2]), phase / g.stride[2] % g.stride[1], phase % g.stride[2]};
@@ -288,6 +303,8 @@ void backward_data(const Geometry& g, const T* y, const T* w, const T* bias, T* 
 // grid as x with zeros where there is no result.
 template <class T>
 void backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
+  if constexpr (std::is_same_v<T, float>)
+    if (by_onednn(g, x, gw, nullptr, gy, ConvResult::Weights)) return;
   const auto& kernels = conv_kernels<T>();
   const int64_t kv = volume(g.kernel), icg = g.icg(), ocg = g.ocg(), depth = icg * kv;
   std::fill_n(gw, g.oc * depth, T(0));

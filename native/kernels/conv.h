@@ -1,8 +1,23 @@
 // The inner loops of convolution, for float and double; kernels/simd/conv.cpp fills the tables.
 #pragma once
+#include <array>
 #include <cstdint>
 
 namespace flambeau {
+
+using Three = std::array<int64_t, 3>;
+
+// Of the convolution (not its transpose): `in` belongs to x [n, ic, in…], `out` to y [n, oc, out…].
+struct ConvGeometry {
+  int64_t n, ic, oc, groups;
+  Three in, out, kernel, stride, pad, dilation;
+  int64_t icg() const { return ic / groups; }
+  int64_t ocg() const { return oc / groups; }
+};
+
+// By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such primitive.
+enum class ConvResult { Output, Input, Weights };
+bool onednn_convolution(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which);
 
 // A run of numbers of a tile that belong to one row of the result.
 struct Segment {

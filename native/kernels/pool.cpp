@@ -18,11 +18,17 @@ struct Window {
   int64_t extent;      // what it counts for in a mean
 };
 
+// One place of an evenly spaced window: output o reads o * stride + base, for first <= o < last.
+struct Tap {
+  int64_t base, first, last;
+};
+
 struct Axis {
   int64_t in = 1, out = 1;
   int64_t kernel = 1, stride = 1, pad = 0, dilation = 1;
   bool even = true;             // windows are kernel long and stride apart
   std::vector<Window> windows;  // one per output
+  std::vector<Tap> taps;        // of the last axis, when it is even
 };
 
 struct Shape {
@@ -90,6 +96,13 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
       a.windows[i] = w;
     }
   }
+  Axis& w = s.axis[2];
+  for (int64_t k = 0; k < std::min(w.kernel, w.in + 2 * w.pad); ++k) {  // a kernel reaches no further than the border
+    int64_t base = k * w.dilation - w.pad;
+    int64_t first = base >= 0 ? 0 : (-base + w.stride - 1) / w.stride;
+    int64_t last = w.in > base ? std::min(w.out, (w.in - base + w.stride - 1) / w.stride) : 0;
+    if (first < last) w.taps.push_back({base, first, last});
+  }
   return s;
 }
 
@@ -117,14 +130,6 @@ Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
 
 int lead_of(const Tensor& x, int nd) { return x.ndim - nd; }
 
-// The outputs whose tap `k` lies in the source: [first, last).
-std::pair<int64_t, int64_t> covered(const Axis& a, int64_t k) {
-  int64_t base = k * a.dilation - a.pad;
-  int64_t first = base >= 0 ? 0 : (-base + a.stride - 1) / a.stride;
-  int64_t last = a.in > base ? (a.in - base + a.stride - 1) / a.stride : 0;
-  return {first, std::clamp(last, int64_t(0), a.out)};
-}
-
 template <class T>
 bool beats(T v, T best) {
   return (v > best) | (v != v);  // a NaN wins, as does any NaN after it
@@ -139,9 +144,8 @@ void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __res
         if (beats(row[i], best[o])) best[o] = row[i], place[o] = row_at + I(i);
     return;
   }
-  for (int64_t k = 0; k < w.kernel; ++k) {
-    auto [first, last] = covered(w, k);
-    int64_t base = k * w.dilation - w.pad;
+  for (const Tap& tap : w.taps) {
+    const int64_t base = tap.base, first = tap.first, last = tap.last;
     auto loop = [&](auto stride) __attribute__((always_inline)) {
       for (int64_t o = first; o < last; ++o) {
         T v = row[o * stride + base];
@@ -170,6 +174,25 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
       for (const Window& d : D.windows)
         for (const Window& h : H.windows) {
           const I first = I((d.begin * H.in + h.begin) * W.in);
+          if (W.out < 16) {  // rows too short for vectors: one window after the other, in registers
+            for (int64_t o = 0; o < W.out; ++o, ++at) {
+              const Window& w = W.windows[o];
+              T top = lowest;
+              I where = first + I(w.begin);
+              for (int64_t i = d.begin; i < d.end; i += D.dilation)
+                for (int64_t j = h.begin; j < h.end; j += H.dilation) {
+                  const I row = I((i * H.in + j) * W.in);
+                  for (int64_t q = w.begin; q < w.end; q += W.dilation) {
+                    T v = plane[row + q];
+                    bool better = beats(v, top);
+                    top = better ? v : top;
+                    where = better ? row + I(q) : where;
+                  }
+                }
+              values[at] = top, indices[at] = where;
+            }
+            continue;
+          }
           for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.windows[o].begin);
           for (int64_t i = d.begin; i < d.end; i += D.dilation)
             for (int64_t j = h.begin; j < h.end; j += H.dilation)
@@ -292,13 +315,33 @@ void cpu_max_backward(Call& c) {
 // --- means -----------------------------------------------------------------------------------------------------------
 
 template <class T>
+T sum(const T* p, int64_t n) {
+  T total = 0;
+  int64_t i = 0;
+  if (n >= 32) {
+    T lanes[16] = {};
+    for (; i + 16 <= n; i += 16)
+      for (int j = 0; j < 16; ++j) lanes[j] += p[i + j];
+    for (int j = 0; j < 16; ++j) total += lanes[j];
+  }
+  for (; i < n; ++i) total += p[i];
+  return total;
+}
+
+template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   const int64_t work = s.out() * D.kernel * H.kernel * W.kernel + s.in();
+  auto covers = [](const Axis& a) { return a.out == 1 && a.windows[0].begin == 0 && a.windows[0].end == a.in && a.windows[0].extent == a.in; };
+  const bool whole = covers(D) && covers(H) && covers(W);
   parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
     for (; p < end; ++p) {
       const T* plane = x + p * s.in();
       T* to = y + p * s.out();
+      if (whole) {  // one mean per plane
+        *to = sum(plane, s.in()) / T(divisor ? divisor : double(s.in()));
+        continue;
+      }
       for (const Window& d : D.windows)
         for (const Window& h : H.windows) {
           std::fill_n(to, W.out, T(0));
@@ -306,13 +349,11 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
             for (int64_t j = h.begin; j < h.end; ++j) {
               const T* row = plane + (i * H.in + j) * W.in;
               if (!W.even) {
-                for (int64_t o = 0; o < W.out; ++o)
-                  for (int64_t q = W.windows[o].begin; q < W.windows[o].end; ++q) to[o] += row[q];
+                for (int64_t o = 0; o < W.out; ++o) to[o] += sum(row + W.windows[o].begin, W.windows[o].end - W.windows[o].begin);
                 continue;
               }
-              for (int64_t k = 0; k < W.kernel; ++k) {
-                auto [first, last] = covered(W, k);
-                int64_t base = k - W.pad;
+              for (const Tap& tap : W.taps) {
+                const int64_t base = tap.base, first = tap.first, last = tap.last;
                 if (W.stride == 1) for (int64_t o = first; o < last; ++o) to[o] += row[o + base];
                 else if (W.stride == 2) for (int64_t o = first; o < last; ++o) to[o] += row[2 * o + base];
                 else for (int64_t o = first; o < last; ++o) to[o] += row[o * W.stride + base];

@@ -1,0 +1,148 @@
+// Convolutions by oneDNN, in the layouts it likes best: operands are reordered on the way in and out.
+#include "conv.h"
+
+#ifdef FLAMBEAU_ONEDNN
+#include "gemm.h"
+#include "onednn.h"
+
+namespace flambeau {
+namespace {
+
+using namespace dnnl;
+using dims = memory::dims;
+
+// One cached convolution: source, weights and destination in the caller's plain layout and in the primitive's own.
+struct Entry {
+  memory::desc plain[3], own[3];
+  reorder in[3], out;  // made only where the layouts differ
+  primitive run;
+  memory::desc scratchpad;
+};
+
+enum { kSource, kWeights, kResult };
+
+struct Shapes {
+  memory::desc plain[3], any[3];
+  dims stride, dilation, pad, pad_end;
+};
+
+Shapes shapes_of(const ConvGeometry& g) {
+  const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1 : 0;  // two dimensions when the first is trivial
+  Shapes s;
+  dims x = {g.n, g.ic}, y = {g.n, g.oc}, w;
+  if (g.groups > 1) w = {g.groups, g.oc / g.groups, g.ic / g.groups};
+  else w = {g.oc, g.ic};
+  for (int d = first; d < 3; ++d) {
+    x.push_back(g.in[d]), y.push_back(g.out[d]), w.push_back(g.kernel[d]);
+    s.stride.push_back(g.stride[d]), s.dilation.push_back(g.dilation[d] - 1), s.pad.push_back(g.pad[d]);
+    int64_t end = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1 - g.in[d] - g.pad[d];
+    s.pad_end.push_back(std::max<int64_t>(0, end));  // negative: the last places of the input have no result
+  }
+  auto strides = [](const dims& shape) {
+    dims st(shape.size(), 1);
+    for (size_t d = shape.size() - 1; d-- > 0;) st[d] = st[d + 1] * shape[d + 1];
+    return st;
+  };
+  const dims* all[] = {&x, &w, &y};
+  for (int k = 0; k < 3; ++k) {
+    s.plain[k] = memory::desc(*all[k], memory::data_type::f32, strides(*all[k]));
+    s.any[k] = memory::desc(*all[k], memory::data_type::f32, memory::format_tag::any);
+  }
+  return s;
+}
+
+// `result`: which of the three the primitive writes.
+std::shared_ptr<Entry> entry_for(const ConvGeometry& g, bool bias, int result) {
+  static auto* cache = new onednn::Cache<Entry>(256);
+  onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result};
+  for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(), t->end());
+  return cache->get(key, [&] {
+    engine& e = onednn::engine();
+    Shapes s = shapes_of(g);
+    primitive_attr attr;
+    attr.set_scratchpad_mode(scratchpad_mode::user);
+    auto made = std::make_shared<Entry>();
+    auto algorithm = algorithm::convolution_direct;
+    auto forward = [&](prop_kind kind, bool with_bias) {
+      memory::desc b(dims{g.oc}, memory::data_type::f32, memory::format_tag::a);
+      if (with_bias)
+        return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], b, s.any[2], s.stride, s.dilation, s.pad, s.pad_end, attr);
+      return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation, s.pad, s.pad_end, attr);
+    };
+    if (result == kResult) {
+      auto d = forward(prop_kind::forward_training, bias);
+      made->own[0] = d.src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.dst_desc();
+      made->scratchpad = d.scratchpad_desc(), made->run = convolution_forward(d);
+    } else if (result == kSource) {
+      convolution_backward_data::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation, s.pad, s.pad_end,
+                                                  forward(prop_kind::forward_training, false), attr);
+      made->own[0] = d.diff_src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.diff_dst_desc();
+      made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_data(d);
+    } else {
+      convolution_backward_weights::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation, s.pad, s.pad_end,
+                                                     forward(prop_kind::forward_training, false), attr);
+      made->own[0] = d.src_desc(), made->own[1] = d.diff_weights_desc(), made->own[2] = d.diff_dst_desc();
+      made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_weights(d);
+    }
+    for (int k = 0; k < 3; ++k) {
+      made->plain[k] = s.plain[k];
+      if (made->own[k] == s.plain[k]) continue;
+      if (k == result) made->out = reorder(reorder::primitive_desc(e, made->own[k], e, s.plain[k]));
+      else made->in[k] = reorder(reorder::primitive_desc(e, s.plain[k], e, made->own[k]));
+    }
+    return made;
+  });
+}
+
+void run(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+  const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
+  std::shared_ptr<Entry> entry = entry_for(g, bias, result);
+  engine& e = onednn::engine();
+  stream& s = onednn::stream();
+  float* data[] = {x, w, y};
+  memory own[3];
+  size_t offset[4] = {}, total = 0;
+  for (int k = 0; k < 3; ++k) {
+    offset[k] = total;
+    if (entry->own[k] != entry->plain[k]) total += (entry->own[k].get_size() + 63) / 64 * 64;
+  }
+  offset[3] = total;
+  char* room = static_cast<char*>(scratch_bytes(kScratchA, total + entry->scratchpad.get_size() + 64));
+  for (int k = 0; k < 3; ++k) {
+    if (entry->own[k] == entry->plain[k]) {
+      own[k] = memory(entry->own[k], e, data[k]);
+      continue;
+    }
+    own[k] = memory(entry->own[k], e, room + offset[k]);
+    if (k == result) continue;
+    memory from(entry->plain[k], e, data[k]);
+    entry->in[k].execute(s, from, own[k]);
+  }
+  static const int roles[3][3] = {{DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                  {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+                                  {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
+  std::unordered_map<int, memory> args;
+  for (int k = 0; k < 3; ++k) args[roles[result][k]] = own[k];
+  if (bias) args[DNNL_ARG_BIAS] = memory(memory::desc(dims{g.oc}, memory::data_type::f32, memory::format_tag::a), e, const_cast<float*>(bias));
+  args[DNNL_ARG_SCRATCHPAD] = memory(entry->scratchpad, e, room + offset[3]);
+  entry->run.execute(s, args);
+  if (entry->own[result] != entry->plain[result]) {
+    memory to(entry->plain[result], e, data[result]);
+    entry->out.execute(s, own[result], to);
+  }
+  s.wait();
+}
+
+}  // namespace
+
+bool onednn_convolution(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+  try {
+    run(g, x, w, bias, y, which);
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
+}  // namespace flambeau
+#endif
