@@ -5,6 +5,7 @@
 // tap on whole rows so that the inner loop is a vector loop.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -135,6 +136,14 @@ bool beats(T v, T best) {
   return (v > best) | (v != v);  // a NaN wins, as does any NaN after it
 }
 
+// yes ? a : b without a branch: which of two numbers is larger is not predictable.
+template <class T>
+T chosen(bool yes, T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  Bits mask = -Bits(yes), bits = (std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask);
+  return std::bit_cast<T>(bits);
+}
+
 // best and place of one output row from one source row, tap by tap.
 template <class T, class I>
 void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __restrict place) {
@@ -174,7 +183,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
       for (const Window& d : D.windows)
         for (const Window& h : H.windows) {
           const I first = I((d.begin * H.in + h.begin) * W.in);
-          if (W.out < 16) {  // rows too short for vectors: one window after the other, in registers
+          if (W.out < 8) {  // rows too short for vectors: one window after the other, in registers
             for (int64_t o = 0; o < W.out; ++o, ++at) {
               const Window& w = W.windows[o];
               T top = lowest;
@@ -185,8 +194,8 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
                   for (int64_t q = w.begin; q < w.end; q += W.dilation) {
                     T v = plane[row + q];
                     bool better = beats(v, top);
-                    top = better ? v : top;
-                    where = better ? row + I(q) : where;
+                    top = chosen(better, v, top);
+                    where = chosen(better, row + I(q), where);
                   }
                 }
               values[at] = top, indices[at] = where;
