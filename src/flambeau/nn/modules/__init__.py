@@ -36,8 +36,6 @@ from .batchnorm import InstanceNorm2d as InstanceNorm2d
 from .batchnorm import InstanceNorm3d as InstanceNorm3d
 from .container import ModuleDict as ModuleDict
 from .container import ModuleList as ModuleList
-from .container import ParameterDict as ParameterDict
-from .container import ParameterList as ParameterList
 from .container import Sequential as Sequential
 from .conv import Conv1d as Conv1d
 from .conv import Conv2d as Conv2d
@@ -115,6 +113,8 @@ from .padding import ReplicationPad3d as ReplicationPad3d
 from .padding import ZeroPad1d as ZeroPad1d
 from .padding import ZeroPad2d as ZeroPad2d
 from .padding import ZeroPad3d as ZeroPad3d
+from .parameter_container import ParameterDict as ParameterDict
+from .parameter_container import ParameterList as ParameterList
 from .pixelshuffle import ChannelShuffle as ChannelShuffle
 from .pixelshuffle import PixelShuffle as PixelShuffle
 from .pixelshuffle import PixelUnshuffle as PixelUnshuffle

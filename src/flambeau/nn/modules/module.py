@@ -1,10 +1,12 @@
 """Module: a tree of parameters, buffers and submodules that is called like a function.
 
-Attribute lookup and the call itself are native (`_C.ModuleBase`); hooks and state dicts stand in their own files.
+Attribute lookup and the call itself are native (`_C.ModuleBase`); hooks, state dicts and conversion stand in their own
+files.
 """
 
-from ... import _C, Tensor, bfloat16, device, dtype, float16, float32, float64, no_grad
+from ... import _C, Tensor
 from ..parameter import Buffer, Parameter
+from ._convert import ConvertMethods, type_name
 from ._hooks import REGISTRATION, HookMethods
 from ._hooks import register_module_backward_hook as register_module_backward_hook
 from ._hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
@@ -17,7 +19,7 @@ from ._hooks import register_module_parameter_registration_hook as register_modu
 from ._state import StateMethods
 
 
-class Module(StateMethods, HookMethods, _C.ModuleBase):
+class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     """Base class of all layers and networks: assign parameters and submodules as attributes, define `forward`.
 
     An error raised inside `forward` is given the path of the module it came from.
@@ -100,7 +102,7 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
                 table[name] = _run_registration("buffer", self, name, value)
             else:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as {_WORD[kind]} '{name}' "
+                    f"cannot assign '{type_name(value)}' as {_WORD[kind]} '{name}' "
                     f"({_EXPECTED[kind]} or None expected)"
                 )
             return None
@@ -110,7 +112,7 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
         if table not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {type_name(name)}")
         if "." in name:
             raise KeyError(f"{kind} name can't contain '.', got: {name}")
         if name == "":
@@ -123,7 +125,7 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
                 "(torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
@@ -138,7 +140,7 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
         self._buffers[name] = _run_registration("buffer", self, name, tensor)
         if not persistent:
@@ -149,7 +151,7 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
     def add_module(self, name, module):
         """Add a submodule (or None) under `name`."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
         self._modules[name] = _run_registration("module", self, name, module)
 
@@ -277,88 +279,6 @@ class Module(StateMethods, HookMethods, _C.ModuleBase):
         fn(self)
         return self
 
-    def _apply(self, fn, recurse=True):
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for name, param in self._parameters.items():
-            if param is None:
-                continue
-            with no_grad():
-                changed = fn(param)
-                changed_grad = None if param.grad is None else fn(param.grad)
-            if changed.device.type == param.device.type:
-                param.data = changed  # the same object: optimizers keep their hold on it
-            else:
-                param = self._parameters[name] = Parameter(changed, param.requires_grad)
-            if changed_grad is not None:
-                param.grad = changed_grad.requires_grad_(False)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self, *args, **kwargs):
-        """Move or convert parameters and buffers: to(device), to(dtype), to(device, dtype), to(tensor); returns self.
-
-        `dtype` must be floating point or complex and changes only such tensors; `memory_format` (keyword) applies to
-        tensors with 4 or 5 dimensions.
-        """
-        to_device, to_dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
-        if to_dtype is not None and not (to_dtype.is_floating_point or to_dtype.is_complex):
-            raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={to_dtype}"
-            )
-
-        def convert(t):
-            wanted = to_dtype if t.is_floating_point() or t.is_complex() else None
-            options = {"dtype": wanted, "device": to_device}
-            if memory_format is not None and t.dim() in (4, 5):
-                options["memory_format"] = memory_format
-            options = {key: value for key, value in options.items() if value is not None}
-            return t.to(non_blocking=non_blocking, **options) if options else t
-
-        return self._apply(convert)
-
-    def to_empty(self, *, device, recurse=True):
-        """Move parameters and buffers to `device` without their values (from `meta`, say); returns self."""
-        return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
-
-    def type(self, dst_type):
-        """Convert all parameters and buffers to `dst_type`; returns self."""
-        return self._apply(lambda t: t.type(dst_type))
-
-    def _to_floating(self, dst_type):
-        return self._apply(lambda t: t.to(dst_type) if t.is_floating_point() else t)
-
-    def float(self):
-        """Convert floating-point parameters and buffers to float32; returns self."""
-        return self._to_floating(float32)
-
-    def double(self):
-        """Convert floating-point parameters and buffers to float64; returns self."""
-        return self._to_floating(float64)
-
-    def half(self):
-        """Convert floating-point parameters and buffers to float16; returns self."""
-        return self._to_floating(float16)
-
-    def bfloat16(self):
-        """Convert floating-point parameters and buffers to bfloat16; returns self."""
-        return self._to_floating(bfloat16)
-
-    def cpu(self):
-        """Move parameters and buffers to the CPU; returns self."""
-        return self._apply(lambda t: t.cpu())
-
-    def cuda(self, device=None):
-        """Move parameters and buffers to a GPU; returns self."""
-        return self._apply(lambda t: t.cuda(device))
-
-    def share_memory(self):
-        """Move parameters and buffers to memory shared between processes; returns self."""
-        return self._apply(lambda t: t.share_memory_())
-
     def train(self, mode=True):
         """Set training mode (dropout, batch norm …) in the whole tree; returns self."""
         if not isinstance(mode, bool):
@@ -442,44 +362,9 @@ def _run_registration(kind, module, name, value):
     return value
 
 
-def _type_name(value):
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _one_line(text):
     return " ".join(text.split())
 
 
 def _indent(text):
     return text.replace("\n", "\n  ")
-
-
-def _parse_to(*args, **kwargs):
-    """(device, dtype, non_blocking, memory_format) of any form of `to`."""
-    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other"}
-    if unknown:
-        raise TypeError(f"to() received an invalid keyword argument {sorted(unknown)[0]!r}")
-    values = {"device": kwargs.get("device"), "dtype": kwargs.get("dtype")}
-    rest = list(args)
-    like = kwargs.get("tensor", kwargs.get("other"))
-    if rest and isinstance(rest[0], Tensor):
-        like = rest.pop(0)
-    if like is not None:
-        values = {"device": like.device, "dtype": like.dtype}
-    elif rest and isinstance(rest[0], dtype):
-        values["dtype"] = rest.pop(0)
-    elif rest and (rest[0] is None or isinstance(rest[0], (str, int, device))) and not isinstance(rest[0], bool):
-        values["device"] = rest.pop(0)
-        if rest and (rest[0] is None or isinstance(rest[0], dtype)):
-            values["dtype"] = rest.pop(0)
-    if len(rest) > 2 or any(not isinstance(flag, bool) for flag in rest):
-        raise TypeError(
-            "to() received an invalid combination of arguments: expected (device, dtype, non_blocking), "
-            f"(dtype, non_blocking) or (tensor, non_blocking), got ({', '.join(_type_name(a) for a in args)})"
-        )
-    where = values["device"]
-    if where is not None and not isinstance(where, device):
-        where = device(where)
-    non_blocking = kwargs.get("non_blocking", rest[0] if rest else False)
-    return where, values["dtype"], non_blocking, kwargs.get("memory_format")
