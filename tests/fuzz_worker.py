@@ -8,6 +8,7 @@ machine could just serve are refused as those that none can.
 import os
 import random
 import resource
+import signal
 import sys
 import warnings
 
@@ -24,6 +25,8 @@ STRINGS = ("", "mean", "sum", "none", "same", "valid", "reflect", "floor", "trun
 SHAPES = ((), (0,), (1,), (3,), (2, 3), (3, 2), (0, 3), (2, 0, 3), (1, 1, 1), (2, 3, 4), (2, 2, 3, 3), (1, 2, 2, 3, 3),
           (1,) * 7, (4, 1), (1, 4))
 DTYPES = battery.ALL_DTYPES
+#: after so long a call is interrupted, as Ctrl-C would
+SECONDS = 4
 
 
 class Hostile:
@@ -144,7 +147,16 @@ def make_call(r, name):
     return args, kwargs
 
 
+class TooSlow(BaseException):
+    """Stops a call whose numbers ask for endless work."""
+
+
+def stop(*_):
+    raise TooSlow
+
+
 def main(seed, calls, log):
+    signal.signal(signal.SIGALRM, stop)
     r = random.Random(seed)
     names = sorted(FACTS)
     worked = 0
@@ -162,15 +174,18 @@ def main(seed, calls, log):
                 target, args = getattr(args[0], name + "_", None) or target, args
                 args = args[1:] if target is not OPS[name] else args
             try:
+                signal.alarm(SECONDS)
                 result = target(*args, **kwargs)
                 worked += 1
                 follow_up(r, result)
-            except (MemoryError, KeyError):
-                pass  # KeyError comes from Hostile
+            except (MemoryError, KeyError, TooSlow):
+                pass  # KeyError comes from Hostile; a loop of Python that can be interrupted is no crash
             except Exception as error:
                 if isinstance(error, SystemError):
                     raise
                 str(error)
+            finally:
+                signal.alarm(0)
     print(worked)
 
 

@@ -44,6 +44,7 @@ Storage* blank_storage() {
 }
 
 Storage* new_storage(size_t nbytes, Device device) {
+  if (device.type == DeviceType::CUDA) runtime_error("this build has no CUDA device; use device=\"cpu\"");
   Storage* s = blank_storage();
   s->device = device;
   s->nbytes = nbytes;

@@ -242,22 +242,27 @@ struct Triangle {
 template <bool Upper>
 Triangle triangle(const Call& c) { return {c.integer(0), c.integer(1), c.integer(2), Upper}; }
 
+// How many elements of a row by column matrix lie on or below diagonal `offset`, without visiting the rows.
+__int128 below(int64_t row, int64_t column, int64_t offset) {
+  int64_t first = std::clamp<int64_t>(-offset, 0, row);               // rows before it have none
+  int64_t full = std::clamp<int64_t>(column - offset - 1, first, row);  // rows from it on have all
+  __int128 partial = __int128(full - first) * (2 * (__int128(offset) + 1) + first + full - 1) / 2;
+  return partial + __int128(row - full) * column;
+}
+
 template <bool Upper>
 void infer_triangle(Call& c) {
   Triangle t = triangle<Upper>(c);
   if (t.row < 0 || t.column < 0) runtime_error(c.name(), ": row and col must be non-negative, got ", t.row, " and ", t.column);
   constexpr int64_t most = int64_t(1) << 40;
   if (t.row > most || t.column > most || std::abs(t.offset) > most) runtime_error(c.name(), ": row, col and offset must be below 2^40");
-  int64_t n = 0;
-  for (int64_t r = 0; r < t.row; ++r) {
-    int64_t row = t.to(r) - t.from(r);
-    if (row == 0 && Upper && t.from(r) == t.column) break;
-    if (__builtin_add_overflow(n, row, &n)) runtime_error(c.name(), ": too many indices");
-  }
+  __int128 whole = __int128(t.row) * t.column;
+  __int128 n = Upper ? whole - below(t.row, t.column, t.offset - 1) : below(t.row, t.column, t.offset);
+  if (n > INT64_MAX / 2) runtime_error(c.name(), ": too many indices");
   Options o = read_options(c, 3, DType::Int64);
   if (o.dtype != DType::Int64 && o.dtype != DType::Int32)
     runtime_error(c.name(), ": expected dtype int64 or int32, got ", dtype_name(o.dtype));
-  int64_t shape[2] = {2, n};
+  int64_t shape[2] = {2, int64_t(n)};
   create(c, shape, o);
 }
 template <bool Upper>
@@ -265,7 +270,9 @@ void cpu_triangle(Call& c) {
   Triangle t = triangle<Upper>(c);
   compute_as(c.out(), DType::Int64, [&](Tensor& out) {
     int64_t *rows = out.ptr<int64_t>(), *columns = rows + out.sizes[1];
-    for (int64_t r = 0; r < t.row; ++r)
+    int64_t first = Upper ? 0 : std::clamp<int64_t>(-t.offset, 0, t.row);
+    int64_t end = Upper ? std::clamp<int64_t>(t.column - t.offset, 0, t.row) : t.row;
+    for (int64_t r = first; r < end && t.column; ++r)
       for (int64_t k = t.from(r); k < t.to(r); ++k) *rows++ = r, *columns++ = k;
   });
 }

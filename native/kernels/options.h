@@ -13,6 +13,8 @@ struct Options {
 // Arguments k … k+4. The parser has refused every layout but strided.
 inline Options read_options(const Call& c, int k, DType dtype, Device device = {}) {
   Options o{c.dtype_or(k, dtype), c.has(k + 2) ? c.args[k + 2].device : device, c.has(k + 3) && c.boolean(k + 3)};
+  if (o.device.type == DeviceType::CUDA)
+    runtime_error(c.name(), ": this build has no CUDA device; use device=\"cpu\"");
   if (c.has(k + 4) && c.boolean(k + 4))
     runtime_error(c.name(), ": pin_memory=True needs a CUDA device; pinned memory is not available here");
   if (o.requires_grad && !is_differentiable(o.dtype))
