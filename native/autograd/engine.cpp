@@ -284,7 +284,7 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
 }
 
 void copy_slices_backward(Node& node, TensorRef* grads, TensorRef* out) {
-  auto& [view_ref, base_ref, fn_ref] = *static_cast<Slices*>(node.payload);
+  auto& [view_ref, base_ref, fn_ref, written] = *static_cast<Slices*>(node.payload);
   Tensor& view = *view_ref;
   Tensor& base = *base_ref;
   Node& fn = *fn_ref;
@@ -306,14 +306,17 @@ void copy_slices_backward(Node& node, TensorRef* grads, TensorRef* out) {
   TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
                                            Value((view.data - base.data) / view.itemsize())});
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
-  fn.needs = node.needs | 1;
+  fn.needs = 0;
+  for (int k = 0, at = 1; k < fn.nedges && k < 64; ++k)
+    if (k == written || node.needs >> at++ & 1) fn.needs |= uint64_t(1) << k;
   std::vector<TensorRef> inner(std::max<int>(fn.nedges, 1));
   if (fn.kind == NodeKind::Rules) apply_rules(fn, &incoming, inner.data());
   else apply_function(fn, &incoming, inner.data());
-  if (inner[0]) inplace(op_copy, *slice, inner[0].get());
+  if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
   else inplace(op_zero, *slice, nullptr);
   out[0] = std::move(whole);
-  for (int k = 1; k < fn.nedges; ++k) out[k] = std::move(inner[k]);
+  for (int k = 0, at = 1; k < fn.nedges; ++k)
+    if (k != written) out[at++] = std::move(inner[k]);
 }
 
 Grads run_backward(std::span<Tensor* const> roots, std::span<Tensor* const> root_grads, std::span<Tensor* const> inputs,

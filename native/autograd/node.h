@@ -123,6 +123,7 @@ Grads run_backward(std::span<Tensor* const> roots, std::span<Tensor* const> root
 struct Slices {
   TensorRef view, base;  // aliases without history, for their geometry
   NodeRef node;          // the node of the write itself
+  int written;           // its edge that belongs to the view; -1: none
 };
 void copy_slices_backward(Node&, TensorRef* grads, TensorRef* out);
 void free_copy_slices(Node&);

@@ -26,11 +26,7 @@ constexpr int kMaxAssign = 8;
 
 int edge_count(const Value& v) { return v.tag == Tag::Tensors ? int(v.tensors.size) : 1; }
 
-bool rule_wanted(const Rule& rule, uint64_t wanted) {
-  for (uint8_t k : rule.inputs)
-    if (wanted >> k & 1) return true;
-  return false;
-}
+bool rule_wanted(const Rule& rule, uint64_t wanted) { return rule.input_mask & wanted; }
 
 // Edges in the order of the rules' inputs, arguments saved as the wanted rules ask; results are saved after the run.
 NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
@@ -125,18 +121,35 @@ void check_inplace(const char* op, Tensor& self, bool records) {
 
 void free_copy_slices(Node& node) { delete static_cast<Slices*>(node.payload); }
 
+// Which edge of `node` belongs to the tensor it wrote to; -1: none, what was there before is gone.
+static int written_edge(const Node& node, const Tensor& self) {
+  if (node.kind == NodeKind::Rules) {
+    const auto& inputs = node.op->rules[0].inputs;
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs[k] == 0) return int(k);
+    return -1;
+  }
+  for (int k = 0; k < node.nedges; ++k) {
+    const Edge& e = node.edges[k];
+    if (e.target == self.grad_fn && e.target && e.output_nr == self.output_nr) return k;
+  }
+  return -1;
+}
+
 void rebase_history(Tensor& self, NodeRef node) {
   if (!self.base) return set_history(self, node.get(), 0);
   // A write through a view: the base's new history is its old one with this slice replaced.
   Tensor& base = *self.base;
-  NodeRef slices = NodeRef::steal(new_node(NodeKind::CopySlices, 1, node->nedges, 0));
+  int written = written_edge(*node, self);
+  NodeRef slices = NodeRef::steal(new_node(NodeKind::CopySlices, 1, node->nedges + (written < 0), 0));
   set_meta(slices->meta, base);
   if (tensor_requires_grad(base)) set_edge(slices->edges[0], base);
-  for (int k = 1; k < node->nedges; ++k) {
-    slices->edges[k] = node->edges[k];
-    if (slices->edges[k].target) retain(slices->edges[k].target);
+  for (int k = 0, at = 1; k < node->nedges; ++k) {
+    if (k == written) continue;
+    Edge& edge = slices->edges[at++] = node->edges[k];
+    if (edge.target) retain(edge.target);
   }
-  slices->payload = new Slices{alias(self), alias(base), node};
+  slices->payload = new Slices{alias(self), alias(base), node, written};
   set_history(base, slices.get(), 0);
   self.view_version = self.storage->version - 1;  // stale: its own node is made from the base's when it is asked for
   grad_fn_of(self);

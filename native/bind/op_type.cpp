@@ -189,13 +189,16 @@ void add_rules(OpDef& op, PyObject* d) {
   PyObject *key, *function;
   Py_ssize_t at = 0;
   while (PyDict_Next(d, &at, &key, &function)) {
-    Rule rule{Py_NewRef(function), {}, bool(PyTuple_Check(key)), {}};
+    Rule rule{};
+    rule.function = Py_NewRef(function);
+    rule.tuple = PyTuple_Check(key);
     Held keys(rule.tuple ? Py_NewRef(key) : PyTuple_Pack(1, key));
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keys.p); ++k) {
       const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keys.p, k));
       int position = argument_index(op.schema, name);
       if (position < 0) value_error("record \"", op.schema.text, "\": derivative of '", name, "', which is not an argument");
       rule.inputs.push_back(uint8_t(position));
+      rule.input_mask |= uint64_t(1) << position;
       op.differentiable |= uint64_t(1) << position;
     }
     Held code = checked(PyObject_GetAttrString(function, "__code__"));
@@ -210,9 +213,11 @@ void add_rules(OpDef& op, PyObject* d) {
       if (p.source == Source::ArgGeometry) rule.geometry_args |= uint64_t(1) << p.index;
       if (p.source == Source::Result) results |= uint64_t(1) << p.index;
     }
-    op.rules.push_back(std::move(rule));
-    op.saves_arg.push_back(args);
-    op.saves_result.push_back(results);
+    // the rule of the first argument comes first: a write through a view looks for its edge there (Slices)
+    auto at = [&](auto& list) { return rule.input_mask & 1 ? list.begin() : list.end(); };
+    op.saves_arg.insert(at(op.saves_arg), args);
+    op.saves_result.insert(at(op.saves_result), results);
+    op.rules.insert(at(op.rules), std::move(rule));
   }
 }
 

@@ -44,15 +44,26 @@ const Tensor* common_device(const Call& c) {
   return first;
 }
 
-bool wants_dispatch(const Call& c) {
+struct Arguments {
+  uint16_t flags = 0;             // union of the tensors' flags
+  bool mixed = false;             // they are on several devices
+  const Tensor* first = nullptr;
+  void look(const Tensor* t) {
+    if (!t) return;
+    flags |= t->flags;
+    if (!first) first = t;
+    else mixed |= !(t->device == first->device);
+  }
+};
+Arguments look_at(const Call& c) {
+  Arguments a;
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
-    if (v.tag == Tag::Tensor && v.tensor->flags & kDispatch) return true;
-    if (v.tag == Tag::Tensors)
-      for (int64_t j = 0; j < v.tensors.size; ++j)
-        if (v.tensors.data[j] && v.tensors.data[j]->flags & kDispatch) return true;
+    if (v.tag == Tag::Tensor) a.look(v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j) a.look(v.tensors.data[j]);
   }
-  return false;
+  return a;
 }
 
 }  // namespace
@@ -89,8 +100,9 @@ OpDef& OpHandle::get() {
 
 void execute(Call& c) {
   const OpDef& op = *c.op;
-  if (__builtin_expect(dispatch_override != nullptr, 1) && !dispatch_disabled && (dispatch_modes || wants_dispatch(c))) return dispatch_override(c);
-  const Tensor* first = common_device(c);
+  Arguments a = look_at(c);
+  if (__builtin_expect(dispatch_modes || a.flags & kDispatch, 0) && dispatch_override && !dispatch_disabled) return dispatch_override(c);
+  const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   op.row->infer(c);
   if (!op.row->cpu) return;

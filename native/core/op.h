@@ -50,6 +50,7 @@ struct RuleParam {
 struct Rule {
   void* function;               // the Python callable
   std::vector<uint8_t> inputs;  // the arguments whose gradients it returns
+  uint64_t input_mask;          // the same as bits
   bool tuple;                   // it returns a tuple, one gradient per input
   std::vector<RuleParam> params;
   uint64_t meta_args = 0;       // bit k: shape or dtype of argument k is wanted
