@@ -49,8 +49,38 @@ def test_in_place_equals_function(name):
         pytest.skip("no sample whose result has its input's shape")
 
 
+def differentiable_in_place(name):
+    return 0 in {k for k, (argument, _) in enumerate(battery.parameters(name)) for rule in OPS[name].rules if argument in rule}
+
+
+@pytest.mark.parametrize("name", [n for n in IN_PLACE if OPS[n].rules and differentiable_in_place(n)])
+def test_gradients_through_a_written_view(name):
+    """Writing through a view differentiates as the function applied to that part does."""
+    done = 0
+    for sample in samples(name, requires_grad=True):
+        x = sample.args[0]
+        if not isinstance(x, flambeau.Tensor) or not x.is_floating_point() or x.ndim == 0 or not x.requires_grad:
+            continue
+        inputs = [t for t in tensors([*sample.args, *sample.kwargs.values()]) if t.requires_grad]
+        expected = run(name, sample)
+        if expected.shape != x.shape or expected.dtype != x.dtype or len({id(t) for t in inputs}) < len(inputs):
+            continue
+        whole = flambeau.stack([x, x + 1], 0)
+        flambeau.manual_seed(0)
+        in_place_form(name)(whole[0], *sample.args[1:], **sample.kwargs)
+        weight = flambeau.arange(whole.numel(), dtype=whole.dtype).reshape(whole.shape) / 7
+        loss = (whole * weight).sum()
+        reference = (flambeau.stack([expected, x + 1], 0) * weight).sum()
+        found = flambeau.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
+        wanted = flambeau.autograd.grad(reference, inputs, allow_unused=True, materialize_grads=True)
+        assert_same(found, wanted, atol=1e-9, what=f"{name}_{sample}")
+        done += 1
+    if not done:
+        pytest.skip("no sample whose result has its input's shape")
+
+
 def accepts_out(name):
-    return bool(getattr(OPS[name], "has_out", False)) or "out" in dict(battery.parameters(name))
+    return all(op.takes_out for op in OPS[name].alternatives or (OPS[name],))
 
 
 @pytest.mark.parametrize("name", [n for n in battery.with_samples("out") if accepts_out(n)])
