@@ -209,11 +209,54 @@ void pack_filters(Correlation<T>& c, const T* w, int64_t group_step, int64_t row
             to[r] = p * mr + r < c.rows ? w[g * group_step + (p * mr + r) * row_step + ch * channel_step + tap_at[t]] : T(0);
 }
 
+// The definition, for what the tiles are not made for: integers (T is unsigned, whose wrapping is that of int64) and
+// dilation so wide that the padded image would dwarf the image itself. Adds to the wanted one of x, w and y.
+template <class T>
+void plain_loops(const Geometry& g, T* x, T* w, T* y, ConvResult which) {
+  const int64_t kv = volume(g.kernel), iv = volume(g.in), ov = volume(g.out);
+  for (int64_t n = 0; n < g.n; ++n)
+    for (int64_t oc = 0; oc < g.oc; ++oc)
+      for (int64_t c = 0; c < g.icg(); ++c)
+        for (int64_t k = 0; k < kv; ++k) {
+          const int64_t ic = oc / g.ocg() * g.icg() + c;
+          const Three tap = {k / (g.kernel[1] * g.kernel[2]), k / g.kernel[2] % g.kernel[1], k % g.kernel[2]};
+          T& weight = w[(oc * g.icg() + c) * kv + k];
+          for (int64_t o = 0; o < ov; ++o) {
+            const Three place = {o / (g.out[1] * g.out[2]), o / g.out[2] % g.out[1], o % g.out[2]};
+            int64_t at = 0;
+            bool inside = true;
+            for (int d = 0; d < 3; ++d) {
+              int64_t i = place[d] * g.stride[d] - g.pad[d] + tap[d] * g.dilation[d];
+              inside &= i >= 0 && i < g.in[d];
+              at = at * g.in[d] + i;
+            }
+            if (!inside) continue;
+            T &from = x[(n * g.ic + ic) * iv + at], &to = y[(n * g.oc + oc) * ov + o];
+            if (which == ConvResult::Output) to += weight * from;
+            else if (which == ConvResult::Input) from += weight * to;
+            else weight += from * to;
+          }
+        }
+}
+
+template <class T>
+void fill_bias(T* to, const T* bias, int64_t n, int64_t channels, int64_t places) {
+  for (int64_t i = 0; i < n * channels; ++i) std::fill_n(to + i * places, places, bias ? bias[i % channels] : T(0));
+}
+
+// Whether padding the image, as the tiles want it, costs out of proportion.
+bool sprawls(const Geometry& g) {
+  double padded = 1;
+  for (int d = 0; d < 3; ++d) padded *= double(g.out[d]) * double(g.stride[d]) + double(g.kernel[d] - 1) * double(g.dilation[d]) + double(g.stride[d]);
+  return padded > 64.0 * double(volume(g.in) + volume(g.out)) + double(1 << 16);
+}
+
 #ifdef FLAMBEAU_ONEDNN
 // Where oneDNN's blocked layouts win in spite of the reordering (measured on Zen 5, 1 thread): rows of the plane shorter
 // than about two tiles, enough channels to fill its blocks, and work that outweighs its 10 microseconds of preparation.
 bool onednn_pays(const Geometry& g, ConvResult which) {
   const int64_t kv = volume(g.kernel);
+  if (sprawls(g)) return false;
   if (g.groups != 1 || g.n * g.oc * g.ic * kv * volume(g.out) < (1 << 20)) return false;
   if (which == ConvResult::Weights) return true;
   if (kv == 1) return false;
@@ -231,6 +274,10 @@ template <class T>
 void forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y) {
   if constexpr (std::is_same_v<T, float>)
     if (by_onednn(g, x, w, bias, y, ConvResult::Output)) return;
+  if (sprawls(g)) {
+    fill_bias(y, bias, g.n, g.oc, volume(g.out));
+    return plain_loops(g, const_cast<T*>(x), const_cast<T*>(w), y, ConvResult::Output);
+  }
   Correlation<T> c;
   for (int d = 0; d < 3; ++d) {
     c.layout.source[d] = g.in[d];
@@ -259,6 +306,10 @@ template <class T>
 void backward_data(const Geometry& g, const T* y, const T* w, const T* bias, T* x) {
   if constexpr (std::is_same_v<T, float>)
     if (!bias && by_onednn(g, x, w, nullptr, y, ConvResult::Input)) return;
+  if (sprawls(g)) {
+    fill_bias(x, bias, g.n, g.ic, volume(g.in));
+    return plain_loops(g, x, const_cast<T*>(w), const_cast<T*>(y), ConvResult::Input);
+  }
   const int64_t kv = volume(g.kernel);
   for (int64_t phase = 0; phase < volume(g.stride); ++phase) {
     Three r = {phase / (g.stride[1] * g.stride[2]), phase / g.stride[2] % g.stride[1], phase % g.stride[2]};
@@ -305,6 +356,10 @@ template <class T>
 void backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
   if constexpr (std::is_same_v<T, float>)
     if (by_onednn(g, x, gw, nullptr, gy, ConvResult::Weights)) return;
+  if (sprawls(g)) {
+    std::fill_n(gw, g.oc * g.icg() * volume(g.kernel), T(0));
+    return plain_loops(g, const_cast<T*>(x), gw, const_cast<T*>(gy), ConvResult::Weights);
+  }
   const auto& kernels = conv_kernels<T>();
   const int64_t kv = volume(g.kernel), icg = g.icg(), ocg = g.ocg(), depth = icg * kv;
   std::fill_n(gw, g.oc * depth, T(0));
@@ -379,34 +434,11 @@ void backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places, T* 
   }
 }
 
-// Integers: plain loops in int64, whose wrapping agrees with narrower types.
 void forward_integers(const Geometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y, bool transposed) {
-  const int64_t kv = volume(g.kernel), iv = volume(g.in), ov = volume(g.out);
-  uint64_t* to = reinterpret_cast<uint64_t*>(transposed ? const_cast<int64_t*>(y) : y);
-  const int64_t channels = transposed ? g.ic : g.oc, places = transposed ? iv : ov;
-  for (int64_t i = 0; i < g.n * channels; ++i) std::fill_n(to + i * places, places, bias ? uint64_t(bias[i % channels]) : 0);
-  for (int64_t n = 0; n < g.n; ++n)
-    for (int64_t oc = 0; oc < g.oc; ++oc)
-      for (int64_t c = 0; c < g.icg(); ++c)
-        for (int64_t k = 0; k < kv; ++k) {
-          int64_t ic = oc / g.ocg() * g.icg() + c;
-          Three kk = {k / (g.kernel[1] * g.kernel[2]), k / g.kernel[2] % g.kernel[1], k % g.kernel[2]};
-          uint64_t weight = uint64_t(w[(oc * g.icg() + c) * kv + k]);
-          for (int64_t o = 0; o < ov; ++o) {
-            Three oo = {o / (g.out[1] * g.out[2]), o / g.out[2] % g.out[1], o % g.out[2]};
-            int64_t at = 0;
-            bool inside = true;
-            for (int d = 0; d < 3; ++d) {
-              int64_t i = oo[d] * g.stride[d] - g.pad[d] + kk[d] * g.dilation[d];
-              inside &= i >= 0 && i < g.in[d];
-              at = at * g.in[d] + i;
-            }
-            if (!inside) continue;
-            int64_t ix = (n * g.ic + ic) * iv + at, iy = (n * g.oc + oc) * ov + o;
-            if (transposed) to[ix] += weight * uint64_t(x[iy]);
-            else to[iy] += weight * uint64_t(x[ix]);
-          }
-        }
+  auto u = [](const int64_t* p) { return reinterpret_cast<uint64_t*>(const_cast<int64_t*>(p)); };
+  fill_bias(y, bias, g.n, transposed ? g.ic : g.oc, volume(transposed ? g.in : g.out));
+  if (transposed) plain_loops(g, u(y), u(w), u(x), ConvResult::Input);
+  else plain_loops(g, u(x), u(w), u(y), ConvResult::Output);
 }
 
 // --- convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) ------------------
