@@ -1,0 +1,104 @@
+"""Attention: the fused kernel, its gradients and second gradients against the formula in float64."""
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau
+
+attention = flambeau.nn.functional.scaled_dot_product_attention
+rng = np.random.default_rng(0)
+
+
+def array(t):
+    return np.array(t.detach().tolist()).reshape(tuple(t.shape))
+
+
+def made(*shape):
+    return flambeau.from_numpy(rng.standard_normal(shape))
+
+
+def formula(q, k, v, causal, scale):
+    z = np.einsum("...le,...se->...ls", q, k) * (scale or 1 / math.sqrt(q.shape[-1]))
+    if causal:
+        z = np.where(np.tri(*z.shape[-2:], dtype=bool), z, -np.inf)
+    p = np.exp(z - z.max(-1, keepdims=True))
+    return np.einsum("...ls,...se->...le", p / p.sum(-1, keepdims=True), v)
+
+
+SHAPES = [((2, 3, 4), (2, 5, 4), (2, 5, 6)), ((3, 4), (3, 4), (3, 4)), ((1, 2, 130, 8), (1, 2, 300, 8), (1, 2, 300, 8)),
+          ((2, 2, 70, 16),) * 3]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_fused_and_by_parts(shapes, causal, scale):
+    q, k, v = (made(*s) for s in shapes)
+    expected = formula(array(q), array(k), array(v), causal, scale)
+    np.testing.assert_allclose(array(attention(q, k, v, is_causal=causal, scale=scale)), expected, atol=1e-10)
+    found = attention(q.float(), k.float(), v.float(), is_causal=causal, scale=scale)
+    np.testing.assert_allclose(array(found), expected, atol=2e-5)
+    halves = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), is_causal=causal, scale=scale)
+    assert halves.dtype == flambeau.bfloat16
+    np.testing.assert_allclose(array(halves), expected, atol=0.1)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_first_and_second_gradients(causal):
+    q, k, v, g, a, b, c = (made(2, 7, 4) for _ in range(7))
+    found = []
+    for dtype in (flambeau.float64, flambeau.float32):
+        inputs = [t.to(dtype).requires_grad_() for t in (q, k, v)]
+        weight = g.to(dtype).requires_grad_()
+        result = attention(*inputs, is_causal=causal)
+        first = flambeau.autograd.grad(result, inputs, weight, create_graph=True)
+        total = sum((x * y.to(dtype)).sum() for x, y in zip(first, (a, b, c)))
+        second = flambeau.autograd.grad(total, (*inputs, weight))
+        found.append([array(t) for t in (*first, *second)])
+    for wide, narrow in zip(*found):
+        np.testing.assert_allclose(narrow, wide, atol=1e-5)
+
+
+def test_strided_heads():
+    x = made(2, 9, 3 * 8).float()
+    q = x.view(2, 9, 3, 8).transpose(1, 2)
+    np.testing.assert_allclose(array(attention(q, q, q)), formula(*[array(q)] * 3, False, None), atol=2e-5)
+
+
+def test_masks():
+    q, k, v = made(2, 3, 4), made(2, 5, 4), made(2, 5, 4)
+    seen = flambeau.tensor([[True, False, True, True, False]] * 2 + [[False] * 5])
+    found = array(attention(q, k, v, attn_mask=seen))
+    some = [0, 2, 3]
+    expected = formula(array(q)[:, :2], array(k)[:, some], array(v)[:, some], False, None)
+    np.testing.assert_allclose(found[:, :2], expected, atol=1e-12)
+    assert (found[:, 2] == 0).all()  # a query that sees nothing
+    added = flambeau.zeros(3, 5, dtype=q.dtype).masked_fill(~seen, -math.inf)
+    np.testing.assert_allclose(array(attention(q, k, v, attn_mask=added)), found, atol=1e-12)
+
+
+def test_grouped_queries():
+    q, k, v = made(1, 4, 3, 2), made(1, 2, 5, 2), made(1, 2, 5, 2)
+    expected = formula(array(q), array(k).repeat(2, 1), array(v).repeat(2, 1), False, None)
+    np.testing.assert_allclose(array(attention(q, k, v, enable_gqa=True)), expected, atol=1e-12)
+
+
+def test_dropout_keeps_the_mean():
+    v = flambeau.ones(1, 4, 4000, 1)
+    flambeau.manual_seed(0)
+    found = attention(flambeau.zeros(1, 4, 1, 2), flambeau.zeros(1, 4, 4000, 2), v, dropout_p=0.5)
+    assert abs(found.mean().item() - 1) < 0.05
+
+
+def test_errors():
+    z = flambeau.zeros
+    with pytest.raises(RuntimeError, match="should not be set when is_causal"):
+        attention(z(2, 3, 4), z(2, 3, 4), z(2, 3, 4), z(3, 3), 0.0, True)
+    with pytest.raises(RuntimeError, match="do not fit"):
+        attention(z(2, 3, 4), z(2, 5, 3), z(2, 5, 4))
+    with pytest.raises(RuntimeError, match="one dtype"):
+        attention(z(2, 3, 4), z(2, 3, 4).double(), z(2, 3, 4))
+    with pytest.raises(RuntimeError, match="heads"):
+        attention(z(1, 3, 3, 4), z(1, 2, 3, 4), z(1, 2, 3, 4), enable_gqa=True)

@@ -1,0 +1,136 @@
+"""Convolution against its definition, in every form; derivatives are in test_gradients."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau
+
+F = flambeau.nn.functional
+rng = np.random.default_rng(0)
+
+
+def made(*shape, dtype=flambeau.float64):
+    return flambeau.from_numpy(rng.standard_normal(shape)).to(dtype)
+
+
+def array(t):
+    return np.array(t.detach().tolist()).reshape(tuple(t.shape))
+
+
+def convolved(x, w, bias, stride, padding, dilation, groups):
+    """The definition, as sums over shifted slices of the padded input."""
+    nd = x.ndim - 2
+    stride, padding, dilation = ((v,) * nd if isinstance(v, int) else v for v in (stride, padding, dilation))
+    x = np.pad(x, [(0, 0), (0, 0)] + [(p, p) for p in padding])
+    out = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation)]
+    y = np.zeros((x.shape[0], w.shape[0], *out), dtype=x.dtype)
+    per_in, per_out = w.shape[1], w.shape[0] // groups
+    for g in range(groups):
+        part = x[:, g * per_in:(g + 1) * per_in]
+        for tap in itertools.product(*(range(k) for k in w.shape[2:])):
+            window = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, dilation, out, stride))
+            share = np.einsum("nc...,oc->no...", part[(slice(None), slice(None), *window)],
+                              w[(slice(g * per_out, (g + 1) * per_out), slice(None), *tap)])
+            y[:, g * per_out:(g + 1) * per_out] += share
+    return y if bias is None else y + bias.reshape(-1, *[1] * nd)
+
+
+CASES = [
+    (1, (2, 4, 9), (6, 4, 3), 1, 0, 1, 1), (1, (2, 4, 60), (6, 2, 5), 2, 1, 3, 2),
+    (2, (2, 4, 9, 8), (6, 4, 3, 2), 1, 0, 1, 1), (2, (2, 4, 9, 8), (6, 2, 3, 2), 2, 1, 1, 2),
+    (2, (2, 4, 9, 8), (6, 4, 3, 3), (2, 3), (1, 0), (1, 2), 1), (2, (3, 6, 7, 5), (6, 1, 3, 3), 1, 1, 1, 6),
+    (2, (2, 3, 50, 70), (9, 3, 3, 3), 1, 1, 1, 1), (2, (1, 2, 4, 4), (3, 2, 1, 1), 1, 0, 1, 1),
+    (2, (1, 2, 4, 4), (3, 2, 2, 2), 1, 500, 1000, 1), (2, (8, 16, 12, 12), (32, 16, 3, 3), 1, 1, 1, 1),
+    (3, (2, 4, 5, 6, 7), (4, 2, 3, 2, 3), 2, 1, 1, 2), (3, (1, 2, 5, 5, 5), (3, 2, 2, 2, 2), 1, 0, 2, 1),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_forward(case, dtype):
+    nd, x, w, stride, padding, dilation, groups = case
+    x, w, b = (made(*s, dtype=getattr(flambeau, dtype)) for s in (x, w, w[:1]))
+    found = getattr(F, f"conv{nd}d")(x, w, b, stride, padding, dilation, groups)
+    expected = convolved(array(x), array(w), array(b), stride, padding, dilation, groups)
+    tolerance = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}[dtype]
+    assert found.dtype == x.dtype
+    np.testing.assert_allclose(array(found), expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_transposed_is_the_adjoint(case):
+    """<conv(x), y> = <x, conv_transpose(y)>, and both gradients of convolution fit the same identity."""
+    nd, x, w, stride, padding, dilation, groups = case
+    x, w = made(*x).requires_grad_(), made(*w).requires_grad_()
+    result = getattr(F, f"conv{nd}d")(x, w, None, stride, padding, dilation, groups)
+    y = made(*result.shape)
+    (result * y).sum().backward()
+    np.testing.assert_allclose((x.grad * x).sum().item(), (result * y).sum().item(), rtol=1e-10)
+    np.testing.assert_allclose((w.grad * w).sum().item(), (result * y).sum().item(), rtol=1e-10)
+    back = getattr(F, f"conv_transpose{nd}d")(y, w.detach(), None, stride, padding, 0, groups, dilation)
+    covered = x.grad[(slice(None), slice(None), *(slice(0, n) for n in back.shape[2:]))]
+    np.testing.assert_allclose(array(back), array(covered), rtol=0, atol=1e-10)
+
+
+def test_float32_gradients_agree_with_float64():
+    """Sizes that oneDNN takes."""
+    x, w = made(8, 16, 12, 12), made(32, 16, 3, 3)
+    y = made(8, 32, 12, 12)
+    grads = []
+    for dtype in (flambeau.float64, flambeau.float32):
+        a, b = x.clone().to(dtype).requires_grad_(), w.clone().to(dtype).requires_grad_()
+        F.conv2d(a, b, padding=1).backward(y.to(dtype))
+        grads.append((array(a.grad), array(b.grad)))
+    for wide, narrow in zip(*grads):
+        np.testing.assert_allclose(narrow, wide, rtol=0, atol=1e-5 * np.abs(wide).max())
+
+
+def test_same_valid_and_unbatched():
+    x, w = made(2, 7, 6), made(3, 2, 4, 3)
+    same = F.conv2d(x, w, padding="same")
+    padded = np.pad(array(x)[None], [(0, 0), (0, 0), (1, 2), (1, 1)])
+    np.testing.assert_allclose(array(same), convolved(padded, array(w), None, 1, 0, 1, 1)[0], atol=1e-12)
+    assert array(F.conv2d(x, w, padding="valid")).shape == (3, 4, 4)
+
+
+def test_integers_and_complex():
+    x, w = flambeau.arange(16).reshape(1, 1, 4, 4), flambeau.arange(4).reshape(1, 1, 2, 2)
+    assert array(F.conv2d(x, w)).tolist() == convolved(array(x), array(w), None, 1, 0, 1, 1).tolist()
+    a, b = made(1, 2, 5), made(3, 2, 2)
+    z = F.conv1d(a * (1 + 2j), b * (3 - 1j))
+    expected = convolved(array(a), array(b), None, 1, 0, 1, 1) * (1 + 2j) * (3 - 1j)
+    np.testing.assert_allclose(array(z), expected, atol=1e-12)
+
+
+def test_output_padding():
+    y = F.conv_transpose2d(made(1, 2, 3, 3), made(2, 4, 3, 3), None, 2, 1, 1)
+    assert tuple(y.shape) == (1, 4, 6, 6)
+
+
+def zeros(*shape):
+    return flambeau.zeros(*shape)
+
+
+ERRORS = [
+    (lambda: F.conv2d(zeros(1, 4, 8, 8), zeros(2, 3, 3, 3)),
+     r"weight of size \[2, 3, 3, 3\], expected input\[1, 4, 8, 8\] to have 3 channels, but got 4 channels instead"),
+    (lambda: F.conv2d(zeros(1, 3, 2, 2), zeros(2, 3, 3, 3)), "Kernel size can't be greater than actual input size"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), zeros(5)), "expected bias to be 1-dimensional with 2"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), None, 0), "non-positive stride"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), None, 1, -1), "negative padding"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), groups=0), "non-positive groups"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3).double()), "should be the same"),
+    (lambda: F.conv2d(zeros(3, 8), zeros(2, 3, 3, 3)), "input to conv2d, but got input of size"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), None, 2, "same"), "strided"),
+    (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), padding="all"), "Invalid padding string"),
+    (lambda: F.conv_transpose2d(zeros(1, 3, 8, 8), zeros(3, 3, 3, 3), None, 1, 0, 1), "output padding must be smaller"),
+    (lambda: F.conv2d(zeros(1, 1, 8, 8), zeros(1, 1, 3, 3), None, 1, 2**40), "(?i)large|overflow|size|memory"),
+]
+
+
+@pytest.mark.parametrize("call, text", ERRORS, ids=[t for _, t in ERRORS])
+def test_errors(call, text):
+    with pytest.raises(RuntimeError, match=text):
+        call()

@@ -1,0 +1,161 @@
+"""Products: strides, dtypes, shapes, errors, einsum's notation; derivatives are in test_gradients."""
+
+import numpy as np
+import pytest
+
+import flambeau
+
+F = flambeau.nn.functional
+rng = np.random.default_rng(0)
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 5e-3, "bfloat16": 4e-2, "complex64": 2e-5}
+
+
+def made(*shape, dtype="float64"):
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    if dtype.startswith("int"):
+        values = np.round(values * 5)
+    return flambeau.from_numpy(np.array(values)).to(getattr(flambeau, dtype))
+
+
+def array(t):
+    return np.array(t.detach().tolist()).reshape(tuple(t.shape))
+
+
+def close(found, expected, tolerance):
+    assert tuple(found.shape) == np.shape(expected)
+    scale = max(1.0, np.abs(expected).max(initial=0))
+    np.testing.assert_allclose(array(found), expected, rtol=0, atol=tolerance * scale)
+
+
+SIZES = [(1, 1, 1), (1, 8, 8), (16, 8, 8), (3, 1, 70), (70, 1, 3), (5, 7, 0), (33, 50, 17), (100, 90, 130),
+         (4, 200, 60)]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_products_of_every_layout(dtype, size):
+    m, n, k = size
+    for turn_a in (False, True):
+        for turn_b in (False, True):
+            a = made(k, m, dtype=dtype).t() if turn_a else made(m, k, dtype=dtype)
+            b = made(n, k, dtype=dtype).t() if turn_b else made(k, n, dtype=dtype)
+            close(a @ b, array(a) @ array(b), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_integer_products_wrap(dtype):
+    a, b = made(20, 30, dtype=dtype), made(30, 10, dtype=dtype)
+    with np.errstate(over="ignore"):
+        expected = array(a).astype(dtype) @ array(b).astype(dtype)
+    assert (array(a @ b) == expected).all()
+
+
+def test_strided_and_expanded_operands():
+    a, b = made(6, 8, 10), made(10, 12)
+    close(a[::2, 1::3] @ b[:, ::-1], array(a)[::2, 1::3] @ array(b)[:, ::-1], 1e-12)
+    x, y = made(4, 1).expand(4, 5), made(5, 3)
+    close(x @ y, array(x) @ array(y), 1e-12)
+    close(flambeau.dot(b[:, 0], b[:, 3]), array(b)[:, 0] @ array(b)[:, 3], 1e-12)
+    close(flambeau.dot(x[0], x[1]), 5 * array(x)[0, 0] * array(x)[1, 0], 1e-12)
+
+
+def test_large_products_agree_with_small_ones():
+    a, b = made(300, 280, dtype="float32"), made(280, 310, dtype="float32")
+    whole = array(a @ b)
+    for i in (0, 150, 299):
+        np.testing.assert_allclose(whole[i], array(a[i] @ b), rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3), (0, 3)], ids=str)
+def test_linear(shape):
+    x, w, b = made(*shape), made(5, 3), made(5)
+    close(F.linear(x, w, b), array(x) @ array(w).T + array(b), 1e-12)
+    close(F.linear(x, w), array(x) @ array(w).T, 1e-12)
+    turned = x.transpose(0, -1).contiguous().transpose(0, -1)
+    close(F.linear(turned, w, b[:1]), array(x) @ array(w).T + array(b)[0], 1e-12)
+
+
+def test_beta_zero_ignores_even_nan():
+    self = flambeau.full((2, 2), float("nan"))
+    assert flambeau.addmm(self, flambeau.ones(2, 3), flambeau.ones(3, 2), beta=0).tolist() == [[3, 3], [3, 3]]
+    assert flambeau.addmv(self[0], flambeau.ones(2, 3), flambeau.ones(3), beta=0).tolist() == [3, 3]
+
+
+def test_out_and_inplace():
+    a, b, out = made(2, 3), made(3, 4), flambeau.empty(0, dtype=flambeau.float64)
+    assert flambeau.mm(a, b, out=out) is out
+    close(out, array(a) @ array(b), 1e-12)
+    c = made(2, 4)
+    before = array(c)
+    assert c.addmm_(a, b, alpha=2) is c
+    close(c, before + 2 * array(a) @ array(b), 1e-12)
+
+
+EQUATIONS = [
+    ("ij,jk->ik", (2, 3), (3, 4)), ("bij,bjk->bik", (2, 2, 3), (2, 3, 2)), ("ii->i", (3, 3)), ("ii", (3, 3)),
+    ("i,j->ij", (2,), (3,)), ("...ij,...jk", (2, 2, 3), (3, 2)), ("ij->", (2, 3)), ("ij->ji", (2, 3)),
+    ("ij,ij,jk->ik", (2, 3), (2, 3), (3, 4)), ("bi,ioj,bj->bo", (2, 3), (3, 5, 4), (2, 4)),
+    ("...ii->...i", (2, 3, 3)), ("ba", (2, 3)), ("b...d,d->...b", (2, 3, 4, 5), (5,)), ("Ab,bA->A", (2, 3), (3, 2)),
+    ("i j , j k -> k i", (2, 3), (3, 4)), ("ij,kl->ijkl", (2, 3), (2, 2)),
+]
+
+
+@pytest.mark.parametrize("case", EQUATIONS, ids=lambda c: c[0])
+def test_einsum(case):
+    equation, *shapes = case
+    operands = [made(*s) for s in shapes]
+    expected = np.einsum(equation, *map(array, operands))
+    close(flambeau.einsum(equation, *operands), expected, 1e-12)
+    close(flambeau.einsum(equation, operands), expected, 1e-12)
+
+
+def test_einsum_with_sublists_and_broadcast():
+    a, b = made(2, 3), made(3, 4)
+    close(flambeau.einsum(a, [0, 1], b, [1, 2], [2, 0]), (array(a) @ array(b)).T, 1e-12)
+    close(flambeau.einsum("ij,j->i", a, made(1) * 0 + 2), 2 * array(a).sum(1), 1e-12)
+
+
+@pytest.mark.parametrize("dims", [0, 1, 2, ([1, 2], [1, 0])], ids=str)
+def test_tensordot(dims):
+    a, b = {0: ((2,), (3, 4)), 1: ((2, 3), (3, 4)), 2: ((2, 3, 4), (3, 4, 5))}.get(
+        dims if isinstance(dims, int) else None, ((2, 3, 4), (4, 3, 5)))
+    a, b = made(*a), made(*b)
+    close(flambeau.tensordot(a, b, dims), np.tensordot(array(a), array(b), dims), 1e-12)
+
+
+def test_multi_dot_takes_vectors_at_the_ends():
+    chain = [made(3), made(3, 4), made(4, 2), made(2)]
+    close(flambeau.linalg.multi_dot(chain) if hasattr(flambeau, "linalg") else flambeau.ops.OPS["multi_dot"](chain),
+          np.linalg.multi_dot([array(t) for t in chain]), 1e-12)
+
+
+def zeros(*shape):
+    return flambeau.zeros(*shape)
+
+
+ERRORS = [
+    (lambda: flambeau.mm(zeros(2, 3), zeros(4, 5)), r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)"),
+    (lambda: zeros(2, 3) @ zeros(4, 5), r"shapes cannot be multiplied \(2x3 and 4x5\)"),
+    (lambda: flambeau.mm(zeros(3), zeros(3, 2)), "must be a matrix"),
+    (lambda: flambeau.bmm(zeros(2, 2, 3), zeros(3, 3, 4)), r"\[2, 3\] but got: \[3, 3\]"),
+    (lambda: flambeau.dot(zeros(2), zeros(3)), "same number of elements, but got 2 and 3"),
+    (lambda: flambeau.mv(zeros(2, 3), zeros(2)), "size mismatch"),
+    (lambda: flambeau.matmul(zeros(()), zeros(2)), "at least 1D"),
+    (lambda: zeros(2, 3) @ zeros(3, 2).double(), "same dtype"),
+    (lambda: F.linear(zeros(2, 3), zeros(4, 5)),
+     r"input has 3 features but weight expects 5 \(input \[2, 3\], weight \[4, 5\]\)"),
+    (lambda: F.linear(zeros(2, 3), zeros(4, 3), zeros(5)), "bias has shape"),
+    (lambda: flambeau.addmm(zeros(5), zeros(2, 3), zeros(3, 4)), "cannot be expanded"),
+    (lambda: flambeau.einsum("ij,jk", zeros(2, 3), zeros(4, 5)), "does not broadcast"),
+    (lambda: flambeau.einsum("ij->k", zeros(2, 3)), "output subscript k does not appear"),
+    (lambda: flambeau.einsum("i", zeros(2, 3)), "number of dimensions"),
+    (lambda: flambeau.tensordot(zeros(2, 3), zeros(4, 5), 1), "contracted dimensions"),
+]
+
+
+@pytest.mark.parametrize("call, text", ERRORS, ids=[t for _, t in ERRORS])
+def test_errors(call, text):
+    with pytest.raises(RuntimeError, match=text):
+        call()

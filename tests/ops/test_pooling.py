@@ -1,0 +1,120 @@
+"""Pooling against its definition: windows cut from the padded input."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau
+
+F = flambeau.nn.functional
+rng = np.random.default_rng(0)
+
+
+def array(t):
+    return np.array(t.detach().tolist()).reshape(tuple(t.shape))
+
+
+def pooled(x, kernel, stride, padding, dilation, reduce):
+    """Windows of one axis at a time would lose corners: all axes at once, outputs that fit without ceil_mode."""
+    nd = x.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0)] + [(padding, padding)] * nd, constant_values=np.nan)
+    out = [(n - dilation * (kernel - 1) - 1) // stride + 1 for n in x.shape[2:]]
+    y = np.empty((*x.shape[:2], *out))
+    for place in itertools.product(*(range(n) for n in out)):
+        window = tuple(slice(p * stride, p * stride + dilation * (kernel - 1) + 1, dilation) for p in place)
+        y[(slice(None), slice(None), *place)] = reduce(x[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1))
+    return y
+
+
+FORMS = [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (2, 1, 0, 2), (3, 3, 0, 1)]
+
+
+@pytest.mark.parametrize("nd", [1, 2, 3])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("size", [7, 40])
+def test_max(nd, form, size):
+    kernel, stride, padding, dilation = form
+    x = rng.standard_normal((2, 3, *((size, 9, 8)[:nd][::-1])))
+    pool = getattr(F, f"max_pool{nd}d")
+    y, places = pool(flambeau.from_numpy(x), kernel, stride, padding, dilation, return_indices=True)
+    assert (array(y) == pooled(x, kernel, stride, padding, dilation, lambda w: np.nanmax(w, -1))).all()
+    flat = x.reshape(2, 3, -1)
+    places = array(places).reshape(2, 3, -1).astype(int)
+    assert (np.take_along_axis(flat, places, -1) == array(y).reshape(2, 3, -1)).all()
+
+
+@pytest.mark.parametrize("nd", [1, 2, 3])
+@pytest.mark.parametrize("form", [f for f in FORMS if f[3] == 1], ids=str)
+def test_mean(nd, form):
+    kernel, stride, padding, _ = form
+    x = rng.standard_normal((2, 3, *((7, 9, 8)[:nd])))
+    pool = getattr(F, f"avg_pool{nd}d")
+    inside = array(pool(flambeau.from_numpy(x), kernel, stride, padding, count_include_pad=False))
+    np.testing.assert_allclose(inside, pooled(x, kernel, stride, padding, 1, lambda w: np.nanmean(w, -1)), atol=1e-12)
+    whole = array(pool(flambeau.from_numpy(x), kernel, stride, padding))
+    sums = pooled(x, kernel, stride, padding, 1, lambda w: np.nansum(w, -1))
+    np.testing.assert_allclose(whole, sums / kernel**nd, atol=1e-12)
+
+
+def test_ceil_mode_keeps_the_last_window():
+    x = flambeau.arange(5.0).reshape(1, 1, 5)
+    assert F.max_pool1d(x, 2, ceil_mode=True).flatten().tolist() == [1, 3, 4]
+    assert F.avg_pool1d(x, 2, ceil_mode=True).flatten().tolist() == [0.5, 2.5, 4]
+    assert F.avg_pool2d(flambeau.ones(1, 1, 2, 2), 2, divisor_override=2).item() == 2
+
+
+def test_nan_wins():
+    x = flambeau.tensor([[1.0, float("nan"), 3.0, 2.0]])
+    y, places = F.max_pool1d(x, 2, return_indices=True)
+    assert places.tolist() == [[1, 2]] and y[0, 0].isnan().item() and y[0, 1].item() == 3
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 8])
+def test_adaptive(size):
+    x = rng.standard_normal((2, 3, 7, 6))
+    mean, top = np.empty((2, 3, size, 2)), np.empty((2, 3, size, 2))
+    for i in range(size):
+        for j in range(2):
+            window = x[:, :, i * 7 // size:-(-(i + 1) * 7 // size), j * 3:(j + 1) * 3]
+            mean[:, :, i, j], top[:, :, i, j] = window.mean((2, 3)), window.max((2, 3))
+    t = flambeau.from_numpy(x)
+    np.testing.assert_allclose(array(F.adaptive_avg_pool2d(t, (size, 2))), mean, atol=1e-12)
+    assert (array(F.adaptive_max_pool2d(t, (size, 2))) == top).all()
+    assert tuple(F.adaptive_avg_pool2d(t, (None, 2)).shape) == (2, 3, 7, 2)
+
+
+def test_unpool_puts_maxima_back():
+    x = flambeau.arange(16.0).reshape(1, 1, 4, 4)
+    y, places = F.max_pool2d(x, 2, return_indices=True)
+    assert F.max_unpool2d(y, places, 2).flatten().nonzero().flatten().tolist() == [5, 7, 13, 15]
+    with pytest.raises(IndexError, match="outside a plane"):
+        F.max_unpool2d(y, places + 100, 2)
+
+
+def test_lp():
+    x = rng.random((1, 2, 6))
+    np.testing.assert_allclose(array(F.lp_pool1d(flambeau.from_numpy(x), 3, 2)),
+                               (x.reshape(1, 2, 3, 2) ** 3).sum(-1) ** (1 / 3), atol=1e-12)
+
+
+def zeros(*shape):
+    return flambeau.zeros(*shape)
+
+
+ERRORS = [
+    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 2, 2, 2), "pad should be at most half"),
+    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 9), "Output size is too small"),
+    (lambda: F.max_pool2d(zeros(1, 0, 4, 4), 2), "optional 0 dim batch size"),
+    (lambda: F.max_pool2d(zeros(4, 4), 2), "Expected 3D or 4D"),
+    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 0), "greater than zero"),
+    (lambda: F.avg_pool2d(zeros(1, 1, 4, 4), 2, divisor_override=0), "divisor must be not zero"),
+    (lambda: F.adaptive_avg_pool2d(zeros(1, 1, 4, 4), (1, 2, 3)), "output size"),
+    (lambda: F.adaptive_avg_pool2d(zeros(1, 1, 4, 4), -1), "zero or more"),
+]
+
+
+@pytest.mark.parametrize("call, text", ERRORS, ids=[t for _, t in ERRORS])
+def test_errors(call, text):
+    with pytest.raises(RuntimeError, match=text):
+        call()
