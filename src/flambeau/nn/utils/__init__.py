@@ -1,5 +1,6 @@
 """Tools around networks: clipping gradients, parameters as one vector, folding normalization into weights."""
 
+from . import rnn as rnn
 from .clip_grad import clip_grad_norm as clip_grad_norm
 from .clip_grad import clip_grad_norm_ as clip_grad_norm_
 from .clip_grad import clip_grad_value_ as clip_grad_value_

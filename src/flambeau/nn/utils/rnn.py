@@ -1,0 +1,146 @@
+"""Sequences of different lengths: padded to one tensor, or packed without the padding."""
+
+import itertools
+from collections import namedtuple
+
+from ... import Tensor, argsort, as_tensor, cat, full, int64
+
+
+class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
+    """Sequences in order of falling length: `data` holds step 0 of all, then step 1 of those that have one, …
+
+    `batch_sizes[t]` says how many sequences have a step t. Made by pack_sequence and pack_padded_sequence.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+        if batch_sizes is None:
+            raise ValueError("PackedSequence: batch_sizes is missing; make one with pack_padded_sequence")
+        if unsorted_indices is None and sorted_indices is not None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args, **kwargs):
+        """The same sequences with `data` in another dtype or on another device."""
+        return self._replace(data=self.data.to(*args, **kwargs))
+
+    @property
+    def is_cuda(self):
+        return self.data.device.type == "cuda"
+
+
+def invert_permutation(permutation):
+    """The permutation that undoes `permutation`; None for None."""
+    if permutation is None:
+        return None
+    return argsort(permutation)
+
+
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    """One tensor [longest, count, *] (or [count, longest, *]) of the tensors [length, *], filled up with a value.
+
+    >>> import flambeau
+    >>> flambeau.nn.utils.rnn.pad_sequence([flambeau.ones(2), flambeau.ones(1)], batch_first=True)
+    tensor([[1., 1.],
+            [1., 0.]])
+    """
+    sequences = list(sequences)
+    if not sequences or not all(isinstance(s, Tensor) for s in sequences):
+        raise RuntimeError("pad_sequence: Expected iterable for input sequences, with at least one tensor")
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
+    longest, rest = max(len(s) for s in sequences), sequences[0].shape[1:]
+    rows = []
+    for s in sequences:
+        fill = full((longest - len(s), *rest), padding_value, dtype=s.dtype, device=s.device)
+        rows.append(cat([s, fill] if padding_side == "right" else [fill, s]))
+    joined = cat([row.unsqueeze(0) for row in rows])
+    return joined if batch_first else joined.transpose(0, 1)
+
+
+def unpad_sequence(padded_sequences, lengths, batch_first=False):
+    """The list of sequences that were padded."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[:n] for row, n in zip(rows, as_tensor(lengths).tolist(), strict=True)]
+
+
+def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
+    """Take the padding out of [T, N, *] (or [N, T, *] if batch_first), given each sequence's length.
+
+    With `enforce_sorted` the lengths must not rise; without, the sequences are sorted and put back in order later.
+    """
+    lengths = as_tensor(lengths).to(int64)
+    rows = input if batch_first else input.transpose(0, 1)
+    if lengths.ndim != 1 or len(lengths) != len(rows):
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={len(rows)})"
+        )
+    order = None
+    if not enforce_sorted:
+        order = argsort(lengths, descending=True, stable=True)
+        rows, lengths = rows[order], lengths[order]
+    sizes = lengths.tolist()
+    if sizes and min(sizes) <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
+    if any(a < b for a, b in itertools.pairwise(sizes)):
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement"
+        )
+    if sizes and sizes[0] > rows.shape[1]:
+        raise RuntimeError(f"pack_padded_sequence: a length of {sizes[0]}, but the input has {rows.shape[1]} steps")
+    counts = [sum(n > t for n in sizes) for t in range(sizes[0] if sizes else 0)]
+    data = cat([rows[:count, t] for t, count in enumerate(counts)])
+    return PackedSequence(data, as_tensor(counts), order)
+
+
+def pack_sequence(sequences, enforce_sorted=True):
+    """Pack a list of tensors [length, *].
+
+    >>> import flambeau
+    >>> packed = flambeau.nn.utils.rnn.pack_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
+    """
+    lengths = as_tensor([len(s) for s in sequences])
+    return pack_padded_sequence(pad_sequence(sequences, True), lengths, True, enforce_sorted)
+
+
+def _lengths(batch_sizes):
+    counts = batch_sizes.tolist()
+    return [sum(count > k for count in counts) for k in range(counts[0])]
+
+
+def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
+    """(padded tensor, lengths): the opposite of pack_padded_sequence, in the original order."""
+    lengths = _lengths(sequence.batch_sizes)
+    longest = len(sequence.batch_sizes)
+    if total_length is not None and total_length < longest:
+        raise ValueError(
+            f"Expected total_length to be at least the length of the longest sequence in input, but got "
+            f"total_length={total_length} and max sequence length being {longest}"
+        )
+    steps, start = [], 0
+    for count in sequence.batch_sizes.tolist():
+        step, start = sequence.data[start : start + count], start + count
+        steps.append(step if count == len(lengths) else cat([step, _fill(step, len(lengths) - count, padding_value)]))
+    steps = [step.unsqueeze(0) for step in steps]
+    if total_length is not None and total_length > longest:
+        steps.append(full((total_length - longest, *steps[0].shape[1:]), padding_value, dtype=sequence.data.dtype))
+    padded, lengths = cat(steps), as_tensor(lengths)
+    if sequence.unsorted_indices is not None:
+        padded, lengths = padded[:, sequence.unsorted_indices], lengths[sequence.unsorted_indices]
+    return (padded.transpose(0, 1) if batch_first else padded), lengths
+
+
+def _fill(like, count, value):
+    return full((count, *like.shape[1:]), value, dtype=like.dtype, device=like.device)
+
+
+def unpack_sequence(packed_sequences):
+    """The list of sequences that were packed."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,122 @@
+"""Recurrent layers: agreement with their cells, directions, packed sequences, states, initial values, errors."""
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.nn.utils import rnn
+
+CELLS = {"RNN": nn.RNNCell, "LSTM": nn.LSTMCell, "GRU": nn.GRUCell}
+GOLDEN = [-0.12700872123241425, -0.009670525789260864, -0.17236924171447754, -0.020378846675157547]
+close = flambeau.allclose
+
+
+def hidden(state):
+    return state[0] if isinstance(state, tuple) else state
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_layer_is_its_cell_step_by_step(kind, bias):
+    layer, cell = getattr(nn, kind)(3, 4, bias=bias), CELLS[kind](3, 4, bias=bias)
+    cell.load_state_dict({name: layer.state_dict()[name + "_l0"] for name in cell.state_dict()})
+    x, state = flambeau.randn(5, 2, 3), None
+    out, last = layer(x)
+    for t in range(5):
+        state = cell(x[t], state)
+        assert close(out[t], hidden(state), atol=1e-6)
+    assert close(hidden(last)[0], hidden(state), atol=1e-6)
+    if kind == "LSTM":
+        assert close(last[1][0], state[1], atol=1e-6)
+    single, _ = layer(x[:, 0])
+    assert close(single, out[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_second_direction_reads_backwards(kind):
+    both, one = getattr(nn, kind)(3, 4, bidirectional=True), getattr(nn, kind)(3, 4)
+    state = both.state_dict()
+    one.load_state_dict({name: state[name + "_reverse"] for name in one.state_dict()})
+    x = flambeau.randn(5, 2, 3)
+    out, last = both(x)
+    expected, expected_last = one(x.flip(0))
+    assert close(out[..., 4:], expected.flip(0), atol=1e-6)
+    assert close(hidden(last)[1], hidden(expected_last)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True}])
+def test_packed_sequences_equal_each_alone(kind, options):
+    layer = getattr(nn, kind)(3, 4, **options)
+    sequences = [flambeau.randn(n, 3) for n in (2, 5, 1)]
+    out, last = layer(rnn.pack_sequence(sequences, enforce_sorted=False))
+    for k, (sequence, found) in enumerate(zip(sequences, rnn.unpack_sequence(out), strict=True)):
+        expected, expected_last = layer(sequence)
+        assert close(found, expected, atol=1e-6)
+        assert close(hidden(last)[:, k], hidden(expected_last), atol=1e-6)
+
+
+def test_initial_states_follow_the_order_of_packed_sequences():
+    layer = nn.GRU(3, 4)
+    sequences = [flambeau.randn(n, 3) for n in (1, 3)]
+    h = flambeau.randn(1, 2, 4)
+    _, last = layer(rnn.pack_sequence(sequences, enforce_sorted=False), h)
+    assert close(last[:, 1], layer(sequences[1], h[:, 1])[1], atol=1e-6)
+
+
+def test_pytorchs_numbers():
+    flambeau.manual_seed(0)
+    layer = nn.LSTM(2, 2)
+    assert repr(nn.LSTM(2, 3, 2, False, True, 0.5, True, 1)) == (
+        "LSTM(2, 3, proj_size=1, num_layers=2, bias=False, batch_first=True, dropout=0.5, bidirectional=True)"
+    )
+    assert list(layer.state_dict()) == ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
+    out, (h, c) = layer(flambeau.ones(2, 1, 2))
+    assert out.flatten().tolist() == pytest.approx(GOLDEN, rel=1e-5)
+    assert flambeau.equal(out[-1], h[0]) and c.shape == (1, 1, 2)
+
+
+def test_gradients_reach_every_weight():
+    layer = nn.LSTM(2, 3, 2, bidirectional=True, proj_size=2)
+    layer(flambeau.randn(4, 2, 2))[0].sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum().item() > 0 for p in layer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "text"),
+    [
+        (lambda: nn.LSTM(2, 3)(flambeau.zeros(4, 1, 5)), RuntimeError, "Expected 2, got 5"),
+        (lambda: nn.LSTM(2, 3)(flambeau.zeros(4)), ValueError, "2D or 3D"),
+        (lambda: nn.GRU(2, 3)(flambeau.zeros(4, 1, 2), flambeau.zeros(1, 2, 3)), RuntimeError, "Expected hidden size"),
+        (lambda: nn.LSTM(2, 3, proj_size=3), ValueError, "smaller than hidden_size"),
+        (lambda: nn.RNN(2, 3, nonlinearity="sin"), ValueError, "Unknown nonlinearity"),
+        (lambda: nn.RNN(2, 3, 0), ValueError, "num_layers"),
+        (lambda: nn.LSTMCell(2, 3)(flambeau.zeros(1, 3)), RuntimeError, "got 3, expected 2"),
+        (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [1, 3]), RuntimeError, "decreasing order"),
+        (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [3, 0]), RuntimeError, "greater than 0"),
+        (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [4, 1]), RuntimeError, "3 steps"),
+        (lambda: rnn.pack_padded_sequence(flambeau.zeros(3, 2), [3]), RuntimeError, "batch_size"),
+        (lambda: rnn.pad_sequence([]), RuntimeError, "at least one"),
+    ],
+)
+def test_wrong_use(act, error, text):
+    with pytest.raises(error, match=text):
+        act()
+
+
+def test_dropout_needs_layers_between():
+    with pytest.warns(UserWarning, match="num_layers"):
+        nn.GRU(2, 3, dropout=0.5)
+
+
+def test_padding_and_packing():
+    sequences = [flambeau.tensor([1, 2]), flambeau.tensor([3, 4, 5]), flambeau.tensor([6])]
+    assert rnn.pad_sequence(sequences).tolist() == [[1, 3, 6], [2, 4, 0], [0, 5, 0]]
+    assert rnn.pad_sequence(sequences, True, -1, "left").tolist() == [[-1, 1, 2], [3, 4, 5], [-1, -1, 6]]
+    packed = rnn.pack_sequence(sequences, enforce_sorted=False)
+    assert packed.data.tolist() == [3, 1, 6, 4, 2, 5] and packed.batch_sizes.tolist() == [3, 2, 1]
+    padded, lengths = rnn.pad_packed_sequence(packed, True, padding_value=9, total_length=4)
+    assert padded.tolist() == [[1, 2, 9, 9], [3, 4, 5, 9], [6, 9, 9, 9]] and lengths.tolist() == [2, 3, 1]
+    assert [s.tolist() for s in rnn.unpack_sequence(packed)] == [[1, 2], [3, 4, 5], [6]]
+    with pytest.raises(ValueError, match="total_length"):
+        rnn.pad_packed_sequence(packed, total_length=2)
