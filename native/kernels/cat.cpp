@@ -327,12 +327,26 @@ void cpu_triangle(Call& c) {
 // --- the reverse of views: a part's gradient placed into zeros -------------------------------------------------------
 
 // (Tensor grad, int[] self_shape, …): zeros of that shape; `grad` goes where the view was.
-void infer_into_zeros(Call& c) {
+Tensor& into_zeros(Call& c) {
   const Tensor& g = c.tensor(0);
-  c.output(c.ints(1), g.dtype, g.device);
+  check_size(c, c.ints(1));
+  if (c.ints(1).empty()) runtime_error(c.name(), ": expected a shape of at least one dimension");
+  return c.output(c.ints(1), g.dtype, g.device);
+}
+void infer_slice_backward(Call& c) {
+  Tensor& out = into_zeros(c);
+  c.dim(2, out.ndim);
+  if (c.integer(5) == 0) value_error("slice step cannot be zero");
+}
+void infer_select_backward(Call& c) {
+  Tensor& out = into_zeros(c);
+  int64_t size = out.sizes[c.dim(2, out.ndim)], at = c.integer(3);
+  if (at < -size || at >= size) index_error(c.name(), ": index ", at, " out of range for shape ", shape_text(out.shape()));
 }
 void place(Call& c, const Layout& l) {
   TensorRef part = l.of(c.out());
+  if (!std::ranges::equal(part->shape(), c.tensor(0).shape()))
+    runtime_error(c.name(), ": expected a gradient of shape ", shape_text(part->shape()), ", got ", shape_text(c.tensor(0).shape()));
   copy_into(*part, c.tensor(0));
 }
 void cpu_slice_backward(Call& c) {
@@ -364,8 +378,8 @@ const Primitives rows{
     {"copy_", infer_copy_, cpu_copy_},
     {"tril", infer_triangle, cpu_triangle<false>},
     {"triu", infer_triangle, cpu_triangle<true>},
-    {"slice_backward", infer_into_zeros, cpu_slice_backward},
-    {"select_backward", infer_into_zeros, cpu_select_backward},
+    {"slice_backward", infer_slice_backward, cpu_slice_backward},
+    {"select_backward", infer_select_backward, cpu_select_backward},
 };
 
 }  // namespace

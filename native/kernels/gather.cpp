@@ -515,8 +515,13 @@ void cpu_embedding(Call& c) {
 
 // (Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)
 void infer_embedding_backward(Call& c) {
-  const Tensor& g = c.tensor(0);
-  int64_t shape[2] = {c.integer(2), g.ndim ? g.sizes[g.ndim - 1] : 0};
+  const Tensor &g = c.tensor(0), &index = c.tensor(1);
+  if (index.dtype != DType::Int64 && index.dtype != DType::Int32) runtime_error(c.name(), ": Expected dtype int64 for indices, got ", dtype_name(index.dtype));
+  if (g.ndim != index.ndim + 1 || !std::equal(index.sizes, index.sizes + index.ndim, g.sizes))
+    runtime_error(c.name(), ": expected a gradient of the indices' shape and one more dimension, got ", shape_text(g.shape()), " for ", shape_text(index.shape()));
+  if (c.boolean(4) && !is_floating(g.dtype)) runtime_error(c.name(), ": scale_grad_by_freq needs a floating-point gradient, got ", dtype_name(g.dtype));
+  int64_t shape[2] = {c.integer(2), g.sizes[g.ndim - 1]};
+  check_size(c, shape);
   c.output(shape, g.dtype, g.device);
 }
 void cpu_embedding_backward(Call& c) {

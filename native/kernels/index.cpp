@@ -382,7 +382,18 @@ void cpu_put(Call& c) {
 // --- gradients of views that overlap ---------------------------------------------------------------------------------
 
 // unfold_backward(Tensor grad, int[] self_shape, int dim, int size, int step): windows are added up
-void infer_unfold_backward(Call& c) { c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device); }
+void infer_unfold_backward(Call& c) {
+  const Tensor& g = c.tensor(0);
+  check_size(c, c.ints(1));
+  Tensor& out = c.output(c.ints(1), g.dtype, g.device);
+  int64_t d = c.dim(2, out.ndim), size = c.integer(3), step = c.integer(4), have = out.ndim ? out.sizes[d] : 1;
+  if (size < 0 || size > have || step <= 0) runtime_error(c.name(), ": size ", size, " and step ", step, " do not fit shape ", shape_text(out.shape()));
+  std::vector<int64_t> shape(out.sizes, out.sizes + out.ndim);
+  if (out.ndim) shape[d] = (have - size) / step + 1;
+  shape.push_back(size);
+  if (!std::ranges::equal(Dims(shape), g.shape()))
+    runtime_error(c.name(), ": expected a gradient of shape ", shape_text(shape), ", got ", shape_text(g.shape()));
+}
 // out seen through this layout += grad, element by element in order
 void add_through(Tensor& out, const Layout& l, const Tensor& g) {
   Walk<2> w;
@@ -413,7 +424,19 @@ void cpu_unfold_backward(Call& c) {
 // as_strided_backward(Tensor grad, int[] self_size, int[] self_stride, int self_offset, int[] size, int[] stride, int?
 // offset): self's memory region is rebuilt as a flat row, the gradient is added where the view read, and the row is read
 // back as self.
-void infer_as_strided_backward(Call& c) { c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device); }
+void infer_as_strided_backward(Call& c) {
+  const Tensor& g = c.tensor(0);
+  if (c.ints(1).size() != c.ints(2).size() || c.ints(4).size() != c.ints(5).size() || !std::ranges::equal(c.ints(4), g.shape()))
+    runtime_error(c.name(), ": expected sizes and strides of equal length and a gradient of shape ", shape_text(c.ints(4)), ", got ", shape_text(g.shape()));
+  check_size(c, c.ints(1));
+  constexpr int64_t most = int64_t(1) << 48;  // no storage reaches further
+  for (int k : {2, 5})
+    for (int64_t s : c.ints(k))
+      if (s > most || s < -most) runtime_error(c.name(), ": stride ", s, " is out of bounds");
+  if (c.integer(3) < 0 || c.integer(3) > most || c.integer_or(6, 0) < 0 || c.integer_or(6, 0) > most)
+    runtime_error(c.name(), ": the offset is out of bounds");
+  c.output(c.ints(1), g.dtype, g.device);
+}
 
 struct Reach {
   int64_t first, last;

@@ -477,6 +477,7 @@ void infer_chunk(Call& c) {
   int64_t d = c.dim(2, t.ndim), chunks = c.integer(1);
   if (chunks <= 0) runtime_error(c.name(), ": expects `chunks` to be greater than 0, got: ", chunks);
   int64_t part = t.sizes[d] / chunks + (t.sizes[d] % chunks != 0);
+  if (part == 0 && chunks > 65535) runtime_error(c.name(), ": ", chunks, " chunks of nothing are too many");
   if (part == 0) {  // PyTorch keeps the count of chunks when there is nothing to share out
     for (int64_t k = 0; k < chunks; ++k) push_part(c, t, d, 0, 0);
     return;

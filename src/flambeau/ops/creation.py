@@ -2,6 +2,8 @@
 
 import itertools
 
+import itertools
+
 from .._C import array
 from .joining import stack
 from .kinds import composite, overloads, primitive
@@ -194,8 +196,8 @@ def vander(x, N=None, increasing=False):
     if x.dim() != 1:
         raise RuntimeError(f"vander: x must be a one-dimensional tensor, got shape {list(x.shape)}")
     n = x.numel() if N is None else N
-    if n < 0:
-        raise RuntimeError(f"vander: N must be non-negative, got {n}")
+    if not 0 <= n < 2**16:
+        raise RuntimeError(f"vander: N must be non-negative (and below 65536), got {n}")
     column = x.new_ones(x.numel(), dtype=None if x.dtype.is_floating_point or x.dtype.is_complex else int)
     columns = []
     for _ in range(n):

@@ -145,6 +145,8 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
         spread = self.unsqueeze(dim + 1).expand(*shape[:dim + 1], repeats, *shape[dim + 1:])
         whole = spread.clone(memory_format=contiguous_format)
         return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
+    if not hasattr(repeats, "numel"):
+        raise TypeError(f"repeat_interleave(): argument 'repeats' must be an int or a Tensor, not {type(repeats).__name__}")
     if repeats.dim() == 0 or repeats.numel() == 1:
         repeats = repeats.reshape(1).expand(n)
     if repeats.numel() != n:

@@ -278,8 +278,8 @@ def tensor_split(self, indices_or_sections, dim=0):
     if hasattr(where, "tolist"):
         where = where.tolist()
     if isinstance(where, int):
-        if where <= 0:
-            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {where}")
+        if not 0 < where < 2**16:
+            raise RuntimeError(f"tensor_split: number of sections must be larger than 0 (and below 65536), got {where}")
         return self.split_with_sizes([n // where + (k < n % where) for k in range(where)], dim)
     ends = list(where)
     return tuple(slice(self, dim, a, b) for a, b in zip([0, *ends], [*ends, n], strict=True))
