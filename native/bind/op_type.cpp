@@ -70,7 +70,7 @@ PyObject* finish_out(OpObject& op, PyObject* out, PyObject* result) {
   Held r(result);
   if (!r) return nullptr;
   return guarded([&]() -> PyObject* {
-    const char* name = op.def->name.c_str();
+    const char* name = op.def->shown.c_str();
     if (is_tensor(r.p)) {
       write_out(name, out, *as_tensor(r.p));
     } else {
@@ -126,7 +126,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
     PyObject* result = results_object(op, c);
     return f.out ? finish_out(op, f.out, result) : result;
   } catch (const Error& e) {
-    if (e.kind == ErrorKind::OutOfMemory) set_error(Error(e.kind, concat(op.def->name, ": ", e.text)));
+    if (e.kind == ErrorKind::OutOfMemory) set_error(Error(e.kind, concat(op.def->shown, ": ", e.text)));
     else set_error(e);
   } catch (const std::exception& e) {
     set_error(e);
@@ -273,8 +273,9 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     def->kind = Kind(choice(a[0], kinds, 5, "kind"));
     def->schema = parse_schema(PyUnicode_AsUTF8(a[1]));
     def->name = def->schema.name;
+    def->shown = def->name.substr(0, def->name.find('.'));
     if (def->schema.args.size() > size_t(kMaxArgs)) value_error("record \"", def->schema.text, "\": more than ", kMaxArgs, " arguments");
-    def->grad_name = capitalised(def->name.substr(0, def->name.find('.'))) + "Backward0";
+    def->grad_name = capitalised(def->shown) + "Backward0";
     def->promote = Promote(choice(a[2], promotes, 7, "promotion"));
     if (def->kind == Kind::Elementwise) {
       if (!(def->elementwise = find_elementwise(def->name))) value_error("elementwise record '", def->name, "' has no row in native/kernels");
@@ -308,8 +309,8 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     OpObject* op = new_op(name.p, a[5], method, a[9]);
     op->def = add_op(std::move(def));
     op->def->py_op = op;
-    std::string stem = op->def->name.substr(0, op->def->name.find('.'));
-    op->inplace = op->def->writes_self = stem.back() == '_' && stem[0] != '_';
+    const std::string& shown = op->def->shown;
+    op->inplace = op->def->writes_self = shown.back() == '_' && shown[0] != '_';
     op->takes_out = a[8] == Py_True;
     op->result_type = make_result_type(op->def->schema);
     install_method(op);

@@ -7,7 +7,7 @@ namespace {
 PyObject* s_torch_function;
 
 [[noreturn]] void bad_argument(const OpObject& op, const Arg& arg, int position, const char* expected, PyObject* got) {
-  type_error(PyUnicode_AsUTF8(op.name), "(): argument '", arg.name, "' (position ", position + 1, ") must be ", expected,
+  type_error(op.def->shown, "(): argument '", arg.name, "' (position ", position + 1, ") must be ", expected,
              ", not ", Py_TYPE(got)->tp_name);
 }
 
@@ -243,7 +243,7 @@ int find_keyword(const Schema& schema, PyObject* name) {
 
 void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& f) {
   const Schema& schema = op.def->schema;
-  const char* name = PyUnicode_AsUTF8(op.name);
+  const char* name = op.def->shown.c_str();
   int count = int(schema.args.size());
   Reader reader{op, f};
   uint32_t given = 0;

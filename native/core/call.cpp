@@ -35,7 +35,7 @@ Scalar Value::scalar() const {
   }
 }
 
-const char* Call::name() const { return op ? op->name.c_str() : "?"; }
+const char* Call::name() const { return op ? op->shown.c_str() : "?"; }
 
 void Call::push(TensorRef result) {
   if (!out1 && more.empty()) out1 = std::move(result);

@@ -58,7 +58,8 @@ struct Rule {
 };
 
 struct OpDef {
-  std::string name;
+  std::string name;                // "max.dim"
+  std::string shown;               // what users call it: "max"
   Kind kind;
   Schema schema;
   Promote promote = Promote::Default;

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "memory.h"
@@ -23,12 +24,18 @@ void free_cached(Storage* s) {
   if (s->data) free_block(s->data, reinterpret_cast<size_t>(s->context));
 }
 
+std::string bytes_text(int64_t n) {
+  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double v = double(n);
+  int k = 0;
+  for (; v >= 1024 && k < 6; ++k) v /= 1024;
+  return concat(k ? std::round(v * 10) / 10 : v, " ", units[k]);
+}
+
 [[noreturn]] void out_of_memory(size_t nbytes) {
-  auto mib = [](int64_t n) { return n / double(1 << 20); };
   const MemoryStats& m = memory_stats();
-  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", mib(int64_t(nbytes)), " MiB (live ",
-       mib(m.allocated), " MiB, cached ", mib(m.cached), " MiB, peak ", mib(m.peak),
-       " MiB); free tensors, use a smaller batch or a smaller dtype");
+  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", bytes_text(int64_t(nbytes)), " (live ", bytes_text(m.allocated),
+       ", cached ", bytes_text(m.cached), ", peak ", bytes_text(m.peak), "); free tensors, use a smaller batch or a smaller dtype");
 }
 
 }  // namespace
