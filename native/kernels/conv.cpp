@@ -608,6 +608,7 @@ void cpu_convolution(Call& c) {
     else if (compute == DType::Float64) run_forward<double>(p, *x, *w, bias.get(), y->ptr<double>());
     else forward_integers(p.g, x->ptr<int64_t>(), w->ptr<int64_t>(), bias ? bias->ptr<int64_t>() : nullptr, y->ptr<int64_t>(), p.transposed);
   }
+  trim_scratch();
   if (wide) copy_into(out, *wide);
 }
 
@@ -684,6 +685,7 @@ void cpu_backward(Call& c) {
     case DType::Complex64: complex.operator()<float>(); break;
     default: complex.operator()<double>();
   }
+  trim_scratch();
   if (compute != dtype)
     for (int k = 0; k < 3; ++k) if (c.out(k).numel) copy_into(c.out(k), *results[k]);
 }

@@ -48,6 +48,14 @@ void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
   return b.data;
 }
 
+void trim_scratch() {
+  for (Buffer& b : buffers)
+    if (b.size > (64 << 20)) {
+      std::free(b.data);
+      b.data = nullptr, b.size = 0;
+    }
+}
+
 namespace {
 
 constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which packing A does not pay

@@ -39,6 +39,8 @@ const GemmKernels<T>& gemm_kernels();
 // Memory of the calling thread, 64-byte aligned, kept between calls; `slot` tells apart buffers alive together.
 enum ScratchSlot { kScratchA, kScratchB, kScratchC, kScratchD, kScratchSlots };
 void* scratch_bytes(ScratchSlot slot, size_t nbytes);
+void trim_scratch();  // gives back this thread's buffers past 64 MiB
+
 template <class T>
 T* scratch(ScratchSlot slot, int64_t n) { return static_cast<T*>(scratch_bytes(slot, size_t(n) * sizeof(T))); }
 

@@ -127,8 +127,10 @@ def test_tensordot(dims):
 
 def test_multi_dot_takes_vectors_at_the_ends():
     chain = [made(3), made(3, 4), made(4, 2), made(2)]
-    close(flambeau.linalg.multi_dot(chain) if hasattr(flambeau, "linalg") else flambeau.ops.OPS["multi_dot"](chain),
-          np.linalg.multi_dot([array(t) for t in chain]), 1e-12)
+    close(flambeau.linalg.multi_dot(chain), np.linalg.multi_dot([array(t) for t in chain]), 1e-12)
+    close(flambeau.chain_matmul(*chain[1:3]), array(chain[1]) @ array(chain[2]), 1e-12)
+    row = made(1, 4)
+    close(flambeau.linalg.vecdot(chain[1], row, dim=1), array(chain[1]) @ array(row)[0], 1e-12)
 
 
 def zeros(*shape):

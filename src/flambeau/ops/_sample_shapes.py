@@ -131,6 +131,7 @@ SHAPE_FORMS = {
     "view_as_real": _same(lambda m: [call(_complex(m, 2, 3))]),
     "view_as_complex": _same(lambda m: [call(m.f(3, 2)), call(m.f(2, 3, 2))]),
     "square": _same(lambda m: [call(m.f(3, 3)), call(m.f(2, 4))]),
+    "chain_matmul": _same(lambda m: [call(m.f(2, 3), m.f(3, 4), m.f(4, 2)), call(m.f(2, 3))]),
     "multi_dot": _same(lambda m: [call([m.f(2, 3), m.f(3, 4), m.f(4, 2)]), call([m.f(3), m.f(3, 2)])]),
     "copy": _same(lambda m: [call(m.f(2, 3), m.f(3))]),
     "fill": _same(lambda m: [call(m.f(2, 3), 1.5)]),

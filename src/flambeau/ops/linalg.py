@@ -378,6 +378,29 @@ def _cheapest(sizes):
     return split
 
 
+@composite("vecdot(Tensor self, Tensor other, *, int dim=-1) -> Tensor", namespace="linalg", method=False,
+           samples="pairs")
+def vecdot(self, other, *, dim=-1):
+    """Sums of products along one dimension, the first operand conjugated; the others broadcast.
+
+    >>> import flambeau
+    >>> flambeau.linalg.vecdot(flambeau.ones(2, 3), flambeau.arange(3.0))
+    tensor([3., 3.])
+    """
+    return ((self.conj() if self.is_complex() else self) * other).sum(dim)
+
+
+@composite("chain_matmul(Tensor[1] matrices) -> Tensor", samples="chain_matmul")
+def chain_matmul(matrices):
+    """The product of one or more matrices in the order of least work; linalg.multi_dot is its newer name.
+
+    >>> import flambeau
+    >>> flambeau.chain_matmul(flambeau.ones(2, 9), flambeau.ones(9, 1), flambeau.ones(1, 3)).shape
+    torch.Size([2, 3])
+    """
+    return matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
+
+
 @composite("multi_dot(Tensor[] tensors) -> Tensor", namespace="linalg", method=False, samples="multi_dot")
 def multi_dot(tensors):
     """The product of two or more matrices in the order of least work; the first and the last may be vectors.
