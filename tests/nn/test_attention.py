@@ -1,0 +1,109 @@
+"""MultiheadAttention and Transformer: the formula, masks, layouts, PyTorch's numbers, errors."""
+
+import math
+
+import pytest
+
+import flambeau
+from flambeau import nn
+
+close = flambeau.allclose
+GOLDEN = [-1.571179, 0.790604, 0.938765, -0.158191, -1.632628, 1.036664, 0.095216, 0.500747]
+
+
+def by_formula(layer, q, k, v, mask=None):
+    """Batch first, head by head."""
+    size = layer.head_dim
+    q, k, v = (t.reshape(*t.shape[:2], layer.num_heads, size).transpose(1, 2) for t in layer._project(q, k, v))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(size)
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return layer.out_proj((weights @ v).transpose(1, 2).flatten(2)), weights
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"kdim": 6, "vdim": 5}])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_is_the_formula(options, need_weights):
+    layer = nn.MultiheadAttention(8, 2, batch_first=True, **options)
+    q, k, v = flambeau.randn(3, 5, 8), flambeau.randn(3, 7, layer.kdim), flambeau.randn(3, 7, layer.vdim)
+    expected, weights = by_formula(layer, q, k, v)
+    out, found = layer(q, k, v, need_weights=need_weights)
+    assert close(out, expected, atol=1e-6)
+    assert (found is None) != need_weights
+    if need_weights:
+        assert close(found, weights.mean(1), atol=1e-6)
+        assert close(layer(q, k, v, average_attn_weights=False)[1], weights, atol=1e-6)
+
+
+def test_layouts_agree():
+    first = nn.MultiheadAttention(8, 2, batch_first=True)
+    second = nn.MultiheadAttention(8, 2)
+    second.load_state_dict(first.state_dict())
+    x = flambeau.randn(3, 5, 8)
+    out, _ = first(x, x, x)
+    assert close(second(*(x.transpose(0, 1),) * 3)[0].transpose(0, 1), out, atol=1e-6)
+    assert close(first(x[0], x[0], x[0])[0], out[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_masked_places_do_not_matter(need_weights):
+    layer = nn.MultiheadAttention(8, 2)
+    x = flambeau.randn(6, 2, 8)
+    changed = x.clone()
+    changed[4:] += 5
+    padding = flambeau.zeros(2, 6).bool()
+    padding[:, 4:] = True
+    call = {"need_weights": need_weights}
+    assert close(layer(x[:3], x, x, key_padding_mask=padding, **call)[0],
+                 layer(x[:3], changed, changed, key_padding_mask=padding, **call)[0], atol=1e-6)  # fmt: skip
+    causal = nn.Transformer.generate_square_subsequent_mask(6)
+    a = layer(x, x, x, attn_mask=causal, is_causal=True, **call)[0]
+    b = layer(changed, changed, changed, attn_mask=causal, **call)[0]
+    assert close(a[:4], b[:4], atol=1e-6) and not close(a[4:], b[4:], atol=1e-2)
+    assert close(a, layer(x, x, x, attn_mask=causal < 0, **call)[0], atol=1e-6)
+    assert close(a, layer(x, x, x, attn_mask=causal.expand(4, 6, 6), **call)[0], atol=1e-6)
+
+
+def test_extra_keys():
+    layer = nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True)
+    x = flambeau.randn(5, 3, 8)
+    assert layer(x, x, x)[1].shape == (3, 5, 7)
+
+
+def test_pytorchs_numbers():
+    flambeau.manual_seed(0)
+    model = nn.Transformer(4, 2, 1, 1, 8)
+    x = flambeau.linspace(-1, 1, 12).reshape(3, 1, 4)
+    assert model(x, x[:2]).flatten().tolist() == pytest.approx(GOLDEN, abs=2e-5)
+    assert "NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)" in repr(model)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_every_parameter_of_a_transformer_learns(norm_first, batch_first):
+    model = nn.Transformer(8, 2, 2, 2, 16, 0.0, "gelu", batch_first=batch_first, norm_first=norm_first)
+    x = flambeau.randn(3, 3, 8)
+    model(x, x, tgt_mask=model.generate_square_subsequent_mask(3)).square().sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "text"),
+    [
+        (lambda: nn.MultiheadAttention(8, 3), AssertionError, "divisible"),
+        (lambda: nn.MultiheadAttention(0, 1), ValueError, "greater than 0"),
+        (lambda: attend(4), AssertionError, "expected query to have 8 features, got 4"),
+        (lambda: attend(8, is_causal=True), RuntimeError, "Need attn_mask"),
+        (lambda: attend(8, attn_mask=flambeau.zeros(2, 2).int()), AssertionError, "bool and floating"),
+        (lambda: attend(8, attn_mask=flambeau.zeros(2)), RuntimeError, "dimension 1"),
+        (lambda: nn.TransformerEncoderLayer(8, 2, activation="sin"), RuntimeError, "relu/gelu"),
+        (lambda: nn.Transformer(8, 2, 1, 1)(flambeau.zeros(2, 1, 4), flambeau.zeros(2, 1, 8)), RuntimeError, "d_model"),
+    ],
+)
+def test_wrong_use(act, error, text):
+    with pytest.raises(error, match=text):
+        act()
+
+
+def attend(size, **options):
+    x = flambeau.zeros(2, 1, size)
+    return nn.MultiheadAttention(8, 2)(x, x, x, **options)
