@@ -117,9 +117,11 @@ struct Fold {
           a = F::join(F::join(a, b), F::join(c, d));
         }
         for (; i + L <= n; i += L) a = F::join(a, F::map(load_vector(p + i)));
-        Acc lane[L];
-        for (int k = 0; k < L; ++k) lane[k] = Acc(a[k]);
-        for (int s = L / 2; s; s /= 2)
+        alignas(32) T lanes[L];
+        store_vector(lanes, a);
+        Acc lane[L / 2];
+        for (int k = 0; k < L / 2; ++k) lane[k] = F::join(Acc(lanes[k]), Acc(lanes[k + L / 2]));
+        for (int s = L / 4; s; s /= 2)
           for (int k = 0; k < s; ++k) lane[k] = F::join(lane[k], lane[k + s]);
         acc = F::join(acc, lane[0]);
       }
@@ -227,7 +229,12 @@ struct Moments {
     }
     for (int r = 1; r < n; ++r)
       for (int64_t j = 0; j < w; ++j) square[j] += (rows[r][j] - sum[j]) * (rows[r][j] - sum[j]);
-    for (int64_t j = 0; j < w; ++j) merge(acc[j], {double(n), double(sum[j]), double(square[j])});
+    // merge() with the two counts, which all columns share, divided once
+    const double before = acc[0].n, all = before + n, share = n / all, cross = before * share;
+    for (int64_t j = 0; j < w; ++j) {
+      const double delta = double(sum[j]) - acc[j].mean;
+      acc[j] = {all, before == 0 ? double(sum[j]) : acc[j].mean + delta * share, acc[j].m2 + double(square[j]) + (before == 0 ? 0 : delta * delta * cross)};
+    }
   }
   void store(int64_t o, const Acc& acc) const { result(o, acc.n, acc.mean, acc.m2); }
 };

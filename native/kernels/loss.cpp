@@ -1,5 +1,6 @@
 // Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross entropy.
 #include "reduce.h"
+#include "row_loops.h"
 #include "rows.h"
 
 namespace flambeau {
@@ -178,11 +179,14 @@ Smoothing<T> smoothing(double e, const std::vector<T>& w) {
   for (T v : w) sum += double(v);
   return {T(1 - e), T(e / double(w.size())), sum};
 }
-// One row of logits; returns its loss. `scaled`: sum_c w_c (lse - x_c) is wanted.
+double exp_sum(const float* x, float* out, float top, int64_t n) { return row_loops().exp_sum(x, out, top, n); }
+double exp_sum(const double* x, double* out, double top, int64_t n) { return row_exp<double>(x, out, top, n); }
+
+// One row of logits; returns its loss.
 template <class T>
 T row_loss(const T* x, int64_t n, int64_t label, const T* w, const Smoothing<T>& s) {
   const T top = row_max(x, n);
-  const T lse = T(std::log(row_exp<T>(x, nullptr, top, n)));
+  const T lse = T(std::log(exp_sum(x, static_cast<T*>(nullptr), top, n)));
   T loss = s.hit * w[label] * (lse - (x[label] - top));
   if (s.rest != 0) loss += s.rest * T(sum_over<T>(n, [&](int64_t i, int k) { return take(w + i, k) * (lse - (take(x + i, k, top) - top)); }));
   return loss;
@@ -190,34 +194,101 @@ T row_loss(const T* x, int64_t n, int64_t label, const T* w, const Smoothing<T>&
 template <class T>
 void row_gradient(const T* x, T* dx, int64_t n, int64_t label, T g, const T* w, const Smoothing<T>& s) {
   const T top = row_max(x, n);
-  const double sum = row_exp<T>(x, dx, top, n);
+  const double sum = exp_sum(x, dx, top, n);
   const T total = s.hit * w[label] + s.rest * T(s.weights), scale = T(double(g) * double(total) / sum);
   if (s.rest == 0) each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(dx + i, k) * scale, k); });
   else each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(dx + i, k) * scale - g * s.rest * take(w + i, k), k); });
   dx[label] -= g * s.hit * w[label];
 }
 
-constexpr int64_t kFibres = 16;  // positions of a spatial input gathered into rows at a time: one cache line of floats
+// Spatial input is worked on in tiles: the classes of up to kTile neighbouring positions, one vector lane each.
+constexpr int64_t kTile = 256;
 
-// f(first label, count, rows): the logits of `count` labels as contiguous rows of classes
-template <class T, class F>
-void each_fibres(const Tensor& x, const Labelled& s, F&& f) {
+template <class T>
+struct Tile {
+  T top[kTile], sum[kTile], weighted[kTile];  // max x, sum e^(x - top), sum w (x - top)
+};
+// The position of (n, class k, place `at`) in x.
+inline int64_t place(const Labelled& s, int64_t n, int64_t k, int64_t at) { return (n * s.classes + k) * s.spatial + at; }
+
+template <class T>
+void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n, int64_t at, int64_t count, const T* w, bool weigh) {
+  T line[kTile];
+  std::copy_n(in.at(place(s, n, 0, at), count, line), count, tile.top);
+  for (int64_t k = 1; k < s.classes; ++k) {
+    const T* x = in.at(place(s, n, k, at), count, line);
+    each<T>(count, [&](int64_t j, int m) {
+      Vector<T> v = take(x + j, m), top = take(tile.top + j, m);
+      give<T>(tile.top + j, (v > top) | (v != v) ? v : top, m);
+    });
+  }
+  std::fill_n(tile.sum, count, T(0));
+  std::fill_n(tile.weighted, count, T(0));
+  for (int64_t k = 0; k < s.classes; ++k) {
+    const T* x = in.at(place(s, n, k, at), count, line);
+    each<T>(count, [&](int64_t j, int m) {
+      Vector<T> v = take(x + j, m) - take(tile.top + j, m);
+      give<T>(tile.sum + j, take(tile.sum + j, m) + exp_vector<T>(v), m);
+      if (weigh) give<T>(tile.weighted + j, take(tile.weighted + j, m) + v * w[k], m);
+    });
+  }
+}
+// f(n, first place, count) over all tiles
+template <class F>
+void each_tile(const Labelled& s, F&& f) {
+  const int64_t per = (s.spatial + kTile - 1) / kTile;
+  parallel_for(s.n * per, std::max<int64_t>(1, kGrain / 4 / (s.classes * std::min(kTile, s.spatial))), [&](int64_t begin, int64_t end) {
+    for (int64_t u = begin; u < end; ++u) f(u / per, u % per * kTile, std::min(kTile, s.spatial - u % per * kTile));
+  });
+}
+template <class T>
+void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t ignore, const T* w, const Smoothing<T>& smooth, T* losses) {
   RowReader<T> in(x);
-  const int64_t groups = s.spatial == 1 ? s.n : s.n * ((s.spatial + kFibres - 1) / kFibres);
-  const int64_t per = s.spatial == 1 ? 1 : (s.spatial + kFibres - 1) / kFibres;
-  parallel_for(groups, std::max<int64_t>(1, kGrain / 4 / (s.classes * (s.spatial == 1 ? 1 : kFibres))), [&](int64_t begin, int64_t end) {
-    std::vector<T> rows(s.spatial == 1 ? (in.direct ? 0 : size_t(s.classes)) : size_t(kFibres * s.classes)), line(static_cast<size_t>(kFibres));
-    for (int64_t u = begin; u < end; ++u) {
-      if (s.spatial == 1) {
-        f(u, 1, in.at(u * s.classes, s.classes, rows.data()));
-        continue;
+  each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
+    Tile<T> tile;
+    measure(tile, in, s, n, at, count, w, smooth.rest != 0);
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t i = n * s.spatial + at + j, label = t[i];
+      T scratch, loss = 0;
+      if (label != ignore) {
+        const T lse = T(std::log(double(tile.sum[j])));
+        loss = smooth.hit * w[label] * (lse - (*in.at(place(s, n, label, at + j), 1, &scratch) - tile.top[j]));
+        if (smooth.rest != 0) loss += smooth.rest * (T(smooth.weights) * lse - tile.weighted[j]);
       }
-      const int64_t n = u / per, first = u % per * kFibres, count = std::min(kFibres, s.spatial - first);
-      for (int64_t k = 0; k < s.classes; ++k) {
-        const T* p = in.at((n * s.classes + k) * s.spatial + first, count, line.data());
-        for (int64_t j = 0; j < count; ++j) rows[size_t(j * s.classes + k)] = p[j];
-      }
-      f(n * s.spatial + first, count, rows.data());
+      losses[i] = loss;
+    }
+  });
+}
+template <class T>
+void tiled_gradients(const Tensor& x, Tensor& dx, const Labelled& s, const int64_t* t, int64_t ignore, const T* w, const Smoothing<T>& smooth,
+                     const T* g) {
+  RowReader<T> in(x);
+  RowWriter<T> out(dx);
+  each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
+    Tile<T> tile;
+    T line[kTile], gradient[kTile], rest[kTile];
+    measure(tile, in, s, n, at, count, w, false);
+    const int64_t first = n * s.spatial + at;
+    T hit[kTile];
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t label = t[first + j];
+      const T up = label == ignore ? T(0) : g[first + j], weight = label == ignore ? T(0) : w[label];
+      hit[j] = up * smooth.hit * weight;
+      rest[j] = up * smooth.rest;
+      tile.sum[j] = (hit[j] + rest[j] * T(smooth.weights)) / tile.sum[j];
+    }
+    for (int64_t k = 0; k < s.classes; ++k) {
+      const T* v = in.at(place(s, n, k, at), count, line);
+      T* to = out.at(place(s, n, k, at), gradient);
+      each<T>(count, [&](int64_t j, int m) {
+        Vector<T> e = exp_vector<T>(take(v + j, m) - take(tile.top + j, m));
+        give<T>(to + j, e * take(tile.sum + j, m) - take(rest + j, m) * w[k], m);
+      });
+      for (int64_t j = 0; j < count; ++j)
+        if (t[first + j] == k) to[j] -= hit[j];
+      for (int64_t j = 0; j < count; ++j)
+        if (t[first + j] == ignore) to[j] = 0;  // also where the logits are not finite
+      out.done(place(s, n, k, at), count, to);
     }
   });
 }
@@ -242,10 +313,16 @@ void cpu_cross_entropy(Call& c) {
     const int64_t* t = labels->ptr<int64_t>();
     {
       LockRelease lock(given.numel * 4);
-      each_fibres<T>(*x, s, [&](int64_t first, int64_t count, const T* rows) {
-        for (int64_t j = 0; j < count; ++j)
-          losses[size_t(first + j)] = t[first + j] == ignore ? T(0) : row_loss(rows + j * s.classes, s.classes, t[first + j], w.data(), smooth);
-      });
+      if (s.spatial > 1) {
+        tiled_losses(*x, s, t, ignore, w.data(), smooth, losses.data());
+      } else {
+        RowReader<T> in(*x);
+        parallel_for(s.n, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, s.classes)), [&](int64_t begin, int64_t end) {
+          std::vector<T> row(in.direct ? 0 : size_t(s.classes));
+          for (int64_t i = begin; i < end; ++i)
+            losses[size_t(i)] = t[i] == ignore ? T(0) : row_loss(in.at(i * s.classes, s.classes, row.data()), s.classes, t[i], w.data(), smooth);
+        });
+      }
     }
     deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
   });
@@ -267,23 +344,20 @@ void cpu_cross_entropy_backward(Call& c) {
     RowWriter<T> out(result);
     {
       LockRelease lock(given.numel * 4);
-      each_fibres<T>(*x, s, [&](int64_t first, int64_t count, const T* rows) {
-        std::vector<T> gradient(s.spatial == 1 && out.direct ? 0 : size_t(count * s.classes));
-        for (int64_t j = 0; j < count; ++j) {
-          T* to = gradient.empty() ? out.at(first * s.classes, nullptr) : gradient.data() + j * s.classes;
-          const int64_t label = t[first + j];
-          if (label == ignore) std::fill(to, to + s.classes, T(0));
-          else row_gradient(rows + j * s.classes, to, s.classes, label, g[size_t(first + j)], w.data(), smooth);
-        }
-        if (gradient.empty()) return;
-        if (s.spatial == 1) return out.done(first * s.classes, s.classes, gradient.data());
-        const int64_t n = first / s.spatial, at = first % s.spatial;
-        T line[kFibres];
-        for (int64_t k = 0; k < s.classes; ++k) {
-          for (int64_t j = 0; j < count; ++j) line[j] = gradient[size_t(j * s.classes + k)];
-          store_row(out.data + ((n * s.classes + k) * s.spatial + at) * out.item, out.dtype, line, count);
-        }
-      });
+      if (s.spatial > 1) {
+        tiled_gradients(*x, result, s, t, ignore, w.data(), smooth, g.data());
+      } else {
+        RowReader<T> in(*x);
+        parallel_for(s.n, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, s.classes)), [&](int64_t begin, int64_t end) {
+          std::vector<T> row(in.direct ? 0 : size_t(s.classes)), gradient(out.direct ? 0 : size_t(s.classes));
+          for (int64_t i = begin; i < end; ++i) {
+            T* to = out.at(i * s.classes, gradient.data());
+            if (t[i] == ignore) std::fill_n(to, s.classes, T(0));
+            else row_gradient(in.at(i * s.classes, s.classes, row.data()), to, s.classes, t[i], g[size_t(i)], w.data(), smooth);
+            out.done(i * s.classes, s.classes, to);
+          }
+        });
+      }
     }
   });
 }

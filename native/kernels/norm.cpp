@@ -42,6 +42,15 @@ struct Statistics {
 };
 template <class T, bool centred>
 Statistics statistics(const T* x, int64_t n, double eps) {
+  if constexpr (centred) {
+    if (n > 2 * kRowBlock) {  // longer than the first-level cache: block by block
+      auto nothing = [](int64_t, double, double, double) {};
+      Moments<T, decltype(nothing)> moments{nothing};
+      auto acc = moments.init();
+      for (int64_t k = 0; k < n; k += kRowBlock) moments.block(acc, x + k, std::min(kRowBlock, n - k), k);
+      return {acc.mean, 1 / std::sqrt(acc.m2 / acc.n + eps)};
+    }
+  }
   const double mean = centred ? row_sum(x, n) / double(n) : 0;
   const T m = T(mean);
   const double square = sum_over<T>(n, [&](int64_t i, int k) {

@@ -154,7 +154,6 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   if (pieces > 1) partial.resize(size_t(p.outputs * pieces));
   parallel_for(p.outputs * pieces, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kBlock];
-    (void)buffered;
     if (pieces > 1) {
       for (int64_t u = begin; u < end; ++u) {
         int64_t out = u / pieces, k = u % pieces;
@@ -173,10 +172,18 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
         out += rest % p.keep[k].size * p.keep[k].out;
         rest /= p.keep[k].size;
       }
-      for (int64_t j = 0; j < run; ++j) {
-        Acc acc = op.init();
-        feed(op, acc, s, p, base + j * last.in, 0, p.length, buffer);
-        op.store(out + j * last.out, acc);
+      if (!buffered && p.nred == 1 && p.length <= kBlock) {
+        for (int64_t j = 0; j < run; ++j) {
+          Acc acc = op.init();
+          op.block(acc, reinterpret_cast<const T*>(base + j * last.in), p.length, 0);
+          op.store(out + j * last.out, acc);
+        }
+      } else {
+        for (int64_t j = 0; j < run; ++j) {
+          Acc acc = op.init();
+          feed(op, acc, s, p, base + j * last.in, 0, p.length, buffer);
+          op.store(out + j * last.out, acc);
+        }
       }
       o += run;
     }

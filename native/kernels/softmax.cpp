@@ -1,9 +1,14 @@
 // softmax and log_softmax along one dimension, and their fused backward kernels.
+#include "elementwise.h"
 #include "reduce.h"
+#include "row_loops.h"
 #include "rows.h"
 
 namespace flambeau {
 namespace {
+
+RowLoops loops_of_level[2];  // zero before any static constructor runs
+
 
 // x seen as [outer, n, inner]
 struct Fibres {
@@ -19,10 +24,13 @@ int64_t softmax_dim(const Call& c, int k, const Tensor& x) {
 }
 
 // Columns of a tile that is worth keeping in the second-level cache.
-int64_t tile_width(const Fibres& f) { return std::clamp<int64_t>(65536 / std::max<int64_t>(f.n, 1), 16, std::min<int64_t>(512, std::max<int64_t>(f.inner, 16))); }
+int64_t tile_width(const Fibres& f) {
+  return std::clamp<int64_t>(65536 / std::max<int64_t>(f.n, 1) / 16 * 16, 16, std::min<int64_t>(512, std::max<int64_t>(f.inner, 16)));
+}
 
 template <class T, bool log>
 void softmax_row(const T* x, T* y, int64_t n) {
+  if constexpr (std::is_same_v<T, float>) return row_loops().softmax(x, y, n, log);
   const T top = row_max(x, n);
   const double sum = row_exp<T>(x, log ? nullptr : y, top, n);
   if constexpr (log) {
@@ -48,6 +56,10 @@ void softmax_tile(T* x, int64_t n, int64_t w, T* top, T* sum) {
   std::fill(sum, sum + w, T(0));
   for (int64_t r = 0; r < n; ++r) {
     T* row = x + r * w;
+    if constexpr (std::is_same_v<T, float>) {
+      row_loops().columns_exp(row, top, sum, row, w, log);
+      continue;
+    }
     each<T>(w, [&](int64_t j, int k) {
       Vector<T> shifted = take(row + j, k) - take(top + j, k), e = exp_vector<T>(shifted);
       give<T>(sum + j, take(sum + j, k) + e, k);
@@ -117,6 +129,7 @@ void cpu_softmax(Call& c) {
 
 template <class T, bool log>
 void backward_row(const T* g, const T* y, T* dx, int64_t n) {
+  if constexpr (std::is_same_v<T, float>) return row_loops().softmax_backward(g, y, dx, n, log);
   if constexpr (log) {
     const T sum = T(row_sum(g, n));
     each<T>(n, [&](int64_t i, int k) { give<T>(dx + i, take(g + i, k) - exp_vector<T>(take(y + i, k)) * sum, k); });
@@ -201,4 +214,11 @@ const Primitives rows{
 };
 
 }  // namespace
+
+RowLoopsOfLevel::RowLoopsOfLevel(int level, const RowLoops& loops) { loops_of_level[level] = loops; }
+const RowLoops& row_loops() {
+  static const RowLoops& best = loops_of_level[cpu_level() > 0 && loops_of_level[1].softmax ? 1 : 0];
+  return best;
+}
+
 }  // namespace flambeau

@@ -42,6 +42,20 @@ K key(S v) {
 
 template <class E, class S>
 void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descending) {
+  if constexpr (std::is_same_v<E, Narrow> && std::is_same_v<S, float>) {
+    if (stride == 4) {  // without branches, for the vector unit
+      const uint32_t* s = reinterpret_cast<const uint32_t*>(base);
+      const uint32_t flip = descending ? ~0u : 0;
+      for (int64_t i = 0; i < n; ++i) {
+        uint32_t u = s[i], magnitude = u & 0x7fffffff;
+        u = magnitude == 0 ? 0 : u;
+        uint32_t k = u ^ (uint32_t(int32_t(u) >> 31) | 0x80000000);
+        k = magnitude > 0x7f800000 ? ~0u : k;
+        to[i].word = uint64_t(k ^ flip) << 32 | uint32_t(i);
+      }
+      return;
+    }
+  }
   for (int64_t i = 0; i < n; ++i) {
     S v;
     std::memcpy(&v, base + i * stride, sizeof(S));
@@ -223,7 +237,17 @@ void cpu_topk(Call& c) {
   visit_keys(c, *x, f.n, [&]<class E>() {
     LockRelease lock(given.numel * 8);
     each_fibre<E>(*x, f, c.boolean(3), [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
-      if (k < f.n) std::nth_element(keys, keys + k - 1, keys + f.n);
+      if (k * 8 <= f.n) {  // few of many: a heap of the best so far, whose top most elements do not beat
+        std::make_heap(keys, keys + k);
+        for (int64_t i = k; i < f.n; ++i)
+          if (keys[i] < keys[0]) {
+            std::pop_heap(keys, keys + k);
+            keys[k - 1] = keys[i];
+            std::push_heap(keys, keys + k);
+          }
+      } else if (k < f.n) {
+        std::nth_element(keys, keys + k - 1, keys + f.n);
+      }
       sort_keys(keys, scratch, k);
       results.put(u, keys, base);
     });

@@ -112,6 +112,11 @@ void load_row(T* dst, const char* src, int64_t stride, int64_t n) {
     if constexpr (std::is_same_v<S, float16> && std::is_same_v<T, float>)
       for (; i + 8 <= n; i += 8)
         _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i))));
+    if constexpr (std::is_same_v<S, bfloat16> && std::is_same_v<T, float>)
+      for (; i + 8 <= n; i += 8) {
+        __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i), _mm256_slli_epi32(wide, 16));
+      }
 #endif
     for (; i < n; ++i) dst[i] = convert_element<T, S>(s[i]);
     return;
@@ -152,6 +157,8 @@ LoadFn<T> loader_of(DType dtype) {
       case DType::UInt64: return load_row<int64_t, int64_t>;
       default: return nullptr;
     }
+  } else if constexpr (std::is_same_v<T, int32_t>) {
+    if (dtype == DType::Int32) return load_row<int32_t, int32_t>;
   } else if constexpr (std::is_same_v<T, double>) {
     if (dtype == DType::Float64) return load_row<double, double>;
   } else if constexpr (std::is_same_v<T, uint64_t>) {
@@ -189,6 +196,7 @@ bool reads_directly(DType dtype) {
   if constexpr (std::is_same_v<T, float>) return dtype == DType::Float32;
   if constexpr (std::is_same_v<T, double>) return dtype == DType::Float64;
   if constexpr (std::is_same_v<T, int64_t>) return dtype == DType::Int64 || dtype == DType::UInt64;
+  if constexpr (std::is_same_v<T, int32_t>) return dtype == DType::Int32;
   if constexpr (std::is_same_v<T, uint64_t>) return dtype == DType::UInt64;
   if constexpr (std::is_same_v<T, uint8_t>) return dtype == DType::Bool || dtype == DType::UInt8 || dtype == DType::Int8;
   if constexpr (std::is_same_v<T, complex64>) return dtype == DType::Complex64;
@@ -235,6 +243,18 @@ inline void store_row(char* dst, DType dtype, const T* src, int64_t n) {
     if (dtype == DType::Float16)
       for (; i + 8 <= n; i += 8)
         _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0));
+  if constexpr (std::is_same_v<T, float>)
+    if (dtype == DType::BFloat16)  // as bfloat16(float): to nearest even, NaN quiet
+      for (; i + 8 <= n; i += 8) {
+        __m256 v = _mm256_loadu_ps(src + i);
+        __m256i u = _mm256_castps_si256(v);
+        __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+        __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff))), 16);
+        __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+        rounded = _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), nan);
+        __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0xd8);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + 2 * i), _mm256_castsi256_si128(packed));
+      }
 #endif
   for (; i < n; ++i) put<T>(dst, dtype, i, src[i]);
 }

@@ -1,0 +1,23 @@
+// Passes over rows of floats with exponentials in them, compiled once per instruction set (simd/row_loops.cpp).
+#pragma once
+#include <cstdint>
+
+namespace flambeau {
+
+struct RowLoops {
+  // softmax or its logarithm of one row
+  void (*softmax)(const float* x, float* y, int64_t n, bool log);
+  // dx from the gradient g and the result y
+  void (*softmax_backward)(const float* g, const float* y, float* dx, int64_t n, bool log);
+  // sum of e^(x - top), also written to `out` unless null
+  double (*exp_sum)(const float* x, float* out, float top, int64_t n);
+  // side by side: sum += e^(x - top), and y = that exponential, or x - top
+  void (*columns_exp)(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted);
+};
+const RowLoops& row_loops();  // of the best instruction set the processor has
+
+struct RowLoopsOfLevel {
+  RowLoopsOfLevel(int level, const RowLoops& loops);
+};
+
+}  // namespace flambeau

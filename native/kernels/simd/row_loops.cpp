@@ -1,0 +1,175 @@
+// softmax and its relatives over rows of floats, in vectors as wide as the instruction set has.
+//
+// Everything but the table is local to this file: code compiled for one instruction set must not be shared with another.
+#include "../row_loops.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "../elementwise.h"
+
+namespace flambeau::FLAMBEAU_SIMD {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#else
+constexpr int kBytes = 32;
+#endif
+constexpr int L = kBytes / 4;
+constexpr int64_t kBlock = 4096;  // float sums restart here
+typedef float Floats __attribute__((vector_size(kBytes)));
+typedef int32_t Ints __attribute__((vector_size(kBytes)));
+
+inline Floats load(const float* p) {
+  Floats v;
+  std::memcpy(&v, p, kBytes);
+  return v;
+}
+inline Floats load(const float* p, int64_t n, float padding) {
+  float lanes[L];
+  for (int i = 0; i < L; ++i) lanes[i] = i < n ? p[i] : padding;
+  return load(lanes);
+}
+inline void store(float* p, Floats v) { std::memcpy(p, &v, kBytes); }
+inline void store(float* p, Floats v, int64_t n) { std::memcpy(p, &v, size_t(n) * 4); }
+inline double add_lanes(Floats v) {
+  double sum = 0;
+  float lanes[L];
+  store(lanes, v);
+  for (int i = 0; i < L / 2; ++i) sum += double(lanes[i]) + double(lanes[i + L / 2]);
+  return sum;
+}
+
+// e^x for x <= 0 (larger x up to 88 as well): 2^k e^r, |r| <= ln 2 / 2, Taylor to the seventh power. Results below the
+// smallest normal number are 0.
+inline Floats exp(Floats x) {
+  constexpr float magic = 12582912.0f, lowest = -87.33654f;
+  Floats clamped = x < lowest ? Floats{} + lowest : x;
+  Floats shifted = clamped * 1.44269504f + magic;
+  Floats k = shifted - magic;
+  Floats r = (clamped - k * 0.693359375f) + k * 2.12194440e-4f;
+  Floats p = r * (1.0f / 5040) + (1.0f / 720);
+  p = p * r + (1.0f / 120);
+  p = p * r + (1.0f / 24);
+  p = p * r + (1.0f / 6);
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  Ints bits, scale;
+  std::memcpy(&bits, &shifted, kBytes);
+  std::memcpy(&scale, &p, kBytes);
+  scale += (bits - 0x4b400000) << 23;  // the exponent of p, which lies in [0.7, 1.42]
+  Floats result;
+  std::memcpy(&result, &scale, kBytes);
+  result = x < lowest ? Floats{} : result;
+  return x == x ? result : x;
+}
+
+float row_max(const float* x, int64_t n) {
+  float top = -std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  bool nan = false;
+  if (n >= L) {
+    Floats a = load(x), b = a;
+    Ints unordered = a != a;
+    for (; i + 2 * L <= n; i += 2 * L) {
+      Floats u = load(x + i), v = load(x + i + L);
+      a = u > a ? u : a;
+      b = v > b ? v : b;
+      unordered |= (u != u) | (v != v);
+    }
+    a = b > a ? b : a;
+    for (int k = 0; k < L; ++k) {
+      top = a[k] > top ? a[k] : top;
+      nan |= unordered[k] != 0;
+    }
+  }
+  for (; i < n; ++i) {
+    top = x[i] > top ? x[i] : top;
+    nan |= x[i] != x[i];
+  }
+  return nan ? std::numeric_limits<float>::quiet_NaN() : top;
+}
+
+double exp_sum(const float* x, float* out, float top, int64_t n) {
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
+    Floats a{}, b{};
+    int64_t i = begin;
+    for (; i + 2 * L <= end; i += 2 * L) {
+      Floats u = exp(load(x + i) - top), v = exp(load(x + i + L) - top);
+      a += u;
+      b += v;
+      if (out) {
+        store(out + i, u);
+        store(out + i + L, v);
+      }
+    }
+    for (; i < end; i += L) {
+      const int64_t m = end - i < L ? end - i : L;
+      Floats u = exp(load(x + i, m, -std::numeric_limits<float>::infinity()) - top);
+      a += u;
+      if (out) store(out + i, u, m);
+    }
+    total += add_lanes(a + b);
+  }
+  return total;
+}
+
+void softmax(const float* x, float* y, int64_t n, bool log) {
+  const float top = row_max(x, n);
+  const double sum = exp_sum(x, log ? nullptr : y, top, n);
+  const float scale = float(1 / sum), shift = float(std::log(sum));
+  int64_t i = 0;
+  if (log) {
+    for (; i + L <= n; i += L) store(y + i, load(x + i) - top - shift);
+    for (; i < n; ++i) y[i] = x[i] - top - shift;
+  } else {
+    for (; i + L <= n; i += L) store(y + i, load(y + i) * scale);
+    for (; i < n; ++i) y[i] *= scale;
+  }
+}
+
+void softmax_backward(const float* g, const float* y, float* dx, int64_t n, bool log) {
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t end = n - begin < kBlock ? n : begin + kBlock;
+    Floats a{};
+    int64_t i = begin;
+    for (; i + L <= end; i += L) a += log ? load(g + i) : load(g + i) * load(y + i);
+    for (; i < end; ++i) total += double(log ? g[i] : g[i] * y[i]);
+    total += add_lanes(a);
+  }
+  const float sum = float(total);
+  for (int64_t i = 0; i < n; i += L) {
+    const int64_t m = n - i < L ? n - i : L;
+    Floats gi = m == L ? load(g + i) : load(g + i, m, 0), yi = m == L ? load(y + i) : load(y + i, m, 0);
+    Floats d = log ? gi - exp(yi) * sum : yi * (gi - sum);
+    if (m == L) store(dx + i, d);
+    else store(dx + i, d, m);
+  }
+}
+
+void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {
+  for (int64_t i = 0; i < n; i += L) {
+    const int64_t m = n - i < L ? n - i : L;
+    const bool whole = m == L;
+    Floats v = (whole ? load(x + i) : load(x + i, m, 0)) - (whole ? load(top + i) : load(top + i, m, 0)), e = exp(v);
+    Floats s = (whole ? load(sum + i) : load(sum + i, m, 0)) + e, result = shifted ? v : e;
+    if (whole) {
+      store(sum + i, s);
+      store(y + i, result);
+    } else {
+      store(sum + i, s, m);
+      store(y + i, result, m);
+    }
+  }
+}
+
+const RowLoopsOfLevel table(FLAMBEAU_LEVEL, {softmax, softmax_backward, exp_sum, columns_exp});
+
+}  // namespace
+}  // namespace flambeau::FLAMBEAU_SIMD
