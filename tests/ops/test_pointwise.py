@@ -1,4 +1,4 @@
-"""Pointwise operators in named cases: promotion, layout of results, in-place and out= rules, integer division, edges."""
+"""Pointwise operators in named cases: promotion, layouts of results, in-place and out= rules, integer division."""
 
 import math
 
@@ -259,7 +259,8 @@ def test_gradients_at_ties_and_bounds():
 
 # --- copies -----------------------------------------------------------------------------------------------------------
 
-DTYPES = [flambeau.bool, flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64, flambeau.float16,
+DTYPES = [flambeau.bool, flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64,
+          flambeau.float16,
           flambeau.bfloat16, flambeau.float32, flambeau.float64, flambeau.complex64, flambeau.complex128]
 
 

@@ -9,7 +9,8 @@ from .selection import where
 
 def _slope(schema, doc, samples="pairs", **rules):
     """The derivative of an activation as one pass: (gradient, input or result, parameters) -> gradient."""
-    return elementwise(schema + " -> Tensor", namespace=None, inplace=False, out=False, d=rules, samples=samples, doc=doc)
+    return elementwise(schema + " -> Tensor", namespace=None, inplace=False, out=False, d=rules, samples=samples,
+                       doc=doc)
 
 
 def _activation(schema, rule, doc, samples=("reals", -2.0, 2.0), **facts):
@@ -76,7 +77,8 @@ softshrink = elementwise(
 # --- smooth ones ------------------------------------------------------------------------------------------------------
 
 sigmoid_backward = _slope(
-    "sigmoid_backward(Tensor grad_output, Tensor output)", "grad_output * output * (1 - output): the gradient of sigmoid.",
+    "sigmoid_backward(Tensor grad_output, Tensor output)",
+    "grad_output * output * (1 - output): the gradient of sigmoid.",
     grad_output=lambda g, output: sigmoid_backward(g, output.conj()),
     output=lambda g, grad_output, output: mul_conj(mul_conj(grad_output, g), 1 - 2 * output))
 sigmoid = elementwise(
@@ -146,7 +148,8 @@ elu_backward = _slope(
     "grad_output times the derivative of elu, selu or celu, by their parameters.", self=_elu_second,
     grad_output=lambda g, self, alpha, scale, input_scale: elu_backward(g, self, alpha, scale, input_scale))
 elu = _activation("elu(Tensor self, Scalar alpha=1, bool inplace=False)",
-                  lambda g, self, alpha: elu_backward(g, self, alpha, 1, 1), "x where positive, alpha * (exp(x) - 1) elsewhere.",
+                  lambda g, self, alpha: elu_backward(g, self, alpha, 1, 1),
+                  "x where positive, alpha * (exp(x) - 1) elsewhere.",
                   "distinct")
 selu = elementwise(
     "selu(Tensor self, bool inplace=False) -> Tensor", method=False, out=False, aliases=("nn.functional.selu",),

@@ -88,7 +88,8 @@ fmod = elementwise(
     d={"self": lambda g: g, "other": lambda g, self, other: -g * div(self, other, rounding_mode="trunc")},
     ref="numpy.fmod", samples="far_pairs", doc="The remainder with the dividend's sign, as C's fmod.")
 neg = elementwise(
-    "neg(Tensor self) -> Tensor", aliases=("negative",), d={"self": lambda g: -g}, ref="numpy.negative", samples="reals",
+    "neg(Tensor self) -> Tensor", aliases=("negative",), d={"self": lambda g: -g}, ref="numpy.negative",
+    samples="reals",
     doc="The negative of each element.")
 reciprocal = elementwise(
     "reciprocal(Tensor self) -> Tensor", promote="int_to_float",
@@ -210,7 +211,8 @@ copysign = elementwise(
     d={"self": lambda g, self, result: g * (result / self).masked_fill(self == 0, 0), "other": lambda g: zero(g)},
     ref="numpy.copysign", samples="nonzero_pairs", doc="The size of self with the sign of other.")
 nextafter = elementwise("nextafter(Tensor self, Tensor other) -> Tensor", ref="numpy.nextafter", samples="pairs",
-                        skip={"gradcheck": "not differentiable"}, doc="The next floating number from self towards other.")
+                        skip={"gradcheck": "not differentiable"},
+                        doc="The next floating number from self towards other.")
 heaviside = elementwise("heaviside(Tensor self, Tensor values) -> Tensor", ref="numpy.heaviside", samples="pairs",
                         doc="0 below zero, 1 above, `values` at zero.")
 nan_to_num = elementwise(
@@ -235,7 +237,8 @@ lerp = elementwise(
     "lerp(Tensor self, Tensor end, Tensor weight) -> Tensor",
     d={"self": lambda g, weight: mul_conj(g, 1 - weight), "end": lambda g, weight: mul_conj(g, weight),
        "weight": lambda g, self, end: mul_conj(g, end - self)},
-    samples="lerp", skip={"promotion": "operands of one dtype"}, doc="self + weight * (end - self): the point at `weight` between two.")
+    samples="lerp", skip={"promotion": "operands of one dtype"},
+    doc="self + weight * (end - self): the point at `weight` between two.")
 
 deg2rad = elementwise("deg2rad(Tensor self) -> Tensor", promote="int_to_float", samples="reals", ref="numpy.deg2rad",
                       d={"self": lambda g: g * 0.017453292519943295}, doc="Degrees to radians, element by element.")

@@ -2,8 +2,6 @@
 
 import itertools
 
-import itertools
-
 from .._C import array
 from .joining import stack
 from .kinds import composite, overloads, primitive

@@ -146,7 +146,8 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
         whole = spread.clone(memory_format=contiguous_format)
         return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
     if not hasattr(repeats, "numel"):
-        raise TypeError(f"repeat_interleave(): argument 'repeats' must be an int or a Tensor, not {type(repeats).__name__}")
+        raise TypeError("repeat_interleave(): argument 'repeats' must be an int or a Tensor, "
+                        f"not {type(repeats).__name__}")
     if repeats.dim() == 0 or repeats.numel() == 1:
         repeats = repeats.reshape(1).expand(n)
     if repeats.numel() != n:

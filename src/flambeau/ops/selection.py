@@ -3,8 +3,10 @@
 from .kinds import composite, elementwise, overloads
 
 where = elementwise(
-    "where(Tensor condition, Tensor self, Tensor other) -> Tensor", promote="select_second", inplace=False, method=False,
-    d={"self": lambda g, condition: g.masked_fill(~condition, 0), "other": lambda g, condition: g.masked_fill(condition, 0)},
+    "where(Tensor condition, Tensor self, Tensor other) -> Tensor", promote="select_second", inplace=False,
+    method=False,
+    d={"self": lambda g, condition: g.masked_fill(~condition, 0),
+       "other": lambda g, condition: g.masked_fill(condition, 0)},
     ref="numpy.where", samples="where", skip={"promotion": "its first operand is a condition"},
     doc="self where the condition holds, other elsewhere; both may be numbers.\n\n"
         ">>> flambeau.where(flambeau.tensor([True, False]), 1.0, 2.0)\ntensor([1., 2.])")

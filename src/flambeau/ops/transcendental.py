@@ -31,7 +31,8 @@ log1p = _function("log1p", lambda g, self: div_conj(g, self + 1), "numpy.log1p",
                   "log(1 + x), exact near 0.", aliases=("special.log1p",))
 logaddexp = elementwise(
     "logaddexp(Tensor self, Tensor other) -> Tensor",
-    d={"self": lambda g, self, result: g * (self - result).exp(), "other": lambda g, other, result: g * (other - result).exp()},
+    d={"self": lambda g, self, result: g * (self - result).exp(),
+       "other": lambda g, other, result: g * (other - result).exp()},
     ref="numpy.logaddexp", samples="pairs", doc="log(exp(self) + exp(other)) without overflow.")
 logaddexp2 = elementwise(
     "logaddexp2(Tensor self, Tensor other) -> Tensor",
@@ -99,7 +100,8 @@ hypot = elementwise(
     ref="numpy.hypot", samples="nonzero_pairs", doc="sqrt(self**2 + other**2): the hypotenuse.")
 
 
-@composite("ldexp(Tensor self, Tensor other) -> Tensor", inplace=True, out=True, ref="numpy.ldexp", samples="integer_pairs")
+@composite("ldexp(Tensor self, Tensor other) -> Tensor", inplace=True, out=True, ref="numpy.ldexp",
+           samples="integer_pairs")
 def ldexp(self, other):
     """self * 2**other, element by element."""
     power = pow(2.0, other)
@@ -109,7 +111,8 @@ def ldexp(self, other):
 # --- trigonometric and hyperbolic -------------------------------------------------------------------------------------
 
 sin = _function("sin", lambda g, self: mul_conj(g, self.cos()), "numpy.sin", doc="The sine of each element (radians).")
-cos = _function("cos", lambda g, self: -mul_conj(g, self.sin()), "numpy.cos", doc="The cosine of each element (radians).")
+cos = _function("cos", lambda g, self: -mul_conj(g, self.sin()), "numpy.cos",
+                doc="The cosine of each element (radians).")
 tan = _function("tan", lambda g, result: mul_conj(g, result * result + 1), "numpy.tan", ("reals", -1.2, 1.2),
                 "The tangent of each element (radians).")
 asin = _function("asin", lambda g, self: mul_conj(g, (1 - self * self).rsqrt()), "numpy.arcsin", ("reals", -0.9, 0.9),
@@ -173,14 +176,16 @@ erf = _function("erf", lambda g, self: g * ((-self * self).exp() * _TWO_OVER_ROO
                 doc="The error function.", aliases=("special.erf",))
 erfc = _function("erfc", lambda g, self: g * ((-self * self).exp() * -_TWO_OVER_ROOT_PI), "scipy.special.erfc",
                  doc="1 - erf(x), exact for large x.", aliases=("special.erfc",))
-erfinv = _function("erfinv", lambda g, result: g * ((result * result).exp() / _TWO_OVER_ROOT_PI), "scipy.special.erfinv",
+erfinv = _function("erfinv", lambda g, result: g * ((result * result).exp() / _TWO_OVER_ROOT_PI),
+                   "scipy.special.erfinv",
                    ("reals", -0.9, 0.9), "The inverse of erf.", aliases=("special.erfinv",))
 lgamma = _function("lgamma", lambda g, self: g * self.digamma(), "scipy.special.gammaln", ("reals", 0.3, 4.0),
                    "The logarithm of |gamma(x)|.", aliases=("special.gammaln",),
                    skip={"special_values": "SciPy answers poles otherwise"})
 _polygamma = elementwise(
     "_polygamma(Tensor self, int n) -> Tensor", promote="int_to_float", namespace=None, inplace=False, out=False,
-    d={"self": lambda g, self, n: g * _polygamma(self, n + 1)}, samples=("order", 1, 2), doc="The n-th derivative of digamma.")
+    d={"self": lambda g, self, n: g * _polygamma(self, n + 1)}, samples=("order", 1, 2),
+    doc="The n-th derivative of digamma.")
 digamma = _function("digamma", lambda g, self: g * _polygamma(self, 1), "scipy.special.digamma", ("reals", 0.3, 4.0),
                     "The derivative of lgamma.", aliases=("special.digamma", "special.psi"))
 
@@ -204,7 +209,8 @@ def _special(name, rule, doc, samples="reals", ref=None):
                        samples=samples, doc=doc)
 
 
-i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * result), "exp(-|x|) i0(x), which stays small.")
+i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * result),
+               "exp(-|x|) i0(x), which stays small.")
 i1 = _special("i1", lambda g, self, result: g * (self.i0() - (result / self).masked_fill(self == 0, 0.5)),
               "The modified Bessel function of order 1.", ("reals", 0.3, 3.0))
 i1e = _special("i1e", lambda g, self, result:
@@ -215,7 +221,9 @@ ndtr = _special("ndtr", lambda g, self: g * ((self * self * -0.5).exp() * (0.25 
 ndtri = _special("ndtri", lambda g, result: g * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi)),
                  "The inverse of ndtr.", ("reals", 0.05, 0.95))
 log_ndtr = _special("log_ndtr", lambda g, self, result:
-                    g * ((self * self * -0.5 - result).exp() / math.sqrt(2 * math.pi)), "log(ndtr(x)), exact far below 0.")
-erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI), "exp(x**2) times erfc(x), which does not underflow.")
+                    g * ((self * self * -0.5 - result).exp() / math.sqrt(2 * math.pi)),
+                    "log(ndtr(x)), exact far below 0.")
+erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
+                 "exp(x**2) times erfc(x), which does not underflow.")
 entr = _special("entr", lambda g, self: g * (-self.log() - 1), "-x log(x), the entropy of a probability.",
                 ("reals", 0.2, 2.0))
