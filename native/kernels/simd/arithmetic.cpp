@@ -82,7 +82,17 @@ template <class T> void div_loop(char* const* p, const int64_t* stride, int64_t 
   else division_loop<FloorDivide, T>(p, stride, n, s);
 }
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  clamp_strided<T>(p, s, n, [](T a, T low) { return max_nan(a, low); }, [](T a, T high) { return min_nan(a, high); });
+  auto number = [](const char* q) { return *reinterpret_cast<const T*>(q); };
+  bool numbers = s[1] && !s[2] && !s[3], low = p[2], high = p[3];
+  if (numbers && (!low || number(p[2]) == number(p[2])) && (!high || number(p[3]) == number(p[3]))) {
+    // bounds that are numbers, not NaN: one comparison keeps a NaN element
+    const T from = low ? number(p[2]) : -inf<T>, to = high ? number(p[3]) : inf<T>;
+    return run1<T, T>(p, n, [=](T a) {
+      T v = a < from ? from : a;
+      return to < v ? to : v;
+    });
+  }
+  clamp_strided<T>(p, s, n, [](T a, T bound) { return max_nan(a, bound); }, [](T a, T bound) { return min_nan(a, bound); });
 }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
