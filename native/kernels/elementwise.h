@@ -38,6 +38,8 @@ struct ElementwiseRows {
   ElementwiseRows(int level, void (*make)(ElementwiseRows&));
   void add(std::initializer_list<ElementwiseRow> rows);
 };
+// Thrown by loops over integers. Not inline: the instruction sets share it.
+[[noreturn]] void zero_division();
 enum CpuLevel { kBaseline = 0, kAvx512 = 1 };
 int cpu_level();
 

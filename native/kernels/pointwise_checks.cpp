@@ -6,6 +6,8 @@
 
 namespace flambeau {
 
+void zero_division() { runtime_error("ZeroDivisionError"); }
+
 namespace {
 
 bool number_between(const Value& v, Tag low, Tag high) { return v.tag >= low && v.tag <= high; }

@@ -4,8 +4,6 @@
 
 #if FLAMBEAU_LEVEL == 0
 
-#include <stdexcept>
-
 namespace flambeau::FLAMBEAU_SIMD {
 
 #define FLAMBEAU_INTEGERS uint8_t, int8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t
@@ -16,11 +14,10 @@ template <class T> inline T wrap_add(T a, T b) { return T(Wide<T>(a) + Wide<T>(b
 template <class T> inline T wrap_sub(T a, T b) { return T(Wide<T>(a) - Wide<T>(b)); }
 template <class T> inline T wrap_mul(T a, T b) { return T(Wide<T>(a) * Wide<T>(b)); }
 
-inline void zero_divisor() { runtime_error("ZeroDivisionError"); }
 template <class T> inline bool minus_one(T b) { return std::is_signed_v<T> && b == T(-1); }
 
 template <class T> inline T div_trunc(T a, T b) {
-  if (b == 0) zero_divisor();
+  if (b == 0) zero_division();
   return minus_one(b) ? wrap_sub(T(0), a) : T(a / b);  // the smallest integer over -1 would trap
 }
 template <class T> inline T div_floor(T a, T b) {
@@ -30,7 +27,7 @@ template <class T> inline T div_floor(T a, T b) {
   return q;
 }
 template <class T> inline T mod_trunc(T a, T b) {
-  if (b == 0) zero_divisor();
+  if (b == 0) zero_division();
   return minus_one(b) ? T(0) : T(a % b);
 }
 template <class T> inline T mod_floor(T a, T b) {
@@ -80,33 +77,6 @@ template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, 
 void not_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
   run1<uint8_t, uint8_t>(p, n, [](uint8_t a) { return uint8_t(a ^ 1); });
 }
-// Signed quotients of 64 bits take the divider 20 cycles each; numbers below 2^51 divide as doubles, whose quotient is
-// off by at most one, which the remainder tells.
-template <bool kFloor, bool kRemainder>
-void divide_long(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  constexpr int64_t kBlock = 256, kExact = int64_t(1) << 51;
-  const int64_t *a = reinterpret_cast<const int64_t*>(p[1]), *b = reinterpret_cast<const int64_t*>(p[2]);
-  int64_t* o = reinterpret_cast<int64_t*>(p[0]);
-  const int64_t x = s[1] ? 1 : 0, y = s[2] ? 1 : 0;
-  for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t end = n - at < kBlock ? n : at + kBlock;
-    bool plain = true;
-    for (int64_t i = at; i < end; ++i) {
-      int64_t u = a[i * x], v = b[i * y];
-      plain &= (u < kExact) & (u > -kExact) & (v < kExact) & (v > -kExact) & (v != 0);
-    }
-    for (int64_t i = at; plain && i < end; ++i) {
-      int64_t u = a[i * x], v = b[i * y], q = int64_t(double(u) / double(v)), r = u - q * v;
-      bool low = kFloor && r != 0 && (r < 0) != (v < 0);
-      o[i] = kRemainder ? (low ? r + v : r) : q - low;
-    }
-    for (int64_t i = at; !plain && i < end; ++i) {
-      int64_t u = a[i * x], v = b[i * y];
-      o[i] = kRemainder ? (kFloor ? mod_floor(u, v) : mod_trunc(u, v)) : (kFloor ? div_floor(u, v) : div_trunc(u, v));
-    }
-  }
-}
-#define FLAMBEAU_SHORTER uint8_t, int8_t, int16_t, uint16_t, int32_t, uint32_t, uint64_t
 template <template <class> class Loop, class... T> ElementwiseRow loops_of(const char* name, int operands) {
   return from_loops<T...>(name, operands, {Loop<T>::run...});
 }
@@ -120,12 +90,9 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T b) { return wrap_mul(a, b); }, FLAMBEAU_INTEGERS>("mul"),
       binary_n<[]<class T>(T a, T b, T mode) { return mode == T('t') ? div_trunc(a, b) : div_floor(a, b); }, 1, FLAMBEAU_INTEGERS>(
           "div"),  // with a rounding mode, its first letter
-      binary<[]<class T>(T a, T b) { return div_floor(a, b); }, FLAMBEAU_SHORTER>("floor_divide", 4),
-      binary<[]<class T>(T a, T b) { return mod_floor(a, b); }, FLAMBEAU_SHORTER>("remainder", 4),
-      binary<[]<class T>(T a, T b) { return mod_trunc(a, b); }, FLAMBEAU_SHORTER>("fmod", 4),
-      from_loops<int64_t>("floor_divide", 2, {divide_long<true, false>}, 4),
-      from_loops<int64_t>("remainder", 2, {divide_long<true, true>}, 4),
-      from_loops<int64_t>("fmod", 2, {divide_long<false, true>}, 4),
+      binary<[]<class T>(T a, T b) { return div_floor(a, b); }, FLAMBEAU_INTEGERS>("floor_divide", 4),
+      binary<[]<class T>(T a, T b) { return mod_floor(a, b); }, FLAMBEAU_INTEGERS>("remainder", 4),
+      binary<[]<class T>(T a, T b) { return mod_trunc(a, b); }, FLAMBEAU_INTEGERS>("fmod", 4),
       binary<[]<class T>(T a, T b) { return power(a, b); }, FLAMBEAU_INTEGERS>("pow", 4),
       binary<[]<class T>(T a, T b) { return gcd_(a, b); }, FLAMBEAU_INTEGERS>("gcd", 16),
       binary<[]<class T>(T a, T b) { return lcm_(a, b); }, FLAMBEAU_INTEGERS>("lcm", 16),
