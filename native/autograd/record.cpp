@@ -170,6 +170,22 @@ void assign(Tensor& self, Tensor& value) {
   run_op(c);
 }
 
+// squeeze_, transpose_ …: self takes the view's geometry; its memory stays as it is.
+static void reshape_inplace(Call& c, uint64_t wanted) {
+  Tensor& self = c.tensor(0);
+  check_inplace(c.name(), self, wanted != 0);
+  NodeRef node = wanted ? make_node(c, wanted, nullptr) : NodeRef();
+  execute(c);
+  set_dims(self, c.out1->shape(), c.out1->stride());
+  self.data = c.out1->data;
+  c.out1 = TensorRef::borrow(&self);
+  if (!node) return;
+  attach_results(c, *node, wanted);
+  if (!self.base) return set_history(self, node.get(), 0);
+  self.view_version = self.storage->version - 1;  // its node is made anew from the base's
+  grad_fn_of(self);
+}
+
 void run_op(Call& c) {
   const OpDef& op = *c.op;
   uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
@@ -187,7 +203,7 @@ void run_op(Call& c) {
     return;
   }
   Tensor& self = c.tensor(0);
-  if (op.kind == Kind::View) not_implemented(c.name(), "_: changing a tensor's shape in place is not available; use x = x.", c.name(), "(…)");
+  if (op.kind == Kind::View) return reshape_inplace(c, wanted);
   check_inplace(c.name(), self, wanted != 0);
   TensorRef before;
   Value saved_self;

@@ -191,3 +191,26 @@ def test_double_backward_through_an_in_place_view_write():
     (g,) = grad(y.sum(), x, create_graph=True)
     (gg,) = grad(g.sum(), x)
     assert flambeau.allclose(gg, flambeau.tensor([2.0, 2.0, 0.0], dtype=flambeau.float64))
+
+
+def test_shape_changed_in_place():
+    x = flambeau.arange(6.0).reshape(2, 3).requires_grad_()
+    y = (x * 2).t_()
+    assert y.shape == (3, 2) and y.grad_fn.name() == "TBackward0"
+    (y.unsqueeze_(0).squeeze_() * flambeau.arange(6.0).reshape(3, 2)).sum().backward()
+    assert x.grad.tolist() == [[0.0, 4.0, 8.0], [2.0, 6.0, 10.0]]
+
+
+def test_shape_of_a_view_changed_in_place():
+    x = flambeau.ones(2, 3, requires_grad=True)
+    base = x * 1
+    row = base[1:]
+    row.squeeze_(0).mul_(flambeau.tensor([1.0, 2.0, 3.0]))
+    base.sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0]]
+
+
+def test_shape_of_a_leaf_stays():
+    x = flambeau.ones(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        x.t_()

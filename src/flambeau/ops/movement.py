@@ -98,13 +98,13 @@ permute = view("permute(Tensor self, int[] dims) -> Tensor", ref="numpy.transpos
                doc="Dimension k of the result is dimension dims[k] of self.\n\n"
                    ">>> flambeau.zeros(2, 3, 4).permute(2, 0, 1).shape\ntorch.Size([4, 2, 3])")
 
-transpose = view("transpose(Tensor self, int dim0, int dim1) -> Tensor", ref="numpy.swapaxes",
+transpose = view("transpose(Tensor self, int dim0, int dim1) -> Tensor", inplace=True, ref="numpy.swapaxes",
                  aliases=("swapaxes", "swapdims"),
                  d={"self": lambda g, dim0, dim1: g.transpose(dim0, dim1)},
                  doc="Exchanges two dimensions.\n\n"
                      ">>> flambeau.zeros(2, 3).transpose(0, 1).shape\ntorch.Size([3, 2])")
 
-t = view("t(Tensor self) -> Tensor", d={"self": lambda g: g.t()},
+t = view("t(Tensor self) -> Tensor", inplace=True, d={"self": lambda g: g.t()},
          doc="The transpose of a matrix; 0-d and 1-d tensors stay as they are.\n\n"
              ">>> flambeau.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
 
@@ -134,12 +134,12 @@ movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor"
 
 # --- dimensions of one element ----------------------------------------------------------------------------------------
 
-squeeze = view("squeeze(Tensor self, int[]? dim=None) -> Tensor", ref="numpy.squeeze",
+squeeze = view("squeeze(Tensor self, int[]? dim=None) -> Tensor", inplace=True, ref="numpy.squeeze",
                d={"self": lambda g, self_shape: g.reshape(self_shape)},
                doc="Leaves out dimensions of size one: all, or those named that have it.\n\n"
                    ">>> flambeau.zeros(1, 3, 1).squeeze(0).shape\ntorch.Size([3, 1])")
 
-unsqueeze = view("unsqueeze(Tensor self, int dim) -> Tensor", ref="numpy.expand_dims",
+unsqueeze = view("unsqueeze(Tensor self, int dim) -> Tensor", inplace=True, ref="numpy.expand_dims",
                  d={"self": lambda g, self_shape: g.reshape(self_shape)},
                  doc="Inserts a dimension of size one.\n\n>>> flambeau.zeros(3).unsqueeze(0).shape\ntorch.Size([1, 3])")
 
