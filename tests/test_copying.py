@@ -74,3 +74,13 @@ def test_subclasses_keep_their_type():
     again = copy.deepcopy(x)
     assert type(again) is Mine
     assert again.tag == 5
+
+
+def test_resize_keeps_what_is_there_and_leaves_views_their_memory():
+    x = flambeau.arange(4.0)
+    y = x[1:3]
+    assert x.resize_(100_000).shape == (100_000,)
+    assert x[:4].tolist() == [0.0, 1.0, 2.0, 3.0] and y.tolist() == [1.0, 2.0]
+    y.fill_(7)
+    assert y.tolist() == [7.0, 7.0]
+    assert x.resize_(2, 2).tolist() == [[0.0, 1.0], [2.0, 3.0]]

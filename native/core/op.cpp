@@ -1,6 +1,7 @@
 #include "op.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 namespace flambeau {
@@ -68,18 +69,30 @@ Arguments look_at(const Call& c) {
 
 }  // namespace
 
+void resize_tensor(Tensor& out, Dims shape, const char* op) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes)) runtime_error(op, ": shape ", shape_text(shape), " is too large");
+  if (out.storage && out.storage->readonly) runtime_error(op, ": the memory is read-only");
+  bytes += out.data - static_cast<char*>(out.storage->data);
+  int64_t offset = out.data - static_cast<char*>(out.storage->data);
+  if (out.storage->refcount > 1 && size_t(bytes) > out.storage->nbytes) {
+    // other tensors point into this memory: it stays theirs, and this tensor moves
+    Storage* larger = new_storage(size_t(bytes), out.device);
+    if (larger->data) std::memcpy(larger->data, out.storage->data, out.storage->nbytes);
+    release(std::exchange(out.storage, larger));
+  } else {
+    resize_storage(out.storage, size_t(bytes));
+  }
+  out.data = static_cast<char*>(out.storage->data) + offset;
+  set_contiguous_dims(out, shape);
+}
+
 void resize_for_out(Tensor& out, Dims shape, const char* op) {
   if (out.ndim == shape.size() && std::equal(shape.begin(), shape.end(), out.sizes)) return;
   if (out.numel != 0 && warn)
     warn(concat("An output with one or more elements was resized since it had shape ", shape_text(out.shape()),
                 ", which does not match the required output shape ", shape_text(shape), " (", op, "). Pass out= of that shape, or an empty tensor"));
-  int64_t bytes;
-  if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes)) runtime_error(op, ": out= of shape ", shape_text(shape), " is too large");
-  bytes += out.data - static_cast<char*>(out.storage->data);
-  int64_t offset = out.data - static_cast<char*>(out.storage->data);
-  resize_storage(out.storage, size_t(bytes));
-  out.data = static_cast<char*>(out.storage->data) + offset;
-  set_contiguous_dims(out, shape);
+  resize_tensor(out, shape, op);
 }
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {

@@ -94,6 +94,8 @@ extern thread_local bool dispatch_disabled;
 extern void (*dispatch_override)(Call&);    // runs a primitive through __torch_dispatch__
 extern void (*run_composite)(Call&);
 // Gives `out` the shape of a result (out=); warns when that changes a non-empty tensor.
+// Contiguous in `shape`; the storage grows where it must.
+void resize_tensor(Tensor& t, Dims shape, const char* op);
 void resize_for_out(Tensor& out, Dims shape, const char* op);
 extern void (*warn)(const std::string&);
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "../core/op.h"
 #include "cast.h"
 #include "strided.h"
 
@@ -378,21 +379,6 @@ void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
   }
 }
 
-void resize_given(Tensor& out, Dims shape) {
-  int64_t numel = count(shape);
-  size_t needed = size_t((out.offset() + numel) * out.itemsize());
-  if (out.is_meta()) return set_contiguous_dims(out, shape);
-  if (needed > out.storage->nbytes) {
-    if (!out.storage->resizable)
-      runtime_error("out=: expected a tensor of shape ", shape_text(shape), " but got ", shape_text(out.shape()),
-                    ", whose memory cannot be resized");
-    int64_t offset = out.offset();
-    resize_storage(out.storage, needed);
-    out.data = static_cast<char*>(out.storage->data) + offset * out.itemsize();
-  }
-  set_contiguous_dims(out, shape);
-}
-
 Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   Tensor& out = *c.given;
   if (!can_cast(result, out.dtype))
@@ -402,7 +388,7 @@ Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   if (!std::ranges::equal(out.shape(), shape.dims())) {
     if (c.inplace)
       runtime_error("output with shape ", shape_text(out.shape()), " doesn't match the broadcast shape ", shape_text(shape.dims()));
-    resize_given(out, shape.dims());
+    resize_for_out(out, shape.dims(), c.name());
   }
   c.push(TensorRef::borrow(&out));
   return out;
@@ -678,7 +664,13 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
   DType loop_out = is_half(result) ? DType::Float32 : result;
   if (is_half(result) && row.loop[int(result)] && compute == result) loop_out = result;
   Tensor* out;
+  std::vector<TensorRef> copies;
   if (c.given) {
+    if (!std::ranges::equal(c.given->shape(), shape.dims())) {  // out= is resized: as an operand it stays what it was
+      copies.push_back(alias(*c.given));
+      for (int k = 1; k < p.count; ++k)
+        if (p.operand[k].tensor == c.given) p.operand[k].tensor = copies.back().get();
+    }
     out = &take_given(c, shape, result, device);
   } else {
     int64_t strides[kMaxDims];
@@ -686,7 +678,6 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
                                             : &c.output(shape.dims(), result, device);
   }
   if (out->is_meta() || out->numel == 0) return;
-  std::vector<TensorRef> copies;
   if (c.given) check_overlap(*out, p, copies);
   Operand& o = p.operand[0];
   o.tensor = out;

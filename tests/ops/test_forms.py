@@ -187,3 +187,11 @@ def test_meta_matches_real(name):
 def flat(sample):
     for a in (*sample.args, *sample.kwargs.values()):
         yield from a if isinstance(a, (tuple, list)) else (a,)
+
+
+def test_out_that_grows_may_be_an_operand():
+    x = flambeau.tensor([2.0])
+    y = flambeau.ones(100_000)
+    with pytest.warns(UserWarning, match="resized"):
+        flambeau.add(x, y, out=x)
+    assert x.shape == (100_000,) and bool((x == 3).all())
