@@ -79,3 +79,49 @@ def test_skip_init_draws_nothing():
     assert layer.weight.device.type == "cpu" and flambeau.rand(1).item() == expected
     with pytest.raises(RuntimeError, match="Expected a Module"):
         utils.skip_init(int)
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_norm(dim):
+    layer = nn.Linear(3, 4)
+    x, before = flambeau.randn(2, 3), layer.weight.detach().clone()
+    expected = layer(x)
+    utils.weight_norm(layer, dim=dim)
+    assert list(layer.state_dict()) == ["bias", "weight_g", "weight_v"]
+    assert layer.weight_g.shape == {0: (4, 1), 1: (1, 3), None: ()}[dim]
+    assert flambeau.allclose(layer(x), expected, atol=1e-6)
+    layer(x).sum().backward()
+    # the direction's gradient is orthogonal to it: its length does not matter
+    along = (layer.weight_v.grad * layer.weight_v).sum().item()
+    assert abs(along) < 1e-5 and layer.weight_g.grad is not None
+    with pytest.raises(RuntimeError, match="two weight_norm hooks"):
+        utils.weight_norm(layer)
+    utils.remove_weight_norm(layer)
+    assert flambeau.allclose(layer.weight, before, atol=1e-6) and isinstance(layer.weight, nn.Parameter)
+    with pytest.raises(ValueError, match="not found"):
+        utils.remove_weight_norm(layer)
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(3, 4), lambda: nn.ConvTranspose2d(2, 3, 2)])
+def test_spectral_norm(make):
+    layer = utils.spectral_norm(make(), n_power_iterations=50)
+    x = flambeau.randn(1, 3) if isinstance(layer, nn.Linear) else flambeau.randn(1, 2, 4, 4)
+    layer(x).sum().backward()
+    assert layer.weight_orig.grad is not None
+    matrix = layer.weight.detach() if isinstance(layer, nn.Linear) else layer.weight.detach().transpose(0, 1).flatten(1)
+    gram = matrix @ matrix.t()
+    vector = flambeau.ones(len(gram))
+    for _ in range(100):
+        vector = gram @ vector
+        vector = vector / vector.norm()
+    assert (vector @ gram @ vector).item() == pytest.approx(1, abs=1e-3)
+    layer.eval()
+    expected, u = layer(x), layer.weight_u.clone()
+    assert flambeau.equal(layer.weight_u, u)
+    utils.remove_spectral_norm(layer.train())
+    assert layer.training and flambeau.allclose(layer(x), expected, atol=1e-6)
+    assert list(layer.state_dict()) == ["bias", "weight"]
+    with pytest.raises(ValueError, match="positive"):
+        utils.spectral_norm(layer, n_power_iterations=0)
+    with pytest.raises(ValueError, match="no parameter 'x'"):
+        utils.spectral_norm(layer, "x")

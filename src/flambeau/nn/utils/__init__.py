@@ -1,4 +1,5 @@
-"""Tools around networks: clipping gradients, parameters as one vector, folding normalization into weights."""
+"""Tools around networks: clipping gradients, parameters as one vector, folding normalization into weights,
+weights that are computed, and sequences of different lengths."""
 
 from . import rnn as rnn
 from .clip_grad import clip_grad_norm as clip_grad_norm
@@ -13,3 +14,7 @@ from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from .fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
 from .fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
 from .init import skip_init as skip_init
+from .weight_norm import remove_spectral_norm as remove_spectral_norm
+from .weight_norm import remove_weight_norm as remove_weight_norm
+from .weight_norm import spectral_norm as spectral_norm
+from .weight_norm import weight_norm as weight_norm
