@@ -1,13 +1,18 @@
 """What several test files of the command need: a small MNIST in idx files, the command as a process."""
 
+import os
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy
 
 from flambeau.cli.digits import read_digits
 from flambeau.cli.mnist import CHECKSUMS
+
+#: the real MNIST, where a machine has it
+MNIST = Path(os.environ.get("FLAMBEAU_MNIST", Path(__file__).parents[3] / "shared" / "data" / "mnist"))
 
 
 def idx_bytes(array):

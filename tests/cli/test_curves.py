@@ -1,15 +1,13 @@
 """Training from seed 0 gives PyTorch's losses: initial values, order of the data, dropout, gradients, optimizer."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from . import curves
+from .helpers import MNIST
 
 GOLDEN = json.loads(curves.GOLDEN.read_text())
-MNIST = Path(os.environ.get("FLAMBEAU_MNIST", Path(__file__).parents[3] / "shared" / "data" / "mnist"))
 
 
 def assert_follows(runs):

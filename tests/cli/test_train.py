@@ -7,6 +7,8 @@ import pytest
 
 import flambeau
 
+from .helpers import MNIST
+
 FILES = {"checkpoint.pt", "metrics.jsonl", "picture.png"}
 
 
@@ -83,3 +85,19 @@ def test_impossible_options_are_refused_by_name(option, run, capsys):
         run("train", "digits", *option)
     assert exit.value.code == 2
     assert option[0] in capsys.readouterr().err
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not MNIST.is_dir(), reason=f"no MNIST in {MNIST}")
+@pytest.mark.parametrize("seed", range(3))
+def test_mnist_reaches_99_percent_in_three_epochs(seed, run, tmp_path):
+    code, _, _ = run("train", "mnist", "--data", MNIST, "--epochs", 3, "--seed", seed, "--output", tmp_path)
+    assert code == 0
+    assert rows_of(tmp_path)[-1]["test_accuracy"] >= 0.99
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(1, 10))
+def test_digits_reaches_98_percent_from_every_seed(seed, run, tmp_path):
+    assert run("train", "digits", "--seed", seed, "--output", tmp_path)[0] == 0
+    assert rows_of(tmp_path)[-1]["test_accuracy"] >= 0.98
