@@ -1,0 +1,130 @@
+"""softmax and the normalisations against their formulas, with first and second derivatives."""
+
+import numpy as np
+import pytest
+
+import flambeau
+import flambeau.nn.functional as F
+from flambeau.autograd.gradcheck import gradcheck, gradgradcheck
+
+RNG = np.random.default_rng(0)
+TOLERANCE = {np.float64: 1e-10, np.float32: 2e-5}
+
+
+def close(found, expected, dtype=np.float64):
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+def normalised(a, axes, eps=1e-5):
+    return (a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(5,), (4, 10), (3, 1001), (2, 40, 70), (2, 3, 4, 5), (1, 6000)], ids=str)
+def test_softmax(shape, dtype):
+    a = (RNG.standard_normal(shape) * 5).astype(dtype)
+    x = flambeau.from_numpy(a)
+    for dim in range(a.ndim):
+        e = np.exp((a - a.max(dim, keepdims=True)).astype(np.float64))
+        expected = e / e.sum(dim, keepdims=True)
+        close(x.softmax(dim), expected, dtype)
+        close(x.log_softmax(dim), np.log(expected), dtype)
+        g = RNG.standard_normal(shape).astype(dtype)
+        for log, y, right in ((False, x.softmax(dim), expected * (g - (g * expected).sum(dim, keepdims=True))),
+                              (True, x.log_softmax(dim), g - expected * g.sum(dim, keepdims=True))):
+            leaf = flambeau.from_numpy(a.copy()).requires_grad_()
+            (leaf.log_softmax(dim) if log else leaf.softmax(dim)).backward(flambeau.from_numpy(g))
+            close(leaf.grad, right, dtype)
+            assert y.shape == x.shape
+
+
+def test_softmax_of_extreme_rows():
+    inf, nan = float("inf"), float("nan")
+    x = flambeau.tensor([[0.0, -inf, -200.0], [-inf, -inf, -inf], [inf, 0.0, 1.0], [nan, 0.0, 1.0],
+                         [500.0, 500.0, -inf]])
+    y = x.softmax(1)
+    assert y[0].tolist() == [1, 0, 0] and y[4].tolist() == [0.5, 0.5, 0]
+    assert y[1].isnan().all() and y[2].isnan().any() and y[3].isnan().all()
+    assert F.softmax(flambeau.tensor([0, 0]), dim=0, dtype=flambeau.float32).tolist() == [0.5, 0.5]
+    with pytest.raises(RuntimeError, match="floating"):
+        flambeau.tensor([1, 2]).softmax(0)
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 5), (8, 6), (2, 6, 3, 3), (70, 6, 9, 9), (300, 6)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_batch_norm(shape, dtype):
+    a = (RNG.standard_normal(shape) * 2 + 3).astype(dtype)
+    w, b = RNG.standard_normal((2, 6)).astype(dtype)
+    axes = tuple(d for d in range(a.ndim) if d != 1)
+    wide = (1, 6) + (1,) * (a.ndim - 2)
+    x, mean, var = flambeau.from_numpy(a), flambeau.zeros(6), flambeau.ones(6)
+    mean, var = mean.to(x.dtype), var.to(x.dtype)
+    y = F.batch_norm(x, mean, var, flambeau.from_numpy(w), flambeau.from_numpy(b), True, 0.1, 1e-5)
+    close(y, normalised(a.astype(np.float64), axes) * w.reshape(wide) + b.reshape(wide), dtype)
+    close(mean, 0.1 * a.mean(axes), dtype)
+    close(var, 0.9 + 0.1 * a.var(axes, ddof=1), dtype)
+    z = F.batch_norm(x, mean, var)
+    close(z, (a - mean.numpy().reshape(wide)) / np.sqrt(var.numpy().reshape(wide) + 1e-5), dtype)
+
+
+def test_layer_group_instance_and_rms_norm():
+    a, w, b = RNG.standard_normal((4, 6, 5)), RNG.standard_normal(5), RNG.standard_normal(5)
+    x, cw = flambeau.from_numpy(a), RNG.standard_normal((2, 6))
+    t = flambeau.from_numpy
+    close(F.layer_norm(x, (5,), t(w), t(b)), normalised(a, (2,)) * w + b)
+    close(F.layer_norm(x.transpose(0, 1), (4, 5)), normalised(a.transpose(1, 0, 2), (1, 2)))
+    close(F.rms_norm(x, (5,), t(w), 1e-6), a / np.sqrt((a * a).mean(2, keepdims=True) + 1e-6) * w)
+    grouped = normalised(a.reshape(4, 3, 2, 5), (2, 3)).reshape(4, 6, 5)
+    close(F.group_norm(x, 3, t(cw[0]), t(cw[1])), grouped * cw[0][:, None] + cw[1][:, None])
+    close(F.instance_norm(x), normalised(a, (2,)))
+    big = RNG.standard_normal((2, 4, 9000))
+    close(F.group_norm(t(big), 2), normalised(big.reshape(2, 2, -1), (2,)).reshape(big.shape))
+    unit = F.normalize(x, dim=-1)
+    close(unit.square().sum(-1), np.ones((4, 6)))
+
+
+def test_halves_are_computed_in_float32():
+    x = flambeau.from_numpy(RNG.standard_normal((3, 500)).astype(np.float32)).to(flambeau.bfloat16)
+    for call in (lambda v: v.softmax(1), lambda v: F.layer_norm(v, (500,)),
+                 lambda v: F.batch_norm(v, None, None, training=True)):
+        assert call(x).dtype == flambeau.bfloat16
+        assert (call(x) == call(x.to(flambeau.float32)).to(flambeau.bfloat16)).all()
+
+
+def leaf(*shape):
+    return flambeau.from_numpy(RNG.standard_normal(shape)).requires_grad_()
+
+
+NORMS = {
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (2, 3), w, b), (4, 2, 3), (2, 3)),
+    "rms_norm": (lambda x, w, b: F.rms_norm(x, (2, 3), w, 1e-5) + b, (4, 2, 3), (2, 3)),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), (2, 4, 3), (4,)),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (3, 2, 2, 2), (2,)),
+    "batch_norm rows": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (6, 3), (3,)),
+    "batch_norm eval": (lambda x, w, b: F.batch_norm(x, flambeau.zeros(3).double(), flambeau.ones(3).double(), w, b),
+                        (4, 3, 2), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_derivatives(name):
+    function, shape, affine = NORMS[name]
+    inputs = (leaf(*shape), leaf(*affine), leaf(*affine))
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
+    if name not in ("rms_norm",):
+        assert gradgradcheck(lambda x: function(x, None, None), inputs[:1])
+
+
+def test_bad_arguments():
+    x = flambeau.zeros(2, 6)
+    with pytest.raises(RuntimeError, match="normalized_shape"):
+        F.layer_norm(x, (5,))
+    with pytest.raises(RuntimeError, match="divisible by num_groups"):
+        F.group_norm(x, 4)
+    with pytest.raises(RuntimeError, match="weight"):
+        F.layer_norm(x, (6,), flambeau.zeros(5))
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        F.batch_norm(flambeau.zeros(1, 6), None, None, training=True)
+    with pytest.raises(RuntimeError, match="running_mean"):
+        F.batch_norm(x, None, None)

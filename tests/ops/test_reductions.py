@@ -1,0 +1,168 @@
+"""Reductions and scans: NaN, ties, empty input, dtypes, accuracy, strides; the number of threads changes nothing."""
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau.testing import assert_close
+
+NAN, INF = float("nan"), float("inf")
+SHAPES = [(7,), (40, 70), (33, 1500), (1500, 33), (2, 9, 8, 7)]
+
+
+def array(shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def layouts(a):
+    """The same numbers in several memory orders, each with its NumPy twin."""
+    x = flambeau.from_numpy(a)
+    yield x, a
+    if a.ndim == 2:
+        yield x.t(), a.T
+        yield x[:, ::2], a[:, ::2]
+    if a.ndim == 4:
+        yield x.permute(0, 2, 3, 1), a.transpose(0, 2, 3, 1)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin", "argmax", "argmin", "var", "any", "all", "cumsum"])
+def test_against_numpy_in_every_layout(name, shape):
+    for x, a in layouts(array(shape)):
+        for dim in range(a.ndim):
+            extra = {"ddof": 1} if name == "var" else {}
+            expected = getattr(np, name)(a, axis=dim, **extra)
+            np.testing.assert_allclose(getattr(x, name)(dim).numpy(), expected, rtol=1e-10, atol=1e-12)
+        if name not in ("argmax", "argmin", "cumsum") and a.ndim > 1:
+            dims = (0, a.ndim - 1)
+            found = getattr(x, name)(dims, keepdim=True)
+            expected = getattr(np, name)(a, axis=dims, keepdims=True, **extra)
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10)
+
+
+def test_results_do_not_depend_on_threads():
+    x = flambeau.from_numpy(array((300, 1700)).astype(np.float32))
+    calls = [lambda: x.sum(), lambda: x.sum(0), lambda: x.sum(1), lambda: x.var(0), lambda: x.logsumexp(0),
+             lambda: x.norm(), lambda: x.softmax(0), lambda: x.t().sum(0), lambda: x.cumsum(1), lambda: x.prod(1)]
+    before = flambeau.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            flambeau.set_num_threads(threads)
+            results.append([call().numpy().tobytes() for call in calls])
+    finally:
+        flambeau.set_num_threads(before)
+    assert results[0] == results[1] == results[2]
+
+
+def test_sum_of_many_floats_is_accurate():
+    a = array((1 << 20,)).astype(np.float32) + np.float32(1000)
+    exact = a.astype(np.float64).sum()
+    assert abs(flambeau.from_numpy(a).sum().item() - exact) <= 1e-7 * exact
+    tall = flambeau.from_numpy(a.reshape(-1, 4)).sum(0).numpy()
+    np.testing.assert_allclose(tall, a.astype(np.float64).reshape(-1, 4).sum(0), rtol=1e-7)
+
+
+def test_halves_accumulate_in_float32():
+    x = flambeau.ones(5000, dtype=flambeau.float16)
+    assert x.sum().item() == 5000 and x.sum().dtype == flambeau.float16
+    assert x.to(flambeau.bfloat16).mean().item() == 1
+
+
+def test_integers_sum_in_int64():
+    x = flambeau.full((300,), 100, dtype=flambeau.uint8)
+    assert x.sum().dtype == flambeau.int64 and x.sum().item() == 30000
+    assert (x > 0).sum().item() == 300
+    assert x.sum(dtype=flambeau.float32).dtype == flambeau.float32
+    assert flambeau.tensor([2 ** 62, 2 ** 62]).sum().item() == -(2 ** 63)  # wraps
+
+
+def test_nan_wins_and_first_of_equals_is_found():
+    x = flambeau.tensor([1.0, NAN, 3.0, NAN])
+    assert x.max().isnan() and x.amin().isnan() and x.argmax().item() == 1
+    y = flambeau.tensor([[2.0, 5.0, 5.0], [1.0, 1.0, 0.0]])
+    assert y.argmax(1).tolist() == [1, 0] and y.max(0).indices.tolist() == [0, 0, 0]
+    assert flambeau.tensor([0.0, 7.0] * 900).argmax().item() == 1
+    assert flambeau.tensor([1, 3, 3]).cummax(0).indices.tolist() == [0, 1, 2]
+
+
+def test_gradient_of_extremes():
+    x = flambeau.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    x.max().backward()
+    assert x.grad.tolist() == [0, 0.5, 0.5]
+    x.grad = None
+    x.max(0).values.backward()
+    assert x.grad.tolist() == [0, 1, 0]
+
+
+def test_empty_input():
+    none, rows = flambeau.zeros(0), flambeau.zeros(0, 3)
+    assert none.sum().item() == 0 and none.prod().item() == 1 and none.mean().isnan() and none.std().isnan()
+    assert rows.sum(0).tolist() == [0, 0, 0] and rows.sum(1).shape == (0,) and not none.any() and none.all()
+    assert rows.logsumexp(0).tolist() == [-INF] * 3
+    message = r"max\(\): Expected reduction dim to be specified for input.numel\(\) == 0"
+    with pytest.raises(RuntimeError, match=message):
+        none.max()
+    with pytest.raises(IndexError, match=r"argmax.*Expected reduction dim to be specified"):
+        none.argmax()
+    for call in (lambda: rows.max(0), lambda: rows.amax(0), lambda: rows.median(0)):
+        with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+            call()
+
+
+def test_bad_arguments():
+    x = flambeau.zeros(2, 3)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        x.sum(2)
+    with pytest.raises(RuntimeError, match="appears multiple times"):
+        x.sum((0, -2))
+    with pytest.raises(RuntimeError, match="could not infer output dtype"):
+        flambeau.tensor([1, 2]).mean()
+    with pytest.raises(RuntimeError, match="complex numbers have no order"):
+        x.to(flambeau.complex64).max()
+
+
+def test_forms_of_variance():
+    x = flambeau.from_numpy(array((4, 5)))
+    a = x.numpy()
+    for found, ddof, axis in ((x.var(), 1, None), (x.var(False), 0, None), (x.var(0, False), 0, 0),
+                              (x.var(unbiased=False), 0, None),
+                              (x.var(1, correction=2), 2, 1), (x.var(dim=(0, 1)), 1, None)):
+        np.testing.assert_allclose(found.numpy(), a.var(axis=axis, ddof=ddof))
+    std, mean = flambeau.std_mean(x, 1, keepdim=True)
+    np.testing.assert_allclose(std.numpy(), a.std(1, ddof=1, keepdims=True))
+    np.testing.assert_allclose(mean.numpy(), a.mean(1, keepdims=True))
+    assert flambeau.ones(1).std().isnan()
+
+
+@pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3, INF, -INF])
+def test_norms(p):
+    a = array((6, 40))
+    for dim in (None, 0, 1):
+        expected = np.linalg.norm(a.reshape(-1) if dim is None else a, p, axis=dim)
+        np.testing.assert_allclose(flambeau.from_numpy(a).norm(p, dim).numpy(), expected, rtol=1e-10)
+
+
+def test_gradient_of_products_with_zeros():
+    x = flambeau.tensor([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0]], requires_grad=True)
+    x.prod(1).sum().backward()
+    assert x.grad.tolist() == [[0, 6, 0], [0, 0, 0]]
+    y = flambeau.tensor([2.0, 0.0, 3.0], requires_grad=True)
+    y.cumprod(0).sum().backward()
+    assert y.grad.tolist() == [1, 8, 0]
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "nearest", "midpoint"])
+def test_quantiles(interpolation):
+    a, q = array((6, 5)), np.array([0.1, 0.5, 0.77])
+    found = flambeau.from_numpy(a).quantile(flambeau.from_numpy(q), 1, interpolation=interpolation)
+    np.testing.assert_allclose(found.numpy(), np.quantile(a, q, axis=1, method=interpolation))
+    holes = np.where(a > 1, np.nan, a)
+    found = flambeau.from_numpy(holes).nanquantile(0.4, 0, keepdim=True, interpolation=interpolation)
+    np.testing.assert_allclose(found.numpy(), np.nanquantile(holes, 0.4, axis=0, keepdims=True, method=interpolation))
+
+
+def test_logcumsumexp_is_stable():
+    x = flambeau.tensor([1000.0, 1000.0, -INF])
+    assert_close(x.logcumsumexp(0), flambeau.tensor([1000.0, 1000.6931, 1000.6931]))
+    assert_close(flambeau.cumulative_trapezoid(flambeau.tensor([1.0, 2.0, 4.0])), flambeau.tensor([1.5, 4.5]))

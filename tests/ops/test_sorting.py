@@ -1,0 +1,98 @@
+"""Sorting, selection, distinct elements and counting."""
+
+import numpy as np
+import pytest
+
+import flambeau
+
+NAN = float("nan")
+RNG = np.random.default_rng(0)
+ARRAYS = [RNG.standard_normal((3, 700)), RNG.integers(-5, 6, (3, 700)),
+          RNG.standard_normal((700, 3)).astype(np.float32),
+          RNG.integers(0, 250, (4, 30)).astype(np.uint8), RNG.integers(0, 2, (4, 30)).astype(bool),
+          RNG.integers(-(2 ** 62), 2 ** 62, (2, 900))]
+
+
+@pytest.mark.parametrize("a", ARRAYS, ids=lambda a: f"{a.dtype}{a.shape}")
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sort_is_stable(a, dim):
+    x = flambeau.from_numpy(a)
+    values, indices = x.sort(dim)
+    order = np.argsort(a, axis=dim, kind="stable")
+    assert (indices.numpy() == order).all() and (values.numpy() == np.take_along_axis(a, order, dim)).all()
+    values, indices = flambeau.sort(x, dim=dim, descending=True, stable=True)
+    wide = a.astype(np.int64) if a.dtype != np.float64 and a.dtype.kind != "f" else a
+    order = np.argsort(-wide if wide.dtype.kind == "f" else ~wide, axis=dim, kind="stable")
+    assert (indices.numpy() == order).all()
+
+
+@pytest.mark.parametrize("a", ARRAYS, ids=lambda a: f"{a.dtype}{a.shape}")
+def test_topk(a):
+    x = flambeau.from_numpy(a)
+    for k in (0, 1, 3):
+        values, indices = x.topk(k, 1)
+        assert (values.numpy() == np.sort(a, 1)[:, ::-1][:, :k]).all()
+        assert (np.take_along_axis(a, indices.numpy(), 1) == values.numpy()).all()
+        assert (x.topk(k, 1, largest=False).values.numpy() == np.sort(a, 1)[:, :k]).all()
+
+
+def test_nan_is_largest_and_zeros_are_equal():
+    x = flambeau.tensor([NAN, 1.0, -0.0, 0.0, NAN, float("inf")])
+    assert x.sort().indices.tolist() == [2, 3, 1, 5, 0, 4]
+    assert x.sort(descending=True).indices.tolist() == [0, 4, 5, 1, 2, 3]
+    assert x.median().isnan() and x.nanmedian().item() == 0.0 and x.topk(1).indices.item() in (0, 4)
+
+
+def test_order_statistics():
+    x = flambeau.tensor([[4, 1, 3, 2], [5, 5, 7, 7]])
+    assert x.median(1).values.tolist() == [2, 5] and x.kthvalue(3, 1).values.tolist() == [3, 7]
+    assert x.mode(1).values.tolist() == [1, 5] and flambeau.msort(x).tolist() == [[4, 1, 3, 2], [5, 5, 7, 7]]
+    with pytest.raises(RuntimeError, match="k out of range"):
+        x.topk(5)
+    with pytest.raises(RuntimeError, match="k out of range"):
+        x.kthvalue(0)
+
+
+def test_unique():
+    a = RNG.integers(0, 5, (6, 3))
+    x = flambeau.from_numpy(a)
+    for dim in (None, 0, 1):
+        found = flambeau.unique(x, return_inverse=True, return_counts=True, dim=dim)
+        expected = np.unique(a, return_inverse=True, return_counts=True, axis=dim)
+        for f, e in zip(found, expected, strict=True):
+            assert (f.numpy().reshape(-1) == e.reshape(-1)).all()
+    assert flambeau.unique(flambeau.zeros(0)).shape == (0,)
+    values, counts = flambeau.tensor([1, 1, 2, 2, 1]).unique_consecutive(return_counts=True)
+    assert values.tolist() == [1, 2, 1] and counts.tolist() == [2, 2, 1]
+
+
+def test_searching():
+    edges, values = np.array([1.0, 2.0, 2.0, 5.0]), RNG.standard_normal((3, 4)) * 3
+    for right in (False, True):
+        side = "right" if right else "left"
+        expected = np.searchsorted(edges, values, side)
+        found = flambeau.searchsorted(flambeau.from_numpy(edges), flambeau.from_numpy(values), side=side)
+        assert (found.numpy() == expected).all()
+        found = flambeau.bucketize(flambeau.from_numpy(values), flambeau.from_numpy(edges), right=right, out_int32=True)
+        assert (found.numpy() == expected).all() and found.dtype == flambeau.int32
+    assert flambeau.searchsorted(flambeau.tensor([1, 2, 2, 5]), 2).item() == 1
+    rows = flambeau.tensor([[1, 3], [2, 4]])
+    assert flambeau.searchsorted(rows, flambeau.tensor([[2], [2]])).tolist() == [[1], [0]]
+    with pytest.raises(RuntimeError, match="boundaries"):
+        flambeau.searchsorted(rows, flambeau.tensor([1, 2, 3]))
+
+
+def test_counting():
+    x = flambeau.tensor([1, 3, 1])
+    assert x.bincount(minlength=5).tolist() == [0, 2, 0, 1, 0]
+    assert x.bincount(flambeau.tensor([0.5, 1.0, 2.0])).tolist() == [0, 2.5, 0, 1]
+    with pytest.raises(RuntimeError, match="non-negative"):
+        flambeau.tensor([-1]).bincount()
+    a = RNG.standard_normal(200)
+    assert flambeau.from_numpy(a).histc(7, -1, 2).tolist() == np.histogram(a, 7, (-1, 2))[0].tolist()
+
+
+def test_gradients_go_where_values_came_from():
+    x = flambeau.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    (x.sort().values * flambeau.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert x.grad.tolist() == [100, 1, 10]
