@@ -1,0 +1,169 @@
+// Module functions of autograd: the doors into the engine, nodes of custom functions, hooks of tensors, grad modes.
+#include "autograd.h"
+
+namespace flambeau {
+namespace {
+
+std::vector<Tensor*> tensor_list(PyObject* o, const char* what) {
+  std::vector<Tensor*> list;
+  if (!PyTuple_Check(o)) type_error(what, " must be a tuple of tensors");
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k) {
+    if (!is_tensor(PyTuple_GET_ITEM(o, k))) type_error(what, ": element ", k, " must be a Tensor, not ", Py_TYPE(PyTuple_GET_ITEM(o, k))->tp_name);
+    list.push_back(as_tensor(PyTuple_GET_ITEM(o, k)));
+  }
+  return list;
+}
+
+TensorRef ones_for(const Tensor& t) {
+  TensorRef one = empty(t.shape(), t.dtype, t.device);
+  if (!one->is_meta()) fill(*one, Scalar(1));
+  return one;
+}
+
+// backward(tensors, gradients (None: 1), retain_graph, create_graph, inputs (empty: all leaves), accumulate)
+// -> gradients of `inputs`, None where none came
+PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 6 || !PyTuple_Check(a[1])) type_error("backward takes 6 arguments");
+    auto roots = tensor_list(a[0], "tensors");
+    std::vector<Tensor*> grads, inputs;
+    std::vector<TensorRef> made;
+    inputs = tensor_list(a[4], "inputs");
+    if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
+    for (size_t k = 0; k < roots.size(); ++k) {
+      if (!tensor_requires_grad(*roots[k])) runtime_error("backward: element ", k, " of tensors does not require grad and does not have a grad_fn");
+      PyObject* g = PyTuple_GET_ITEM(a[1], Py_ssize_t(k));
+      if (g == Py_None) made.push_back(ones_for(*roots[k]));
+      grads.push_back(g == Py_None ? made.back().get() : as_tensor(g));
+      const Tensor& t = *grads.back();
+      if (!(t.ndim == roots[k]->ndim && std::equal(t.sizes, t.sizes + t.ndim, roots[k]->sizes)))
+        runtime_error("Mismatch in shape: grad_output[", k, "] has a shape of ", shape_text(t.shape()), " and output[", k,
+                      "] has a shape of ", shape_text(roots[k]->shape()), ".");
+    }
+    BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
+    Grads found = run_backward(roots, grads, inputs, options);
+    Held t = checked(PyTuple_New(Py_ssize_t(found.size())));
+    for (size_t k = 0; k < found.size(); ++k)
+      PyTuple_SET_ITEM(t.p, Py_ssize_t(k), found[k] ? py(found[k].detach()) : Py_NewRef(Py_None));
+    return t.give();
+  });
+}
+
+// backward_scalar(t): t.backward() of a one-element tensor, without Python in between
+PyObject* backward_scalar(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    if (!tensor_requires_grad(*t)) runtime_error("backward: element 0 of tensors does not require grad and does not have a grad_fn");
+    if (t->numel != 1) runtime_error("grad can be implicitly created only for scalar outputs; this tensor has shape ", shape_text(t->shape()),
+                                     ": pass gradient=, or reduce it first (.sum(), .mean())");
+    if (!is_floating(t->dtype)) runtime_error("grad can be implicitly created only for real scalar outputs but got ", dtype_name(t->dtype));
+    TensorRef one = ones_for(*t);
+    Tensor* roots[] = {t};
+    Tensor* grads[] = {one.get()};
+    run_backward(roots, grads, {}, {});
+    Py_RETURN_NONE;
+  });
+}
+
+// function_node(callable, inputs (Tensor or None each), outputs (Tensor or None each), name) -> Node
+// The callable gets one gradient (or None) per output and returns a tuple with one per input.
+PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 4 || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2])) type_error("function_node takes a callable, inputs, outputs, name");
+    Py_ssize_t nin = PyTuple_GET_SIZE(a[1]), nout = PyTuple_GET_SIZE(a[2]);
+    if (nout > 255) runtime_error("a Function returns at most 255 tensors, got ", nout);
+    NodeRef node = NodeRef::steal(new_node(NodeKind::Function, int(std::max<Py_ssize_t>(nout, 1)), int(nin), 0));
+    node->payload = Py_NewRef(a[0]);
+    for (Py_ssize_t k = 0; k < nin; ++k) {
+      PyObject* o = PyTuple_GET_ITEM(a[1], k);
+      if (is_tensor(o) && tensor_requires_grad(*as_tensor(o))) set_edge(node->edges[k], *as_tensor(o));
+    }
+    Held dict = checked(PyObject_GenericGetDict(py(node.get()), nullptr));
+    checked(PyDict_SetItemString(dict.p, "_name", a[3]));
+    for (Py_ssize_t k = 0; k < nout; ++k) {
+      PyObject* o = PyTuple_GET_ITEM(a[2], k);
+      if (!is_tensor(o)) continue;
+      Tensor& t = *as_tensor(o);
+      set_meta(k == 0 ? node->meta : node->more_meta[k - 1], t);
+      if (is_differentiable(t.dtype)) set_history(t, node.get(), uint32_t(k));
+    }
+    return py(node.detach());
+  });
+}
+// rebase(tensor, node): the tensor was written in place by the operation recorded in `node`
+PyObject* rebase(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 2 || !is_tensor(a[0]) || Py_TYPE(a[1]) != NodeType) type_error("rebase takes a tensor and a node");
+    rebase_history(*as_tensor(a[0]), NodeRef::borrow(&as_node(a[1])));
+    Py_RETURN_NONE;
+  });
+}
+// set_history(tensor, node, output number)
+PyObject* set_history_(PyObject*, PyObject* args) {
+  PyObject *t, *n;
+  int nr;
+  if (!PyArg_ParseTuple(args, "O!O!i", TensorType, &t, NodeType, &n, &nr)) return nullptr;
+  set_history(*as_tensor(t), &as_node(n), uint32_t(nr));
+  Py_RETURN_NONE;
+}
+// tensor_hooks(t) -> the dict of t's gradient hooks
+PyObject* tensor_hooks(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("tensor_hooks takes a tensor");
+    Tensor& t = *as_tensor(o);
+    if (!tensor_requires_grad(t)) runtime_error("cannot register a hook on a tensor that doesn't require gradient");
+    if (Node* fn = grad_fn_of(t)) return Py_NewRef(hooks_of(*fn, kTensorHook, int(t.output_nr), true));
+    if (!t.extra) t.extra = new TensorExtra;
+    if (!t.extra->hooks) t.extra->hooks = checked(PyODict_New()).give();
+    track_object(&t);
+    return Py_NewRef(static_cast<PyObject*>(t.extra->hooks));
+  });
+}
+PyObject* accumulate_hooks_(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("accumulate_hooks takes a tensor");
+    Tensor& t = *as_tensor(o);
+    if (!tensor_requires_grad(t)) runtime_error("cannot register a hook on a tensor that doesn't require gradient");
+    if (grad_fn_of(t)) runtime_error("post accumulate grad hooks cannot be registered on non-leaf tensors");
+    if (!t.extra) t.extra = new TensorExtra;
+    if (!t.extra->accumulate_hooks) t.extra->accumulate_hooks = checked(PyODict_New()).give();
+    track_object(&t);
+    return Py_NewRef(static_cast<PyObject*>(t.extra->accumulate_hooks));
+  });
+}
+PyObject* retain_grad(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("retain_grad takes a tensor");
+    Tensor& t = *as_tensor(o);
+    if (!tensor_requires_grad(t)) runtime_error("can't retain_grad on Tensor that has requires_grad=False");
+    Node* fn = grad_fn_of(t);
+    if (!fn || t.flags & kRetainGrad) Py_RETURN_NONE;
+    t.flags |= kRetainGrad;
+    if (!fn->hooks) fn->hooks = checked(PyList_New(0)).give();
+    Held ref = checked(PyWeakref_NewRef(o, nullptr));
+    Held entry = checked(Py_BuildValue("(iiO)", int(kRetainGradHook), int(t.output_nr), ref.p));
+    checked(PyList_Append(static_cast<PyObject*>(fn->hooks), entry.p));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* set_grad_enabled(PyObject*, PyObject* on) {  // -> what it was
+  return PyBool_FromLong(std::exchange(grad_enabled, on == Py_True));
+}
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
+PyObject* set_inference(PyObject*, PyObject* on) { return PyBool_FromLong(std::exchange(inference_enabled, on == Py_True)); }
+PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_enabled); }
+
+PyMethodDef functions[] = {
+    {"backward", (PyCFunction)(void*)backward, METH_FASTCALL}, {"backward_scalar", backward_scalar, METH_O},
+    {"function_node", (PyCFunction)(void*)function_node, METH_FASTCALL}, {"rebase", (PyCFunction)(void*)rebase, METH_FASTCALL},
+    {"set_history", set_history_, METH_VARARGS}, {"tensor_hooks", tensor_hooks, METH_O},
+    {"accumulate_hooks", accumulate_hooks_, METH_O}, {"retain_grad", retain_grad, METH_O},
+    {"set_grad_enabled", set_grad_enabled, METH_O}, {"is_grad_enabled", is_grad_enabled, METH_NOARGS},
+    {"set_inference_mode", set_inference, METH_O}, {"is_inference_mode", is_inference, METH_NOARGS}, {}};
+
+}  // namespace
+
+void add_autograd_functions(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace flambeau

@@ -1,0 +1,19 @@
+// What the files of bind/ that serve the backward pass share.
+#pragma once
+#include "python.h"
+
+namespace flambeau {
+
+enum HookKind { kTensorHook, kRetainGradHook, kPreHook, kPostHook };
+
+inline Node& as_node(PyObject* o) { return *reinterpret_cast<Node*>(o); }
+
+// rules.cpp: what a rule sees of the value saved in `slot`; new
+PyObject* saved_object(Node& n, int slot);
+// hooks.cpp: the dict of a node's hooks of one kind, made when `create`; borrowed
+PyObject* hooks_of(Node& n, int kind, int output_nr, bool create);
+void set_rule_callbacks();
+void set_hook_callbacks();
+void add_autograd_functions(PyObject* module);
+
+}  // namespace flambeau

@@ -1,0 +1,158 @@
+// Derivative rules in a backward pass: saved values become the rule's arguments, what it returns the gradients.
+#include "autograd.h"
+
+namespace flambeau {
+
+// What a rule sees of an argument: the tensor, a number as a 0-d tensor where the schema says Tensor, or plain Python.
+PyObject* saved_object(Node& n, int slot) {
+  Saved& s = n.saved[slot];
+  if (s.value.tag == Tag::Tensor) return take_object(unpack_tensor(n, s));
+  const auto& args = n.op->schema.args;
+  if (slot < int(args.size()) && args[slot].type == Type::Tensor && s.value.is_number()) {
+    Scalar number = s.value.scalar();
+    TensorRef t = wrap_number(number, number.dtype(DType::Float64));
+    t->flags &= ~kWrappedNumber;  // what a rule computes from numbers alone keeps its digits; 0-d is weak enough
+    return take_object(std::move(t));
+  }
+  if (slot < int(args.size()) && (args[slot].type == Type::MemoryFormat || args[slot].type == Type::Layout) && s.value.tag == Tag::Int)
+    return Py_NewRef(format_object(int(s.value.i)));
+  return value_object(s.value);
+}
+
+namespace {
+
+TensorRef zeros_of(const GradMeta& m) {
+  TensorRef z = empty(m.shape(), m.dtype, m.device);
+  if (m.device.type == DeviceType::CPU) fill(*z, Scalar(0));
+  return z;
+}
+
+PyObject* shape_of_saved(const Saved& s) {
+  if (s.value.tag == Tag::Tensor) return size_object(s.value.tensor->shape());
+  if (s.value.tag == Tag::Ints && s.dtype != DType::Undefined) return size_object({s.value.ints.data, size_t(s.value.ints.size)});
+  Py_RETURN_NONE;
+}
+
+PyObject* shapes_of_list(const Saved& s, bool list) {
+  if (!list) return shape_of_saved(s);
+  std::vector<Held> shapes;
+  if (s.value.tag == Tag::Tensors) {
+    for (int64_t k = 0; k < s.value.tensors.size; ++k) shapes.emplace_back(size_object(s.value.tensors.data[k]->shape()));
+  } else {
+    const int64_t* at = s.value.ints.data;
+    for (const int64_t* end = at + s.value.ints.size; at < end; at += 1 + *at) shapes.emplace_back(size_object({at + 1, size_t(*at)}));
+  }
+  PyObject* t = PyTuple_New(Py_ssize_t(shapes.size()));
+  for (size_t k = 0; k < shapes.size(); ++k) PyTuple_SET_ITEM(t, Py_ssize_t(k), shapes[k].give());
+  return t;
+}
+
+PyObject* rule_argument(Node& n, const Rule& rule, const RuleParam& p, TensorRef* grads, int first_edge) {
+  int nargs = int(n.op->schema.args.size());
+  switch (p.source) {
+    case Source::Grad: {
+      if (p.index >= n.nouts) Py_RETURN_NONE;
+      if (!grads[p.index]) grads[p.index] = zeros_of(n.output_meta(p.index));
+      return Py_NewRef(py(grads[p.index].get()));
+    }
+    case Source::Grads: {
+      PyObject* t = PyTuple_New(n.nouts);
+      for (int k = 0; t && k < n.nouts; ++k) {
+        if (!grads[k]) grads[k] = zeros_of(n.output_meta(k));
+        PyTuple_SET_ITEM(t, k, Py_NewRef(py(grads[k].get())));
+      }
+      return t;
+    }
+    case Source::Arg: return saved_object(n, p.index);
+    case Source::Result: return saved_object(n, nargs + p.index);
+    case Source::ArgShape: return shapes_of_list(n.saved[p.index], n.op->schema.args[p.index].type == Type::Tensors);
+    case Source::ArgGeometry: {  // (sizes, strides, offset)
+      Dims all{n.saved[p.index].value.ints.data, size_t(n.saved[p.index].value.ints.size)};
+      size_t ndim = all.size() / 2;
+      return Py_BuildValue("(NNL)", size_object(all.first(ndim)), size_object(all.subspan(ndim, ndim)), (long long)all.back());
+    }
+    case Source::ArgDType: {
+      const Saved& s = n.saved[p.index];
+      return Py_NewRef(dtype_object(s.value.tag == Tag::Tensor ? s.value.tensor->dtype : s.dtype));
+    }
+    default: {
+      PyObject* t = PyTuple_New(Py_ssize_t(rule.inputs.size()));
+      for (size_t k = 0; t && k < rule.inputs.size(); ++k)
+        PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(n.needs >> (first_edge + int(k)) & 1));
+      return t;
+    }
+  }
+}
+
+void take_gradient(Node& n, PyObject* o, TensorRef& out) {
+  if (o == Py_None) return;
+  if (!is_tensor(o)) type_error(node_name(n), ": a derivative rule must return a Tensor or None, got ", Py_TYPE(o)->tp_name);
+  out = TensorRef::borrow(as_tensor(o));
+}
+
+void apply_python_rules(Node& n, TensorRef* grads, TensorRef* out) {
+  const OpDef& op = *n.op;
+  int e = 0;
+  bool any = false;
+  for (int k = 0; k < n.nouts; ++k) any |= bool(grads[k]);
+  if (!any) return;
+  for (const Rule& rule : op.rules) {
+    int first = e;
+    bool list = false;
+    bool wanted = false;
+    if (rule.inputs.size() == 1 && op.schema.args[rule.inputs[0]].type >= Type::Tensors && op.schema.args[rule.inputs[0]].type <= Type::OptionalTensors) {
+      list = true;
+      // a list argument's edges: all that the other rules' inputs leave
+      int others = 0;
+      for (const Rule& r : op.rules)
+        if (&r != &rule) others += int(r.inputs.size());
+      e += n.nedges - others;
+    } else {
+      e += int(rule.inputs.size());
+    }
+    for (int k = first; k < e; ++k) wanted |= k < 64 ? n.needs >> k & 1 : bool(n.edges[k].target);
+    if (!wanted) continue;
+    constexpr int kMostParams = 24;
+    PyObject* args[kMostParams];
+    int count = 0;
+    struct Release {
+      PyObject** a;
+      int& n;
+      ~Release() { for (int k = 0; k < n; ++k) Py_DECREF(a[k]); }
+    } guard{args, count};
+    for (const RuleParam& p : rule.params) {
+      PyObject* o = rule_argument(n, rule, p, grads, first);
+      if (!o) throw PythonError();
+      args[count++] = o;
+    }
+    Held result = checked(PyObject_Vectorcall(static_cast<PyObject*>(rule.function), args, size_t(count), nullptr));
+    if (!rule.tuple && !list) {
+      take_gradient(n, result.p, out[first]);
+      continue;
+    }
+    if (result.p == Py_None) continue;
+    if (!PyTuple_Check(result.p) && !PyList_Check(result.p)) type_error(node_name(n), ": this derivative rule must return a tuple, got ", Py_TYPE(result.p)->tp_name);
+    if (PySequence_Fast_GET_SIZE(result.p) != e - first)
+      runtime_error(node_name(n), ": a derivative rule returned ", PySequence_Fast_GET_SIZE(result.p), " gradients for ", e - first, " inputs");
+    for (int k = first; k < e; ++k) take_gradient(n, PySequence_Fast_GET_ITEM(result.p, k - first), out[k]);
+  }
+}
+
+// Function nodes: payload(*gradients or None) -> tuple with one gradient per edge.
+void apply_python_function(Node& n, TensorRef* grads, TensorRef* out) {
+  Held args(PyTuple_New(n.nouts));
+  for (int k = 0; k < n.nouts; ++k) PyTuple_SET_ITEM(args.p, k, Py_NewRef(grads[k] ? py(grads[k].get()) : Py_None));
+  Held result = checked(PyObject_Call(static_cast<PyObject*>(n.payload), args.p, nullptr));
+  if (!PyTuple_Check(result.p) || PyTuple_GET_SIZE(result.p) != n.nedges)
+    runtime_error("function ", node_name(n), " returned an incorrect number of gradients (expected ", int(n.nedges), ")");
+  for (int k = 0; k < n.nedges; ++k) take_gradient(n, PyTuple_GET_ITEM(result.p, k), out[k]);
+}
+
+}  // namespace
+
+void set_rule_callbacks() {
+  apply_rules = apply_python_rules;
+  apply_function = apply_python_function;
+}
+
+}  // namespace flambeau
