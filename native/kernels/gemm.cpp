@@ -60,6 +60,7 @@ namespace {
 
 constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which packing A does not pay
 constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
+constexpr int64_t kSerial = INT64_MAX / 2;        // a grain no range reaches
 constexpr int64_t kParallelWork = 96 * 96 * 96;
 constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 1536;
 
@@ -167,7 +168,7 @@ template <class T>
 bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
                     int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
   const auto& kernels = gemm_kernels<T>();
-  const int64_t grain = threads ? std::max<int64_t>(8, (1 << 16) / std::max<int64_t>(k, 1)) : INT64_MAX;
+  const int64_t grain = threads ? std::max<int64_t>(8, (1 << 16) / std::max<int64_t>(k, 1)) : kSerial;
   if (n == 1 && acs == 1 && !e.bias_col) {
     const T* x = b;
     if (brs != 1) {
@@ -194,7 +195,7 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
     return true;
   }
   if (m <= 4 && bcs == 1) {  // streams through B once
-    parallel_for(n, threads ? std::max<int64_t>(kernels.nr, grain) : INT64_MAX, [&](int64_t j, int64_t end) {
+    parallel_for(n, threads ? std::max<int64_t>(kernels.nr, grain) : kSerial, [&](int64_t j, int64_t end) {
       kernels.direct(m, end - j, k, a, ars, acs, b + j, brs, 1, c + j, crs, shifted(e, 0, j), nullptr);
     });
     return true;
@@ -263,7 +264,7 @@ const char* at(const void* p, int64_t elements, int64_t size) { return static_ca
 
 #ifdef FLAMBEAU_ONEDNN
 // bfloat16 with float32 sums on processors that multiply bfloat16.
-bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs) {
+bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, const void* bias) {
   using namespace dnnl;
   static const bool fast = get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
                            (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
@@ -272,15 +273,19 @@ bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, vo
   struct Entry { matmul::primitive_desc desc; matmul run; };
   static auto* cache = new onednn::Cache<Entry>(128);
   auto bf16 = memory::data_type::bf16;
-  auto entry = cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs}, [&] {
-    matmul::primitive_desc desc(onednn::engine(), memory::desc({m, k}, bf16, memory::dims{a.rs, a.cs}),
-                                memory::desc({k, n}, bf16, memory::dims{b.rs, b.cs}),
-                                memory::desc({m, n}, bf16, memory::dims{crs, 1}));
+  engine& e = onednn::engine();
+  memory::desc row({1, n}, bf16, memory::dims{n, 1});
+  auto entry = cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias != nullptr}, [&] {
+    memory::desc da({m, k}, bf16, memory::dims{a.rs, a.cs}), db({k, n}, bf16, memory::dims{b.rs, b.cs}), dc({m, n}, bf16, memory::dims{crs, 1});
+    auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc) : matmul::primitive_desc(e, da, db, dc);
     return std::make_shared<Entry>(Entry{desc, matmul(desc)});
   });
-  entry->run.execute(onednn::stream(), {{DNNL_ARG_SRC, memory(entry->desc.src_desc(), onednn::engine(), const_cast<void*>(a.data))},
-                                        {DNNL_ARG_WEIGHTS, memory(entry->desc.weights_desc(), onednn::engine(), const_cast<void*>(b.data))},
-                                        {DNNL_ARG_DST, memory(entry->desc.dst_desc(), onednn::engine(), c)}});
+  auto held = [&](const memory::desc& d, const void* p) { return memory(d, e, const_cast<void*>(p)); };
+  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, held(entry->desc.src_desc(), a.data)},
+                                          {DNNL_ARG_WEIGHTS, held(entry->desc.weights_desc(), b.data)},
+                                          {DNNL_ARG_DST, held(entry->desc.dst_desc(), c)}};
+  if (bias) args[DNNL_ARG_BIAS] = held(row, bias);
+  entry->run.execute(onednn::stream(), args);
   onednn::stream().wait();
   return true;
 }
@@ -289,14 +294,14 @@ bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, vo
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads) {
 #ifdef FLAMBEAU_ONEDNN
-  if (dtype == DType::BFloat16 && threads && !in_parallel() && !bias && alpha == 1 && beta == 0 &&
-      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs))
+  if (dtype == DType::BFloat16 && threads && !in_parallel() && alpha == 1 && beta == 0 &&
+      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs, bias))
     return;
 #endif
   // vectors, not the thread's scratch: gemm uses that itself
   auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
     to.reset(new float[size_t(rows * cols)]);
-    parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : INT64_MAX,
+    parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
                  [&](int64_t i, int64_t end) {
                    for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
                  });
@@ -329,7 +334,7 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
       for (int64_t j = 0; j < n; ++j) packed[p * n + j] = b[p * brs + j * bcs];
     b = packed.get(), brs = n;
   }
-  parallel_for(m, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)) : INT64_MAX, [&](int64_t i, int64_t end) {
+  parallel_for(m, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)) : kSerial, [&](int64_t i, int64_t end) {
     std::unique_ptr<U[]> sums(new U[size_t(n)]);
     for (; i < end; ++i) {
       std::fill_n(sums.get(), n, U(0));
