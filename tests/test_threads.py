@@ -129,3 +129,22 @@ def test_set_num_threads_is_checked(threads):
             threads(wrong)
     with pytest.raises((TypeError, RuntimeError)):
         threads("two")
+
+
+def test_backward_passes_in_threads_share_leaves():
+    """Passes that run at once over the same leaves neither lose nor mix gradients."""
+    w = flambeau.rand(300, 300, requires_grad=True)
+    x = flambeau.rand(300, 300)
+    found = [None] * 4
+
+    def work(k):
+        loss = sum(((w * (k + 1)) @ x).sum() for _ in range(4))
+        found[k], = flambeau.autograd.grad(loss, w)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for k in range(4):
+        flambeau.testing.assert_close(found[k], found[0] * (k + 1), rtol=1e-4, atol=1e-4)

@@ -22,7 +22,8 @@ namespace {
 OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
     op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"};
 
-thread_local int active_passes = 0;
+int active_passes = 0;        // of all threads: two may run over one graph
+bool hints_disturbed = false;  // since some pass now active began, another one may have overwritten its hints
 
 struct Slot {
   Node* node = nullptr;  // counted
@@ -67,9 +68,11 @@ struct Pass {
   std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
   Grads captured;
 
-  explicit Pass(BackwardOptions o) : options(o) { ++active_passes; }
+  explicit Pass(BackwardOptions o) : options(o) {
+    if (++active_passes > 1) hints_disturbed = true;
+  }
   ~Pass() {
-    --active_passes;
+    if (--active_passes == 0) hints_disturbed = false;
     for (Slot& s : slots)
       if (s.node) release(s.node);
   }
@@ -77,7 +80,7 @@ struct Pass {
   uint32_t slot_of(Node* node) {
     uint32_t k = node->slot;
     if (k < slots.size() && slots[k].node == node) return k;
-    if (active_passes > 1)  // another pass may have overwritten the hint
+    if (hints_disturbed)
       for (k = 0; k < slots.size(); ++k)
         if (slots[k].node == node) return k;
     if (free_slots.empty()) {
@@ -98,7 +101,7 @@ struct Pass {
   LeafSlot& leaf_of(Tensor* t) {
     uint32_t k = t->output_nr;  // unused by leaves otherwise
     if (k < leaves.size() && leaves[k].leaf.get() == t) return leaves[k];
-    if (active_passes > 1)
+    if (hints_disturbed)
       for (LeafSlot& s : leaves)
         if (s.leaf.get() == t) return s;
     t->output_nr = uint32_t(leaves.size());
