@@ -151,3 +151,11 @@ def test_backward_hooks_of_several_inputs_and_outputs():
     (grad_input, grad_output) = log[0]
     assert grad_input[0].item() == 7 and grad_input[1] is None and grad_input[2].item() == 4
     assert [g.item() for g in grad_output] == [1, 1]
+
+
+def test_tables_are_made_only_when_something_is_put_in():
+    model = nn.Sequential(nn.Linear(1, 1))
+    with module_file.register_module_forward_hook(lambda m, args, out: None):
+        model(flambeau.zeros(1))
+    model.load_state_dict(model.state_dict())
+    assert not [name for name in model[0].__dict__ if "hooks" in name or "persistent" in name]

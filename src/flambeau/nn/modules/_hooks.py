@@ -6,6 +6,7 @@ A module without hooks has none of the tables below; each is made when it is fir
 import warnings
 import weakref
 from collections import OrderedDict
+from types import MappingProxyType
 
 from ... import _C, Tensor, is_grad_enabled
 from ...autograd import Function
@@ -101,6 +102,14 @@ class _Table:
         return self if module is None else module.__dict__.setdefault(self.name, self.factory())
 
 
+_NONE = MappingProxyType({})
+
+
+def kept(module, name):
+    """The module's table of that name as it is, without making it: for reading."""
+    return module.__dict__.get(name, _NONE)
+
+
 class HookMethods:
     """The part of Module that registers and runs hooks."""
 
@@ -192,8 +201,8 @@ class HookMethods:
         try:
             args, kwargs = self._run_pre_hooks(args, kwargs)
             gate = None
-            before = [*GLOBAL["_backward_pre_hooks"].values(), *self._backward_pre_hooks.values()]
-            after = [*GLOBAL["_backward_hooks"].values(), *self._backward_hooks.values()]
+            before = [*GLOBAL["_backward_pre_hooks"].values(), *kept(self, "_backward_pre_hooks").values()]
+            after = [*GLOBAL["_backward_hooks"].values(), *kept(self, "_backward_hooks").values()]
             if before or after:
                 gate = _BackwardGate(self, before, after)
                 args = gate.enter(args)
@@ -209,8 +218,9 @@ class HookMethods:
             raise
 
     def _run_pre_hooks(self, args, kwargs):
-        for key, hook in (*GLOBAL["_forward_pre_hooks"].items(), *self._forward_pre_hooks.items()):
-            if key in self._forward_pre_hooks_with_kwargs:
+        with_kwargs = kept(self, "_forward_pre_hooks_with_kwargs")
+        for key, hook in (*GLOBAL["_forward_pre_hooks"].items(), *kept(self, "_forward_pre_hooks").items()):
+            if key in with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is None:
                     continue
@@ -227,7 +237,7 @@ class HookMethods:
 
     def _after_hooks(self):
         rows = []
-        for tables in (GLOBAL, {name: getattr(self, name) for name in GLOBAL}):
+        for tables in (GLOBAL, {name: kept(self, name) for name in GLOBAL}):
             with_kwargs, always = tables["_forward_hooks_with_kwargs"], tables["_forward_hooks_always_called"]
             rows += [(key, hook, key in with_kwargs, key in always) for key, hook in tables["_forward_hooks"].items()]
         return rows

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ... import Tensor, no_grad
 from ..parameter import Parameter, is_lazy
+from ._hooks import kept
 
 _EXTRA_STATE_KEY = "_extra_state"
 
@@ -39,7 +40,7 @@ class StateMethods:
 
     def _persistent(self):
         """(name, tensor) of everything the state dict holds of this module alone."""
-        skip = self._non_persistent_buffers_set
+        skip = kept(self, "_non_persistent_buffers_set")
         buffers = ((k, v) for k, v in self._buffers.items() if k not in skip)
         return [(k, v) for k, v in itertools.chain(self._parameters.items(), buffers) if v is not None]
 
@@ -67,13 +68,13 @@ class StateMethods:
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in kept(self, "_state_dict_pre_hooks").values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
+        for hook in kept(self, "_state_dict_hooks").values():
             result = hook(self, destination, prefix, local_metadata)
             if result is None:
                 continue
@@ -107,7 +108,7 @@ class StateMethods:
                     inner = prefix + name + "."
                     load(child, {k: v for k, v in local.items() if k.startswith(inner)}, inner)
             keys = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
+            for hook in kept(module, "_load_state_dict_post_hooks").values():
                 if hook(module, keys) is not None:
                     raise RuntimeError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
@@ -128,7 +129,7 @@ class StateMethods:
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ):
         """Load this module's own entries; a subclass overrides it to read older versions of its state."""
-        for hook in self._load_state_dict_pre_hooks.values():
+        for hook in kept(self, "_load_state_dict_pre_hooks").values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own = dict(self._persistent())
         assign = local_metadata.get("assign_to_params_buffers", False)
