@@ -147,7 +147,7 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
     return row.any_stride;
   }
   if (!loose || mask || !v.is_number() || int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
-  if (self.flags & kWrappedNumber) return false;
+  if ((self.flags & kWrappedNumber) || (is_half(self.dtype) && row.operands == 2)) return false;
   if (self.dtype == DType::Float32) {
     float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
     std::memcpy(s.number[k], &f, 4);
@@ -428,6 +428,9 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
                     " and ", device_name(device), "! (", c.name(), ")");
 }
 
+// Beside a half a number keeps its float32 value: it is not rounded to the half first.
+bool has_number(const Call& c) { return c.args[0].is_number() || c.args[1].is_number(); }
+
 // The dtype of the loop's output and of the result.
 DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DType promoted, Plan& p, DType& compute) {
   compute = promoted;
@@ -442,6 +445,7 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
                                                                            : compute;
   if (row.adapt) row.adapt(c, compute, result);
   DType asked = compute;
+  if (is_half(compute) && row.operands == 2 && has_number(c) && row.loop[int(DType::Float32)]) compute = DType::Float32;
   p.loop = pick_loop(row, compute);
   if (!p.loop) not_implemented("\"", c.name(), "\" not implemented for '", type_name(asked), "'");
   return result;

@@ -286,3 +286,26 @@ def test_copies_between_overlapping_views_read_first():
     x = flambeau.arange(5)
     x[1:] = x[:-1]
     assert x.tolist() == [0, 0, 1, 2, 3]
+
+
+def test_isin():
+    a, b = np.array([[1, 5, 2], [7, 2, 9]]), np.array([2, 9, 4])
+    x, y = flambeau.from_numpy(a), flambeau.from_numpy(b)
+    assert flambeau.isin(x, y).tolist() == np.isin(a, b).tolist()
+    assert flambeau.isin(x, y, invert=True).tolist() == np.isin(a, b, invert=True).tolist()
+    assert flambeau.isin(x, 2).tolist() == (a == 2).tolist()
+    assert flambeau.isin(9, y).item() is True
+    assert flambeau.isin(x, y[:0]).tolist() == [[False] * 3] * 2
+
+
+def test_special_namespace():
+    scipy_special = pytest.importorskip("scipy.special")
+    x = np.linspace(0.1, 4, 20)
+    for name in ("psi", "gammaln", "erfcx", "ndtr", "log_ndtr", "i0e", "i1", "entr", "expit"):
+        found = getattr(flambeau.special, name)(flambeau.from_numpy(x)).numpy()
+        np.testing.assert_allclose(found, getattr(scipy_special, name)(x), rtol=1e-10, atol=1e-12)
+    for n in (0, 1, 2, 3, 5):
+        found = flambeau.special.polygamma(n, flambeau.from_numpy(x)).numpy()
+        np.testing.assert_allclose(found, scipy_special.polygamma(n, x), rtol=1e-10)
+    found = flambeau.mvlgamma(flambeau.from_numpy(x + 2), 3).numpy()
+    np.testing.assert_allclose(found, [scipy_special.multigammaln(v + 2, 3) for v in x], rtol=1e-10)

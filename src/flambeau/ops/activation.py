@@ -238,7 +238,8 @@ def prelu(self, weight):
 
 
 @composite("rrelu(Tensor self, float lower=0.125, float upper=0.3333333333333333, bool training=False, "
-           "bool inplace=False) -> Tensor", method=False, aliases=("nn.functional.rrelu",), samples="distinct")
+           "bool inplace=False) -> Tensor", method=False, inplace=True,
+           aliases=("nn.functional.rrelu",), samples="distinct")
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, inplace=False):
     """leaky_relu with a random slope between lower and upper in training, their mean otherwise."""
     if lower > upper:

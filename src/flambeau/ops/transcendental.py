@@ -199,6 +199,16 @@ def polygamma(n, self):
     return _polygamma(self, n)
 
 
+@composite("mvlgamma(Tensor self, int p) -> Tensor", inplace=True, out=True, samples=("scalar_second", 1),
+           skip={"samples": "x must exceed (p - 1) / 2"})
+def mvlgamma(self, p):
+    """The logarithm of the multivariate gamma function of dimension p."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    parts = [(self - j / 2).lgamma() for j in range(p)]
+    return sum(parts[1:], parts[0]) + p * (p - 1) / 4 * math.log(math.pi)
+
+
 i0 = _function("i0", lambda g, self: g * i1(self), "scipy.special.i0", doc="The modified Bessel function of order 0.",
                aliases=("special.i0",))
 
