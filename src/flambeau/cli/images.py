@@ -72,8 +72,11 @@ def read_with_pillow(path):
             grey = numpy.asarray(picture.convert("L"))
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
         raise UserError(f"{path}: not an image, or a damaged one: {reason(error)}") from error
-    # drawn or photographed digits are dark ink on bright paper, the training images the other way round
-    return 255 - grey if numpy.median(grey) > 127 else grey
+    paper = int(numpy.median(grey))
+    if paper <= 127:
+        return grey
+    # drawn or photographed: dark ink on bright paper, where the training images have bright ink on black
+    return (paper - numpy.minimum(grey, paper)).astype(numpy.uint8)
 
 
 def pillow(path):
