@@ -163,3 +163,40 @@ def test_activations_in_place_have_the_same_gradient(make):
         result.square().sum().backward()
         grads.append(x.grad)
     assert flambeau.allclose(*grads, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"mode": "sum"}, {"mode": "mean"}, {"mode": "max"},
+                                     {"mode": "mean", "padding_idx": 2}, {"mode": "sum", "padding_idx": -5}])
+def test_embedding_bag_reduces_each_bag(options):
+    layer = nn.EmbeddingBag(7, 3, **options)
+    index, offsets = flambeau.tensor([0, 1, 2, 2, 5, 6, 2, 3]), [0, 3, 3, 4]
+    reduce = {"sum": lambda r: r.sum(0), "mean": lambda r: r.mean(0), "max": lambda r: r.amax(0)}[options["mode"]]
+    expected = []
+    for start, end in zip(offsets, [*offsets[1:], 8], strict=True):
+        rows = [layer.weight[i] for i in index[start:end].tolist() if i != layer.padding_idx]
+        expected.append(reduce(flambeau.stack(rows)) if rows else flambeau.zeros(3))
+    found = layer(index, flambeau.tensor(offsets))
+    assert flambeau.allclose(found, flambeau.stack(expected), atol=1e-6)
+    layer.include_last_offset = True
+    assert flambeau.equal(layer(index, flambeau.tensor([*offsets, 8])), found)
+    found.sum().backward()
+    if layer.padding_idx is not None:
+        assert layer.weight.grad[layer.padding_idx].tolist() == [0, 0, 0]
+    assert layer(index.reshape(2, 4)).shape == (2, 3)
+
+
+def test_embedding_bag_weights_and_errors():
+    layer = nn.EmbeddingBag.from_pretrained(flambeau.tensor([[1.0], [10.0]]), mode="sum")
+    index, weights = flambeau.tensor([[0, 1]]), flambeau.tensor([[2.0, 3.0]])
+    assert layer(index, per_sample_weights=weights).tolist() == [[32]] and not layer.weight.requires_grad
+    for act, error, text in (
+        (lambda: layer(index, flambeau.tensor([0])), ValueError, "offsets has to be None"),
+        (lambda: layer(index[0]), ValueError, "needs offsets"),
+        (lambda: layer(index[0], flambeau.tensor([1])), RuntimeError, "start at 0"),
+        (lambda: layer(index[0], flambeau.tensor([0, 5])), RuntimeError, "within the 2"),
+        (lambda: layer(index, per_sample_weights=weights[0]), ValueError, "same shape"),
+        (lambda: nn.EmbeddingBag(2, 1)(index, per_sample_weights=weights), NotImplementedError, "only supported"),
+        (lambda: nn.EmbeddingBag(2, 1, mode="min")(index), ValueError, "one of sum, mean or max"),
+    ):
+        with pytest.raises(error, match=text):
+            act()

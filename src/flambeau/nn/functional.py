@@ -16,7 +16,7 @@ _OPERATORS = (
     # normalization, dropout, lookup
     "batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm", "normalize",
     "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
-    "embedding", "one_hot", "scaled_dot_product_attention",
+    "embedding", "embedding_bag", "one_hot", "scaled_dot_product_attention",
     # activations without an in-place flag
     "sigmoid", "tanh", "logsigmoid", "softsign", "tanhshrink", "gelu", "glu", "hardshrink", "softshrink", "softplus",
     "prelu", "gumbel_softmax",

@@ -9,6 +9,7 @@ from . import conversion as conversion
 from . import creation as creation
 from . import ctc as ctc
 from . import einsum as einsum
+from . import embedding_bag as embedding_bag
 from . import indexing as indexing
 from . import joining as joining
 from . import linalg as linalg

@@ -1,0 +1,81 @@
+"""Embedding of bags: the rows looked up for each bag are added, averaged, or the largest is taken."""
+
+import itertools
+
+from .kinds import OPS, composite
+
+
+@composite(
+    "embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2.0, "
+    "bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, "
+    "bool include_last_offset=False, int? padding_idx=None) -> Tensor",
+    namespace="nn.functional", method=False, skip="tested by name",
+)  # fmt: skip
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                  sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """The sum, mean or max of weight[index] over each bag: a row of a 2-d input, or input[offsets[k]:offsets[k + 1]].
+
+    Indices equal to `padding_idx` do not count. `per_sample_weights` (mode "sum") multiply the rows.
+
+    >>> table = flambeau.tensor([[1.], [10.], [100.]])
+    >>> flambeau.nn.functional.embedding_bag(flambeau.tensor([0, 1, 2]), table, flambeau.tensor([0, 2]), mode="sum")
+    tensor([[ 11.],
+            [100.]])
+    """
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError(
+                f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')"
+            )
+        if per_sample_weights.shape != input.shape:
+            raise ValueError(
+                f"embedding_bag: per_sample_weights {list(per_sample_weights.shape)} must have the same shape as the "
+                f"input {list(input.shape)}"
+            )
+        per_sample_weights = per_sample_weights.reshape(-1)
+    counts = _counts(input, offsets, include_last_offset)
+    input = input.reshape(-1)
+    bags = len(counts)
+    bag = OPS["repeat_interleave"](OPS["arange"](bags), counts)
+    rows = OPS["embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    if padding_idx is not None:
+        keep = input != padding_idx % len(weight)
+        rows, bag = rows[keep], bag[keep]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[keep]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    empty = rows.new_zeros((bags, weight.shape[1]))
+    if mode == "max":
+        index = bag.unsqueeze(1).expand(-1, weight.shape[1])
+        return empty.scatter_reduce(0, index, rows, "amax", include_self=False)
+    total = empty.index_add(0, bag, rows)
+    if mode == "sum":
+        return total
+    filled = rows.new_zeros((bags,)).index_add(0, bag, rows.new_ones(bag.shape))
+    return total / filled.clamp(min=1).unsqueeze(1)
+
+
+def _counts(input, offsets, include_last_offset):
+    """How many indices each bag has."""
+    if input.is_floating_point():
+        raise RuntimeError(f"embedding_bag: expected integer indices, got {input.dtype}")
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ValueError("embedding_bag: if input is 2D, then offsets has to be None: its rows are the bags")
+        return OPS["full"]((input.shape[0],), input.shape[1], dtype=input.dtype).long()
+    if input.ndim != 1:
+        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if offsets is None or offsets.ndim != 1:
+        raise ValueError("embedding_bag: a 1-D input needs offsets, a 1-D Tensor of the bags' first positions")
+    ends = offsets.tolist()
+    if not include_last_offset:
+        ends = [*ends, len(input)]
+    counts = [b - a for a, b in itertools.pairwise(ends)]
+    if ends[0] != 0 or min(counts, default=0) < 0 or ends[-1] > len(input):
+        raise RuntimeError(
+            f"embedding_bag: offsets must start at 0, not fall, and end within the {len(input)} indices, got "
+            f"{offsets.tolist()}"
+        )
+    return OPS["full"]((len(counts),), 0, dtype=input.dtype).long().new_tensor(counts)
