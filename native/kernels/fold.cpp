@@ -69,7 +69,7 @@ Blocks blocks_of_image(const Call& c) {
 }
 void infer_im2col(Call& c) {
   Blocks b = blocks_of_image(c);
-  int64_t shape[] = {b.n, b.channels * b.kh * b.kw, b.oh * b.ow};
+  int64_t rows[] = {b.channels, b.kh, b.kw}, places[] = {b.oh, b.ow}, shape[] = {b.n, count(rows), count(places)};
   c.output(Dims(shape).subspan(b.batched ? 0 : 1), c.tensor(0).dtype, c.tensor(0).device);
 }
 void cpu_im2col(Call& c) {
@@ -98,10 +98,11 @@ Blocks blocks_of_columns(const Call& c) {
   Blocks b = describe(c, height, width, 2);
   b.batched = x.ndim == 3;
   int64_t rows = x.size(x.ndim - 2), places = x.size(x.ndim - 1);
-  if (rows == 0 || rows % (b.kh * b.kw))
+  int64_t block[] = {b.kh, b.kw};
+  if (rows == 0 || rows % count(block))
     runtime_error(c.name(), ": Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=", rows,
                   " and kernel_size=(", b.kh, ", ", b.kw, ")");
-  if (places != b.oh * b.ow)
+  if (__int128(b.oh) * b.ow != places)
     runtime_error(c.name(), ": Given output_size=(", height, ", ", width, ") and the other arguments, expected size of input's dimension 2 to match the calculated number of sliding blocks ",
                   b.oh, " * ", b.ow, " = ", b.oh * b.ow, ", but got input.size(2)=", places);
   b.n = b.batched ? x.size(0) : 1, b.channels = rows / (b.kh * b.kw);
@@ -171,7 +172,7 @@ void cpu_constant_pad(Call& c) {
   for (size_t k = 0; k < pad.size() / 2; ++k) {
     int d = x.ndim - 1 - int(k);
     int64_t before = pad[2 * k], after = pad[2 * k + 1];
-    from += std::max<int64_t>(0, -before) * x.strides[d], to += std::max<int64_t>(0, before) * out.strides[d];
+    from += std::min(x.size(d), std::max<int64_t>(0, -before)) * x.strides[d], to += std::max<int64_t>(0, before) * out.strides[d];
     shape[d] += std::min<int64_t>(0, before) + std::min<int64_t>(0, after);
   }
   if (out.numel > 0) fill(out, c.scalar(2));

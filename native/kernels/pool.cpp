@@ -28,8 +28,28 @@ struct Axis {
   int64_t in = 1, out = 1;
   int64_t kernel = 1, stride = 1, pad = 0, dilation = 1;
   bool even = true;             // windows are kernel long and stride apart
-  std::vector<Window> windows;  // one per output
+  bool include_pad = false;
+  std::vector<Window> windows;  // one per output, unless they are so many that they are better made when needed
   std::vector<Tap> taps;        // of the last axis, when it is even
+
+  Window window(int64_t i) const { return windows.empty() ? make_window(i) : windows[i]; }
+  Window make_window(int64_t i) const {
+    if (!even) {
+      int64_t begin = i / out * in + i % out * in / out, end = (i + 1) / out * in + ((i + 1) % out * in + out - 1) / out;
+      return {begin, end, end - begin};
+    }
+    int64_t begin = i * stride - pad, end = std::min(begin + (kernel - 1) * dilation + 1, in + pad);
+    int64_t skipped = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
+    Window w{begin + skipped * dilation, std::min(end, in), end - begin};
+    if (!include_pad) w.extent = std::max<int64_t>(0, w.end - w.begin);
+    return w;
+  }
+  int64_t reach() const { return std::min(kernel, in + 2 * pad); }  // places a window visits at most
+  void tabulate() {
+    if (out > (1 << 16)) return;
+    windows.resize(out);
+    for (int64_t i = 0; i < out; ++i) windows[i] = make_window(i);
+  }
 };
 
 struct Shape {
@@ -88,17 +108,11 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
     s.result.push_back(a.out);
   }
   for (Axis& a : s.axis) {
-    a.windows.resize(a.out);
-    for (int64_t i = 0; i < a.out; ++i) {
-      int64_t begin = i * a.stride - a.pad, end = std::min(begin + (a.kernel - 1) * a.dilation + 1, a.in + a.pad);
-      int64_t skipped = begin < 0 ? (-begin + a.dilation - 1) / a.dilation : 0;
-      Window w{begin + skipped * a.dilation, std::min(end, a.in), end - begin};
-      if (!include_pad) w.extent = std::max<int64_t>(0, w.end - w.begin);
-      a.windows[i] = w;
-    }
+    a.include_pad = include_pad;
+    a.tabulate();
   }
   Axis& w = s.axis[2];
-  for (int64_t k = 0; k < std::min(w.kernel, w.in + 2 * w.pad); ++k) {  // a kernel reaches no further than the border
+  for (int64_t k = 0; k < w.reach(); ++k) {
     int64_t base = k * w.dilation - w.pad;
     int64_t first = base >= 0 ? 0 : (-base + w.stride - 1) / w.stride;
     int64_t last = w.in > base ? std::min(w.out, (w.in - base + w.stride - 1) / w.stride) : 0;
@@ -120,11 +134,7 @@ Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
   count(s.result);
   for (Axis& a : s.axis) {
     a.even = false;
-    a.windows.resize(a.out);
-    for (int64_t i = 0; i < a.out; ++i) {
-      int64_t begin = i / a.out * a.in + i % a.out * a.in / a.out, end = ((i + 1) * a.in + a.out - 1) / a.out;
-      a.windows[i] = {begin, end, end - begin};
-    }
+    a.tabulate();
   }
   return s;
 }
@@ -149,7 +159,7 @@ template <class T, class I>
 void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __restrict place) {
   if (!w.even) {
     for (int64_t o = 0; o < w.out; ++o)
-      for (int64_t i = w.windows[o].begin; i < w.windows[o].end; ++i)
+      for (int64_t i = w.window(o).begin; i < w.window(o).end; ++i)
         if (beats(row[i], best[o])) best[o] = row[i], place[o] = row_at + I(i);
     return;
   }
@@ -173,19 +183,20 @@ template <class T, class I>
 void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-  const int64_t work = s.out() * D.kernel * H.kernel * W.kernel;
+  const int64_t work = s.out() * D.reach() * H.reach() * W.reach();
   parallel_for(s.planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
     std::vector<T> best(W.out);
     std::vector<I> place(W.out);
     for (; p < end; ++p) {
       const T* plane = x + p * s.in();
       int64_t at = p * s.out();
-      for (const Window& d : D.windows)
-        for (const Window& h : H.windows) {
+      for (int64_t di = 0; di < D.out; ++di)
+        for (int64_t hi = 0; hi < H.out; ++hi) {
+          const Window d = D.window(di), h = H.window(hi);
           const I first = I((d.begin * H.in + h.begin) * W.in);
           if (W.out < 8) {  // rows too short for vectors: one window after the other, in registers
             for (int64_t o = 0; o < W.out; ++o, ++at) {
-              const Window& w = W.windows[o];
+              const Window w = W.window(o);
               T top = lowest;
               I where = first + I(w.begin);
               for (int64_t i = d.begin; i < d.end; i += D.dilation)
@@ -202,7 +213,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
             }
             continue;
           }
-          for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.windows[o].begin);
+          for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.window(o).begin);
           for (int64_t i = d.begin; i < d.end; i += D.dilation)
             for (int64_t j = h.begin; j < h.end; j += H.dilation)
               max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
@@ -340,8 +351,8 @@ T sum(const T* p, int64_t n) {
 template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const int64_t work = s.out() * D.kernel * H.kernel * W.kernel + s.in();
-  auto covers = [](const Axis& a) { return a.out == 1 && a.windows[0].begin == 0 && a.windows[0].end == a.in && a.windows[0].extent == a.in; };
+  const int64_t work = s.out() * D.reach() * H.reach() * W.reach() + s.in();
+  auto covers = [](const Axis& a) { return a.out == 1 && a.window(0).begin == 0 && a.window(0).end == a.in && a.window(0).extent == a.in; };
   const bool whole = covers(D) && covers(H) && covers(W);
   parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
     for (; p < end; ++p) {
@@ -351,14 +362,18 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
         *to = sum(plane, s.in()) / T(divisor ? divisor : double(s.in()));
         continue;
       }
-      for (const Window& d : D.windows)
-        for (const Window& h : H.windows) {
+      for (int64_t di = 0; di < D.out; ++di)
+        for (int64_t hi = 0; hi < H.out; ++hi) {
+          const Window d = D.window(di), h = H.window(hi);
           std::fill_n(to, W.out, T(0));
           for (int64_t i = d.begin; i < d.end; ++i)
             for (int64_t j = h.begin; j < h.end; ++j) {
               const T* row = plane + (i * H.in + j) * W.in;
               if (!W.even) {
-                for (int64_t o = 0; o < W.out; ++o) to[o] += sum(row + W.windows[o].begin, W.windows[o].end - W.windows[o].begin);
+                for (int64_t o = 0; o < W.out; ++o) {
+                  const Window w = W.window(o);
+                  to[o] += sum(row + w.begin, w.end - w.begin);
+                }
                 continue;
               }
               for (const Tap& tap : W.taps) {
@@ -369,8 +384,8 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
               }
             }
           for (int64_t o = 0; o < W.out; ++o) {
-            T by = divisor ? T(divisor) : T(d.extent * h.extent * W.windows[o].extent);
-            to[o] = d.begin < d.end && h.begin < h.end && W.windows[o].begin < W.windows[o].end ? to[o] / by : T(0);
+            T by = divisor ? T(divisor) : T(d.extent * h.extent * W.window(o).extent);
+            to[o] = d.begin < d.end && h.begin < h.end && W.window(o).begin < W.window(o).end ? to[o] / by : T(0);
           }
           to += W.out;
         }
@@ -381,22 +396,23 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
 template <class T>
 void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const int64_t work = s.out() * D.kernel * H.kernel * W.kernel + s.in();
+  const int64_t work = s.out() * D.reach() * H.reach() * W.reach() + s.in();
   parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
     std::vector<T> share(W.out);
     for (; p < end; ++p) {
       T* plane = x + p * s.in();
       const T* from = g + p * s.out();
       std::fill_n(plane, s.in(), T(0));
-      for (const Window& d : D.windows)
-        for (const Window& h : H.windows) {
-          for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor) : T(d.extent * h.extent * W.windows[o].extent));
+      for (int64_t di = 0; di < D.out; ++di)
+        for (int64_t hi = 0; hi < H.out; ++hi) {
+          const Window d = D.window(di), h = H.window(hi);
+          for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor) : T(d.extent * h.extent * W.window(o).extent));
           from += W.out;
           for (int64_t i = d.begin; i < d.end; ++i)
             for (int64_t j = h.begin; j < h.end; ++j) {
               T* row = plane + (i * H.in + j) * W.in;
               for (int64_t o = 0; o < W.out; ++o)
-                for (int64_t q = W.windows[o].begin; q < W.windows[o].end; ++q) row[q] += share[o];
+                for (int64_t q = W.window(o).begin; q < W.window(o).end; ++q) row[q] += share[o];
             }
         }
     }
