@@ -223,6 +223,11 @@ TensorRef take(Tensor& self, PyObject* key) {
   apply_key(self, items, steps, picks);
   if (!picks.any()) return steps.result();
   TensorRef source = !steps.recorded || steps.current ? steps.result() : TensorRef::borrow(&self);
+  Tensor* lone = picks.held.size() == 1 && picks.list.size() == 1 ? picks.list[0] : nullptr;
+  if (lone && lone->dtype == DType::Bool && lone->ndim == source->ndim && std::ranges::equal(lone->shape(), source->shape())) {
+    static OpHandle masked_select{"masked_select"};  // a mask of everything: the same elements, without coordinates
+    return invoke(masked_select, {Value(source.get()), Value(lone)});
+  }
   static OpHandle index{"index"};
   Value list;
   list.tag = Tag::Tensors;

@@ -33,6 +33,7 @@ NB_MODULE(_C, m) {
   add_node_type(module);
   add_op_type(module);
   add_construction(module);
+  add_reshaping(module);
   add_generator_type(module);
   add_module_base(module);
   add_optim(module);

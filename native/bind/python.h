@@ -165,6 +165,7 @@ void add_number_slots(std::vector<PyType_Slot>& slots);  // numbers.cpp: + - * â
 void add_node_type(PyObject* module);
 void add_op_type(PyObject* module);
 void add_construction(PyObject* module);
+void add_reshaping(PyObject* module);
 void add_generator_type(PyObject* module);
 
 }  // namespace flambeau

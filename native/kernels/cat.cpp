@@ -246,6 +246,27 @@ uint64_t flip_dims(Call& c) {
   }
   return bits;
 }
+// out = the elements at `from`, whose rows run backwards.
+void reverse_rows(Tensor& out, const Layout& from) {
+  Walk<2> w;  // the rows; the innermost dimension of the walk is the row itself
+  int last = out.ndim - 1;
+  for (int d = 0; d < last; ++d) w.add(out.sizes[d], {out.strides[d], from.strides[d]});
+  w.done();
+  int64_t n = out.sizes[last], run = w.length(), to_step = w.stride[0][w.ndim - 1], from_step = w.stride[1][w.ndim - 1];
+  visit_size(out.itemsize(), [&]<class T>() {
+    const T* source = reinterpret_cast<const T*>(from.data);
+    LockRelease lock(out.numel);
+    w.each_row(0, w.rows, [&](const int64_t* offset) {
+      parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
+        for (int64_t r = a; r < b; ++r) {
+          T* to = out.ptr<T>() + offset[0] + r * to_step;
+          const T* row = source + offset[1] + r * from_step;  // its last element
+          for (int64_t k = 0; k < n; ++k) to[k] = row[-k];
+        }
+      });
+    });
+  });
+}
 void infer_flip(Call& c) {
   flip_dims(c);
   const Tensor& t = c.tensor(0);
@@ -258,8 +279,11 @@ void cpu_flip(Call& c) {
   Layout l(t);
   for (int d = 0; d < t.ndim; ++d)
     if (bits >> d & 1) apply_slice(l, d, {t.sizes[d] - 1, -1, t.sizes[d]}, t.itemsize());
+  Tensor& out = c.out();
+  int last = t.ndim - 1;
+  if (last >= 0 && bits >> last & 1 && t.strides[last] == 1 && out.strides[last] == 1) return reverse_rows(out, l);
   TensorRef source = l.of(t);
-  copy_into(c.out(), *source);
+  copy_into(out, *source);
 }
 
 // --- clone, copy_ ----------------------------------------------------------------------------------------------------

@@ -139,6 +139,10 @@ void cpu_gather(Call& c) {
   int64_t n = w.length(), si = w.stride[0][w.ndim - 1], st = w.stride[1][w.ndim - 1], so = w.stride[2][w.ndim - 1];
   int64_t bad = 0;
   bool failed = false;
+  auto note = [&](int64_t i) __attribute__((noinline, cold)) {
+#pragma omp critical(flambeau_gather)
+    bad = i, failed = true;
+  };
   visit_size(out.itemsize(), [&]<class T>() {
     LockRelease lock(out.numel);
     parallel_for(w.rows, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
@@ -148,9 +152,8 @@ void cpu_gather(Call& c) {
         T* to = out.ptr<T>() + offset[2];
         for (int64_t k = 0; k < n; ++k) {
           int64_t i = at[k * si];
-          if (uint64_t(i) >= uint64_t(size)) {
-#pragma omp critical(flambeau_gather)
-            bad = i, failed = true;
+          if (__builtin_expect(uint64_t(i) >= uint64_t(size), 0)) {
+            note(i);
             return;
           }
           to[k * so] = from[i * step + k * st];

@@ -23,15 +23,17 @@ TensorRef as_mask(const Tensor& t) { return contiguous(*to_dtype(t, DType::Bool)
 void true_places(const Tensor& mask, int64_t n, int64_t* out, bool by_dim) {
   const uint8_t* m = mask.ptr<uint8_t>();
   int ndim = mask.ndim;
-  int64_t at[kMaxDims] = {}, j = 0;
-  int64_t last = ndim ? mask.sizes[ndim - 1] : 1;
+  if (ndim == 0 || n == 0) return;
+  int64_t at[kMaxDims] = {}, j = 0, last = mask.sizes[ndim - 1];
+  int64_t step = by_dim ? 1 : ndim, pitch = by_dim ? n : 1;  // between places, between coordinates
   for (int64_t base = 0; base < mask.numel; base += last) {
-    for (int64_t k = 0; k < last; ++k) {
-      if (!m[base + k]) continue;
-      for (int d = 0; d + 1 < ndim; ++d) out[by_dim ? d * n + j : j * ndim + d] = at[d];
-      if (ndim) out[by_dim ? (ndim - 1) * n + j : j * ndim + ndim - 1] = k;
-      ++j;
+    int64_t first = j, *column = out + (ndim - 1) * pitch;
+    for (int64_t k = 0; k < last && j < n; ++k) {  // no branch on the mask: it cannot be predicted
+      column[j * step] = k;
+      j += m[base + k];
     }
+    for (int d = 0; d + 1 < ndim; ++d)
+      for (int64_t k = first; k < j; ++k) out[d * pitch + k * step] = at[d];
     for (int d = ndim - 2; d >= 0 && ++at[d] == mask.sizes[d]; --d) at[d] = 0;
   }
 }
@@ -59,7 +61,7 @@ void check_mask(const Call& c, const Tensor& mask, const Tensor& self, int64_t d
 }
 
 // Masks become one index tensor per dimension of the mask.
-std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> indices) {
+std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> indices, bool shapes_only) {
   std::vector<Indexed> list;
   int64_t dim = 0;
   for (Tensor* t : indices) {
@@ -82,7 +84,7 @@ std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<T
       int64_t n = count_true(*m), one = 1;
       int64_t sizes[2] = {std::max<int64_t>(m->ndim, 1), n};
       TensorRef all = empty(sizes, DType::Int64);
-      true_places(*m, n, all->ptr<int64_t>(), true);
+      if (!shapes_only) true_places(*m, n, all->ptr<int64_t>(), true);
       for (int64_t k = 0; k < takes; ++k)
         list.push_back({dim + k, view_of(*all, Dims(&n, 1), Dims(&one, 1), all->data + k * n * 8)});
       // a 0-d mask selects all or nothing: callers give it a dimension of its own first
@@ -94,7 +96,7 @@ std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<T
 
 Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices, bool with_offsets) {
   Plan p;
-  std::vector<Indexed> list = expand_masks(c, self, indices);
+  std::vector<Indexed> list = expand_masks(c, self, indices, !with_offsets);
   for (const Indexed& i : list) {
     try {
       p.shape = broadcast_shapes(p.shape, i.index->shape(), c.name());
@@ -299,8 +301,10 @@ void cpu_masked_select(Call& c) {
   visit_size(t->itemsize(), [&]<class T>() {
     const T* from = t->ptr<T>();
     T *to = c.out().ptr<T>(), *end = to + c.out().numel;
-    for (int64_t k = 0; k < m->numel && to < end; ++k)
-      if (keep[k]) *to++ = from[k];
+    for (int64_t k = 0; k < m->numel && to < end; ++k) {  // no branch on the mask: it cannot be predicted
+      *to = from[k];
+      to += keep[k];
+    }
   });
 }
 

@@ -204,6 +204,42 @@ Tensor.imag = property(_movement.imag, lambda self, value: _assign(_movement.ima
                        doc="The imaginary parts, as a view.")
 
 
+# --- shape in place ---------------------------------------------------------------------------------------------------
+
+def _in_place(name):
+    op = getattr(Tensor, name)
+
+    def reshape_(self, *args, **kwargs):
+        return _C.become(self, op(self, *args, **kwargs))
+
+    reshape_.__name__ = reshape_.__qualname__ = name + "_"
+    reshape_.__doc__ = f"{name}, of which this tensor itself takes the shape."
+    setattr(Tensor, name + "_", reshape_)
+
+
+for _name in ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t", "as_strided"):
+    _in_place(_name)
+
+
+@method
+def resize_(self, *sizes, memory_format=None):
+    """Gives this tensor another shape, contiguous; memory grows where it must, new elements are uninitialised.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1, 2, 3]).resize_(2)
+    tensor([1, 2])
+    """
+    if memory_format not in (None, _C.contiguous_format):
+        raise NotImplementedError(f"resize_: only contiguous_format is available, got {memory_format}")
+    return _C.resize(self, tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
+
+
+@method
+def resize_as_(self, the_template, memory_format=None):
+    """resize_ to another tensor's shape."""
+    return self.resize_(the_template.shape, memory_format=memory_format)
+
+
 # --- exchange with Python and NumPy -----------------------------------------------------------------------------------
 
 @method

@@ -4,6 +4,7 @@ from . import activation as activation
 from . import arithmetic as arithmetic
 from . import attention as attention
 from . import comparison as comparison
+from . import composed as composed
 from . import conv as conv
 from . import conversion as conversion
 from . import creation as creation

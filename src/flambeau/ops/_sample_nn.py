@@ -153,6 +153,8 @@ NN_FORMS = {
     "rms_norm": _rms_norm, "scaled_dot_product_attention": _attention,
     "instance_norm": _plain(lambda m: [call(m.f(2, 3, 4)), call(m.f(2, 3, 2, 2), None, None, m.f(3), m.f(3))]),
     "bilinear": _plain(lambda m: [call(m.f(2, 3), m.f(2, 4), m.f(2, 3, 4), m.f(2))]),
+    "embedding_bag": _plain(lambda m: [call(m.i(2, 3), m.f(4, 2)), call(m.i(2, 3), m.f(4, 2), mode="sum"),
+                                       call(m.i(2, 3), m.f(4, 2), padding_idx=1)]),
     "embedding": _plain(lambda m: [call(m.i(2, 3), m.f(4, 2)), call(m.i(3), m.f(4, 2), 3)]),
     "one_hot": _plain(lambda m: [call(m.i(4)), call(m.i(2, 2), 5)]),
     "dropout": _plain(lambda m: [call(m.f(4, 3), 0.5, False), call(m.f(4, 3), 0.0, True)]),

@@ -136,7 +136,13 @@ SHAPE_FORMS = {
     "copy": _same(lambda m: [call(m.f(2, 3), m.f(3))]),
     "fill": _same(lambda m: [call(m.f(2, 3), 1.5)]),
     "one_hot": _same(lambda m: [call(m.i(4)), call(m.i(2, 2), 5)]),
+    "diff": _same(lambda m: [call(m.f(4)), call(m.f(3, 4), 2), call(m.f(3, 4), 1, 0),
+                             call(m.f(2, 3), 1, -1, m.f(2, 1), m.f(2, 2))]),
+    "unravel_index": _same(lambda m: [call(m.i(4), (2, 3)), call(m.i(2, 2), 3)]),
+    "as_strided_scatter": _same(lambda m: [call(m.f(5), m.f(2), (2,), (2,))]),
+    "narrow_copy": _same(lambda m: [call(m.f(4, 3), 0, 1, 2)]),
     # creation
+    "empty_permuted": _same(lambda m: [call((2, 3, 4), (2, 0, 1))]),
     "empty": _same(lambda m: [call((2, 3))]),
     "zeros": _same(lambda m: [call((2, 3)), call(()), call((0, 3))]),
     "ones": _same(lambda m: [call((2, 3)), call(()), call((0, 3))]),

@@ -2,6 +2,7 @@
 
 from .creation import zeros_like
 from .kinds import composite, overloads, primitive
+from .movement import broadcast_shape, real
 
 # --- advanced indexing ------------------------------------------------------------------------------------------------
 
@@ -127,7 +128,7 @@ def _scatter_reduce_backward(g, self, dim, index, src, reduce, include_self, res
             to_self, to_src = g, g.gather(dim, index)
         case "mean":
             ones = zeros_like(self).fill_(1) if include_self else zeros_like(self)
-            counts = ones.scatter_add(dim, index, zeros_like(src).fill_(1)).clamp(min=1)
+            counts = real(ones.scatter_add(dim, index, zeros_like(src).fill_(1))).clamp(min=1)
             to_self, to_src = g / counts, (g / counts).gather(dim, index)
         case "amax" | "amin":
             mine = (self == result).to(g.dtype)
@@ -214,14 +215,13 @@ put = primitive(
 
 masked_select = primitive(
     "masked_select(Tensor self, Tensor mask) -> Tensor", out=True,
-    d={"self": lambda g, self, mask: _unselected(g, self, mask)},
+    d={"self": lambda g, self_shape, mask: _unselected(g, self_shape, mask)},
     doc="The elements where the mask is true, as one row.\n\n"
         ">>> flambeau.masked_select(flambeau.tensor([1, 2, 3]), flambeau.tensor([True, False, True]))\ntensor([1, 3])")
 
 
-def _unselected(g, self, mask):
-    shape = (self == self).logical_or(mask).shape
-    return g.new_zeros(shape).masked_scatter(mask, g)
+def _unselected(g, shape, mask):
+    return g.new_zeros(broadcast_shape([shape, mask.shape])).masked_scatter_(mask, g)
 
 
 masked_scatter = primitive(

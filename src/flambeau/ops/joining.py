@@ -117,7 +117,7 @@ def tile(self, dims):
     return self.repeat([1] * (self.dim() - len(dims)) + list(dims))
 
 
-_interleave_index = primitive("repeat_interleave_index(Tensor repeats, int? output_size=None) -> Tensor",
+interleave_index = primitive("repeat_interleave_index(Tensor repeats, int? output_size=None) -> Tensor",
                               namespace=None)
 
 
@@ -130,7 +130,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     tensor([1, 1, 2, 2])
     """
     if repeats is None:  # the indices themselves
-        return _interleave_index(self, output_size)
+        return interleave_index(self, output_size)
     if dim is None:
         self, dim = self.reshape(-1), 0
     n = self.shape[dim] if self.dim() else 1
@@ -153,7 +153,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     if repeats.numel() != n:
         raise RuntimeError(f"repeat_interleave: repeats must have the same size as input along dim, but got "
                            f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
-    return self.index_select(dim, _interleave_index(repeats, output_size))
+    return self.index_select(dim, interleave_index(repeats, output_size))
 
 
 # --- moving around ---------------------------------------------------------------------------------------------------

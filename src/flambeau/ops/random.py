@@ -131,7 +131,7 @@ def _check(name, p):
 
 
 @composite("dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-           namespace="nn.functional")
+           namespace="nn.functional", aliases=("dropout",))
 def dropout(input, p=0.5, training=True, inplace=False):
     """In training each element is zero with probability p and otherwise scaled by 1 / (1 - p).
 
@@ -200,7 +200,8 @@ def _element_noise(input, keep):
 _ARGUMENTS = "bool training={}, bool inplace=False) -> Tensor"
 
 
-@composite("alpha_dropout(Tensor input, float p=0.5, " + _ARGUMENTS.format(False), namespace="nn.functional")
+@composite("alpha_dropout(Tensor input, float p=0.5, " + _ARGUMENTS.format(False), namespace="nn.functional",
+           aliases=("alpha_dropout",))
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Dropout that keeps the mean and variance of SELU activations.
 
@@ -211,7 +212,8 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
     return _alpha(input, p, training, inplace, _element_noise)
 
 
-@composite("feature_alpha_dropout(Tensor input, float p=0.5, " + _ARGUMENTS.format(False), namespace="nn.functional")
+@composite("feature_alpha_dropout(Tensor input, float p=0.5, " + _ARGUMENTS.format(False), namespace="nn.functional",
+           aliases=("feature_alpha_dropout",))
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """alpha_dropout of whole channels.
 
