@@ -80,7 +80,7 @@ def main():
     if torch_python:
         workers.append(Worker("torch", torch_python, options.threads))
     if os.getloadavg()[0] > 0.5 * os.cpu_count():
-        print(f"note: this machine is busy (load {os.getloadavg()[0]:.1f}): medians show it, see --best and --threads 1")
+        print(f"note: this machine is busy (load {os.getloadavg()[0]:.1f}): see --best and --threads 1")
     print(f"{'':44} {'flambeau':>11} {'PyTorch' if torch_python else '':>11} {'ratio' if torch_python else '':>8}")
     numbers, group = {}, None
     for row in rows:

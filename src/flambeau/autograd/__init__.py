@@ -4,6 +4,7 @@ The graph and the engine are native (`native/autograd`); the derivative rules ar
 """
 
 from . import function as function
+from . import functional as functional
 from . import grad_mode as grad_mode
 from . import graph as graph
 from ._call import backward as backward

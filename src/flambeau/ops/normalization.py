@@ -93,7 +93,7 @@ primitive("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, f
           doc="""input / sqrt(mean(input^2) + eps) * weight over the last dimensions (Zhang and Sennrich 2019).
 
     >>> flambeau.rms_norm(flambeau.tensor([[3., 3.]]), (2,))
-    tensor([[1.0000, 1.0000]])
+    tensor([[1., 1.]])
     """)
 
 

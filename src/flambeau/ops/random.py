@@ -34,7 +34,7 @@ randint_like = overloads("randint_like", _like_high, _like_low, method=False,
 
 randperm = primitive(f"randperm(int n, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
                      doc="The integers below n in random order.\n\n>>> _ = flambeau.manual_seed(0)\n"
-                         ">>> flambeau.randperm(4)\ntensor([2, 0, 1, 3])")
+                         ">>> flambeau.randperm(4)\ntensor([0, 1, 3, 2])")
 
 # --- in place ---------------------------------------------------------------------------------------------------------
 
