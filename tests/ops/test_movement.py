@@ -160,17 +160,3 @@ def test_resize_grows_only_memory_of_its_own():
         part.resize_(100)
     with pytest.raises(RuntimeError, match="overflow"):
         arange(2).resize_(2**62, 2)
-
-
-def test_embedding_bag_forms():
-    bag, weight = flambeau.nn.functional.embedding_bag, block(3, 2)
-    flat, starts = tensor([0, 1, 2, 1]), tensor([0, 2, 2])
-    assert bag(flat, weight, starts, mode="sum").tolist() == [[2, 4], [0, 0], [6, 8]]
-    assert bag(flat, weight, tensor([0, 2])).tolist() == [[1, 2], [3, 4]]
-    assert bag(flat, weight, tensor([0, 2, 4]), include_last_offset=True, mode="max").tolist() == [[2, 3], [4, 5]]
-    weighted = bag(flat.view(2, 2), weight, mode="sum", per_sample_weights=tensor([[1.0, 2.0], [3.0, 4.0]]))
-    assert weighted.tolist() == [[4, 7], [20, 27]]
-    with pytest.raises(ValueError, match="mode"):
-        bag(flat, weight, starts, mode="median")
-    with pytest.raises(ValueError, match="offsets"):
-        bag(flat, weight)

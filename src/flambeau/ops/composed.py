@@ -1,9 +1,8 @@
 """Operators composed of views, copies and index operators."""
 
 from .._C import bool as bool_dtype
-from .creation import arange, empty_strided
-from .indexing import embedding
-from .joining import cat, interleave_index
+from .creation import empty_strided
+from .joining import cat
 from .kinds import composite
 from .movement import slice
 
@@ -86,59 +85,3 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
         stride[d] = step
         step *= max(size[d], 1)
     return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
-
-
-_BAG_MODES = ("sum", "mean", "max")
-
-
-def _bags(input, offsets, include_last_offset):
-    """The bag number of every index, and the number of bags."""
-    if offsets is None or offsets.dim() != 1:
-        raise ValueError("embedding_bag: 1-d input needs a 1-d offsets tensor")
-    starts = offsets[:-1] if include_last_offset else offsets
-    n = input.numel()
-    if starts.numel() and int(starts[0]) != 0:
-        raise ValueError(f"embedding_bag: offsets[0] has to be 0, where the first bag starts; got {int(starts[0])}")
-    if starts.numel() and int(starts[-1]) > n:
-        raise ValueError(f"embedding_bag: offsets[-1] is beyond the input's length ({n}); got {int(starts[-1])}")
-    ends = cat([starts[1:], starts.new_full((1,), n)]) if starts.numel() else starts
-    return interleave_index(ends - starts), starts.numel()
-
-
-@composite("embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2.0,"
-           " bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None,"
-           " bool include_last_offset=False, int? padding_idx=None) -> Tensor", namespace="nn.functional")
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
-                  sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
-    """Sums, means or maxima of embeddings over bags: the rows of a 2-d input, or the stretches of a 1-d input that
-    start at `offsets`. An empty bag gives zeros.
-
-    >>> weight = flambeau.tensor([[1., 2.], [3., 4.]])
-    >>> flambeau.nn.functional.embedding_bag(flambeau.tensor([[0, 1]]), weight, mode="sum")
-    tensor([[4., 6.]])
-    """
-    if mode not in _BAG_MODES:
-        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max; got {mode!r}")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights needs mode='sum', got {mode!r}")
-    if input.dim() == 2:
-        if offsets is not None:
-            raise ValueError("embedding_bag: if input is 2D, then offsets has to be None")
-        count = input.shape[0]
-        bag = arange(count, device=input.device).repeat_interleave(input.shape[1])
-        input = input.reshape(-1)
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    elif input.dim() == 1:
-        bag, count = _bags(input, offsets, include_last_offset)
-    else:
-        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
-    if padding_idx is not None:
-        keep = input != (padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx)
-        input, bag = input[keep], bag[keep]
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights[keep]
-    rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(-1)
-    made = weight.new_zeros((count, weight.shape[1]))
-    reduce = {"sum": "sum", "mean": "mean", "max": "amax"}[mode]
-    return made.scatter_reduce(0, bag.unsqueeze(-1).expand(rows.shape), rows, reduce, include_self=False)
