@@ -61,6 +61,7 @@ struct Maximum : Map {
   static T zero() { return std::numeric_limits<T>::has_infinity ? T(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest(); }
   static Acc identity() { return zero(); }
   template <class V> static V join(V a, V b) { return (b > a) | (b != b) ? b : a; }
+  template <class V> static V plain(V a, V b) { return b > a ? b : a; }  // without NaN: one instruction
 };
 template <class T_, class Map = Same>
 struct Minimum : Map {
@@ -69,6 +70,7 @@ struct Minimum : Map {
   static T zero() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); }
   static Acc identity() { return zero(); }
   template <class V> static V join(V a, V b) { return (b < a) | (b != b) ? b : a; }
+  template <class V> static V plain(V a, V b) { return b < a ? b : a; }
 };
 struct AnyBits : Same {
   using T = uint8_t;
@@ -101,6 +103,32 @@ struct Fold {
   void merge(Acc& a, const Acc& b) const { a = F::join(a, b); }
   void block(Acc& acc, const T* p, int64_t n, int64_t) const {
     int64_t i = 0;
+    if constexpr (requires { F::plain(T(), T()); }) {
+      constexpr int L = kLanes<T>;
+      if (n >= 8 * L) {
+        Vector<T> a = F::map(load_vector(p)), b = a, c = a, d = a;
+        auto nan = a != a;
+        for (; i + 4 * L <= n; i += 4 * L) {
+          Vector<T> u = F::map(load_vector(p + i)), v = F::map(load_vector(p + i + L));
+          Vector<T> w = F::map(load_vector(p + i + 2 * L)), x = F::map(load_vector(p + i + 3 * L));
+          a = F::plain(a, u);
+          b = F::plain(b, v);
+          c = F::plain(c, w);
+          d = F::plain(d, x);
+          if constexpr (std::is_floating_point_v<T>) nan |= ((u != u) | (v != v)) | ((w != w) | (x != x));
+        }
+        a = F::plain(F::plain(a, b), F::plain(c, d));
+        T best = a[0];
+        bool any = false;
+        for (int k = 0; k < L; ++k) {
+          best = F::plain(best, T(a[k]));
+          any |= nan[k] != 0;
+        }
+        acc = F::join(acc, any ? std::numeric_limits<T>::quiet_NaN() : best);
+      }
+      for (; i < n; ++i) acc = F::join(acc, Acc(F::map(p[i])));
+      return;
+    }
     if constexpr (kVectorizable<T>) {
       constexpr int L = kLanes<T>;
       if (n >= L) {

@@ -1,6 +1,6 @@
 // Reductions: how a tensor of any strides is walked, cut into blocks, and shared among threads.
 //
-// An Op sees either blocks of at most kBlock consecutive elements of one output (`block`) or tiles of rows that feed
+// An Op sees either blocks of at most kRun consecutive elements of one output (`block`) or tiles of rows that feed
 // many outputs at once (`columns`), always in its compute type. Where a reduction is cut depends on sizes alone, so
 // results do not depend on the number of threads.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace flambeau {
 
-inline constexpr int64_t kBlock = 1024;   // elements per Op::block
+inline constexpr int64_t kBlock = 1024;   // elements that are gathered for one Op::block
+inline constexpr int64_t kRun = 4096;     // elements per Op::block where they lie side by side
 inline constexpr int64_t kRows = 32;      // rows per Op::columns
 inline constexpr int64_t kColumns = 1024; // columns per tile
 inline constexpr int64_t kGrain = 32768;  // elements that are worth a thread
@@ -99,8 +100,8 @@ void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p
     int64_t run = std::min(last.size - at, hi - i);
     const char* q = base + (p.nred == 1 ? i * last.in : offset_of(p.red, p.nred, i));
     if (runs) {
-      for (int64_t k = 0; k < run; k += kBlock)
-        op.block(acc, reinterpret_cast<const T*>(q) + k, std::min(kBlock, run - k), i + k);
+      for (int64_t k = 0; k < run; k += kRun)
+        op.block(acc, reinterpret_cast<const T*>(q) + k, std::min(kRun, run - k), i + k);
       i += run;
       continue;
     }
@@ -172,7 +173,7 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
         out += rest % p.keep[k].size * p.keep[k].out;
         rest /= p.keep[k].size;
       }
-      if (!buffered && p.nred == 1 && p.length <= kBlock) {
+      if (!buffered && p.nred == 1 && p.length <= kRun) {
         for (int64_t j = 0; j < run; ++j) {
           Acc acc = op.init();
           op.block(acc, reinterpret_cast<const T*>(base + j * last.in), p.length, 0);
