@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 
 #include "elementwise.h"
 #include "onednn.h"

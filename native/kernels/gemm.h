@@ -58,9 +58,6 @@ void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs,
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
               const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true);
 
-// `batch` products whose operands lie a fixed step apart (in elements; 0 repeats one operand).
-struct BatchStep { int64_t a, b, c; };
-
 // Convert n numbers between float32 and float16/bfloat16.
 void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n);
 void float_to_half(DType dtype, const float* src, void* dst, int64_t n);

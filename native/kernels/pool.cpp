@@ -365,6 +365,25 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
           const Window d = D.window(di), h = H.window(hi);
+          if (W.even && W.out < 8) {  // rows too short for vectors
+            const bool seen = d.begin < d.end && h.begin < h.end;
+            const int64_t share = d.extent * h.extent;
+            for (int64_t o = 0; o < W.out; ++o) {
+              const Window w = W.window(o);
+              const int64_t n = w.end - w.begin;
+              T total = 0;
+              for (int64_t i = d.begin; i < d.end; ++i) {
+                const T* row = plane + (i * H.in + h.begin) * W.in + w.begin;
+                for (int64_t j = h.begin; j < h.end; ++j, row += W.in) {
+                  if (n == 2) total = (total + row[0]) + row[1];
+                  else for (int64_t q = 0; q < n; ++q) total += row[q];
+                }
+              }
+              T by = divisor ? T(divisor) : T(share * w.extent);
+              *to++ = seen && n > 0 ? total / by : T(0);
+            }
+            continue;
+          }
           std::fill_n(to, W.out, T(0));
           for (int64_t i = d.begin; i < d.end; ++i)
             for (int64_t j = h.begin; j < h.end; ++j) {
