@@ -13,7 +13,7 @@ LAYERS = [
     {"_C", "_version", "_libraries", "types", "_types", "_dtypes", "version"},
     {"ops"},
     {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
-     "linalg", "fft", "functional", "storage", "overrides", "utils"},
+     "linalg", "fft", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda"},
     # loaded when first used, when the package is complete
     {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
      "_pickle_writer", "_pickling", "_tensor_str"},

@@ -41,10 +41,8 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (__builtin_mul_overflow(count(shape), t.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
       runtime_error("resize_: size calculation overflowed for shape ", shape_text(shape));
     if (t.storage && bytes > int64_t(t.storage->nbytes)) {
-      if (t.base || t.storage->refcount > 1)  // others would be left with the old address
-        not_implemented("resize_: the memory must grow from ", t.storage->nbytes, " to ", bytes, " bytes, but other tensors share it");
-      resize_storage(t.storage, size_t(bytes));
-      t.data = static_cast<char*>(t.storage->data) + offset;
+      if (t.base) not_implemented("resize_: the memory must grow from ", t.storage->nbytes, " to ", bytes, " bytes, but this is a view");
+      resize_tensor(t, shape, "resize_");
     }
     set_contiguous_dims(t, shape);
     bump_version(t);

@@ -491,6 +491,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
     PyErr_Format(PyExc_BufferError, "Tensor: %s", problem);
     return -1;
   }
+  t.storage->resizable = false;  // the address was given away
   auto* dims = new Py_ssize_t[2 * t.ndim + 1];
   for (int k = 0; k < t.ndim; ++k) {
     dims[k] = t.sizes[k];

@@ -12,6 +12,7 @@ except ImportError as _error:  # oneDNN is not where it was: find it by the inst
 
 from . import ops as _ops
 from . import overrides as overrides
+from . import _tensor_memory as _tensor_memory
 from . import tensor as _tensor_methods  # the module; the name `tensor` is given to the function below
 from ._C import Generator as Generator
 from ._C import OutOfMemoryError as OutOfMemoryError
@@ -69,10 +70,12 @@ layout = _C.memory_format
 inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
 
 #: subpackages and modules loaded when first used
-_LAZY = {"linalg", "nn", "optim", "utils", "testing", "memory", "serialization", "special"}
+_LAZY = {"linalg", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage", "cuda",
+         "backends", "version"}
 #: names that live in a module loaded when first used
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
-               "get_printoptions": "_tensor_str", "printoptions": "_tensor_str"}
+               "get_printoptions": "_tensor_str", "printoptions": "_tensor_str", "UntypedStorage": "storage",
+               "TypedStorage": "storage", "is_storage": "storage"}
 
 
 def __getattr__(name):

@@ -1,7 +1,7 @@
 """Storages as programs see them: the memory behind a tensor, by bytes or by elements."""
 
 from . import _C
-from ._C import Tensor
+from .construct import tensor
 
 
 class UntypedStorage:
@@ -16,7 +16,7 @@ class UntypedStorage:
 
     def __init__(self, source=0):
         if isinstance(source, int):
-            source = _C.array(bytes(source), dtype=_C.uint8) if source else _C.array([], dtype=_C.uint8)
+            source = tensor([0] * source, dtype=_C.uint8)
         self._owner = source
         self._bytes = None if source.is_meta else _C.storage_bytes(source.detach())
 
@@ -75,7 +75,7 @@ class UntypedStorage:
         return False
 
     def __repr__(self):
-        return f"{type(self).__name__}(device={self.device}) of size {self.nbytes()}"
+        return f"{type(self).__name__}(device={self.device}) of size {len(self)}"
 
 
 class TypedStorage(UntypedStorage):
@@ -106,20 +106,6 @@ class TypedStorage(UntypedStorage):
         return TypedStorage(self._bytes.clone())
 
 
-def untyped_storage(self):
-    """The memory this tensor is a view of, by bytes."""
-    return UntypedStorage(self)
-
-
-def typed_storage(self):
-    """The memory this tensor is a view of, by elements."""
-    return TypedStorage(self)
-
-
 def is_storage(obj):
     """Whether `obj` is a storage."""
     return isinstance(obj, UntypedStorage)
-
-
-Tensor.untyped_storage = untyped_storage
-Tensor.storage = typed_storage

@@ -1,0 +1,88 @@
+"""Tensor methods about memory: storages, resizing, pinning, and visits of every element by a Python function."""
+
+import importlib
+
+from . import _C
+from ._C import Tensor
+from .construct import tensor
+from .tensor import method
+
+
+@method
+def untyped_storage(self):
+    """The memory this tensor is a view of, by bytes."""
+    return importlib.import_module("flambeau.storage").UntypedStorage(self)
+
+
+@method
+def storage(self):
+    """The memory this tensor is a view of, by elements."""
+    return importlib.import_module("flambeau.storage").TypedStorage(self)
+
+
+@method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes this tensor a view of the memory of `source`, a tensor or a storage; of none without it."""
+    if self.requires_grad:
+        raise RuntimeError("set_: cannot change the memory of a tensor that requires grad")
+    if source is None:
+        source = tensor([], dtype=self.dtype)
+    if not isinstance(source, Tensor):
+        memory = source._bytes.view(_C.uint8) if source._bytes.dtype is not _C.uint8 else source._bytes
+        count = memory.numel() // self.element_size()
+        source = _C.storage_view(memory, self.dtype, 0, (count,), (1,))
+    elif size is None:
+        storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"set_: expected a source of dtype {self.dtype}, got {source.dtype}")
+    size = tuple(source.shape) if size is None else tuple(size)
+    if stride is None:
+        stride, step = [], 1
+        for n in reversed(size):
+            stride.insert(0, step)
+            step *= max(n, 1)
+    self._set_storage(source, storage_offset, size, tuple(stride))
+    return self
+
+
+@method
+def pin_memory(self, device=None):
+    """Memory a device can copy from directly; there is no such device here."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@method
+def is_pinned(self, device=None):
+    """Whether a device can copy from this memory directly."""
+    return False
+
+
+@method
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the largest step in memory to the smallest.
+
+    >>> import flambeau
+    >>> flambeau.ones(2, 3).t().dim_order()
+    (1, 0)
+    """
+    return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+
+
+@method
+def apply_(self, callable):
+    """Replaces every element by `callable(element)`, in Python: slow."""
+    return _replace(self, callable, self)
+
+
+@method
+def map_(self, other, callable):
+    """Replaces every element by `callable(element, element of other)`, in Python: slow."""
+    return _replace(self, callable, self, other.expand_as(self))
+
+
+def _replace(t, function, *sources):
+    if t.requires_grad:
+        raise RuntimeError("Can't call apply_() or map_() on a tensor that requires grad. Use tensor.detach() first.")
+    columns = [source.reshape(-1).tolist() for source in sources]
+    values = [function(*row) for row in zip(*columns)]
+    return t.copy_(tensor(values, dtype=t.dtype).reshape(t.shape)) if values else t

@@ -1,0 +1,90 @@
+"""Storages, resizing, and what programs ask about devices that are not there."""
+
+import pytest
+
+import flambeau
+
+
+def test_storages():
+    x = flambeau.arange(6.0)
+    s = x[2:].untyped_storage()
+    assert s.nbytes() == len(s) == 24
+    assert s.data_ptr() == x.data_ptr() == x[2:].storage().data_ptr()
+    assert x.storage().tolist() == [0, 1, 2, 3, 4, 5]
+    assert x[2:].storage().size() == 6
+    assert flambeau.is_storage(s)
+    copy = s.clone()
+    s.fill_(0)
+    assert x.tolist() == [0.0] * 6
+    s.copy_(copy)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    assert flambeau.ones(3, device="meta").untyped_storage().nbytes() == 12
+
+
+def test_resize_leaves_other_tensors_their_memory():
+    x = flambeau.arange(3.0)
+    view = x[1:]
+    assert x.resize_(100000).shape == (100000,)
+    assert x[:3].tolist() == [0, 1, 2]
+    x.fill_(5)
+    assert view.tolist() == [1, 2]
+    out = flambeau.zeros(2)
+    view = out[:1]
+    with pytest.warns(UserWarning, match="resized"):
+        flambeau.add(flambeau.ones(100000), 1, out=out)
+    assert out.shape == (100000,)
+    assert view.tolist() in ([0.0], [2.0])
+
+
+def test_memory_whose_address_was_given_away_stays():
+    x = flambeau.zeros(3)
+    array = x.numpy()
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.resize_(1000)
+    array[0] = 1
+    assert x.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("call", [
+    lambda: flambeau.ones(2).resize_(-1), lambda: flambeau.ones(2).resize_(2**62, 4),
+    lambda: flambeau.ones(2, requires_grad=True).resize_(3), lambda: flambeau.ones(2, requires_grad=True).apply_(abs),
+    lambda: flambeau.ones(2).set_(flambeau.ones(2), 1, (2,), (1,)), lambda: flambeau.ones(2).set_(flambeau.arange(2)),
+    lambda: flambeau.ones(2).pin_memory(),
+])
+def test_bad_requests(call):
+    with pytest.raises(RuntimeError):
+        call()
+
+
+def test_set_and_visits():
+    x = flambeau.empty(0).set_(flambeau.arange(6.0).reshape(2, 3).t())
+    assert x.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert flambeau.empty(0).set_(flambeau.arange(6.0).untyped_storage(), 1, (2,), (2,)).tolist() == [1, 3]
+    assert flambeau.ones(3).apply_(lambda v: v + 1).tolist() == [2, 2, 2]
+    assert flambeau.ones(2).map_(flambeau.tensor([1.0, 2.0]), lambda a, b: a + b).tolist() == [2, 3]
+    assert flambeau.ones(2, 3).t().dim_order() == (1, 0)
+
+
+@pytest.mark.parametrize("make", [
+    lambda d: flambeau.zeros(1, device=d), lambda d: flambeau.empty(0, device=d), lambda d: flambeau.ones(2).to(d),
+    lambda d: flambeau.randn(2, device=d), lambda d: flambeau.tensor([1.0], device=d),
+    lambda d: flambeau.empty_like(flambeau.ones(2), device=d), lambda d: flambeau.nn.Linear(2, 2, device=d),
+    lambda d: flambeau.nn.Linear(2, 2).to(d), lambda d: flambeau.arange(3, device=d),
+    lambda d: flambeau.zeros(2, device="meta").to(d), lambda d: flambeau.ones(2, device="meta").cuda(),
+])
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_devices_that_are_not_there(make, device):
+    with pytest.raises(RuntimeError, match=r"cuda|CUDA"):
+        make(device)
+
+
+def test_questions_about_devices():
+    assert not flambeau.cuda.is_available()
+    assert flambeau.cuda.device_count() == 0
+    with pytest.raises(RuntimeError, match="without CUDA"):
+        flambeau.cuda.synchronize()
+    assert not flambeau.backends.mps.is_available()
+    assert not flambeau.backends.cudnn.is_available()
+    assert flambeau.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+    assert flambeau.version.cuda is None
+    assert flambeau.version.__version__ == flambeau.__version__
