@@ -237,6 +237,7 @@ void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n
 template <class F>
 void each_tile(const Labelled& s, F&& f) {
   const int64_t per = (s.spatial + kTile - 1) / kTile;
+  if (s.n * per * s.classes == 0) return;
   parallel_for(s.n * per, std::max<int64_t>(1, kGrain / 4 / (s.classes * std::min(kTile, s.spatial))), [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) f(u / per, u % per * kTile, std::min(kTile, s.spatial - u % per * kTile));
   });
@@ -313,7 +314,7 @@ void cpu_cross_entropy(Call& c) {
     const int64_t* t = labels->ptr<int64_t>();
     {
       LockRelease lock(given.numel * 4);
-      if (s.spatial > 1) {
+      if (s.spatial != 1) {
         tiled_losses(*x, s, t, ignore, w.data(), smooth, losses.data());
       } else {
         RowReader<T> in(*x);
@@ -344,7 +345,7 @@ void cpu_cross_entropy_backward(Call& c) {
     RowWriter<T> out(result);
     {
       LockRelease lock(given.numel * 4);
-      if (s.spatial > 1) {
+      if (s.spatial != 1) {
         tiled_gradients(*x, result, s, t, ignore, w.data(), smooth, g.data());
       } else {
         RowReader<T> in(*x);

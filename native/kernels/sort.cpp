@@ -295,22 +295,42 @@ void cpu_kthvalue(Call& c) {
 }
 // median.dim(self, dim, keepdim), nanmedian.dim: the lower of two middle elements
 void infer_median(Call& c) { infer_select(c, 1, 2); }
+template <bool skip_nan, class E>
+int64_t pick_median(DType dtype, E* keys, int64_t n) {
+  const uint64_t nan = nan_key(dtype);
+  int64_t nans = 0, first = -1;
+  if (is_floating(dtype))
+    for (int64_t i = 0; i < n; ++i)
+      if (key_of(keys[i]) == nan) {
+        if (first < 0) first = i;
+        ++nans;
+      }
+  if (nans && (!skip_nan || nans == n)) return first;
+  const int64_t k = (n - nans - 1) / 2;
+  std::nth_element(keys, keys + k, keys + n);
+  return k;
+}
 template <bool skip_nan>
 void cpu_median(Call& c) {
-  const uint64_t nan = nan_key(c.tensor(0).dtype);
-  const bool floating = is_floating(c.tensor(0).dtype);
-  select_element(c, c.dim(1, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto&) {
-    int64_t nans = 0, first = -1;
-    if (floating)
-      for (int64_t i = 0; i < n; ++i)
-        if (key_of(keys[i]) == nan) {
-          if (first < 0) first = i;
-          ++nans;
-        }
-    if (nans && (!skip_nan || nans == n)) return first;
-    const int64_t k = (n - nans - 1) / 2;
-    std::nth_element(keys, keys + k, keys + n);
-    return k;
+  const DType dtype = c.tensor(0).dtype;
+  select_element(c, c.dim(1, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto&) { return pick_median<skip_nan>(dtype, keys, n); });
+}
+// median.all(self), nanmedian.all: of no elements NaN
+void infer_median_all(Call& c) {
+  check_order(c, c.tensor(0));
+  c.output({}, c.tensor(0).dtype, c.tensor(0).device);
+}
+template <bool skip_nan>
+void cpu_median_all(Call& c) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return fill(c.out(), Scalar(is_floating(given.dtype) ? double(NAN) : 0.0));
+  TensorRef x = contiguous(given);
+  const int64_t n = x->numel, item = x->itemsize();
+  visit_keys(c, *x, n, [&]<class E>() {
+    LockRelease lock(n * 8);
+    std::vector<E> keys(static_cast<size_t>(n));
+    fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false);
+    copy_element(c.out().data, x->data + index_of(keys[size_t(pick_median<skip_nan>(x->dtype, keys.data(), n))]) * item, item);
   });
 }
 // mode(self, dim, keepdim): the smallest of the most frequent elements, at its last position
@@ -370,6 +390,8 @@ const Primitives rows{
     {"kthvalue", infer_kthvalue, cpu_kthvalue},
     {"median.dim", infer_median, cpu_median<false>},
     {"nanmedian.dim", infer_median, cpu_median<true>},
+    {"median.all", infer_median_all, cpu_median_all<false>},
+    {"nanmedian.all", infer_median_all, cpu_median_all<true>},
     {"mode", infer_median, cpu_mode},
     {"_searchsorted", infer_searchsorted, cpu_searchsorted},
 };

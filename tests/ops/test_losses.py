@@ -145,3 +145,14 @@ def test_older_arguments_choose_the_reduction():
     assert F.mse_loss(a, b, reduce=False).tolist() == [1, 1]
     with pytest.warns(UserWarning, match="broadcasts"):
         F.mse_loss(a, flambeau.ones(1))
+
+
+def test_empty_input():
+    none = flambeau.zeros(0, dtype=flambeau.int64)
+    assert F.cross_entropy(flambeau.zeros(0, 3), none).isnan()
+    assert F.cross_entropy(flambeau.zeros(2, 3, 0), none.reshape(2, 0), reduction="none").shape == (2, 0)
+    x = flambeau.zeros(2, 3, 0, requires_grad=True)
+    F.cross_entropy(x, none.reshape(2, 0), reduction="sum").backward()
+    assert x.grad.shape == x.shape
+    with pytest.raises(IndexError, match="out of bounds"):
+        F.cross_entropy(flambeau.zeros(3, 0), flambeau.zeros(3, dtype=flambeau.int64))

@@ -128,3 +128,16 @@ def test_bad_arguments():
         F.batch_norm(flambeau.zeros(1, 6), None, None, training=True)
     with pytest.raises(RuntimeError, match="running_mean"):
         F.batch_norm(x, None, None)
+
+
+def test_empty_input():
+    for call, shape in ((lambda x: F.layer_norm(x, (4,)), (0, 4)), (lambda x: F.layer_norm(x, (0,)), (3, 0)),
+                        (lambda x: F.group_norm(x, 2), (0, 4, 3)), (lambda x: F.group_norm(x, 2), (2, 4, 0)),
+                        (lambda x: F.batch_norm(x, None, None, training=True), (2, 0, 3)),
+                        (lambda x: F.batch_norm(x, flambeau.zeros(4), flambeau.ones(4)), (0, 4)),
+                        (lambda x: x.softmax(0), (0, 3)), (lambda x: x.log_softmax(1), (3, 0))):
+        x = flambeau.zeros(shape, requires_grad=True)
+        y = call(x)
+        assert y.shape == shape
+        y.sum().backward()
+        assert x.grad.shape == shape

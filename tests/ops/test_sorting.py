@@ -47,6 +47,9 @@ def test_order_statistics():
     x = flambeau.tensor([[4, 1, 3, 2], [5, 5, 7, 7]])
     assert x.median(1).values.tolist() == [2, 5] and x.kthvalue(3, 1).values.tolist() == [3, 7]
     assert x.mode(1).values.tolist() == [1, 5] and flambeau.msort(x).tolist() == [[4, 1, 3, 2], [5, 5, 7, 7]]
+    y = flambeau.tensor([2.0, 1.0, 2.0], requires_grad=True)
+    y.median().backward()
+    assert y.grad.tolist() == [0.5, 0, 0.5] and flambeau.zeros(0).median().isnan()
     with pytest.raises(RuntimeError, match="k out of range"):
         x.topk(5)
     with pytest.raises(RuntimeError, match="k out of range"):

@@ -194,7 +194,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     tensor([[-1.],
             [ 1.]])
     """
-    if training and input.ndim > 1 and input.numel() == input.shape[1]:
+    if training and input.ndim > 1 and input.numel() == input.shape[1] > 0:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     return _native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 

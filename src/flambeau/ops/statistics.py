@@ -2,7 +2,7 @@
 
 from math import inf
 
-from ._restore import placed, reduced_count, restore, total
+from ._restore import placed, reduced_count, restore, shared, total
 from .kinds import composite, overloads, reduction
 
 
@@ -173,18 +173,12 @@ _nanmedian_dim = reduction("nanmedian.dim" + _ORDER, samples="reduce_needs_dim",
                            doc="The middle element along `dim` among those that are not NaN, and its position.")
 
 
-@composite("median.all(Tensor self) -> Tensor", namespace=None, samples="distinct")
-def _median_all(self):
-    """The middle one of all elements (the lower of two)."""
-    return _median_dim(self.reshape(-1), 0)[0] if self.numel() else self.new_full((), float("nan"))
-
-
-@composite("nanmedian.all(Tensor self) -> Tensor", namespace=None, samples="distinct")
-def _nanmedian_all(self):
-    """The middle one of all elements that are not NaN."""
-    return _nanmedian_dim(self.reshape(-1), 0)[0] if self.numel() else self.new_full((), float("nan"))
-
-
+_median_all = reduction("median.all(Tensor self) -> Tensor", namespace=None, samples="distinct",
+                        d={"self": lambda g, self, result: shared(g, self, result)},
+                        doc="The middle one of all elements (the lower of two).")
+_nanmedian_all = reduction("nanmedian.all(Tensor self) -> Tensor", namespace=None, samples="distinct",
+                           d={"self": lambda g, self, result: shared(g, self, result)},
+                           doc="The middle one of all elements that are not NaN.")
 overloads("median", _median_all, _median_dim,
           doc="""The middle element, of all or along `dim`; of an even number the lower one.
 
