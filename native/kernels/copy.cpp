@@ -235,6 +235,29 @@ Space copy_space(const Tensor& dst, const Tensor& src) {
   return s;
 }
 
+#ifdef __AVX__
+// Eight rows of eight words to eight columns; the source is packed, `row` words apart, the destination `step` bytes.
+inline void transpose_8x8(const float* src, int64_t row, char* dst, int64_t step) {
+  __m256 r[8], t[8];
+  for (int k = 0; k < 8; ++k) r[k] = _mm256_loadu_ps(src + k * row);
+  for (int k = 0; k < 4; ++k) {
+    t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
+    t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
+  }
+  for (int h = 0; h < 2; ++h) {  // rows 0-3, then 4-7: columns 0 | 4, 1 | 5, 2 | 6, 3 | 7
+    const __m256 *a = t + 4 * h;
+    r[4 * h] = _mm256_shuffle_ps(a[0], a[2], 0x44);
+    r[4 * h + 1] = _mm256_shuffle_ps(a[0], a[2], 0xee);
+    r[4 * h + 2] = _mm256_shuffle_ps(a[1], a[3], 0x44);
+    r[4 * h + 3] = _mm256_shuffle_ps(a[1], a[3], 0xee);
+  }
+  for (int k = 0; k < 4; ++k) {
+    _mm256_storeu_ps(reinterpret_cast<float*>(dst + k * step), _mm256_permute2f128_ps(r[k], r[k + 4], 0x20));
+    _mm256_storeu_ps(reinterpret_cast<float*>(dst + (k + 4) * step), _mm256_permute2f128_ps(r[k], r[k + 4], 0x31));
+  }
+}
+#endif
+
 // dst[j][i] = src[i][j] for a plane whose source runs along the destination's outer dimension: 64-byte squares are read
 // whole into a buffer and written whole, so that no cache line is touched twice.
 template <class U> void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t n, int64_t first, int64_t last) {
@@ -245,6 +268,16 @@ template <class U> void transpose_plane(char* dst, int64_t dst_step, const char*
     for (int64_t i = 0; i < n; i += kTile) {
       const int64_t height = std::min(kTile, n - i);
       for (int64_t y = 0; y < height; ++y) std::memcpy(tile[y], src + (i + y) * src_step + j * int64_t(sizeof(U)), width * sizeof(U));
+#ifdef __AVX__
+      if constexpr (sizeof(U) == 4) {
+        if (width == kTile && height == kTile) {
+          for (int64_t x = 0; x < kTile; x += 8)
+            for (int64_t y = 0; y < kTile; y += 8)
+              transpose_8x8(reinterpret_cast<const float*>(&tile[y][x]), kTile, dst + (j + x) * dst_step + (i + y) * 4, dst_step);
+          continue;
+        }
+      }
+#endif
       for (int64_t x = 0; x < width; ++x) {
         U* out = reinterpret_cast<U*>(dst + (j + x) * dst_step) + i;
         if (height == kTile)

@@ -9,7 +9,16 @@ template <class T> inline constexpr T kRootHalf = T(0.70710678118654752440);
 template <class T> inline constexpr T kGeluA = T(0.79788456080286535588);
 template <class T> inline constexpr T kGeluB = T(0.044715);
 
-template <class T> inline T gelu_erf(T x) { return T(0.5) * x * (T(1) + erf_quick(x * kRootHalf<T>)); }
+inline double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * kRootHalf<double>)); }
+// erf(x / sqrt(2)) = x P(x^2) / Q(x^2) up to 5.52, where it rounds to 1; below -5.52 the result is 0 to 2e-7.
+inline float gelu_erf(float x) {
+  float y = x < -5.52f ? -5.52f : x, c = 5.52f < y ? 5.52f : y, z = c * c;
+  float p = horner(z, 0.7978845756f, 0.0649477942f, 0.009620988228f, 0.0003383339645f, 1.731278788e-05f, 1.114629724e-07f,
+                   -1.651713802e-10f);
+  float q = horner(z, 1.f, 0.2480668471f, 0.02840217732f, 0.001932669167f, 8.246261919e-05f, 2.078503039e-06f);
+  float half = 0.5f * y;
+  return fma_(half, c * p / q, half);
+}
 template <class T> inline T gelu_tanh(T x) {
   return T(0.5) * x * (T(1) + tanh_(kGeluA<T> * (x + kGeluB<T> * x * x * x)));
 }
