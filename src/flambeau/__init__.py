@@ -35,6 +35,7 @@ from .construct import as_tensor as as_tensor
 from .construct import asarray as asarray
 from .construct import tensor as tensor
 from .inspection import allclose as allclose
+from .inspection import broadcast_shapes as broadcast_shapes
 from .inspection import can_cast as can_cast
 from .inspection import equal as equal
 from .inspection import finfo as finfo

@@ -2,6 +2,7 @@
 
 from . import _C
 from .ops.kinds import OPS
+from .ops.movement import broadcast_shape
 
 
 def is_tensor(obj):
@@ -89,6 +90,16 @@ def promote_types(type1, type2):
     torch.float16
     """
     return _C.promote_types(type1, type2)
+
+
+def broadcast_shapes(*shapes):
+    """The shape that tensors of these shapes broadcast to.
+
+    >>> import flambeau
+    >>> flambeau.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    return _C.Size(broadcast_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
 
 
 def result_type(tensor1, tensor2):

@@ -136,6 +136,8 @@ SHAPE_FORMS = {
     "copy": _same(lambda m: [call(m.f(2, 3), m.f(3))]),
     "fill": _same(lambda m: [call(m.f(2, 3), 1.5)]),
     "one_hot": _same(lambda m: [call(m.i(4)), call(m.i(2, 2), 5)]),
+    "index_reduce": _same(lambda m: [call(m.f(3, 4), 0, m.i(2), m.f(2, 4), "mean"),
+                                     call(m.f(3), 0, m.i(4), m.distinct(4, low=0.5), "prod")]),
     "diff": _same(lambda m: [call(m.f(4)), call(m.f(3, 4), 2), call(m.f(3, 4), 1, 0),
                              call(m.f(2, 3), 1, -1, m.f(2, 1), m.f(2, 2))]),
     "unravel_index": _same(lambda m: [call(m.i(4), (2, 3)), call(m.i(2, 2), 3)]),

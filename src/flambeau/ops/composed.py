@@ -1,7 +1,8 @@
 """Operators composed of views, copies and index operators."""
 
 from .._C import bool as bool_dtype
-from .creation import empty_strided
+from .._C import float64
+from .creation import arange, empty, empty_strided
 from .joining import cat
 from .kinds import composite
 from .movement import slice
@@ -37,6 +38,44 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         after, before = slice(x, dim, 1), slice(x, dim, 0, -1)
         x = after.logical_xor(before) if x.dtype is bool_dtype else after - before
     return x
+
+
+@composite("range(Scalar start, Scalar? end=None, Scalar step=1, *, dtype? dtype=None, layout? layout=None,"
+           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor")
+def range_(start, end=None, step=1, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """start, start + step, … up to and including end, of a floating dtype unless another is asked for.
+
+    >>> flambeau.range(1, 3)
+    tensor([1., 2., 3.])
+    """
+    start, end = (0, start) if end is None else (start, end)
+    if step == 0 or (end - start) / step < 0:
+        raise RuntimeError(f"range: no way from {start} to {end} by steps of {step}")
+    count = int((end - start) / step) + 1
+    made = empty(count, dtype=dtype, device=device, pin_memory=pin_memory)
+    made.copy_(arange(count, dtype=float64, device=made.device).mul(step).add(start))
+    return made.requires_grad_() if requires_grad else made
+
+
+@composite("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
+           " -> Tensor", inplace=True, out=True)
+def index_reduce(self, dim, index, source, reduce, *, include_self=True):
+    """Combines the slices of source into the slices of self that index names: "prod", "mean", "amax" or "amin".
+
+    >>> flambeau.ones(2).index_reduce(0, flambeau.tensor([1, 1]), flambeau.tensor([2., 3.]), "prod")
+    tensor([1., 6.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce: reduce argument must be one of prod, mean, amax, amin, got {reduce!r}")
+    if index.dim() > 1:
+        raise RuntimeError(f"index_reduce: Index should have dimension 1 or 0, got shape {list(index.shape)}")
+    if self.dim() == 0:
+        return self.reshape(1).scatter_reduce(0, index.reshape(-1), source.reshape(-1), reduce,
+                                              include_self=include_self).reshape(())
+    shape = [1] * self.dim()
+    shape[dim] = index.numel()
+    places = index.reshape(shape).expand(source.shape)
+    return self.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
 
 @composite("unravel_index(Tensor indices, any shape) -> Tensor[]", ref="numpy.unravel_index")

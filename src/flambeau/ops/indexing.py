@@ -28,7 +28,7 @@ index_select = primitive(
 index_add = primitive(
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", inplace=True, out=True,
     d={"self": lambda g: g, "source": lambda g, source_shape, dim, index, alpha:
-       _selected(g, dim, index, source_shape) * alpha},
+       _selected(g, dim, index, source_shape) * alpha.conjugate()},
     doc="Adds alpha times the slices of source to the slices of self that index names, in order.\n\n"
         ">>> flambeau.zeros(2).index_add(0, flambeau.tensor([1, 1]), flambeau.tensor([1., 2.]))\ntensor([0., 3.])")
 
@@ -161,7 +161,7 @@ def _product_shares(g, self, dim, index, src, include_self):
 
     def share(x, x_one, grad, count, product):
         alone = (count - (x == 0).to(grad.dtype)) == 0
-        return grad * product / x_one * alone.to(grad.dtype)
+        return grad * (product / x_one).conj() * alone.to(grad.dtype)
 
     to_self = share(self, self_one, g, missing, others)
     to_src = share(src, src_one, g.gather(dim, index), missing.gather(dim, index), others.gather(dim, index))
