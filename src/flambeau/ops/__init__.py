@@ -9,6 +9,7 @@ from . import conv as conv
 from . import conversion as conversion
 from . import creation as creation
 from . import ctc as ctc
+from . import distance as distance
 from . import einsum as einsum
 from . import embedding_bag as embedding_bag
 from . import indexing as indexing

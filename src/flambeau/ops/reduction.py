@@ -158,7 +158,7 @@ reduction("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", re
 # --- logarithm of a sum of exponentials -----------------------------------------------------------------------------
 
 reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref="scipy.special.logsumexp",
-          dtypes="float",
+          dtypes="float", aliases=("special.logsumexp",),
           d={"self": lambda g, self, result, dim, keepdim: restore(g, self.shape, dim, keepdim)
              * (self - restore(result, self.shape, dim, keepdim)).exp()},
           doc="""log(sum(exp(self))) over `dim`, without overflow.

@@ -1,0 +1,138 @@
+"""Distances between vectors, matrix norms, covariance, and integrals by the trapezoidal rule."""
+
+from math import inf
+
+from .kinds import OPS, composite
+from .statistics import vector_norm
+
+
+@composite("matrix_norm(Tensor self, any ord=\"fro\", int[2] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None)"
+           " -> Tensor", namespace="linalg", method=False, out=True, skip="tested by name")
+def matrix_norm(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    """Norm of matrices over two dimensions: "fro", 1 and -1 (columns), inf and -inf (rows).
+
+    >>> flambeau.linalg.matrix_norm(flambeau.tensor([[3., 0.], [0., 4.]]))
+    tensor(5.)
+    """
+    if self.ndim < 2:
+        raise RuntimeError(f"linalg.matrix_norm: expected at least 2 dimensions, got shape {list(self.shape)}")
+    if dtype is not None:
+        self = self.to(dtype)
+    if ord == "fro":
+        return vector_norm(self, 2, dim, keepdim)
+    if ord not in (1, -1, inf, -inf):
+        raise NotImplementedError(f"linalg.matrix_norm: ord={ord!r} is not available; use 'fro', 1, -1, inf or -inf")
+    rows, columns = (d % self.ndim for d in dim)
+    if ord in (inf, -inf):
+        rows, columns = columns, rows
+    sums = self.abs().sum(rows, True)
+    result = sums.amax(columns, True) if ord > 0 else sums.amin(columns, True)
+    return result if keepdim else result.squeeze((rows, columns))
+
+
+@composite("linalg_norm(Tensor self, any ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)"
+           " -> Tensor", namespace=None, out=True, aliases=("linalg.norm",), skip="tested by name")
+def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """A vector norm over one dimension, or a matrix norm over two; without `ord` the 2-norm of all numbers."""
+    matrix = len(dim) == 2 if dim is not None else self.ndim == 2
+    if ord is None or not matrix:
+        if isinstance(ord, str):
+            raise RuntimeError(f"linalg.norm: ord={ord!r} is a norm of matrices, got shape {list(self.shape)},"
+                               f" dim={dim}")
+        if ord is not None and dim is None and self.ndim != 1:
+            raise RuntimeError(f"linalg.norm: without dim expected 1 or 2 dimensions, got shape {list(self.shape)}")
+        return vector_norm(self, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    return matrix_norm(self, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+
+
+@composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", samples="pairs", dtypes="float",
+           skip={"gradgradcheck": "norms bend at zero"})
+def dist(self, other, p=2):
+    """The p-norm of self - other.
+
+    >>> flambeau.tensor([3., 0.]).dist(flambeau.tensor([0., 4.]))
+    tensor(5.)
+    """
+    return (self - other).norm(p)
+
+
+@composite("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", method=False, dtypes="float")
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    """Distances [..., n, m] between the rows of x1 [..., n, d] and of x2 [..., m, d].
+
+    >>> flambeau.cdist(flambeau.tensor([[0., 0.]]), flambeau.tensor([[3., 4.], [0., 1.]]))
+    tensor([[5., 1.]])
+    """
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: expected rows of one length, got shapes {list(x1.shape)} and {list(x2.shape)}")
+    return vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+@composite("pdist(Tensor self, float p=2.0) -> Tensor", method=False, dtypes="float", aliases=("nn.functional.pdist",),
+           skip="tested by name")
+def pdist(self, p=2.0):
+    """Distances between all pairs of rows, in the order (0, 1), (0, 2) ... (1, 2) ...
+
+    >>> flambeau.pdist(flambeau.tensor([[0.], [1.], [3.]]))
+    tensor([1., 3., 2.])
+    """
+    if self.ndim != 2:
+        raise RuntimeError(f"pdist: expected a matrix, got shape {list(self.shape)}")
+    first, second = OPS["triu_indices"](self.shape[0], self.shape[0], 1).unbind(0)
+    return vector_norm(self.index_select(0, first) - self.index_select(0, second), p, -1)
+
+
+@composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+           skip="tested by name")
+def cov(self, *, correction=1, fweights=None, aweights=None):
+    """Covariance of variables (rows) over observations (columns), each counted fweights times and weighing aweights.
+
+    >>> flambeau.tensor([[0., 1., 2.], [2., 1., 0.]]).cov()
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if self.ndim > 2:
+        raise RuntimeError(f"cov: expected input to have two or fewer dimensions, got shape {list(self.shape)}")
+    x = self if self.ndim == 2 else self.reshape(1, -1)
+    weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
+    n = x.shape[1]
+    if weights is None:
+        average, total, free = x.mean(1, True), n, max(n - correction, 0)
+    else:
+        total = weights.sum()
+        average = (x * weights).sum(1, True) / total
+        counted = 1 if aweights is None else (weights * aweights).sum() / total
+        free = (total - correction * counted).clamp(min=0)
+    centred = x - average
+    right = centred if weights is None else centred * weights
+    result = centred @ right.t().conj() / free if weights is not None or free else centred @ right.t().conj() * inf
+    return result if self.ndim == 2 else result.reshape(())
+
+
+@composite("corrcoef(Tensor self) -> Tensor", skip="tested by name")
+def corrcoef(self):
+    """Correlations of variables (rows) over observations (columns).
+
+    >>> flambeau.tensor([[0., 1., 2.], [2., 1., 0.]]).corrcoef()
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    c = cov(self)
+    if self.ndim < 2:
+        return c / c
+    deviation = c.diagonal().sqrt()
+    return (c / deviation.unsqueeze(1) / deviation.unsqueeze(0)).clamp(-1, 1)
+
+
+@composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", aliases=("trapz",),
+           method=False, skip="tested by name")
+def trapezoid(y, x=None, *, dx=None, dim=-1):
+    """Integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1).
+
+    >>> flambeau.trapezoid(flambeau.tensor([1., 2., 4.]))
+    tensor(4.5000)
+    """
+    if y.shape[dim] == 0:
+        return y.sum(dim)
+    running = OPS["cumulative_trapezoid"](y, x, dx=dx, dim=dim)
+    return running.select(dim, running.shape[dim] - 1) if running.shape[dim] else running.sum(dim)

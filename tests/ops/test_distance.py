@@ -1,0 +1,51 @@
+"""Distances, matrix norms, covariance and integrals against NumPy."""
+
+import numpy as np
+import pytest
+
+import flambeau
+
+RNG = np.random.default_rng(0)
+t = flambeau.from_numpy
+
+
+@pytest.mark.parametrize("ord", ["fro", 1, -1, np.inf, -np.inf])
+def test_matrix_norms(ord):
+    a = RNG.standard_normal((2, 3, 4))
+    for dim in ((-2, -1), (2, 0)):
+        expected = np.linalg.norm(a, ord, dim)
+        np.testing.assert_allclose(flambeau.linalg.matrix_norm(t(a), ord, dim).numpy(), expected)
+        kept = flambeau.linalg.norm(t(a), ord, dim, True)
+        np.testing.assert_allclose(kept.numpy(), np.linalg.norm(a, ord, dim, True))
+    np.testing.assert_allclose(flambeau.linalg.norm(t(a)).numpy(), np.linalg.norm(a))
+    np.testing.assert_allclose(flambeau.linalg.norm(t(a), 3, 1).numpy(), np.linalg.norm(a, 3, 1))
+
+
+def test_distances():
+    a, b = RNG.standard_normal((5, 3)), RNG.standard_normal((4, 3))
+    pairs = a[:, None] - b[None]
+    for p in (1.0, 2.0, 3.0):
+        np.testing.assert_allclose(flambeau.cdist(t(a), t(b), p).numpy(), np.linalg.norm(pairs, p, axis=-1))
+    rows = np.array([np.linalg.norm(a[i] - a[j]) for i in range(5) for j in range(i + 1, 5)])
+    np.testing.assert_allclose(flambeau.pdist(t(a)).numpy(), rows)
+    np.testing.assert_allclose(t(a[0]).dist(t(b[0]), 1).numpy(), np.abs(a[0] - b[0]).sum())
+
+
+def test_covariance():
+    a = RNG.standard_normal((3, 9))
+    f, w = RNG.integers(1, 4, 9), RNG.uniform(0.5, 2, 9)
+    np.testing.assert_allclose(t(a).cov().numpy(), np.cov(a))
+    both = t(a).cov(correction=0, fweights=t(f), aweights=t(w))
+    np.testing.assert_allclose(both.numpy(), np.cov(a, ddof=0, fweights=f, aweights=w))
+    np.testing.assert_allclose(t(a).cov(fweights=t(f)).numpy(), np.cov(a, fweights=f))
+    np.testing.assert_allclose(t(a).cov(aweights=t(w)).numpy(), np.cov(a, aweights=w))
+    np.testing.assert_allclose(t(a).corrcoef().numpy(), np.corrcoef(a))
+    np.testing.assert_allclose(t(a[0]).cov().numpy(), np.cov(a[0]))
+
+
+def test_integrals():
+    y, x = RNG.standard_normal((3, 6)), np.sort(RNG.standard_normal(6))
+    area = ((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x)).sum(1)
+    np.testing.assert_allclose(flambeau.trapezoid(t(y), t(x)).numpy(), area)
+    np.testing.assert_allclose(flambeau.trapezoid(t(y), dx=0.5, dim=0).numpy(), ((y[1:] + y[:-1]) / 4).sum(0))
+    assert flambeau.trapezoid(flambeau.zeros(2, 1)).tolist() == [0, 0]
