@@ -10,9 +10,9 @@ except ImportError as _error:  # oneDNN is not where it was: find it by the inst
     _load_onednn(_error)
     from . import _C
 
+from . import _tensor_memory as _tensor_memory
 from . import ops as _ops
 from . import overrides as overrides
-from . import _tensor_memory as _tensor_memory
 from . import tensor as _tensor_methods  # the module; the name `tensor` is given to the function below
 from ._C import Generator as Generator
 from ._C import OutOfMemoryError as OutOfMemoryError
