@@ -92,7 +92,8 @@ void fill_run(const Call& c, Tensor& t, DType as, Generator& g, F fill) {
     std::lock_guard guard(g.busy);
     fill(reinterpret_cast<T*>(data), n);
   } else {
-    TensorRef chunk = empty(Dims(&kChunk, 1), as);
+    int64_t most = std::min(kChunk, n);
+    TensorRef chunk = empty(Dims(&most, 1), as);
     for (int64_t done = 0; done < n; done += kChunk) {
       int64_t take = std::min(kChunk, n - done);
       {
@@ -110,6 +111,10 @@ void fill_run(const Call& c, Tensor& t, DType as, Generator& g, F fill) {
 // One double per element.
 template <class F>
 void each_double(const Call& c, Tensor& t, Generator& g, F next) {
+  if (t.dtype == DType::Float32)
+    return fill_run<float>(c, t, t.dtype, g, [&](float* to, int64_t n) {
+      for (int64_t k = 0; k < n; ++k) to[k] = float(next(g));
+    });
   fill_run<double>(c, t, DType::Float64, g, [&](double* to, int64_t n) {
     for (int64_t k = 0; k < n; ++k) to[k] = next(g);
   });
