@@ -437,7 +437,7 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
   if (compute == DType::Undefined) runtime_error(c.name(), ": expected at least one tensor or number");
   if (promote == Promote::Logical) compute = DType::Bool;
   // a division with a rounding mode stays whole: only then has it loops for integers
-  bool whole = is_integral(compute) && row.loop[int(compute)] && c.args[row.operands].tag == Tag::Str;
+  bool whole = is_integral(compute) && row.loop[int(compute)] && c.nargs > row.operands && c.args[row.operands].tag == Tag::Str;
   if (promote == Promote::IntToFloat && !is_differentiable(compute) && !whole) compute = default_dtype();
   if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(DType::Int64)]) compute = default_dtype();
   DType result = promote == Promote::Compare || promote == Promote::Logical ? DType::Bool
