@@ -11,6 +11,7 @@ namespace flambeau {
 
 void (*apply_rules)(Node&, TensorRef*, TensorRef*) = nullptr;
 void (*apply_function)(Node&, TensorRef*, TensorRef*) = nullptr;
+void (*release_function)(Node&) = nullptr;
 void (*run_node_hooks)(Node&, TensorRef*) = nullptr;
 void (*run_node_post_hooks)(Node&, TensorRef*, TensorRef*) = nullptr;
 void (*run_leaf_hooks)(Tensor&, TensorRef&) = nullptr;
@@ -250,6 +251,7 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
   }
   if (pass.options.keep_graph) return;
   release_saved(node);
+  if (node.kind == NodeKind::Function) release_function(node);
   if (node.kind == NodeKind::CopySlices) release_saved(*static_cast<Slices*>(node.payload)->node);
 }
 

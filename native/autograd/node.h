@@ -105,6 +105,7 @@ using Grads = std::vector<TensorRef>;
 // bind/ sets these: they call Python. `grads`: one per output, null where none came; `out`: one per edge.
 extern void (*apply_rules)(Node&, TensorRef* grads, TensorRef* out);
 extern void (*apply_function)(Node&, TensorRef* grads, TensorRef* out);
+extern void (*release_function)(Node&);  // a Function's context forgets what it kept
 extern void (*run_node_hooks)(Node&, TensorRef* grads);  // tensor hooks, pre-hooks, retain_grad
 extern void (*run_node_post_hooks)(Node&, TensorRef* out, TensorRef* grads);
 extern void (*run_leaf_hooks)(Tensor&, TensorRef& grad);

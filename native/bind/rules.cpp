@@ -148,11 +148,21 @@ void apply_python_function(Node& n, TensorRef* grads, TensorRef* out) {
   for (int k = 0; k < n.nedges; ++k) take_gradient(n, PyTuple_GET_ITEM(result.p, k), out[k]);
 }
 
+// The payload's `release`, where it has one: called after a backward pass that does not keep the graph.
+void release_python_function(Node& n) {
+  static PyObject* name = PyUnicode_InternFromString("release");
+  PyObject* method = PyObject_GetAttr(static_cast<PyObject*>(n.payload), name);
+  if (!method) return PyErr_Clear();
+  Held hold(method);
+  checked(PyObject_CallNoArgs(method));
+}
+
 }  // namespace
 
 void set_rule_callbacks() {
   apply_rules = apply_python_rules;
   apply_function = apply_python_function;
+  release_function = release_python_function;
 }
 
 }  // namespace flambeau

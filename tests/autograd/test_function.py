@@ -213,6 +213,25 @@ def test_saved_tensors_are_released_and_guarded():
         z.sum().backward()
 
 
+def test_saved_memory_is_freed_by_backward():
+    x = leaf([1.0, 2.0])
+
+    def forward(ctx, x):
+        contexts.append(ctx)
+        y = x * 2
+        ctx.save_for_backward(y)
+        kept.append(weakref.ref(y))
+        return x * 3
+    contexts, kept = [], []
+    z = function(forward, lambda ctx, g: g * 3).apply(x)
+    z.sum().backward(retain_graph=True)
+    assert kept[0]() is not None and len(contexts[0].saved_tensors) == 1
+    z.sum().backward()
+    assert kept[0]() is None
+    with pytest.raises(RuntimeError, match=r"freed"):
+        _ = contexts[0].saved_tensors
+
+
 def test_save_for_backward_takes_tensors_only():
     with pytest.raises(TypeError, match=r"save_for_backward"):
         function(lambda ctx, x: ctx.save_for_backward(3), lambda ctx, g: g).apply(leaf([1.0]))

@@ -49,6 +49,10 @@ class FunctionCtx:
     @property
     def saved_tensors(self):
         """The tensors given to save_for_backward; an error if one was changed in place since."""
+        if self._saved is None:
+            raise RuntimeError(f"{type(self).__name__}: Trying to backward through the graph a second time (or access "
+                               "saved tensors after they have been freed). Pass retain_graph=True to the first "
+                               "backward or grad call.")
         return tuple(None if s is None else s.unpack() for s in self._saved)
 
 
@@ -207,6 +211,10 @@ class _Rule:
         self.tensor_places = tuple(isinstance(a, _C.Tensor) for a in args)
         self.shapes = tuple(a.shape if isinstance(a, _C.Tensor) else None for a in args)
         self.blank = tuple((y.shape, y.dtype, y.device) if isinstance(y, _C.Tensor) else None for y in outputs)
+
+    def release(self):
+        """The engine's word that no further pass comes."""
+        self.ctx._saved = None
 
     def __call__(self, *grads):
         if self.ctx._materialize:
