@@ -87,4 +87,8 @@ def test_questions_about_devices():
     assert not flambeau.backends.cudnn.is_available()
     assert flambeau.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
     assert flambeau.version.cuda is None
+    flambeau.use_deterministic_algorithms(True)
+    assert flambeau.are_deterministic_algorithms_enabled()
+    with pytest.raises(TypeError, match="bool"):
+        flambeau.use_deterministic_algorithms("yes")
     assert flambeau.version.__version__ == flambeau.__version__

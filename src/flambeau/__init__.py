@@ -76,7 +76,9 @@ _LAZY = {"linalg", "nn", "optim", "utils", "testing", "memory", "serialization",
 #: names that live in a module loaded when first used
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
                "get_printoptions": "_tensor_str", "printoptions": "_tensor_str", "UntypedStorage": "storage",
-               "TypedStorage": "storage", "is_storage": "storage"}
+               "TypedStorage": "storage", "is_storage": "storage", "use_deterministic_algorithms": "_determinism",
+               "are_deterministic_algorithms_enabled": "_determinism",
+               "is_deterministic_algorithms_warn_only_enabled": "_determinism"}
 
 
 def __getattr__(name):
