@@ -43,6 +43,11 @@ struct Layout {
   bool in_place() const {
     return phases() == 1 && start == Three{0, 0, 0} && count == source;
   }
+  bool covered() const {  // every place of the layout is a place of the source
+    for (int d = 0; d < 3; ++d)
+      if (start[d] < 0 || count[d] * step[d] + start[d] > source[d]) return false;
+    return true;
+  }
   int64_t phase_of(const Three& z) const {
     return (z[0] % step[0] * step[1] + z[1] % step[1]) * step[2] + z[2] % step[2];
   }
@@ -50,6 +55,21 @@ struct Layout {
     return (z[0] / step[0] * count[1] + z[1] / step[1]) * count[2] + z[2] / step[2];
   }
 };
+
+// Rows of images are short: a call of memcpy costs more than their bytes.
+template <class T>
+void copy_row(T* to, const T* from, int64_t n) {
+  constexpr int64_t W = 32 / sizeof(T);
+  if (n < W) {
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = from[i];
+      asm volatile("" ::: "memory");  // keeps the compiler from making it that call
+    }
+    return;
+  }
+  for (int64_t i = 0; i + W < n; i += W) std::memcpy(to + i, from + i, 32);
+  std::memcpy(to + n - W, from + n - W, 32);
+}
 
 // One channel into planes `phase_stride` apart; places outside the source are zero. Phases nobody reads are skipped.
 template <class T>
@@ -63,20 +83,16 @@ void lay_out(const Layout& l, const T* source, T* to, int64_t phase_stride, cons
     int64_t first = base >= 0 ? 0 : (-base + step - 1) / step;
     int64_t last = l.source[2] > base ? (l.source[2] - base + step - 1) / step : 0;
     first = std::min(first, l.count[2]), last = std::max(first, std::min(last, l.count[2]));
+    if (!l.covered()) std::fill_n(plane, l.plane(), T(0));
     for (int64_t d = 0; d < l.count[0]; ++d) {
       int64_t sd = d * l.step[0] + r[0] + l.start[0];
       for (int64_t h = 0; h < l.count[1]; ++h, plane += l.count[2]) {
         int64_t sh = h * l.step[1] + r[1] + l.start[1];
-        if (sd < 0 || sd >= l.source[0] || sh < 0 || sh >= l.source[1]) {
-          std::fill_n(plane, l.count[2], T(0));
-          continue;
-        }
+        if (sd < 0 || sd >= l.source[0] || sh < 0 || sh >= l.source[1]) continue;
         const T* row = source + (sd * l.source[1] + sh) * l.source[2] + base;
-        for (int64_t q = 0; q < first; ++q) plane[q] = 0;
-        if (step == 1) for (int64_t q = first; q < last; ++q) plane[q] = row[q];
+        if (step == 1) copy_row(plane + first, row + first, last - first);
         else if (step == 2) for (int64_t q = first; q < last; ++q) plane[q] = row[2 * q];
         else for (int64_t q = first; q < last; ++q) plane[q] = row[step * q];
-        for (int64_t q = last; q < l.count[2]; ++q) plane[q] = 0;
       }
     }
   }
@@ -97,49 +113,58 @@ struct Correlation {
   int64_t depth() const { return channels * int64_t(taps.size()); }
 };
 
+// Which columns of each tile are results, as runs; the same for every image and group. Empty: the plane has no gaps.
+struct Cuts {
+  std::vector<Segment> segments;
+  std::vector<int32_t> first;  // of each tile, and the end
+};
+
 template <class T>
-void correlate_tiles(const Correlation<T>& c, const std::vector<int64_t>& offset, const T* x, T* y, int64_t group,
-                     int64_t begin, int64_t end) {
-  const auto& kernels = conv_kernels<T>();
-  const int64_t mr = kernels.mr, nr = kernels.nr, k = c.depth();
+Cuts cuts_of(const Correlation<T>& c, int64_t length, int64_t tiles, int64_t nr) {
   const int64_t q1 = c.layout.count[1], q2 = c.layout.count[2];
-  const int64_t length = ((c.out[0] - 1) * q1 + c.out[1] - 1) * q2 + c.out[2];
   const bool dense = c.out_stride[2] == 1 && (q2 == c.out[2] || c.out[0] * c.out[1] == 1) &&
                      (c.out_stride[1] == q2 || c.out[1] == 1) && (c.out[0] == 1 || c.out_stride[0] == q1 * q2);
+  Cuts cuts;
+  if (dense) return cuts;
+  for (int64_t t = 0; t < tiles; ++t) {
+    cuts.first.push_back(int32_t(cuts.segments.size()));
+    const int64_t stop = std::min((t + 1) * nr, length);
+    for (int64_t at = t * nr; at < stop;) {
+      int64_t w = at % q2, row = at / q2, h = row % q1, d = row / q1, run = std::min(stop - at, q2 - w);
+      if (h < c.out[1] && w < c.out[2])
+        cuts.segments.push_back({int32_t(at - t * nr), int32_t(std::min(run, c.out[2] - w)),
+                                 d * c.out_stride[0] + h * c.out_stride[1] + w * c.out_stride[2]});
+      at += run;
+    }
+  }
+  cuts.first.push_back(int32_t(cuts.segments.size()));
+  return cuts;
+}
+
+template <class T>
+void correlate_tiles(const Correlation<T>& c, const std::vector<int64_t>& offset, const Cuts& cuts, int64_t length,
+                     const T* x, T* y, int64_t group, int64_t begin, int64_t end) {
+  const auto& kernels = conv_kernels<T>();
+  const int64_t mr = kernels.mr, nr = kernels.nr, k = c.depth();
   const int64_t panels = (c.rows + mr - 1) / mr;
   const T* filters = c.filters.data() + group * panels * mr * k;
   alignas(64) T tile[8 * 48];
-  Segment segments[48];
-  int count = 0;
   auto run = [&](int64_t p, int64_t t) {
     int rows = int(std::min(mr, c.rows - p * mr)), cols = int(std::min(nr, length - t * nr));
     const T* bias = c.bias ? c.bias + group * c.rows + p * mr : nullptr;
     T* to = y + p * mr * c.y_channel + c.y_start;
     const T* a = filters + p * mr * k;
-    if (dense) return kernels.tile(k, a, x + t * nr, offset.data(), to + t * nr, c.y_channel, rows, cols, bias);
+    if (cuts.first.empty()) return kernels.tile(k, a, x + t * nr, offset.data(), to + t * nr, c.y_channel, rows, cols, bias);
     kernels.tile(k, a, x + t * nr, offset.data(), tile, nr, rows, cols, bias);
-    kernels.scatter(tile, nr, rows, to, c.y_channel, c.out_stride[2], segments, count);
-  };
-  auto cut = [&](int64_t t) {  // the tile's columns that are results, as runs
-    if (dense) return;
-    count = 0;
-    int64_t stop = std::min((t + 1) * nr, length);
-    for (int64_t at = t * nr; at < stop;) {
-      int64_t w = at % q2, row = at / q2, h = row % q1, d = row / q1, run = std::min(stop - at, q2 - w);
-      if (h < c.out[1] && w < c.out[2])
-        segments[count++] = {int32_t(at - t * nr), int32_t(std::min(run, c.out[2] - w)),
-                             d * c.out_stride[0] + h * c.out_stride[1] + w * c.out_stride[2]};
-      at += run;
-    }
+    kernels.scatter(tile, nr, rows, to, c.y_channel, c.out_stride[2], cuts.segments.data() + cuts.first[t],
+                    cuts.first[t + 1] - cuts.first[t]);
   };
   if (panels * mr * k * int64_t(sizeof(T)) <= (512 << 10)) {
-    for (int64_t t = begin; t < end; ++t) {
-      cut(t);
+    for (int64_t t = begin; t < end; ++t)
       for (int64_t p = 0; p < panels; ++p) run(p, t);
-    }
   } else {  // filters larger than the cache: each panel of them passes once
     for (int64_t p = 0; p < panels; ++p)
-      for (int64_t t = begin; t < end; ++t) cut(t), run(p, t);
+      for (int64_t t = begin; t < end; ++t) run(p, t);
   }
 }
 
@@ -157,6 +182,7 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
     for (const Three& z : c.taps) offset.push_back(k * channel + l.phase_of(z) * l.plane() + l.place_of(z));
   const int64_t length = ((c.out[0] - 1) * l.count[1] + c.out[1] - 1) * l.count[2] + c.out[2];
   const int64_t tiles = (length + kernels.nr - 1) / kernels.nr;
+  const Cuts cuts = cuts_of(c, length, tiles, kernels.nr);
   const int64_t work = c.n * c.groups * c.rows * c.depth() * length;  // multiplications
   const int64_t y_image = c.groups * c.rows * c.y_channel, x_image = all * c.x_channel;
   auto prepare = [&](int64_t image, int64_t k, T* to) { lay_out(l, x + image * x_image + k * c.x_channel, to, l.plane(), used); };
@@ -168,7 +194,7 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
         for (int64_t k = 0; k < all && !in_place; ++k) prepare(i, k, mine + k * channel);
         const T* image = in_place ? x + i * x_image : mine;
         for (int64_t g = 0; g < c.groups; ++g)
-          correlate_tiles(c, offset, image + g * c.channels * channel, y + i * y_image + g * c.rows * c.y_channel, g, 0, tiles);
+          correlate_tiles(c, offset, cuts, length, image + g * c.channels * channel, y + i * y_image + g * c.rows * c.y_channel, g, 0, tiles);
       }
     });
     return;
@@ -185,7 +211,7 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
   parallel_for(c.n * c.groups * pieces, 1, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {
       int64_t piece = i % pieces, g = i / pieces % c.groups, image = i / pieces / c.groups;
-      correlate_tiles(c, offset, images + (image * all + g * c.channels) * channel,
+      correlate_tiles(c, offset, cuts, length, images + (image * all + g * c.channels) * channel,
                       y + image * y_image + g * c.rows * c.y_channel, g, tiles * piece / pieces, tiles * (piece + 1) / pieces);
     }
   });
