@@ -111,6 +111,8 @@ struct Correlation {
   const T* bias = nullptr;
 
   int64_t depth() const { return channels * int64_t(taps.size()); }
+  // A lone filter (depthwise) gains nothing from tiles: whole lines of the result, as many vectors as they are long.
+  bool by_lines() const { return rows == 1 && out_stride[2] == 1 && out[2] >= 8; }
 };
 
 // Which columns of each tile are results, as runs; the same for every image and group. Empty: the plane has no gaps.
@@ -148,6 +150,14 @@ void correlate_tiles(const Correlation<T>& c, const std::vector<int64_t>& offset
   const int64_t mr = kernels.mr, nr = kernels.nr, k = c.depth();
   const int64_t panels = (c.rows + mr - 1) / mr;
   const T* filters = c.filters.data() + group * panels * mr * k;
+  if (c.by_lines()) {
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t d = t / c.out[1], h = t % c.out[1];
+      kernels.line(k, filters, mr, x + (d * c.layout.count[1] + h) * c.layout.count[2], offset.data(),
+                   y + c.y_start + d * c.out_stride[0] + h * c.out_stride[1], c.out[2], c.bias ? c.bias[group] : T(0));
+    }
+    return;
+  }
   alignas(64) T tile[8 * 48];
   auto run = [&](int64_t p, int64_t t) {
     int rows = int(std::min(mr, c.rows - p * mr)), cols = int(std::min(nr, length - t * nr));
@@ -181,8 +191,8 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
   for (int64_t k = 0; k < c.channels; ++k)
     for (const Three& z : c.taps) offset.push_back(k * channel + l.phase_of(z) * l.plane() + l.place_of(z));
   const int64_t length = ((c.out[0] - 1) * l.count[1] + c.out[1] - 1) * l.count[2] + c.out[2];
-  const int64_t tiles = (length + kernels.nr - 1) / kernels.nr;
-  const Cuts cuts = cuts_of(c, length, tiles, kernels.nr);
+  const int64_t tiles = c.by_lines() ? c.out[0] * c.out[1] : (length + kernels.nr - 1) / kernels.nr;
+  const Cuts cuts = c.by_lines() ? Cuts() : cuts_of(c, length, tiles, kernels.nr);
   const int64_t work = c.n * c.groups * c.rows * c.depth() * length;  // multiplications
   const int64_t y_image = c.groups * c.rows * c.y_channel, x_image = all * c.x_channel;
   auto prepare = [&](int64_t image, int64_t k, T* to) { lay_out(l, x + image * x_image + k * c.x_channel, to, l.plane(), used); };

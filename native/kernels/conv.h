@@ -31,6 +31,8 @@ struct ConvKernels {
   // c[r, j] = bias[r] + sum over k of a[k][r] b[j + offset[k]]
   void (*tile)(int64_t k, const T* a, const T* b, const int64_t* offset, T* c, int64_t crs, int rows, int cols,
                const T* bias);
+  // One filter: y[j] = bias + sum over k of a[k * step] x[j + offset[k]] for j < cols
+  void (*line)(int64_t k, const T* a, int64_t step, const T* x, const int64_t* offset, T* y, int64_t cols, T bias);
   // w[r * wrs + s] += sum over t < length of g[r * grs + t] x[t + offset[s]]
   void (*taps)(int64_t length, const T* g, int64_t grs, const T* x, const int64_t* offset, T* w, int64_t wrs, int rows,
                int taps);

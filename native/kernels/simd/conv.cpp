@@ -39,6 +39,26 @@ void tile(int64_t k, const typename X::T* a, const typename X::T* b, const int64
     }
 }
 
+template <class X>
+void line(int64_t k, const typename X::T* a, int64_t step, const typename X::T* x, const int64_t* offset,
+          typename X::T* y, int64_t cols, typename X::T bias) {
+  constexpr int W = X::width, N = 4;
+  for (int64_t j = 0; j < cols; j += N * W) {
+    decltype(X::mask(0)) mask[N];
+    typename X::V acc[N];
+#pragma GCC unroll 4
+    for (int v = 0; v < N; ++v) mask[v] = X::mask(int(std::clamp<int64_t>(cols - j - v * W, 0, W))), acc[v] = X::set(bias);
+    for (int64_t p = 0; p < k; ++p) {
+      const auto weight = X::set(a[p * step]);
+      const auto* from = x + offset[p] + j;
+#pragma GCC unroll 4
+      for (int v = 0; v < N; ++v) acc[v] = X::fma(weight, X::load(from + v * W, mask[v]), acc[v]);
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < N; ++v) X::store(y + j + v * W, acc[v], mask[v]);
+  }
+}
+
 template <class X, int MR, int NT>
 void taps(int64_t length, const typename X::T* g, int64_t grs, const typename X::T* x, const int64_t* offset,
           typename X::T* w, int64_t wrs) {
@@ -128,7 +148,7 @@ void scatter(const typename X::T* tile, int64_t tile_rs, int rows, typename X::T
 }
 
 template <class X>
-constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide, run_tile<X>, run_taps<X>, scatter<X>};
+constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide, run_tile<X>, line<X>, run_taps<X>, scatter<X>};
 
 const bool registered = [] {
   conv_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;
