@@ -1,5 +1,6 @@
-// Attention without the matrix of scores: blocks of queries meet blocks of keys, the softmax is corrected as its maximum
-// grows (Milakov and Gimelshein 2018; Dao et al. 2022), and the gradient recomputes the scores from their logarithmic sum.
+// Attention without the matrix of scores: blocks of queries meet blocks of keys, the softmax is corrected as its
+// maximum grows (Milakov and Gimelshein 2018; Dao et al. 2022), and the gradient recomputes the scores from their
+// logarithmic sum.
 #include "attention.h"
 
 #include <algorithm>
@@ -28,7 +29,8 @@ struct Matrices {
   int64_t rs, cs;
   std::vector<int64_t> sizes, steps;
   explicit Matrices(const Tensor& t)
-      : data(t.ptr<float>()), rs(t.strides[t.ndim - 2]), cs(t.strides[t.ndim - 1]), sizes(t.sizes, t.sizes + t.ndim - 2),
+      : data(t.ptr<float>()), rs(t.strides[t.ndim - 2]), cs(t.strides[t.ndim - 1]),
+        sizes(t.sizes, t.sizes + t.ndim - 2),
         steps(t.strides, t.strides + t.ndim - 2) {}
   const float* at(int64_t index) const {
     int64_t offset = 0;
@@ -41,7 +43,8 @@ struct Sizes {
   int64_t batch, queries, keys, width, values;
 };
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return {count(q.shape().first(q.ndim - 2)), q.size(q.ndim - 2), k.size(k.ndim - 2), q.size(q.ndim - 1), v.size(v.ndim - 1)};
+  return {count(q.shape().first(q.ndim - 2)), q.size(q.ndim - 2), k.size(k.ndim - 2), q.size(q.ndim - 1),
+      v.size(v.ndim - 1)};
 }
 
 // scores[rows, cols] of a block, those a causal query must not see at -infinity
@@ -53,11 +56,13 @@ void block_scores(const Sizes& s, const float* q, const Matrices& qm, const floa
     for (int64_t j = std::max<int64_t>(0, i0 + i + 1 - j0); j < cols; ++j) to[i * cols + j] = -std::numeric_limits<float>::infinity();
 }
 
-void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, bool causal, float scale, float* out,
+void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, bool causal, float scale,
+    float* out,
              float* lse) {
   const auto& kernels = row_kernels();
   const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  parallel_for(s.batch * blocks, std::max<int64_t>(1, (1 << 17) / (kQueries * s.keys * (s.width + s.values) + 1)), [&](int64_t t, int64_t end) {
+  parallel_for(s.batch * blocks, std::max<int64_t>(1, (1 << 17) / (kQueries * s.keys * (s.width + s.values) + 1)),
+      [&](int64_t t, int64_t end) {
     float* scores = scratch<float>(kScratchC, kQueries * kKeys);
     float top[kQueries], sum[kQueries];
     for (; t < end; ++t) {
@@ -93,10 +98,12 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
 }
 
 // One matrix of the batch per piece of work: sums over queries and over keys stay in one thread.
-void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matrices& km, const Matrices& vm, const Matrices& om,
+void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matrices& km, const Matrices& vm,
+    const Matrices& om,
               const float* lse, bool causal, float scale, float* gq, float* gk, float* gv) {
   const auto& kernels = row_kernels();
-  parallel_for(s.batch, std::max<int64_t>(1, (1 << 16) / (s.queries * s.keys * (s.width + s.values) + 1)), [&](int64_t b, int64_t end) {
+  parallel_for(s.batch, std::max<int64_t>(1, (1 << 16) / (s.queries * s.keys * (s.width + s.values) + 1)),
+      [&](int64_t b, int64_t end) {
     float* p = scratch<float>(kScratchC, kQueries * kKeys);
     float* ds = scratch<float>(kScratchD, kQueries * kKeys);
     float mean[kQueries];
@@ -121,8 +128,10 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
           gemm<float>(rows, cols, s.values, gb, gm.rs, gm.cs, v + j0 * vm.rs, vm.cs, vm.rs, ds, cols, {}, false);
           for (int64_t i = 0; i < rows; ++i) kernels.row_grad(ds + i * cols, p + i * cols, cols, mean[i], scale);
           gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, false);
-          gemm<float>(rows, s.width, cols, ds, cols, 1, k + j0 * km.rs, km.rs, km.cs, dq + i0 * s.width, s.width, {1, 1}, false);
-          gemm<float>(cols, s.width, rows, ds, 1, cols, q + i0 * qm.rs, qm.rs, qm.cs, dk + j0 * s.width, s.width, {1, 1}, false);
+          gemm<float>(rows, s.width, cols, ds, cols, 1, k + j0 * km.rs, km.rs, km.cs, dq + i0 * s.width, s.width,
+                      {1, 1}, false);
+          gemm<float>(cols, s.width, rows, ds, 1, cols, q + i0 * qm.rs, qm.rs, qm.cs, dk + j0 * s.width, s.width,
+                      {1, 1}, false);
         }
       }
     }
@@ -130,14 +139,16 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
 }
 
 void check(const Call& c, const Tensor& q, const Tensor& k, const Tensor& v) {
-  auto shapes = [&] { return concat("query ", shape_text(q.shape()), ", key ", shape_text(k.shape()), ", value ", shape_text(v.shape())); };
+  auto shapes = [&] { return concat("query ", shape_text(q.shape()), ", key ", shape_text(k.shape()), ", value ",
+      shape_text(v.shape())); };
   if (q.ndim < 2 || k.ndim != q.ndim || v.ndim != q.ndim)
     runtime_error(c.name(), ": expected query, key and value of equally many dimensions, at least 2, got ", shapes());
   bool fits = k.size(k.ndim - 1) == q.size(q.ndim - 1) && v.size(v.ndim - 2) == k.size(k.ndim - 2);
   for (int d = 0; fits && d < q.ndim - 2; ++d) fits = q.size(d) == k.size(d) && q.size(d) == v.size(d);
   if (!fits) runtime_error(c.name(), ": the shapes do not fit: ", shapes());
   if (q.dtype != k.dtype || q.dtype != v.dtype || (q.dtype != DType::Float32 && !is_half(q.dtype)))
-    runtime_error(c.name(), ": expected query, key and value of one dtype, float32, float16 or bfloat16, got ", dtype_name(q.dtype),
+    runtime_error(c.name(), ": expected query, key and value of one dtype, float32, float16 or bfloat16, got ",
+        dtype_name(q.dtype),
                   ", ", dtype_name(k.dtype), " and ", dtype_name(v.dtype));
 }
 
@@ -156,13 +167,15 @@ void infer_attention(Call& c) {
 void cpu_attention(Call& c) {
   Tensor &out = c.out(0), &lse = c.out(1);
   if (lse.numel == 0) return;
-  TensorRef q = to_dtype(c.tensor(0), DType::Float32), k = to_dtype(c.tensor(1), DType::Float32), v = to_dtype(c.tensor(2), DType::Float32), wide;
+  TensorRef q = to_dtype(c.tensor(0), DType::Float32), k = to_dtype(c.tensor(1), DType::Float32),
+      v = to_dtype(c.tensor(2), DType::Float32), wide;
   Tensor* to = &out;
   if (out.dtype != DType::Float32) wide = empty(out.shape(), DType::Float32, out.device), to = wide.get();
   {
     Sizes s = sizes_of(*q, *k, *v);
     LockRelease lock(work_of(s));
-    forward(s, Matrices(*q), Matrices(*k), Matrices(*v), c.boolean(3), float(c.real(4)), to->ptr<float>(), lse.ptr<float>());
+    forward(s, Matrices(*q), Matrices(*k), Matrices(*v), c.boolean(3), float(c.real(4)), to->ptr<float>(),
+        lse.ptr<float>());
   }
   if (wide) copy_into(out, *wide);
 }
@@ -172,8 +185,10 @@ void infer_backward(Call& c) {
   Tensor &q = c.tensor(1), &k = c.tensor(2), &v = c.tensor(3);
   check(c, q, k, v);
   if (!std::ranges::equal(c.tensor(0).shape(), c.tensor(4).shape()) || c.tensor(4).ndim != q.ndim ||
-      c.tensor(5).numel != q.numel / std::max<int64_t>(1, q.size(q.ndim - 1)) || c.tensor(4).size(q.ndim - 1) != v.size(q.ndim - 1))
-    runtime_error(c.name(), ": the gradient ", shape_text(c.tensor(0).shape()), " and the result ", shape_text(c.tensor(4).shape()), " do not fit the query ", shape_text(q.shape()));
+      c.tensor(5).numel != q.numel / std::max<int64_t>(1, q.size(q.ndim - 1)) ||
+          c.tensor(4).size(q.ndim - 1) != v.size(q.ndim - 1))
+    runtime_error(c.name(), ": the gradient ", shape_text(c.tensor(0).shape()), " and the result ",
+        shape_text(c.tensor(4).shape()), " do not fit the query ", shape_text(q.shape()));
   c.output_like(q), c.output_like(k), c.output_like(v);
 }
 void cpu_backward(Call& c) {
@@ -185,7 +200,8 @@ void cpu_backward(Call& c) {
   {
     Sizes s = sizes_of(*in[1], *in[2], *in[3]);
     LockRelease lock(2 * work_of(s));
-    backward(s, Matrices(*in[0]), Matrices(*in[1]), Matrices(*in[2]), Matrices(*in[3]), Matrices(*in[4]), lse->ptr<float>(),
+    backward(s, Matrices(*in[0]), Matrices(*in[1]), Matrices(*in[2]), Matrices(*in[3]), Matrices(*in[4]),
+        lse->ptr<float>(),
              c.boolean(6), float(c.real(7)), wide[0]->ptr<float>(), wide[1]->ptr<float>(), wide[2]->ptr<float>());
   }
   for (int n = 0; n < 3 && !same; ++n) copy_into(c.out(n), *wide[n]);

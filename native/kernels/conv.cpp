@@ -24,7 +24,8 @@ namespace {
 template <class T>
 const ConvKernels<T>& conv_kernels() {
   static const auto* chosen = [] {
-    if constexpr (std::is_same_v<T, float>) return conv_kernels_f32[cpu_level()] ? conv_kernels_f32[cpu_level()] : conv_kernels_f32[0];
+    if constexpr (std::is_same_v<T, float>) return conv_kernels_f32[cpu_level()] ? conv_kernels_f32[cpu_level()]
+        : conv_kernels_f32[0];
     else return conv_kernels_f64[cpu_level()] ? conv_kernels_f64[cpu_level()] : conv_kernels_f64[0];
   }();
   return *chosen;
@@ -34,8 +35,8 @@ int64_t volume(const Three& t) { return t[0] * t[1] * t[2]; }
 
 using Geometry = ConvGeometry;
 
-// How an image is laid out for a correlation. Along each axis the place z >= 0 means source index z + start; places with
-// the same remainder by `step` (a phase) lie next to each other, `count` of them.
+// How an image is laid out for a correlation. Along each axis the place z >= 0 means source index z + start;
+// places with the same remainder by `step` (a phase) lie next to each other, `count` of them.
 struct Layout {
   Three source, start, step, count;
   int64_t plane() const { return volume(count); }
@@ -98,7 +99,8 @@ void lay_out(const Layout& l, const T* source, T* to, int64_t phase_stride, cons
   }
 }
 
-// A correlation of `channels` planes per group with `rows` filters per group: y[r, o] = bias[r] + sum a[r, k] x[o + tap k].
+// A correlation of `channels` planes per group with `rows` filters per group: y[r, o] = bias[r] + sum of
+// a[r, k] x[o + tap k].
 template <class T>
 struct Correlation {
   Layout layout;
@@ -164,7 +166,8 @@ void correlate_tiles(const Correlation<T>& c, const std::vector<int64_t>& offset
     const T* bias = c.bias ? c.bias + group * c.rows + p * mr : nullptr;
     T* to = y + p * mr * c.y_channel + c.y_start;
     const T* a = filters + p * mr * k;
-    if (cuts.first.empty()) return kernels.tile(k, a, x + t * nr, offset.data(), to + t * nr, c.y_channel, rows, cols, bias);
+    if (cuts.first.empty()) return kernels.tile(k, a, x + t * nr, offset.data(), to + t * nr, c.y_channel, rows, cols,
+        bias);
     kernels.tile(k, a, x + t * nr, offset.data(), tile, nr, rows, cols, bias);
     kernels.scatter(tile, nr, rows, to, c.y_channel, c.out_stride[2], cuts.segments.data() + cuts.first[t],
                     cuts.first[t + 1] - cuts.first[t]);
@@ -195,7 +198,8 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
   const Cuts cuts = c.by_lines() ? Cuts() : cuts_of(c, length, tiles, kernels.nr);
   const int64_t work = c.n * c.groups * c.rows * c.depth() * length;  // multiplications
   const int64_t y_image = c.groups * c.rows * c.y_channel, x_image = all * c.x_channel;
-  auto prepare = [&](int64_t image, int64_t k, T* to) { lay_out(l, x + image * x_image + k * c.x_channel, to, l.plane(), used); };
+  auto prepare = [&](int64_t image, int64_t k, T* to) { lay_out(l, x + image * x_image + k * c.x_channel, to,
+      l.plane(), used); };
   if (c.n >= 2 * num_threads() || work < (1 << 18) || (in_place && c.n >= num_threads())) {
     int64_t grain = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(1, work / c.n));
     parallel_for(c.n, grain, [&](int64_t i, int64_t end) {
@@ -204,7 +208,8 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
         for (int64_t k = 0; k < all && !in_place; ++k) prepare(i, k, mine + k * channel);
         const T* image = in_place ? x + i * x_image : mine;
         for (int64_t g = 0; g < c.groups; ++g)
-          correlate_tiles(c, offset, cuts, length, image + g * c.channels * channel, y + i * y_image + g * c.rows * c.y_channel, g, 0, tiles);
+          correlate_tiles(c, offset, cuts, length, image + g * c.channels * channel,
+              y + i * y_image + g * c.rows * c.y_channel, g, 0, tiles);
       }
     });
     return;
@@ -222,7 +227,8 @@ void correlate(const Correlation<T>& c, const T* x, T* y) {
     for (; i < end; ++i) {
       int64_t piece = i % pieces, g = i / pieces % c.groups, image = i / pieces / c.groups;
       correlate_tiles(c, offset, cuts, length, images + (image * all + g * c.channels) * channel,
-                      y + image * y_image + g * c.rows * c.y_channel, g, tiles * piece / pieces, tiles * (piece + 1) / pieces);
+                      y + image * y_image + g * c.rows * c.y_channel, g, tiles * piece / pieces,
+                          tiles * (piece + 1) / pieces);
     }
   });
 }
@@ -242,7 +248,8 @@ void pack_filters(Correlation<T>& c, const T* w, int64_t group_step, int64_t row
       for (int64_t ch = 0; ch < c.channels; ++ch)
         for (int64_t t = 0; t < taps; ++t, to += mr)
           for (int64_t r = 0; r < mr; ++r)
-            to[r] = p * mr + r < c.rows ? w[g * group_step + (p * mr + r) * row_step + ch * channel_step + tap_at[t]] : T(0);
+            to[r] = p * mr + r < c.rows ? w[g * group_step + (p * mr + r) * row_step + ch * channel_step + tap_at[t]]
+                : T(0);
 }
 
 // The definition, for what the tiles are not made for: integers (T is unsigned, whose wrapping is that of int64) and
@@ -288,8 +295,8 @@ bool sprawls(const Geometry& g) {
 }
 
 #ifdef FLAMBEAU_ONEDNN
-// Where oneDNN's blocked layouts win in spite of the reordering (measured on Zen 5, 1 thread): rows of the plane shorter
-// than about two tiles, enough channels to fill its blocks, and work that outweighs its 10 microseconds of preparation.
+// Where oneDNN's blocked layouts win in spite of the reordering (measured on Zen 5, 1 thread): rows of the
+// plane shorter than about two tiles, enough channels to fill its blocks, and work that outweighs its 10 microseconds of preparation.
 bool onednn_pays(const Geometry& g, ConvResult which) {
   const int64_t kv = volume(g.kernel);
   if (sprawls(g)) return false;
@@ -414,8 +421,10 @@ void backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
   }
   const int64_t plane = l.plane(), per_image = (g.ic * l.phases() + g.oc) * plane * int64_t(sizeof(T));
   const int64_t chunk = std::min(g.n, std::max<int64_t>(1, (3 << 20) / per_image));
-  const int64_t slack = l.place_of({(g.kernel[0] - 1) * g.dilation[0], (g.kernel[1] - 1) * g.dilation[1], (g.kernel[2] - 1) * g.dilation[2]}) + 64;
-  const int64_t phase_step = chunk * plane + slack, channel = l.phases() * phase_step, g_channel = (chunk * plane + 15) / 16 * 16;  // aligned rows
+  const int64_t slack = l.place_of({(g.kernel[0] - 1) * g.dilation[0], (g.kernel[1] - 1) * g.dilation[1],
+      (g.kernel[2] - 1) * g.dilation[2]}) + 64;
+  const int64_t phase_step = chunk * plane + slack, channel = l.phases() * phase_step,
+      g_channel = (chunk * plane + 15) / 16 * 16;  // aligned rows
   T* xs = scratch<T>(kScratchA, g.ic * channel);
   T* gs = scratch<T>(kScratchB, g.oc * g_channel);
   std::vector<int64_t> offset;
@@ -435,7 +444,8 @@ void backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
           for (int64_t p = 0; p < l.phases(); ++p) std::fill_n(to + p * phase_step + length, phase_step - length, T(0));
         } else {
           for (int64_t i = 0; i < images; ++i)
-            lay_out(lg, gy + ((first + i) * g.oc + k - g.ic) * volume(g.out), gs + (k - g.ic) * g_channel + i * plane, plane, all_used);
+            lay_out(lg, gy + ((first + i) * g.oc + k - g.ic) * volume(g.out), gs + (k - g.ic) * g_channel + i * plane,
+                plane, all_used);
         }
       }
     });
@@ -470,25 +480,29 @@ void backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places, T* 
   }
 }
 
-void forward_integers(const Geometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y, bool transposed) {
+void forward_integers(const Geometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y,
+    bool transposed) {
   auto u = [](const int64_t* p) { return reinterpret_cast<uint64_t*>(const_cast<int64_t*>(p)); };
   fill_bias(y, bias, g.n, transposed ? g.ic : g.oc, volume(transposed ? g.in : g.out));
   if (transposed) plain_loops(g, u(y), u(w), u(x), ConvResult::Input);
   else plain_loops(g, u(x), u(w), u(y), ConvResult::Output);
 }
 
-// --- convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) ------------------
+// --- convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+// ------------------
 
 enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
 
 Three three(Dims given, int nd, const char* op, const char* what, int64_t least, int64_t otherwise) {
   Three result = {otherwise, otherwise, otherwise};
   if (int(given.size()) != nd && given.size() != 1)
-    runtime_error(op, ": expected ", what, " to be a single integer value or a list of ", nd, " values to match the convolution dimensions, but got ",
+    runtime_error(op, ": expected ", what, " to be a single integer value or a list of ", nd,
+        " values to match the convolution dimensions, but got ",
                   what, "=", shape_text(given));
   for (int d = 0; d < nd; ++d) {
     int64_t v = given.size() == 1 ? given[0] : given[d];
-    if (v < least) runtime_error(op, ": ", least > 0 ? "non-positive " : "negative ", what, " is not supported, got ", what, "=", shape_text(given));
+    if (v < least) runtime_error(op, ": ", least > 0 ? "non-positive " : "negative ", what, " is not supported, got ",
+        what, "=", shape_text(given));
     if (v > (int64_t(1) << 40)) runtime_error(op, ": ", what, "=", shape_text(given), " is too large");
     result[3 - nd + d] = v;
   }
@@ -508,7 +522,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   if (nd < 1 || nd > 3)
     runtime_error(op, ": expected a 3D, 4D or 5D weight, got weight of size ", shape_text(w.shape()));
   if (x.ndim != w.ndim)
-    runtime_error(op, ": Expected ", nd + 1, "D (unbatched) or ", nd + 2, "D (batched) input to conv", nd, "d, but got input of size: ", shape_text(x.shape()));
+    runtime_error(op, ": Expected ", nd + 1, "D (unbatched) or ", nd + 2, "D (batched) input to conv", nd,
+        "d, but got input of size: ", shape_text(x.shape()));
   Problem p;
   p.transposed = c.boolean(first + 3);
   Geometry& g = p.g;
@@ -519,21 +534,27 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   g.groups = c.integer(first + 5);
   if (g.groups <= 0) runtime_error(op, ": non-positive groups is not supported, got groups=", g.groups);
   if (x.dtype != w.dtype)
-    runtime_error(op, ": input type (", dtype_name(x.dtype), ") and weight type (", dtype_name(w.dtype), ") should be the same");
+    runtime_error(op, ": input type (", dtype_name(x.dtype), ") and weight type (", dtype_name(w.dtype),
+        ") should be the same");
   if (bias && bias->dtype != x.dtype)
-    runtime_error(op, ": input type (", dtype_name(x.dtype), ") and bias type (", dtype_name(bias->dtype), ") should be the same");
+    runtime_error(op, ": input type (", dtype_name(x.dtype), ") and bias type (", dtype_name(bias->dtype),
+        ") should be the same");
   if (x.dtype == DType::Bool) runtime_error(op, ": not implemented for dtype bool");
   auto shapes = [&] { return concat("Given groups=", g.groups, ", weight of size ", shape_text(w.shape())); };
   int64_t out_channels = p.transposed ? w.size(1) * g.groups : w.size(0);
   int64_t in_channels = p.transposed ? w.size(0) : w.size(1) * g.groups;
   if (w.size(0) < g.groups)
-    runtime_error(shapes(), ", expected weight to be at least ", g.groups, " at dimension 0, but got weight of size ", shape_text(w.shape()), " instead");
+    runtime_error(shapes(), ", expected weight to be at least ", g.groups, " at dimension 0, but got weight of size ",
+        shape_text(w.shape()), " instead");
   if (w.size(0) % g.groups)
-    runtime_error(shapes(), ", expected weight to be divisible by ", g.groups, " at dimension 0, but got weight of size ", shape_text(w.shape()), " instead");
+    runtime_error(shapes(), ", expected weight to be divisible by ", g.groups,
+        " at dimension 0, but got weight of size ", shape_text(w.shape()), " instead");
   if (x.size(1) != in_channels)
-    runtime_error(shapes(), ", expected input", shape_text(x.shape()), " to have ", in_channels, " channels, but got ", x.size(1), " channels instead");
+    runtime_error(shapes(), ", expected input", shape_text(x.shape()), " to have ", in_channels, " channels, but got ",
+        x.size(1), " channels instead");
   if (bias && (bias->ndim != 1 || bias->size(0) != out_channels))
-    runtime_error(shapes(), ", expected bias to be 1-dimensional with ", out_channels, " elements, but got bias of size ", shape_text(bias->shape()), " instead");
+    runtime_error(shapes(), ", expected bias to be 1-dimensional with ", out_channels,
+        " elements, but got bias of size ", shape_text(bias->shape()), " instead");
   g.n = x.size(0);
   g.ic = p.transposed ? out_channels : in_channels;
   g.oc = p.transposed ? in_channels : out_channels;
@@ -548,20 +569,23 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
     g.kernel[d] = k;
     if (p.transposed) {
       if (extra[d] >= g.stride[d] && extra[d] >= g.dilation[d])
-        runtime_error("output padding must be smaller than either stride or dilation, but got output_padding ", extra[d],
+        runtime_error("output padding must be smaller than either stride or dilation, but got output_padding ",
+            extra[d],
                       ", stride ", g.stride[d], ", dilation ", g.dilation[d]);
       int64_t grown;
       if (__builtin_mul_overflow(size - 1, g.stride[d], &grown)) runtime_error(op, ": output size overflows");
       int64_t result = grown - 2 * g.pad[d] + span + extra[d] + 1;
       if (result < 0 || (result == 0 && size > 0))
-        runtime_error(op, ": calculated output size along dimension ", axis, " is ", result, ", too small for input ", shape_text(x.shape()), " and weight ", shape_text(w.shape()));
+        runtime_error(op, ": calculated output size along dimension ", axis, " is ", result, ", too small for input ",
+            shape_text(x.shape()), " and weight ", shape_text(w.shape()));
       g.out[d] = size, g.in[d] = result;
       p.result.push_back(result);
     } else {
       int64_t room = size + 2 * g.pad[d] - span - 1;
       if (room < 0)
         runtime_error("Calculated padded input size per channel: (", size + 2 * g.pad[d], "). Kernel size: (", span + 1,
-                      "). Kernel size can't be greater than actual input size (dimension ", axis, " of input ", shape_text(x.shape()), ")");
+                      "). Kernel size can't be greater than actual input size (dimension ", axis, " of input ",
+                          shape_text(x.shape()), ")");
       g.in[d] = size, g.out[d] = room / g.stride[d] + 1;
       p.result.push_back(g.out[d]);
     }
@@ -569,9 +593,11 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   count(p.result);
   // the padded image must be addressable
   int64_t padded = sizeof(double);
-  for (int64_t v : {std::max<int64_t>(g.n, 1), std::max(g.ic, g.oc) + 1, g.in[0] + 2 * g.pad[0] + 1, g.in[1] + 2 * g.pad[1] + 1, g.in[2] + 2 * g.pad[2] + 1})
+  for (int64_t v : {std::max<int64_t>(g.n, 1), std::max(g.ic, g.oc) + 1, g.in[0] + 2 * g.pad[0] + 1,
+      g.in[1] + 2 * g.pad[1] + 1, g.in[2] + 2 * g.pad[2] + 1})
     if (__builtin_mul_overflow(padded, v, &padded) || padded > (int64_t(1) << 46))
-      runtime_error(op, ": sizes overflow (input ", shape_text(x.shape()), ", padding ", shape_text(c.ints(first + 1)), ")");
+      runtime_error(op, ": sizes overflow (input ", shape_text(x.shape()), ", padding ", shape_text(c.ints(first + 1)),
+          ")");
   return p;
 }
 
@@ -623,7 +649,8 @@ void cpu_convolution(Call& c) {
   if (out.numel == 0) return;
   Problem p = describe(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride);
   DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
-  TensorRef x = contiguous(*to_dtype(c.tensor(kInput), compute)), w = contiguous(*to_dtype(c.tensor(kWeight), compute)), bias, wide;
+  TensorRef x = contiguous(*to_dtype(c.tensor(kInput), compute)), w = contiguous(*to_dtype(c.tensor(kWeight),
+      compute)), bias, wide;
   if (Tensor* b = c.optional_tensor(kBias)) bias = contiguous(*to_dtype(*b, compute));
   Tensor* y = &out;
   if (compute != dtype) wide = empty(out.shape(), compute, out.device), y = wide.get();
@@ -642,21 +669,25 @@ void cpu_convolution(Call& c) {
     LockRelease lock(work_of(p.g));
     if (compute == DType::Float32) run_forward<float>(p, *x, *w, bias.get(), y->ptr<float>());
     else if (compute == DType::Float64) run_forward<double>(p, *x, *w, bias.get(), y->ptr<double>());
-    else forward_integers(p.g, x->ptr<int64_t>(), w->ptr<int64_t>(), bias ? bias->ptr<int64_t>() : nullptr, y->ptr<int64_t>(), p.transposed);
+    else forward_integers(p.g, x->ptr<int64_t>(), w->ptr<int64_t>(), bias ? bias->ptr<int64_t>() : nullptr,
+        y->ptr<int64_t>(), p.transposed);
   }
   trim_scratch();
   if (wide) copy_into(out, *wide);
 }
 
-// --- convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask) -----
+// --- convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask)
+// -----
 // -> gradients of input, weight, bias; bits 1, 2, 4 of mask say which are wanted, the others come back empty.
 
 Problem describe_backward(const Call& c) {
   Problem p = describe(c, c.tensor(1), c.tensor(2), nullptr, 3);
   if (!std::ranges::equal(c.tensor(0).shape(), p.result))
-    runtime_error("convolution_backward: expected a gradient of shape ", shape_text(p.result), ", got ", shape_text(c.tensor(0).shape()));
+    runtime_error("convolution_backward: expected a gradient of shape ", shape_text(p.result), ", got ",
+        shape_text(c.tensor(0).shape()));
   if (c.tensor(0).dtype != c.tensor(1).dtype)
-    runtime_error("convolution_backward: expected a gradient of dtype ", dtype_name(c.tensor(1).dtype), ", got ", dtype_name(c.tensor(0).dtype));
+    runtime_error("convolution_backward: expected a gradient of dtype ", dtype_name(c.tensor(1).dtype), ", got ",
+        dtype_name(c.tensor(0).dtype));
   if (!is_differentiable(c.tensor(0).dtype))
     runtime_error("convolution_backward: not offered for dtype ", dtype_name(c.tensor(0).dtype));
   return p;
@@ -699,8 +730,10 @@ void cpu_backward(Call& c) {
   const int64_t channels = g->size(1), places = g->numel / (g->size(0) * channels);
   auto complex = [&]<class R>() {
     using C = std::complex<R>;
-    if (mask & 1) complex_parts<R>(*g, *w, true, results[0]->ptr<C>(), results[0]->numel, [&](const Tensor& a, const Tensor& b, R* to) { grad_input<R>(p, a, b, to); });
-    if (mask & 2) complex_parts<R>(*g, *x, true, results[1]->ptr<C>(), results[1]->numel, [&](const Tensor& a, const Tensor& b, R* to) { grad_weight<R>(p, a, b, to); });
+    if (mask & 1) complex_parts<R>(*g, *w, true, results[0]->ptr<C>(), results[0]->numel, [&](const Tensor& a,
+        const Tensor& b, R* to) { grad_input<R>(p, a, b, to); });
+    if (mask & 2) complex_parts<R>(*g, *x, true, results[1]->ptr<C>(), results[1]->numel, [&](const Tensor& a,
+        const Tensor& b, R* to) { grad_weight<R>(p, a, b, to); });
     if (mask & 4) {
       auto [re, im] = parts<R>(*g);
       std::vector<R> sr(channels), si(channels);

@@ -27,7 +27,8 @@ struct Shapes {
 };
 
 Shapes shapes_of(const ConvGeometry& g) {
-  const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1 : 0;  // two dimensions when the first is trivial
+  const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1
+      : 0;  // two dimensions when the first is trivial
   Shapes s;
   dims x = {g.n, g.ic}, y = {g.n, g.oc}, w;
   if (g.groups > 1) w = {g.groups, g.oc / g.groups, g.ic / g.groups};
@@ -55,7 +56,8 @@ Shapes shapes_of(const ConvGeometry& g) {
 std::shared_ptr<Entry> entry_for(const ConvGeometry& g, bool bias, int result) {
   static auto* cache = new onednn::Cache<Entry>(256);
   onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result};
-  for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(), t->end());
+  for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),
+      t->end());
   return cache->get(key, [&] {
     engine& e = onednn::engine();
     Shapes s = shapes_of(g);
@@ -66,20 +68,24 @@ std::shared_ptr<Entry> entry_for(const ConvGeometry& g, bool bias, int result) {
     auto forward = [&](prop_kind kind, bool with_bias) {
       memory::desc b(dims{g.oc}, memory::data_type::f32, memory::format_tag::a);
       if (with_bias)
-        return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], b, s.any[2], s.stride, s.dilation, s.pad, s.pad_end, attr);
-      return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation, s.pad, s.pad_end, attr);
+        return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], b, s.any[2], s.stride,
+            s.dilation, s.pad, s.pad_end, attr);
+      return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], s.any[2], s.stride,
+          s.dilation, s.pad, s.pad_end, attr);
     };
     if (result == kResult) {
       auto d = forward(prop_kind::forward_training, bias);
       made->own[0] = d.src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.dst_desc();
       made->scratchpad = d.scratchpad_desc(), made->run = convolution_forward(d);
     } else if (result == kSource) {
-      convolution_backward_data::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation, s.pad, s.pad_end,
+      convolution_backward_data::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
+          s.pad, s.pad_end,
                                                   forward(prop_kind::forward_training, false), attr);
       made->own[0] = d.diff_src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.diff_dst_desc();
       made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_data(d);
     } else {
-      convolution_backward_weights::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation, s.pad, s.pad_end,
+      convolution_backward_weights::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
+          s.pad, s.pad_end,
                                                      forward(prop_kind::forward_training, false), attr);
       made->own[0] = d.src_desc(), made->own[1] = d.diff_weights_desc(), made->own[2] = d.diff_dst_desc();
       made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_weights(d);
@@ -123,7 +129,8 @@ void run(const ConvGeometry& g, float* x, float* w, const float* bias, float* y,
                                   {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
   std::unordered_map<int, memory> args;
   for (int k = 0; k < 3; ++k) args[roles[result][k]] = own[k];
-  if (bias) args[DNNL_ARG_BIAS] = memory(memory::desc(dims{g.oc}, memory::data_type::f32, memory::format_tag::a), e, const_cast<float*>(bias));
+  if (bias) args[DNNL_ARG_BIAS] = memory(memory::desc(dims{g.oc}, memory::data_type::f32, memory::format_tag::a), e,
+      const_cast<float*>(bias));
   args[DNNL_ARG_SCRATCHPAD] = memory(entry->scratchpad, e, room + offset[3]);
   entry->run.execute(s, args);
   if (entry->own[result] != entry->plain[result]) {

@@ -16,7 +16,8 @@ int64_t two(Dims given, int d, const Call& c, const char* what, int64_t least) {
     runtime_error(c.name(), ": expected ", what, " of 1 or 2 ints, got ", shape_text(given));
   int64_t v = given.size() == 1 ? given[0] : given[d];
   if (v < least || v > (int64_t(1) << 31))
-    runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more", ", but got ", shape_text(given));
+    runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more", ", but got ",
+        shape_text(given));
   return v;
 }
 
@@ -31,9 +32,11 @@ Blocks describe(const Call& c, int64_t height, int64_t width, int first) {
   int64_t rh = height + 2 * b.ph - b.dh * (b.kh - 1) - 1, rw = width + 2 * b.pw - b.dw * (b.kw - 1) - 1;
   b.oh = rh < 0 ? 0 : rh / b.sh + 1, b.ow = rw < 0 ? 0 : rw / b.sw + 1;
   if (b.oh < 1 || b.ow < 1)
-    runtime_error(c.name(), ": given an image of spatial size (", height, ", ", width, "), kernel_size=(", b.kh, ", ", b.kw,
+    runtime_error(c.name(), ": given an image of spatial size (", height, ", ", width, "), kernel_size=(", b.kh, ", ",
+        b.kw,
                   "), dilation=(", b.dh, ", ", b.dw, "), padding=(", b.ph, ", ", b.pw, "), stride=(", b.sh, ", ", b.sw,
-                  "), the array of sliding blocks would be (", b.oh, ", ", b.ow, "), but its components must be at least one");
+                  "), the array of sliding blocks would be (", b.oh, ", ", b.ow,
+                      "), but its components must be at least one");
   return b;
 }
 
@@ -41,7 +44,8 @@ Blocks describe(const Call& c, int64_t height, int64_t width, int first) {
 template <class F>
 void each_row(const Blocks& b, F&& row) {
   const int64_t rows = b.channels * b.kh * b.kw, places = b.oh * b.ow;
-  parallel_for(b.n * b.channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, b.kh * b.kw * places)), [&](int64_t i, int64_t end) {
+  parallel_for(b.n * b.channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, b.kh * b.kw * places)),
+      [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {
       int64_t n = i / b.channels, ch = i % b.channels;
       for (int64_t k = 0; k < b.kh * b.kw; ++k) {
@@ -103,7 +107,8 @@ Blocks blocks_of_columns(const Call& c) {
     runtime_error(c.name(), ": Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=", rows,
                   " and kernel_size=(", b.kh, ", ", b.kw, ")");
   if (__int128(b.oh) * b.ow != places)
-    runtime_error(c.name(), ": Given output_size=(", height, ", ", width, ") and the other arguments, expected size of input's dimension 2 to match the calculated number of sliding blocks ",
+    runtime_error(c.name(), ": Given output_size=(", height, ", ", width,
+        ") and the other arguments, expected size of input's dimension 2 to match the calculated number of sliding blocks ",
                   b.oh, " * ", b.ow, " = ", b.oh * b.ow, ", but got input.size(2)=", places);
   b.n = b.batched ? x.size(0) : 1, b.channels = rows / (b.kh * b.kw);
   return b;
@@ -159,8 +164,10 @@ void infer_constant_pad(Call& c) {
     if (__builtin_add_overflow(n, pad[2 * k], &n) || __builtin_add_overflow(n, pad[2 * k + 1], &n))
       runtime_error(c.name(), ": sizes overflow with pad ", shape_text(pad));
     if (n < 0 || (before == 0 && pad[2 * k] + pad[2 * k + 1] < 0))
-      runtime_error(c.name(), ": The input size ", before, ", plus negative padding ", pad[2 * k], " and ", pad[2 * k + 1],
-                    " resulted in a negative output size, which is invalid. Check dimension ", x.ndim - 1 - int(k), " of your input.");
+      runtime_error(c.name(), ": The input size ", before, ", plus negative padding ", pad[2 * k], " and ",
+          pad[2 * k + 1],
+                    " resulted in a negative output size, which is invalid. Check dimension ", x.ndim - 1 - int(k),
+                        " of your input.");
   }
   c.output(shape, x.dtype, x.device);
 }
@@ -172,7 +179,8 @@ void cpu_constant_pad(Call& c) {
   for (size_t k = 0; k < pad.size() / 2; ++k) {
     int d = x.ndim - 1 - int(k);
     int64_t before = pad[2 * k], after = pad[2 * k + 1];
-    from += std::min(x.size(d), std::max<int64_t>(0, -before)) * x.strides[d], to += std::max<int64_t>(0, before) * out.strides[d];
+    from += std::min(x.size(d), std::max<int64_t>(0, -before)) * x.strides[d], to += std::max<int64_t>(0,
+        before) * out.strides[d];
     shape[d] += std::min<int64_t>(0, before) + std::min<int64_t>(0, after);
   }
   if (out.numel > 0) fill(out, c.scalar(2));

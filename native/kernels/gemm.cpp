@@ -89,7 +89,8 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   const auto& kernels = gemm_kernels<T>();
   const int64_t mr = kernels.mr, nr = kernels.nr;
   const int64_t pieces = (k + kBlockK - 1) / kBlockK, kc = (k + pieces - 1) / pieces;
-  const int64_t mc = std::min(kBlockM, (m + mr - 1) / mr * mr), nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
+  const int64_t mc = std::min(kBlockM, (m + mr - 1) / mr * mr), nc = std::min(kBlockN / nr * nr,
+      (n + nr - 1) / nr * nr);
   T* pa = scratch<T>(kScratchA, mc * kc);
   T* pb = scratch<T>(kScratchB, nc * kc);
   for (int64_t j0 = 0; j0 < n; j0 += nc) {
@@ -220,7 +221,8 @@ void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs,
   const auto& kernels = gemm_kernels<T>();
   if (m * n * k <= kDirectWork && n * k * int64_t(sizeof(T)) <= kDirectBytes) {
     T local[2048];
-    int64_t need = bcs != 1 ? std::min<int64_t>(kernels.nr, (n + kernels.width - 1) / kernels.width * kernels.width) * k : 0;
+    int64_t need = bcs != 1 ? std::min<int64_t>(kernels.nr,
+        (n + kernels.width - 1) / kernels.width * kernels.width) * k : 0;
     T* panel = need <= 2048 ? local : scratch<T>(kScratchB, need);
     // halves of C for two threads would cost more than they save below this size
     if (!threads || m * n * k <= kParallelWork || m < 2 * kernels.mr)
@@ -275,7 +277,8 @@ bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, vo
   engine& e = onednn::engine();
   memory::desc row({1, n}, bf16, memory::dims{n, 1});
   auto entry = cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias != nullptr}, [&] {
-    memory::desc da({m, k}, bf16, memory::dims{a.rs, a.cs}), db({k, n}, bf16, memory::dims{b.rs, b.cs}), dc({m, n}, bf16, memory::dims{crs, 1});
+    memory::desc da({m, k}, bf16, memory::dims{a.rs, a.cs}), db({k, n}, bf16, memory::dims{b.rs, b.cs}), dc({m, n},
+        bf16, memory::dims{crs, 1});
     auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc) : matmul::primitive_desc(e, da, db, dc);
     return std::make_shared<Entry>(Entry{desc, matmul(desc)});
   });
@@ -333,7 +336,8 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
       for (int64_t j = 0; j < n; ++j) packed[p * n + j] = b[p * brs + j * bcs];
     b = packed.get(), brs = n;
   }
-  parallel_for(m, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)) : kSerial, [&](int64_t i, int64_t end) {
+  parallel_for(m, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)) : kSerial, [&](int64_t i,
+      int64_t end) {
     std::unique_ptr<U[]> sums(new U[size_t(n)]);
     for (; i < end; ++i) {
       std::fill_n(sums.get(), n, U(0));
@@ -360,9 +364,11 @@ void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int
   std::unique_ptr<R[]> memory(new R[size_t(2 * (m * k + k * n + m * n))]);
   R *ar = memory.get(), *ai = ar + m * k, *br = ai + m * k, *bi = br + k * n, *cr = bi + k * n, *ci = cr + m * n;
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t p = 0; p < k; ++p) ar[i * k + p] = a[i * ars + p * acs].real(), ai[i * k + p] = a[i * ars + p * acs].imag();
+    for (int64_t p = 0; p < k; ++p) ar[i * k + p] = a[i * ars + p * acs].real(),
+        ai[i * k + p] = a[i * ars + p * acs].imag();
   for (int64_t p = 0; p < k; ++p)
-    for (int64_t j = 0; j < n; ++j) br[p * n + j] = b[p * brs + j * bcs].real(), bi[p * n + j] = b[p * brs + j * bcs].imag();
+    for (int64_t j = 0; j < n; ++j) br[p * n + j] = b[p * brs + j * bcs].real(),
+        bi[p * n + j] = b[p * brs + j * bcs].imag();
   gemm<R>(m, n, k, ar, k, 1, br, n, 1, cr, n, {}, threads);
   gemm<R>(m, n, k, ai, k, 1, bi, n, 1, cr, n, {R(-1), R(1)}, threads);
   gemm<R>(m, n, k, ar, k, 1, bi, n, 1, ci, n, {}, threads);
@@ -392,11 +398,15 @@ void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
   auto integers = [&]<class U>() { as.template operator()<U>()(gemm_integers<U>); };
   switch (dtype) {
     case DType::Float32:
-      return gemm<float>(m, n, k, static_cast<const float*>(a.data), a.rs, a.cs, static_cast<const float*>(b.data), b.rs, b.cs,
-                         static_cast<float*>(c), crs, {alpha.to<float>(), beta.to<float>(), static_cast<const float*>(bias)}, threads);
+      return gemm<float>(m, n, k, static_cast<const float*>(a.data), a.rs, a.cs, static_cast<const float*>(b.data),
+          b.rs, b.cs,
+                         static_cast<float*>(c), crs, {alpha.to<float>(), beta.to<float>(),
+                             static_cast<const float*>(bias)}, threads);
     case DType::Float64:
-      return gemm<double>(m, n, k, static_cast<const double*>(a.data), a.rs, a.cs, static_cast<const double*>(b.data), b.rs, b.cs,
-                          static_cast<double*>(c), crs, {alpha.to<double>(), beta.to<double>(), static_cast<const double*>(bias)}, threads);
+      return gemm<double>(m, n, k, static_cast<const double*>(a.data), a.rs, a.cs, static_cast<const double*>(b.data),
+          b.rs, b.cs,
+                          static_cast<double*>(c), crs, {alpha.to<double>(), beta.to<double>(),
+                              static_cast<const double*>(bias)}, threads);
     case DType::Float16: case DType::BFloat16:
       if (m && n) gemm_half(dtype, m, n, k, a, b, c, crs, alpha.to<float>(), beta.to<float>(), bias, threads);
       return;

@@ -19,7 +19,8 @@ void same_dtype(const Call& c, const Tensor& a, const Tensor& b) {
 
 void need_dims(const Call& c, const Tensor& t, int ndim, const char* role) {
   if (t.ndim != ndim)
-    runtime_error(c.name(), ": ", role, " must be a ", ndim == 3 ? "3D tensor" : ndim == 2 ? "matrix" : "vector (1D tensor)",
+    runtime_error(c.name(), ": ", role, " must be a ", ndim == 3 ? "3D tensor" : ndim == 2 ? "matrix"
+        : "vector (1D tensor)",
                   ", got ", int(t.ndim), "D tensor of shape ", shape_text(t.shape()));
 }
 
@@ -50,7 +51,8 @@ void fold_batch(Product& p) {
   }
   p.batch.resize(kept), p.a.resize(kept), p.b.resize(kept), p.c.resize(kept);
   if (p.m == 1 && kept && p.b.back() == 0) p.ars = p.a.back(), p.crs = p.c.back();
-  while (!p.batch.empty() && p.b.back() == 0 && (p.m == 1 || (p.a.back() == p.ars * p.m && p.c.back() == p.crs * p.m))) {
+  while (!p.batch.empty() && p.b.back() == 0 && (p.m == 1 || (p.a.back() == p.ars * p.m &&
+      p.c.back() == p.crs * p.m))) {
     if (p.m == 1) p.ars = p.a.back(), p.crs = p.c.back();
     p.m *= p.batch.back();
     p.batch.pop_back(), p.a.pop_back(), p.b.pop_back(), p.c.pop_back();
@@ -227,7 +229,8 @@ void cpu_matmul(Call& c) {
   run_product(c, a, b, matmul_batch(c, a, b), a.ndim == 1, b.ndim == 1);
 }
 
-// --- addmm, baddbmm: beta self + alpha (a @ b) ------------------------------------------------------------------------
+// --- addmm, baddbmm: beta self + alpha (a @ b)
+// ------------------------------------------------------------------------
 
 void check_scale(const Call& c, DType dtype, const Scalar& alpha, const Scalar& beta) {
   if (!is_complex(dtype) && (alpha.category == Category::Complex || beta.category == Category::Complex))
@@ -291,7 +294,8 @@ void infer_linear(Call& c) {
   Tensor* bias = c.optional_tensor(2);
   if (x.ndim == 0) runtime_error("linear: input needs at least 1 dimension, got a 0-d tensor");
   if (w.ndim != 2 && w.ndim != 1)
-    runtime_error("linear: weight must have shape [out_features, in_features] or [in_features], got ", shape_text(w.shape()));
+    runtime_error("linear: weight must have shape [out_features, in_features] or [in_features], got ",
+        shape_text(w.shape()));
   int64_t in = w.size(w.ndim - 1);
   if (x.size(x.ndim - 1) != in)
     runtime_error("linear: input has ", x.size(x.ndim - 1), " features but weight expects ", in, " (input ",
@@ -334,14 +338,16 @@ void cpu_linear(Call& c) {
   multiply(out.dtype, std::move(p), x.data, w.data, out.data, 1, bias && !row ? 1 : 0, row ? bias->data : nullptr);
 }
 
-// --- linear_backward(grad, input, weight, int mask) -> (input, weight, bias); mask bits 1, 2, 4 say which are wanted ----
+// --- linear_backward(grad, input, weight, int mask) -> (input, weight, bias); mask bits 1, 2, 4 say which are
+// wanted ----
 
 void infer_linear_backward(Call& c) {
   Tensor &g = c.tensor(0), &x = c.tensor(1), &w = c.tensor(2);
   int64_t mask = c.integer(3), nothing[] = {0};
   std::vector<int64_t> expected = linear_shape(x, w);
   if (!std::ranges::equal(g.shape(), expected))
-    runtime_error("linear_backward: expected a gradient of shape ", shape_text(expected), ", got ", shape_text(g.shape()));
+    runtime_error("linear_backward: expected a gradient of shape ", shape_text(expected), ", got ",
+        shape_text(g.shape()));
   same_dtype(c, g, x);
   same_dtype(c, g, w);
   int64_t features[] = {w.ndim == 2 ? w.size(0) : 1};

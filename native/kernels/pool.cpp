@@ -35,7 +35,8 @@ struct Axis {
   Window window(int64_t i) const { return windows.empty() ? make_window(i) : windows[i]; }
   Window make_window(int64_t i) const {
     if (!even) {
-      int64_t begin = i / out * in + i % out * in / out, end = (i + 1) / out * in + ((i + 1) % out * in + out - 1) / out;
+      int64_t begin = i / out * in + i % out * in / out,
+          end = (i + 1) / out * in + ((i + 1) % out * in + out - 1) / out;
       return {begin, end, end - begin};
     }
     int64_t begin = i * stride - pad, end = std::min(begin + (kernel - 1) * dilation + 1, in + pad);
@@ -64,14 +65,17 @@ void check_input(const Call& c, const Tensor& x, int nd) {
   bool good = x.ndim == nd + 1 || x.ndim == nd + 2;
   for (int d = x.ndim == nd + 2 ? 1 : 0; good && d < x.ndim; ++d) good = x.size(d) > 0;
   if (!good)
-    runtime_error(c.name(), ": Expected ", nd + 1, "D or ", nd + 2, "D (batch mode) tensor with optional 0 dim batch size for input, but got: ", shape_text(x.shape()));
+    runtime_error(c.name(), ": Expected ", nd + 1, "D or ", nd + 2,
+        "D (batch mode) tensor with optional 0 dim batch size for input, but got: ", shape_text(x.shape()));
 }
 
 int64_t pick(Dims given, int nd, int d, const Call& c, const char* what, int64_t least) {
   if (given.size() != 1 && int(given.size()) != nd)
-    runtime_error(c.name(), ": ", what, " must either be a single int, or a tuple of ", nd, " ints, got ", shape_text(given));
+    runtime_error(c.name(), ": ", what, " must either be a single int, or a tuple of ", nd, " ints, got ",
+        shape_text(given));
   int64_t v = given.size() == 1 ? given[0] : given[d];
-  if (v < least) runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more", ", but got ", shape_text(given));
+  if (v < least) runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more",
+      ", but got ", shape_text(given));
   if (v > (int64_t(1) << 40)) runtime_error(c.name(), ": ", what, "=", shape_text(given), " is too large");
   return v;
 }
@@ -85,7 +89,8 @@ int64_t pooled(const Axis& a, bool ceil_mode) {
 }
 
 // nd axes from (kernel, stride, padding, dilation); dilation may be empty.
-Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride, Dims pad, Dims dilation, bool ceil_mode,
+Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride, Dims pad, Dims dilation,
+    bool ceil_mode,
                   bool include_pad) {
   Shape s;
   int nd = int(sizes.size()) - lead;
@@ -101,10 +106,12 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
     if (__builtin_mul_overflow(a.kernel - 1, a.dilation, &span) || span > (int64_t(1) << 41))
       runtime_error(c.name(), ": the dilated kernel is too large");
     if (a.pad > (span + 1) / 2)
-      runtime_error(c.name(), ": pad should be at most half of effective kernel size, but got pad=", a.pad, ", kernel_size=", a.kernel, " and dilation=", a.dilation);
+      runtime_error(c.name(), ": pad should be at most half of effective kernel size, but got pad=", a.pad,
+          ", kernel_size=", a.kernel, " and dilation=", a.dilation);
     a.out = pooled(a, ceil_mode);
     if (a.out < 1)
-      runtime_error(c.name(), ": Given input size: ", shape_text(sizes), ". Calculated output size along dimension ", lead + d, ": ", a.out, ". Output size is too small");
+      runtime_error(c.name(), ": Given input size: ", shape_text(sizes), ". Calculated output size along dimension ",
+          lead + d, ": ", a.out, ". Output size is too small");
     s.result.push_back(a.out);
   }
   for (Axis& a : s.axis) {
@@ -182,7 +189,8 @@ void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __res
 template <class T, class I>
 void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+      : std::numeric_limits<T>::lowest();
   const int64_t work = s.out() * D.reach() * H.reach() * W.reach();
   parallel_for(s.planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
     std::vector<T> best(W.out);
@@ -233,9 +241,12 @@ void run_max(Call& c, const Shape& s) {
   if (compute != dtype) wide = empty(out.shape(), compute, out.device), values = wide.get();
   {
     LockRelease lock(x->numel + out.numel * 4);
-    if (compute == DType::Float64) max_planes<double, int64_t>(s, x->ptr<double>(), values->ptr<double>(), indices.ptr<int64_t>());
-    else if (compute == DType::Int64) max_planes<int64_t, int64_t>(s, x->ptr<int64_t>(), values->ptr<int64_t>(), indices.ptr<int64_t>());
-    else if (s.in() < INT32_MAX) max_planes<float, int32_t>(s, x->ptr<float>(), values->ptr<float>(), indices.ptr<int64_t>());
+    if (compute == DType::Float64) max_planes<double, int64_t>(s, x->ptr<double>(), values->ptr<double>(),
+        indices.ptr<int64_t>());
+    else if (compute == DType::Int64) max_planes<int64_t, int64_t>(s, x->ptr<int64_t>(), values->ptr<int64_t>(),
+        indices.ptr<int64_t>());
+    else if (s.in() < INT32_MAX) max_planes<float, int32_t>(s, x->ptr<float>(), values->ptr<float>(),
+        indices.ptr<int64_t>());
     else max_planes<float, int64_t>(s, x->ptr<float>(), values->ptr<float>(), indices.ptr<int64_t>());
   }
   if (wide) copy_into(out, *wide);
@@ -248,7 +259,8 @@ void need_floating(const Call& c, DType t) {
   if (!is_floating(t)) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
 }
 
-// --- max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims) ------------------------------------------
+// --- max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims)
+// ------------------------------------------
 
 Shape max_shape(const Call& c) {
   Tensor& x = c.tensor(0);
@@ -265,7 +277,8 @@ void infer_max_pool(Call& c) {
 }
 void cpu_max_pool(Call& c) { run_max(c, max_shape(c)); }
 
-// --- adaptive_max_pool(self, output_size, dims) -----------------------------------------------------------------------
+// --- adaptive_max_pool(self, output_size, dims)
+// -----------------------------------------------------------------------
 
 Shape adaptive_of(const Call& c) {
   Tensor& x = c.tensor(0);
@@ -282,14 +295,17 @@ void infer_adaptive_max(Call& c) {
 }
 void cpu_adaptive_max(Call& c) { run_max(c, adaptive_of(c)); }
 
-// --- max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices -----------------------
+// --- max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices
+// -----------------------
 
 void infer_max_backward(Call& c) {
   Tensor &g = c.tensor(0), &indices = c.tensor(1);
   Dims size = c.ints(2);
   if (!std::ranges::equal(g.shape(), indices.shape()) || size.size() > g.ndim)
-    runtime_error(c.name(), ": expected a gradient of the shape of indices ", shape_text(indices.shape()), ", got ", shape_text(g.shape()));
-  if (indices.dtype != DType::Int64) runtime_error(c.name(), ": expected int64 indices, got ", dtype_name(indices.dtype));
+    runtime_error(c.name(), ": expected a gradient of the shape of indices ", shape_text(indices.shape()), ", got ",
+        shape_text(g.shape()));
+  if (indices.dtype != DType::Int64) runtime_error(c.name(), ": expected int64 indices, got ",
+      dtype_name(indices.dtype));
   need_floating(c, g.dtype);
   std::vector<int64_t> shape(g.sizes, g.sizes + g.ndim - size.size());
   shape.insert(shape.end(), size.begin(), size.end());
@@ -325,8 +341,10 @@ void cpu_max_backward(Call& c) {
   {
     LockRelease lock(out.numel + g->numel);
     good = compute == DType::Float64
-               ? scatter_planes<double>(g->ptr<double>(), index->ptr<int64_t>(), planes, places, out_places, to->ptr<double>())
-               : scatter_planes<float>(g->ptr<float>(), index->ptr<int64_t>(), planes, places, out_places, to->ptr<float>());
+               ? scatter_planes<double>(g->ptr<double>(), index->ptr<int64_t>(), planes, places, out_places,
+                   to->ptr<double>())
+               : scatter_planes<float>(g->ptr<float>(), index->ptr<int64_t>(), planes, places, out_places,
+                   to->ptr<float>());
   }
   if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
   if (wide) copy_into(out, *wide);
@@ -352,7 +370,8 @@ template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   const int64_t work = s.out() * D.reach() * H.reach() * W.reach() + s.in();
-  auto covers = [](const Axis& a) { return a.out == 1 && a.window(0).begin == 0 && a.window(0).end == a.in && a.window(0).extent == a.in; };
+  auto covers = [](const Axis& a) { return a.out == 1 && a.window(0).begin == 0 && a.window(0).end == a.in &&
+      a.window(0).extent == a.in; };
   const bool whole = covers(D) && covers(H) && covers(W);
   parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
     for (; p < end; ++p) {
@@ -425,7 +444,8 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
           const Window d = D.window(di), h = H.window(hi);
-          for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor) : T(d.extent * h.extent * W.window(o).extent));
+          for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor)
+              : T(d.extent * h.extent * W.window(o).extent));
           from += W.out;
           for (int64_t i = d.begin; i < d.end; ++i)
             for (int64_t j = h.begin; j < h.end; ++j) {
@@ -480,13 +500,15 @@ void infer_avg_pool(Call& c) {
 }
 void cpu_avg_pool(Call& c) { run_mean<false>(c, mean_shape(c), divisor_of(c, 6)); }
 
-// avg_pool_backward(grad, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override): `size` is
+// avg_pool_backward(grad, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+// `size` is
 // that of the whole input; grad has as many leading dimensions as kernel_size leaves.
 Shape mean_backward_shape(const Call& c) {
   Tensor& g = c.tensor(0);
   Dims size = c.ints(1);
   int nd = int(c.ints(2).size());
-  Shape s = plain_shape(c, size, int(size.size()) - nd, c.ints(2), c.ints(3), c.ints(4), {}, c.boolean(5), c.boolean(6));
+  Shape s = plain_shape(c, size, int(size.size()) - nd, c.ints(2), c.ints(3), c.ints(4), {}, c.boolean(5),
+      c.boolean(6));
   if (!std::ranges::equal(s.result, g.shape()))
     runtime_error(c.name(), ": expected a gradient of shape ", shape_text(s.result), ", got ", shape_text(g.shape()));
   return s;
@@ -509,8 +531,10 @@ Shape adaptive_backward_shape(const Call& c) {
   Tensor& g = c.tensor(0);
   Dims size = c.ints(1);
   int nd = int(c.integer(2));
-  if (size.size() != g.ndim || g.ndim < nd || !std::ranges::equal(size.first(g.ndim - nd), g.shape().first(g.ndim - nd)))
-    runtime_error(c.name(), ": the gradient's shape ", shape_text(g.shape()), " does not fit input size ", shape_text(size));
+  if (size.size() != g.ndim || g.ndim < nd || !std::ranges::equal(size.first(g.ndim - nd),
+      g.shape().first(g.ndim - nd)))
+    runtime_error(c.name(), ": the gradient's shape ", shape_text(g.shape()), " does not fit input size ",
+        shape_text(size));
   return adaptive_shape(c, size, g.ndim - nd, g.shape().last(nd));
 }
 void infer_adaptive_backward(Call& c) {
