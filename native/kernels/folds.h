@@ -164,6 +164,14 @@ struct Fold {
       const int64_t whole = w / L * L;
       for (j = 0; j < whole; j += L) store_vector(part + j, F::map(load_vector(rows[0] + j)));
       int r = 1;
+      for (; r + 8 <= n; r += 8) {
+        const T* const* q = rows + r;
+        auto pair = [&](int k, int64_t i) { return F::join(F::map(load_vector(q[k] + i)), F::map(load_vector(q[k + 1] + i))); };
+        for (j = 0; j < whole; j += L) {
+          Vector<T> u = F::join(pair(0, j), pair(2, j)), v = F::join(pair(4, j), pair(6, j));
+          store_vector(part + j, F::join(load_vector(part + j), F::join(u, v)));
+        }
+      }
       for (; r + 4 <= n; r += 4) {
         const T *a = rows[r], *b = rows[r + 1], *c = rows[r + 2], *d = rows[r + 3];
         for (j = 0; j < whole; j += L) {
