@@ -156,7 +156,7 @@ def test_resize_grows_only_memory_of_its_own():
     assert x.resize_(2, 2).tolist() == [[0, 1], [2, 3]]
     assert x.resize_(40).shape == (40,) and x[:4].tolist() == [0, 1, 2, 3]
     part = arange(6)[2:4]
-    with pytest.raises(NotImplementedError, match="share|view"):
+    with pytest.raises(NotImplementedError, match=r"share|view"):
         part.resize_(100)
     with pytest.raises(RuntimeError, match="overflow"):
         arange(2).resize_(2**62, 2)
