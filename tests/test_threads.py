@@ -41,6 +41,15 @@ CASES = {
     "cross_entropy": lambda: F.cross_entropy(big(5000, 100), flambeau.randint(0, 100, (5000,))),
     "index_add": lambda: flambeau.zeros(1000).index_add(0, flambeau.randint(0, 1000, (200000,)), big(200000)),
     "scatter_add": lambda: flambeau.zeros(1000).scatter_add(0, flambeau.randint(0, 1000, (200000,)), big(200000)),
+    "scatter_add of rows": lambda: flambeau.zeros(200, 300).scatter_add(
+        1, flambeau.randint(0, 300, (200, 900)), big(200, 900)),
+    "scatter of columns": lambda: flambeau.zeros(300, 200).scatter(
+        0, flambeau.randint(0, 300, (900, 200)), big(900, 200)),
+    "index_put of rows": lambda: flambeau.zeros(50, 400).index_put(
+        (flambeau.randint(-50, 50, (900,)),), big(900, 400)),
+    "accumulating index_put of columns": lambda: flambeau.zeros(400, 50).index_put(
+        (None, flambeau.randint(-50, 50, (900,))), big(400, 900), accumulate=True),
+    "columns by number": lambda: big(300, 50)[:, flambeau.randint(-50, 50, (900,))],
     "sort": lambda: big(1 << 18).sort()[0],
     "sort of rows": lambda: big(100, 3000).sort(1)[1],
     "random numbers": lambda: flambeau.rand(1 << 18) + flambeau.randn(1 << 18),

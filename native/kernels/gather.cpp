@@ -1,4 +1,5 @@
 // gather and scatter along one dimension, rows picked by number, embedding.
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -122,6 +123,24 @@ Walk<3> index_walk(const Tensor& index, const Tensor& data, const Tensor& other,
   return w;
 }
 
+constexpr int64_t kBlock = 2048;
+
+// Whether n numbers, `stride` apart, lie in [0, size): one outside sets the sign bit of itself or of size - 1 - itself.
+bool all_within(const int64_t* at, int64_t n, int64_t stride, int64_t size) {
+  uint64_t signs = 0, last = uint64_t(size) - 1;
+  if (stride == 1) {
+    for (int64_t k = 0; k < n; ++k) signs |= uint64_t(at[k]) | (last - uint64_t(at[k]));
+  } else {
+    for (int64_t k = 0; k < n; ++k) signs |= uint64_t(at[k * stride]) | (last - uint64_t(at[k * stride]));
+  }
+  return !(signs >> 63);
+}
+int64_t first_outside(const int64_t* at, int64_t n, int64_t stride, int64_t size) {
+  for (int64_t k = 0; k < n; ++k)
+    if (uint64_t(at[k * stride]) >= uint64_t(size)) return k;
+  return 0;
+}
+
 void infer_gather(Call& c) {
   const Tensor &t = c.tensor(0), &index = c.tensor(2);
   int64_t d = c.dim(1, t.ndim);
@@ -139,27 +158,36 @@ void cpu_gather(Call& c) {
   int64_t n = w.length(), si = w.stride[0][w.ndim - 1], st = w.stride[1][w.ndim - 1], so = w.stride[2][w.ndim - 1];
   int64_t bad = 0;
   bool failed = false;
-  auto note = [&](int64_t i) __attribute__((noinline, cold)) {
+  auto note = [&](const int64_t* at, int64_t count) __attribute__((noinline, cold)) {
 #pragma omp critical(flambeau_gather)
-    bad = i, failed = true;
+    bad = at[first_outside(at, count, si, size) * si], failed = true;
   };
   visit_size(out.itemsize(), [&]<class T>() {
-    LockRelease lock(out.numel);
-    parallel_for(w.rows, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
-      w.each_row(a, b, [&](const int64_t* offset) {
-        const int64_t* at = index->ptr<int64_t>() + offset[0];
-        const T* from = t.ptr<T>() + offset[1];
-        T* to = out.ptr<T>() + offset[2];
-        for (int64_t k = 0; k < n; ++k) {
-          int64_t i = at[k * si];
-          if (__builtin_expect(uint64_t(i) >= uint64_t(size), 0)) {
-            note(i);
-            return;
-          }
-          to[k * so] = from[i * step + k * st];
+    auto part = [&](const int64_t* offset, int64_t first, int64_t last) {
+      for (int64_t at_k = first; at_k < last; at_k += kBlock) {  // numbers are still in the cache when they are used
+        int64_t count = std::min(kBlock, last - at_k);
+        const int64_t* at = index->ptr<int64_t>() + offset[0] + at_k * si;
+        const T* from = t.ptr<T>() + offset[1] + at_k * st;
+        T* to = out.ptr<T>() + offset[2] + at_k * so;
+        if (!all_within(at, count, si, size)) return note(at, count);
+        if (si == 1 && st == 0 && so == 1 && step == 1) {
+          for (int64_t k = 0; k < count; ++k) to[k] = from[at[k]];
+        } else if (si == 1 && so == 1) {
+          for (int64_t k = 0; k < count; ++k) to[k] = from[at[k] * step + k * st];
+        } else {
+          for (int64_t k = 0; k < count; ++k) to[k * so] = from[at[k * si] * step + k * st];
         }
+      }
+    };
+    LockRelease lock(out.numel);
+    if (w.rows == 1) {
+      const int64_t start[3] = {};
+      parallel_for(n, kGrain, [&](int64_t a, int64_t b) { part(start, a, b); });
+    } else {
+      parallel_for(w.rows, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
+        w.each_row(a, b, [&](const int64_t* offset) { part(offset, 0, n); });
       });
-    });
+    }
   });
   if (failed) out_of_bounds(c, bad, d, size);
 }
@@ -174,8 +202,27 @@ Combine combine_of(const Call& c, std::string_view reduce) {
 
 void check_indices(const Call& c, const Tensor& index, int64_t d, int64_t size) {  // contiguous int64
   const int64_t* at = index.ptr<int64_t>();
-  for (int64_t k = 0; k < index.numel; ++k)
-    if (uint64_t(at[k]) >= uint64_t(size)) out_of_bounds(c, at[k], d, size);
+  std::atomic<bool> fine{true};
+  parallel_for(index.numel, kGrain * 4, [&](int64_t a, int64_t b) {
+    if (!all_within(at + a, b - a, 1, size)) fine = false;
+  });
+  if (!fine) out_of_bounds(c, at[first_outside(at, index.numel, 1, size)], d, size);
+}
+
+// part(rows [begin, end) of w, columns [first, last) of its rows) in pieces that never write to one place, as array 1
+// of w (which does not move along the indexed dimension) tells: a place is written by one thread, in the order of w.
+template <class F>
+void each_apart(const Walk<3>& w, F part) {
+  int64_t n = w.length();
+  if (w.ndim > 1 && w.stride[1][0] != 0) {
+    int64_t each = w.rows / w.size[0];
+    parallel_for(w.size[0], std::max<int64_t>(1, kGrain / (each * n)),
+                 [&](int64_t a, int64_t b) { part(a * each, b * each, 0, n); });
+  } else if (w.stride[1][w.ndim - 1] != 0) {
+    parallel_for(n, std::max<int64_t>(16, kGrain / w.rows), [&](int64_t a, int64_t b) { part(0, w.rows, a, b); });
+  } else {
+    part(0, w.rows, 0, n);
+  }
 }
 
 // out[..., index, ...] (op)= source, in the order of memory of `index`: the same result for any number of threads.
@@ -183,21 +230,35 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
   int64_t size = size_at(out, int(d)), step = stride_at(out, int(d)), item = out.itemsize();
   check_indices(c, index, d, size);
   Walk<3> w = index_walk(index, out, source, d);
-  int64_t n = w.length(), si = w.stride[0][w.ndim - 1], so = w.stride[1][w.ndim - 1], ss = w.stride[2][w.ndim - 1];
-  auto rows = [&](auto one) {
+  if (w.rows == 0) return;
+  int64_t si = w.stride[0][w.ndim - 1], so = w.stride[1][w.ndim - 1], ss = w.stride[2][w.ndim - 1];
+  auto rows = [&]<class T>(auto one) {  // one(T& place, T value)
     LockRelease lock(index.numel * 4);
-    w.each_row(0, w.rows, [&](const int64_t* offset) {
-      const int64_t* at = index.ptr<int64_t>() + offset[0];
-      char* to = out.data + offset[1] * item;
-      const char* from = source.data + offset[2] * item;
-      for (int64_t k = 0; k < n; ++k) one(to + (at[k * si] * step + k * so) * item, from + k * ss * item);
+    each_apart(w, [&](int64_t begin, int64_t end, int64_t first, int64_t last) {
+      int64_t n = last - first;
+      w.each_row(begin, end, [&](const int64_t* offset) {
+        const int64_t* at = index.ptr<int64_t>() + offset[0] + first * si;
+        T* to = out.ptr<T>() + offset[1] + first * so;
+        const T* from = source.ptr<T>() + offset[2] + first * ss;
+        if (si == 1 && so == 0 && step == 1 && ss == 1) {
+          for (int64_t k = 0; k < n; ++k) one(to[at[k]], from[k]);
+        } else {
+          for (int64_t k = 0; k < n; ++k) one(to[at[k * si] * step + k * so], from[k * ss]);
+        }
+      });
     });
   };
-  if (how == Combine::Add && out.dtype == DType::Float32) return rows([](char* a, const char* b) { add<float>(a, b); });
-  if (how == Combine::Add && out.dtype == DType::Float64) return rows([](char* a, const char* b) { add<double>(a, b); });
-  if (how == Combine::Replace)
-    return visit_size(item, [&]<class T>() { rows([](char* a, const char* b) { replace<T>(a, b); }); });
-  rows(combine_function(how, out.dtype));
+  auto sum = [](auto& place, auto value) { place = place + value; };
+  if (how == Combine::Add && out.dtype == DType::Float32) return rows.template operator()<float>(sum);
+  if (how == Combine::Add && out.dtype == DType::Float64) return rows.template operator()<double>(sum);
+  if (how == Combine::Add && out.dtype == DType::Int64) return rows.template operator()<uint64_t>(sum);
+  visit_size(item, [&]<class T>() {
+    if (how == Combine::Replace) return rows.template operator()<T>([](T& place, T value) { place = value; });
+    CombineFn f = combine_function(how, out.dtype);
+    rows.template operator()<T>([f](T& place, const T& value) {
+      f(reinterpret_cast<char*>(&place), reinterpret_cast<const char*>(&value));
+    });
+  });
 }
 
 void check_scatter(Call& c, const Tensor* source) {
@@ -362,6 +423,29 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
     outer.done();
     int64_t run = outer.length(), from = outer.stride[0][outer.ndim - 1], to = outer.stride[1][outer.ndim - 1];
     LockRelease lock(out.numel);
+    if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix
+      visit_size(item, [&]<class T>() {
+        parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
+          for (int64_t r = a; r < b; ++r) {
+            const T* x = t.ptr<T>() + r * from;
+            T* y = out.ptr<T>() + r * to;
+            if (step == 1) {
+              for (int64_t k = 0; k < n; ++k) y[k] = x[at[k]];
+            } else {
+              for (int64_t k = 0; k < n; ++k) y[k] = x[at[k] * step];
+            }
+          }
+        });
+      });
+      return;
+    }
+    if (outer.rows == 1 && run >= num_threads()) {  // inside a piece copy_rows stays on its thread
+      parallel_for(run, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t a, int64_t b) {
+        for (int64_t k = a; k < b; ++k)
+          copy_rows(out.data + k * to * item, t.data + k * from * item, at, n, inner * item, step * item);
+      });
+      return;
+    }
     outer.each_row(0, outer.rows, [&](const int64_t* offset) {
       for (int64_t k = 0; k < run; ++k)
         copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, inner * item, step * item);

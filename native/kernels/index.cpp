@@ -136,9 +136,11 @@ Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices
 }
 
 // row(self offset, other offset, n, self step, other step) for every run of elements, `other` being laid out contiguously
-// in the result's order. Serial when `ordered` (accumulation); otherwise runs may go to several threads.
-template <class F>
-void each_run(const Plan& p, const Tensor& self, bool ordered, F row) {
+// in the result's order. Where the runs are single elements, points(self offset, other offset, offsets, n) takes n of
+// them. Threads share the places; when `ordered` (of two writes to one place the later one counts) each one walks all
+// places of the rows or columns it owns instead, in order.
+template <class F, class G>
+void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) {
   int64_t inner = 1, n = int64_t(p.offsets.size());
   for (int d : p.after) inner *= self.sizes[d];
   Walk<2> before, after;
@@ -156,19 +158,51 @@ void each_run(const Plan& p, const Tensor& self, bool ordered, F row) {
   if (before.rows == 0 || after.rows == 0 || n == 0) return;
   int64_t outer = before.length(), outer_self = before.stride[0][before.ndim - 1], outer_other = before.stride[1][before.ndim - 1];
   int64_t run = after.length(), run_self = after.stride[0][after.ndim - 1], run_other = after.stride[1][after.ndim - 1];
-  auto part = [&](const int64_t* base, int64_t first, int64_t last) {
+  const int64_t* at = p.offsets.data();
+  int64_t rows = before.rows * outer;
+  // f(number of the row, its offset in self, in other) for rows [begin, end) of `before`
+  auto each_outer = [&](int64_t begin, int64_t end, auto f) {
+    int64_t r = begin / outer * outer;
+    before.each_row(begin / outer, (end - 1) / outer + 1, [&](const int64_t* start) {
+      for (int64_t q = std::max(r, begin), stop = std::min(r + outer, end); q < stop; ++q)
+        f(q, start[0] + (q - r) * outer_self, start[1] + (q - r) * outer_other);
+      r += outer;
+    });
+  };
+  auto part = [&](int64_t a, int64_t b, int64_t first, int64_t last) {  // the places [first, last) of one row
+    if (inner == 1) return points(a, b + first, at + first, last - first);
     for (int64_t k = first; k < last; ++k)
       after.each_row(0, after.rows, [&](const int64_t* offset) {
-        row(base[0] + p.offsets[k] + offset[0], base[1] + k * inner + offset[1], run, run_self, run_other);
+        row(a + at[k] + offset[0], b + k * inner + offset[1], run, run_self, run_other);
       });
   };
-  before.each_row(0, before.rows, [&](const int64_t* start) {
-    for (int64_t b = 0; b < outer; ++b) {
-      int64_t base[2] = {start[0] + b * outer_self, start[1] + b * outer_other};
-      if (ordered) part(base, 0, n);
-      else parallel_for(n, std::max<int64_t>(1, kGrain / inner), [&](int64_t first, int64_t last) { part(base, first, last); });
-    }
-  });
+  if (!ordered) {
+    parallel_for(rows * n, std::max<int64_t>(1, kGrain / inner), [&](int64_t begin, int64_t end) {
+      each_outer(begin / n, (end - 1) / n + 1, [&](int64_t r, int64_t a, int64_t b) {
+        part(a, b, std::max<int64_t>(begin - r * n, 0), std::min(end - r * n, n));
+      });
+    });
+  } else if (rows >= num_threads() || inner == 1) {
+    parallel_for(rows, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t begin, int64_t end) {
+      each_outer(begin, end, [&](int64_t, int64_t a, int64_t b) { part(a, b, 0, n); });
+    });
+  } else if (after.rows == 1) {  // columns
+    parallel_for(run, std::max<int64_t>(16, kGrain / n), [&](int64_t begin, int64_t end) {
+      each_outer(0, rows, [&](int64_t, int64_t a, int64_t b) {
+        a += begin * run_self, b += begin * run_other;
+        for (int64_t k = 0; k < n; ++k) row(a + at[k], b + k * inner, end - begin, run_self, run_other);
+      });
+    });
+  } else {
+    parallel_for(after.rows, std::max<int64_t>(1, kGrain / (run * n)), [&](int64_t begin, int64_t end) {
+      each_outer(0, rows, [&](int64_t, int64_t a, int64_t b) {
+        for (int64_t k = 0; k < n; ++k)
+          after.each_row(begin, end, [&](const int64_t* offset) {
+            row(a + at[k] + offset[0], b + k * inner + offset[1], run, run_self, run_other);
+          });
+      });
+    });
+  }
 }
 
 // --- index, index_put ------------------------------------------------------------------------------------------------
@@ -188,10 +222,11 @@ void cpu_index(Call& c) {
     T* to = out.ptr<T>();
     LockRelease lock(out.numel);
     each_run(p, self, false, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
-      if (n == 1) to[b] = from[a];
-      else if (sa == 1 && sb == 1) std::memcpy(to + b, from + a, n * sizeof(T));
+      if (sa == 1 && sb == 1) std::memcpy(to + b, from + a, n * sizeof(T));
       else
         for (int64_t k = 0; k < n; ++k) to[b + k * sb] = from[a + k * sa];
+    }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
+      for (int64_t k = 0; k < n; ++k) to[b + k] = from[a + at[k]];
     });
   });
 }
@@ -219,28 +254,55 @@ void cpu_index_put(Call& c) {
   Tensor& out = c.out();
   Plan p = plan_of(c, out, c.tensors(1), true);  // of the same shape as self
   begin_with_self(c);
-  TensorRef values = empty(p.result, out.dtype);
-  copy_into(*values, c.tensor(2));
-  if (values->numel == 0) return;
-  char* data = out.data;
-  int64_t item = out.itemsize();
+  const Tensor& given = c.tensor(2);
+  int64_t item = out.itemsize(), numel = count(p.result);
+  if (numel == 0) return;
+  if (given.numel == 1 && !c.boolean(3)) {  // nothing to lay out
+    TensorRef value = empty({}, out.dtype), flat = alias(given);
+    set_contiguous_dims(*flat, {});
+    copy_into(*value, *flat);
+    visit_size(item, [&]<class T>() {
+      T *to = out.ptr<T>(), x = *value->ptr<T>();
+      LockRelease lock(numel);
+      each_run(p, out, true, [&](int64_t a, int64_t, int64_t n, int64_t sa, int64_t) {
+        if (sa == 1) std::fill_n(to + a, n, x);
+        else
+          for (int64_t k = 0; k < n; ++k) to[a + k * sa] = x;
+      }, [&](int64_t a, int64_t, const int64_t* at, int64_t n) {
+        for (int64_t k = 0; k < n; ++k) to[a + at[k]] = x;
+      });
+    });
+    return;
+  }
+  TensorRef values;
+  if (given.storage != out.storage) {
+    values = expanded(given, p.result, out.dtype);
+  } else {  // written while it is read
+    values = empty(p.result, out.dtype);
+    copy_into(*values, given);
+  }
   if (c.boolean(3)) {
     DType dtype = out.dtype;
-    LockRelease lock(values->numel);
+    char *data = out.data, *from = values->data;
+    LockRelease lock(numel);
     each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
-      add_run(dtype, data + a * item, sa, values->data + b * item, sb, n);
+      add_run(dtype, data + a * item, sa, from + b * item, sb, n);
+    }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
+      for (int64_t k = 0; k < n; ++k) add_run(dtype, data + (a + at[k]) * item, 1, from + (b + k) * item, 1, 1);
     });
     return;
   }
   visit_size(item, [&]<class T>() {
     T* to = out.ptr<T>();
     const T* from = values->ptr<T>();
-    LockRelease lock(values->numel);
-    // serial: of two writes to one place the last one wins, as users expect
+    LockRelease lock(numel);
+    // ordered: of two writes to one place the last one wins, as users expect
     each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
-      if (sa == 1 && sb == 1 && n > 1) std::memcpy(to + a, from + b, n * sizeof(T));
+      if (sa == 1 && sb == 1) std::memcpy(to + a, from + b, n * sizeof(T));
       else
         for (int64_t k = 0; k < n; ++k) to[a + k * sa] = from[b + k * sb];
+    }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
+      for (int64_t k = 0; k < n; ++k) to[a + at[k]] = from[b + k];
     });
   });
 }

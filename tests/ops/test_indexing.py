@@ -187,3 +187,36 @@ def test_embedding_options():
     np.testing.assert_allclose(short.norm(dim=1).tolist(), [1, 1, 50], rtol=1e-5)
     with pytest.raises(NotImplementedError):
         flambeau.nn.functional.embedding(used, weight, sparse=True)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8", "complex128"])
+def test_large_index_along_each_dimension(dim, dtype):
+    """Sizes that several threads share, with repeated numbers: of two writes the last one counts."""
+    rng = np.random.RandomState(1)
+    shape = (40, 50, 60)
+    x = rng.randint(-9, 9, shape).astype(dtype)
+    at = rng.randint(-shape[dim], shape[dim], 500)
+    key, key_t = [slice(None)] * 3, [slice(None)] * 3
+    key[dim], key_t[dim] = at, tensor(at)
+    np.testing.assert_array_equal(tensor(x)[tuple(key_t)].numpy(), x[tuple(key)])
+    values = rng.randint(-9, 9, x[tuple(key)].shape).astype(dtype)
+    for value in (values, 3):
+        want, have = x.copy(), tensor(x.copy())
+        want[tuple(key)] = value
+        have[tuple(key_t)] = tensor(value) if value is values else value
+        np.testing.assert_array_equal(have.numpy(), want)
+    numbers = rng.randint(0, shape[dim], values.shape)
+    places = list(np.indices(values.shape))
+    places[dim] = numbers
+    np.testing.assert_array_equal(
+        tensor(x).gather(dim, tensor(numbers)).numpy(), x[tuple(places)])
+    want = x.copy()
+    np.add.at(want, tuple(places), values)
+    np.testing.assert_array_equal(
+        tensor(x).scatter_add(dim, tensor(numbers), tensor(values)).numpy(), want)
+    kept = tensor(x.copy())
+    numbers.flat[-1] = shape[dim]
+    with pytest.raises(IndexError, match="out of bounds"):
+        kept.scatter_add_(dim, tensor(numbers), tensor(values))
+    np.testing.assert_array_equal(kept.numpy(), x)  # nothing was written
