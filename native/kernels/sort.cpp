@@ -2,6 +2,7 @@
 //
 // Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
 // joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by position.
+#include "radix.h"
 #include "reduce.h"
 
 namespace flambeau {
@@ -97,37 +98,13 @@ FillKeys<E> fill_keys_of(DType t) {
 // Keys that float or double NaNs have (before complementing).
 uint64_t nan_key(DType t) { return t == DType::Float64 ? ~uint64_t(0) : is_floating(t) ? 0xffffffffu : ~uint64_t(0); }
 
-// Least significant digit first, 8 bits at a time; digits in which all keys agree are skipped.
-template <class E>
-void radix_sort(E* a, E* scratch, int64_t n) {
-  constexpr int digits = std::is_same_v<E, Narrow> ? 4 : 8;
-  std::vector<int64_t> counts(size_t(digits * 256), 0);
-  for (int64_t i = 0; i < n; ++i) {
-    uint64_t k = key_of(a[i]);
-    for (int d = 0; d < digits; ++d) ++counts[size_t(d * 256 + int(k >> (8 * d) & 255))];
-  }
-  E *from = a, *to = scratch;
-  for (int d = 0; d < digits; ++d) {
-    int64_t* count = &counts[size_t(d * 256)];
-    if (count[key_of(from[0]) >> (8 * d) & 255] == n) continue;
-    int64_t sum = 0;
-    for (int b = 0; b < 256; ++b) {
-      int64_t c = count[b];
-      count[b] = sum;
-      sum += c;
-    }
-    for (int64_t i = 0; i < n; ++i) to[count[key_of(from[i]) >> (8 * d) & 255]++] = from[i];
-    std::swap(from, to);
-  }
-  if (from != a) std::copy(from, from + n, a);
-}
 template <class E>
 void sort_keys(E* a, std::vector<E>& scratch, int64_t n) {
   if (n < 512) {
     std::sort(a, a + n);
   } else {
     if (int64_t(scratch.size()) < n) scratch.resize(size_t(n));
-    radix_sort(a, scratch.data(), n);
+    radix_sort(a, scratch.data(), n, std::is_same_v<E, Narrow> ? 4 : 8, [](const E& e) { return key_of(e); });
   }
 }
 

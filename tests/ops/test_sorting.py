@@ -69,6 +69,56 @@ def test_unique():
     assert values.tolist() == [1, 2, 1] and counts.tolist() == [2, 2, 1]
 
 
+def _check_unique(a):
+    """All four forms against NumPy's."""
+    x = flambeau.from_numpy(a)
+    values, where, counts = np.unique(a, return_inverse=True, return_counts=True)
+    for inverse, counting in ((False, False), (True, False), (False, True), (True, True)):
+        found = flambeau.unique(x, return_inverse=inverse, return_counts=counting)
+        expected = [values] + [where] * inverse + [counts] * counting
+        found = found if inverse or counting else (found,)
+        assert found[0].dtype == x.dtype and len(found) == len(expected)
+        for f, e in zip(found, expected, strict=True):
+            assert (f.numpy().reshape(-1) == e.reshape(-1)).all()
+        assert not inverse or found[1].shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+                                   "float16", "float32", "float64"])
+def test_unique_of_every_dtype(dtype):
+    for n in (1, 40, 6000):
+        small = RNG.integers(0, 100, n) - (50 if dtype[0] in "if" else 0)
+        _check_unique(small.astype(dtype))
+        _check_unique(RNG.integers(0, 256, (n, np.dtype(dtype).itemsize), np.uint8).view(dtype).reshape(n)
+                      if dtype[0] in "ui" else (RNG.standard_normal(n) * 100).astype(dtype))
+        if dtype[0] in "ui" and dtype != "uint8":  # a large range of few numbers, with both ends of the type
+            ends = np.iinfo(dtype)
+            few = np.array([ends.min, ends.max, 0, 1, 77], dtype)
+            _check_unique(few[RNG.integers(0, 5, n)])
+
+
+def test_unique_of_many_in_order_and_strided():
+    _check_unique(np.arange(-5000, 5000) * 3_000_000_000)
+    _check_unique((np.arange(5000) * 700_000).astype(np.int32))
+    _check_unique(RNG.integers(0, 50, (60, 70)).T)
+    _check_unique(np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64])
+@pytest.mark.parametrize("n", [4, 5000])
+def test_unique_keeps_every_nan(dtype, n):
+    for scale in (1, 1e-3):
+        numbers = flambeau.arange(n, dtype=flambeau.float64).remainder(7) * scale
+        x = flambeau.cat([flambeau.tensor([NAN, -0.0, 0.0, float("inf")], dtype=flambeau.float64), numbers,
+                          flambeau.tensor([-NAN, -2.0], dtype=flambeau.float64)]).to(dtype)
+        values, inverse, counts = x.unique(return_inverse=True, return_counts=True)
+        assert values.isnan().tolist() == [False] * (values.numel() - 2) + [True, True]
+        assert values.signbit().tolist()[:2] == [True, True] and values.tolist()[:2] == [-2, 0]
+        assert flambeau.equal(values[inverse].nan_to_num(5), x.nan_to_num(5)) and counts.tolist()[-2:] == [1, 1]
+        assert flambeau.equal(counts, inverse.bincount())
+    assert flambeau.full((n,), NAN, dtype=dtype).unique(return_inverse=True)[1].tolist() == list(range(n))
+
+
 def test_searching():
     edges, values = np.array([1.0, 2.0, 2.0, 5.0]), RNG.standard_normal((3, 4)) * 3
     for right in (False, True):

@@ -61,6 +61,12 @@ def _groups(starts, return_counts):
     return group, OPS["cat"]([at.narrow(0, 1, n - 1), at.new_full((1,), starts.numel())], 0) - at
 
 
+_unique = primitive("_unique(Tensor self, bool return_inverse, bool return_counts)"
+                    " -> (Tensor values, Tensor inverse, Tensor counts)", namespace=None,
+                    skip="the kernel of unique, reached through it",
+                    doc="The distinct elements in ascending order, each element's number and each value's count.")
+
+
 def _distinct(name, self, consecutive, return_inverse, return_counts, dim):
     shape = self.shape
     whole = dim is None
@@ -101,6 +107,10 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
     >>> flambeau.tensor([3, 1, 3]).unique()
     tensor([1, 3])
     """
+    if dim is None and not self.requires_grad:
+        values, inverse, counts = _unique(self, return_inverse, return_counts)
+        parts = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+        return parts[0] if len(parts) == 1 else tuple(parts)
     return _distinct("unique", self, False, return_inverse, return_counts, dim)
 
 
