@@ -5,8 +5,8 @@
 namespace flambeau {
 
 struct RowLoops {
-  // softmax or its logarithm of one row
-  void (*softmax)(const float* x, float* y, int64_t n, bool log);
+  // softmax or its logarithm of each of `rows` rows of n
+  void (*softmax)(const float* x, float* y, int64_t rows, int64_t n, bool log);
   // dx from the gradient g and the result y
   void (*softmax_backward)(const float* g, const float* y, float* dx, int64_t n, bool log);
   // sum of e^(x - top), also written to `out` unless null

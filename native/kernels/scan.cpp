@@ -52,6 +52,24 @@ struct RunningLogSum {
 };
 
 constexpr int64_t kWidth = 128;  // fibres that run side by side
+constexpr int64_t kStrip = 256;  // elements of a row between two visits of its neighbours
+
+// `count` neighbouring rows together: within one, each step waits for the last, so that the steps of the others are free.
+template <class Op, int count>
+void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n) {
+  using T = typename Op::T;
+  const int64_t item = x.itemsize(), out = y.itemsize();
+  T strip[count][kStrip];
+  typename Op::Acc acc[count];
+  std::fill(acc, acc + count, Op::start());
+  for (int64_t k = 0; k < n; k += kStrip) {
+    const int64_t m = std::min(kStrip, n - k);
+    for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * n + k) * item, item, m);
+    for (int64_t i = 0; i < m; ++i)
+      for (int r = 0; r < count; ++r) strip[r][i] = Op::step(acc[r], strip[r][i]);
+    for (int r = 0; r < count; ++r) store_row(y.data + (first + r * n + k) * out, y.dtype, strip[r], m);
+  }
+}
 
 template <class Op>
 void scan(const Tensor& x, Tensor& y, const Fibres& f) {
@@ -60,16 +78,9 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
   const int64_t item = x.itemsize(), out = y.itemsize();
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
-      T block[kBlock];
-      for (int64_t r = begin; r < end; ++r) {
-        typename Op::Acc acc = Op::start();
-        for (int64_t k = 0; k < f.n; k += kBlock) {
-          const int64_t at = r * f.n + k, n = std::min(kBlock, f.n - k);
-          load(block, x.data + at * item, item, n);
-          for (int64_t i = 0; i < n; ++i) block[i] = Op::step(acc, block[i]);
-          store_row(y.data + at * out, y.dtype, block, n);
-        }
-      }
+      int64_t r = begin;
+      for (; r + 4 <= end; r += 4) scan_rows<Op, 4>(x, y, load, r * f.n, f.n);
+      for (; r < end; ++r) scan_rows<Op, 1>(x, y, load, r * f.n, f.n);
     });
     return;
   }

@@ -30,7 +30,7 @@ int64_t tile_width(const Fibres& f) {
 
 template <class T, bool log>
 void softmax_row(const T* x, T* y, int64_t n) {
-  if constexpr (std::is_same_v<T, float>) return row_loops().softmax(x, y, n, log);
+  if constexpr (std::is_same_v<T, float>) return row_loops().softmax(x, y, 1, n, log);
   const T top = row_max(x, n);
   const double sum = row_exp<T>(x, log ? nullptr : y, top, n);
   if constexpr (log) {
@@ -82,6 +82,11 @@ void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
   RowWriter<T> out(y);
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+      if constexpr (std::is_same_v<T, float>)
+        if (in.direct && out.direct) {
+          const float* from = in.at(begin * f.n, f.n, nullptr);
+          return row_loops().softmax(from, out.at(begin * f.n, nullptr), end - begin, f.n, log);
+        }
       std::vector<T> a(in.direct ? 0 : size_t(f.n)), b(out.direct ? 0 : size_t(f.n));
       for (int64_t r = begin; r < end; ++r) {
         T* to = out.at(r * f.n, b.data());

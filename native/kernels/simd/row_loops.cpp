@@ -7,7 +7,12 @@
 #include <cstring>
 #include <limits>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "../elementwise.h"
+#include "math.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
@@ -34,12 +39,51 @@ inline Floats load(const float* p, int64_t n, float padding) {
 }
 inline void store(float* p, Floats v) { std::memcpy(p, &v, kBytes); }
 inline void store(float* p, Floats v, int64_t n) { std::memcpy(p, &v, size_t(n) * 4); }
+// The first n lanes from p, the others from `padding`; a short row has no other loads, so these must be quick.
+inline Floats load_part(const float* p, int64_t n, Floats padding) {
+#if defined(__AVX512F__)
+  return n >= L ? load(p) : Floats(_mm512_mask_loadu_ps(__m512(padding), __mmask16((1u << n) - 1), p));
+#elif defined(__AVX2__)
+  if (n >= L) return load(p);
+  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7}, inside = lane < int32_t(n);
+  return inside ? Floats(_mm256_maskload_ps(p, __m256i(inside))) : padding;
+#else
+  return n >= L ? load(p) : load(p, n, padding[0]);
+#endif
+}
+inline void store_part(float* p, Floats v, int64_t n) {
+  if (n >= L) return store(p, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), __m512(v));
+#elif defined(__AVX2__)
+  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  _mm256_maskstore_ps(p, __m256i(lane < int32_t(n)), __m256(v));
+#else
+  store(p, v, n);
+#endif
+}
+
+template <class V, class Join>  // lanes joined pairwise: the first half with the second, until one is left
+inline auto fold_lanes(V v, Join join) {
+  constexpr int n = int(sizeof(V) / sizeof(v[0]));
+  if constexpr (n == 1) {
+    return v[0];
+  } else {
+    typedef std::decay_t<decltype(v[0])> Half __attribute__((vector_size(sizeof(V) / 2)));
+    Half low, high;
+    std::memcpy(&low, &v, sizeof low);
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof low);
+    return fold_lanes(join(low, high), join);
+  }
+}
 inline double add_lanes(Floats v) {
-  double sum = 0;
-  float lanes[L];
-  store(lanes, v);
-  for (int i = 0; i < L / 2; ++i) sum += double(lanes[i]) + double(lanes[i + L / 2]);
-  return sum;
+  typedef float Half __attribute__((vector_size(kBytes / 2)));
+  typedef double Doubles __attribute__((vector_size(kBytes)));
+  Half low, high;
+  std::memcpy(&low, &v, sizeof low);
+  std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof low);
+  const Doubles sum = __builtin_convertvector(low, Doubles) + __builtin_convertvector(high, Doubles);
+  return fold_lanes(sum, [](auto a, auto b) { return a + b; });
 }
 
 // e^x for x <= 0 (larger x up to 88 as well): 2^k e^r, |r| <= ln 2 / 2, Taylor to the seventh power. Results below the
@@ -119,17 +163,80 @@ double exp_sum(const float* x, float* out, float top, int64_t n) {
   return total;
 }
 
-void softmax(const float* x, float* y, int64_t n, bool log) {
+void softmax_row(const float* x, float* y, int64_t n, bool log) {
   const float top = row_max(x, n);
   const double sum = exp_sum(x, log ? nullptr : y, top, n);
-  const float scale = float(1 / sum), shift = float(std::log(sum));
   int64_t i = 0;
   if (log) {
+    const float shift = float(std::log(sum));
     for (; i + L <= n; i += L) store(y + i, load(x + i) - top - shift);
     for (; i < n; ++i) y[i] = x[i] - top - shift;
   } else {
+    const float scale = float(1 / sum);
     for (; i + L <= n; i += L) store(y + i, load(y + i) * scale);
     for (; i < n; ++i) y[i] *= scale;
+  }
+}
+// Rows of more than (count - 1) and at most `count` vectors stay in registers. A NaN needs no care: its exponential makes
+// the sum NaN, and that every element.
+template <int count, bool log>
+inline double exp_short(Floats* v, const float* x, int64_t rest) {
+  const Floats padding = Floats{} - std::numeric_limits<float>::infinity();
+  for (int k = 0; k < count - 1; ++k) v[k] = load(x + k * L);
+  v[count - 1] = load_part(x + (count - 1) * L, rest, padding);
+  Floats most = v[0], sums{};
+  for (int k = 1; k < count; ++k) most = v[k] > most ? v[k] : most;
+  const float top = fold_lanes(most, [](auto a, auto b) { return b > a ? b : a; });
+  for (int k = 0; k < count; ++k) {
+    v[k] -= top;
+    const Floats e = exp(v[k]);
+    sums += e;
+    if (!log) v[k] = e;
+  }
+  return add_lanes(sums);
+}
+template <int count>
+inline void store_short(float* y, const Floats* v, int64_t rest) {
+  for (int k = 0; k < count - 1; ++k) store(y + k * L, v[k]);
+  store_part(y + (count - 1) * L, v[count - 1], rest);
+}
+template <int count>
+void softmax_short(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+  const int64_t rest = n - (count - 1) * L;
+  Floats v[count];
+  if (!log) {
+    for (; rows > 0; --rows, x += n, y += n) {
+      const float scale = float(1 / exp_short<count, false>(v, x, rest));
+      for (int k = 0; k < count; ++k) v[k] *= scale;
+      store_short<count>(y, v, rest);
+    }
+    return;
+  }
+  constexpr int kTogether = 16;  // rows whose logarithms are taken side by side
+  for (; rows > 0; rows -= kTogether, x += kTogether * n, y += kTogether * n) {
+    const int m = int(rows < kTogether ? rows : kTogether);
+    double sums[kTogether] = {};
+    for (int r = 0; r < m; ++r) {
+      sums[r] = exp_short<count, true>(v, x + r * n, rest);
+      store_short<count>(y + r * n, v, rest);
+    }
+    for (int r = 0; r < kTogether; ++r) sums[r] = log_(sums[r]);
+    for (int r = 0; r < m; ++r) {
+      const float shift = float(sums[r]);
+      for (int k = 0; k < count - 1; ++k) v[k] = load(y + r * n + k * L) - shift;
+      v[count - 1] = load_part(y + r * n + (count - 1) * L, rest, Floats{}) - shift;
+      store_short<count>(y + r * n, v, rest);
+    }
+  }
+}
+void softmax(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+  switch ((n + L - 1) / L) {
+    case 0: return;
+    case 1: return softmax_short<1>(x, y, rows, n, log);
+    case 2: return softmax_short<2>(x, y, rows, n, log);
+    case 3: return softmax_short<3>(x, y, rows, n, log);
+    case 4: return softmax_short<4>(x, y, rows, n, log);
+    default: for (int64_t r = 0; r < rows; ++r) softmax_row(x + r * n, y + r * n, n, log);
   }
 }
 
