@@ -1,8 +1,8 @@
 // The distinct elements of a tensor in ascending order, how often each occurs, and which of them every element is.
 //
 // Elements become unsigned keys of their own size whose order is the wanted one. Keys of a small range are marked in a
-// table, few distinct keys of a large range are collected in a hash table, all others are sorted. NaNs, each of which is
-// distinct, stay outside of all that and follow behind the numbers in the order of their places.
+// table, few distinct keys of a large range are collected in a hash table, all others are sorted. NaNs, each of which
+// is distinct, stay outside of all that and follow behind the numbers in the order of their places.
 #include <memory>
 #include <tuple>
 
@@ -13,7 +13,8 @@ namespace flambeau {
 namespace {
 
 template <int size>
-using BitsOf = std::tuple_element_t<size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3, std::tuple<uint8_t, uint16_t, uint32_t, uint64_t>>;
+using BitsOf = std::tuple_element_t<size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3,
+                                    std::tuple<uint8_t, uint16_t, uint32_t, uint64_t>>;
 
 // How elements of type S become keys and keys become elements again.
 template <class S>
@@ -108,7 +109,8 @@ Found by_table(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_
     found.add(k, table[k]);
     table[k] = uint32_t(found.keys.size() - 1);
   }
-  if (inverse) put_inverse<S>(x, n, range.nans, int64_t(found.keys.size()), inverse, [&](int64_t i) { return int64_t(at(i)); });
+  const int64_t numbers = int64_t(found.keys.size());
+  if (inverse) put_inverse<S>(x, n, range.nans, numbers, inverse, [&](int64_t i) { return int64_t(at(i)); });
   return found;
 }
 
@@ -144,7 +146,9 @@ bool by_hash(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t*
     found.add(keys[order[j]], counts[order[j]]);
     rank[order[j]] = int64_t(j);
   }
-  if (inverse) put_inverse<S>(x, n, range.nans, int64_t(rank.size()), inverse, [&](int64_t i) { return rank[size_t(inverse[i])]; });
+  if (!inverse) return true;
+  auto name = [&](int64_t i) { return rank[size_t(inverse[i])]; };
+  put_inverse<S>(x, n, range.nans, int64_t(rank.size()), inverse, name);
   return true;
 }
 
@@ -154,10 +158,12 @@ struct Placed {  // a key and its place
 };
 // E: keys of 32 or 64 bits alone, keys of 32 bits above places in one word, or both in 64 bits each.
 template <class S, class E, class Make, class Key, class Place>
-Found by_sort(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t* inverse, Make make, Key key, Place place) {
+Found by_sort(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t* inverse, Make make, Key key,
+              Place place) {
   using O = Order<S>;
   const int64_t count = n - range.nans;
-  auto keys = std::make_unique_for_overwrite<E[]>(size_t(count)), scratch = std::make_unique_for_overwrite<E[]>(size_t(count));
+  auto keys = std::make_unique_for_overwrite<E[]>(size_t(count));
+  auto scratch = std::make_unique_for_overwrite<E[]>(size_t(count));
   int64_t filled = 0;
   for (int64_t i = 0; i < n; ++i)
     if (!O::nan(x[i])) keys[size_t(filled++)] = make(O::key(x[i]) - range.low, i);
@@ -167,7 +173,11 @@ Found by_sort(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t
     while (digits < 8 && (range.high - range.low) >> (8 * digits)) ++digits;
     radix_sort(keys.get(), scratch.get(), count, digits, key);
   }
+  size_t distinct = 1;
+  for (int64_t i = 1; i < count; ++i) distinct += key(keys[size_t(i)]) != key(keys[size_t(i - 1)]);
   Found found;
+  found.keys.reserve(distinct);
+  found.counts.reserve(distinct);
   for (int64_t i = 0, next; i < count; i = next) {
     const uint64_t k = key(keys[size_t(i)]);
     for (next = i; next < count && key(keys[size_t(next)]) == k; ++next)
@@ -187,7 +197,8 @@ Found find(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t* i
     if (inverse) put_inverse<S>(x, n, n, 0, inverse, [](int64_t) { return int64_t(0); });
     return found;
   }
-  if (sizeof(S) <= 2 ? width <= 256 || n >= 1024 : width <= uint64_t(n)) return by_table<S>(x, n, range, inverse, counting);
+  const bool narrow = sizeof(S) <= 2 ? width <= 256 || n >= 1024 : width <= uint64_t(n);
+  if (narrow) return by_table<S>(x, n, range, inverse, counting);
   if (n >= 4096 && by_hash<S>(x, n, range, inverse, found)) return found;
   auto none = [](const auto&) { return int64_t(0); };
   if (width >> 32 == 0) {
@@ -230,7 +241,8 @@ void put_values(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, const
 void infer_unique(Call& c) {
   const Tensor& x = c.tensor(0);
   if (x.is_meta()) not_implemented("unique: the result's shape depends on values, which a meta tensor does not have");
-  if (is_complex(x.dtype)) not_implemented("unique: not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype))
+    not_implemented("unique: not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   if (x.numel >= int64_t(1) << 32) not_implemented("unique: more than 2^32 elements");
 }
 // The results are made here: their sizes are known only at the end.
