@@ -84,3 +84,11 @@ def test_resize_keeps_what_is_there_and_leaves_views_their_memory():
     y.fill_(7)
     assert y.tolist() == [7.0, 7.0]
     assert x.resize_(2, 2).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def test_arrays_beside_tensors_act_as_tensors():
+    np = pytest.importorskip("numpy")
+    t, a = flambeau.tensor([1.0, 2.0]), np.array([3.0, 4.0], dtype=np.float32)
+    for result in (t * a, a * t):
+        assert isinstance(result, flambeau.Tensor) and result.tolist() == [3.0, 8.0]
+    assert (a > t).tolist() == [True, True] and (t - a).dtype == flambeau.float32
