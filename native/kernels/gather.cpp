@@ -171,7 +171,13 @@ void cpu_gather(Call& c) {
         T* to = out.ptr<T>() + offset[2] + at_k * so;
         if (!all_within(at, count, si, size)) return note(at, count);
         if (si == 1 && st == 0 && so == 1 && step == 1) {
-          for (int64_t k = 0; k < count; ++k) to[k] = from[at[k]];
+          int64_t k = 0;
+          for (; k + 8 <= count; k += 8) {  // eight reads, then eight writes: they overlap better
+            T x[8];
+            for (int j = 0; j < 8; ++j) x[j] = from[at[k + j]];
+            for (int j = 0; j < 8; ++j) to[k + j] = x[j];
+          }
+          for (; k < count; ++k) to[k] = from[at[k]];
         } else if (si == 1 && so == 1) {
           for (int64_t k = 0; k < count; ++k) to[k] = from[at[k] * step + k * st];
         } else {
