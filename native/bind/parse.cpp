@@ -150,7 +150,7 @@ struct Reader {
           v.ints = {p, n};
           return;
         }
-        if (!PyTuple_Check(o) && !PyList_Check(o) && !PyUnicode_Check(o) && PySequence_Check(o) && !is_tensor(o)) {
+        if (!PyTuple_Check(o) && !PyList_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !PyByteArray_Check(o) && PySequence_Check(o) && !is_tensor(o)) {
           PyObject* t = f.keep(checked(PySequence_Tuple(o)));
           if (ints(&PyTuple_GET_ITEM(t, 0), PyTuple_GET_SIZE(t), v)) return;
         }

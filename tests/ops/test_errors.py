@@ -83,3 +83,8 @@ def test_shapes_that_do_not_broadcast(name):
     with pytest.raises(RuntimeError) as error:
         OPS[name](flambeau.ones(2, 3).to(dtype[0]), flambeau.ones(4).to(dtype[1]), *extra, **sample.kwargs)
     assert "3" in str(error.value) and "4" in str(error.value)
+
+
+def test_bytes_are_no_sizes():
+    with pytest.raises(TypeError, match="tuple of ints"):
+        flambeau.zeros(b"ab")
