@@ -1,5 +1,6 @@
 // The reductions: what each one accumulates, and the shapes and dtypes of their results.
 #include "folds.h"
+#include "row_loops.h"
 #include "rows.h"
 
 namespace flambeau {
@@ -382,12 +383,16 @@ struct LogSumExp {
       if (top > 0) merge(acc, {double(top), 1});
       return;
     }
-    Vector<T> total{};
-    int64_t i = 0;
-    for (; i + L <= n; i += L) total += exp_vector<T>(load_vector(p + i) - top);
     double sum = 0;
-    for (int k = 0; k < L; ++k) sum += double(total[k]);
-    for (; i < n; ++i) sum += double(std::exp(p[i] - top));
+    if constexpr (std::is_same_v<T, float>) {
+      sum = row_loops().exp_sum(p, nullptr, top, n);
+    } else {
+      Vector<T> total{};
+      int64_t i = 0;
+      for (; i + L <= n; i += L) total += exp_vector<T>(load_vector(p + i) - top);
+      for (int k = 0; k < L; ++k) sum += double(total[k]);
+      for (; i < n; ++i) sum += double(std::exp(p[i] - top));
+    }
     merge(acc, {double(top), sum});
   }
   void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t) const {
@@ -396,10 +401,16 @@ struct LogSumExp {
     for (int r = 1; r < n; ++r)
       each<T>(w, [&](int64_t j, int k) { give<T>(top + j, Maximum<T>::join(take(top + j, k), take(rows[r] + j, k)), k); });
     std::fill(sum, sum + w, T(0));
-    for (int r = 0; r < n; ++r)
-      each<T>(w, [&](int64_t j, int k) {
-        give<T>(sum + j, take(sum + j, k) + exp_vector<T>(take(rows[r] + j, k) - take(top + j, k)), k);
-      });
+    for (int r = 0; r < n; ++r) {
+      if constexpr (std::is_same_v<T, float>) {
+        float unused[kColumns];
+        row_loops().columns_exp(rows[r], top, sum, unused, w, false);
+      } else {
+        each<T>(w, [&](int64_t j, int k) {
+          give<T>(sum + j, take(sum + j, k) + exp_vector<T>(take(rows[r] + j, k) - take(top + j, k)), k);
+        });
+      }
+    }
     for (int64_t j = 0; j < w; ++j) {
       if (!std::isinf(top[j])) merge(acc[j], {double(top[j]), double(sum[j])});
       else if (top[j] > 0) merge(acc[j], {double(top[j]), 1});
