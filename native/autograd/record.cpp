@@ -179,6 +179,7 @@ static void reshape_inplace(Call& c, uint64_t wanted) {
   set_dims(self, c.out1->shape(), c.out1->stride());
   self.data = c.out1->data;
   c.out1 = TensorRef::borrow(&self);
+  bump_version(self);
   if (!node) return;
   attach_results(c, *node, wanted);
   if (!self.base) return set_history(self, node.get(), 0);

@@ -40,7 +40,7 @@ DType buffer_dtype(const Py_buffer& b) {
 }
 
 // A tensor over the memory of `o` (an exporter of the buffer protocol).
-TensorRef from_buffer(PyObject* o, bool writable_needed) {
+TensorRef from_buffer(PyObject* o) {
   auto hold = std::make_unique<BufferHold>();
   checked(PyObject_GetBuffer(o, &hold->view, PyBUF_STRIDES | PyBUF_FORMAT));
   Py_buffer& b = hold->view;
@@ -54,7 +54,6 @@ TensorRef from_buffer(PyObject* o, bool writable_needed) {
     if (step % b.itemsize) value_error("given numpy array strides not a multiple of the element byte size. Copy the array first (array.copy())");
     strides[k] = step / b.itemsize;
   }
-  (void)writable_needed;
   Storage* s = blank_storage();
   // the storage spans the addresses the array reaches, also with negative strides
   char* low = static_cast<char*>(b.buf);
@@ -130,7 +129,7 @@ void infer(PyObject* o, Inferred& in) {
     return;
   }
   if (std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_CheckBuffer(o) && !PyFloat_Check(o)) {  // NumPy scalars keep their dtype
-    TensorRef t = from_buffer(o, false);
+    TensorRef t = from_buffer(o);
     in.dtype = in.dtype == DType::Undefined ? t->dtype : promote_types(in.dtype, t->dtype);
     return;
   }
@@ -219,7 +218,7 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
       return take_object(std::move(out));
     }
     if (!copy && (numpy_array(a[0]) || PyByteArray_Check(a[0]) || PyMemoryView_Check(a[0]))) {
-      TensorRef t = from_buffer(a[0], false);
+      TensorRef t = from_buffer(a[0]);
       return take_object(dtype == DType::Undefined ? std::move(t) : to_dtype(*t, dtype));
     }
     return take_object(tensor_from_data(a[0], dtype));
@@ -229,7 +228,7 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
 PyObject* from_numpy(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!numpy_array(o)) type_error("from_numpy(): expected np.ndarray (got ", Py_TYPE(o)->tp_name, ")");
-    return take_object(from_buffer(o, true));
+    return take_object(from_buffer(o));
   });
 }
 
@@ -285,7 +284,7 @@ PyMethodDef functions[] = {
 
 TensorRef tensor_from_data(PyObject* data, DType dtype) {
   if (numpy_array(data) || PyMemoryView_Check(data)) {
-    TensorRef t = from_buffer(data, false);
+    TensorRef t = from_buffer(data);
     TensorRef out = empty(t->shape(), dtype == DType::Undefined ? t->dtype : dtype);
     copy_into(*out, *t);
     return out;

@@ -113,7 +113,7 @@ PyObject* richcompare(PyObject* a, PyObject* b, int how) { return binary(compare
 
 Tensor& one_element(PyObject* o, const char* what) {
   Tensor& t = *as_tensor(o);
-  if (t.numel != 1) fail(t.numel == 0 ? ErrorKind::Runtime : ErrorKind::Runtime, what, ": a Tensor with ", t.numel, " elements cannot be converted to Scalar");
+  if (t.numel != 1) runtime_error(what, ": a Tensor with ", t.numel, " elements cannot be converted to Scalar");
   return t;
 }
 int nb_bool(PyObject* o) {

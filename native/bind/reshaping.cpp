@@ -1,30 +1,8 @@
-// Changing a tensor's own shape: unsqueeze_ and its kind, resize_.
+// resize_: a tensor in another shape over its own memory. (squeeze_ and its kind are views in place: autograd/record.cpp)
 #include "python.h"
 
 namespace flambeau {
 namespace {
-
-void refuse_leaf(const char* op, const Tensor& t) {
-  if (grad_enabled && t.flags & kRequiresGrad && !t.grad_fn)
-    runtime_error(op, ": a leaf Variable that requires grad is being used in an in-place operation.");
-}
-
-// become(t, view): t takes the sizes, strides and history of a view of itself -> t
-PyObject* become(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  return guarded([&]() -> PyObject* {
-    if (n != 2 || !is_tensor(a[0]) || !is_tensor(a[1])) type_error("become takes a tensor and a view of it");
-    Tensor &t = *as_tensor(a[0]), &view = *as_tensor(a[1]);
-    if (t.storage != view.storage || t.dtype != view.dtype) runtime_error("become: the second tensor is no view of the first");
-    refuse_leaf("shape in place", t);
-    Node* node = grad_fn_of(view);
-    if (node) set_history(t, node, view.output_nr);
-    set_dims(t, view.shape(), view.stride());
-    t.data = view.data;
-    bump_version(t);
-    t.view_version = t.storage ? t.storage->version : 0;  // its history is up to date
-    return Py_NewRef(a[0]);
-  });
-}
 
 // resize(t, shape): contiguous with that shape; memory grows, its first bytes stay -> t
 PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -50,7 +28,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
-PyMethodDef functions[] = {{"become", (PyCFunction)(void*)become, METH_FASTCALL}, {"resize", (PyCFunction)(void*)resize, METH_FASTCALL}, {}};
+PyMethodDef functions[] = {{"resize", (PyCFunction)(void*)resize, METH_FASTCALL}, {}};
 
 }  // namespace
 

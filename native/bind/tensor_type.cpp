@@ -413,22 +413,6 @@ PyObject* t_bump_version(PyObject* o, PyObject*) {
   bump_version(self(o));
   Py_RETURN_NONE;
 }
-// resize_(sizes): contiguous in that shape; memory grows where it must, what is there stays
-PyObject* t_resize_(PyObject* o, PyObject* args) {
-  return guarded([&] {
-    Tensor& t = self(o);
-    if (tensor_requires_grad(t)) runtime_error("resize_: cannot resize variables that require grad");
-    PyObject* sizes = PyTuple_GET_SIZE(args) == 1 && PySequence_Check(PyTuple_GET_ITEM(args, 0)) && !is_tensor(PyTuple_GET_ITEM(args, 0)) ? PyTuple_GET_ITEM(args, 0) : args;
-    Held list = checked(PySequence_Tuple(sizes));
-    std::vector<int64_t> shape;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list.p); ++k) {
-      shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(list.p, k)));
-      if (PyErr_Occurred()) throw PythonError();
-    }
-    resize_tensor(t, shape, "resize_");
-    return Py_NewRef(o);
-  });
-}
 PyObject* t_is_view(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).base != nullptr); }
 
 
@@ -454,7 +438,6 @@ PyMethodDef methods[] = {
     {"requires_grad_", (PyCFunction)(void*)t_requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): sets requires_grad; returns self."},
     {"_make_subclass", t_make_subclass, METH_VARARGS | METH_STATIC},
     {"as_subclass", t_as_subclass, METH_O, "as_subclass(cls): the same tensor as an instance of cls."},
-    {"resize_", t_resize_, METH_VARARGS, "resize_(*sizes): this tensor in another shape; memory is added where it needs more, new elements are not set."},
     {"_bump_version", t_bump_version, METH_NOARGS}, {"_is_view", t_is_view, METH_NOARGS},
     {}};
 

@@ -70,11 +70,10 @@ Arguments look_at(const Call& c) {
 }  // namespace
 
 void resize_tensor(Tensor& out, Dims shape, const char* op) {
-  int64_t bytes;
-  if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes)) runtime_error(op, ": shape ", shape_text(shape), " is too large");
-  if (out.storage && out.storage->readonly) runtime_error(op, ": the memory is read-only");
-  bytes += out.data - static_cast<char*>(out.storage->data);
-  int64_t offset = out.data - static_cast<char*>(out.storage->data);
+  int64_t bytes, offset = out.data - static_cast<char*>(out.storage->data);
+  if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
+    runtime_error(op, ": size calculation overflowed for shape ", shape_text(shape));
+  if (out.storage->readonly) runtime_error(op, ": the memory is read-only");
   if (out.storage->refcount > 1 && size_t(bytes) > out.storage->nbytes) {
     // other tensors point into this memory: it stays theirs, and this tensor moves
     Storage* larger = new_storage(size_t(bytes), out.device);

@@ -206,21 +206,6 @@ Tensor.imag = property(_movement.imag, lambda self, value: _assign(_movement.ima
 
 # --- shape in place ---------------------------------------------------------------------------------------------------
 
-def _in_place(name):
-    op = getattr(Tensor, name)
-
-    def reshape_(self, *args, **kwargs):
-        return _C.become(self, op(self, *args, **kwargs))
-
-    reshape_.__name__ = reshape_.__qualname__ = name + "_"
-    reshape_.__doc__ = f"{name}, of which this tensor itself takes the shape."
-    setattr(Tensor, name + "_", reshape_)
-
-
-for _name in ("squeeze", "unsqueeze", "transpose", "swapaxes", "swapdims", "t", "as_strided"):
-    _in_place(_name)
-
-
 @method
 def resize_(self, *sizes, memory_format=None):
     """Gives this tensor another shape, contiguous; memory grows where it must, new elements are uninitialised.

@@ -330,7 +330,7 @@ unfold = view("unfold(Tensor self, int dimension, int size, int step) -> Tensor"
               doc="All windows of `size` positions along a dimension, `step` apart; windows lie in the last one.\n\n"
                   ">>> flambeau.arange(4).unfold(0, 2, 1)\ntensor([[0, 1],\n        [1, 2],\n        [2, 3]])")
 
-as_strided = view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+as_strided = view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", inplace=True,
                   d={"self": lambda g, self_geometry, size, stride, storage_offset:
                      as_strided_backward(g, *self_geometry, size, stride, storage_offset)},
                   doc="The memory under any sizes and strides (in elements).\n\n"
