@@ -254,3 +254,43 @@ def test_gumbel_softmax_draws_pytorchs_numbers():
     assert sorted(hard[0].tolist()) == [0, 0, 1]
     (hard * flambeau.arange(3.0)).sum().backward()
     assert x.grad.abs().sum().item() > 0
+
+
+def test_ctc_loss_passes_pytorchs_gradient_to_logits():
+    flambeau.manual_seed(0)
+    logits = flambeau.randn(6, 2, 4, dtype=flambeau.float64, requires_grad=True)
+    targets = flambeau.tensor([[1, 2, 2], [3, 1, 0]])
+    assert flambeau.autograd.gradcheck(
+        lambda x: F.ctc_loss(x.log_softmax(-1), targets, (6, 5), (3, 2), reduction="none"), (logits,))
+    loss = F.ctc_loss(logits.log_softmax(-1), targets, (3, 5), (3, 2), reduction="sum", zero_infinity=True)
+    loss.backward()
+    assert not logits.grad[:, 0].any() and logits.grad[:5, 1].any() and not logits.grad[5:].any()
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_fractional_max_pool(dims):
+    pool = getattr(F, f"fractional_max_pool{dims}d")
+    flambeau.manual_seed(0)
+    x = flambeau.randn(2, 3, *(9, 8, 7)[:dims], requires_grad=True)
+    values, places = pool(x, 2, output_size=(4, 5, 3)[:dims], return_indices=True)
+    assert values.shape == (2, 3, *(4, 5, 3)[:dims])
+    assert flambeau.equal(x.flatten(-dims).gather(-1, places.flatten(-dims)), values.flatten(-dims))
+    values.sum().backward()
+    assert x.grad.sum() == values.numel()
+    samples = flambeau.full((2, 3, dims), 0.5)
+    fixed = pool(x, 2, output_ratio=0.5, _random_samples=samples)
+    assert flambeau.equal(fixed, pool(x, 2, output_ratio=0.5, _random_samples=samples))
+    layer = getattr(nn, f"FractionalMaxPool{dims}d")(2, output_ratio=0.5, _random_samples=samples)
+    assert list(layer.state_dict()) == ["_random_samples"] and flambeau.equal(layer(x), fixed)
+
+
+def test_fractional_max_pool_refuses():
+    x = flambeau.zeros(1, 1, 6, 6)
+    with pytest.raises(ValueError, match="either an output_size"):
+        F.fractional_max_pool2d(x, 2)
+    with pytest.raises(RuntimeError, match="too large"):
+        F.fractional_max_pool2d(x, 2, output_size=6)
+    with pytest.raises(ValueError, match="only one"):
+        nn.FractionalMaxPool2d(2, output_size=2, output_ratio=0.5)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        nn.FractionalMaxPool3d(2, output_ratio=1.5)

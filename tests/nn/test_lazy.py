@@ -16,7 +16,8 @@ CASES = [
     (lambda: nn.LazyConvTranspose2d(4, 3, groups=2), lambda: nn.ConvTranspose2d(2, 4, 3, groups=2), (1, 2, 5, 5)),
     (lambda: nn.LazyBatchNorm1d(), lambda: nn.BatchNorm1d(2), (4, 2)),
     (lambda: nn.LazyBatchNorm2d(affine=False), lambda: nn.BatchNorm2d(2, affine=False), (1, 2, 3, 3)),
-    (lambda: nn.LazyInstanceNorm2d(affine=True), lambda: nn.InstanceNorm2d(2, affine=True), (2, 3, 3)),
+    (lambda: nn.LazyInstanceNorm2d(affine=True),
+     lambda: nn.InstanceNorm2d(2, affine=True, track_running_stats=True), (2, 3, 3)),
 ]
 
 

@@ -257,7 +257,7 @@ def pytorchs_cases(torch, wanted):
             for training in (True, False) if info.train_and_eval_differ else (True,):
                 torch.manual_seed(7)
                 kind = getattr(torch, dtype)
-                options = dict(device="cpu", dtype=kind, requires_grad=True, training=training)
+                options = {"device": "cpu", "dtype": kind, "requires_grad": True, "training": training}
                 samples = [(s, False) for s in info.module_inputs_func(info, **options)]
                 if info.module_error_inputs_func:
                     errors = info.module_error_inputs_func(info, **options)

@@ -3,6 +3,7 @@
 from . import functional as functional
 from . import init as init
 from . import utils as utils
+from ._chunked_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from .modules import *  # noqa: F403  the list of layers stands in modules/__init__.py
 from .modules import module as module
 from .parameter import Buffer as Buffer

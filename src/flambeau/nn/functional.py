@@ -6,6 +6,7 @@ Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 import warnings
 
 from ..ops.kinds import ALIASES, OPS
+from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
 
 _OPERATORS = (
     # products and convolutions
@@ -13,6 +14,8 @@ _OPERATORS = (
     # pooling
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     # normalization, dropout, lookup
     "batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm", "local_response_norm", "normalize",
     "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",

@@ -12,6 +12,7 @@ from . import ctc as ctc
 from . import distance as distance
 from . import einsum as einsum
 from . import embedding_bag as embedding_bag
+from . import fractional_pooling as fractional_pooling
 from . import indexing as indexing
 from . import joining as joining
 from . import linalg as linalg

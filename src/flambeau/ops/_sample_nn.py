@@ -194,6 +194,9 @@ NN_FORMS = {
     "convolution": _plain(lambda m: [call(m.f(1, 2, 4, 4), m.f(3, 2, 2, 2), m.f(3), (1, 1), (0, 0), (1, 1), False,
                                           (0, 0), 1)]),
     **{f"max_unpool{d}d": _unpool(d) for d in (1, 2, 3)},
+    "fractional_max_pool": _plain(lambda m: [
+        call(m.distinct(2, 2, 6, 5), (2, 2), (3, 2), m.f(2, 2, 2, low=0.1, high=0.9), 2),
+        call(m.distinct(2, 4, 5, 4), (2, 2, 1), (2, 3, 3), m.f(1, 2, 3, low=0.1, high=0.9), 3)]),
     "lp_pool3d": _plain(lambda m: [call(m.f(1, 1, 4, 4, 4, low=0.1), 2.0, 2)]),
     "native_dropout": _plain(lambda m: [call(m.f(4, 3), 0.5, False)]),
     "gumbel_softmax": _plain(lambda m: [call(m.f(2, 3))]),

@@ -1,10 +1,24 @@
 """Connectionist temporal classification: the probability of a label sequence, summed over all its alignments."""
 
-from .kinds import OPS, composite
+import itertools
+
+from .. import _C
+from .kinds import composite, primitive
 from .loss import reduced
 
-# stands for log 0: finite, so that the gradient of impossible alignments is 0 and not NaN
-_NEVER = -1e30
+_ctc_loss_backward = primitive(
+    "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] starts, int[] input_lengths, "
+    "int[] target_lengths, int blank, Tensor loss, Tensor log_alpha, bool zero_infinity) -> Tensor", namespace=None,
+    skip="the derivative of ctc_loss, reached through it",
+    doc="The gradient of _ctc_loss for logits whose log-softmax log_probs is (PyTorch's convention).")
+
+_ctc_loss = primitive(
+    "_ctc_loss(Tensor log_probs, Tensor targets, int[] starts, int[] input_lengths, int[] target_lengths, int blank, "
+    "bool zero_infinity) -> (Tensor, Tensor)", namespace=None, skip="the kernel of ctc_loss, reached through it",
+    d={"log_probs": lambda g0, log_probs, targets, starts, input_lengths, target_lengths, blank, zero_infinity, result0,
+       result1: _ctc_loss_backward(g0, log_probs, targets, starts, input_lengths, target_lengths, blank, result0,
+                                   result1, zero_infinity)},
+    doc="-log of the probability of each sequence, and the log probabilities of the beginnings of its alignments.")
 
 
 @composite(
@@ -32,49 +46,17 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         raise RuntimeError(f"ctc_loss: blank must be in label range, got {blank} of {classes} classes")
     input_lengths = _lengths("input_lengths", input_lengths, batch, steps)
     target_lengths = _lengths("target_lengths", target_lengths, batch, None)
-    rows = _rows(targets, target_lengths, single, classes)
+    labels, starts = _labels(targets, target_lengths, single, classes)
 
-    width = max(target_lengths, default=0)
-    labels = OPS["full"]((batch, 2 * width + 1), blank, dtype=targets.dtype)  # blank, l1, blank, l2, … blank
-    for k, row in enumerate(rows):
-        labels[k, 1 : 2 * len(row) + 1 : 2] = row
-    labels = labels.long()
-    emitted = log_probs.gather(2, labels.unsqueeze(0).expand(steps, -1, -1))
-    # a label may follow the label before it directly, unless both are the same
-    jump = labels.new_zeros(labels.shape, dtype=log_probs.dtype) + _NEVER
-    if width > 1:
-        jump[:, 3::2] = jump[:, 3::2].masked_fill(labels[:, 3::2] != labels[:, 1:-2:2], 0.0)
-    loss = -_forward(emitted, jump, input_lengths, target_lengths)
-    impossible = loss > -_NEVER / 2
-    loss = loss.masked_fill(impossible, 0.0 if zero_infinity else float("inf"))
+    wide = log_probs if log_probs.dtype in (_C.float32, _C.float64) else log_probs.float()
+    loss = _ctc_loss(wide, labels, starts, input_lengths, target_lengths, blank, zero_infinity)[0]
+    loss = loss.to(log_probs.dtype)
+    if zero_infinity:
+        loss = loss.masked_fill(loss == float("inf"), 0.0)
     if reduction == "mean":
         loss = loss / loss.new_tensor([max(n, 1) for n in target_lengths])
     loss = loss.squeeze(0) if single else loss
     return reduced(loss, reduction)
-
-
-def _forward(emitted, jump, input_lengths, target_lengths):
-    """alpha_t[s] = emitted_t[s] + logsumexp(alpha[s], alpha[s-1], alpha[s-2] + jump[s]); its ends at each length."""
-    steps, batch, width = emitted.shape
-    start = emitted.new_full((batch, width), _NEVER)
-    start[:, :2] = 0.0
-    alpha = start + emitted[0]
-    final = [None] * batch
-    edge = emitted.new_full((batch, 2), _NEVER)
-    for t in range(steps):
-        if t:
-            one = OPS["cat"]([edge[:, :1], alpha[:, :-1]], 1)
-            two = OPS["cat"]([edge, alpha[:, :-2]], 1)[:, :width] + jump
-            alpha = emitted[t] + OPS["stack"]([alpha, one, two]).logsumexp(0)
-        for k in range(batch):
-            if input_lengths[k] == t + 1:
-                ends = alpha[k, max(2 * target_lengths[k] - 1, 0) : 2 * target_lengths[k] + 1]
-                final[k] = ends.logsumexp(0)
-    never = emitted.new_full((), _NEVER)
-    empty = emitted.new_zeros(())  # no steps: certain for no labels
-    return OPS["stack"]([
-        (empty if target_lengths[k] == 0 else never) if value is None else value for k, value in enumerate(final)
-    ])  # fmt: skip
 
 
 def _lengths(name, lengths, batch, most):
@@ -86,8 +68,8 @@ def _lengths(name, lengths, batch, most):
     return lengths
 
 
-def _rows(targets, lengths, single, classes):
-    """The label sequence of each batch entry."""
+def _labels(targets, lengths, single, classes):
+    """All labels in one row, and where each batch entry's begin."""
     if targets.is_floating_point() or targets.is_complex():
         raise RuntimeError(f"ctc_loss: targets must be integers, got {targets.dtype}")
     if targets.numel() and not (targets.min().item() >= 0 and targets.max().item() < classes):
@@ -96,11 +78,10 @@ def _rows(targets, lengths, single, classes):
         flat = targets.reshape(-1)
         if sum(lengths) > flat.numel():
             raise RuntimeError(f"ctc_loss: target_lengths {lengths} ask for more than the {flat.numel()} targets given")
-        starts = [sum(lengths[:k]) for k in range(len(lengths))]
-        return [flat[start : start + n] for start, n in zip(starts, lengths)]
+        return flat.to(_C.int64), [0, *itertools.accumulate(lengths)][: len(lengths)]
     if targets.ndim != 2 or len(targets) != len(lengths) or max(lengths, default=0) > targets.shape[1]:
         raise RuntimeError(
             f"ctc_loss: expected targets [N, S] with S at least the longest of target_lengths {lengths}, "
             f"got {list(targets.shape)}"
         )
-    return [row[:n] for row, n in zip(targets, lengths)]
+    return targets.to(_C.int64).reshape(-1), [k * targets.shape[1] for k in range(len(lengths))]

@@ -100,6 +100,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 
 def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothing):
+    if input.ndim > 1 and target.ndim and len(target) != len(input):
+        raise ValueError(f"Expected input batch_size ({len(input)}) to match target batch_size ({len(target)}).")
     if target.shape != input.shape:
         raise RuntimeError(f"cross_entropy: expected class probabilities of the input's shape {list(input.shape)}, got"
                            f" {list(target.shape)}")
@@ -288,8 +290,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     elif var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
-        elif not (var.ndim == input.ndim and var.shape[:-1] == input.shape[:-1] and var.shape[-1] == 1):
-            raise ValueError("var is of incorrect size")
+        elif var.ndim != input.ndim or sum(b for a, b in zip(input.shape, var.shape) if a != b) != 1:
+            raise ValueError(f"var is of incorrect size: got {list(var.shape)} for an input {list(input.shape)}")
     if bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the floor passes gradients, as a constant would

@@ -190,12 +190,15 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     """Each channel normalised over the batch (training, which moves the running statistics in place) or by the running
     statistics, then times weight plus bias (Ioffe and Szegedy 2015).
 
-    >>> flambeau.nn.functional.batch_norm(flambeau.tensor([[1.], [3.]]), None, None, training=True, eps=0.0)
+    >>> flambeau.nn.functional.batch_norm(flambeau.tensor([[1.], [3.]]), None, None, training=True, eps=1e-9)
     tensor([[-1.],
             [ 1.]])
     """
     if training and input.ndim > 1 and input.numel() == input.shape[1] > 0:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
+    if eps < 0 or (training and eps == 0):
+        least = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {least}, but got {eps}")
     return _native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 

@@ -1,7 +1,7 @@
 """Converting a module's parameters and buffers: dtype, device, memory format."""
 
 from ... import Tensor, bfloat16, device, dtype, float16, float32, float64, no_grad
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 
 
 class ConvertMethods:
@@ -26,7 +26,9 @@ class ConvertMethods:
             if changed_grad is not None:
                 param.grad = changed_grad.requires_grad_(False)
         for name, buffer in self._buffers.items():
-            if buffer is not None:
+            if is_lazy(buffer):
+                buffer.data = fn(buffer.data)  # stays one that waits for its shape
+            elif buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
 

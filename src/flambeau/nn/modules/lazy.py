@@ -154,9 +154,9 @@ class _LazyNorm(LazyModuleMixin):
             super().reset_running_stats()
 
 
-def _lazy_norm(base, affine_default, single):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=affine_default, track_running_stats=affine_default, device=None,
-                 dtype=None, *, bias=True):
+def _lazy_norm(base, single):
+    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *,
+                 bias=True):
         _LazyNorm.__init__(self, 0, eps, momentum, False, False)
         self._set_up(affine, track_running_stats, device, dtype, bias)
 
@@ -177,9 +177,9 @@ LazyConv3d = _lazy_convolution(Conv3d)
 LazyConvTranspose1d = _lazy_transposed(ConvTranspose1d)
 LazyConvTranspose2d = _lazy_transposed(ConvTranspose2d)
 LazyConvTranspose3d = _lazy_transposed(ConvTranspose3d)
-LazyBatchNorm1d = _lazy_norm(BatchNorm1d, True, False)
-LazyBatchNorm2d = _lazy_norm(BatchNorm2d, True, False)
-LazyBatchNorm3d = _lazy_norm(BatchNorm3d, True, False)
-LazyInstanceNorm1d = _lazy_norm(InstanceNorm1d, False, True)
-LazyInstanceNorm2d = _lazy_norm(InstanceNorm2d, False, True)
-LazyInstanceNorm3d = _lazy_norm(InstanceNorm3d, False, True)
+LazyBatchNorm1d = _lazy_norm(BatchNorm1d, False)
+LazyBatchNorm2d = _lazy_norm(BatchNorm2d, False)
+LazyBatchNorm3d = _lazy_norm(BatchNorm3d, False)
+LazyInstanceNorm1d = _lazy_norm(InstanceNorm1d, True)
+LazyInstanceNorm2d = _lazy_norm(InstanceNorm2d, True)
+LazyInstanceNorm3d = _lazy_norm(InstanceNorm3d, True)

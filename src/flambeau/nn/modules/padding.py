@@ -172,7 +172,17 @@ class ReplicationPad3d(_Pad):
     _dims, _mode = 3, "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPad(_Pad):
+    _mode = "circular"
+
+    def forward(self, input):
+        n = self._dims
+        if input.dim() not in (n + 1, n + 2):
+            raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPad):
     """Continues the last dimension as if it were a ring.
 
     >>> import flambeau
@@ -180,10 +190,10 @@ class CircularPad1d(_Pad):
     tensor([[3., 1., 2., 3., 1.]])
     """
 
-    _dims, _mode = 1, "circular"
+    _dims = 1
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPad):
     """Continues the last two dimensions as if they were rings.
 
     >>> import flambeau
@@ -191,10 +201,10 @@ class CircularPad2d(_Pad):
     torch.Size([1, 4, 4])
     """
 
-    _dims, _mode = 2, "circular"
+    _dims = 2
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPad):
     """Continues the last three dimensions as if they were rings.
 
     >>> import flambeau
@@ -202,4 +212,4 @@ class CircularPad3d(_Pad):
     torch.Size([1, 4, 4, 4])
     """
 
-    _dims, _mode = 3, "circular"
+    _dims = 3

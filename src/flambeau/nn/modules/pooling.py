@@ -301,3 +301,52 @@ class MaxUnpool3d(_MaxUnpool):
 
     _dims = 3
     _op = staticmethod(F.max_unpool3d)
+
+
+class _FractionalMaxPool(Module):
+    _dims = None
+
+    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        super().__init__()
+        n, name = self._dims, type(self).__name__
+        self.kernel_size, self.return_indices = repeated(kernel_size, n), return_indices
+        if any(k <= 0 for k in self.kernel_size):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else repeated(output_size, n)
+        self.output_ratio = None if output_ratio is None else repeated(output_ratio, n)
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input):
+        return self._op(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest elements of windows with random steps, of [N, C, H, W] or [C, H, W]   (Graham 2014).
+
+    >>> import flambeau
+    >>> flambeau.nn.FractionalMaxPool2d(2, output_ratio=0.6)(flambeau.zeros(1, 3, 10, 10)).shape
+    torch.Size([1, 3, 6, 6])
+    """
+
+    _dims = 2
+    _op = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest elements of windows with random steps, of [N, C, D, H, W] or [C, D, H, W]   (Graham 2014).
+
+    >>> import flambeau
+    >>> flambeau.nn.FractionalMaxPool3d(2, output_size=3)(flambeau.zeros(1, 3, 5, 5, 5)).shape
+    torch.Size([1, 3, 3, 3, 3])
+    """
+
+    _dims = 3
+    _op = staticmethod(F.fractional_max_pool3d)

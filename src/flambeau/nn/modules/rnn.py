@@ -45,7 +45,7 @@ class RNNBase(Module):
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, proj_size=0, device=None, dtype=None):
         super().__init__()
-        _check(mode, hidden_size, num_layers, dropout, proj_size)
+        _check(mode, input_size, hidden_size, num_layers, dropout, proj_size)
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
@@ -90,6 +90,12 @@ class RNNBase(Module):
             x = input
             if x.dim() not in (2, 3):
                 raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {x.dim()}D instead")
+        weight = getattr(self, self._names[0][0])
+        if x.dtype != weight.dtype:
+            raise ValueError(
+                f"{self.mode}: input dtype {x.dtype} does not match weight dtype {weight.dtype}: convert the input by "
+                f"input.to({weight.dtype}) or the module by module.to({x.dtype})"
+            )
         single = x.dim() == 2
         if single:
             x = x.unsqueeze(1)
@@ -178,9 +184,13 @@ class RNNBase(Module):
         return text
 
 
-def _check(mode, hidden_size, num_layers, dropout, proj_size):
+def _check(mode, input_size, hidden_size, num_layers, dropout, proj_size):
     if mode not in _MODES:
         raise ValueError(f"Unrecognized RNN mode: {mode}")
+    if not isinstance(input_size, int):
+        raise TypeError(f"input_size should be of type int, got: {type(input_size).__name__}")
+    if input_size <= 0:
+        raise ValueError("input_size must be greater than zero")
     if not isinstance(hidden_size, int):
         raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
     if hidden_size <= 0:
@@ -285,6 +295,10 @@ class RNNCellBase(Module):
             raise RuntimeError(
                 f"{name}: input has inconsistent input_size: got {input.size(-1)}, expected {self.input_size}"
             )
+        for k, state in enumerate((h, c)):
+            if state is not None and state.dim() not in (1, 2):
+                what = "hidden" if c is None else f"hx[{k}]"
+                raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {state.dim()}D instead")
         if h is None:
             h = zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
         share = F.linear(input, self.weight_ih, self.bias_ih)

@@ -1,0 +1,116 @@
+"""Adaptive softmax: frequent classes in a head, rare ones in clusters of falling width   (Grave et al. 2017)."""
+
+import itertools
+from collections import namedtuple
+
+from ... import cat, where
+from .. import functional as F
+from .container import ModuleList, Sequential
+from .linear import Linear
+from .module import Module
+
+_ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
+
+
+class AdaptiveLogSoftmaxWithLoss(Module):
+    """Log probabilities of targets among `n_classes` classes sorted by falling frequency, and their mean loss.
+
+    Classes below cutoffs[0] stand in the head; each further cutoff ends a cluster, whose projection is `div_value`
+    times narrower than the one before. Called with input [N, in_features] and target [N] (or one row and one class)
+    it returns (output [N], loss); `log_prob` gives all classes, `predict` the likeliest.
+
+    >>> import flambeau
+    >>> softmax = flambeau.nn.AdaptiveLogSoftmaxWithLoss(16, 20, cutoffs=[5, 10])
+    >>> softmax(flambeau.zeros(2, 16), flambeau.tensor([1, 12])).output.shape
+    torch.Size([2])
+    >>> softmax.log_prob(flambeau.zeros(2, 16)).shape
+    torch.Size([2, 20])
+    """
+
+    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+        super().__init__()
+        cutoffs = list(cutoffs)
+        if not cutoffs:
+            raise ValueError("cutoffs should be a sequence of length larger than 0")
+        rising = all(a < b for a, b in itertools.pairwise(cutoffs))
+        if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
+            raise ValueError(
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
+                f"value is between 1 and n_classes-1; got {cutoffs} and n_classes={n_classes}"
+            )
+        self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*cutoffs, n_classes]
+        self.div_value, self.head_bias = div_value, head_bias
+        self.shortlist_size = self.cutoffs[0]
+        self.n_clusters = len(self.cutoffs) - 1
+        self.head_size = self.shortlist_size + self.n_clusters
+        made = {"device": device, "dtype": dtype}
+        self.head = Linear(in_features, self.head_size, bias=head_bias, **made)
+        self.tail = ModuleList()
+        for k, (low, high) in enumerate(self._clusters()):
+            width = int(in_features // div_value ** (k + 1))
+            self.tail.append(Sequential(
+                Linear(in_features, width, bias=False, **made), Linear(width, high - low, bias=False, **made)
+            ))  # fmt: skip
+
+    def _clusters(self):
+        return list(zip(self.cutoffs, self.cutoffs[1:]))
+
+    def reset_parameters(self):
+        """Draw all weights anew."""
+        self.head.reset_parameters()
+        for first, second in self.tail:
+            first.reset_parameters()
+            second.reset_parameters()
+
+    def forward(self, input_, target_):
+        single = target_.dim() == 0
+        if target_.dim() > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if input_.dim() != (1 if single else 2):
+            raise RuntimeError(
+                f"{target_.dim()}D target tensor expects {1 if single else 2}D input tensors, but found inputs with "
+                f"size {input_.size()}"
+            )
+        if not single and len(input_) != len(target_):
+            raise RuntimeError(
+                "Input and target should have the same size in the batch dimension, "
+                f"got {len(input_)} and {len(target_)}"
+            )
+        input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
+        if len(target) and not (int(target.min()) >= 0 and int(target.max()) < self.n_classes):
+            raise RuntimeError(
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range "
+                f"[{target.min().item()}, {target.max().item()}] were found."
+            )
+        place, output = target, input.new_zeros(len(target))
+        for k, (low, high) in enumerate(self._clusters()):
+            inside = (target >= low) & (target < high)
+            rows = inside.nonzero().flatten()
+            if rows.numel():
+                within = F.log_softmax(self.tail[k](input[rows]), dim=1)
+                share = within.gather(1, (target[rows] - low).unsqueeze(1)).squeeze(1)
+                output = output.index_add(0, rows, share)
+                place = where(inside, self.shortlist_size + k, place)
+        head = F.log_softmax(self.head(input), dim=1)
+        output = output + head.gather(1, place.unsqueeze(1)).squeeze(1)
+        return _ASMoutput(output.squeeze(0) if single else output, (-output).mean())
+
+    def log_prob(self, input):
+        """Log probabilities of all classes, [N, n_classes]."""
+        return self._all(input, self.head(input))
+
+    def _all(self, input, head_output):
+        head = F.log_softmax(head_output, dim=1)
+        parts = [head[:, : self.shortlist_size]]
+        for k, cluster in enumerate(self.tail):
+            parts.append(F.log_softmax(cluster(input), dim=1) + head[:, self.shortlist_size + k].unsqueeze(1))
+        return cat(parts, 1)
+
+    def predict(self, input):
+        """The likeliest class of each row, [N]; clusters are computed only for rows whose head points to one."""
+        head_output = self.head(input)
+        best = head_output.argmax(dim=1)
+        rows = (best >= self.shortlist_size).nonzero().flatten()
+        if rows.numel():
+            best[rows] = self._all(input[rows], head_output[rows]).argmax(dim=1)
+        return best
