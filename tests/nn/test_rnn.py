@@ -120,3 +120,67 @@ def test_padding_and_packing():
     assert [s.tolist() for s in rnn.unpack_sequence(packed)] == [[1, 2], [3, 4, 5], [6]]
     with pytest.raises(ValueError, match="total_length"):
         rnn.pad_packed_sequence(packed, total_length=2)
+
+
+VARIANTS = [
+    ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 2}),
+    ("LSTM", {"bias": False}),
+    ("GRU", {"num_layers": 2, "bidirectional": True}),
+    ("GRU", {"bias": False}),
+    ("RNN", {"nonlinearity": "relu", "bidirectional": True}),
+    ("RNN", {}),
+]
+FUNCTIONS = {"LSTM": flambeau.lstm, "GRU": flambeau.gru, "tanh": flambeau.rnn_tanh, "relu": flambeau.rnn_relu}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("kind", "options"), VARIANTS)
+def test_derivatives_of_both_orders(kind, options, packed):
+    layer = getattr(nn, kind)(2, 3, dtype=flambeau.float64, **options)
+    rows, project = len(layer._names), options.get("proj_size")
+    x = flambeau.randn(3, 2, 2, dtype=flambeau.float64, requires_grad=True)
+    h = flambeau.randn(rows, 2, 3, dtype=flambeau.float64, requires_grad=True)
+    weights = [p.detach().requires_grad_() for p in layer.parameters()]
+    function = FUNCTIONS[options.get("nonlinearity", "tanh") if kind == "RNN" else kind]
+
+    def run(x, h, *weights):
+        states = (h[..., :project] if project else h, h * 0.5) if kind == "LSTM" else h
+        settings = states, weights, layer.bias, layer.num_layers, 0.0, True, layer.bidirectional
+        if packed:
+            return tuple(function(x.reshape(-1, 2)[:5], flambeau.tensor([2, 2, 1]), *settings))
+        return tuple(function(x, *settings, False))
+
+    assert flambeau.autograd.gradcheck(run, (x, h, *weights))
+    if layer.num_layers == 1:
+        assert flambeau.autograd.gradgradcheck(run, (x, h, *weights))
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_many_sequences_are_divided_among_threads_without_a_trace(kind):
+    layer = getattr(nn, kind)(40, 48)
+    x, found = flambeau.randn(30, 37, 40), []
+    threads = flambeau.get_num_threads()
+    for count in (1, 2, 3):
+        flambeau.set_num_threads(count)
+        layer.zero_grad()
+        out, _ = layer(x)
+        out.sum().backward()
+        found.append([out.detach(), layer.weight_hh_l0.grad.clone()])
+    flambeau.set_num_threads(threads)
+    assert all(flambeau.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
+
+
+def test_halves_are_computed_in_float32():
+    layer = nn.LSTM(3, 4)
+    x = flambeau.randn(5, 2, 3)
+    assert close(layer.bfloat16()(x.bfloat16())[0].float(), layer.float()(x.bfloat16().float())[0], atol=1e-2)
+
+
+def test_dropout_between_layers_falls_on_packed_rows():
+    layer = nn.LSTM(3, 4, 2, dropout=0.5)
+    packed = rnn.pack_sequence([flambeau.randn(n, 3) for n in (3, 1)])
+    flambeau.manual_seed(1)
+    first = layer(packed)[0].data
+    assert not close(first, layer(packed)[0].data)
+    flambeau.manual_seed(1)
+    assert close(first, layer(packed)[0].data)

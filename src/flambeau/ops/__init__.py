@@ -22,6 +22,7 @@ from . import movement as movement
 from . import normalization as normalization
 from . import pooling as pooling
 from . import random as random
+from . import recurrent as recurrent
 from . import reduction as reduction
 from . import scan as scan
 from . import selection as selection

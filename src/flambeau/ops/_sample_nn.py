@@ -129,6 +129,28 @@ def _linear(m, *_):
     yield call(m.f(0, 3), m.f(4, 3), m.f(4))
 
 
+def _recurrent(gates, states, packed=False):
+    def recurrent(m, *_):
+        def state(*shape):
+            return [m.f(*shape) for _ in range(states)] if states > 1 else m.f(*shape)
+        if packed:
+            sizes, weights = m.tensor([2, 2, 1], (3,), m.int_dtype), [m.f(2 * gates, 2), m.f(2 * gates, 2)]
+            yield call(m.f(5, 2), sizes, state(1, 2, 2), weights, False, 1, 0.0, False, False)
+            return
+        yield call(m.f(3, 2, 2), state(1, 2, 2), [m.f(2 * gates, 2), m.f(2 * gates, 2)], False, 1, 0.0, False, False,
+                   False)
+        both = [m.f(2 * gates, 2), m.f(2 * gates, 2), m.f(2 * gates), m.f(2 * gates)]
+        yield call(m.f(1, 2, 2), state(2, 1, 2), both + both, True, 1, 0.0, True, True, True)
+    return recurrent
+
+
+def _cell(gates, states):
+    def cell(m, *_):
+        state = [m.f(2, 3) for _ in range(states)] if states > 1 else m.f(2, 3)
+        yield call(m.f(2, 4), state, m.f(3 * gates, 4), m.f(3 * gates, 3), m.f(3 * gates), m.f(3 * gates))
+    return cell
+
+
 def _attention(m, *_):
     yield call(m.f(2, 3, 4), m.f(2, 5, 4), m.f(2, 5, 4))
     yield call(m.f(2, 2, 3, 4), m.f(2, 2, 3, 4), m.f(2, 2, 3, 4), is_causal=True)
@@ -149,7 +171,11 @@ NN_FORMS = {
     **{f"adaptive_avg_pool{d}d": _adaptive(d, "avg") for d in (1, 2, 3)},
     **{f"adaptive_max_pool{d}d": _adaptive(d, "max") for d in (1, 2, 3)},
     **{f"adaptive_max_pool{d}d_with_indices": _adaptive(d, "max") for d in (1, 2, 3)},
-    "linear": _linear, "batch_norm": _batch_norm, "layer_norm": _layer_norm, "group_norm": _group_norm,
+    "linear": _linear, "lstm": _recurrent(4, 2), "gru": _recurrent(3, 1), "rnn_tanh": _recurrent(1, 1),
+    "packed_lstm": _recurrent(4, 2, True), "packed_gru": _recurrent(3, 1, True),
+    "packed_rnn_tanh": _recurrent(1, 1, True),
+    "lstm_cell": _cell(4, 2), "gru_cell": _cell(3, 1), "rnn_tanh_cell": _cell(1, 1),
+    "batch_norm": _batch_norm, "layer_norm": _layer_norm, "group_norm": _group_norm,
     "rms_norm": _rms_norm, "scaled_dot_product_attention": _attention,
     "instance_norm": _plain(lambda m: [call(m.f(2, 3, 4)), call(m.f(2, 3, 2, 2), None, None, m.f(3), m.f(3))]),
     "bilinear": _plain(lambda m: [call(m.f(2, 3), m.f(2, 4), m.f(2, 3, 4), m.f(2))]),

@@ -3,40 +3,14 @@
 import math
 import warnings
 
-from ... import cat, empty, stack, zeros
-from .. import functional as F
+from ... import empty, gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell, zeros
 from .. import init
 from ..parameter import Parameter
-from ..utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from ..utils.rnn import PackedSequence
 from .module import Module
 
-
-def _tanh_step(x, h, _):
-    return (x + h).tanh(), None
-
-
-def _relu_step(x, h, _):
-    return (x + h).relu(), None
-
-
-def _lstm_step(x, h, c):
-    """i, f, o = σ;  g = tanh;  c <- f c + i g;  h = o tanh(c)   (Hochreiter & Schmidhuber 1997)."""
-    i, f, g, o = (x + h).chunk(4, -1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _gru_step(x, h, old):
-    """r, z = σ;  n = tanh(x_n + r h_n);  h <- (1 - z) n + z h   (Cho et al. 2014)."""
-    xr, xz, xn = x.chunk(3, -1)
-    hr, hz, hn = h.chunk(3, -1)
-    z = (xz + hz).sigmoid()
-    n = (xn + (xr + hr).sigmoid() * hn).tanh()
-    return n + z * (old - n), None
-
-
-#: mode -> (gates, step); a step takes the input's and the state's share of the gates and the old c (LSTM) or h
-_MODES = {"RNN_TANH": (1, _tanh_step), "RNN_RELU": (1, _relu_step), "LSTM": (4, _lstm_step), "GRU": (3, _gru_step)}
+#: mode -> (gates, the function of all layers)
+_MODES = {"RNN_TANH": (1, rnn_tanh), "RNN_RELU": (1, rnn_relu), "LSTM": (4, lstm), "GRU": (3, gru)}
 
 
 class RNNBase(Module):
@@ -83,96 +57,55 @@ class RNNBase(Module):
 
     def forward(self, input, hx=None):
         packed = input if isinstance(input, PackedSequence) else None
-        lengths = None
-        if packed is not None:
-            x, lengths = pad_packed_sequence(packed._replace(sorted_indices=None, unsorted_indices=None))
-        else:
-            x = input
-            if x.dim() not in (2, 3):
-                raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {x.dim()}D instead")
+        x = input if packed is None else packed.data
+        if packed is None and x.dim() not in (2, 3):
+            raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {x.dim()}D instead")
         weight = getattr(self, self._names[0][0])
         if x.dtype != weight.dtype:
             raise ValueError(
                 f"{self.mode}: input dtype {x.dtype} does not match weight dtype {weight.dtype}: convert the input by "
                 f"input.to({weight.dtype}) or the module by module.to({x.dtype})"
             )
-        single = x.dim() == 2
-        if single:
-            x = x.unsqueeze(1)
-        elif packed is None and self.batch_first:
-            x = x.transpose(0, 1)
         if x.size(-1) != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}"
             )
-        h, c = self._initial_state(x, hx, single, packed)
-        result, h, c = self._run(x, h, c, lengths)
+        single = packed is None and x.dim() == 2
+        if single:
+            x = x.unsqueeze(0 if self.batch_first else 1)
+        batch = packed.batch_sizes[0].item() if packed is not None else x.size(0 if self.batch_first else 1)
+        states = self._initial_states(x, hx, batch, single, packed)
+        weights = [getattr(self, name) for names in self._names for name in names]
+        settings = weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        function, hx = _MODES[self.mode][1], states if self.mode == "LSTM" else states[0]
         if packed is not None:
-            data = pack_padded_sequence(result, lengths).data
-            result = PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+            result, *states = function(x, packed.batch_sizes, hx, *settings)
+            result = PackedSequence(result, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
             if packed.unsorted_indices is not None:
-                h, c = (None if s is None else s[:, packed.unsorted_indices] for s in (h, c))
-        elif single:
-            result = result.squeeze(1)
-            h, c = (None if s is None else s.squeeze(1) for s in (h, c))
-        elif self.batch_first:
-            result = result.transpose(0, 1)
-        return result, (h if c is None else (h, c))
+                states = [s[:, packed.unsorted_indices] for s in states]
+        else:
+            result, *states = function(x, hx, *settings, self.batch_first)
+            if single:
+                result = result.squeeze(0 if self.batch_first else 1)
+                states = [s.squeeze(1) for s in states]
+        return result, (tuple(states) if self.mode == "LSTM" else states[0])
 
-    def _initial_state(self, x, hx, single, packed):
-        """(h, c), each [layers * directions, batch, size]; c is None but for LSTM."""
+    def _initial_states(self, x, hx, batch, single, packed):
+        """[h] or [h, c], each [layers * directions, batch, size]."""
         rows = len(self._names)
         sizes = [self.proj_size or self.hidden_size, self.hidden_size][: 2 if self.mode == "LSTM" else 1]
         if hx is None:
-            states = [zeros(rows, x.size(1), size, dtype=x.dtype, device=x.device) for size in sizes]
-        else:
-            states = list(hx) if self.mode == "LSTM" else [hx]
-            if single:
-                states = [s.unsqueeze(1) for s in states]
-            for k, (s, size) in enumerate(zip(states, sizes, strict=True)):
-                if tuple(s.shape) != (rows, x.size(1), size):
-                    name = f"hidden[{k}]" if len(sizes) > 1 else "hidden"
-                    raise RuntimeError(f"Expected {name} size {(rows, x.size(1), size)}, got {list(s.shape)}")
-            if packed is not None and packed.sorted_indices is not None:
-                states = [s[:, packed.sorted_indices] for s in states]
-        return states[0], (states[1] if len(states) > 1 else None)
-
-    def _run(self, x, h, c, lengths):
-        directions = 2 if self.bidirectional else 1
-        last_h, last_c = [], []
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                x = F.dropout(x, self.dropout, self.training)
-            outputs = []
-            for direction in range(directions):
-                k = layer * directions + direction
-                start = h[k], None if c is None else c[k]
-                out, h_k, c_k = self._walk(self._names[k], x, *start, lengths, direction == 1)
-                outputs.append(out)
-                last_h.append(h_k)
-                last_c.append(c_k)
-            x = outputs[0] if directions == 1 else cat(outputs, -1)
-        return x, stack(last_h), (None if c is None else stack(last_c))
-
-    def _walk(self, names, x, h, c, lengths, backwards):
-        """One layer in one direction: (outputs of every step, last h, last c)."""
-        weights = {name.partition("_l")[0]: getattr(self, name) for name in names}
-        step = _MODES[self.mode][1]
-        project = weights.get("weight_hr")
-        shares = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))  # all steps in one product
-        outputs = [None] * len(x)
-        for t in reversed(range(len(x))) if backwards else range(len(x)):
-            share = F.linear(h, weights["weight_hh"], weights.get("bias_hh"))
-            new_h, new_c = step(shares[t], share, h if c is None else c)
-            if project is not None:
-                new_h = F.linear(new_h, project)
-            if lengths is not None:  # sequences that have no step t keep their state
-                alive = (lengths > t).unsqueeze(1)
-                new_h = new_h.where(alive, h)
-                new_c = None if c is None else new_c.where(alive, c)
-            h, c = new_h, new_c
-            outputs[t] = h
-        return stack(outputs), h, c
+            return [zeros(rows, batch, size, dtype=x.dtype, device=x.device) for size in sizes]
+        states = list(hx) if self.mode == "LSTM" else [hx]
+        if single:
+            states = [s.unsqueeze(1) for s in states]
+        for k, (s, size) in enumerate(zip(states, sizes, strict=True)):
+            if tuple(s.shape) != (rows, batch, size):
+                name = f"hidden[{k}]" if len(sizes) > 1 else "hidden"
+                raise RuntimeError(f"Expected {name} size {(rows, batch, size)}, got {list(s.shape)}")
+        if packed is not None and packed.sorted_indices is not None:
+            states = [s[:, packed.sorted_indices] for s in states]
+        return states
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
@@ -287,7 +220,8 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, step, input, h, c=None):
+    def _checked(self, input, *states):
+        """The states, zeros where there are none."""
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
@@ -295,14 +229,21 @@ class RNNCellBase(Module):
             raise RuntimeError(
                 f"{name}: input has inconsistent input_size: got {input.size(-1)}, expected {self.input_size}"
             )
-        for k, state in enumerate((h, c)):
-            if state is not None and state.dim() not in (1, 2):
-                what = "hidden" if c is None else f"hx[{k}]"
-                raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {state.dim()}D instead")
-        if h is None:
-            h = zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
-        share = F.linear(input, self.weight_ih, self.bias_ih)
-        return step(share, F.linear(h, self.weight_hh, self.bias_hh), h if c is None else c)
+        if states[0] is None:
+            zero = zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
+            return (zero,) * len(states)
+        for k, s in enumerate(states):
+            if s.dim() not in (1, 2):
+                what = f"hx[{k}]" if len(states) > 1 else "hidden"
+                raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {s.dim()}D instead")
+            if s.size(-1) != self.hidden_size:
+                raise RuntimeError(
+                    f"{name}: hidden has inconsistent hidden_size: got {s.size(-1)}, expected {self.hidden_size}"
+                )
+        return states
+
+    def _weights(self):
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
@@ -326,7 +267,8 @@ class RNNCell(RNNCellBase):
     def forward(self, input, hx=None):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._step(_tanh_step if self.nonlinearity == "tanh" else _relu_step, input, hx)[0]
+        step = rnn_tanh_cell if self.nonlinearity == "tanh" else rnn_relu_cell
+        return step(input, *self._checked(input, hx), *self._weights())
 
 
 class LSTMCell(RNNCellBase):
@@ -342,10 +284,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
-        if hx is None:
-            zero = zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
-            hx = zero, zero
-        return self._step(_lstm_step, input, *hx)
+        return lstm_cell(input, self._checked(input, *((None, None) if hx is None else hx)), *self._weights())
 
 
 class GRUCell(RNNCellBase):
@@ -360,4 +299,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._step(_gru_step, input, hx)[0]
+        return gru_cell(input, *self._checked(input, hx), *self._weights())
