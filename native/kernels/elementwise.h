@@ -38,8 +38,9 @@ struct ElementwiseRows {
   ElementwiseRows(int level, void (*make)(ElementwiseRows&));
   void add(std::initializer_list<ElementwiseRow> rows);
 };
-// Thrown by loops over integers. Not inline: the instruction sets share it.
+// Thrown by loops. Not inline: the instruction sets share it.
 [[noreturn]] void zero_division();
+[[noreturn]] void not_probabilities();
 enum CpuLevel { kBaseline = 0, kAvx512 = 1 };
 int cpu_level();
 

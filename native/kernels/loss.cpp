@@ -363,63 +363,11 @@ void cpu_cross_entropy_backward(Call& c) {
   });
 }
 
-// --- _bce(self, target), _bce_with_logits(self, target): one loss per element -------------------------------------------------
-void infer_pair(Call& c) {
-  Tensor &x = c.tensor(0), &target = c.tensor(1);
-  if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point input, got ", dtype_name(x.dtype));
-  if (!std::equal(x.sizes, x.sizes + x.ndim, target.sizes, target.sizes + target.ndim))
-    value_error(c.name(), ": target size (", shape_text(target.shape()), ") must be the same as input size (", shape_text(x.shape()), ")");
-  c.output_like(x);
-}
-template <class T>
-T bce(T x, T t) {
-  T hit = std::max(std::log(x), T(-100)), miss = std::max(std::log1p(-x), T(-100));
-  return (t - 1) * miss - t * hit;
-}
-template <class T>
-T bce_logits(T x, T t) { return (x > 0 ? x : T(0)) - x * t + std::log1p(std::exp(-std::abs(x))); }
-
-template <bool logits>
-void cpu_pair(Call& c) {
-  Tensor& given = c.tensor(0);
-  visit_rows(c.name(), given.dtype, [&]<class T>() {
-    TensorRef x = contiguous(given), t = contiguous(loader_of<T>(c.tensor(1).dtype) ? c.tensor(1) : *to_dtype(c.tensor(1), given.dtype));
-    RowReader<T> xs(*x), ts(*t);
-    Tensor &result = c.out();
-    RowWriter<T> out(result);
-    bool outside = false;
-    {
-      LockRelease lock(given.numel * 8);
-      constexpr int64_t block = 512;
-      parallel_for((given.numel + block - 1) / block, 8, [&](int64_t begin, int64_t end) {
-        T a[block], b[block], d[block];
-        for (int64_t u = begin; u < end; ++u) {
-          const int64_t first = u * block, n = std::min(block, given.numel - first);
-          const T *p = xs.at(first, n, a), *q = ts.at(first, n, b);
-          T* y = out.at(first, d);
-          for (int64_t i = 0; i < n; ++i) {
-            if constexpr (logits) {
-              y[i] = bce_logits(p[i], q[i]);
-            } else {
-              if (!(p[i] >= 0 && p[i] <= 1)) __atomic_store_n(&outside, true, __ATOMIC_RELAXED);
-              y[i] = bce(p[i], q[i]);
-            }
-          }
-          out.done(first, n, y);
-        }
-      });
-    }
-    if (outside) runtime_error("binary_cross_entropy: all elements of input should be between 0 and 1");
-  });
-}
-
 const Primitives rows{
     {"_nll_loss", infer_nll, cpu_nll},
     {"_nll_loss_backward", infer_nll_backward, cpu_nll_backward},
     {"_cross_entropy", infer_cross_entropy, cpu_cross_entropy},
     {"_cross_entropy_backward", infer_nll_backward, cpu_cross_entropy_backward},
-    {"_bce", infer_pair, cpu_pair<false>},
-    {"_bce_with_logits", infer_pair, cpu_pair<true>},
 };
 
 }  // namespace

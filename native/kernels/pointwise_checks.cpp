@@ -7,6 +7,9 @@
 namespace flambeau {
 
 void zero_division() { runtime_error("ZeroDivisionError"); }
+void not_probabilities() {
+  runtime_error("binary_cross_entropy: all elements of input should be between 0 and 1; apply a sigmoid, or use binary_cross_entropy_with_logits");
+}
 
 namespace {
 

@@ -3,6 +3,7 @@
 // Elements become unsigned keys of their own size whose order is the wanted one. Keys of a small range are marked in a
 // table, few distinct keys of a large range are collected in a hash table, all others are sorted. NaNs, each of which
 // is distinct, stay outside of all that and follow behind the numbers in the order of their places.
+#include <cstring>
 #include <memory>
 #include <tuple>
 
@@ -272,7 +273,36 @@ void cpu_unique(Call& c) {
   });
 }
 
-const Primitives rows{{"_unique", infer_unique, cpu_unique}};
+// _without_repeats(self): what differs from the element before it
+void infer_without_repeats(Call& c) {
+  if (c.tensor(0).is_meta())
+    not_implemented("unique_consecutive: the result's shape depends on values, which a meta tensor does not have");
+}
+void cpu_without_repeats(Call& c) {
+  Tensor& given = c.tensor(0);
+  TensorRef x = contiguous(given);
+  visit_dtype(given.dtype, [&]<class S>() {
+    const S* from = x->ptr<S>();
+    const int64_t n = given.numel;
+    auto kept = std::make_unique_for_overwrite<S[]>(size_t(n));
+    int64_t count = 0;
+    {
+      LockRelease lock(n * 2);
+      if (n) kept[size_t(count++)] = from[0];
+      for (int64_t i = 1; i < n; ++i) {  // always written, counted where it differs: no branch to predict
+        kept[size_t(count)] = from[i];
+        count += !(from[i] == from[i - 1]);
+      }
+    }
+    Tensor& out = c.output({&count, 1}, given.dtype, given.device);
+    if (count) std::memcpy(out.data, kept.get(), size_t(count) * sizeof(S));
+  });
+}
+
+const Primitives rows{
+    {"_unique", infer_unique, cpu_unique},
+    {"_without_repeats", infer_without_repeats, cpu_without_repeats},
+};
 
 }  // namespace
 }  // namespace flambeau

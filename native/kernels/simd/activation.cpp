@@ -43,6 +43,8 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       unary<[]<class T>(T a) { return sigmoid_(a); }, float, double>("sigmoid", 2),
       unary<[]<class T>(T a) { return a / (T(1) + exp_normal(-a)); }, float, double>("silu", 2),
+      binary<[]<class T>(T a, T gate) { return a / (T(1) + exp_normal(-gate)); }, float, double>("_gated", 2),
+      binary<[]<class T>(T a, T slope) { return T(0) < a ? a : slope * a; }, float, double>("_leaky"),
       unary<[]<class T>(T a) { return a < T(0) ? T(0) : a; }, float, double>("relu"),
       unary<[]<class T>(T a) { return clip(a, T(0), T(6)); }, float, double>("relu6"),
       from_loops<float, double>("gelu", 1, {gelu_loop<float>, gelu_loop<double>}, 4),

@@ -212,6 +212,12 @@ def logit(self, eps=None):
     return (x / (1 - x)).log()
 
 
+_gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor", namespace=None, inplace=False, out=False,
+                     d={"self": lambda g, gate: g * gate.sigmoid(),
+                        "gate": lambda g, self, gate: sigmoid_backward(g * self, gate.sigmoid())},
+                     skip="the kernel of glu, reached through it", doc="self * sigmoid(gate).")
+
+
 @composite("glu(Tensor self, int dim=-1) -> Tensor", namespace="nn.functional", samples="even_last")
 def glu(self, dim=-1):
     """The first half along `dim` times the sigmoid of the second."""
@@ -219,8 +225,13 @@ def glu(self, dim=-1):
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if self.shape[dim] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {self.shape[dim]}")
-    first, second = self.chunk(2, dim)
-    return first * second.sigmoid()
+    return _gated(*self.chunk(2, dim))
+
+
+_leaky = elementwise("_leaky(Tensor self, Tensor slope) -> Tensor", namespace=None, inplace=False, out=False,
+                     d={"self": lambda g, self, slope: where(self > 0, g, slope * g),
+                        "slope": lambda g, self: where(self > 0, 0, self * g)},
+                     skip="the kernel of prelu, reached through it", doc="self where positive, else slope * self.")
 
 
 @composite("prelu(Tensor self, Tensor weight) -> Tensor", aliases=("nn.functional.prelu",), samples="prelu")
@@ -234,7 +245,7 @@ def prelu(self, weight):
         weight = weight.reshape([-1 if d == 1 else 1 for d in range(self.ndim)])
     elif weight.ndim:
         weight = weight.reshape([1] * self.ndim)
-    return where(self > 0, self, weight * self)
+    return _leaky(self, weight)
 
 
 @composite("rrelu(Tensor self, float lower=0.125, float upper=0.3333333333333333, bool training=False, "

@@ -2,7 +2,7 @@
 
 import warnings
 
-from .kinds import OPS, composite, primitive
+from .kinds import OPS, composite, elementwise, primitive
 from .softmax import _softmax_backward_data
 
 _DERIVATIVE = "a derivative; reached through the function it belongs to"
@@ -153,6 +153,29 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 _PAIR = "(Tensor input, Tensor target, " + _LEGACY.format("")
 
 
+def _pointwise(signature, doc, along_self, along_target):
+    """A loss of each element of self and target, with its two derivative rules."""
+    return elementwise(signature + " -> Tensor", namespace=None, inplace=False, out=False, doc=doc,
+                       d={"self": along_self, "target": along_target},
+                       skip="an element of a loss, reached through it")
+
+
+_squared_difference = _pointwise(
+    "_squared_difference(Tensor self, Tensor target)", "(x - t)^2.",
+    lambda g, self, target: g * (self - target) * 2, lambda g, self, target: g * (target - self) * 2)
+_absolute_difference = _pointwise(
+    "_absolute_difference(Tensor self, Tensor target)", "|x - t|.",
+    lambda g, self, target: g * (self - target).sign(), lambda g, self, target: g * (target - self).sign())
+_smooth_l1 = _pointwise(
+    "_smooth_l1(Tensor self, Tensor target, float beta)", "d^2 / (2 beta) below beta, else d - beta / 2; d = |x - t|.",
+    lambda g, self, target, beta: g * ((self - target) / beta).clamp(-1, 1),
+    lambda g, self, target, beta: g * ((target - self) / beta).clamp(-1, 1))
+_huber = _pointwise(
+    "_huber(Tensor self, Tensor target, float delta)", "d^2 / 2 up to delta, else delta (d - delta / 2); d = |x - t|.",
+    lambda g, self, target, delta: g * (self - target).clamp(-delta, delta),
+    lambda g, self, target, delta: g * (target - self).clamp(-delta, delta))
+
+
 def _weighted(loss, weight, reduction):
     if weight is None:
         return reduced(loss, reduction)
@@ -168,14 +191,14 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     tensor(2.)
     """
     same_size("mse_loss", input, target)
-    return _weighted((input - target).square(), weight, chosen(reduction, size_average, reduce))
+    return _weighted(_squared_difference(input, target), weight, chosen(reduction, size_average, reduce))
 
 
 @composite("l1_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", namespace="nn.functional")
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|, averaged (or summed, or as it is)."""
     same_size("l1_loss", input, target)
-    return _weighted((input - target).abs(), weight, chosen(reduction, size_average, reduce))
+    return _weighted(_absolute_difference(input, target), weight, chosen(reduction, size_average, reduce))
 
 
 @composite("smooth_l1_loss" + _PAIR + ", float beta=1.0) -> Tensor", namespace="nn.functional", dtypes="float")
@@ -186,9 +209,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
     same_size("smooth_l1_loss", input, target)
-    d = (input - target).abs()
-    loss = OPS["where"](d < beta, d * d * (0.5 / beta), d - 0.5 * beta)
-    return reduced(loss, chosen(reduction, size_average, reduce))
+    return reduced(_smooth_l1(input, target, beta), chosen(reduction, size_average, reduce))
 
 
 @composite("huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? weight=None)"
@@ -198,22 +219,16 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     same_size("huber_loss", input, target)
-    d = (input - target).abs()
-    return _weighted(OPS["where"](d <= delta, d * d * 0.5, (d - 0.5 * delta) * delta), weight, reduction)
+    return _weighted(_huber(input, target, delta), weight, reduction)
 
 
 # --- probabilities --------------------------------------------------------------------------------------------------
 
-_bce = primitive("_bce(Tensor self, Tensor target) -> Tensor", namespace=None,
-                 d={"self": lambda g, self, target: g * (self - target) / ((1 - self) * self).clamp(min=1e-12),
-                    "target": lambda g, self: g * ((-self).log1p().clamp(min=-100) - self.log().clamp(min=-100))},
-                 skip="the kernel of binary_cross_entropy, reached through it",
-                 doc="-(t log x + (1 - t) log(1 - x)), the logarithms at least -100.")
-_bce_with_logits = primitive("_bce_with_logits(Tensor self, Tensor target) -> Tensor", namespace=None,
-                             d={"self": lambda g, self, target: g * (self.sigmoid() - target),
-                                "target": lambda g, self: -g * self},
-                             skip="the kernel of binary_cross_entropy_with_logits, reached through it",
-                             doc="max(x, 0) - x t + log(1 + exp(-|x|)).")
+_bce = _pointwise("_bce(Tensor self, Tensor target)", "-(t log x + (1 - t) log(1 - x)), the logarithms at least -100.",
+                  lambda g, self, target: g * (self - target) / ((1 - self) * self).clamp(min=1e-12),
+                  lambda g, self: g * ((-self).log1p().clamp(min=-100) - self.log().clamp(min=-100)))
+_bce_with_logits = _pointwise("_bce_with_logits(Tensor self, Tensor target)", "max(x, 0) - x t + log(1 + exp(-|x|)).",
+                              lambda g, self, target: g * (self.sigmoid() - target), lambda g, self: -g * self)
 
 
 @composite("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")

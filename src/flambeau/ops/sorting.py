@@ -67,6 +67,11 @@ _unique = primitive("_unique(Tensor self, bool return_inverse, bool return_count
                     doc="The distinct elements in ascending order, each element's number and each value's count.")
 
 
+_without_repeats = primitive("_without_repeats(Tensor self) -> Tensor", namespace=None,
+                             skip="the kernel of unique_consecutive, reached through it",
+                             doc="The elements without those equal to the one before them.")
+
+
 def _distinct(name, self, consecutive, return_inverse, return_counts, dim):
     shape = self.shape
     whole = dim is None
@@ -122,6 +127,8 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     >>> flambeau.tensor([1, 1, 2, 1]).unique_consecutive()
     tensor([1, 2, 1])
     """
+    if dim is None and not (return_inverse or return_counts):
+        return _without_repeats(self)
     return _distinct("unique_consecutive", self, True, return_inverse, return_counts, dim)
 
 

@@ -104,7 +104,7 @@ hypot = elementwise(
            samples="integer_pairs")
 def ldexp(self, other):
     """self * 2**other, element by element."""
-    power = pow(2.0, other)
+    power = exp2(other)
     return self * (power.to(self.dtype) if self.is_floating_point() else power)
 
 
