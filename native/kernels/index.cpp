@@ -405,10 +405,16 @@ void cpu_masked_scatter(Call& c) {
 void check_flat_index(const Call& c, const Tensor& index) {
   if (index.dtype != DType::Int64) runtime_error(c.name(), "(): Expected a long tensor for index, but got ", dtype_name(index.dtype));
 }
-int64_t flat_place(const Call& c, int64_t at, int64_t n) {
-  if (at < -n || at >= n) index_error(c.name(), ": out of range: tried to access index ", at, " on a tensor of ", n, " elements.");
-  return at < 0 ? at + n : at;
+// Refuses an index outside [-n, n) before anything is written.
+void check_places(const Call& c, const Tensor& index, int64_t n) {
+  const int64_t* at = index.ptr<int64_t>();
+  bool inside = true;
+  for (int64_t k = 0; k < index.numel; ++k) inside &= (at[k] >= -n) & (at[k] < n);
+  if (inside) return;
+  const int64_t* bad = std::find_if(at, at + index.numel, [n](int64_t i) { return i < -n || i >= n; });
+  index_error(c.name(), ": out of range: tried to access index ", *bad, " on a tensor of ", n, " elements.");
 }
+int64_t place(int64_t at, int64_t n) { return at < 0 ? at + n : at; }
 
 void infer_take(Call& c) {
   check_flat_index(c, c.tensor(1));
@@ -417,8 +423,15 @@ void infer_take(Call& c) {
 }
 void cpu_take(Call& c) {
   TensorRef t = contiguous(c.tensor(0)), index = contiguous(c.tensor(1));
+  check_places(c, *index, t->numel);
+  LockRelease lock(index->numel * 2);
   visit_size(t->itemsize(), [&]<class T>() {
-    for (int64_t k = 0; k < index->numel; ++k) c.out().ptr<T>()[k] = t->ptr<T>()[flat_place(c, index->ptr<int64_t>()[k], t->numel)];
+    const T* from = t->ptr<T>();
+    const int64_t *at = index->ptr<int64_t>(), n = t->numel;
+    T* to = c.out().ptr<T>();
+    parallel_for(index->numel, 1 << 15, [=](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) to[k] = from[place(at[k], n)];
+    });
   });
 }
 
@@ -435,13 +448,19 @@ void infer_put(Call& c) {
 void cpu_put(Call& c) {
   Tensor& out = c.out();
   TensorRef index = contiguous(c.tensor(1)), source = contiguous(c.tensor(2));
-  for (int64_t k = 0; k < index->numel; ++k) flat_place(c, index->ptr<int64_t>()[k], out.numel);
+  check_places(c, *index, out.numel);
   begin_with_self(c);
   TensorRef to = contiguous(out);
-  CombineFn f = combine_function(c.boolean(3) ? Combine::Add : Combine::Replace, out.dtype);
-  int64_t item = out.itemsize();
-  for (int64_t k = 0; k < index->numel; ++k)
-    f(to->data + flat_place(c, index->ptr<int64_t>()[k], out.numel) * item, source->data + k * item);
+  const int64_t *at = index->ptr<int64_t>(), n = out.numel, count = index->numel;
+  if (!c.boolean(3)) {
+    visit_size(out.itemsize(), [&]<class T>() {
+      for (int64_t k = 0; k < count; ++k) to->ptr<T>()[place(at[k], n)] = source->ptr<T>()[k];
+    });
+  } else {
+    CombineFn add = combine_function(Combine::Add, out.dtype);
+    const int64_t item = out.itemsize();
+    for (int64_t k = 0; k < count; ++k) add(to->data + place(at[k], n) * item, source->data + k * item);
+  }
   if (to.get() != &out) copy_into(out, *to);
 }
 

@@ -154,8 +154,9 @@ void infer_cummax(Call& c) {
   c.output_like(x);
   c.output(x.shape(), DType::Int64, x.device);
 }
-template <class T, bool largest>
-void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibres& f) {
+// `store(place, value)` writes a running extreme.
+template <class T, bool largest, class Store>
+void scan_extreme_to(const Tensor& x, Store store, int64_t* indices, const Fibres& f) {
   LoadFn<T> load = loader_of<T>(x.dtype);
   const int64_t item = x.itemsize();
   parallel_for(f.outer * f.inner, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
@@ -167,18 +168,24 @@ void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibre
       for (int64_t start = 0; start < f.n; start += kBlock) {
         const int64_t n = std::min(kBlock, f.n - start);
         load(block, x.data + (first + start * f.inner) * item, f.inner * item, n);
+        if (start == 0) best = block[0];
         for (int64_t i = 0; i < n; ++i) {
           const T v = block[i];
-          if (start + i == 0 || v != v || (best == best && (largest ? v >= best : v <= best))) {
-            best = v;
-            at = start + i;
-          }
-          put<T>(values.data, values.dtype, first + (start + i) * f.inner, best);
+          const bool moves = (v != v) | ((best == best) & (largest ? v >= best : v <= best));
+          best = moves ? v : best;
+          at = moves ? start + i : at;
+          store(first + (start + i) * f.inner, best);
           indices[first + (start + i) * f.inner] = at;
         }
       }
     }
   });
+}
+template <class T, bool largest>
+void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibres& f) {
+  T* to = values.ptr<T>();
+  if (reads_directly<T>(values.dtype)) return scan_extreme_to<T, largest>(x, [to](int64_t i, T v) { to[i] = v; }, indices, f);
+  scan_extreme_to<T, largest>(x, [&](int64_t i, T v) { put<T>(values.data, values.dtype, i, v); }, indices, f);
 }
 template <bool largest>
 void cpu_cummax(Call& c) {

@@ -49,3 +49,23 @@ def test_integrals():
     np.testing.assert_allclose(flambeau.trapezoid(t(y), t(x)).numpy(), area)
     np.testing.assert_allclose(flambeau.trapezoid(t(y), dx=0.5, dim=0).numpy(), ((y[1:] + y[:-1]) / 4).sum(0))
     assert flambeau.trapezoid(flambeau.zeros(2, 1)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+def test_distance_gradients(p):
+    a = t(RNG.standard_normal((5, 3))).requires_grad_()
+    b = t(RNG.standard_normal((2, 4, 3))).requires_grad_()
+    assert flambeau.autograd.gradcheck(lambda x, y: flambeau.cdist(x, y, p), (a, b))
+    assert flambeau.autograd.gradcheck(lambda x: flambeau.pdist(x, p), (a,))
+    if p in (2.0, 3.0):
+        assert flambeau.autograd.gradgradcheck(lambda x, y: flambeau.cdist(x, y, p), (a, b))
+
+
+def test_distances_by_product():
+    a, b = RNG.standard_normal((40, 5)), RNG.standard_normal((30, 5))
+    expected = np.linalg.norm(a[:, None] - b[None], axis=-1)
+    for mode in (None, "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+        np.testing.assert_allclose(flambeau.cdist(t(a), t(b), compute_mode=mode).numpy(), expected, atol=1e-7)
+    same = t(a).requires_grad_()
+    flambeau.cdist(same, same, compute_mode="donot_use_mm_for_euclid_dist").sum().backward()
+    assert same.grad.isfinite().all()  # rows at distance 0 pull nowhere

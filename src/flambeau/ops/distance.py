@@ -2,7 +2,7 @@
 
 from math import inf
 
-from .kinds import OPS, composite
+from .kinds import OPS, composite, primitive
 from .scan import intervals
 from .statistics import vector_norm
 
@@ -57,16 +57,79 @@ def dist(self, other, p=2):
     return (self - other).norm(p)
 
 
-@composite("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", method=False, dtypes="float")
+def _pull(diff, result, g, p):
+    """g times the derivative of |diff|_p by diff; rows at distance 0 pull nowhere. g and result lack diff's last dim."""
+    if p == 0:
+        return diff * 0 * g.unsqueeze(-1)
+    if p == 1:
+        return diff.sign() * g.unsqueeze(-1)
+    if p == inf:
+        return diff.sign() * (diff.abs() == result.unsqueeze(-1)) * g.unsqueeze(-1)
+    strength = g / result.masked_fill(result == 0, inf) ** (p - 1)
+    size = diff.abs()
+    return diff.sign() * size.masked_fill(size == 0, 1 if p < 1 else 0) ** (p - 1) * strength.unsqueeze(-1)
+
+
+def _cdist_share(g, x1, x2, result, p, needs):
+    if p == 2:  # the same without the differences in memory
+        strength = g / result.masked_fill(result == 0, inf)
+        return (strength.sum(-1, True) * x1 - strength @ x2 if needs[0] else None,
+                strength.sum(-2).unsqueeze(-1) * x2 - strength.mT @ x1 if needs[1] else None)
+    pull = _pull(x1.unsqueeze(-2) - x2.unsqueeze(-3), result, g, p)
+    return pull.sum(-2) if needs[0] else None, -pull.sum(-3) if needs[1] else None
+
+
+_cdist = primitive("_cdist(Tensor x1, Tensor x2, float p, bool by_product) -> Tensor", namespace=None,
+                   d={("x1", "x2"): lambda g, x1, x2, result, p, needs: _cdist_share(g, x1, x2, result, p, needs)},
+                   skip="the kernel of cdist, reached through it", doc="Distances [b, n, m] of rows [b, n, d], [b, m, d].")
+
+_BY_PRODUCT = {None: 25, "use_mm_for_euclid_dist_if_necessary": 25, "use_mm_for_euclid_dist": -1,
+               "donot_use_mm_for_euclid_dist": inf}
+
+
+@composite("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", method=False, dtypes="float",
+           skip={"gradgradcheck": "distances bend at zero"})
 def cdist(x1, x2, p=2.0, compute_mode=None):
     """Distances [..., n, m] between the rows of x1 [..., n, d] and of x2 [..., m, d].
+
+    Euclidean distances of more than 25 rows come from a matrix product, which is faster and rounds more;
+    compute_mode="donot_use_mm_for_euclid_dist" prevents it, "use_mm_for_euclid_dist" asks for it always.
 
     >>> flambeau.cdist(flambeau.tensor([[0., 0.]]), flambeau.tensor([[3., 4.], [0., 1.]]))
     tensor([[5., 1.]])
     """
-    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"cdist: expected rows of one length, got shapes {list(x1.shape)} and {list(x2.shape)}")
-    return vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+    if compute_mode not in _BY_PRODUCT:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; use one of"
+                         f" {', '.join(map(repr, list(_BY_PRODUCT)[1:]))}")
+    for x in (x1, x2):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, got {x.dtype}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, got shape {list(x.shape)}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got shapes {list(x1.shape)} and"
+                           f" {list(x2.shape)}")
+    batch = OPS["broadcast_tensors"](*(x.new_empty(()).expand(x.shape[:-2]) for x in (x1, x2)))[0].shape
+    rows = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (x1, x2)]
+    by_product = max(x1.shape[-2], x2.shape[-2]) > _BY_PRODUCT[compute_mode]
+    return _cdist(*rows, p, by_product).reshape(*batch, x1.shape[-2], x2.shape[-2])
+
+
+def _pdist_share(g, self, result, p):
+    n = self.shape[0]
+    first, second = OPS["triu_indices"](n, n, 1).unbind(0)
+    if p == 2:
+        strength = g / result.masked_fill(result == 0, inf)
+        half = self.new_zeros(n, n).index_put((first, second), strength)
+        both = half + half.t()
+        return both.sum(1, True) * self - both @ self
+    pull = _pull(self.index_select(0, first) - self.index_select(0, second), result, g, p)
+    return self.new_zeros(self.shape).index_add(0, first, pull).index_add(0, second, -pull)
+
+
+_pdist = primitive("_pdist(Tensor self, float p) -> Tensor", namespace=None,
+                   d={"self": lambda g, self, result, p: _pdist_share(g, self, result, p)},
+                   skip="the kernel of pdist, reached through it", doc="Distances between all pairs of rows.")
 
 
 @composite("pdist(Tensor self, float p=2.0) -> Tensor", method=False, dtypes="float", aliases=("nn.functional.pdist",),
@@ -77,10 +140,7 @@ def pdist(self, p=2.0):
     >>> flambeau.pdist(flambeau.tensor([[0.], [1.], [3.]]))
     tensor([1., 3., 2.])
     """
-    if self.ndim != 2:
-        raise RuntimeError(f"pdist: expected a matrix, got shape {list(self.shape)}")
-    first, second = OPS["triu_indices"](self.shape[0], self.shape[0], 1).unbind(0)
-    return vector_norm(self.index_select(0, first) - self.index_select(0, second), p, -1)
+    return _pdist(self, p)
 
 
 @composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",

@@ -1,5 +1,6 @@
 """Reductions: sums, means, products, extremes, truth values, log-sum-exp and counts."""
 
+from .. import _C
 from ._restore import placed, reduced_count, restore, shared, spread, total
 from .kinds import OPS, composite, overloads, reduction
 
@@ -84,7 +85,7 @@ def count_nonzero(self, dim=None):
     >>> flambeau.tensor([[0, 1], [2, 3]]).count_nonzero()
     tensor(3)
     """
-    return (self != 0).sum(dim)
+    return (self if self.dtype is _C.bool else self != 0).sum(dim)
 
 
 # --- extremes -------------------------------------------------------------------------------------------------------
