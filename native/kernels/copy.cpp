@@ -346,6 +346,29 @@ template <class U> void copy_runs(const Space& s, char* dst, const char* src, in
   }
 }
 
+// Few elements side by side, many such groups: strips of groups, one element of all of them after the other.
+constexpr int64_t kNarrow = 8, kStrip = 512;
+template <class U> void copy_narrow(const Space& s, char* dst, const char* src) {
+  const int64_t strips = (s.size[1] + kStrip - 1) / kStrip;
+  int64_t planes = 1;
+  for (int d = 2; d < s.ndim; ++d) planes *= s.size[d];
+  parallel_for(planes * strips, std::max<int64_t>(1, kGrain / (s.size[0] * kStrip)), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      int64_t rest = at / strips;
+      const int64_t first = at % strips * kStrip, n = std::min(kStrip, s.size[1] - first);
+      char* d = dst + first * s.stride[0][1];
+      const char* p = src + first * s.stride[1][1];
+      for (int k = 2; k < s.ndim; ++k) {
+        d += rest % s.size[k] * s.stride[0][k];
+        p += rest % s.size[k] * s.stride[1][k];
+        rest /= s.size[k];
+      }
+      for (int64_t j = 0; j < s.size[0]; ++j)
+        move_run<U>(d + j * s.stride[0][0], s.stride[0][1], p + j * s.stride[1][0], s.stride[1][1], n);
+    }
+  });
+}
+
 void copy_converted(const Space& s, const Tensor& dst, const Tensor& src, const Cast& cast) {
   const int64_t n = dst.numel, in = src.itemsize(), out = dst.itemsize();
   const bool direct_in = s.linear(1, in), direct_out = s.linear(0, out);
@@ -411,6 +434,7 @@ void copy_into(Tensor& dst, const Tensor& src) {
   if (dst.dtype != from->dtype) return copy_converted(s, dst, *from, make_cast(from->dtype, dst.dtype));
   visit_size(dst.itemsize(), [&]<class U>() {
     if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst.data, from->data);
+    if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst.data, from->data);
     parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst.data, from->data, begin, end); });
   });
 }

@@ -114,7 +114,7 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       }, FLAMBEAU_COMPLEX>("lerp", 4),
       unary<[]<class T>(T a) { return T(-a.real(), -a.imag()); }, FLAMBEAU_COMPLEX>("neg"),
       unary<[]<class T>(T a) { return std::abs(a); }, FLAMBEAU_COMPLEX>("abs", 4),
-      unary<[]<class T>(T a) { return std::arg(a); }, FLAMBEAU_COMPLEX>("angle", 8),
+      unary<[]<class T>(T a) { return typename T::value_type(atan2_(double(a.imag()), double(a.real()))); }, FLAMBEAU_COMPLEX>("angle", 8),
       unary<[]<class T>(T a) { return sgn_(a); }, FLAMBEAU_COMPLEX>("sgn", 4),
       unary<[]<class T>(T a) { return times(a, a); }, FLAMBEAU_COMPLEX>("square"),
       unary<[]<class T>(T a) { return reciprocal_(a); }, FLAMBEAU_COMPLEX>("reciprocal", 2),

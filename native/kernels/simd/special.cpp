@@ -133,6 +133,18 @@ template <class H> void nan_to_num_half(char* const* p, const int64_t*, int64_t 
   });
 }
 
+// The next number after a towards b: one step of the bits, which order numbers of one sign by size.
+template <class T> inline T neighbour(T a, T b) {
+  using Bits = typename Fp<T>::Bits;
+  const Bits u = bits(a);
+  const bool grows = (a < b) == (T(0) < a);
+  T step = std::bit_cast<T>(grows ? Bits(u + 1) : Bits(u - 1));
+  T first = std::copysign(std::numeric_limits<T>::denorm_min(), b);
+  T next = a == T(0) ? first : step;
+  next = a == b ? b : next;
+  return a != a || b != b ? a + b : next;
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       unary<[](double a) { return erfinv_(a); }, double>("erfinv", 32),
@@ -149,7 +161,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return T(erfcx_(a)); }, float, double>("special_erfcx", 32),
       unary<[]<class T>(T a) { return T(entr_(a)); }, float, double>("special_entr", 8),
       from_loops<float16, bfloat16>("nan_to_num", 1, {nan_to_num_half<float16>, nan_to_num_half<bfloat16>}),
-      binary<[]<class T>(T a, T b) { return std::nextafter(a, b); }, float, double>("nextafter", 4),
+      binary<[]<class T>(T a, T b) { return neighbour(a, b); }, float, double>("nextafter", 2),
   });
 });
 

@@ -45,16 +45,14 @@ col2im = primitive(
 
 # --- padding ----------------------------------------------------------------------------------------------------------
 
-def _reflected(places, n):
-    return (n - 1) - ((n - 1) - places.abs()).abs()
-
-
-_PLACES = {
-    "reflect": _reflected,
-    "replicate": lambda places, n: places.clamp(0, n - 1),
-    "circular": lambda places, n: places.remainder(n),
-}
-_LIMIT = {"reflect": lambda n: n - 1, "replicate": lambda n: math.inf if n else 0, "circular": lambda n: n}
+_border_backward = primitive(
+    "_border_backward(Tensor grad, int[] self_shape, int[] pad, str mode) -> Tensor", namespace=None,
+    d={"grad": lambda g, pad, mode: _border(g, pad, mode)},
+    skip="the gradient of pad, reached through it", doc="Each gradient added where its element came from.")
+_border = primitive(
+    "_border(Tensor self, int[] pad, str mode) -> Tensor", namespace=None,
+    d={"self": lambda g, self_shape, pad, mode: _border_backward(g, self_shape, pad, mode)},
+    skip="the kernel of pad, reached through it", doc="A border made of the tensor's own elements.")
 
 
 @composite("pad(Tensor input, int[] pad, str mode='constant', any value=None) -> Tensor",
@@ -70,34 +68,17 @@ def pad(input, pad, mode, value):
     """
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
-    if mode not in _PLACES:
+    if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value not in (None, 0):
         raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
     if len(pad) % 2 or not len(pad) // 2 + 1 <= input.ndim <= len(pad) // 2 + 2 or len(pad) > 6:
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
                                   f"got pad={tuple(pad)} for a {input.ndim}D input")
-    for k in range(len(pad) // 2):
-        input = _extended(input, input.ndim - 1 - k, pad[2 * k], pad[2 * k + 1], mode)
-    return input
-
-
-def _extended(x, dim, before, after, mode):
-    n = x.shape[dim]
-    if max(before, after) > _LIMIT[mode](n):
-        raise RuntimeError(f"Padding size should be {'less than' if mode == 'reflect' else 'at most'} the "
-                           f"corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of "
-                           f"input {list(x.shape)}")
-    if n + before + after < 0 or (n and n + before + after == 0):
-        raise RuntimeError(f"pad: dimension {dim} of size {n} with padding ({before}, {after}) would have size "
-                           f"{n + before + after}")
-    if not (before or after):
-        return x
-    if mode == "circular" and min(before, after) < 0:  # cropped first: what remains is what repeats
-        cut = x.narrow(dim, max(0, -before), n + min(before, 0) + min(after, 0))
-        return _extended(cut, dim, max(before, 0), max(after, 0), mode)
-    places = _PLACES[mode](OPS["arange"](-before, n + after), n)
-    return x.index_select(dim, places.to(x.device))
+    if mode == "circular" and min(pad) < 0:  # cropped first: what remains is what repeats
+        input = constant_pad_nd(input, [min(p, 0) for p in pad], 0)
+        pad = [max(p, 0) for p in pad]
+    return _border(input, pad, mode)
 
 
 # --- pixels and channels ----------------------------------------------------------------------------------------------

@@ -1,0 +1,150 @@
+// Padding whose border repeats the tensor's own elements: reflect, replicate, circular; and its adjoint.
+//
+// Each padded dimension has a table of the place every output element comes from. Rows of the last dimension are two
+// borders looked up in the table around one run that is copied whole.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "../core/call.h"
+
+namespace flambeau {
+namespace {
+
+constexpr int kPadded = 3;  // dimensions that can have a border
+
+struct Side {
+  int64_t in = 1, out = 1, lead = 0;     // lead: output elements before the run
+  int64_t run = 0, first = 0;            // the run: its length, and where it starts in the input
+  std::vector<int64_t> place;
+};
+struct Border {
+  int64_t planes = 1;
+  Side side[kPadded];  // the last one is the innermost
+};
+
+int64_t place_of(char mode, int64_t at, int64_t n) {
+  if (mode == 'c') return (at % n + n) % n;
+  if (mode == 'p') return std::clamp<int64_t>(at, 0, n - 1);  // replicate
+  const int64_t far = n - 1;
+  at = std::abs(at);
+  return far - std::abs(far - at);
+}
+
+Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode) {
+  Border b;
+  const int padded = int(pad.size()) / 2, lead = int(shape.size()) - padded;
+  if (pad.size() % 2 || padded > kPadded || lead < 0)
+    runtime_error("pad: expected up to ", kPadded, " pairs for a tensor of shape ", shape_text(shape), ", got ", shape_text(pad));
+  for (int d = 0; d < lead; ++d) b.planes *= shape[size_t(d)];
+  for (int k = 0; k < padded; ++k) {
+    Side& s = b.side[kPadded - 1 - k];
+    const int64_t before = pad[size_t(2 * k)], after = pad[size_t(2 * k + 1)], n = shape[shape.size() - 1 - size_t(k)];
+    const int64_t limit = mode == "reflect" ? n - 1 : mode == "circular" ? n : n ? INT64_MAX : 0;
+    if (std::max(before, after) > limit)
+      runtime_error("pad: Padding size should be ", mode == "reflect" ? "less than" : "at most", " the corresponding input dimension, but got: padding (",
+                    before, ", ", after, ") at dimension ", int64_t(shape.size()) - 1 - k, " of input ", shape_text(shape));
+    s.in = n;
+    if (before < -(int64_t(1) << 40) || after < -(int64_t(1) << 40) || (s.out = n + before + after) < 0 || (n && s.out == 0) || s.out > int64_t(1) << 40)
+      runtime_error("pad: dimension ", int64_t(shape.size()) - 1 - k, " of size ", n, " with padding (", before, ", ", after, ") would have size ", n + before + after);
+    s.lead = std::max<int64_t>(before, 0);
+    s.first = std::max<int64_t>(-before, 0);
+    s.run = std::max<int64_t>(0, std::min(n, n + after) - s.first);
+    s.place.resize(size_t(s.out));
+    const char kind = mode == "replicate" ? 'p' : mode[0];
+    for (int64_t o = 0; o < s.out; ++o) s.place[size_t(o)] = place_of(kind, o - before, n);
+  }
+  for (int k = 0; k < kPadded - padded; ++k) {
+    b.side[k].run = 1;
+    b.side[k].place = {0};
+  }
+  return b;
+}
+
+std::vector<int64_t> padded_shape(Dims shape, const Border& b, size_t padded) {
+  std::vector<int64_t> out(shape.begin(), shape.end());
+  for (size_t k = 0; k < padded; ++k) out[out.size() - 1 - k] = b.side[kPadded - 1 - k].out;
+  return out;
+}
+
+// row(output row, input row) for every row of the planes [begin, end)
+template <class F>
+void each_row(const Border& b, int64_t begin, int64_t end, F&& row) {
+  const Side &z = b.side[0], &y = b.side[1];
+  for (int64_t p = begin; p < end; ++p)
+    for (int64_t i = 0; i < z.out; ++i)
+      for (int64_t j = 0; j < y.out; ++j)
+        row((p * z.out + i) * y.out + j, (p * z.in + z.place[size_t(i)]) * y.in + y.place[size_t(j)]);
+}
+int64_t plane_work(const Border& b) { return std::max<int64_t>(1, b.side[0].out * b.side[1].out * b.side[2].out); }
+
+// _border(self, pad, mode)
+void infer_border(Call& c) {
+  const Tensor& x = c.tensor(0);
+  const Border b = describe(c, x.shape(), c.ints(1), c.str(2));
+  c.output(padded_shape(x.shape(), b, c.ints(1).size() / 2), x.dtype, x.device);
+}
+void cpu_border(Call& c) {
+  TensorRef x = contiguous(c.tensor(0));
+  Tensor& out = c.out();
+  if (!out.numel) return;
+  const Border b = describe(c, x->shape(), c.ints(1), c.str(2));
+  const Side& s = b.side[kPadded - 1];
+  LockRelease lock(out.numel);
+  visit_size(out.itemsize(), [&]<class T>() {
+    parallel_for(b.planes, std::max<int64_t>(1, 65536 / plane_work(b)), [&](int64_t begin, int64_t end) {
+      each_row(b, begin, end, [&](int64_t to, int64_t from) {
+        T* y = out.ptr<T>() + to * s.out;
+        const T* row = x->ptr<T>() + from * s.in;
+        const int64_t last = std::min(s.lead + s.run, s.out);
+        for (int64_t o = 0; o < s.lead; ++o) y[o] = row[s.place[size_t(o)]];
+        if (s.run) std::memcpy(y + s.lead, row + s.first, size_t(last - s.lead) * sizeof(T));
+        for (int64_t o = last; o < s.out; ++o) y[o] = row[s.place[size_t(o)]];
+      });
+    });
+  });
+}
+
+// _border_backward(grad, self_shape, pad, mode): every output element's gradient added where the element came from
+void infer_border_backward(Call& c) {
+  const Tensor& g = c.tensor(0);
+  const Border b = describe(c, c.ints(1), c.ints(2), c.str(3));
+  if (!std::ranges::equal(g.shape(), padded_shape(c.ints(1), b, c.ints(2).size() / 2)))
+    runtime_error("_border_backward: the gradient has shape ", shape_text(g.shape()));
+  c.output(c.ints(1), g.dtype, g.device);
+}
+template <class T>
+void add_border(const Border& b, const Tensor& grad, Tensor& out) {
+  const Side& s = b.side[kPadded - 1];
+  std::memset(static_cast<void*>(out.data), 0, size_t(out.nbytes()));
+  LockRelease lock(grad.numel);
+  parallel_for(b.planes, std::max<int64_t>(1, 65536 / plane_work(b)), [&](int64_t begin, int64_t end) {
+    each_row(b, begin, end, [&](int64_t from, int64_t to) {
+      const T* g = grad.ptr<T>() + from * s.out;
+      T* row = out.ptr<T>() + to * s.in;
+      for (int64_t o = 0; o < s.out; ++o) row[s.place[size_t(o)]] += g[o];
+    });
+  });
+}
+void cpu_border_backward(Call& c) {
+  Tensor& out = c.out();
+  const DType given = c.tensor(0).dtype;
+  const DType compute = given == DType::Float16 || given == DType::BFloat16 ? DType::Float32 : given;
+  TensorRef grad = contiguous(*to_dtype(c.tensor(0), compute));
+  TensorRef sum = compute == given ? TensorRef::borrow(&out) : empty(out.shape(), compute);
+  const Border b = describe(c, c.ints(1), c.ints(2), c.str(3));
+  if (!out.numel) return;
+  switch (compute) {
+    case DType::Float32: add_border<float>(b, *grad, *sum); break;
+    case DType::Float64: add_border<double>(b, *grad, *sum); break;
+    case DType::Complex64: add_border<complex64>(b, *grad, *sum); break;
+    case DType::Complex128: add_border<complex128>(b, *grad, *sum); break;
+    default: not_implemented("pad: no gradient for ", dtype_name(given));
+  }
+  if (compute != given) copy_into(out, *sum);
+}
+
+const Primitives rows{{"_border", infer_border, cpu_border}, {"_border_backward", infer_border_backward, cpu_border_backward}};
+
+}  // namespace
+}  // namespace flambeau
