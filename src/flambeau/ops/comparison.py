@@ -1,6 +1,6 @@
 """Comparisons, tests of single numbers, logic and bits."""
 
-from .kinds import composite, elementwise, primitive
+from .kinds import OPS, composite, elementwise, primitive
 
 
 def _compare(name, alias, ref, sense):

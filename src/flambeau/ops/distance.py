@@ -58,7 +58,7 @@ def dist(self, other, p=2):
 
 
 def _pull(diff, result, g, p):
-    """g times the derivative of |diff|_p by diff; rows at distance 0 pull nowhere. g and result lack diff's last dim."""
+    """g times the derivative of |diff|_p by diff; g and result lack its last dimension. Distance 0 pulls nowhere."""
     if p == 0:
         return diff * 0 * g.unsqueeze(-1)
     if p == 1:
@@ -81,7 +81,8 @@ def _cdist_share(g, x1, x2, result, p, needs):
 
 _cdist = primitive("_cdist(Tensor x1, Tensor x2, float p, bool by_product) -> Tensor", namespace=None,
                    d={("x1", "x2"): lambda g, x1, x2, result, p, needs: _cdist_share(g, x1, x2, result, p, needs)},
-                   skip="the kernel of cdist, reached through it", doc="Distances [b, n, m] of rows [b, n, d], [b, m, d].")
+                   skip="the kernel of cdist, reached through it",
+                   doc="Distances [b, n, m] of rows [b, n, d], [b, m, d].")
 
 _BY_PRODUCT = {None: 25, "use_mm_for_euclid_dist_if_necessary": 25, "use_mm_for_euclid_dist": -1,
                "donot_use_mm_for_euclid_dist": inf}
