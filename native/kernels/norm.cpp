@@ -370,6 +370,48 @@ void update_running(Tensor* running, const std::vector<double>& batch, double mo
     put<double>(at, running->dtype, 0, (1 - momentum) * old + momentum * batch[size_t(j)] * scale);
   }
 }
+// Sums down the columns of [batch, channels], `many` per column: add(row, sums, memory, memory) adds one row to them.
+template <class T, class Add>
+std::vector<double> column_totals(const Batch& s, int64_t many, Add&& add) {
+  const int64_t width = many * s.channels, rows = s.batch;
+  const int64_t pieces = std::clamp<int64_t>(rows * s.channels / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, rows)));
+  std::vector<double> total(size_t(width * pieces), 0.0);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> part(size_t(width), T(0)), a(size_t(s.channels)), b(size_t(s.channels));
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t first = rows * piece / pieces, last = rows * (piece + 1) / pieces;
+      for (int64_t r = first; r < last; ++r) {
+        add(r, part.data(), a.data(), b.data());
+        if ((r - first) % 64 == 63 || r + 1 == last)  // blocks, so that the error grows with rows / 64
+          for (int64_t i = 0; i < width; ++i) {
+            total[size_t(width * piece + i)] += double(part[size_t(i)]);
+            part[size_t(i)] = 0;
+          }
+      }
+    }
+  });
+  for (int64_t i = width; i < width * pieces; ++i) total[size_t(i % width)] += total[size_t(i)];
+  return total;
+}
+// Mean and variance of the columns of [batch, channels]: two passes, since both fit in cache where it matters.
+template <class T>
+void column_moments(const RowReader<T>& xs, const Batch& s, std::vector<double>& mean, std::vector<double>& var) {
+  const int64_t c = s.channels;
+  mean = column_totals<T>(s, 1, [&](int64_t r, T* sums, T* a, T*) {
+    const T* x = xs.at(r * c, c, a);
+    each<T>(c, [&](int64_t i, int k) { give<T>(sums + i, take(sums + i, k) + take(x + i, k), k); });
+  });
+  for (double& v : mean) v /= double(s.batch);
+  std::vector<T> center(mean.begin(), mean.end());
+  var = column_totals<T>(s, 1, [&](int64_t r, T* sums, T* a, T*) {
+    const T *x = xs.at(r * c, c, a), *m = center.data();
+    each<T>(c, [&](int64_t i, int k) {
+      Vector<T> d = take(x + i, k) - take(m + i, k);
+      give<T>(sums + i, take(sums + i, k) + d * d, k);
+    });
+  });
+  for (double& v : var) v /= double(s.batch);
+}
 template <class T>
 void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batch& s, const T* scale, const T* shift) {
   const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
@@ -407,7 +449,9 @@ void cpu_batch_norm(Call& c) {
     {
       LockRelease lock(given.numel * 2);
       const double n = double(s.per_channel());
-      if (training) {
+      if (training && s.spatial == 1 && s.batch > 0) {
+        column_moments(RowReader<T>(*x), s, mean, var);
+      } else if (training) {
         run_moments("batch_norm", *x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
           mean[size_t(o)] = average;
           var[size_t(o)] = m2 / n;
@@ -470,34 +514,16 @@ void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s
     });
     return;
   }
-  // [batch, channels]: columns, in pieces of rows
-  const int64_t c = s.channels, pieces = std::clamp<int64_t>(s.batch * c / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, s.batch)));
-  std::vector<double> total(size_t(2 * c * pieces), 0.0);
-  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> a(gs.direct ? 0 : size_t(c)), b(xs.direct ? 0 : size_t(c)), part(size_t(2 * c), T(0));
-    T *p = part.data(), *q = p + c;
-    for (int64_t piece = begin; piece < end; ++piece) {
-      const int64_t first = s.batch * piece / pieces, last = s.batch * (piece + 1) / pieces;
-      for (int64_t r = first; r < last; ++r) {
-        const T *g = gs.at(r * c, c, a.data()), *x = xs.at(r * c, c, b.data());
-        each<T>(c, [&](int64_t i, int k) {
-          Vector<T> v = take(g + i, k);
-          give<T>(p + i, take(p + i, k) + v, k);
-          give<T>(q + i, take(q + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
-        });
-        if ((r - first) % 64 == 63 || r + 1 == last)
-          for (int64_t i = 0; i < 2 * c; ++i) {
-            total[size_t(2 * c * piece + i)] += double(part[size_t(i)]);
-            part[size_t(i)] = 0;
-          }
-      }
-    }
+  const int64_t c = s.channels;
+  std::vector<double> total = column_totals<T>(s, 2, [&](int64_t r, T* sums, T* a, T* b) {
+    const T *g = gs.at(r * c, c, a), *x = xs.at(r * c, c, b);
+    each<T>(c, [&](int64_t i, int k) {
+      Vector<T> v = take(g + i, k);
+      give<T>(sums + i, take(sums + i, k) + v, k);
+      give<T>(sums + c + i, take(sums + c + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
+    });
   });
-  for (int64_t piece = 0; piece < pieces; ++piece)
-    for (int64_t i = 0; i < c; ++i) {
-      level[i] += total[size_t(2 * c * piece + i)];
-      along[i] += total[size_t(2 * c * piece + c + i)];
-    }
+  for (int64_t i = 0; i < c; ++i) level[i] += total[size_t(i)], along[i] += total[size_t(c + i)];
 }
 template <class T>
 void batch_norm_input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Batch& s,
