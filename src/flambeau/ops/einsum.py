@@ -1,7 +1,10 @@
 """Einstein's summation: the notation is read into labels, then operands are contracted from left to right by bmm."""
 
+from functools import lru_cache
+from math import prod
+
 from .kinds import composite
-from .linalg import bmm
+from .linalg import bmm, mm
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -46,14 +49,16 @@ def _labels(term, ndim, where):
     return [*before, *range(-covered, 0), *after]
 
 
-def _read(equation, operands):
+@lru_cache(1024)
+def _read(equation, ndims):
+    """The labels of every operand's dimensions, and of the result's; for each operand whether a label repeats."""
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    if len(terms) != len(operands):
-        raise RuntimeError(f"einsum(): {'more' if len(terms) < len(operands) else 'fewer'} operands were provided than "
-                           f"specified in the equation ({len(operands)} operands, equation {equation!r})")
-    inputs = [_labels(t, x.ndim, f"operand {k}") for k, (t, x) in enumerate(zip(terms, operands))]
+    if len(terms) != len(ndims):
+        raise RuntimeError(f"einsum(): {'more' if len(terms) < len(ndims) else 'fewer'} operands were provided than "
+                           f"specified in the equation ({len(ndims)} operands, equation {equation!r})")
+    inputs = [_labels(t, n, f"operand {k}") for k, (t, n) in enumerate(zip(terms, ndims))]
     used = [label for labels in inputs for label in labels]
     hidden = sorted({label for label in used if isinstance(label, int)})
     if arrow:
@@ -66,7 +71,7 @@ def _read(equation, operands):
         if label not in used:
             raise RuntimeError(f"einsum(): output subscript {label} does not appear in the equation for any input "
                                "operand")
-    return inputs, output
+    return inputs, output, [len(set(labels)) < len(labels) for labels in inputs]
 
 
 def _diagonals(x, labels):
@@ -84,46 +89,56 @@ def _diagonals(x, labels):
     return x, labels
 
 
-def _sum_out(x, labels, keep):
-    gone = [d for d, label in enumerate(labels) if label not in keep]
-    return (x.sum(gone), [label for label in labels if label in keep]) if gone else (x, labels)
+def _order(labels, wanted):
+    """The permutation that brings labels into the wanted order; None where they are in it."""
+    order = [labels.index(label) for label in wanted]
+    return None if order == list(range(len(order))) else order
 
 
-def _arranged(x, labels, groups, sizes):
-    """x with its dimensions in the order of groups, each group folded into one dimension."""
-    order = [label for group in groups for label in group]
-    x = x.permute([labels.index(label) for label in order])
-    x = x.expand([sizes[label] for label in order])
-    folded = []
-    for group in groups:
-        folded.append(1)
-        for label in group:
-            folded[-1] *= sizes[label]
-    return x.reshape(folded)
-
-
-def _contract(a, a_labels, b, b_labels, keep):
-    a, a_labels = _sum_out(a, a_labels, keep | set(b_labels))
-    b, b_labels = _sum_out(b, b_labels, keep | set(a_labels))
-    sizes = dict(zip(a_labels, a.shape))
-    for label, n in zip(b_labels, b.shape):
-        sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
-    both = [label for label in a_labels if label in b_labels]
+@lru_cache(4096)
+def _pair(a, b, keep):
+    """How to contract dimensions labelled a with those labelled b, keeping some: which of each operand's dimensions are
+    summed first, its order then, how many dimensions are (batch, rows, inside, columns), and the result's labels."""
+    gone = [[d for d, label in enumerate(x) if label not in keep and label not in y] for x, y in ((a, b), (b, a))]
+    a, b = ([label for d, label in enumerate(x) if d not in out] for x, out in zip((a, b), gone))
+    both = [label for label in a if label in b]
     batch = [label for label in both if label in keep]
     inside = [label for label in both if label not in keep]
-    rows = [label for label in a_labels if label not in both]
-    columns = [label for label in b_labels if label not in both]
+    rows = [label for label in a if label not in both]
+    columns = [label for label in b if label not in both]
+    return (*gone, _order(a, batch + rows + inside), _order(b, batch + inside + columns),
+            (len(batch), len(rows), len(inside), len(columns)), tuple(batch + rows + columns))
+
+
+def _widened(shape, sizes):
+    """Sizes of shared dimensions: the larger where one is 1."""
+    return [n if n != 1 else m for n, m in zip(shape, sizes)]
+
+
+def _contract(a, b, pair):
+    sum_a, sum_b, order_a, order_b, (batch, rows, inside, columns), _ = pair
+    a = a.sum(sum_a) if sum_a else a
+    b = b.sum(sum_b) if sum_b else b
+    a = a if order_a is None else a.permute(order_a)
+    b = b if order_b is None else b.permute(order_b)
+    left, right = list(a.shape), list(b.shape)
     if not inside:  # nothing is summed: a product of broadcast elements
-        labels = batch + rows + columns
-        left = a.permute([a_labels.index(c) for c in batch + rows]).reshape(
-            [a.shape[a_labels.index(c)] for c in batch + rows] + [1] * len(columns))
-        right = b.permute([b_labels.index(c) for c in batch + columns]).reshape(
-            [b.shape[b_labels.index(c)] for c in batch] + [1] * len(rows) + [sizes[c] for c in columns])
-        return left * right, labels
-    left = _arranged(a, a_labels, (batch, rows, inside), sizes)
-    right = _arranged(b, b_labels, (batch, inside, columns), sizes)
-    labels = batch + rows + columns
-    return bmm(left, right).reshape([sizes[label] for label in labels]), labels
+        if columns:
+            a = a.reshape(left + [1] * columns)
+        return a * (b.reshape(right[:batch] + [1] * rows + right[batch:]) if rows else b)
+    shared = _widened(left[:batch], right[:batch])
+    summed = _widened(left[batch + rows:], right[batch:batch + inside])
+    shape = shared + left[batch:batch + rows] + right[batch + inside:]
+    if batch == 0 and rows == inside == columns == 1:
+        if left[1] != summed[0] or right[0] != summed[0]:
+            a, b = a.expand(left[0], summed[0]), b.expand(summed[0], right[1])
+        return mm(a, b)
+    first, second = shared + left[batch:batch + rows] + summed, shared + summed + right[batch + inside:]
+    a, b = (a if left == first else a.expand(first)), (b if right == second else b.expand(second))
+    n, m, k, count = prod(left[batch:batch + rows]), prod(right[batch + inside:]), prod(summed), prod(shared)
+    if not batch:
+        return mm(a.reshape(n, k), b.reshape(k, m)).reshape(shape)
+    return bmm(a.reshape(count, n, k), b.reshape(count, k, m)).reshape(shape)
 
 
 def _check_sizes(operands, inputs):
@@ -162,13 +177,17 @@ def einsum(*args):
         equation, operands = _from_sublists(args)
     if not operands:
         raise RuntimeError("einsum(): must provide at least one operand")
-    inputs, output = _read(equation, operands)
-    pairs = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]
-    operands, inputs = [x for x, _ in pairs], [labels for _, labels in pairs]
+    inputs, output, repeats = _read(equation, tuple([x.ndim for x in operands]))
+    if any(repeats):
+        pairs = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]
+        operands, inputs = [x for x, _ in pairs], [labels for _, labels in pairs]
     _check_sizes(operands, inputs)
-    x, labels = operands[0], inputs[0]
+    x, labels = operands[0], tuple(inputs[0])
     for k in range(1, len(operands)):
-        later = set(output).union(*inputs[k + 1:])
-        x, labels = _contract(x, labels, operands[k], inputs[k], later)
-    x, labels = _sum_out(x, labels, set(output))
-    return x.permute([labels.index(label) for label in output])
+        pair = _pair(labels, tuple(inputs[k]), frozenset(output).union(*inputs[k + 1:]))
+        x, labels = _contract(x, operands[k], pair), pair[-1]
+    gone = [d for d, label in enumerate(labels) if label not in output]
+    if gone:
+        x, labels = x.sum(gone), tuple(label for label in labels if label in output)
+    order = _order(labels, output)
+    return x.permute(order or tuple(range(x.ndim))) if order or x is operands[0] else x
