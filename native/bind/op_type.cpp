@@ -134,32 +134,40 @@ PyObject* call_native(OpObject& op, Frame& f) {
   return nullptr;
 }
 
-// Whether so many arguments can be a call of the schema at all.
-bool count_fits(const Schema& s, Py_ssize_t positional, Py_ssize_t keywords) {
-  if (positional > s.npositional && !(s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints)) return false;
+// Whether so many arguments can be a call of the schema at all: more than its own are sizes, one by one.
+bool count_fits(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_ssize_t keywords) {
+  if (positional > s.npositional &&
+      !(s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints && PyLong_Check(args[positional - 1])))
+    return false;
   Py_ssize_t required = 0;
   for (const Arg& arg : s.args) required += !arg.has_default && !arg.optional;
   return positional + keywords >= required;
 }
 
 PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  std::string reasons;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(op.alternatives); ++k) {
+  const Py_ssize_t forms = PyTuple_GET_SIZE(op.alternatives);
+  std::vector<std::string> reasons;  // of the forms so far; empty: the number of arguments, cheaper than a thrown TypeError
+  for (Py_ssize_t k = 0; k < forms; ++k) {
     OpObject& alternative = *as_op(PyTuple_GET_ITEM(op.alternatives, k));
+    if (!count_fits(alternative.def->schema, args, n, kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) continue;
     Frame f;
     std::string why;
-    if (!count_fits(alternative.def->schema, n, kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) {  // cheaper than a thrown TypeError
-      reasons += "\n * " + alternative.def->schema.text + "\n     the number of arguments does not fit";
-      continue;
-    }
     if (parse_arguments(alternative, args, n, kwnames, f, &why)) {
       if (function_modes || f.foreign || (f.flags & kOverrides && !overrides_disabled)) return call_override((PyObject*)&op, args, n, kwnames);
       return call_parsed(alternative, f);
     }
     if (PyErr_Occurred()) return nullptr;
-    reasons += "\n * " + alternative.def->schema.text + "\n     " + why;
+    reasons.resize(size_t(k));
+    reasons.push_back(std::move(why));
   }
-  PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments; its forms are:%s", op.name, reasons.c_str());
+  reasons.resize(size_t(forms));
+  std::string text;
+  for (Py_ssize_t k = 0; k < forms; ++k) {
+    const std::string& why = reasons[size_t(k)];
+    text += "\n * " + as_op(PyTuple_GET_ITEM(op.alternatives, k))->def->schema.text + "\n     " +
+            (why.empty() ? "the number of arguments does not fit" : why);
+  }
+  PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments; its forms are:%s", op.name, text.c_str());
   return nullptr;
 }
 
