@@ -24,7 +24,7 @@ _OPERATORS = (
     "sigmoid", "tanh", "logsigmoid", "softsign", "tanhshrink", "gelu", "glu", "hardshrink", "softshrink", "softplus",
     "prelu", "gumbel_softmax",
     # shapes of images
-    "pad", "interpolate", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "pad", "interpolate", "grid_sample", "affine_grid", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
     # distances
     "cosine_similarity", "pairwise_distance",
 )  # fmt: skip
@@ -88,6 +88,31 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     tensor([0.5000, 0.5000])
     """
     return _softmax(-input, _softmax_dim("softmin", input.dim()) if dim is None else dim, dtype=dtype)
+
+
+# ---- older names ----------------------------------------------------------------------------------------------------
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """The old name of interpolate."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return _find("interpolate")(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """interpolate with mode "nearest"."""
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return _find("interpolate")(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """interpolate with mode "bilinear" and align_corners."""
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return _find("interpolate")(input, size, scale_factor, "bilinear", True)
 
 
 # ---- activations that can overwrite their input ---------------------------------------------------------------------

@@ -13,6 +13,7 @@ from . import distance as distance
 from . import einsum as einsum
 from . import embedding_bag as embedding_bag
 from . import fractional_pooling as fractional_pooling
+from . import grid_sample as grid_sample
 from . import indexing as indexing
 from . import joining as joining
 from . import linalg as linalg
@@ -24,6 +25,7 @@ from . import pooling as pooling
 from . import random as random
 from . import recurrent as recurrent
 from . import reduction as reduction
+from . import resize as resize
 from . import scan as scan
 from . import selection as selection
 from . import softmax as softmax

@@ -234,7 +234,24 @@ NN_FORMS = {
     "pixel_shuffle": _plain(lambda m: [call(m.f(1, 4, 2, 2), 2)]),
     "pixel_unshuffle": _plain(lambda m: [call(m.f(1, 1, 4, 4), 2)]),
     "channel_shuffle": _plain(lambda m: [call(m.f(1, 4, 2, 2), 2)]),
-    "interpolate": _plain(lambda m: [call(m.f(1, 2, 3, 3), scale_factor=2)]),
+    "interpolate": _plain(lambda m: [
+        call(m.f(1, 2, 3, 3), scale_factor=2), call(m.f(1, 2, 4, 3), (3, 5), mode="bilinear"),
+        call(m.f(1, 2, 4, 3), (2, 5), mode="bilinear", antialias=True),
+        call(m.f(1, 2, 4, 3), (3, 5), mode="bicubic", align_corners=True)]),
+    "resize": _plain(lambda m: [
+        call(m.f(1, 2, 4, 3), (3, 5), (0.0, 1.7), "linear", False, False),
+        call(m.f(1, 1, 3, 2, 2), (2, 3, 4), (0.0, 0.0, 0.0), "linear", True, False),
+        call(m.f(2, 1, 4, 3), (2, 5), (0.0, 0.0), "cubic", False, True)]),
+    "resize_backward": _plain(lambda m: [
+        call(m.f(1, 2, 3, 5), (4, 3), (3, 5), (0.0, 0.0), "cubic", False, False),
+        call(m.f(1, 2, 5), (3,), (5,), (0.0,), "nearest", False, False)]),
+    "grid_sample": _plain(lambda m: [
+        call(m.f(1, 2, 4, 3), m.f(1, 2, 3, 2, low=-0.9, high=0.9), align_corners=False),
+        call(m.f(2, 1, 3, 4), m.f(2, 1, 2, 2, low=-0.7, high=0.7), "bicubic", "border", True),
+        call(m.f(1, 1, 3, 2, 3), m.f(1, 1, 2, 2, 3, low=-0.7, high=0.7), padding_mode="reflection",
+             align_corners=True)]),
+    "affine_grid": _plain(lambda m: [call(m.f(1, 2, 3), (1, 1, 2, 3), False),
+                                     call(m.f(2, 3, 4), (2, 1, 2, 2, 3), True)]),
     "im2col": _plain(lambda m: [call(m.f(1, 2, 4, 4), (2, 2))]),
     "local_response_norm": _plain(lambda m: [call(m.f(2, 4, 3), 2)]),
     "lp_pool1d": _plain(lambda m: [call(m.f(1, 2, 6, low=0.1), 2.0, 2)]),

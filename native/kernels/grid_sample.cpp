@@ -1,0 +1,296 @@
+// Images read at given places: every place of the grid becomes a few taps (offset and weight) into the planes of its
+// image, which the result sums, its gradient scatters, and whose slopes give the gradient of the place.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "../core/call.h"
+
+namespace flambeau {
+namespace {
+
+enum Interpolation { Linear, Nearest, Cubic };
+enum Padding { Zeros, Border, Reflection };
+
+struct Plan {
+  int nd;  // 2 or 3
+  int64_t batch, channels, places;
+  int64_t in[3] = {1, 1, 1};  // depth, height, width
+  int64_t interpolation, padding;
+  bool align;
+  int64_t plane() const { return in[0] * in[1] * in[2]; }
+  int taps() const { return interpolation == Nearest ? 1 : interpolation == Cubic ? 16 : 1 << nd; }
+};
+
+// Taps of one place; offset -1 reads zero. slope[d] is the derivative of the weight by the grid's number d.
+template <class T>
+struct Taps {
+  int64_t offset[16];
+  T weight[16], slope[3][16];
+};
+
+template <class T>
+struct Along {
+  T at, slope;  // the place in pixels, and its derivative by the grid's number
+};
+
+template <class T>
+Along<T> reflected(T x, T low2, T high2) {
+  if (low2 == high2) return {0, 0};
+  const T low = low2 / 2, span = (high2 - low2) / 2;
+  const T sign = x < low ? T(-1) : T(1), away = std::fabs(x - low);
+  const T extra = std::fmod(away, span);
+  const bool even = std::fmod(std::floor(away / span), T(2)) == 0;
+  return even ? Along<T>{extra + low, sign} : Along<T>{span - extra + low, -sign};
+}
+
+template <class T>
+Along<T> padded(const Plan& p, T x, int64_t size) {
+  Along<T> a{x, 1};
+  if (p.padding == Zeros) return a;
+  if (p.padding == Reflection) a = p.align ? reflected<T>(x, 0, T(2 * (size - 1))) : reflected<T>(x, -1, T(2 * size - 1));
+  if (a.at <= 0) return {0, 0};
+  if (a.at >= T(size - 1)) return {T(size - 1), 0};
+  return a;
+}
+
+template <class T>
+Along<T> in_pixels(const Plan& p, T x, int64_t size) {
+  return p.align ? Along<T>{(x + 1) / 2 * T(size - 1), T(size - 1) / 2} : Along<T>{((x + 1) * T(size) - 1) / 2, T(size) / 2};
+}
+
+// Beyond what an integer holds, or not a number: outside.
+template <class T>
+T safe(T x) { return x > T(-2147483000) && x < T(2147483000) ? x : T(-100); }
+
+template <class T>
+int64_t offset_of(const Plan& p, int64_t d, int64_t h, int64_t w) {
+  const bool inside = d >= 0 && d < p.in[0] && h >= 0 && h < p.in[1] && w >= 0 && w < p.in[2];
+  return inside ? (d * p.in[1] + h) * p.in[2] + w : -1;
+}
+
+template <class T>
+void cubic_weights(T t, T* w, T* slope) {
+  const T a = T(-0.75), x[] = {t + 1, t, 1 - t, 2 - t};
+  w[0] = ((a * x[0] - 5 * a) * x[0] + 8 * a) * x[0] - 4 * a;
+  w[1] = ((a + 2) * x[1] - (a + 3)) * x[1] * x[1] + 1;
+  w[2] = ((a + 2) * x[2] - (a + 3)) * x[2] * x[2] + 1;
+  w[3] = ((a * x[3] - 5 * a) * x[3] + 8 * a) * x[3] - 4 * a;
+  slope[0] = (3 * a * x[0] - 10 * a) * x[0] + 8 * a;
+  slope[1] = (3 * (a + 2) * x[1] - 2 * (a + 3)) * x[1];
+  slope[2] = -((3 * (a + 2) * x[2] - 2 * (a + 3)) * x[2]);
+  slope[3] = -((3 * a * x[3] - 10 * a) * x[3] + 8 * a);
+}
+
+template <class T>
+void cubic_taps(const Plan& p, const T* grid, Taps<T>& t) {
+  const Along<T> x = in_pixels(p, grid[0], p.in[2]), y = in_pixels(p, grid[1], p.in[1]);
+  const T left = std::floor(safe(x.at)), top = std::floor(safe(y.at));
+  T wx[4], wy[4], sx[4], sy[4];
+  cubic_weights(x.at - left, wx, sx);
+  cubic_weights(y.at - top, wy, sy);
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) {
+      const int k = i * 4 + j;
+      const int64_t h = int64_t(safe(padded(p, top - 1 + T(i), p.in[1]).at)), w = int64_t(safe(padded(p, left - 1 + T(j), p.in[2]).at));
+      t.offset[k] = offset_of<T>(p, 0, h, w);
+      t.weight[k] = wy[i] * wx[j];
+      t.slope[0][k] = wy[i] * sx[j] * x.slope;
+      t.slope[1][k] = sy[i] * wx[j] * y.slope;
+    }
+}
+
+// grid holds x, y (, z): the last axis first.
+template <class T>
+void taps_of(const Plan& p, const T* grid, Taps<T>& t) {
+  if (p.interpolation == Cubic) return cubic_taps(p, grid, t);
+  Along<T> a[3] = {{0, 0}, {0, 0}, {0, 0}};  // width, height, depth
+  for (int d = 0; d < p.nd; ++d) {
+    const int64_t size = p.in[2 - d];
+    const Along<T> raw = in_pixels(p, grid[d], size), kept = padded(p, raw.at, size);
+    a[d] = {safe(kept.at), raw.slope * kept.slope};
+  }
+  if (p.interpolation == Nearest) {
+    t.offset[0] = offset_of<T>(p, int64_t(std::nearbyint(a[2].at)), int64_t(std::nearbyint(a[1].at)), int64_t(std::nearbyint(a[0].at)));
+    t.weight[0] = 1;
+    for (int d = 0; d < 3; ++d) t.slope[d][0] = 0;
+    return;
+  }
+  int64_t low[3];
+  T part[3][2], sign[2] = {-1, 1};
+  for (int d = 0; d < 3; ++d) {
+    const T floor = std::floor(a[d].at);
+    low[d] = int64_t(floor);
+    part[d][1] = a[d].at - floor;
+    part[d][0] = 1 - part[d][1];
+  }
+  for (int k = 0; k < p.taps(); ++k) {
+    const int i = k & 1, j = k >> 1 & 1, q = k >> 2 & 1;
+    t.offset[k] = offset_of<T>(p, low[2] + q, low[1] + j, low[0] + i);
+    const T wx = part[0][i], wy = part[1][j], wz = p.nd == 3 ? part[2][q] : T(1);
+    t.weight[k] = wx * wy * wz;
+    t.slope[0][k] = sign[i] * wy * wz * a[0].slope;
+    t.slope[1][k] = wx * sign[j] * wz * a[1].slope;
+    if (p.nd == 3) t.slope[2][k] = wx * wy * sign[q] * a[2].slope;
+  }
+}
+
+constexpr int64_t kBlock = 256;  // places whose taps are held at once
+
+template <class T>
+void read(const Plan& p, const T* x, const T* grid, T* y) {
+  const int64_t blocks = (p.places + kBlock - 1) / kBlock;
+  const int taps = p.taps();
+  parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (p.channels + 4))), [&](int64_t b, int64_t end) {
+    std::vector<Taps<T>> t(kBlock);
+    for (; b < end; ++b) {
+      const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
+      for (int64_t i = 0; i < count; ++i) taps_of(p, grid + (n * p.places + first + i) * p.nd, t[i]);
+      for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) {
+        const T* plane = x + c * p.plane();
+        T* to = y + c * p.places + first;
+        for (int64_t i = 0; i < count; ++i) {
+          T total = 0;
+          for (int k = 0; k < taps; ++k)
+            if (t[i].offset[k] >= 0) total += t[i].weight[k] * plane[t[i].offset[k]];
+          to[i] = total;
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void to_image(const Plan& p, const T* g, const T* grid, T* to) {
+  const int taps = p.taps();
+  const int64_t work = p.places * taps + p.plane();
+  parallel_for(p.batch * p.channels, std::max<int64_t>(1, 65536 / work), [&](int64_t begin, int64_t end) {
+    std::fill(to + begin * p.plane(), to + end * p.plane(), T(0));
+    std::vector<Taps<T>> t(kBlock);
+    while (begin < end) {  // the planes of one image share their taps
+      const int64_t n = begin / p.channels, stop = std::min(end, (n + 1) * p.channels);
+      for (int64_t first = 0; first < p.places; first += kBlock) {
+        const int64_t count = std::min(kBlock, p.places - first);
+        for (int64_t i = 0; i < count; ++i) taps_of(p, grid + (n * p.places + first + i) * p.nd, t[i]);
+        for (int64_t c = begin; c < stop; ++c)
+          for (int64_t i = 0; i < count; ++i)
+            for (int k = 0; k < taps; ++k)
+              if (t[i].offset[k] >= 0) to[c * p.plane() + t[i].offset[k]] += t[i].weight[k] * g[c * p.places + first + i];
+      }
+      begin = stop;
+    }
+  });
+}
+
+template <class T>
+void to_grid(const Plan& p, const T* g, const T* x, const T* grid, T* to) {
+  const int taps = p.taps();
+  parallel_for(p.batch * p.places, std::max<int64_t>(1, 65536 / (taps * (p.channels + 4))), [&](int64_t begin, int64_t end) {
+    Taps<T> t;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / p.places, place = i % p.places;
+      taps_of(p, grid + i * p.nd, t);
+      T sum[3] = {0, 0, 0};
+      for (int k = 0; k < taps; ++k) {
+        if (t.offset[k] < 0) continue;
+        T share = 0;
+        for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) share += g[c * p.places + place] * x[c * p.plane() + t.offset[k]];
+        for (int d = 0; d < p.nd; ++d) sum[d] += share * t.slope[d][k];
+      }
+      for (int d = 0; d < p.nd; ++d) to[i * p.nd + d] = sum[d];
+    }
+  });
+}
+
+// --- grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners); its gradient has `grad` before them
+
+Plan plan_of(const Call& c, int at) {
+  Tensor &x = c.tensor(at), &grid = c.tensor(at + 1);
+  if (x.dtype != grid.dtype || !is_floating(x.dtype))
+    runtime_error(c.name(), ": expected input and grid to have the same floating point dtype, but input has ", dtype_name(x.dtype),
+        " and grid has ", dtype_name(grid.dtype));
+  if ((x.ndim != 4 && x.ndim != 5) || grid.ndim != x.ndim)
+    runtime_error(c.name(), ": expected 4D or 5D input and grid with the same number of dimensions, but got input with sizes ",
+        shape_text(x.shape()), " and grid with sizes ", shape_text(grid.shape()));
+  if (x.size(0) != grid.size(0))
+    runtime_error(c.name(), ": expected grid and input to have same batch size, but got input with sizes ", shape_text(x.shape()),
+        " and grid with sizes ", shape_text(grid.shape()));
+  Plan p{x.ndim - 2, x.size(0), x.size(1), 1, {1, 1, 1}, c.integer(at + 2), c.integer(at + 3), c.boolean(at + 4)};
+  if (grid.size(p.nd + 1) != p.nd)
+    runtime_error(c.name(), ": expected grid to have size ", p.nd, " in last dimension, but got grid with sizes ", shape_text(grid.shape()));
+  for (int d = 0; d < p.nd; ++d) {
+    p.in[3 - p.nd + d] = x.size(2 + d);
+    p.places *= grid.size(1 + d);
+    if (x.size(2 + d) <= 0) runtime_error(c.name(), ": expected input to have non-empty spatial dimensions, but got ", shape_text(x.shape()));
+  }
+  if (p.interpolation < 0 || p.interpolation > 2 || p.padding < 0 || p.padding > 2)
+    runtime_error(c.name(), ": modes are 0, 1 and 2, got ", p.interpolation, " and ", p.padding);
+  if (p.interpolation == Cubic && p.nd == 3) runtime_error(c.name(), ": bicubic interpolation only supports 4D input");
+  return p;
+}
+
+void infer(Call& c) {
+  Plan p = plan_of(c, 0);
+  Tensor &x = c.tensor(0), &grid = c.tensor(1);
+  std::vector<int64_t> shape{x.size(0), x.size(1)};
+  for (int d = 0; d < p.nd; ++d) shape.push_back(grid.size(1 + d));
+  c.output(shape, x.dtype, x.device);
+}
+DType width_of(const Tensor& t) { return t.dtype == DType::Float64 ? DType::Float64 : DType::Float32; }
+TensorRef dense(const Tensor& t) { return contiguous(*to_dtype(t, width_of(t))); }
+// Where a result is computed: itself, or a wider tensor that is copied into it at the end.
+struct Result {
+  Tensor& out;
+  TensorRef wide;
+  explicit Result(Tensor& t) : out(t) {
+    if (t.dtype != width_of(t)) wide = empty(t.shape(), width_of(t), t.device);
+  }
+  Tensor& to() { return wide ? *wide : out; }
+  void finish() { if (wide) copy_into(out, *wide); }
+};
+
+void cpu(Call& c) {
+  const Plan p = plan_of(c, 0);
+  if (c.out().numel == 0) return;
+  TensorRef x = dense(c.tensor(0)), grid = dense(c.tensor(1));
+  Result y(c.out());
+  {
+    LockRelease lock(c.out().numel * p.taps());
+    if (x->dtype == DType::Float64) read(p, x->ptr<double>(), grid->ptr<double>(), y.to().ptr<double>());
+    else read(p, x->ptr<float>(), grid->ptr<float>(), y.to().ptr<float>());
+  }
+  y.finish();
+}
+
+void infer_backward(Call& c) {
+  Plan p = plan_of(c, 1);
+  if (c.tensor(0).numel != p.batch * p.channels * p.places || c.tensor(0).dtype != c.tensor(1).dtype)
+    runtime_error(c.name(), ": gradient of shape ", shape_text(c.tensor(0).shape()), " does not fit");
+  c.output_like(c.tensor(1));
+  c.output_like(c.tensor(2));
+}
+void cpu_backward(Call& c) {
+  const Plan p = plan_of(c, 1);
+  TensorRef g = dense(c.tensor(0)), x = dense(c.tensor(1)), grid = dense(c.tensor(2));
+  Result image(c.out(0)), place(c.out(1));
+  {
+    LockRelease lock(g->numel * p.taps());
+    if (x->dtype == DType::Float64) {
+      to_image(p, g->ptr<double>(), grid->ptr<double>(), image.to().ptr<double>());
+      to_grid(p, g->ptr<double>(), x->ptr<double>(), grid->ptr<double>(), place.to().ptr<double>());
+    } else {
+      to_image(p, g->ptr<float>(), grid->ptr<float>(), image.to().ptr<float>());
+      to_grid(p, g->ptr<float>(), x->ptr<float>(), grid->ptr<float>(), place.to().ptr<float>());
+    }
+  }
+  image.finish();
+  place.finish();
+}
+
+const Primitives rows{
+    {"grid_sampler", infer, cpu},
+    {"_grid_sampler_backward", infer_backward, cpu_backward},
+};
+
+}  // namespace
+}  // namespace flambeau

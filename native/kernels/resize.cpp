@@ -1,0 +1,326 @@
+// Images resized: every axis gets a table of taps (places and weights), and a plane is resized by the product of its
+// axes' tables. Nearest, linear and cubic, plain or averaged over the pixels that one output covers (antialias).
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../core/call.h"
+
+namespace flambeau {
+namespace {
+
+enum class Mode : uint8_t { Nearest, NearestExact, Linear, Cubic, Lanczos };
+
+// Output o of an axis is the sum of weight[o * taps + k] * input[place[o * taps + k]]; unused taps have weight 0.
+template <class T>
+struct Axis {
+  int64_t in = 1, out = 1, taps = 1;
+  bool copies = true;  // output o is input o
+  std::vector<int64_t> place;
+  std::vector<T> weight;
+  void add(int64_t o, int64_t k, int64_t at, T w) {
+    place[o * taps + k] = std::clamp<int64_t>(at, 0, in - 1);
+    weight[o * taps + k] = w;
+  }
+};
+
+struct Plan {
+  Mode mode;
+  bool align, antialias;
+  int nd;
+  Dims size;              // of the result
+  const double* factors;  // what the user scaled by, 0 where the ratio of the sizes counts
+};
+
+template <class T>
+T near_weight(T x, T a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
+template <class T>
+T far_weight(T x, T a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
+
+template <class T>
+T smooth(Mode mode, T x) {  // the averaging kernels: a triangle, Keys' cubic with a = -1/2, or three lobes of a sinc
+  x = std::fabs(x);
+  if (mode == Mode::Lanczos) {
+    if (x == 0 || x >= 3) return x == 0 ? T(1) : T(0);
+    const T pi = T(3.14159265358979323846) * x;
+    return 3 * std::sin(pi) * std::sin(pi / 3) / (pi * pi);
+  }
+  if (mode == Mode::Linear) return x < 1 ? 1 - x : T(0);
+  return x < 1 ? near_weight(x, T(-0.5)) : x < 2 ? far_weight(x, T(-0.5)) : T(0);
+}
+
+// Each output is the mean, weighted by `smooth`, of the pixels it covers.
+template <class T>
+void average(Axis<T>& a, Mode mode, T scale) {
+  const T wide = std::max(scale, T(1)), shrink = 1 / wide;
+  const T reach = T(mode == Mode::Linear ? 1 : mode == Mode::Cubic ? 2 : 3) * wide;
+  const T half = T(0.5);
+  a.taps = int64_t(std::ceil(reach)) * 2 + 1;
+  a.place.assign(size_t(a.out * a.taps), 0);
+  a.weight.assign(size_t(a.out * a.taps), 0);
+  for (int64_t o = 0; o < a.out; ++o) {
+    const T center = scale * (T(o) + half);
+    const int64_t first = std::max<int64_t>(int64_t(center - reach + half), 0);
+    const int64_t count = std::clamp<int64_t>(std::min<int64_t>(int64_t(center + reach + half), a.in) - first, 0, a.taps);
+    T total = 0;
+    for (int64_t k = 0; k < count; ++k) total += smooth(mode, (T(k + first) - center + half) * shrink);
+    for (int64_t k = 0; k < count; ++k) {
+      const T w = smooth(mode, (T(k + first) - center + half) * shrink);
+      a.add(o, k, first + k, total != 0 ? w / total : w);
+    }
+  }
+}
+
+template <class T>
+Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
+  Axis<T> a;
+  a.in = in, a.out = out;
+  const bool corners = p.align && p.mode >= Mode::Linear;
+  const T scale = corners ? (out > 1 ? T(in - 1) / T(out - 1) : T(0)) : factor > 0 ? T(1 / factor) : T(in) / T(out);
+  if (p.antialias) {
+    average(a, p.mode, scale);
+    a.copies = false;
+    return a;
+  }
+  a.taps = p.mode == Mode::Cubic ? 4 : p.mode == Mode::Linear ? 2 : 1;
+  a.place.resize(size_t(out * a.taps));
+  a.weight.resize(size_t(out * a.taps));
+  const float step = factor > 0 ? float(1 / factor) : float(in) / float(out);
+  for (int64_t o = 0; o < out; ++o) {
+    if (p.mode <= Mode::NearestExact) {
+      const float at = p.mode == Mode::Nearest ? float(o) * step : (float(o) + 0.5f) * step;
+      a.add(o, 0, in == out ? o : std::min(int64_t(std::floor(at)), in - 1), 1);
+    } else {
+      T at = corners ? scale * T(o) : scale * (T(o) + T(0.5)) - T(0.5);
+      if (p.mode == Mode::Linear) at = in == out ? T(o) : std::max(at, T(0));
+      const int64_t low = std::min(int64_t(std::floor(at)), in - 1);
+      const T t = std::clamp(at - T(low), T(0), T(1));
+      if (p.mode == Mode::Linear) {
+        a.add(o, 0, low, 1 - t);
+        a.add(o, 1, low + 1, t);
+      } else {
+        const T c = T(-0.75), w[] = {far_weight(t + 1, c), near_weight(t, c), near_weight(1 - t, c), far_weight(2 - t, c)};
+        for (int k = 0; k < 4; ++k) a.add(o, k, low - 1 + k, w[k]);
+      }
+    }
+  }
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t k = 0; k < a.taps; ++k)
+      a.copies = a.copies && in == out && (a.weight[o * a.taps + k] == 0 || (a.place[o * a.taps + k] == o && a.weight[o * a.taps + k] == 1));
+  if (a.copies) {
+    a.taps = 1;
+    a.place.resize(size_t(out));
+    a.weight.assign(size_t(out), T(1));
+    for (int64_t o = 0; o < out; ++o) a.place[o] = o;
+  }
+  return a;
+}
+
+// The three axes; missing ones have one pixel.
+template <class T>
+std::vector<Axis<T>> axes_of(const Plan& p, const int64_t* in) {
+  std::vector<Axis<T>> axes(3);
+  for (int d = 0; d < 3; ++d) {
+    const int k = d - (3 - p.nd);
+    axes[d] = k < 0 ? axis_of<T>({Mode::Nearest, false, false, 0, {}, nullptr}, 1, 1, 0) : axis_of<T>(p, in[k], p.size[k], p.factors[k]);
+  }
+  return axes;
+}
+
+template <class T>
+void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
+  const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
+  const int64_t in = D.in * H.in * W.in, rows = D.out * H.out;
+  const int64_t work = W.in * D.taps * H.taps + W.out * W.taps;
+  parallel_for(planes * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    std::vector<T> mixed(static_cast<size_t>(W.in));
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t d = r % rows / H.out, h = r % H.out;
+      const T *plane = x + r / rows * in, *row = nullptr;
+      T* to = y + r * W.out;
+      if (D.taps * H.taps == 1) {
+        row = plane + (D.place[d] * H.in + H.place[h]) * W.in;
+      } else {
+        std::fill(mixed.begin(), mixed.end(), T(0));
+        for (int64_t i = 0; i < D.taps; ++i)
+          for (int64_t j = 0; j < H.taps; ++j) {
+            const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
+            if (w == 0) continue;
+            const T* from = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * W.in;
+            for (int64_t q = 0; q < W.in; ++q) mixed[q] += w * from[q];
+          }
+        row = mixed.data();
+      }
+      const int64_t* at = W.place.data();
+      const T* w = W.weight.data();
+      if (W.copies) std::copy_n(row, W.out, to);
+      else if (W.taps == 1) for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[q]];
+      else if (W.taps == 2) for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[2 * q]] * w[2 * q] + row[at[2 * q + 1]] * w[2 * q + 1];
+      else
+        for (int64_t q = 0; q < W.out; ++q) {
+          T total = 0;
+          for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) total += row[at[k]] * w[k];
+          to[q] = total;
+        }
+    }
+  });
+}
+
+template <class T>
+void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t planes) {
+  const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
+  const int64_t in = D.in * H.in * W.in, rows = D.out * H.out;
+  const int64_t work = rows * (W.in * D.taps * H.taps + W.out * W.taps);
+  parallel_for(planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
+    std::vector<T> spread(static_cast<size_t>(W.in));
+    for (; p < end; ++p) {
+      T* plane = to + p * in;
+      std::fill_n(plane, in, T(0));
+      for (int64_t r = 0; r < rows; ++r) {
+        const T* row = g + (p * rows + r) * W.out;
+        std::fill(spread.begin(), spread.end(), T(0));
+        for (int64_t q = 0; q < W.out; ++q)
+          for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) spread[W.place[k]] += W.weight[k] * row[q];
+        const int64_t d = r / H.out, h = r % H.out;
+        for (int64_t i = 0; i < D.taps; ++i)
+          for (int64_t j = 0; j < H.taps; ++j) {
+            const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
+            if (w == 0) continue;
+            T* target = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * W.in;
+            for (int64_t q = 0; q < W.in; ++q) target[q] += w * spread[q];
+          }
+      }
+    }
+  });
+}
+
+// Bytes are resized along one axis after the other, each time to bytes again, with weights of 16 bits: as image libraries
+// and PyTorch do, so that the numbers are theirs.
+struct ByteAxis {
+  std::vector<int16_t> weight;
+  int64_t taps;
+  int bits = 0;
+};
+ByteAxis byte_axis(const Axis<double>& a) {
+  ByteAxis b;
+  b.taps = a.taps;
+  std::vector<double> whole = a.weight;
+  for (size_t k = 1; k < whole.size(); ++k)  // at the edges several taps are one pixel: rounded together
+    if (int64_t(k) % a.taps && a.place[k] == a.place[k - 1]) whole[k] += std::exchange(whole[k - 1], 0.0);
+  double most = 0;
+  for (double w : whole) most = std::max(most, w);
+  while (b.bits < 22 && int(0.5 + most * double(1 << (b.bits + 1))) < (1 << 15)) ++b.bits;
+  for (double w : whole) b.weight.push_back(int16_t(int(w * double(1 << b.bits) + (w < 0 ? -0.5 : 0.5))));
+  return b;
+}
+// from [outer, in, inner] to [outer, out, inner]
+void byte_pass(const Axis<double>& a, const uint8_t* from, uint8_t* to, int64_t outer, int64_t inner) {
+  const ByteAxis b = byte_axis(a);
+  parallel_for(outer * a.out, std::max<int64_t>(1, 32768 / (inner * a.taps)), [&](int64_t r, int64_t end) {
+    for (; r < end; ++r) {
+      const uint8_t* image = from + r / a.out * a.in * inner;
+      const int64_t* place = a.place.data() + r % a.out * a.taps;
+      const int16_t* w = b.weight.data() + r % a.out * a.taps;
+      for (int64_t q = 0; q < inner; ++q) {
+        int total = b.bits ? 1 << (b.bits - 1) : 0;
+        for (int64_t k = 0; k < a.taps; ++k) total += int(w[k]) * image[place[k] * inner + q];
+        to[r * inner + q] = uint8_t(std::clamp(total >> b.bits, 0, 255));
+      }
+    }
+  });
+}
+void resize_bytes(const Plan& p, const Tensor& x, Tensor& y) {
+  const std::vector<Axis<double>> axes = axes_of<double>(p, x.sizes + 2);
+  const int64_t planes = x.size(0) * x.size(1), rows = axes[1].in, columns = axes[2].out;
+  TensorRef dense = contiguous(x);
+  std::vector<uint8_t> half(size_t(planes * rows * columns));
+  LockRelease lock((x.numel + y.numel) * 4);
+  byte_pass(axes[2], dense->ptr<uint8_t>(), half.data(), planes * rows, 1);
+  byte_pass(axes[1], half.data(), y.ptr<uint8_t>(), planes, columns);
+}
+
+// --- resize(self, size, factors, mode, align_corners, antialias) and resize_backward(grad, input_size, size, …)
+
+Plan plan_of(const Call& c, int at, int nd) {
+  static const char* const names[] = {"nearest", "nearest-exact", "linear", "cubic", "lanczos"};
+  const auto found = std::find(std::begin(names), std::end(names), c.str(at + 2));
+  if (found == std::end(names)) value_error(c.name(), ": unknown mode ", std::string(c.str(at + 2)));
+  Plan p{Mode(found - names), c.boolean(at + 3), c.boolean(at + 4), nd, c.ints(at), c.args[at + 1].floats.data};
+  if (p.mode == Mode::Lanczos && !p.antialias) value_error(c.name(), ": mode lanczos requires antialias=True");
+  if (int(p.size.size()) != nd || c.args[at + 1].floats.size != nd || nd < 1 || nd > 3)
+    runtime_error(c.name(), ": expected one size and one factor for each of ", nd, " dimensions");
+  return p;
+}
+void check_sizes(const Call& c, const Tensor& x, Dims in, Dims out) {
+  bool good = true;
+  for (int64_t n : in) good = good && n > 0;
+  for (int64_t n : out) good = good && n > 0 && n < (int64_t(1) << 31);
+  if (!good)
+    runtime_error(c.name(), ": Input and output sizes should be greater than 0, but got input ", shape_text(in), " and output ", shape_text(out));
+  if (is_complex(x.dtype) || x.dtype == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
+}
+
+template <class F>
+void computed(Call& c, const Tensor& given, F&& f) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  const DType compute = out.dtype == DType::Float64 ? DType::Float64 : DType::Float32;
+  TensorRef x = contiguous(*to_dtype(given, compute)), wide;
+  Tensor* to = &out;
+  if (compute != out.dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  {
+    LockRelease lock((x->numel + out.numel) * 2);
+    if (compute == DType::Float64) f(x->ptr<double>(), to->ptr<double>());
+    else f(x->ptr<float>(), to->ptr<float>());
+  }
+  if (!wide) return;
+  if (is_integral(out.dtype)) {  // images of bytes: rounded, and what overshoots is cut
+    float* v = wide->ptr<float>();
+    const float top = out.dtype == DType::UInt8 ? 255.f : 3e38f, bottom = out.dtype == DType::UInt8 ? 0.f : -3e38f;
+    for (int64_t i = 0; i < wide->numel; ++i) v[i] = std::clamp(std::floor(v[i] + 0.5f), bottom, top);
+  }
+  copy_into(out, *wide);
+}
+
+void infer_resize(Call& c) {
+  Tensor& x = c.tensor(0);
+  const int nd = x.ndim - 2;
+  Plan p = plan_of(c, 1, nd);
+  check_sizes(c, x, x.shape().subspan(2), p.size);
+  std::vector<int64_t> shape(x.sizes, x.sizes + 2);
+  shape.insert(shape.end(), p.size.begin(), p.size.end());
+  c.output(shape, x.dtype, x.device);
+}
+void cpu_resize(Call& c) {
+  Tensor& x = c.tensor(0);
+  Plan p = plan_of(c, 1, x.ndim - 2);
+  if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel) return resize_bytes(p, x, c.out());
+  computed(c, x, [&]<class T>(const T* from, T* to) { forward<T>(axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1)); });
+}
+
+void infer_resize_backward(Call& c) {
+  Tensor& g = c.tensor(0);
+  Dims in = c.ints(1);
+  Plan p = plan_of(c, 2, g.ndim - 2);
+  if (in.size() != p.size.size() || !std::ranges::equal(g.shape().subspan(2), p.size))
+    runtime_error(c.name(), ": gradient of shape ", shape_text(g.shape()), " does not fit the size ", shape_text(p.size));
+  check_sizes(c, g, in, p.size);
+  std::vector<int64_t> shape(g.sizes, g.sizes + 2);
+  shape.insert(shape.end(), in.begin(), in.end());
+  c.output(shape, g.dtype, g.device);
+}
+void cpu_resize_backward(Call& c) {
+  Tensor& g = c.tensor(0);
+  Plan p = plan_of(c, 2, g.ndim - 2);
+  computed(c, g, [&]<class T>(const T* from, T* to) { backward<T>(axes_of<T>(p, c.ints(1).data()), from, to, g.size(0) * g.size(1)); });
+}
+
+const Primitives rows{
+    {"resize", infer_resize, cpu_resize},
+    {"resize_backward", infer_resize_backward, cpu_resize_backward},
+};
+
+}  // namespace
+}  // namespace flambeau

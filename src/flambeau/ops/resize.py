@@ -1,0 +1,84 @@
+"""Images resized: nearest, linear and cubic interpolation, and averages over the pixels one output covers."""
+
+import math
+import operator
+
+from .kinds import OPS, composite, primitive
+
+resize_backward = primitive(
+    "resize_backward(Tensor grad, int[] input_size, int[] size, float[] factors, str mode, bool align_corners, "
+    "bool antialias) -> Tensor", namespace=None, samples="resize_backward",
+    d={"grad": lambda g, size, factors, mode, align_corners, antialias:
+       resize(g, size, factors, mode, align_corners, antialias)},
+    doc="The gradient of resize for an input of input_size: the adjoint of its linear map.")
+
+resize = primitive(
+    "resize(Tensor self, int[] size, float[] factors, str mode, bool align_corners, bool antialias) -> Tensor",
+    namespace=None, samples="resize",
+    d={"self": lambda g, self_shape, size, factors, mode, align_corners, antialias:
+       resize_backward(g, self_shape[2:], size, factors, mode, align_corners, antialias)},
+    doc="Planes of an image [n, channels, ...] at another size; a factor 0 is the ratio of the sizes.")
+
+
+def _sizes(input, size, scale_factor, recompute):
+    """Output sizes and the scales to use (0: the ratio of sizes)."""
+    nd = input.ndim - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None
+                         else "either size or scale_factor should be defined")
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        sizes = list(size) if isinstance(size, (list, tuple)) else [size] * nd
+        if len(sizes) != nd:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with "
+                             f"spatial dimensions of {list(input.shape[2:])} and output size of {size}.")
+        try:
+            sizes = [operator.index(n) for n in sizes]
+        except TypeError:
+            raise TypeError(f"expected size to be one of int or Tuple[int], but got {size}") from None
+        return sizes, [0.0] * nd
+    scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * nd
+    if len(scales) != nd:
+        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with "
+                         f"spatial dimensions of {list(input.shape[2:])} and scale_factor of {scale_factor}.")
+    sizes = [math.floor(float(n) * s) for n, s in zip(input.shape[2:], scales)]
+    return sizes, [0.0] * nd if recompute else [float(s) for s in scales]
+
+
+#: mode -> the numbers of spatial dimensions it is for, and the kernel's name for it
+_MODES = {"nearest": ((1, 2, 3), "nearest"), "nearest-exact": ((1, 2, 3), "nearest-exact"), "area": ((1, 2, 3), None),
+          "linear": ((1,), "linear"), "bilinear": ((2,), "linear"), "trilinear": ((3,), "linear"),
+          "bicubic": ((2,), "cubic"), "lanczos": ((2,), "lanczos")}
+
+
+@composite("interpolate(Tensor input, any size=None, any scale_factor=None, str mode='nearest', "
+           "any align_corners=None, any recompute_scale_factor=None, bool antialias=False) -> Tensor",
+           namespace="nn.functional", samples="interpolate")
+def interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias):
+    """Images [n, channels, ...] resized to `size` or by `scale_factor`.
+
+    Modes: nearest, nearest-exact, linear (3D input), bilinear and bicubic (4D), trilinear (5D), area. `antialias=True`
+    (bilinear, bicubic and lanczos) averages over the pixels that one output covers, as image libraries do.
+    `recompute_scale_factor` uses the ratio of the sizes instead of scale_factor itself.
+
+    >>> import flambeau
+    >>> flambeau.nn.functional.interpolate(flambeau.tensor([[[1., 2.]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    nd = input.ndim - 2
+    if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | "
+                         "bicubic | trilinear")
+    sizes, factors = _sizes(input, size, scale_factor, recompute_scale_factor)
+    if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or nd != 2):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
+                         "tensor as input")
+    if mode not in _MODES or nd not in _MODES[mode][0]:
+        raise NotImplementedError(f"interpolate: mode '{mode}' is not available for a {input.ndim}D input; the modes "
+                                  f"are {', '.join(_MODES)}")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if mode == "area":
+        return OPS[f"adaptive_avg_pool{nd}d"](input, sizes)
+    return resize(input, sizes, factors, _MODES[mode][1], bool(align_corners), antialias)
