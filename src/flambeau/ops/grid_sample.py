@@ -7,7 +7,8 @@ from .kinds import OPS, composite, primitive
 _grid_sampler_backward = primitive(
     "_grid_sampler_backward(Tensor grad, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, "
     "bool align_corners) -> (Tensor, Tensor)", namespace=None,
-    skip="the derivative of grid_sampler, reached through it", doc="The gradients of grid_sampler by the input and by the grid.")
+    skip="the derivative of grid_sampler, reached through it",
+    doc="The gradients of grid_sampler by the input and by the grid.")
 
 grid_sampler = primitive(
     "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",

@@ -1,8 +1,7 @@
 """Images rearranged: padding, sliding blocks, pixels exchanged with channels."""
 
-import math
 
-from .kinds import OPS, composite, primitive
+from .kinds import composite, primitive
 
 constant_pad_nd = primitive(
     "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
