@@ -2,26 +2,31 @@
 //
 // A node's number is larger than those of all nodes it depends on, so a heap by number is a topological order: when a
 // node comes up, everything that could still add to its gradient has run. No dependency count, no pass over the graph.
+// A leaf knows the oldest live node that uses it; once that number is passed, its gradient is complete and is handed
+// over, so that a hook may use and free it while the pass goes on.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "node.h"
 
 namespace flambeau {
 
-void (*apply_rules)(Node&, TensorRef*, TensorRef*) = nullptr;
-void (*apply_function)(Node&, TensorRef*, TensorRef*) = nullptr;
+void (*apply_rules)(Node&, uint64_t, TensorRef*, TensorRef*) = nullptr;
+void (*apply_function)(Node&, uint64_t, TensorRef*, TensorRef*) = nullptr;
 void (*release_function)(Node&) = nullptr;
 void (*run_node_hooks)(Node&, TensorRef*) = nullptr;
 void (*run_node_post_hooks)(Node&, TensorRef*, TensorRef*) = nullptr;
 void (*run_leaf_hooks)(Tensor&, TensorRef&) = nullptr;
 void (*run_accumulate_hooks)(Tensor&) = nullptr;
 void (*add_node_context)(Node&) = nullptr;
+void (*run_callback)(Object*) = nullptr;
+void (*profile_node)(Node&, bool) = nullptr;
 
 namespace {
 
 OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
-    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"};
+    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_isnan{"isnan"}, op_any{"any"};
 
 int active_passes = 0;        // of all threads: two may run over one graph
 bool hints_disturbed = false;  // since some pass now active began, another one may have overwritten its hints
@@ -57,25 +62,43 @@ TensorRef added(TensorRef a, TensorRef b, bool& own) {
   return invoke(op_add, {Value(a.get()), Value(b.get())});
 }
 
-struct Pass {
-  BackwardOptions options;
+struct Lists {
   std::vector<Slot> slots;
   std::vector<uint32_t> free_slots;
   std::vector<std::pair<uint64_t, uint32_t>> heap;  // (sequence, slot), largest first
   std::vector<LeafSlot> leaves;
+  std::vector<std::pair<uint64_t, uint32_t>> waiting;  // heap of (first use, leaf): leaves whose gradient may still grow
+  std::vector<NodeRef> roots;
+  void clear() { slots.clear(), free_slots.clear(), heap.clear(), leaves.clear(), waiting.clear(), roots.clear(); }
+};
+
+struct Pass;
+thread_local Pass* current_pass = nullptr;
+uint64_t passes = 0;
+thread_local Lists spare;  // memory of the pass before, empty
+
+struct Pass : Lists {
+  BackwardOptions options;
+  std::vector<Ref<Object>> callbacks;
+  uint64_t number;
+  Pass* outer;  // the pass of this thread that called into this one
   // With `inputs`: only nodes that lead to one of them run, and gradients arriving at them are kept.
   bool limited = false;
   std::unordered_map<Object*, bool> leads;
   std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
   Grads captured;
 
-  explicit Pass(BackwardOptions o) : options(o) {
+  explicit Pass(BackwardOptions o) : Lists(std::exchange(spare, {})), options(o), number(++passes), outer(std::exchange(current_pass, this)) {
     if (++active_passes > 1) hints_disturbed = true;
   }
   ~Pass() {
+    current_pass = outer;
     if (--active_passes == 0) hints_disturbed = false;
     for (Slot& s : slots)
       if (s.node) release(s.node);
+    clear();
+    constexpr size_t kKeep = 4096;
+    if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep) spare = std::move(static_cast<Lists&>(*this));
   }
 
   uint32_t slot_of(Node* node) {
@@ -106,6 +129,8 @@ struct Pass {
       for (LeafSlot& s : leaves)
         if (s.leaf.get() == t) return s;
     t->output_nr = uint32_t(leaves.size());
+    waiting.emplace_back(t->first_use, t->output_nr);
+    std::push_heap(waiting.begin(), waiting.end());
     leaves.push_back({TensorRef::borrow(t), {}, false});
     return leaves.back();
   }
@@ -171,7 +196,7 @@ TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
 }
 
 // Depth first without recursion: which targets lead to an input.
-void find_leads(Pass& pass, std::span<Tensor* const> roots) {
+void find_leads(Pass& pass, std::span<const Target> roots) {
   struct Frame {
     Node* node;
     int edge;
@@ -183,8 +208,8 @@ void find_leads(Pass& pass, std::span<Tensor* const> roots) {
     pass.leads[n] = pass.captures.contains(n);
     stack.push_back({n, 0, false});
   };
-  for (Tensor* root : roots)
-    if (Node* fn = grad_fn_of(*root)) {
+  for (const Target& root : roots)
+    if (Node* fn = root.node ? root.node : grad_fn_of(*root.tensor)) {
       visit(fn);
       while (!stack.empty()) {
         Frame& f = stack.back();
@@ -215,6 +240,46 @@ void capture(Pass& pass, Object* target, uint32_t output_nr, const TensorRef& gr
     if (nr == output_nr) pass.captured[which] = grad;
 }
 
+void check_nan(Node& node, TensorRef* out) {
+  GradMode off(false);
+  for (int k = 0; k < node.nedges; ++k) {
+    if (!out[k] || out[k]->is_meta() || !is_differentiable(out[k]->dtype)) continue;
+    TensorRef found = invoke(op_isnan, {Value(out[k].get())});
+    if (*invoke(op_any, {Value(found.get())})->ptr<bool>())
+      runtime_error("Function '", node_name(node), "' returned nan values in its ", k, "th output.");
+  }
+}
+
+// The leaf's gradient is complete: hooks, then `.grad`.
+void finish_leaf(Pass& pass, uint32_t k) {
+  LeafSlot s = std::exchange(pass.leaves[k], LeafSlot{});
+  if (!s.grad) return;
+  s.leaf->output_nr = 0;
+  TensorExtra* extra = s.leaf->extra;
+  Node* node = extra ? extra->accumulate : nullptr;
+  if (extra && extra->hooks) run_leaf_hooks(*s.leaf, s.grad);
+  if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
+  if (!pass.options.accumulate) return;
+  if (node && node->hooks) run_node_hooks(*node, &s.grad);
+  if (!s.grad) return;
+  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(*accumulate_node(*s.leaf), true);
+  accumulate_grad(*s.leaf, std::move(s.grad), pass.options.create_graph);
+  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(*accumulate_node(*s.leaf), false);
+  if (node && node->hooks) run_node_post_hooks(*node, nullptr, &s.grad);
+  if (s.leaf->extra && s.leaf->extra->accumulate_hooks) run_accumulate_hooks(*s.leaf);
+}
+
+// Finishes the leaves that no node still to come uses.
+void finish_leaves(Pass& pass) {
+  uint64_t next = pass.heap.empty() ? 0 : pass.heap.front().first;
+  while (!pass.waiting.empty() && (next == 0 || pass.waiting.front().first > next)) {
+    std::pop_heap(pass.waiting.begin(), pass.waiting.end());
+    uint32_t k = pass.waiting.back().second;
+    pass.waiting.pop_back();
+    finish_leaf(pass, k);
+  }
+}
+
 void run_node(Pass& pass, Node& node, TensorRef* grads) {
   constexpr int kInline = 8;
   TensorRef inline_out[kInline];
@@ -228,14 +293,17 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
     runtime_error(node_name(node), ": Trying to backward through the graph a second time (or directly access saved tensors after "
                   "they have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
                   "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time");
-  node.needs = 0;
+  uint64_t needs = 0;  // not kept in the node: another thread's pass may run it at the same time
   for (int k = 0; k < node.nedges && k < 64; ++k)
-    if (pass.wanted(node.edges[k])) node.needs |= uint64_t(1) << k;
+    if (pass.wanted(node.edges[k])) needs |= uint64_t(1) << k;
+  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(node, true);
   switch (node.kind) {
-    case NodeKind::Rules: apply_rules(node, grads, out); break;
-    case NodeKind::CopySlices: copy_slices_backward(node, grads, out); break;
-    default: apply_function(node, grads, out); break;
+    case NodeKind::Rules: apply_rules(node, needs, grads, out); break;
+    case NodeKind::CopySlices: copy_slices_backward(node, needs, grads, out); break;
+    default: apply_function(node, needs, grads, out); break;
   }
+  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(node, false);
+  if (__builtin_expect(anomaly_check, 0)) check_nan(node, out);
   if (node.hooks) run_node_post_hooks(node, out, grads);
   for (int k = 0; k < node.nedges; ++k) {
     const Edge& e = node.edges[k];
@@ -258,12 +326,17 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
 }  // namespace
 
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
+  KeepLock keep;  // two threads may add to one leaf
   if (!leaf.grad) {
-    bool private_memory = grad->refcount == 1 && grad->storage && grad->storage->refcount == 1 && !grad->base;
-    if (!create_graph && !(private_memory && (grad->contiguous() || !leaf.contiguous()))) {
+    bool ours = grad->refcount == 1 && grad->storage && grad->storage->refcount == 1 && !grad->base;
+    std::vector<int64_t> wanted = leaf.contiguous() ? std::vector<int64_t>() : dense_strides(leaf);  // empty: rows
+    bool fits = wanted.empty() ? grad->contiguous() : std::equal(wanted.begin(), wanted.end(), grad->strides);
+    if (create_graph) {
+      if (!ours) grad = invoke(op_clone, {Value(grad.get())});
+    } else if (!ours || !(fits || free_layout)) {
       GradMode off(false);
-      TensorRef copy = leaf.contiguous() ? empty(leaf.shape(), leaf.dtype, leaf.device)
-                                         : empty_strided(grad->shape(), contiguous_strides(grad->shape()), leaf.dtype, leaf.device);
+      TensorRef copy = wanted.empty() ? empty(leaf.shape(), leaf.dtype, leaf.device)
+                                      : empty_strided(leaf.shape(), wanted, leaf.dtype, leaf.device);
       if (!leaf.is_meta()) copy_into(*copy, *grad);
       grad = std::move(copy);
     }
@@ -288,7 +361,7 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
   bump_version(*leaf.grad);
 }
 
-void copy_slices_backward(Node& node, TensorRef* grads, TensorRef* out) {
+void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRef* out) {
   auto& [view_ref, base_ref, fn_ref, written] = *static_cast<Slices*>(node.payload);
   Tensor& view = *view_ref;
   Tensor& base = *base_ref;
@@ -311,12 +384,12 @@ void copy_slices_backward(Node& node, TensorRef* grads, TensorRef* out) {
   TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
                                            Value((view.data - base.data) / view.itemsize())});
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
-  fn.needs = 0;
+  uint64_t inner_needs = 0;
   for (int k = 0, at = 1; k < fn.nedges && k < 64; ++k)
-    if (k == written || node.needs >> at++ & 1) fn.needs |= uint64_t(1) << k;
+    if (k == written || needs >> at++ & 1) inner_needs |= uint64_t(1) << k;
   std::vector<TensorRef> inner(std::max<int>(fn.nedges, 1));
-  if (fn.kind == NodeKind::Rules) apply_rules(fn, &incoming, inner.data());
-  else apply_function(fn, &incoming, inner.data());
+  if (fn.kind == NodeKind::Rules) apply_rules(fn, inner_needs, &incoming, inner.data());
+  else apply_function(fn, inner_needs, &incoming, inner.data());
   if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
   else inplace(op_zero, *slice, nullptr);
   out[0] = std::move(whole);
@@ -324,75 +397,130 @@ void copy_slices_backward(Node& node, TensorRef* grads, TensorRef* out) {
     if (k != written) out[at++] = std::move(inner[k]);
 }
 
-Grads run_backward(std::span<Tensor* const> roots, std::span<Tensor* const> root_grads, std::span<Tensor* const> inputs,
+void queue_callback(Object* callback) {
+  if (!current_pass) runtime_error("queue_callback: Final callbacks can only be installed during backward pass.");
+  Pass* outermost = current_pass;
+  while (outermost->outer) outermost = outermost->outer;
+  outermost->callbacks.push_back(Ref<Object>::borrow(callback));
+}
+
+uint64_t current_pass_number() { return current_pass ? current_pass->number : 0; }
+
+std::vector<bool> pass_reaches(std::span<const Target> targets) {
+  std::vector<bool> found(targets.size());
+  if (!current_pass) return found;
+  std::unordered_set<Object*> seen;
+  std::vector<Node*> stack;
+  auto visit = [&](Node* n) {
+    if (seen.insert(n).second) stack.push_back(n);
+  };
+  for (const NodeRef& root : current_pass->roots) visit(root.get());
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    for (int k = 0; k < n->nedges; ++k) {
+      const Edge& e = n->edges[k];
+      if (!current_pass->wanted(e)) continue;
+      if (e.leaf) seen.insert(e.target);
+      else visit(e.node());
+    }
+  }
+  for (size_t k = 0; k < targets.size(); ++k)
+    found[k] = seen.contains(targets[k].node ? static_cast<Object*>(targets[k].node) : targets[k].tensor);
+  return found;
+}
+
+namespace {
+
+// What the caller asked gradients of: which nodes lead there, and where to keep what arrives.
+std::vector<NodeRef> aim(Pass& pass, std::span<const Target> roots, std::span<const Target> inputs) {
+  std::vector<NodeRef> alive;
+  pass.limited = !inputs.empty();
+  pass.captured.resize(inputs.size());
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const Target& t = inputs[k];
+    Node* fn = t.node ? t.node : grad_fn_of(*t.tensor);
+    if (!fn && !(t.tensor->flags & kRequiresGrad)) runtime_error("One of the differentiated Tensors does not require grad (input ", k, ")");
+    Object* target = fn ? static_cast<Object*>(fn) : t.tensor;
+    if (fn) alive.push_back(NodeRef::borrow(fn));
+    pass.captures[target].emplace_back(t.node ? t.output_nr : fn ? t.tensor->output_nr : 0, int(k));
+  }
+  if (pass.limited) find_leads(pass, roots);
+  return alive;
+}
+
+void start(Pass& pass, std::span<const Target> roots, std::span<Tensor* const> grads) {
+  for (size_t k = 0; k < roots.size(); ++k) {
+    Edge e;
+    if (roots[k].node) e = Edge{roots[k].node, roots[k].output_nr, false}, retain(e.target);
+    else set_edge(e, *roots[k].tensor, UINT64_MAX);
+    struct Drop {
+      Edge& e;
+      ~Drop() { drop_edge(e); }
+    } drop{e};
+    if (!e.target) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
+    if (pass.limited && e.leaf && pass.captures.contains(e.target)) pass.leads[e.target] = true;
+    if (!e.leaf) pass.roots.push_back(NodeRef::borrow(e.node()));
+    if (pass.wanted(e)) pass.arrive(e, TensorRef::borrow(grads[k]), false);
+  }
+}
+
+// The newest node that has a gradient, and those gradients.
+NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many) {
+  std::pop_heap(pass.heap.begin(), pass.heap.end());
+  uint32_t k = pass.heap.back().second;
+  pass.heap.pop_back();
+  Slot& s = pass.slots[k];
+  NodeRef node = NodeRef::steal(std::exchange(s.node, nullptr));
+  one = std::move(s.grad);
+  if (node->nouts > 1) {
+    many = std::move(s.more);
+    many.resize(node->nouts - 1);
+    many.insert(many.begin(), std::move(one));
+  }
+  s.more.clear();
+  s.own = false;
+  pass.free_slots.push_back(k);
+  return node;
+}
+
+void visit(Pass& pass, Node& node, TensorRef* grads) {
+  if (node.hooks) run_node_hooks(node, grads);
+  if (pass.limited && pass.captures.contains(&node)) {
+    for (int j = 0; j < node.nouts; ++j) capture(pass, &node, j, grads[j]);
+    bool further = false;
+    for (int j = 0; j < node.nedges; ++j) further |= pass.wanted(node.edges[j]);
+    if (!further) return;
+  }
+  run_node(pass, node, grads);
+}
+
+}  // namespace
+
+Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_grads, std::span<const Target> inputs,
                    BackwardOptions options) {
   Pass pass(options);
   GradMode mode(options.create_graph);
-  pass.limited = !inputs.empty();
-  pass.captured.resize(inputs.size());
-  std::vector<NodeRef> alive;  // the captured inputs' nodes
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    Tensor& t = *inputs[k];
-    Node* fn = grad_fn_of(t);
-    if (!fn && !(t.flags & kRequiresGrad)) runtime_error("One of the differentiated Tensors does not require grad (input ", k, ")");
-    Object* target = fn ? static_cast<Object*>(fn) : &t;
-    if (fn) alive.push_back(NodeRef::borrow(fn));
-    pass.captures[target].emplace_back(fn ? t.output_nr : 0, int(k));
-  }
-  if (pass.limited) find_leads(pass, roots);
-  for (size_t k = 0; k < roots.size(); ++k) {
-    Edge e;
-    set_edge(e, *roots[k]);
-    if (!e.target) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
-    Ref<Object> hold = Ref<Object>::steal(e.target);
-    if (pass.limited && e.leaf && pass.captures.contains(e.target)) pass.leads[e.target] = true;
-    if (pass.wanted(e)) pass.arrive(e, TensorRef::borrow(root_grads[k]), false);
-  }
+  std::vector<NodeRef> alive = aim(pass, roots, inputs);
+  start(pass, roots, root_grads);
   while (!pass.heap.empty()) {
-    std::pop_heap(pass.heap.begin(), pass.heap.end());
-    uint32_t k = pass.heap.back().second;
-    pass.heap.pop_back();
-    Slot& s = pass.slots[k];
-    NodeRef node = NodeRef::steal(std::exchange(s.node, nullptr));
-    TensorRef one = std::move(s.grad);
+    TensorRef one;
     std::vector<TensorRef> many;
-    TensorRef* grads = &one;
-    if (node->nouts > 1) {
-      many = std::move(s.more);
-      many.resize(node->nouts - 1);
-      many.insert(many.begin(), std::move(one));
-      grads = many.data();
-    }
-    s.more.clear();
-    s.own = false;
-    pass.free_slots.push_back(k);
+    NodeRef node = next_node(pass, one, many);
     try {
-      if (node->hooks) run_node_hooks(*node, grads);
-      if (pass.limited && pass.captures.contains(node.get())) {
-        for (int j = 0; j < node->nouts; ++j) capture(pass, node.get(), j, grads[j]);
-        bool further = false;
-        for (int j = 0; j < node->nedges; ++j) further |= pass.wanted(node->edges[j]);
-        if (!further) continue;
-      }
-      run_node(pass, *node, grads);
+      visit(pass, *node, node->nouts > 1 ? many.data() : &one);
     } catch (...) {
-      if (add_node_context) add_node_context(*node);
+      add_node_context(*node);
       throw;
     }
+    if (!pass.waiting.empty()) finish_leaves(pass);
   }
-  for (LeafSlot& s : pass.leaves) {
-    if (!s.grad) continue;
-    s.leaf->output_nr = 0;
-    if (s.leaf->extra && s.leaf->extra->hooks) run_leaf_hooks(*s.leaf, s.grad);
-    if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
-    if (options.accumulate) {
-      accumulate_grad(*s.leaf, std::move(s.grad), options.create_graph);
-      if (s.leaf->extra && s.leaf->extra->accumulate_hooks) run_accumulate_hooks(*s.leaf);
-    }
-  }
+  finish_leaves(pass);
   if (options.accumulate)  // backward(inputs=…) with inputs that are not leaves
     for (size_t k = 0; k < inputs.size(); ++k)
-      if (pass.captured[k] && inputs[k]->grad_fn) accumulate_grad(*inputs[k], pass.captured[k], options.create_graph);
+      if (pass.captured[k] && inputs[k].tensor && inputs[k].tensor->grad_fn)
+        accumulate_grad(*inputs[k].tensor, pass.captured[k], options.create_graph);
+  for (size_t k = 0; k < pass.callbacks.size(); ++k) run_callback(pass.callbacks[k].get());
   return std::move(pass.captured);
 }
 

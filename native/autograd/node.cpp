@@ -7,6 +7,16 @@ namespace flambeau {
 Node* (*allocate_node_object)() = nullptr;
 FLAMBEAU_TLS bool grad_enabled = true;
 FLAMBEAU_TLS bool inference_enabled = false;
+FLAMBEAU_TLS bool packing = false;
+FLAMBEAU_TLS bool watch_writes = false;
+FLAMBEAU_TLS bool free_layout = false;
+FLAMBEAU_TLS bool anomaly_check = false;
+void (*pack_saved)(Node&, Saved&, const Value&) = nullptr;
+void (*note_origin)(Node&) = nullptr;
+void (*node_created)(Node&) = nullptr;
+void (*before_write)(Tensor&) = nullptr;
+std::string (*function_name)(const Node&) = nullptr;
+bool watch_creation = false;
 
 namespace {
 
@@ -29,6 +39,7 @@ void drop(Saved& s) {
     default: break;
   }
   s.value = Value();
+  s.packed = false;
 }
 
 template <class T>
@@ -71,15 +82,20 @@ Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved) {
   return n;
 }
 
+// A node that saved no tensor has nothing to free, and may run again.
 void release_saved(Node& n) {
-  for (int k = 0; k < n.nsaved; ++k) drop(n.saved[k]);
-  n.released = true;
+  for (int k = 0; k < n.nsaved; ++k) {
+    Saved& s = n.saved[k];
+    if (s.value.tag != Tag::Tensor && s.value.tag != Tag::Tensors && !s.packed) continue;
+    drop(s);
+    n.released = true;
+  }
 }
 
 void clear_node(Node* n) {
-  release_saved(*n);
-  for (int k = 0; k < n->nedges; ++k)
-    if (Object* target = std::exchange(n->edges[k].target, nullptr)) release(target);
+  for (int k = 0; k < n->nsaved; ++k) drop(n->saved[k]);
+  n->released = true;
+  for (int k = 0; k < n->nedges; ++k) drop_edge(n->edges[k]);
 }
 
 void recycle_node(Node* n) {
@@ -97,6 +113,7 @@ void save_value(Node& n, int slot, const Value& v) {
   if (v.tag == Tag::Tensor && v.tensor->flags & kInference)
     runtime_error("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
                   "tensor and use it in autograd.");
+  if (__builtin_expect(packing, 0) && (v.tag == Tag::Tensor || v.tag == Tag::Tensors)) return pack_saved(n, s, v);
   s.value = v;
   switch (v.tag) {
     case Tag::Tensor:
@@ -146,6 +163,7 @@ void save_result(Node& n, int slot, Tensor& result, uint32_t output_nr) {
   s.own_result = true;
   s.output_nr = output_nr;
   s.version = result.storage ? result.storage->version : 0;
+  if (__builtin_expect(packing, 0)) return pack_saved(n, s, Value(&result));
   s.value = Value(alias(result).detach());
 }
 
@@ -154,7 +172,7 @@ std::string node_name(const Node& n) {
     case NodeKind::Rules: return n.op->grad_name;
     case NodeKind::CopySlices: return "CopySlices";
     case NodeKind::Accumulate: return "AccumulateGrad";
-    default: return "FunctionBackward";
+    default: return function_name(n);
   }
 }
 
@@ -214,14 +232,41 @@ Node* grad_fn_of(Tensor& t) {
   return t.grad_fn;
 }
 
-void set_edge(Edge& edge, Tensor& t) {
+void set_edge(Edge& edge, Tensor& t, uint64_t sequence) {
   if (Node* fn = grad_fn_of(t)) {
     retain(fn);
     edge = Edge{fn, t.output_nr, false};
   } else if (t.flags & kRequiresGrad) {
     retain(&t);
+    if (t.uses++ == 0) t.first_use = sequence;
     edge = Edge{&t, 0, true};
   }
+}
+
+NodeRef accumulate_node(Tensor& leaf) {
+  if (!leaf.extra) leaf.extra = new TensorExtra;
+  if (leaf.extra->accumulate) return NodeRef::borrow(leaf.extra->accumulate);
+  NodeRef node = NodeRef::steal(new_node(NodeKind::Accumulate, 1, 0, 0));
+  retain(&leaf);
+  node->payload = &leaf;
+  set_meta(node->meta, leaf);
+  node->sequence = UINT64_MAX;  // as soon as its gradient is complete
+  leaf.extra->accumulate = node.get();
+  return node;
+}
+
+void copy_edge(Edge& to, const Edge& from) {
+  to = from;
+  if (!to.target) return;
+  retain(to.target);
+  if (to.leaf) ++to.tensor()->uses;
+}
+
+void drop_edge(Edge& edge) {
+  Object* target = std::exchange(edge.target, nullptr);
+  if (!target) return;
+  if (edge.leaf) --static_cast<Tensor*>(target)->uses;
+  release(target);
 }
 
 }  // namespace flambeau

@@ -25,11 +25,12 @@ struct Edge {
 };
 
 struct Saved {
-  Value value;              // tensors are counted; lists are copied
+  Value value;              // tensors are counted; lists are copied; `packed`: what bind/ made of them
   uint32_t version = 0;     // of the tensor's storage when it was saved
   bool own_result = false;  // a result of this very node, kept as an alias without history (no reference cycle)
   uint32_t output_nr = 0;
   DType dtype = DType::Undefined;  // save_meta: the argument's
+  bool packed = false;      // a pack hook took the tensor (or list of tensors)
 };
 
 enum class NodeKind : uint8_t { Rules, CopySlices, Function, Accumulate };
@@ -51,7 +52,9 @@ struct Node : Object {
   void* payload;        // Function: the Python context; CopySlices: see rebase_history; Accumulate: the leaf
   GradMeta meta;        // of output 0
   GradMeta* more_meta;  // of outputs 1…
-  uint64_t needs;       // in a backward pass: bit k: edge k is wanted
+  void* code;           // bind/: where in the user's program the operation was called: code object and instruction …
+  int32_t instruction;
+  void* scope;          // … and inside which modules (bind/origin.h)
   Edge inline_edges[3];
   Saved inline_saved[5];
 
@@ -62,6 +65,8 @@ using NodeRef = Ref<Node>;
 struct TensorExtra {
   void* hooks = nullptr;             // bind/: Python hooks of a leaf
   void* accumulate_hooks = nullptr;  // bind/: post-accumulate hooks
+  Node* accumulate = nullptr;        // the AccumulateGrad node, while anybody knows it …
+  bool owns_accumulate = false;      // … counted once it has hooks
 };
 
 extern Node* (*allocate_node_object)();      // bind/ sets it
@@ -76,6 +81,14 @@ void save_geometry(Node&, int slot, const Tensor&);  // sizes, strides, offset
 void save_result(Node&, int slot, Tensor& result, uint32_t output_nr);
 // The saved tensor, checked for in-place modification.
 TensorRef unpack_tensor(Node&, Saved&);
+// Saved-tensor hooks: while some are active on this thread, save_value and save_result hand tensors to `pack_saved`.
+extern void (*pack_saved)(Node&, Saved&, const Value&);
+// bind/ sets these: notes where the operation was called; tells whoever asked for new nodes.
+extern void (*note_origin)(Node&);
+extern void (*node_created)(Node&);
+extern void (*before_write)(Tensor&);
+extern std::string (*function_name)(const Node&);
+extern bool watch_creation;  // anomaly mode or a creation hook: call node_created
 std::string node_name(const Node&);
 
 // --- grad mode (of this thread) -------------------------------------------------------------------------------------
@@ -83,6 +96,10 @@ std::string node_name(const Node&);
 #define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) thread_local
 extern FLAMBEAU_TLS bool grad_enabled;
 extern FLAMBEAU_TLS bool inference_enabled;
+extern FLAMBEAU_TLS bool watch_writes;    // call before_write ahead of every in-place write
+extern FLAMBEAU_TLS bool packing;         // saved-tensor hooks are active on this thread
+extern FLAMBEAU_TLS bool free_layout;     // a new .grad may be laid out as it came
+extern FLAMBEAU_TLS bool anomaly_check;   // anomaly mode looks for NaN in what rules return
 struct GradMode {
   bool before;
   explicit GradMode(bool on) : before(std::exchange(grad_enabled, on)) {}
@@ -92,7 +109,9 @@ struct GradMode {
 bool tensor_requires_grad(const Tensor& t);
 // The node of a non-leaf tensor (made anew for a view whose base was written to); null for a leaf. Borrowed.
 Node* grad_fn_of(Tensor& t);
-void set_edge(Edge& edge, Tensor& t);             // edge to where t's gradient goes
+void set_edge(Edge& edge, Tensor& t, uint64_t sequence);  // edge, of a node so numbered, to where t's gradient goes
+void copy_edge(Edge& to, const Edge& from);
+void drop_edge(Edge& edge);
 void set_history(Tensor& t, Node* node, uint32_t output_nr);
 void check_inplace(const char* op, Tensor& self, bool records);
 void rebase_history(Tensor& self, NodeRef node);  // after an in-place write recorded in `node`
@@ -102,32 +121,55 @@ void assign(Tensor& self, Tensor& value);         // self.copy_(value), recorded
 
 // --- engine ---------------------------------------------------------------------------------------------------------
 using Grads = std::vector<TensorRef>;
-// bind/ sets these: they call Python. `grads`: one per output, null where none came; `out`: one per edge.
-extern void (*apply_rules)(Node&, TensorRef* grads, TensorRef* out);
-extern void (*apply_function)(Node&, TensorRef* grads, TensorRef* out);
+// bind/ sets these: they call Python. `needs`: bit k: edge k is wanted; `grads`: one per output, null where none came;
+// `out`: one per edge.
+extern void (*apply_rules)(Node&, uint64_t needs, TensorRef* grads, TensorRef* out);
+extern void (*apply_function)(Node&, uint64_t needs, TensorRef* grads, TensorRef* out);
 extern void (*release_function)(Node&);  // a Function's context forgets what it kept
 extern void (*run_node_hooks)(Node&, TensorRef* grads);  // tensor hooks, pre-hooks, retain_grad
 extern void (*run_node_post_hooks)(Node&, TensorRef* out, TensorRef* grads);
 extern void (*run_leaf_hooks)(Tensor&, TensorRef& grad);
 extern void (*run_accumulate_hooks)(Tensor&);
-extern void (*add_node_context)(Node&);  // says which node failed in the current exception
+extern void (*add_node_context)(Node&);  // throws the current exception again, having said which node failed
+extern void (*run_callback)(Object*);    // calls what queue_callback was given
+// Around each node while a profiler is on (bind/profile.cpp); null otherwise.
+extern void (*profile_node)(Node&, bool begin);
 
 struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;
   bool accumulate = true;  // into .grad of the leaves; otherwise the gradients of `inputs` are returned
 };
+// A place in the graph that the caller names: a tensor, or an output of a node without its tensor. Borrowed.
+struct Target {
+  Tensor* tensor = nullptr;
+  Node* node = nullptr;  // when there is no tensor
+  uint32_t output_nr = 0;
+  Target(Tensor* t) : tensor(t) {}
+  Target(Node* n, uint32_t nr) : node(n), output_nr(nr) {
+    if (n->kind == NodeKind::Accumulate) *this = Target(static_cast<Tensor*>(n->payload));
+  }
+  bool requires_grad() const { return node || tensor_requires_grad(*tensor); }
+  Dims shape() const { return node ? node->output_meta(output_nr).shape() : tensor->shape(); }
+};
 // Gradients of `inputs` (empty unless given); without inputs all leaves accumulate.
-Grads run_backward(std::span<Tensor* const> roots, std::span<Tensor* const> root_grads, std::span<Tensor* const> inputs,
+Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_grads, std::span<const Target> inputs,
                    BackwardOptions options);
+// Calls `callback` when the backward pass that this thread is in has ended.
+void queue_callback(Object* callback);
+uint64_t current_pass_number();  // of the pass this thread is in; 0: none
+// Whether gradients flow to each of these places in the pass that this thread is in.
+std::vector<bool> pass_reaches(std::span<const Target> targets);
 // The payload of a CopySlices node: a write through a view, as seen from the base.
 struct Slices {
   TensorRef view, base;  // aliases without history, for their geometry
   NodeRef node;          // the node of the write itself
   int written;           // its edge that belongs to the view; -1: none
 };
-void copy_slices_backward(Node&, TensorRef* grads, TensorRef* out);
+void copy_slices_backward(Node&, uint64_t needs, TensorRef* grads, TensorRef* out);
 void free_copy_slices(Node&);
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph);
+// The leaf's place in the graph as a node, one for all who ask while one of them holds it; borrowed for the moment.
+NodeRef accumulate_node(Tensor& leaf);
 
 }  // namespace flambeau

@@ -43,16 +43,18 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
     }
   NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults));
   node->op = &op;
+  note_origin(*node);
   int e = 0;
   for (const Rule& rule : op.rules)
     for (uint8_t k : rule.inputs) {
       const Value& v = c.args[k];
       if (v.tag == Tag::Tensor) {
-        if (wanted >> k & 1) set_edge(node->edges[e], *v.tensor);
+        if (wanted >> k & 1) set_edge(node->edges[e], *v.tensor, node->sequence);
         ++e;
       } else if (v.tag == Tag::Tensors) {
         for (int64_t j = 0; j < v.tensors.size; ++j, ++e)
-          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j])) set_edge(node->edges[e], *v.tensors.data[j]);
+          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]))
+            set_edge(node->edges[e], *v.tensors.data[j], node->sequence);
       } else {
         ++e;
       }
@@ -81,6 +83,7 @@ void attach_results(Call& c, Node& node, uint64_t wanted) {
     if (!c.inplace && is_differentiable(t.dtype)) set_history(t, &node, k);
     if (k < op.schema.nresults && (save >> k & 1)) save_result(node, nargs + k, t, k);
   }
+  if (__builtin_expect(watch_creation, 0)) node_created(node);
 }
 
 void mark_views(Call& c) {
@@ -107,6 +110,7 @@ void check_inplace(const char* op, Tensor& self, bool records) {
     runtime_error(op, "_: the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first");
   if (self.flags & kInference && !inference_enabled)
     runtime_error(op, "_: Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first");
+  if (__builtin_expect(watch_writes, 0)) before_write(self);
   if (!grad_enabled) return;
   if (self.flags & kRequiresGrad && !self.grad_fn)
     runtime_error(op, "_: a leaf Variable that requires grad is being used in an in-place operation. "
@@ -143,11 +147,10 @@ void rebase_history(Tensor& self, NodeRef node) {
   int written = written_edge(*node, self);
   NodeRef slices = NodeRef::steal(new_node(NodeKind::CopySlices, 1, node->nedges + (written < 0), 0));
   set_meta(slices->meta, base);
-  if (tensor_requires_grad(base)) set_edge(slices->edges[0], base);
+  if (tensor_requires_grad(base)) set_edge(slices->edges[0], base, node->sequence);
   for (int k = 0, at = 1; k < node->nedges; ++k) {
     if (k == written) continue;
-    Edge& edge = slices->edges[at++] = node->edges[k];
-    if (edge.target) retain(edge.target);
+    copy_edge(slices->edges[at++], node->edges[k]);
   }
   slices->payload = new Slices{alias(self), alias(base), node, written};
   set_history(base, slices.get(), 0);

@@ -4,12 +4,22 @@
 namespace flambeau {
 namespace {
 
-std::vector<Tensor*> tensor_list(PyObject* o, const char* what) {
-  std::vector<Tensor*> list;
+// Tensors, or (node, output number) pairs: gradient edges
+std::vector<Target> target_list(PyObject* o, const char* what) {
+  std::vector<Target> list;
   if (!PyTuple_Check(o)) type_error(what, " must be a tuple of tensors");
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k) {
-    if (!is_tensor(PyTuple_GET_ITEM(o, k))) type_error(what, ": element ", k, " must be a Tensor, not ", Py_TYPE(PyTuple_GET_ITEM(o, k))->tp_name);
-    list.push_back(as_tensor(PyTuple_GET_ITEM(o, k)));
+    PyObject* item = PyTuple_GET_ITEM(o, k);
+    if (is_tensor(item)) {
+      list.emplace_back(as_tensor(item));
+    } else if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 && Py_TYPE(PyTuple_GET_ITEM(item, 0)) == NodeType) {
+      Node& n = as_node(PyTuple_GET_ITEM(item, 0));
+      long nr = PyLong_AsLong(PyTuple_GET_ITEM(item, 1));
+      if (nr < 0 || nr >= n.nouts) index_error(what, ": element ", k, " is output ", nr, " of ", node_name(n), ", which has ", n.nouts);
+      list.emplace_back(&n, uint32_t(nr));
+    } else {
+      type_error(what, ": element ", k, " must be a Tensor or a GradientEdge, not ", Py_TYPE(item)->tp_name);
+    }
   }
   return list;
 }
@@ -25,20 +35,27 @@ TensorRef ones_for(const Tensor& t) {
 PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 6 || !PyTuple_Check(a[1])) type_error("backward takes 6 arguments");
-    auto roots = tensor_list(a[0], "tensors");
-    std::vector<Tensor*> grads, inputs;
+    auto roots = target_list(a[0], "tensors");
+    std::vector<Tensor*> grads;
     std::vector<TensorRef> made;
-    inputs = tensor_list(a[4], "inputs");
+    auto inputs = target_list(a[4], "inputs");
     if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (!tensor_requires_grad(*roots[k])) runtime_error("backward: element ", k, " of tensors does not require grad and does not have a grad_fn");
+      if (!roots[k].requires_grad()) runtime_error("backward: element ", k, " of tensors does not require grad and does not have a grad_fn");
       PyObject* g = PyTuple_GET_ITEM(a[1], Py_ssize_t(k));
-      if (g == Py_None) made.push_back(ones_for(*roots[k]));
+      if (g == Py_None && roots[k].node) {
+        const GradMeta& m = roots[k].node->output_meta(roots[k].output_nr);
+        made.push_back(empty(m.shape(), m.dtype, m.device));
+        if (!made.back()->is_meta()) fill(*made.back(), Scalar(1));
+      } else if (g == Py_None) {
+        made.push_back(ones_for(*roots[k].tensor));
+      }
       grads.push_back(g == Py_None ? made.back().get() : as_tensor(g));
       const Tensor& t = *grads.back();
-      if (!(t.ndim == roots[k]->ndim && std::equal(t.sizes, t.sizes + t.ndim, roots[k]->sizes)))
+      Dims wanted = roots[k].shape();
+      if (!(t.ndim == wanted.size() && std::equal(t.sizes, t.sizes + t.ndim, wanted.begin())))
         runtime_error("Mismatch in shape: grad_output[", k, "] has a shape of ", shape_text(t.shape()), " and output[", k,
-                      "] has a shape of ", shape_text(roots[k]->shape()), ".");
+                      "] has a shape of ", shape_text(wanted), ".");
     }
     BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
     Grads found = run_backward(roots, grads, inputs, options);
@@ -58,7 +75,7 @@ PyObject* backward_scalar(PyObject*, PyObject* o) {
                                      ": pass gradient=, or reduce it first (.sum(), .mean())");
     if (!is_floating(t->dtype)) runtime_error("grad can be implicitly created only for real scalar outputs but got ", dtype_name(t->dtype));
     TensorRef one = ones_for(*t);
-    Tensor* roots[] = {t};
+    Target roots[] = {Target(t)};
     Tensor* grads[] = {one.get()};
     run_backward(roots, grads, {}, {});
     Py_RETURN_NONE;
@@ -76,7 +93,7 @@ PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
     node->payload = Py_NewRef(a[0]);
     for (Py_ssize_t k = 0; k < nin; ++k) {
       PyObject* o = PyTuple_GET_ITEM(a[1], k);
-      if (is_tensor(o) && tensor_requires_grad(*as_tensor(o))) set_edge(node->edges[k], *as_tensor(o));
+      if (is_tensor(o) && tensor_requires_grad(*as_tensor(o))) set_edge(node->edges[k], *as_tensor(o), node->sequence);
     }
     Held dict = checked(PyObject_GenericGetDict(py(node.get()), nullptr));
     checked(PyDict_SetItemString(dict.p, "_name", a[3]));
@@ -87,6 +104,8 @@ PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
       set_meta(k == 0 ? node->meta : node->more_meta[k - 1], t);
       if (is_differentiable(t.dtype)) set_history(t, node.get(), uint32_t(k));
     }
+    note_origin(*node);
+    if (watch_creation) node_created(*node);
     return py(node.detach());
   });
 }
@@ -147,6 +166,73 @@ PyObject* retain_grad(PyObject*, PyObject* o) {
   });
 }
 
+PyObject* context_handler = nullptr;   // (node, exception): adds to the exception what is known of the node
+PyObject* creation_handler = nullptr;  // (node): anomaly mode and creation hooks
+
+// What is thrown stays thrown, as Python's exception.
+[[noreturn]] void explain(Node& n) {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const std::exception& e) {
+    set_error(e);
+  }
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  if (context_handler && value && PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
+    PyObject* done = PyObject_CallFunctionObjArgs(context_handler, py(&n), value, nullptr);
+    if (!done) PyErr_Clear();  // the user's error matters, not ours
+    Py_XDECREF(done);
+  }
+  PyErr_Restore(type, value, trace);
+  throw PythonError();
+}
+void tell_creation(Node& n) {
+  if (creation_handler) checked(PyObject_CallOneArg(creation_handler, py(&n)));
+}
+// set_node_handlers(explain, created or None)
+PyObject* set_node_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_node_handlers takes two arguments");
+  Py_XSETREF(context_handler, Py_NewRef(a[0]));
+  watch_creation = a[1] != Py_None;
+  Py_XSETREF(creation_handler, watch_creation ? Py_NewRef(a[1]) : nullptr);
+  Py_RETURN_NONE;
+}
+PyObject* set_grad_layout(PyObject*, PyObject* on) { return PyBool_FromLong(!std::exchange(free_layout, on != Py_True)); }
+PyObject* set_anomaly_check(PyObject*, PyObject* on) { return PyBool_FromLong(std::exchange(anomaly_check, on == Py_True)); }
+PyObject* write_handler = nullptr;
+// set_write_hook(callable or None) -> what it was
+PyObject* set_write_hook(PyObject*, PyObject* f) {
+  PyObject* before = write_handler ? write_handler : Py_NewRef(Py_None);
+  watch_writes = f != Py_None;
+  write_handler = watch_writes ? Py_NewRef(f) : nullptr;
+  return before;
+}
+PyObject* current_pass_(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass_number()); }
+// pass_members([leaf or (node, output number) or None, …]) -> whether this pass has a gradient for each
+PyObject* pass_members(PyObject*, PyObject* list) {
+  return guarded([&]() -> PyObject* {
+    Held all = checked(PySequence_List(list));
+    Held present = checked(PyList_New(0));
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(all.p); ++k)
+      if (PyList_GET_ITEM(all.p, k) != Py_None) checked(PyList_Append(present.p, PyList_GET_ITEM(all.p, k)));
+    Held tuple = checked(PyList_AsTuple(present.p));
+    std::vector<bool> found = pass_reaches(target_list(tuple.p, "tensors"));
+    Held result = checked(PyList_New(0));
+    for (Py_ssize_t k = 0, at = 0; k < PyList_GET_SIZE(all.p); ++k)
+      checked(PyList_Append(result.p, PyList_GET_ITEM(all.p, k) != Py_None && found[size_t(at++)] ? Py_True : Py_False));
+    return result.give();
+  });
+}
+PyObject* queue_callback_(PyObject*, PyObject* callback) {
+  return guarded([&]() -> PyObject* {
+    queue_callback(reinterpret_cast<Object*>(callback));
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {  // -> what it was
   return PyBool_FromLong(std::exchange(grad_enabled, on == Py_True));
 }
@@ -160,10 +246,19 @@ PyMethodDef functions[] = {
     {"set_history", set_history_, METH_VARARGS}, {"tensor_hooks", tensor_hooks, METH_O},
     {"accumulate_hooks", accumulate_hooks_, METH_O}, {"retain_grad", retain_grad, METH_O},
     {"set_grad_enabled", set_grad_enabled, METH_O}, {"is_grad_enabled", is_grad_enabled, METH_NOARGS},
+    {"set_node_handlers", (PyCFunction)(void*)set_node_handlers, METH_FASTCALL}, {"set_anomaly_check", set_anomaly_check, METH_O},
+    {"set_grad_layout", set_grad_layout, METH_O}, {"queue_callback", queue_callback_, METH_O}, {"current_pass", current_pass_, METH_NOARGS},
+    {"pass_members", pass_members, METH_O}, {"set_write_hook", set_write_hook, METH_O},
     {"set_inference_mode", set_inference, METH_O}, {"is_inference_mode", is_inference, METH_NOARGS}, {}};
 
 }  // namespace
 
-void add_autograd_functions(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void add_autograd_functions(PyObject* module) {
+  add_node_context = explain;
+  node_created = tell_creation;
+  before_write = [](Tensor& t) { checked(PyObject_CallOneArg(write_handler, py(&t))); };
+  run_callback = [](Object* callback) { checked(PyObject_CallNoArgs(py(callback))); };
+  checked(PyModule_AddFunctions(module, functions));
+}
 
 }  // namespace flambeau

@@ -3,10 +3,21 @@
 
 namespace flambeau {
 
+// Hooks of an AccumulateGrad node last as long as its leaf, not only as long as somebody holds the node.
+static void keep_leaf_node(Node& n) {
+  if (n.kind != NodeKind::Accumulate) return;
+  auto& leaf = *static_cast<Tensor*>(n.payload);
+  if (leaf.extra->owns_accumulate) return;
+  leaf.extra->owns_accumulate = true;
+  retain(&n);
+  track_object(&leaf);
+}
+
 PyObject* hooks_of(Node& n, int kind, int output_nr, bool create) {  // borrowed
   if (!n.hooks) {
     if (!create) return nullptr;
     n.hooks = checked(PyList_New(0)).give();
+    keep_leaf_node(n);
   }
   auto* list = static_cast<PyObject*>(n.hooks);
   for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); ++k) {

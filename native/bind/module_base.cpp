@@ -6,6 +6,8 @@
 // parameters, buffers and submodules, `_call_hooked` runs hooks, `_locate` adds the module's path to an exception.
 #include "module_base.h"
 
+#include "origin.h"
+
 #include <Python.h>
 #include <structmember.h>
 
@@ -20,6 +22,7 @@ struct ModuleObject {
   PyObject* dict;
   PyObject* weakrefs;
   vectorcallfunc vectorcall;
+  PyObject* handle;  // a weak reference to this module, once a graph node wanted one
   bool look;  // __dict__ was handed out or something unusual was assigned: hooks may be there
 };
 
@@ -225,6 +228,7 @@ PyObject* module_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, P
   PyTypeObject* type = Py_TYPE(o);
   PyObject* method;
   PyObject* result;
+  ModuleCall running(o, &self->handle);
   if (type->tp_call != module_tp_call) {  // the class was given its own __call__ after instances were made
     method = _PyType_Lookup(type, names.call);
   } else if (global_hooks || (self->look && has_hooks(self))) {
@@ -254,6 +258,7 @@ PyObject* module_tp_call(PyObject* o, PyObject* args, PyObject* kwargs) {
   // a subclass' own __call__ came here through super(): its arguments go on to forward, not back to itself
   PyTypeObject* type = Py_TYPE(o);
   if (type->tp_call == module_tp_call) return PyVectorcall_Call(o, args, kwargs);
+  ModuleCall running(o, &cast(o)->handle);
   bool hooked = global_hooks || (cast(o)->look && has_hooks(cast(o)));
   PyObject* bound = PyObject_GetAttr(o, hooked ? names.call_hooked : names.forward);
   if (!bound) return nullptr;
@@ -313,6 +318,7 @@ void module_dealloc(PyObject* o) {
   PyObject_GC_UnTrack(o);
   if (cast(o)->weakrefs) PyObject_ClearWeakRefs(o);
   Py_TRASHCAN_BEGIN(o, module_dealloc)  // a long chain of modules must not exhaust the stack
+  Py_CLEAR(cast(o)->handle);
   Py_CLEAR(cast(o)->dict);
   type->tp_free(o);
   Py_DECREF(type);

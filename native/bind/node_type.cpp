@@ -1,5 +1,6 @@
 // The Node type (`tensor.grad_fn`): life cycle, and what users can read of a graph.
 #include "autograd.h"
+#include "origin.h"
 
 namespace flambeau {
 
@@ -23,9 +24,13 @@ void destroy(Node* n) {
   Py_CLEAR(*reinterpret_cast<PyObject**>(&n->dict));
   Py_XDECREF(static_cast<PyObject*>(std::exchange(n->hooks, nullptr)));
   clear_node(n);
+  release_origin(*n);
   if (n->kind == NodeKind::CopySlices) free_copy_slices(*n);
-  else if (n->kind == NodeKind::Accumulate) release(static_cast<Tensor*>(n->payload));
-  else Py_XDECREF(static_cast<PyObject*>(n->payload));
+  else if (n->kind == NodeKind::Accumulate) {
+    auto* leaf = static_cast<Tensor*>(n->payload);
+    if (leaf->extra && leaf->extra->accumulate == n) leaf->extra->accumulate = nullptr;
+    release(leaf);
+  } else Py_XDECREF(static_cast<PyObject*>(n->payload));
   n->payload = nullptr;
   recycle_node(n);
 }
@@ -82,12 +87,7 @@ int node_clear(PyObject* o) {
 
 PyObject* node_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", node_name(as_node(o)).c_str(), o); }
 PyObject* node_name_(PyObject* o, PyObject*) {
-  Node& n = as_node(o);
-  if (n.kind == NodeKind::Function && n.dict) {
-    PyObject* given = PyDict_GetItemString(static_cast<PyObject*>(n.dict), "_name");
-    if (given) return Py_NewRef(given);
-  }
-  return PyUnicode_FromString(node_name(n).c_str());
+  return PyUnicode_FromString(node_name(as_node(o)).c_str());
 }
 PyObject* node_next(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
@@ -99,11 +99,7 @@ PyObject* node_next(PyObject* o, void*) {
       if (!e.target) {
         pair = Py_BuildValue("(Oi)", Py_None, 0);
       } else if (e.leaf) {
-        Node* a = new_node(NodeKind::Accumulate, 1, 0, 0);
-        a->payload = e.target;
-        retain(e.target);
-        set_meta(a->meta, *e.tensor());
-        pair = Py_BuildValue("(Ni)", py(a), 0);
+        pair = Py_BuildValue("(Ni)", py(accumulate_node(*e.tensor()).detach()), 0);
       } else {
         pair = Py_BuildValue("(Oi)", py(e.target), int(e.output_nr));
       }
@@ -137,25 +133,106 @@ PyObject* node_op(PyObject* o, void*) {
   Node& n = as_node(o);
   return Py_NewRef(n.kind == NodeKind::Rules ? static_cast<PyObject*>(n.op->py_op) : Py_None);
 }
+std::string name_of_function(const Node& n) {
+  PyObject* given = n.dict ? PyDict_GetItemString(static_cast<PyObject*>(n.dict), "_name") : nullptr;
+  return given ? PyUnicode_AsUTF8(given) : "FunctionBackward";
+}
+PyObject* node_inputs(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    Node& n = as_node(o);
+    Held t = checked(PyTuple_New(n.nouts));
+    for (int k = 0; k < n.nouts; ++k) {
+      const GradMeta& m = n.output_meta(k);
+      PyObject* one = m.dtype == DType::Undefined ? Py_NewRef(Py_None)
+                                                  : Py_BuildValue("(NON)", size_object(m.shape()), dtype_object(m.dtype), device_object(m.device));
+      PyTuple_SET_ITEM(t.p, k, one);
+    }
+    return t.give();
+  });
+}
+PyObject* node_origin(PyObject* o, void*) { return origin_object(as_node(o)); }
+PyObject* node_scope(PyObject* o, void*) { return scope_object(as_node(o)); }
+PyObject* node_released(PyObject* o, void*) { return PyBool_FromLong(as_node(o).released); }
+
+// The slot of the value that a rule calls `name`; -1: none.
+int saved_slot(Node& n, const char* name) {
+  if (n.kind != NodeKind::Rules) return -1;
+  const Schema& s = n.op->schema;
+  int slot = -1, nargs = int(s.args.size());
+  for (int k = 0; k < nargs; ++k)
+    if (s.args[k].name == name) slot = k;
+  if (slot < 0 && std::strncmp(name, "result", 6) == 0) slot = nargs + (name[6] ? name[6] - '0' : 0);
+  for (size_t k = 0; k < s.results.size(); ++k)
+    if (s.results[k] == name) slot = nargs + int(k);
+  return slot < n.nsaved ? slot : -1;
+}
+// _saved_names() -> names of the tensors this node keeps
+PyObject* node_saved_names(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Node& n = as_node(o);
+    Held list = checked(PyList_New(0));
+    for (int k = 0; k < n.nsaved && n.kind == NodeKind::Rules; ++k) {
+      if (n.saved[k].value.tag == Tag::None) continue;
+      if (n.saved[k].value.tag == Tag::Ints && n.saved[k].dtype != DType::Undefined) continue;  // only a shape
+      const Schema& s = n.op->schema;
+      size_t nargs = s.args.size();
+      std::string name = size_t(k) < nargs ? s.args[k].name : k - nargs < s.results.size() ? s.results[k - nargs] : "";
+      if (name.empty()) name = k == int(nargs) ? "result" : concat("result", k - nargs);
+      checked(PyList_Append(list.p, checked(PyUnicode_FromString(name.c_str())).p));
+    }
+    return list.give();
+  });
+}
+// _pack_saved(name, pack, unpack): hooks for one saved tensor
+PyObject* node_pack_saved(PyObject* o, PyObject* args) {
+  const char* name;
+  PyObject *pack, *unpack;
+  if (!PyArg_ParseTuple(args, "sOO", &name, &pack, &unpack)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Node& n = as_node(o);
+    int slot = saved_slot(n, name);
+    if (slot < 0) runtime_error(node_name(n), ": keeps no tensor named ", name);
+    Saved& s = n.saved[slot];
+    if (n.released) runtime_error("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+                                  "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+                                  "through the graph a second time or if you need to access saved variables after calling backward.");
+    if (s.packed) runtime_error("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.");
+    if (s.value.tag != Tag::Tensor) runtime_error("Calling register_hooks on a saved tensor with value None is forbidden");
+    pack_with(n, s, s.value, pack, unpack);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* accumulate_node_(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("accumulate_node takes a tensor");
+    return py(accumulate_node(*as_tensor(o)).detach());
+  });
+}
+PyMethodDef module_functions[] = {{"accumulate_node", accumulate_node_, METH_O}, {}};
+
 // n._saved_self, n._saved_result …: what the node keeps, by the argument's name
 PyObject* node_getattr(PyObject* o, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   Node& n = as_node(o);
   if (text && std::strncmp(text, "_saved_", 7) == 0 && n.kind == NodeKind::Rules) {
-    const Schema& s = n.op->schema;
-    int slot = -1, nargs = int(s.args.size());
-    for (int k = 0; k < nargs; ++k)
-      if (s.args[k].name == text + 7) slot = k;
-    if (std::strncmp(text + 7, "result", 6) == 0) slot = nargs + (text[13] ? text[13] - '0' : 0);
-    for (size_t k = 0; k < s.results.size(); ++k)
-      if (s.results[k] == text + 7) slot = nargs + int(k);
-    if (slot >= 0 && slot < n.nsaved) {
+    int slot = saved_slot(n, text + 7);
+    if (slot >= 0) {
       return guarded([&]() -> PyObject* {
-        if (n.released) runtime_error(node_name(n), ": saved values have already been freed (backward without retain_graph=True)");
+        if (n.released)
+          runtime_error(node_name(n), ": Trying to backward through the graph a second time (or directly access saved tensors after they "
+                        "have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                        "autograd.grad(). Specify retain_graph=True to keep them");
         return saved_object(n, slot);
       });
     }
   }
+  if (text && std::strncmp(text, "_raw_saved_", 11) == 0) return PyObject_CallMethod(o, "_raw_saved", "O", name);
+  PyObject* found = PyObject_GenericGetAttr(o, name);
+  if (found || n.kind != NodeKind::Function || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();  // a custom Function's node shows its context: saved_tensors, attributes
+  Held context(PyObject_GetAttrString(static_cast<PyObject*>(n.payload), "ctx"));
+  if (context) return PyObject_GetAttr(context.p, name);
+  PyErr_Clear();
   return PyObject_GenericGetAttr(o, name);
 }
 
@@ -163,10 +240,15 @@ PyGetSetDef getset[] = {{"next_functions", node_next, nullptr, "((node, output n
                         {"variable", node_variable, nullptr, "AccumulateGrad: the leaf tensor."},
                         {"metadata", node_metadata, nullptr, "A dict of the user's own."},
                         {"op", node_op, nullptr, "The recorded operator, or None."},
+                        {"_outputs", node_inputs, nullptr, "(shape, dtype, device) of each result."},
+                        {"origin", node_origin, nullptr, "(file, line, function) of the call that was recorded, or None."},
+                        {"modules", node_scope, nullptr, "The modules the call was made in, outermost first."},
+                        {"_released", node_released, nullptr, "Whether saved tensors were freed by a backward pass."},
                         {"__dict__", PyObject_GenericGetDict}, {}};
 PyMethodDef methods[] = {{"name", node_name_, METH_NOARGS, "What kind of node this is, as 'MulBackward0'."},
                          {"_sequence_nr", node_sequence, METH_NOARGS}, {"_pre_hooks", node_pre, METH_NOARGS},
-                         {"_post_hooks", node_post, METH_NOARGS}, {}};
+                         {"_post_hooks", node_post, METH_NOARGS}, {"_saved_names", node_saved_names, METH_NOARGS},
+                         {"_pack_saved", node_pack_saved, METH_VARARGS}, {}};
 PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Node, dict), READONLY},
                          {"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY}, {}};
 PyType_Slot slots[] = {{Py_tp_dealloc, (void*)node_dealloc}, {Py_tp_traverse, (void*)node_traverse}, {Py_tp_clear, (void*)node_clear},
@@ -180,6 +262,10 @@ void add_node_type(PyObject* module) {
   NodeType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
   checked(PyModule_AddObjectRef(module, "Node", (PyObject*)NodeType));
   add_autograd_functions(module);
+  checked(PyModule_AddFunctions(module, module_functions));
+  add_saved_hooks(module);
+  add_origin(module);
+  function_name = name_of_function;
   allocate_node_object = new_object;
   set_rule_callbacks();
   set_hook_callbacks();

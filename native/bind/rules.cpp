@@ -3,9 +3,27 @@
 
 namespace flambeau {
 
+namespace {
+
+// What pack hooks made of saved tensors, each unpacked once per run of a node.
+struct Unpacked {
+  std::vector<std::pair<int, Held>> found;
+  PyObject* get(Node& n, int slot) {
+    for (auto& [at, object] : found)
+      if (at == slot) return Py_NewRef(object.p);
+    PyObject* object = unpack_saved(n, n.saved[slot]);
+    if (object) found.emplace_back(slot, Held::borrow(object));
+    return object;
+  }
+};
+thread_local Unpacked* unpacked = nullptr;
+
+}  // namespace
+
 // What a rule sees of an argument: the tensor, a number as a 0-d tensor where the schema says Tensor, or plain Python.
 PyObject* saved_object(Node& n, int slot) {
   Saved& s = n.saved[slot];
+  if (__builtin_expect(s.packed, 0)) return unpacked ? unpacked->get(n, slot) : unpack_saved(n, s);
   if (s.value.tag == Tag::Tensor) return take_object(unpack_tensor(n, s));
   const auto& args = n.op->schema.args;
   if (slot < int(args.size()) && args[slot].type == Type::Tensor && s.value.is_number()) {
@@ -33,6 +51,18 @@ PyObject* shape_of_saved(const Saved& s) {
   Py_RETURN_NONE;
 }
 
+// Shapes of what a hook has packed.
+PyObject* packed_shapes(PyObject* object) {
+  Held held = checked(object);
+  if (is_tensor(held.p)) return size_object(as_tensor(held.p)->shape());
+  Held t = checked(PyTuple_New(PySequence_Size(held.p)));
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(t.p); ++k) {
+    Held item = checked(PySequence_GetItem(held.p, k));
+    PyTuple_SET_ITEM(t.p, k, is_tensor(item.p) ? size_object(as_tensor(item.p)->shape()) : Py_NewRef(Py_None));
+  }
+  return t.give();
+}
+
 PyObject* shapes_of_list(const Saved& s, bool list) {
   if (!list) return shape_of_saved(s);
   std::vector<Held> shapes;
@@ -47,7 +77,7 @@ PyObject* shapes_of_list(const Saved& s, bool list) {
   return t;
 }
 
-PyObject* rule_argument(Node& n, const Rule& rule, const RuleParam& p, TensorRef* grads, int first_edge) {
+PyObject* rule_argument(Node& n, uint64_t needs, const Rule& rule, const RuleParam& p, TensorRef* grads, int first_edge) {
   int nargs = int(n.op->schema.args.size());
   switch (p.source) {
     case Source::Grad: {
@@ -65,7 +95,9 @@ PyObject* rule_argument(Node& n, const Rule& rule, const RuleParam& p, TensorRef
     }
     case Source::Arg: return saved_object(n, p.index);
     case Source::Result: return saved_object(n, nargs + p.index);
-    case Source::ArgShape: return shapes_of_list(n.saved[p.index], n.op->schema.args[p.index].type == Type::Tensors);
+    case Source::ArgShape:
+      if (n.saved[p.index].packed) return packed_shapes(saved_object(n, p.index));
+      return shapes_of_list(n.saved[p.index], n.op->schema.args[p.index].type == Type::Tensors);
     case Source::ArgGeometry: {  // (sizes, strides, offset)
       Dims all{n.saved[p.index].value.ints.data, size_t(n.saved[p.index].value.ints.size)};
       size_t ndim = all.size() / 2;
@@ -73,12 +105,12 @@ PyObject* rule_argument(Node& n, const Rule& rule, const RuleParam& p, TensorRef
     }
     case Source::ArgDType: {
       const Saved& s = n.saved[p.index];
-      return Py_NewRef(dtype_object(s.value.tag == Tag::Tensor ? s.value.tensor->dtype : s.dtype));
+      return Py_NewRef(dtype_object(s.value.tag == Tag::Tensor ? s.value.tensor->dtype : s.dtype));  // packed: s.dtype
     }
     default: {
       PyObject* t = PyTuple_New(Py_ssize_t(rule.inputs.size()));
       for (size_t k = 0; t && k < rule.inputs.size(); ++k)
-        PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(n.needs >> (first_edge + int(k)) & 1));
+        PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs >> (first_edge + int(k)) & 1));
       return t;
     }
   }
@@ -90,12 +122,21 @@ void take_gradient(Node& n, PyObject* o, TensorRef& out) {
   out = TensorRef::borrow(as_tensor(o));
 }
 
-void apply_python_rules(Node& n, TensorRef* grads, TensorRef* out) {
+void apply_python_rules(Node& n, uint64_t needs, TensorRef* grads, TensorRef* out) {
   const OpDef& op = *n.op;
   int e = 0;
   bool any = false;
   for (int k = 0; k < n.nouts; ++k) any |= bool(grads[k]);
   if (!any) return;
+  bool packed = false;
+  for (int k = 0; k < n.nsaved; ++k) packed |= n.saved[k].packed;
+  struct Unpacking {  // rules run inside rules (an unpack hook may call backward): each run has its own
+    Unpacked mine;
+    Unpacked* outer;
+    bool on;
+    explicit Unpacking(bool on) : outer(unpacked), on(on) { unpacked = on ? &mine : nullptr; }
+    ~Unpacking() { unpacked = outer; }
+  } unpacking(packed);
   for (const Rule& rule : op.rules) {
     int first = e;
     bool list = false;
@@ -110,7 +151,7 @@ void apply_python_rules(Node& n, TensorRef* grads, TensorRef* out) {
     } else {
       e += int(rule.inputs.size());
     }
-    for (int k = first; k < e; ++k) wanted |= k < 64 ? n.needs >> k & 1 : bool(n.edges[k].target);
+    for (int k = first; k < e; ++k) wanted |= k < 64 ? needs >> k & 1 : bool(n.edges[k].target);
     if (!wanted) continue;
     constexpr int kMostParams = 24;
     PyObject* args[kMostParams];
@@ -121,7 +162,7 @@ void apply_python_rules(Node& n, TensorRef* grads, TensorRef* out) {
       ~Release() { for (int k = 0; k < n; ++k) Py_DECREF(a[k]); }
     } guard{args, count};
     for (const RuleParam& p : rule.params) {
-      PyObject* o = rule_argument(n, rule, p, grads, first);
+      PyObject* o = rule_argument(n, needs, rule, p, grads, first);
       if (!o) throw PythonError();
       args[count++] = o;
     }
@@ -139,7 +180,7 @@ void apply_python_rules(Node& n, TensorRef* grads, TensorRef* out) {
 }
 
 // Function nodes: payload(*gradients or None) -> tuple with one gradient per edge.
-void apply_python_function(Node& n, TensorRef* grads, TensorRef* out) {
+void apply_python_function(Node& n, uint64_t, TensorRef* grads, TensorRef* out) {
   Held args(PyTuple_New(n.nouts));
   for (int k = 0; k < n.nouts; ++k) PyTuple_SET_ITEM(args.p, k, Py_NewRef(grads[k] ? py(grads[k].get()) : Py_None));
   Held result = checked(PyObject_Call(static_cast<PyObject*>(n.payload), args.p, nullptr));

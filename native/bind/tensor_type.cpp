@@ -39,6 +39,7 @@ void drop_references(Tensor* t) {
   if (auto* e = std::exchange(t->extra, nullptr)) {
     Py_XDECREF(static_cast<PyObject*>(e->hooks));
     Py_XDECREF(static_cast<PyObject*>(e->accumulate_hooks));
+    if (e->owns_accumulate) release(e->accumulate);
     delete e;
   }
 }
@@ -69,6 +70,7 @@ int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
   if (t->extra) {
     Py_VISIT(static_cast<PyObject*>(t->extra->hooks));
     Py_VISIT(static_cast<PyObject*>(t->extra->accumulate_hooks));
+    if (t->extra->owns_accumulate) Py_VISIT(reinterpret_cast<PyObject*>(t->extra->accumulate));
   }
   return 0;
 }

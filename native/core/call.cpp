@@ -55,8 +55,12 @@ Tensor& Call::output(Dims shape, DType dtype, Device device, Dims strides) {
 // Below this many element visits, giving up the interpreter lock costs more than another thread gains.
 constexpr int64_t kLockWork = 1 << 17;
 
+static thread_local int lock_keepers = 0;
+KeepLock::KeepLock() { ++lock_keepers; }
+KeepLock::~KeepLock() { --lock_keepers; }
+
 LockRelease::LockRelease(int64_t work) {
-  if (work >= kLockWork && release_lock) state = release_lock();
+  if (work >= kLockWork && release_lock && !lock_keepers) state = release_lock();
 }
 LockRelease::~LockRelease() {
   if (state) retake_lock(state);

@@ -108,6 +108,11 @@ struct LockRelease {
   ~LockRelease();
   void* state = nullptr;
 };
+// While one lives, kernels of this thread keep the interpreter lock.
+struct KeepLock {
+  KeepLock();
+  ~KeepLock();
+};
 extern void* (*release_lock)();
 extern void (*retake_lock)(void*);
 

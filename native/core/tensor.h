@@ -108,6 +108,8 @@ struct Tensor : Object {
   uint16_t flags;
   uint32_t output_nr;  // which output of grad_fn this is
   uint32_t view_version;   // of a view: the version its grad_fn was made for
+  uint32_t uses;           // of a leaf: edges of live graph nodes that lead here
+  uint64_t first_use;      // of a leaf: the oldest of those nodes is not older than this one (autograd/engine.cpp)
   Node* grad_fn;
   Tensor* grad;
   Tensor* base;            // of a view: the tensor whose memory this is (never itself a view)

@@ -2,13 +2,14 @@
 
 from .. import _C
 from ..ops.kinds import OPS
+from .graph import GradientEdge
 
 
 def _tensors(x, what):
-    tensors = (x,) if isinstance(x, _C.Tensor) else tuple(x)
+    tensors = (x,) if isinstance(x, (_C.Tensor, GradientEdge)) else tuple(x)
     for k, t in enumerate(tensors):
-        if not isinstance(t, _C.Tensor):
-            raise TypeError(f"{what}[{k}]: expected a Tensor, got {type(t).__name__}")
+        if not isinstance(t, (_C.Tensor, GradientEdge)):
+            raise TypeError(f"{what}[{k}]: expected a Tensor or a GradientEdge, got {type(t).__name__}")
     return tensors
 
 
@@ -26,6 +27,8 @@ def _gradients(op, outputs, given):
 
 
 def _gradient(op, k, y, g):
+    if isinstance(y, GradientEdge):
+        return _edge_gradient(op, k, y, g)
     if g is None:
         if y.requires_grad and y.numel() != 1:
             raise RuntimeError(f"{op}: grad can be implicitly created only for scalar outputs, "
@@ -42,6 +45,20 @@ def _gradient(op, k, y, g):
     if g.is_complex() != y.is_complex():
         raise RuntimeError(f"{op}: for a {'complex' if y.is_complex() else 'real'} tensor {k} ({y.dtype}) "
                            f"expected a gradient of the same kind, got {g.dtype}")
+    return g
+
+
+def _edge_gradient(op, k, edge, g):
+    """As _gradient, for an output of which only the place in the graph is known."""
+    shape, dtype, device = edge.node._outputs[edge.output_nr]
+    if g is None:
+        if shape.numel() != 1:
+            raise RuntimeError(f"{op}: grad can be implicitly created only for scalar outputs, "
+                               f"edge {k} has shape {list(shape)}: pass its gradient")
+        return OPS["ones"](shape, dtype=dtype, device=device)
+    if g.shape != shape:
+        raise RuntimeError(f"{op}: Mismatch in shape: grad_output[{k}] has a shape of {list(g.shape)} and "
+                           f"output[{k}] has a shape of {list(shape)}.")
     return g
 
 
@@ -93,9 +110,16 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     retain = create_graph if retain_graph is None else retain_graph
     found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False)
     if materialize_grads:
-        return tuple(OPS["zeros_like"](x.detach()) if g is None else g for x, g in zip(inputs, found, strict=True))
+        return tuple(_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True))
     if not allow_unused and any(g is None for g in found):
         unused = [k for k, g in enumerate(found) if g is None]
         raise RuntimeError(f"grad: One of the differentiated Tensors appears to not have been used in the graph "
                            f"(inputs {unused}). Set allow_unused=True if this is the desired behavior.")
     return found
+
+
+def _zeros(x):
+    if isinstance(x, GradientEdge):
+        shape, dtype, device = x.node._outputs[x.output_nr]
+        return OPS["zeros"](shape, dtype=dtype, device=device)
+    return OPS["zeros_like"](x.detach())

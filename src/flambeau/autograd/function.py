@@ -15,6 +15,8 @@ from .grad_mode import no_grad
 class FunctionCtx:
     """What forward leaves for backward; also the place for the user's own attributes."""
 
+    #: True: backward may read `saved_tensors` once; what it holds is freed then, not after backward has returned
+    clear_saved_tensors_on_access = False
     needs_input_grad = ()
     _to_save = ()
     _saved = ()
@@ -53,14 +55,17 @@ class FunctionCtx:
             raise RuntimeError(f"{type(self).__name__}: Trying to backward through the graph a second time (or access "
                                "saved tensors after they have been freed). Pass retain_graph=True to the first "
                                "backward or grad call.")
-        return tuple(None if s is None else s.unpack() for s in self._saved)
+        tensors = tuple(None if s is None else s.unpack() for s in self._saved)
+        if self.clear_saved_tensors_on_access:
+            self._saved = None
+        return tensors
 
 
 class _Context(FunctionCtx):
     """The context one call of `apply` makes."""
 
 
-class Function:
+class Function(FunctionCtx):
     """An operation with its own derivative: subclass it, write static `forward` and `backward`, call `apply`.
 
     Either `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`.
@@ -82,6 +87,8 @@ class Function:
     """
 
     generate_vmap_rule = False
+    #: True: backward gets one list of gradients, which it may empty to free them as it goes
+    boxed_grads_call = False
 
     def __init__(self, *args, **kwargs):
         raise RuntimeError(f"{type(self).__name__}: a Function is not instantiated; call {type(self).__name__}.apply")
@@ -125,7 +132,8 @@ def _context_type(cls):
     """One context class per Function, so that its name tells whose it is."""
     made = cls.__dict__.get("_ctx_type")
     if made is None:
-        made = cls._ctx_type = type(f"{cls.__name__}Backward", (_Context,), {})
+        made = cls._ctx_type = type(f"{cls.__name__}Backward", (_Context,), {
+            "clear_saved_tensors_on_access": cls.clear_saved_tensors_on_access})
     return made
 
 
@@ -185,10 +193,20 @@ class _Saved:
 
     def __init__(self, tensor, source):
         self.version = tensor._version
-        self.tensor = tensor if source is None else tensor.detach()
         self.source = source
+        self.hooks = _C.top_saved_hooks()
+        if self.hooks is None:
+            self.tensor = tensor if source is None else tensor.detach()
+            return
+        self.tensor = None
+        self.history = None if source is not None or not tensor.requires_grad else tensor
+        if self.history is not None and not tensor.is_leaf:
+            self.history = tensor.grad_fn, tensor.output_nr
+        self.packed = self.hooks[0](tensor.detach())
 
     def unpack(self):
+        if self.hooks is not None:
+            return self._unpack_hooked()
         if self.tensor._version != self.version:
             raise RuntimeError(
                 f"one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -201,6 +219,25 @@ class _Saved:
         if node is not None:
             _C.set_history(output, node, position)
         return output
+
+
+    def _unpack_hooked(self):
+        found = self.hooks[1](self.packed)
+        if not isinstance(found, _C.Tensor):
+            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                            f"{type(found).__name__}")
+        if not _C.is_grad_enabled():
+            return found
+        found = found.detach()
+        if self.source is not None:
+            node = self.source[0]()
+            if node is not None:
+                _C.set_history(found, node, self.source[1])
+        elif isinstance(self.history, tuple):
+            _C.set_history(found, *self.history)
+        elif self.history is not None:
+            _C.function_node(lambda g: (g,), (self.history,), (found,), "AliasBackward0")
+        return found
 
 
 class _Rule:
@@ -221,7 +258,11 @@ class _Rule:
             grads = tuple(OPS["zeros"](b[0], dtype=b[1], device=b[2]) if g is None and b is not None else g
                           for g, b in zip(grads, self.blank, strict=True))
         backward = self.cls.backward if self.cls.backward is not Function.backward else self.cls.vjp
-        found = backward(self.ctx, *grads)
+        if self.cls.boxed_grads_call:
+            box, grads = list(grads), None
+            found = backward(self.ctx, box)
+        else:
+            found = backward(self.ctx, *grads)
         return self._checked(found if isinstance(found, tuple) else (found,))
 
     def _checked(self, found):
@@ -292,3 +333,82 @@ class _Once(Function):
     def backward(ctx, *grads):
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable "
                            f"({ctx.name})")
+
+
+class InplaceFunction(Function):
+    """The old base of functions with an `inplace` option."""
+
+    inplace = False
+
+
+class _Leaf:
+    """The place of a tensor in a nest."""
+
+
+def _flatten(nest, tensors):
+    """The nest with its tensors taken out, in order, into the list `tensors`."""
+    if isinstance(nest, _C.Tensor):
+        tensors.append(nest)
+        return _Leaf
+    if isinstance(nest, (tuple, list)):
+        return type(nest)(_flatten(x, tensors) for x in nest)
+    return nest
+
+
+def _fill(nest, tensors):
+    """The reverse of _flatten; `tensors` is an iterator."""
+    if nest is _Leaf:
+        return next(tensors)
+    if isinstance(nest, (tuple, list)):
+        return type(nest)(_fill(x, tensors) for x in nest)
+    return nest
+
+
+class NestedIOFunction(Function):
+    """The old base of functions over nested lists of tensors, which `forward_extended` and `backward_extended` see.
+
+    backward_extended returns gradients in the nesting of forward_extended's arguments.
+    """
+
+    @staticmethod
+    def forward(ctx, cls, nest, shape, *tensors):
+        ctx.cls, ctx.nest = cls, nest
+        flat = []
+        ctx.shape = _flatten(cls.forward_extended(ctx, *_fill(nest, iter(tensors))), flat)
+        shape.append(ctx.shape)
+        return tuple(flat)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        nested = _fill(ctx.shape, iter(grads))
+        found = ctx.cls.backward_extended(ctx, *(nested if isinstance(nested, tuple) else (nested,)))
+        flat = []
+        _flatten(found, flat)
+        return None, None, None, *flat
+
+    @staticmethod
+    def forward_extended(ctx, *args):
+        raise NotImplementedError("NestedIOFunction: forward_extended must be written as a static method")
+
+    @staticmethod
+    def backward_extended(ctx, *grads):
+        raise NotImplementedError("NestedIOFunction: backward_extended must be written as a static method")
+
+    @classmethod
+    def apply(cls, *args):
+        flat, shape = [], []
+        nest = _flatten(args, flat)
+        results = super().apply(cls, nest, shape, *flat)
+        return _fill(shape[0], iter(results))
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, _C.Tensor)
+
+
+class Variable(_C.Tensor, metaclass=_VariableType):
+    """The old name of a tensor that takes part in autograd: every tensor is one, and making one gives a tensor."""
+
+    def __new__(cls, data, requires_grad=False):
+        return data.detach().requires_grad_(requires_grad)

@@ -169,6 +169,59 @@ class inference_mode(_Scope):
         _C.set_inference_mode(self._inference)
 
 
+class enforce_grad_layout_policy(_Scope):
+    """Whether a new `.grad` must be laid out as its parameter is (dense ones) or in rows (others); it is, by default.
+
+    With False a gradient that nobody else holds becomes `.grad` as it is. At once as a function, and for a block.
+
+    >>> import flambeau
+    >>> p = flambeau.ones(2, 3).t().requires_grad_()
+    >>> (p * flambeau.ones(3, 2)).sum().backward()
+    >>> p.grad.stride()
+    (1, 3)
+    """
+
+    def __init__(self, enable=True):
+        self.mode = bool(enable)
+        self._previous = _C.set_grad_layout(self.mode)
+
+    def _again(self):
+        return enforce_grad_layout_policy(self.mode)
+
+    def __call__(self, func):
+        _C.set_grad_layout(self._previous)
+        return super().__call__(func)
+
+    def __enter__(self):
+        _C.set_grad_layout(self.mode)
+
+    def __exit__(self, *_):
+        _C.set_grad_layout(self._previous)
+
+
+class set_multithreading_enabled(_Scope):
+    """Accepted for PyTorch's programs: a backward pass here always runs on the thread that asked for it.
+
+    >>> import flambeau
+    >>> with flambeau.autograd.set_multithreading_enabled(False):
+    ...     flambeau.ones(1, requires_grad=True).sum().backward()
+    """
+
+    def __init__(self, mode):
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_multithreading_enabled: expected a bool, got {type(mode).__name__}")
+        self.mode = mode
+
+    def _again(self):
+        return set_multithreading_enabled(self.mode)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
 def is_grad_enabled():
     """Whether operations record a graph here.
 

@@ -1,0 +1,159 @@
+// Walks the interpreter's frames: from the innermost outwards to the first that is not part of the library.
+//
+// The public frame API makes an object per frame; reading the interpreter's own structures costs three nanoseconds. Where
+// their layout is not known, nodes carry no line.
+#define Py_BUILD_CORE 1
+#include <Python.h>
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000
+#define FLAMBEAU_FRAMES 1
+#include "internal/pycore_frame.h"
+#endif
+#undef Py_BUILD_CORE
+
+#include "origin.h"
+
+namespace flambeau {
+namespace {
+
+FLAMBEAU_TLS ModuleCall* innermost = nullptr;
+Scope* free_scopes = nullptr;
+PyObject* library = nullptr;  // the folder whose code is not the user's
+
+Scope* scope_of(ModuleCall& call) {
+  if (call.scope) return call.scope;
+  Scope* outer = call.outer ? scope_of(*call.outer) : nullptr;
+  if (outer) ++outer->count;
+  if (!*call.handle) *call.handle = PyWeakref_NewRef(call.module, nullptr);
+  if (!*call.handle) PyErr_Clear();
+  Scope* s = free_scopes;
+  if (s) free_scopes = s->outer;
+  else s = new Scope;
+  *s = Scope{1, Py_XNewRef(*call.handle), outer};
+  return call.scope = s;
+}
+
+#ifdef FLAMBEAU_FRAMES
+// Whether code is the library's, remembered by address; an entry keeps its code object, so that no other takes the place.
+struct Known {
+  PyCodeObject* code;
+  bool inside;
+};
+constexpr size_t kKnown = 1024;
+Known known[kKnown];
+
+bool inside_library(PyCodeObject* code) {
+  Known& k = known[(reinterpret_cast<uintptr_t>(code) >> 5) % kKnown];
+  if (__builtin_expect(k.code == code, 1)) return k.inside;
+  Py_INCREF(code);
+  Py_XSETREF(k.code, code);
+  k.inside = library && PyUnicode_Tailmatch(code->co_filename, library, 0, PY_SSIZE_T_MAX, -1) == 1;
+  return k.inside;
+}
+
+PyCodeObject* code_of(_PyInterpreterFrame* f) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return f->owner == FRAME_OWNED_BY_CSTACK || !PyCode_Check(f->f_executable) ? nullptr : reinterpret_cast<PyCodeObject*>(f->f_executable);
+#elif PY_VERSION_HEX >= 0x030C0000
+  return f->owner == FRAME_OWNED_BY_CSTACK ? nullptr : f->f_code;
+#else
+  return f->f_code;
+#endif
+}
+
+int instruction_of(_PyInterpreterFrame* f) {
+#if PY_VERSION_HEX >= 0x030C0000
+  return PyUnstable_InterpreterFrame_GetLasti(f);
+#else
+  return _PyInterpreterFrame_LASTI(f) * int(sizeof(_Py_CODEUNIT));
+#endif
+}
+
+void note_frame(Node& n) {
+  PyThreadState* thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+  _PyInterpreterFrame* frame = thread->current_frame;
+#else
+  _PyInterpreterFrame* frame = thread->cframe->current_frame;
+#endif
+  _PyInterpreterFrame* found = nullptr;
+  constexpr int kDeepest = 64;
+  for (int depth = 0; frame && depth < kDeepest; frame = frame->previous, ++depth) {
+    PyCodeObject* code = code_of(frame);
+    if (!code) continue;
+    if (!found) found = frame;
+    if (!inside_library(code)) {
+      found = frame;
+      break;
+    }
+  }
+  if (!found) return;
+  PyCodeObject* code = code_of(found);
+  Py_INCREF(code);
+  n.code = code;
+  n.instruction = instruction_of(found);
+}
+#else
+void note_frame(Node&) {}
+#endif
+
+void note(Node& n) {
+  if (innermost) {
+    Scope* s = scope_of(*innermost);
+    ++s->count;
+    n.scope = s;
+  }
+  note_frame(n);
+}
+
+PyObject* set_library(PyObject*, PyObject* folder) {
+  Py_XSETREF(library, Py_NewRef(folder));
+  Py_RETURN_NONE;
+}
+PyMethodDef functions[] = {{"set_library_folder", set_library, METH_O}, {}};
+
+}  // namespace
+
+ModuleCall::ModuleCall(PyObject* module, PyObject** handle) : module(module), handle(handle), outer(std::exchange(innermost, this)) {}
+ModuleCall::~ModuleCall() {
+  innermost = outer;
+  if (scope) release_scope(scope);
+}
+
+void release_scope(void* p) {
+  auto* s = static_cast<Scope*>(p);
+  while (s && --s->count == 0) {
+    Scope* outer = s->outer;
+    Py_XDECREF(s->module);
+    s->outer = free_scopes;
+    free_scopes = s;
+    s = outer;
+  }
+}
+
+void release_origin(Node& n) {
+  Py_XDECREF(static_cast<PyObject*>(std::exchange(n.code, nullptr)));
+  if (n.scope) release_scope(std::exchange(n.scope, nullptr));
+}
+
+PyObject* origin_object(Node& n) {
+  if (!n.code) Py_RETURN_NONE;
+  auto* code = static_cast<PyCodeObject*>(n.code);
+  return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, n.instruction), code->co_qualname);
+}
+
+PyObject* scope_object(Node& n) {
+  PyObject* list = PyList_New(0);
+  for (auto* s = static_cast<Scope*>(n.scope); list && s; s = s->outer) {
+    PyObject* module = s->module ? PyWeakref_GetObject(s->module) : Py_None;
+    if (PyList_Append(list, module) < 0) Py_CLEAR(list);
+  }
+  if (list) PyList_Reverse(list);
+  return list;
+}
+
+void add_origin(PyObject* module) {
+  note_origin = note;
+  checked(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace flambeau
