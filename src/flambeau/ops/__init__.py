@@ -35,3 +35,11 @@ from . import statistics as statistics
 from . import transcendental as transcendental
 from .kinds import OPS as OPS
 from .kinds import public as public
+from .namespaces import known as _known
+
+
+def __getattr__(name):
+    found = _known(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute or operator library {name!r}")
+    return found
