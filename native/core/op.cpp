@@ -95,7 +95,9 @@ void resize_for_out(Tensor& out, Dims shape, const char* op) {
 }
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {
+  static std::vector<std::unique_ptr<OpDef>> replaced;  // their Op objects and recorded nodes may live on
   auto& slot = op_table()[op->name];
+  if (slot) replaced.push_back(std::move(slot));
   slot = std::move(op);
   return slot.get();
 }

@@ -71,8 +71,8 @@ layout = _C.memory_format
 inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
 
 #: subpackages and modules loaded when first used
-_LAZY = {"library", "linalg", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage", "cuda",
-         "backends", "version"}
+_LAZY = {"linalg", "library", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
+         "cuda", "backends", "version"}
 #: names that live in a module loaded when first used
 _LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
                "get_printoptions": "_tensor_str", "printoptions": "_tensor_str", "UntypedStorage": "storage",

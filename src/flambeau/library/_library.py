@@ -39,7 +39,7 @@ class CustomOpDef:
         return register_fake(self, fn)
 
     def register_autograd(self, backward, /, *, setup_context=None):
-        """backward(ctx, *grads) returns a gradient per argument; setup_context(ctx, inputs, output) keeps what it needs."""
+        """backward(ctx, *grads) returns a gradient per argument; setup_context(ctx, inputs, output) prepares it."""
         register_autograd(self, backward, setup_context=setup_context)
 
     def register_vmap(self, func=None):
@@ -107,7 +107,8 @@ def define(qualname, schema, *, lib=None, tags=()):
 
 def _slot(key):
     if key not in SLOTS:
-        raise NotImplementedError(f"impl: dispatch key {key!r} is not available; use one of {', '.join(filter(None, SLOTS))}")
+        known = ", ".join(k for k in SLOTS if k)
+        raise NotImplementedError(f"impl: dispatch key {key!r} is not available; use one of {known}")
     return SLOTS[key]
 
 
@@ -147,8 +148,8 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """The derivative: backward(ctx, *grads), with what setup_context(ctx, inputs, output) kept in ctx."""
     operator = find(op)
     if operator.schema.mutated:
-        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.qualified}: it writes "
-                           "into its arguments; wrap it in an operator that returns its result")
+        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.qualified}: it "
+                           "writes into its arguments; wrap it in an operator that returns its result")
     operator.backward, operator.setup_context = backward, setup_context
 
 
@@ -197,8 +198,8 @@ class Library:
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind!r}; use 'DEF', 'IMPL' or 'FRAGMENT'")
         if ns == "aten":
-            raise NotImplementedError("Library: operators of 'aten' are records of flambeau.ops and cannot be replaced; use a "
-                                      "TorchDispatchMode to change what they do")
+            raise NotImplementedError("Library: operators of 'aten' are records of flambeau.ops and cannot be "
+                                      "replaced; use a TorchDispatchMode to change what they do")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def __repr__(self):
@@ -213,7 +214,7 @@ class Library:
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
         """An implementation for a dispatch key (or device type)."""
         if with_keyset:
-            raise NotImplementedError("Library.impl: with_keyset=True is not available; there are no dispatch keys to pass")
+            raise NotImplementedError("Library.impl: with_keyset=True is not available: there are no dispatch keys")
         if fn is fallthrough_kernel:
             return
         operator = find(self._qualified(op_name))
@@ -282,14 +283,14 @@ def _test_schema(operator, args, kwargs):
         operator.op(*given, **kwargs)
     for argument, old, new in zip(operator.schema.arguments, before, given, strict=False):
         if isinstance(old, _C.Tensor) and not argument.mutated and not equal(old.detach(), new.detach()):
-            raise RuntimeError(f"{operator.qualified}: argument {argument.name} is not defined as mutated but was written "
-                               "to; name it in mutates_args")
+            raise RuntimeError(f"{operator.qualified}: argument {argument.name} is not defined as mutated but was "
+                               "written to; name it in mutates_args")
 
 
 def _test_autograd(operator, args, kwargs):
     if operator.backward is None:
         if any(isinstance(a, _C.Tensor) and a.requires_grad for a in args) and "composite" not in operator.kernels:
-            raise RuntimeError(f"{operator.qualified}: an argument requires grad, but no autograd formula was registered")
+            raise RuntimeError(f"{operator.qualified}: an argument requires grad, but there is no autograd formula")
         return
     if any(isinstance(a, _C.Tensor) and a.requires_grad and a.dtype in (_C.float64, _C.complex128) for a in args):
         gradcheck(lambda *given: operator.op(*given, **kwargs), _copies(args))
@@ -301,5 +302,5 @@ def _test_fake(operator, args, kwargs):
     pairs = zip(*((x if isinstance(x, (tuple, list)) else (x,)) for x in (real, fake)), strict=True)
     for k, (a, b) in enumerate(pairs):
         if isinstance(a, _C.Tensor) and (a.shape != b.shape or a.dtype != b.dtype):
-            raise RuntimeError(f"{operator.qualified}: result {k} is {a.dtype} {list(a.shape)}, but the fake implementation says"
-                               f" {b.dtype} {list(b.shape)}")
+            raise RuntimeError(f"{operator.qualified}: result {k} is {a.dtype} {list(a.shape)}, but the fake implementation"
+                               f" says {b.dtype} {list(b.shape)}")

@@ -1,7 +1,7 @@
 """A library's own operator: from the call through autograd and dispatch down to the registered implementation.
 
-The native argument parser fills defaults and honours `__torch_function__`; below it stand, in this order, the registered
-autograd formula, dispatch modes and subclasses, the fake implementation (meta tensors), and the kernel of the device.
+The native argument parser fills defaults and honours `__torch_function__`; below it stand, in this order, the
+registered autograd formula, dispatch modes and subclasses, the fake implementation (meta tensors), and the kernel of the device.
 """
 
 from .. import _C
@@ -12,7 +12,8 @@ from ._schema import parse
 
 #: dispatch keys and device names -> the slot an implementation goes to
 SLOTS = {"CompositeExplicitAutograd": None, "CompositeImplicitAutograd": "composite", "CPU": "cpu", "cpu": "cpu",
-         "CUDA": "cuda", "cuda": "cuda", "Meta": "meta", "meta": "meta", "Autograd": "autograd", "default": None, "": None}
+         "CUDA": "cuda", "cuda": "cuda", "Meta": "meta", "meta": "meta", "Autograd": "autograd",
+         "default": None, "": None}
 
 
 class Operator:
@@ -27,6 +28,7 @@ class Operator:
         self.dispatch_rules = {}
         self.op = _C.define("composite", schema.native(name), "default", None, self.run, None, False, False, False,
                             f"{schema.text}")
+        self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
         self.packet = Packet(self)
         namespace(self.namespace).add(self.name, self.packet)
 
@@ -57,7 +59,7 @@ class Operator:
             if self.schema.returns in (("()",), ()):
                 return self.below_autograd(args, kwargs)
         flat, spec = _flattened(args)
-        return _unlisted(_Recorded.apply(self, kwargs, spec, *flat))
+        return _unlisted(self.recorded.apply(self, kwargs, spec, *flat))
 
     def below_autograd(self, args, kwargs):
         """Modes and subclasses, then the implementation."""
@@ -69,8 +71,8 @@ class Operator:
             return self._fake(args, kwargs)
         kernel = next((self.kernels[d] for d in (*devices, None, "composite") if d in self.kernels), None)
         if kernel is None:
-            raise NotImplementedError(f"{self.qualified}: no implementation for {', '.join(sorted(devices)) or 'a call'} "
-                                      f"without tensors; register one with flambeau.library.impl or register_kernel")
+            where = ", ".join(sorted(devices)) or "a call without tensors"
+            raise NotImplementedError(f"{self.qualified}: no implementation for {where}; register one with flambeau.library.impl or register_kernel")
         versions = [t._version for t in tensors]
         result = kernel(*args, **kwargs)
         self._bump(args, kwargs, tensors, versions)
@@ -82,8 +84,8 @@ class Operator:
         if implementation is None:
             if self.schema.returns in (("()",), ()):
                 return None
-            raise RuntimeError(f"There was no fake impl registered for {self.qualified}. It says the result's shape and "
-                               f"dtype without data; please use `{self.name}.register_fake` to add one")
+            raise RuntimeError(f"There was no fake impl registered for {self.qualified}. It says the result's "
+                               f"shape and dtype without data; please use `{self.name}.register_fake` to add one")
         return implementation(*args, **kwargs)
 
     def _bump(self, args, kwargs, tensors, versions):
@@ -121,10 +123,9 @@ class _Recorded(Function):
         ctx.operator, ctx.spec = operator, spec
         ctx.set_materialize_grads(operator.backward is not None)
         if operator.setup_context is not None:
-            # PyTorch's protocol: keyword-only arguments come apart, where there are any
-            keyword = {"keyword_only_inputs": kwargs} if kwargs else {}
-            operator.setup_context(ctx, args, *([keyword["keyword_only_inputs"]] if keyword else []), result)
-        ctx.lists = [len(r) if isinstance(r, list) else None for r in (result if isinstance(result, tuple) else (result,))]
+            given = {"inputs": args, "output": result} | ({"keyword_only_inputs": kwargs} if kwargs else {})
+            operator.setup_context(ctx, **given)
+        ctx.listed = isinstance(result, list)
         if isinstance(result, list):
             return _List(result)
         return result
@@ -133,9 +134,9 @@ class _Recorded(Function):
     def backward(ctx, *grads):
         operator = ctx.operator
         if operator.backward is None:
-            raise RuntimeError(f"Trying to backward through {operator.qualified} but no autograd formula was registered. "
-                               "Please use register_autograd to add one.")
-        if ctx.lists[0] is not None:
+            raise RuntimeError(f"Trying to backward through {operator.qualified} but no autograd formula was "
+                               "registered. Please use register_autograd to add one.")
+        if ctx.listed:
             grads = (list(grads),)
         found = operator.backward(ctx, *grads)
         found = found if isinstance(found, tuple) else (found,)

@@ -5,7 +5,9 @@ records do, for the argument parser that all operators share.
 """
 
 import collections.abc
+import functools
 import inspect
+import operator
 import re
 import types
 import typing
@@ -109,8 +111,8 @@ def parse(text):
             continue
         a = _ARGUMENT.match(part)
         if not a:
-            raise RuntimeError(f"schema {text!r}: cannot read the argument {part!r}; write a type, a name and perhaps a "
-                               "default, as in \"Tensor x\" or \"int n=3\"")
+            raise RuntimeError(f"schema {text!r}: cannot read the argument {part!r}; write a type, a name and perhaps "
+                               "a default, as in \"Tensor x\" or \"int n=3\"")
         suffix = re.sub(r"\d", "", a["suffix"])
         arguments.append(Argument(a["name"], a["type"] + suffix, a["default"], keyword, bool(a["write"])))
     returns = found["returns"].strip()
@@ -125,7 +127,7 @@ def _optional(annotation):
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         members = [a for a in typing.get_args(annotation) if a is not type(None)]
         if len(members) < len(typing.get_args(annotation)):
-            return typing.Union[tuple(members)], True
+            return functools.reduce(operator.or_, members), True
     return annotation, False
 
 
@@ -135,7 +137,7 @@ def _spelled(annotation):
     mark = "?" if optional else ""
     if inner in _PLAIN:
         return _PLAIN[inner] + mark
-    if typing.get_origin(inner) in (typing.Union, types.UnionType) and set(typing.get_args(inner)) == {int, float, bool}:
+    if set(typing.get_args(inner)) == {int, float, bool} and typing.get_origin(inner) not in _SEQUENCES:
         return "Scalar" + mark
     if typing.get_origin(inner) in _SEQUENCES:
         (item,) = typing.get_args(inner)
