@@ -31,6 +31,7 @@ from . import selection as selection
 from . import softmax as softmax
 from . import sorting as sorting
 from . import spatial as spatial
+from . import special as special
 from . import statistics as statistics
 from . import transcendental as transcendental
 from .kinds import OPS as OPS
