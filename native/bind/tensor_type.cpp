@@ -469,7 +469,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
   const char* format = buffer_format(t.dtype);
   const char* problem = !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
-                        : tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
+                        : grad_enabled && tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
   if (problem) {

@@ -302,5 +302,5 @@ def _test_fake(operator, args, kwargs):
     pairs = zip(*((x if isinstance(x, (tuple, list)) else (x,)) for x in (real, fake)), strict=True)
     for k, (a, b) in enumerate(pairs):
         if isinstance(a, _C.Tensor) and (a.shape != b.shape or a.dtype != b.dtype):
-            raise RuntimeError(f"{operator.qualified}: result {k} is {a.dtype} {list(a.shape)}, but the fake implementation"
-                               f" says {b.dtype} {list(b.shape)}")
+            raise RuntimeError(f"{operator.qualified}: result {k} is {a.dtype} {list(a.shape)}, but the fake "
+                               f"implementation says {b.dtype} {list(b.shape)}")

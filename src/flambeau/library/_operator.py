@@ -1,7 +1,8 @@
 """A library's own operator: from the call through autograd and dispatch down to the registered implementation.
 
 The native argument parser fills defaults and honours `__torch_function__`; below it stand, in this order, the
-registered autograd formula, dispatch modes and subclasses, the fake implementation (meta tensors), and the kernel of the device.
+registered autograd formula, dispatch modes and subclasses, the fake implementation (meta tensors), and the kernel of
+the device.
 """
 
 from .. import _C
@@ -72,7 +73,8 @@ class Operator:
         kernel = next((self.kernels[d] for d in (*devices, None, "composite") if d in self.kernels), None)
         if kernel is None:
             where = ", ".join(sorted(devices)) or "a call without tensors"
-            raise NotImplementedError(f"{self.qualified}: no implementation for {where}; register one with flambeau.library.impl or register_kernel")
+            raise NotImplementedError(f"{self.qualified}: no implementation for {where}; register one with "
+                                      "flambeau.library.impl or register_kernel")
         versions = [t._version for t in tensors]
         result = kernel(*args, **kwargs)
         self._bump(args, kwargs, tensors, versions)
