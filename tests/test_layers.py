@@ -15,8 +15,7 @@ LAYERS = [
     {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
      "linalg", "fft", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda"},
     # loaded when first used, when the package is complete
-    {"nn", "optim", "library", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive",
-     "_pickle_reader",
+    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
      "_pickle_writer", "_pickling", "_tensor_str"},
     {"graph", "fx", "jit", "compile", "export"},
     {"vision", "text", "distributed", "cli", "__main__", "as_torch"},

@@ -45,7 +45,7 @@ struct LeafSlot {
 
 // sum of a and b; in place when `own` says a is ours alone
 TensorRef added(TensorRef a, TensorRef b, bool& own) {
-  if (own && !grad_enabled && a->refcount == 1 && !a->base) {
+  if (own && !grad_enabled && a->refcount == 1 && !a->base && !((a->flags | b->flags) & kDispatch)) {
     Value args[3] = {Value(a.get()), Value(b.get()), Value(int64_t(1))};
     Call c;
     c.op = &op_add.get();
@@ -243,7 +243,7 @@ void capture(Pass& pass, Object* target, uint32_t output_nr, const TensorRef& gr
 void check_nan(Node& node, TensorRef* out) {
   GradMode off(false);
   for (int k = 0; k < node.nedges; ++k) {
-    if (!out[k] || out[k]->is_meta() || !is_differentiable(out[k]->dtype)) continue;
+    if (!out[k] || out[k]->is_meta() || out[k]->level || !is_differentiable(out[k]->dtype)) continue;
     TensorRef found = invoke(op_isnan, {Value(out[k].get())});
     if (*invoke(op_any, {Value(found.get())})->ptr<bool>())
       runtime_error("Function '", node_name(node), "' returned nan values in its ", k, "th output.");
@@ -327,6 +327,12 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
 
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
   KeepLock keep;  // two threads may add to one leaf
+  if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kDispatch, 0)) {
+    track_object(&leaf);
+    TensorRef sum = leaf.grad ? invoke(op_add, {Value(leaf.grad), Value(grad.get())}) : std::move(grad);
+    if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
+    return;
+  }
   if (!leaf.grad) {
     bool ours = grad->refcount == 1 && grad->storage && grad->storage->refcount == 1 && !grad->base;
     std::vector<int64_t> wanted = leaf.contiguous() ? std::vector<int64_t>() : dense_strides(leaf);  // empty: rows
@@ -367,6 +373,7 @@ void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRe
   Tensor& base = *base_ref;
   Node& fn = *fn_ref;
   if (!grads[0]) return;
+  if (grads[0]->level || view.level) not_implemented("CopySlices: a write through a view was recorded outside the transform that differentiates it");
   // a copy of the gradient laid out as the base is, so that the view's geometry applies to it
   TensorRef whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
   auto inplace = [](OpHandle& op, Tensor& self, Tensor* other) {

@@ -22,6 +22,22 @@ uint64_t wanted_arguments(const Call& c) {
   return wanted;
 }
 
+// A call is recorded at its level. What is below is constant to it: the operation that runs below records that.
+uint64_t wanted_at_level(const Call& c, uint64_t wanted) {
+  int level = level_of(c);
+  if (level == 0) return wanted;
+  for (uint64_t bits = wanted; bits; bits &= bits - 1) {
+    int k = __builtin_ctzll(bits);
+    const Value& v = c.args[k];
+    bool here = v.tag == Tag::Tensor && v.tensor->level == level;
+    if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j)
+        here |= v.tensors.data[j] && v.tensors.data[j]->level == level && tensor_requires_grad(*v.tensors.data[j]);
+    if (!here) wanted &= ~(uint64_t(1) << k);
+  }
+  return wanted;
+}
+
 constexpr int kMaxAssign = 8;
 
 int edge_count(const Value& v) { return v.tag == Tag::Tensors ? int(v.tensors.size) : 1; }
@@ -44,7 +60,7 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
   NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults));
   node->op = &op;
   note_origin(*node);
-  int e = 0;
+  int e = 0, level = __builtin_expect(active_levels, 0) ? level_of(c) : 0;
   for (const Rule& rule : op.rules)
     for (uint8_t k : rule.inputs) {
       const Value& v = c.args[k];
@@ -53,7 +69,7 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
         ++e;
       } else if (v.tag == Tag::Tensors) {
         for (int64_t j = 0; j < v.tensors.size; ++j, ++e)
-          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]))
+          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]) && (!level || v.tensors.data[j]->level == level))
             set_edge(node->edges[e], *v.tensors.data[j], node->sequence);
       } else {
         ++e;
@@ -142,6 +158,9 @@ static int written_edge(const Node& node, const Tensor& self) {
 
 void rebase_history(Tensor& self, NodeRef node) {
   if (!self.base) return set_history(self, node.get(), 0);
+  if (self.level)
+    not_implemented(node_name(*node), ": inside a transform, an in-place write through a view is not recorded; write out of place, "
+                    "as with flambeau.where, index_put or scatter");
   // A write through a view: the base's new history is its old one with this slice replaced.
   Tensor& base = *self.base;
   int written = written_edge(*node, self);
@@ -190,9 +209,16 @@ static void reshape_inplace(Call& c, uint64_t wanted) {
   grad_fn_of(self);
 }
 
+// self before a write, kept for a rule: a copy at every level, tied to self's history below.
+static TensorRef private_copy(Tensor& self) {
+  static OpHandle clone{"clone"};
+  return invoke(clone, {Value(&self)});
+}
+
 void run_op(Call& c) {
   const OpDef& op = *c.op;
   uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
+  if (__builtin_expect(active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
   if (__builtin_expect(!c.inplace, 1)) {
     execute(c);
     if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor) return;  // nothing to do: contiguous() of a contiguous tensor
@@ -216,15 +242,15 @@ void run_op(Call& c) {
     bool keeps_self = false;  // a rule wants self as it was: keep a copy, the write destroys it
     for (size_t r = 0; r < op.rules.size(); ++r) keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
     if (keeps_self) {
-      before = empty(self.shape(), self.dtype, self.device);
-      if (!self.is_meta()) copy_into(*before, self);
+      before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
+      if (!self.is_meta() && !self.level) copy_into(*before, self);
       if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
       saved_self = Value(before.get());
     }
     node = make_node(c, wanted, keeps_self ? &saved_self : nullptr);
   }
   execute(c);
-  if (!op.elementwise && !op.writes_self) {  // the functional result goes into self
+  if (!op.elementwise && !op.writes_self && c.out1.get() != &self) {  // the functional result goes into self
     if (!c.out1) runtime_error(c.name(), "_: no result to write");
     if (!(c.out1->ndim == self.ndim && std::equal(self.sizes, self.sizes + self.ndim, c.out1->sizes)))
       runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ", shape_text(self.shape()));

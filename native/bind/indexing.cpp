@@ -193,13 +193,17 @@ void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
     } else {
       TensorRef t = index_tensor(item);
       if (t->ndim == 0 && !is_mask(*t)) {
+        if (t->level) {  // one index per element of a batch
+          picks.put(d++, std::move(t));
+          continue;
+        }
         if (t->is_meta()) not_implemented("an index on the meta device has no value");
         steps.select(d, element_scalar(*t).to<int64_t>());
         continue;
       }
       if (t->ndim == 0) {
         steps.unsqueeze(d);
-        if (!t->is_meta()) t = lone_mask(element_scalar(*t).to<bool>());
+        if (!t->is_meta() && !t->level) t = lone_mask(element_scalar(*t).to<bool>());
         picks.put(d++, std::move(t));
         continue;
       }

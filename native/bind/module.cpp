@@ -34,6 +34,7 @@ NB_MODULE(_C, m) {
   add_op_type(module);
   add_construction(module);
   add_reshaping(module);
+  add_levels(module);
   add_generator_type(module);
   add_module_base(module);
   add_optim(module);

@@ -133,8 +133,8 @@ PyObject* nb_float(PyObject* o) {
 }
 PyObject* nb_int(PyObject* o) {
   return guarded([&] {
-    Tensor& t = one_element(o, "int()");
-    Held number = checked(element_object(t, t.data));
+    TensorRef inner = readable(one_element(o, "int()"));
+    Held number = checked(element_object(*inner, inner->data));
     return PyNumber_Long(number.p);
   });
 }

@@ -6,12 +6,15 @@ namespace flambeau {
 PyTypeObject* OpType;
 int function_modes = 0;
 int dispatch_modes = 0;
+int user_modes = 0;
+int all_levels = 0;
 thread_local bool overrides_disabled = false;
 
 namespace {
 
 PyObject* override_handler;  // overrides.py: (op, args, kwargs) -> result
 PyObject* dispatch_handler;
+
 
 OpObject* as_op(PyObject* o) { return reinterpret_cast<OpObject*>(o); }
 
@@ -327,6 +330,7 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     bool method = a[6] == Py_None ? (plain && first_self && def->name.find('.') == std::string::npos) : a[6] == Py_True;
     Held name(PyUnicode_FromString(def->name.c_str()));
     OpObject* op = new_op(name.p, a[5], method, a[9]);
+    for (const Arg& arg : def->schema.args) def->random |= arg.type == Type::Generator;
     op->def = add_op(std::move(def));
     op->def->py_op = op;
     const std::string& shown = op->def->shown;
@@ -392,8 +396,26 @@ PyObject* bind_alias(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 // --- modes ----------------------------------------------------------------------------------------------------------
 
-// A dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
-void dispatch_to_python(Call& c) {
+// A transform level, a dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
+// Levels come first: modes and subclasses see what the levels made of the call.
+bool dispatch_to_python(Call& c) {
+  int level = level_of(c);
+  if (!level) {
+    bool subclass = false;
+    auto look = [&](Tensor* t) {
+      if (!t || !(t->flags & kDispatch)) return;
+      subclass = true;
+      if (dispatch_disabled) check_own_values(*t);  // or the kernel would read memory that is not there
+    };
+    for (int k = 0; k < c.nargs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor) look(v.tensor);
+      else if (v.tag == Tag::Tensors)
+        for (int64_t j = 0; j < v.tensors.size; ++j) look(v.tensors.data[j]);
+    }
+    if (dispatch_disabled) return false;
+    if (!user_modes && !subclass) return false;
+  }
   OpObject* op = static_cast<OpObject*>(c.op->py_op);
   if (c.inplace && op->inplace_form) op = op->inplace_form;
   const Schema& s = c.op->schema;
@@ -405,7 +427,11 @@ void dispatch_to_python(Call& c) {
       checked(PyDict_SetItem(kwargs.p, static_cast<PyObject*>(s.args[k].py_name), v.p));
   }
   if (!c.inplace && c.given) checked(PyDict_SetItemString(kwargs.p, "out", py(c.given)));
-  Held result = checked(PyObject_CallFunctionObjArgs(dispatch_handler, (PyObject*)op, args.p, kwargs.p, nullptr));
+  Held number;
+  if (level) {
+    number = checked(PyLong_FromLong(level));
+  }
+  Held result = checked(PyObject_CallFunctionObjArgs(level ? level_handlers().interpret : dispatch_handler, (PyObject*)op, args.p, kwargs.p, number.p, nullptr));
   auto push = [&](PyObject* o) {
     if (!is_tensor(o)) type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
     c.push(TensorRef::borrow(as_tensor(o)));
@@ -413,6 +439,7 @@ void dispatch_to_python(Call& c) {
   if (PyTuple_Check(result.p) || PyList_Check(result.p))
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result.p); ++k) push(PySequence_Fast_GET_ITEM(result.p, k));
   else if (result.p != Py_None) push(result.p);
+  return true;
 }
 
 PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -425,8 +452,18 @@ PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
 PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) active
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
   function_modes = int(PyLong_AsLong(a[0]));
-  dispatch_modes = int(PyLong_AsLong(a[1]));
+  user_modes = int(PyLong_AsLong(a[1]));
+  dispatch_modes = user_modes + all_levels;
   Py_RETURN_NONE;
+}
+// set_levels(n): this thread is now inside n transform levels -> what it was
+PyObject* set_levels(PyObject*, PyObject* n) {
+  long now = PyLong_AsLong(n);
+  if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
+  int before = std::exchange(active_levels, int(now));
+  all_levels += active_levels - before;
+  dispatch_modes = user_modes + all_levels;
+  return PyLong_FromLong(before);
 }
 PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was
   bool before = std::exchange(overrides_disabled, on == Py_True);
@@ -470,6 +507,7 @@ PyObject* op_rules(PyObject* o, void*) {  // {argument names: rule}
   }
   return d;
 }
+PyObject* op_random(PyObject* o, void*) { return PyBool_FromLong(as_op(o)->def && as_op(o)->def->random); }
 PyObject* op_body(PyObject* o, void*) {
   OpObject* op = as_op(o);
   return Py_NewRef(op->def && op->def->body ? static_cast<PyObject*>(op->def->body) : Py_None);
@@ -507,7 +545,7 @@ PyMemberDef op_members[] = {
     {"takes_out", T_BOOL, offsetof(OpObject, takes_out), READONLY},
     {"is_method", T_BOOL, offsetof(OpObject, method), READONLY},
     {}};
-PyGetSetDef op_getset[] = {{"schema", op_schema}, {"kind", op_kind}, {"rules", op_rules}, {"body", op_body}, {"arguments", op_arguments}, {"__dict__", PyObject_GenericGetDict}, {}};
+PyGetSetDef op_getset[] = {{"schema", op_schema}, {"kind", op_kind}, {"rules", op_rules}, {"body", op_body}, {"random", op_random}, {"arguments", op_arguments}, {"__dict__", PyObject_GenericGetDict}, {}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS}, {}};
 PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, (void*)op_repr}, {Py_tp_descr_get, (void*)op_get},
                           {Py_tp_members, op_members}, {Py_tp_getset, op_getset}, {Py_tp_methods, op_methods}, {}};
@@ -519,6 +557,7 @@ PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL}
                            {"bind_alias", (PyCFunction)(void*)bind_alias, METH_FASTCALL},
                            {"set_handlers", (PyCFunction)(void*)set_handlers, METH_FASTCALL},
                            {"set_modes", (PyCFunction)(void*)set_modes, METH_FASTCALL},
+                           {"set_levels", set_levels, METH_O},
                            {"disable_overrides", disable_overrides, METH_O},
                            {"disable_dispatch", disable_dispatch, METH_O},
                            {}};

@@ -110,6 +110,16 @@ PyObject* scalar_object(const Scalar& s);        // new
 PyObject* element_object(const Tensor& t, const char* data);  // one element as a Python number; new
 bool number_value(PyObject* o, Value& v);        // Python and NumPy numbers; false when it is none
 Scalar element_scalar(const Tensor& t);          // of a one-element tensor
+// What levels.cpp calls in Python (func/_levels.py).
+struct LevelHandlers {
+  PyObject* interpret;  // (op, args, kwargs, level) -> result: runs an operator of that level one level below
+  PyObject* copy;       // (to, from): `to` becomes a second wrapper of what `from` wraps
+  PyObject* values;     // (wrapper) -> the plain tensor under it; raises where there is no single one
+  PyObject* detach;     // (wrapper) -> it without history, at its own level and below
+};
+const LevelHandlers& level_handlers();
+TensorRef detach_wrapper(const Tensor& t);       // of a tensor whose type dispatches: without history at every level
+TensorRef readable(const Tensor& t);             // levels.cpp: t, or the values under a transform level; throws when they are hidden
 inline PyObject* take_object(TensorRef t) { return py(t.detach()); }  // hands the tensor to Python
 void add_index_slots(std::vector<PyType_Slot>& slots);     // indexing.cpp
 TensorRef tensor_from_data(PyObject* data, DType dtype);  // nested sequences, numbers, buffers; Undefined: inferred
@@ -156,6 +166,7 @@ extern int function_modes;  // how many TorchFunctionModes are active
 extern thread_local bool overrides_disabled;
 // The call goes to overrides.py: `function` is an Op or a method, args as for a vectorcall.
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
+Tensor* new_subclass(PyTypeObject* type);  // tensor_type.cpp: a blank instance of a Python subclass
 PyObject* op_object(const char* name);  // borrowed; a clear error when there is no such record
 
 // --- each file adds its part to the module ----------------------------------------------------------------------------
@@ -166,6 +177,7 @@ void add_node_type(PyObject* module);
 void add_op_type(PyObject* module);
 void add_construction(PyObject* module);
 void add_reshaping(PyObject* module);
+void add_levels(PyObject* module);
 void add_generator_type(PyObject* module);
 
 }  // namespace flambeau

@@ -20,6 +20,7 @@ PyObject* storage_bytes(PyObject*, PyObject* o) {
   return guarded([&] {
     if (!is_tensor(o)) type_error("storage_bytes: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     Tensor& t = *as_tensor(o);
+    check_own_values(t);
     if (t.is_meta() || !t.storage) runtime_error("storage_bytes: the tensor has no memory");
     int64_t size[] = {int64_t(t.storage->nbytes)}, step[] = {1};
     TensorRef bytes = view_of(t, size, step, static_cast<char*>(t.storage->data));
@@ -74,17 +75,7 @@ PyObject* storage_view(PyObject*, PyObject* args) {
   });
 }
 
-// A write that native code did not see (into memory shared with NumPy, say) counts as one.
-PyObject* bump(PyObject*, PyObject* o) {
-  return guarded([&]() -> PyObject* {
-    if (!is_tensor(o)) type_error("bump_version: expected a Tensor, got ", Py_TYPE(o)->tp_name);
-    bump_version(*as_tensor(o));
-    Py_RETURN_NONE;
-  });
-}
-
 PyMethodDef methods[] = {
-    {"bump_version", bump, METH_O, nullptr},
     {"storage_id", storage_id, METH_O, nullptr},
     {"storage_bytes", storage_bytes, METH_O, nullptr},
     {"storage_view", storage_view, METH_VARARGS, nullptr},

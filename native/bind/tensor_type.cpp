@@ -19,6 +19,8 @@ Tensor* new_exact() {
   return t;
 }
 
+}  // namespace
+
 // A blank instance of a Python subclass.
 Tensor* new_subclass(PyTypeObject* type) {
   auto* t = as_tensor(type->tp_alloc(type, 0));
@@ -30,6 +32,8 @@ Tensor* new_subclass(PyTypeObject* type) {
   if (d && d != Py_None && d != disabled_override) t->flags |= kDispatch;
   return t;
 }
+
+namespace {
 
 void drop_references(Tensor* t) {
   Py_CLEAR(*reinterpret_cast<PyObject**>(&t->dict));
@@ -195,6 +199,7 @@ void release_context(Storage* s) { release(static_cast<Storage*>(s->context)); }
 // .data: the same memory with a version counter of its own, so that writes through it go unnoticed by autograd.
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
+    if (self(o).flags & kDispatch) return take_object(detach_wrapper(self(o)));
     TensorRef t = alias(self(o));
     t->flags &= ~kInference;
     if (Storage* shared = t->storage) {
@@ -215,6 +220,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     if (!value || !is_tensor(value)) type_error("data must be a Tensor");
     Tensor &t = self(o), &v = self(value);
+    if (t.level || v.level) runtime_error("data of a tensor inside a transform cannot be set");
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("data set to a tensor that requires gradients must be floating point or complex dtype");
     if (t.base) runtime_error("data of a view cannot be set");
     if (v.storage) retain(v.storage);
@@ -312,7 +318,8 @@ PyObject* t_item(PyObject* o, PyObject*) {
     Tensor& t = self(o);
     if (t.numel != 1) runtime_error("a Tensor with ", t.numel, " elements cannot be converted to Scalar");
     if (t.is_meta()) runtime_error("Tensor.item() cannot be called on meta tensors");
-    return element_object(t, t.data);
+    TensorRef inner = readable(t);
+    return element_object(*inner, inner->data);
   });
 }
 
@@ -329,12 +336,14 @@ PyObject* list_of(const Tensor& t, int dim, const char* data) {
 PyObject* t_tolist(PyObject* o, PyObject*) {
   return guarded([&] {
     if (self(o).is_meta()) runtime_error("Tensor.tolist() cannot be called on meta tensors: they have no data");
-    return list_of(self(o), 0, self(o).data);
+    TensorRef inner = readable(self(o));
+    return list_of(*inner, 0, inner->data);
   });
 }
 
 PyObject* t_detach(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
+    if (self(o).flags & kDispatch) return take_object(detach_wrapper(self(o)));
     if (self(o).flags & kOverrides) {
       PyTypeObject* type = Py_TYPE(o);
       return as_subclass(type, self(o), false);
@@ -468,8 +477,8 @@ const char* buffer_format(DType d) {
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
   const char* format = buffer_format(t.dtype);
-  const char* problem = !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
-                        : grad_enabled && tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
+  const char* problem = t.flags & kDispatch && (t.level || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)" : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
+                        : tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
   if (problem) {

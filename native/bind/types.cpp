@@ -256,6 +256,10 @@ PyObject* element_object(const Tensor& t, const char* data) {
 }
 
 Scalar element_scalar(const Tensor& t) {
+  if (__builtin_expect(t.flags & kDispatch, 0)) {
+    TensorRef inner = readable(t);
+    if (inner.get() != &t) return element_scalar(*inner);
+  }
   if (t.is_meta()) runtime_error("Cannot copy out of meta tensor; no data! (item() of a meta tensor)");
   return visit_dtype(t.dtype, [&]<class T>() -> Scalar {
     T v = *t.ptr<T>();

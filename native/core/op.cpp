@@ -7,7 +7,8 @@
 namespace flambeau {
 
 thread_local bool dispatch_disabled = false;
-void (*dispatch_override)(Call&) = nullptr;
+bool (*dispatch_override)(Call&) = nullptr;
+__attribute__((tls_model("initial-exec"))) thread_local int active_levels = 0;
 void (*run_composite)(Call&) = nullptr;
 void (*warn)(const std::string&) = nullptr;
 
@@ -94,10 +95,20 @@ void resize_for_out(Tensor& out, Dims shape, const char* op) {
   resize_tensor(out, shape, op);
 }
 
+int level_of(const Call& c) {
+  int level = c.op->random ? active_levels : 0;
+  for (int k = 0; k < c.nargs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) level = std::max<int>(level, v.tensor->level);
+    else if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j)
+        if (v.tensors.data[j]) level = std::max<int>(level, v.tensors.data[j]->level);
+  }
+  return level;
+}
+
 OpDef* add_op(std::unique_ptr<OpDef> op) {
-  static std::vector<std::unique_ptr<OpDef>> replaced;  // their Op objects and recorded nodes may live on
   auto& slot = op_table()[op->name];
-  if (slot) replaced.push_back(std::move(slot));
   slot = std::move(op);
   return slot.get();
 }
@@ -115,7 +126,7 @@ OpDef& OpHandle::get() {
 void execute(Call& c) {
   const OpDef& op = *c.op;
   Arguments a = look_at(c);
-  if (__builtin_expect(dispatch_modes || a.flags & kDispatch, 0) && dispatch_override && !dispatch_disabled) return dispatch_override(c);
+  if (__builtin_expect(dispatch_modes || a.flags & kDispatch, 0) && dispatch_override && dispatch_override(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   op.row->infer(c);

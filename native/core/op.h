@@ -76,6 +76,7 @@ struct OpDef {
   void* py_op = nullptr;           // bind/: the Op object
   std::string grad_name;           // "MulBackward0"
   bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
+  bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
 };
 
 // The op table of native code; bind/ fills it as records are defined.
@@ -89,9 +90,12 @@ struct OpHandle {
 };
 
 // Python's hooks into every call (bind/ sets them).
-extern int dispatch_modes;                  // how many TorchDispatchModes are active
+extern int dispatch_modes;                  // how many TorchDispatchModes and transform levels are active
 extern thread_local bool dispatch_disabled;
-extern void (*dispatch_override)(Call&);    // runs a primitive through __torch_dispatch__
+extern bool (*dispatch_override)(Call&);    // runs a primitive in Python: at its level, or through __torch_dispatch__
+extern __attribute__((tls_model("initial-exec"))) thread_local int active_levels;  // transform levels of this thread
+// The transform level a call belongs to: the highest among its arguments; of random operators the innermost one.
+int level_of(const Call& c);
 extern void (*run_composite)(Call&);
 // Gives `out` the shape of a result (out=); warns when that changes a non-empty tensor.
 // Contiguous in `shape`; the storage grows where it must.

@@ -12,6 +12,7 @@ namespace flambeau {
 
 void (*release_object)(Object*) = nullptr;
 void (*track_object)(Object*) = nullptr;
+TensorRef (*alias_wrapper)(const Tensor&) = nullptr;
 Tensor* (*allocate_object)() = nullptr;
 
 // --- storage --------------------------------------------------------------------------------------------------------
@@ -285,6 +286,12 @@ TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device) {
   return t;
 }
 
+void no_values(const Tensor& t) {
+  if (t.level)
+    runtime_error("this operation reads the values of a tensor inside a transform (vmap, jvp …), which has none of its own there: use operators alone");
+  runtime_error("this tensor wraps others and has no memory of its own: its type's __torch_dispatch__ must handle the operation");
+}
+
 TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {
   TensorRef t = TensorRef::steal(allocate_tensor());
   t->dtype = base.dtype;
@@ -297,6 +304,7 @@ TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {
 }
 
 TensorRef alias(const Tensor& t) {
+  if (__builtin_expect(t.flags & kDispatch, 0)) return alias_wrapper(t);
   TensorRef a = TensorRef::steal(allocate_tensor());
   a->dtype = t.dtype;
   a->device = t.device;

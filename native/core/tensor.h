@@ -106,6 +106,7 @@ struct Tensor : Object {
   DType dtype;
   Device device;
   uint16_t flags;
+  uint8_t level;       // 0: ordinary; else a wrapper of that transform level (bind/levels.cpp): its memory is not its value
   uint32_t output_nr;  // which output of grad_fn this is
   uint32_t view_version;   // of a view: the version its grad_fn was made for
   uint32_t uses;           // of a leaf: edges of live graph nodes that lead here
@@ -128,6 +129,11 @@ struct Tensor : Object {
   template <class T> T* ptr() const { return reinterpret_cast<T*>(data); }
 };
 using TensorRef = Ref<Tensor>;
+[[noreturn]] void no_values(const Tensor& t);
+// Throws for wrappers, whose values are not in the memory they point to.
+inline void check_own_values(const Tensor& t) {
+  if (__builtin_expect(t.flags & kDispatch, 0) && (t.level || (t.storage && !t.storage->data && t.numel && !t.is_meta()))) no_values(t);
+}
 
 // --- making tensors -----------------------------------------------------------------------------------------------
 TensorRef empty(Dims shape, DType dtype, Device device = {});                          // contiguous
@@ -135,6 +141,7 @@ TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device = {
 // A view of `base`'s storage. No autograd here: the call layer records views.
 TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data);
 TensorRef alias(const Tensor& t);             // same memory, same layout, no history
+extern TensorRef (*alias_wrapper)(const Tensor& t);  // bind/ sets it: the same, of a tensor whose type dispatches
 TensorRef wrap_number(const Scalar& value, DType dtype);  // 0-d, CPU, flag kWrappedNumber
 TensorRef contiguous(const Tensor& t);        // t itself when it is already
 TensorRef to_dtype(const Tensor& t, DType);   // t itself when it is already

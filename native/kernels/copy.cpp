@@ -405,6 +405,7 @@ bool same_place(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void copy_into(Tensor& dst, const Tensor& src) {
+  check_own_values(dst), check_own_values(src);
   if (dst.dtype == src.dtype && dst.contiguous() && src.contiguous() && dst.ndim == src.ndim &&
       std::equal(dst.sizes, dst.sizes + dst.ndim, src.sizes) && dst.storage != src.storage) {
     if (dst.is_meta() || src.is_meta() || dst.numel == 0) return;
@@ -460,6 +461,7 @@ void check_fits(const Scalar& value, DType dtype) {
 }
 
 void fill(Tensor& dst, const Scalar& value) {
+  check_own_values(dst);
   check_fits(value, dst.dtype);
   if (dst.is_meta() || dst.numel == 0) return;
   alignas(16) char bytes[16];

@@ -71,10 +71,10 @@ layout = _C.memory_format
 inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
 
 #: subpackages and modules loaded when first used
-_LAZY = {"linalg", "library", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
-         "cuda", "backends", "version"}
+_LAZY = {"linalg", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage", "cuda",
+         "backends", "version", "func"}
 #: names that live in a module loaded when first used
-_LAZY_NAMES = {"save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
+_LAZY_NAMES = {"vmap": "func", "save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
                "get_printoptions": "_tensor_str", "printoptions": "_tensor_str", "UntypedStorage": "storage",
                "TypedStorage": "storage", "is_storage": "storage", "use_deterministic_algorithms": "_determinism",
                "are_deterministic_algorithms_enabled": "_determinism",

@@ -240,10 +240,12 @@ def numpy(self, *, force=False):
     np = importlib.import_module("numpy")  # only here, so that importing flambeau does not load NumPy
     if force:
         self = self.detach()
-    if self.requires_grad and _C.is_grad_enabled():
+    if self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.is_meta:
         raise TypeError("can't convert meta device type tensor to numpy: it has no data")
+    if _C.level_of(self):
+        raise RuntimeError("numpy(): a tensor inside a transform (vmap, jvp …) has no values of its own there")
     if self.dtype is _C.bfloat16 and force:
         self = self.float()
     try:
@@ -336,18 +338,6 @@ def where(self, condition, other):
 def is_same_size(self, other):
     """Whether both have the same shape."""
     return self.shape == other.shape
-
-
-@method
-def polygamma(self, n):
-    """The n-th derivative of digamma at each element."""
-    return OPS["polygamma"](n, self)
-
-
-@method
-def polygamma_(self, n):
-    """polygamma, written into self."""
-    return self.copy_(OPS["polygamma"](n, self))
 
 
 for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):

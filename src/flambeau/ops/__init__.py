@@ -31,16 +31,7 @@ from . import selection as selection
 from . import softmax as softmax
 from . import sorting as sorting
 from . import spatial as spatial
-from . import special as special
 from . import statistics as statistics
 from . import transcendental as transcendental
 from .kinds import OPS as OPS
 from .kinds import public as public
-from .namespaces import known as _known
-
-
-def __getattr__(name):
-    found = _known(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute or operator library {name!r}")
-    return found

@@ -1,0 +1,195 @@
+// Wrappers: tensors that stand for others. Those of a transform level (vmap, jvp) hold what they wrap in slots of their
+// Python class; they share the memory of what they wrap, so that version counters and views are common, but are never
+// read through it. Those of a user's class with __torch_dispatch__ have no memory at all.
+#include <unordered_set>
+
+#include "python.h"
+
+namespace flambeau {
+namespace {
+
+LevelHandlers handlers{};
+
+PyObject* set_level_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 4) return PyErr_Format(PyExc_TypeError, "set_level_handlers takes four callables");
+  handlers = {Py_NewRef(a[0]), Py_NewRef(a[1]), Py_NewRef(a[2]), Py_NewRef(a[3])};
+  Py_RETURN_NONE;
+}
+
+void share(Tensor& to, const Tensor& from) {
+  to.dtype = from.dtype;
+  to.device = from.device;
+  to.data = from.data;
+  to.storage = from.storage;
+  if (to.storage) retain(to.storage);
+}
+
+// make_level(cls, value, level, hidden): a blank wrapper of `value` without its first `hidden` dimensions
+PyObject* make_level(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 4 || !PyType_Check(a[0]) || !is_tensor(a[1])) type_error("make_level takes a class, a tensor, a level, a number of dimensions");
+    const Tensor& value = *as_tensor(a[1]);
+    long level = PyLong_AsLong(a[2]), hidden = PyLong_AsLong(a[3]);
+    if (level < 1 || level > 255 || hidden < 0 || hidden > value.ndim) value_error("make_level: level ", level, ", hidden ", hidden);
+    Tensor* t = new_subclass(reinterpret_cast<PyTypeObject*>(a[0]));
+    share(*t, value);
+    set_dims(*t, value.shape().subspan(size_t(hidden)), value.stride().subspan(size_t(hidden)));
+    t->level = uint8_t(level);
+    t->flags |= kDispatch;
+    return py(t);
+  });
+}
+
+// set_like(wrapper, value, hidden): the wrapper takes the geometry of `value` (squeeze_ and its kind)
+PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 3 || !is_tensor(a[0]) || !is_tensor(a[1])) type_error("set_like takes two tensors and a number of dimensions");
+    Tensor& t = *as_tensor(a[0]);
+    const Tensor& value = *as_tensor(a[1]);
+    size_t hidden = size_t(PyLong_AsLong(a[2]));
+    if (Storage* old = std::exchange(t.storage, nullptr)) release(old);
+    share(t, value);
+    set_dims(t, value.shape().subspan(hidden), value.stride().subspan(hidden));
+    Py_RETURN_NONE;
+  });
+}
+
+// leads_elsewhere(outputs, inputs): whether the outputs' graph ends in a leaf that is none of `inputs`
+PyObject* leads_elsewhere(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 2 || !PyTuple_Check(a[0]) || !PyTuple_Check(a[1])) type_error("leads_elsewhere takes two tuples of tensors");
+    std::unordered_set<Object*> seen;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k) seen.insert(as_tensor(PyTuple_GET_ITEM(a[1], k)));
+    std::vector<Node*> open;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[0]); ++k) {
+      Tensor& t = *as_tensor(PyTuple_GET_ITEM(a[0], k));
+      if (Node* fn = grad_fn_of(t)) {
+        if (seen.insert(fn).second) open.push_back(fn);
+      } else if (t.flags & kRequiresGrad && !seen.contains(&t)) {
+        Py_RETURN_TRUE;
+      }
+    }
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      for (int k = 0; k < node->nedges; ++k) {
+        const Edge& e = node->edges[k];
+        if (!e.target || seen.contains(e.target)) continue;
+        if (e.leaf) Py_RETURN_TRUE;
+        seen.insert(e.target);
+        open.push_back(e.node());
+      }
+    }
+    Py_RETURN_FALSE;
+  });
+}
+
+PyObject* level_of_tensor(PyObject*, PyObject* o) { return PyLong_FromLong(is_tensor(o) ? as_tensor(o)->level : 0); }
+
+// A second wrapper of the same, without history.
+TensorRef copy_wrapper(const Tensor& t) {
+  auto* object = py(const_cast<Tensor*>(&t));
+  TensorRef copy = TensorRef::steal(new_subclass(Py_TYPE(object)));
+  share(*copy, t);
+  set_dims(*copy, t.shape(), t.stride());
+  copy->level = t.level;
+  copy->flags |= t.flags & (kDispatch | kInference);
+  if (t.level) {
+    checked(PyObject_CallFunctionObjArgs(handlers.copy, py(copy.get()), object, nullptr));
+  } else if (t.dict) {
+    Held dict = checked(PyObject_GenericGetDict(py(copy.get()), nullptr));
+    checked(PyDict_Update(dict.p, static_cast<PyObject*>(t.dict)));
+  }
+  return copy;
+}
+
+std::vector<int64_t> integers(PyObject* sequence, const char* what) {
+  Held items = checked(PySequence_Tuple(sequence));
+  std::vector<int64_t> values;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(items.p); ++k) {
+    values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(items.p, k)));
+    if (values.back() == -1 && PyErr_Occurred()) throw PythonError();
+    if (values.back() < 0) runtime_error("_make_wrapper_subclass: ", what, " must not be negative, got ", values.back());
+  }
+  return values;
+}
+
+// A tensor of a user's class that has sizes, dtype and device but no memory.
+PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"cls", "size", "strides", "storage_offset", "memory_format", "dtype", "layout", "device",
+                                "pin_memory", "requires_grad", "dispatch_sizes_strides_policy", "dispatch_device",
+                                "dispatch_layout", nullptr};
+  PyObject *cls, *size, *strides = Py_None, *offset = Py_None, *format = Py_None, *dtype = Py_None, *layout = Py_None,
+           *device = Py_None, *policy = Py_None;
+  int pinned = 0, requires_grad = 0, dispatch_device = 0, dispatch_layout = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OOOOOOppOpp", const_cast<char**>(names), &PyType_Type, &cls, &size, &strides,
+                                   &offset, &format, &dtype, &layout, &device, &pinned, &requires_grad, &policy, &dispatch_device,
+                                   &dispatch_layout))
+    return nullptr;
+  return guarded([&]() -> PyObject* {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    if (!PyType_IsSubtype(type, TensorType) || type == TensorType) type_error("_make_wrapper_subclass: cls must be a subclass of Tensor, got ", type->tp_name);
+    if (policy != Py_None || dispatch_device || dispatch_layout)
+      not_implemented("_make_wrapper_subclass: dispatch_sizes_strides_policy, dispatch_device and dispatch_layout are not available");
+    std::vector<int64_t> shape = integers(size, "sizes");
+    std::vector<int64_t> steps = strides == Py_None ? contiguous_strides(shape) : integers(strides, "strides");
+    if (steps.size() != shape.size()) runtime_error("_make_wrapper_subclass: ", shape.size(), " sizes but ", steps.size(), " strides");
+    TensorRef t = TensorRef::steal(new_subclass(type));
+    if (!(t->flags & kDispatch)) runtime_error("_make_wrapper_subclass: ", type->tp_name, " must define __torch_dispatch__");
+    t->dtype = dtype == Py_None ? default_dtype() : parse_dtype(dtype, "_make_wrapper_subclass");
+    t->device = device == Py_None ? Device{} : parse_device(device);
+    set_dims(*t, shape, steps);
+    t->storage = blank_storage();
+    t->storage->device = t->device;
+    t->storage->resizable = false;
+    if (offset != Py_None) t->data = reinterpret_cast<char*>(PyLong_AsLongLong(offset) * t->itemsize());  // never read: `offset()` alone looks at it
+    if (PyErr_Occurred()) throw PythonError();
+    if (requires_grad && !is_differentiable(t->dtype))
+      runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(t->dtype));
+    if (requires_grad) t->flags |= kRequiresGrad;
+    return take_object(std::move(t));
+  });
+}
+
+PyMethodDef functions[] = {{"set_level_handlers", (PyCFunction)(void*)set_level_handlers, METH_FASTCALL},
+                           {"make_level", (PyCFunction)(void*)make_level, METH_FASTCALL},
+                           {"set_like", (PyCFunction)(void*)set_like, METH_FASTCALL},
+                           {"level_of", level_of_tensor, METH_O},
+                           {"leads_elsewhere", (PyCFunction)(void*)leads_elsewhere, METH_FASTCALL},
+                           {}};
+PyMethodDef wrapper_def = {"_make_wrapper_subclass", (PyCFunction)(void*)make_wrapper_subclass, METH_VARARGS | METH_KEYWORDS,
+                           "_make_wrapper_subclass(cls, size, *, strides, dtype, device, requires_grad …): a tensor of the class "
+                           "that has sizes but no memory; the class's __torch_dispatch__ runs every operator on it."};
+
+}  // namespace
+
+const LevelHandlers& level_handlers() {
+  if (!handlers.interpret) runtime_error("a tensor of a transform level came without flambeau.func");
+  return handlers;
+}
+
+TensorRef readable(const Tensor& t) {
+  if (__builtin_expect(!t.level, 1)) {
+    check_own_values(t);
+    return TensorRef::borrow(const_cast<Tensor*>(&t));
+  }
+  Held inner = checked(PyObject_CallOneArg(level_handlers().values, py(const_cast<Tensor*>(&t))));
+  return TensorRef::borrow(as_tensor(inner.p));
+}
+
+TensorRef detach_wrapper(const Tensor& t) {
+  if (!t.level) return copy_wrapper(t);
+  Held r = checked(PyObject_CallOneArg(level_handlers().detach, py(const_cast<Tensor*>(&t))));
+  return TensorRef::borrow(as_tensor(r.p));
+}
+
+void add_levels(PyObject* module) {
+  alias_wrapper = copy_wrapper;
+  checked(PyModule_AddFunctions(module, functions));
+  Held method = checked(PyCFunction_New(&wrapper_def, nullptr));
+  Held wrapped = checked(PyStaticMethod_New(method.p));
+  checked(PyDict_SetItemString(TensorType->tp_dict, "_make_wrapper_subclass", wrapped.p));
+  PyType_Modified(TensorType);
+}
+
+}  // namespace flambeau

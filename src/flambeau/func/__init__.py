@@ -1,0 +1,12 @@
+"""Function transforms: `vmap`, `grad`, `vjp`, `jacrev` … take a function and return another one; they nest freely.
+
+How they work is told in `docs/transforms.md`; in reading order: `_levels`, `_batched`, `_vmap`, `_grad`.
+"""
+
+from . import _random_rules as _random_rules
+from . import _view_rules as _view_rules
+from ._grad import grad as grad
+from ._grad import grad_and_value as grad_and_value
+from ._grad import jacrev as jacrev
+from ._grad import vjp as vjp
+from ._vmap import vmap as vmap

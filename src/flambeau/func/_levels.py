@@ -1,0 +1,140 @@
+"""The levels that are active: one frame per running `vmap` or `jvp`, and the door through which operators reach them.
+
+A tensor inside a transform is a wrapper with the number of its level. Autograd records on the wrappers themselves;
+below it, native code hands the call to `interpret`, and the frame of the highest level among the arguments says what
+the operator means there, in operators one level lower. How a wrapper looks is its frame's business alone.
+"""
+
+import threading
+
+from .. import _C
+
+
+class _Stack(threading.local):
+    """The frames of this thread, outermost first."""
+
+    def __init__(self):
+        self.frames = []
+
+
+stack = _Stack()
+
+
+class Wrapper(_C.Tensor):
+    """A tensor of some level. `value` is the tensor one level below; subclasses add what their frame needs."""
+
+    __slots__ = ("frame", "value")
+    __torch_function__ = _C._disabled_torch_function_impl
+
+    def __repr__(self, *, tensor_contents=None):
+        return f"{type(self).__name__}(level={self.frame.level}, shape={list(self.shape)}, value={self.value!r})"
+
+    def __deepcopy__(self, memo):
+        return self.clone()
+
+
+class Frame:
+    """One running transform. Subclasses say how an operator runs (`run`), how a tensor from outside enters (`lift`),
+    and how their wrappers are copied, detached and read."""
+
+    level = 0
+
+    def __enter__(self):
+        frames = stack.frames
+        frames.append(self)
+        self.level = len(frames)
+        _C.set_levels(self.level)
+        return self
+
+    def __exit__(self, *_):
+        stack.frames.pop()
+        _C.set_levels(self.level - 1)
+
+    def run(self, op, args, kwargs):
+        """The operator, whose highest arguments are of this level; results of this level."""
+        raise NotImplementedError
+
+    def lift(self, tensor):
+        """A wrapper of this level that stands for a tensor of a lower one."""
+        raise NotImplementedError
+
+    def others(self, wrapper):
+        """Tensors of a lower level that the wrapper holds besides `value`."""
+        return ()
+
+    def alias(self, wrapper):
+        """A second wrapper of the same, without history at this level."""
+        raise NotImplementedError
+
+    def copy(self, to, wrapper):
+        """Makes `to` a second wrapper of what `wrapper` holds."""
+        raise NotImplementedError
+
+    def detach(self, wrapper):
+        """The wrapper without history, at this level and below."""
+        raise NotImplementedError
+
+    def read(self, wrapper):
+        """The tensor whose element `item()` may read."""
+        raise NotImplementedError
+
+
+class below:
+    """A context in which only the levels outside `frame` are active: what runs there cannot meet the frame again."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __enter__(self):
+        self.frames = stack.frames
+        stack.frames = self.frames[:self.frame.level - 1]
+        _C.set_levels(len(stack.frames))
+
+    def __exit__(self, *_):
+        stack.frames = self.frames
+        _C.set_levels(len(self.frames))
+
+
+def innermost():
+    """The frame of the innermost transform; None outside all of them."""
+    frames = stack.frames
+    return frames[-1] if frames else None
+
+
+def frame_of(wrapper):
+    """The frame of a wrapper, which must still run."""
+    frame = wrapper.frame
+    frames = stack.frames
+    if frame.level > len(frames) or frames[frame.level - 1] is not frame:
+        raise RuntimeError(f"a tensor left the {frame.name} that made it (it was stored outside the function, or a "
+                           "generator kept it): return it from the transformed function instead")
+    return frame
+
+
+def interpret(op, args, kwargs, level):
+    """What native code calls for an operator whose highest argument is of that level."""
+    frames = stack.frames
+    if level > len(frames):
+        raise RuntimeError(f"{op.name}: an argument left the transform that made it: return it from the transformed "
+                           "function instead of storing it outside")
+    return frames[level - 1].run(op, args, kwargs)
+
+
+def _copy(to, wrapper):
+    to.frame = wrapper.frame
+    wrapper.frame.copy(to, wrapper)
+
+
+def _read(wrapper):
+    value = frame_of(wrapper).read(wrapper)
+    while isinstance(value, Wrapper):
+        value = frame_of(value).read(value)
+    return value
+
+
+def _detach(wrapper):
+    return wrapper.frame.detach(wrapper)
+
+
+_C.set_level_handlers(interpret, _copy, _read, _detach)
+

@@ -1,0 +1,158 @@
+"""`vmap`: a function of single examples becomes a function of batches."""
+
+from functools import wraps
+
+from .. import _C
+from ..ops.kinds import OPS
+from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
+from ._batched import Batched, BatchFrame
+
+_RANDOMNESS = ("error", "different", "same")
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """`func` for every element of a batch at once: its operators see one example and compute all of them.
+
+    `in_dims` says which dimension of each input holds the batch (None: the input is the same for all), as one int or a
+    tree like the inputs; `out_dims` where it is put in the outputs. `randomness` decides about random operators:
+    "error", "different" numbers for each element, or the "same". `chunk_size` bounds how many elements run at once.
+
+    >>> import flambeau
+    >>> dot = flambeau.func.vmap(flambeau.dot)
+    >>> dot(flambeau.tensor([[1., 2.], [3., 4.]]), flambeau.ones(2, 2))
+    tensor([3., 7.])
+    """
+    if randomness not in _RANDOMNESS:
+        raise RuntimeError(f"vmap: only 'different', 'same' and 'error' are allowed as randomness, got {randomness!r}")
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @wraps(func, assigned=("__doc__", "__module__"), updated=())
+    def batched(*args, **kwargs):
+        leaves, dims, spec, size = _inputs(func, in_dims, args, kwargs)
+        if chunk_size is not None and chunk_size < size:
+            return _in_chunks(func, leaves, dims, spec, size, out_dims, randomness, chunk_size)
+        return _run(func, leaves, dims, spec, size, out_dims, randomness)
+
+    batched.__name__ = batched.__qualname__ = getattr(func, "__name__", "vmap")
+    return batched
+
+
+def _name(func):
+    return getattr(func, "__name__", type(func).__name__)
+
+
+def _inputs(func, in_dims, args, kwargs):
+    """(leaves, their batch dimensions, spec, batch size); keyword arguments are batched along dimension 0."""
+    name = _name(func)
+    if not isinstance(in_dims, (int, tuple, list)):
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
+                         f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+    if not args and not kwargs:
+        raise ValueError(f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
+                         "vmap over a function with no inputs. The latter is unsupported.")
+    given, arg_spec = tree_flatten(tuple(args))
+    dims = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, arg_spec)
+    if dims is None:
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
+                         f"structure of inputs. in_dims has structure {tree_flatten(in_dims)[1]} but inputs has "
+                         f"structure {arg_spec}.")
+    for x, d in zip(given, dims, strict=True):
+        _check_dim(name, in_dims, x, d)
+    leaves, spec = tree_flatten((tuple(args), kwargs))
+    dims = list(dims) + [0 if isinstance(x, _C.Tensor) else None for x in leaves[len(given):]]
+    dims = [d if d is None or d >= 0 else d + x.ndim for x, d in zip(leaves, dims, strict=True)]
+    return leaves, dims, spec, _batch_size(name, in_dims, leaves, dims)
+
+
+def _check_dim(name, in_dims, x, d):
+    head = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input"
+    if d is None:
+        return
+    if not isinstance(d, int):
+        raise ValueError(f"{head} but in_dim must be either an integer dimension or None.")
+    if not isinstance(x, _C.Tensor):
+        raise ValueError(f"{head} but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, please "
+                         "use None as the respective in_dim")
+    if not -x.ndim <= d < x.ndim:
+        raise ValueError(f"{head} of dimensionality {x.ndim} so expected in_dim to satisfy "
+                         f"-{x.ndim} <= in_dim < {x.ndim}.")
+
+
+def _batch_size(name, in_dims, leaves, dims):
+    sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must have a batch "
+                         "dimension (an in_dim that is not None, for a Tensor)")
+    if any(s != sizes[0] for s in sizes):
+        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
+                         "for the mapped dimension")
+    return sizes[0]
+
+
+def _run(func, leaves, dims, spec, size, out_dims, randomness):
+    with BatchFrame(size, randomness) as frame:
+        inside = [x if d is None else frame.wrap(x if d == 0 else OPS["movedim"](x, d, 0))
+                  for x, d in zip(leaves, dims, strict=True)]
+        args, kwargs = tree_unflatten(inside, spec)
+        return _outputs(func, frame, func(*args, **kwargs), out_dims)
+
+
+def _out_leaves(func, out, out_dims):
+    """(leaves, their dimensions, spec) of what the function returned."""
+    leaves, spec = tree_flatten(out)
+    for x in leaves:
+        if not isinstance(x, _C.Tensor):
+            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+                             f"{type(x)}. Did you mean to set out_dims= to None for output?")
+    if isinstance(out_dims, list):
+        out_dims = tuple(out_dims)
+    dims = broadcast_prefix(out_dims, spec)
+    if dims is None and spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        dims = list(out_dims)  # (0,) for a single output
+    if dims is None:
+        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
+                         f"with the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but "
+                         f"outputs has structure {spec}.")
+    for d in dims:
+        if d is not None and not isinstance(d, int):
+            raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or "
+                             f"a python collection of ints representing where in the outputs the vmapped dimension "
+                             f"should appear, got {d!r}.")
+    return leaves, dims, spec
+
+
+def _outputs(func, frame, out, out_dims):
+    leaves, dims, spec = _out_leaves(func, out, out_dims)
+    return tree_unflatten([_output(func, frame, x, d) for x, d in zip(leaves, dims, strict=True)], spec)
+
+
+def _output(func, frame, x, dim):
+    mine = type(x) is Batched and x.frame is frame
+    if dim is None:
+        if mine and x.batched:
+            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim "
+                             "is None: this output differs between the elements of the batch")
+        return x.value if mine else x
+    value = x.value if mine else x
+    if not (mine and x.batched):
+        value = OPS["expand"](value, (frame.size, *value.shape))
+    ndim = value.ndim
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"vmap({_name(func)}, ..., out_dims={dim}): Dimension out of range (expected to be in range "
+                         f"of [{-ndim}, {ndim - 1}], but got {dim})")
+    return value if dim in (0, -ndim) else OPS["movedim"](value, 0, dim)
+
+
+def _in_chunks(func, leaves, dims, spec, size, out_dims, randomness, chunk):
+    """Runs piece by piece along the batch; the results are put together."""
+    pieces = []
+    for start in range(0, size, chunk):
+        length = min(chunk, size - start)
+        part = [x if d is None else OPS["narrow"](x, d, start, length) for x, d in zip(leaves, dims, strict=True)]
+        pieces.append(_run(func, part, dims, spec, length, out_dims, randomness))
+    flat, where, out_spec = _out_leaves(func, pieces[0], out_dims)
+    columns = zip(*(tree_flatten(p)[0] for p in pieces), strict=True)
+    joined = [first if d is None else OPS["cat"](list(each), d)
+              for first, d, each in zip(flat, where, columns, strict=True)]
+    return tree_unflatten(joined, out_spec)

@@ -1,0 +1,125 @@
+"""vmap: axes, trees, nesting, in-place writes, randomness, errors."""
+
+import pytest
+
+import flambeau
+from flambeau.func import grad, jacrev, vmap
+
+
+def same(a, b, **how):
+    flambeau.testing.assert_close(a, b, **how)
+
+
+def test_equals_a_loop_and_keeps_outer_gradients():
+    x = flambeau.randn(3, 4, requires_grad=True)
+    y = vmap(lambda a: (a * 2).sin().sum() + a[0])(x)
+    same(y, (x * 2).sin().sum(1) + x[:, 0])
+    y.sum().backward()
+    expected = 2 * (2 * x.detach()).cos()
+    expected[:, 0] += 1
+    same(x.grad, expected)
+
+
+def test_dimensions_of_inputs_and_outputs():
+    x, y = flambeau.randn(2, 3, 4), flambeau.randn(4)
+    out = vmap(lambda a, b: (a * b, a.sum(0)), in_dims=(1, None), out_dims=(2, 0))(x, y)
+    same(out[0], (x * y).movedim(1, 2))
+    same(out[1], x.sum(0))
+    tree = vmap(lambda d: {"s": d["a"] + d["b"][0]}, in_dims=({"a": 0, "b": (None,)},))({"a": x, "b": (y,)})
+    same(tree["s"], x + y)
+    same(vmap(lambda a: flambeau.ones(2), out_dims=1)(y), flambeau.ones(2, 4))
+
+
+def test_nested():
+    out = vmap(vmap(lambda a, b: a * b, in_dims=(0, None)), in_dims=(None, 0))(flambeau.arange(3.), flambeau.arange(4.))
+    same(out, flambeau.arange(4.)[:, None] * flambeau.arange(3.))
+
+
+def test_chunks_and_empty_batches():
+    x = flambeau.randn(7, 3)
+    same(vmap(lambda a: (a.cumsum(0), a.sum()), chunk_size=3)(x)[0], x.cumsum(1))
+    assert vmap(lambda a: a.cumsum(0))(flambeau.ones(0, 3)).shape == (0, 3)
+
+
+def test_single_numbers_stay_weak_in_type_promotion():
+    weights = flambeau.rand(4, dtype=flambeau.float64)
+    x = flambeau.rand(3)
+    assert vmap(lambda w: w * x)(weights).dtype == flambeau.float32
+    same(vmap(lambda w: w * x)(weights), weights.float()[:, None] * x)
+
+
+def test_writes_in_place():
+    def f(a):
+        z = flambeau.zeros_like(a)
+        z[0] = a[1]
+        z.add_(a)
+        z[1:] *= 2
+        return z
+
+    x = flambeau.randn(3, 4)
+    same(vmap(f)(x), flambeau.stack([f(a) for a in x]))
+    assert vmap(lambda a: a.unsqueeze_(0).transpose_(0, 1))(x.clone()).shape == (3, 4, 1)
+    with pytest.raises(RuntimeError, match="out of place"):
+        vmap(lambda a: flambeau.zeros(4).add_(a))(x)
+
+
+def test_randomness():
+    x = flambeau.zeros(5)
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(lambda a: a + flambeau.rand(()))(x)
+    assert len(set(vmap(lambda a: a + flambeau.rand(()), randomness="different")(x).tolist())) == 5
+    assert len(set(vmap(lambda a: a + flambeau.rand(()), randomness="same")(x).tolist())) == 1
+    flambeau.manual_seed(0)
+    dropped = vmap(lambda a: flambeau.nn.functional.dropout(a, 0.5), randomness="same")(flambeau.ones(3, 20))
+    same(dropped[0], dropped[2])
+    dropped = vmap(lambda a: flambeau.nn.functional.dropout(a, 0.5), randomness="different")(flambeau.ones(3, 20))
+    assert not flambeau.equal(dropped[0], dropped[2])
+
+
+def test_values_cannot_be_read():
+    x = flambeau.ones(3)
+    for read in (bool, float, int, lambda a: a.item(), lambda a: a.tolist(), lambda a: a.numpy()):
+        with pytest.raises((RuntimeError, BufferError)):
+            vmap(lambda a, read=read: (read(a), a)[1])(x)
+    kept = []
+    vmap(lambda a: (kept.append(a), a)[1])(x)
+    with pytest.raises(RuntimeError, match="left the"):
+        kept[0] + 1
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: vmap(lambda a: a, in_dims=5)(x), lambda x: vmap(lambda a: a, in_dims=(0, 0))(x),
+    lambda x: vmap(lambda a: a)(3), lambda x: vmap(lambda a: a)(), lambda x: vmap(lambda a: 3)(x),
+    lambda x: vmap(lambda a, b: a)(x, flambeau.ones(4)), lambda x: vmap(lambda a: a, in_dims=None)(x),
+    lambda x: vmap(lambda a: a, out_dims=None)(x), lambda x: vmap(lambda a: a, chunk_size=0)(x),
+])
+def test_wrong_calls(call):
+    with pytest.raises(ValueError):
+        call(flambeau.ones(3))
+
+
+def test_per_sample_gradients_and_their_gradient():
+    x, w = flambeau.randn(3, 4), flambeau.randn(4, 5)
+
+    def f(w, x):
+        return ((x @ w).tanh() ** 2).sum()
+
+    def by_vmap(w):
+        return (vmap(grad(f), in_dims=(None, 0))(w, x) ** 2).sum()
+
+    def by_loop(w):
+        return sum((grad(f)(w, a) ** 2).sum() for a in x)
+
+    same(vmap(grad(f), in_dims=(None, 0))(w, x), flambeau.stack([grad(f)(w, a) for a in x]))
+    same(grad(by_vmap)(w), grad(by_loop)(w))
+    scales = flambeau.arange(1., 3)
+    same(vmap(lambda s: grad(by_vmap)(w * s))(scales), flambeau.stack([grad(by_loop)(w * s) for s in scales]))
+
+
+def test_jacobians():
+    x = flambeau.arange(1., 4)
+    same(jacrev(lambda x: x.cumprod(0))(x), flambeau.tensor([[1., 0, 0], [2, 1, 0], [6, 3, 2]]))
+    same(jacrev(jacrev(lambda x: (x ** 3).sum()))(x), flambeau.diag(6 * x))
+    both = jacrev(lambda x, y: {"a": x * y, "b": (x + y).sum()}, argnums=(0, 1), chunk_size=2)(x, x)
+    same(both["a"][1], flambeau.diag(x))
+    same(both["b"][0], flambeau.ones(3))
