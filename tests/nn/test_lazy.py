@@ -59,3 +59,10 @@ def test_loading_gives_shapes():
 def test_wrong_first_input():
     with pytest.raises(RuntimeError, match="Expected 3D"):
         nn.LazyConv2d(2, 3)(flambeau.zeros(3, 3))
+
+
+def test_no_operator_sees_a_tensor_without_shape():
+    for waiting in (nn.LazyLinear(2).weight, nn.LazyBatchNorm1d().running_mean):
+        with pytest.raises(ValueError, match="uninitialized"):
+            waiting + 1
+        assert waiting.dtype == flambeau.float32 and not waiting.is_complex()

@@ -92,11 +92,29 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return buffer
 
 
+#: what can be asked of a tensor before it has a shape
+_KNOWN_EARLY = {
+    "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short", "int",
+    "long", "bfloat16", "cuda", "cpu", "to", "get_device", "requires_grad_", "type", "detach", "share_memory_",
+}
+
+
 class _Uninitialized:
     """A tensor of a lazy module whose shape is known only at the first call; `materialize` gives it memory."""
 
     _is_lazy = True
     _becomes = Tensor
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        if name in _KNOWN_EARLY or name.startswith(("__get__", "__set__")):
+            with _C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a "
+            "`LazyModule` or explicitly manipulating uninitialized parameters: call the module on an input first"
+        )
 
     def materialize(self, shape, device=None, dtype=None):
         """Become an ordinary tensor of that shape, with values as they happen to be in memory."""
@@ -144,8 +162,6 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
 class UninitializedBuffer(_Uninitialized, Tensor):
     """The buffer of a lazy module before its first call."""
-
-    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         buffer = Tensor._make_subclass(cls, flambeau.empty(0, device=device, dtype=dtype), requires_grad)

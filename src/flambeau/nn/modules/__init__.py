@@ -36,6 +36,7 @@ from .batchnorm import BatchNorm3d as BatchNorm3d
 from .batchnorm import InstanceNorm1d as InstanceNorm1d
 from .batchnorm import InstanceNorm2d as InstanceNorm2d
 from .batchnorm import InstanceNorm3d as InstanceNorm3d
+from .batchnorm import SyncBatchNorm as SyncBatchNorm
 from .container import ModuleDict as ModuleDict
 from .container import ModuleList as ModuleList
 from .container import Sequential as Sequential

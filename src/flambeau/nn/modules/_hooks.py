@@ -289,7 +289,7 @@ class _BackwardGate:
     def enter(self, args):
         self.input_count = len(args)
         self.inputs_wanted = _wanted(args)
-        return _pass(self._received_input, args) if self.inputs_wanted else args
+        return _pass(self._received_input, args, fill=True) if self.inputs_wanted else args
 
     def leave(self, result):
         if isinstance(result, Tensor):
@@ -337,8 +337,11 @@ def _replaced(given, grads, what):
     return given
 
 
-def _pass(received, values):
-    """`values` with the tensors sent through one identity function whose backward calls received(grads)."""
+def _pass(received, values, fill=False):
+    """`values` with the tensors sent through one identity function whose backward calls received(grads).
+
+    With `fill` a gradient that never came is zeros.
+    """
     places = [k for k, v in enumerate(values) if isinstance(v, Tensor)]
 
     def spread(grads):
@@ -349,18 +352,20 @@ def _pass(received, values):
         return tuple(full[k] for k in places)
 
     result = list(values)
-    for k, tensor in zip(places, _Identity.apply(spread, *(values[k] for k in places)), strict=True):
+    for k, tensor in zip(places, _Identity.apply(spread, fill, *(values[k] for k in places)), strict=True):
         result[k] = tensor
     return tuple(result)
 
 
 class _Identity(Function):
     @staticmethod
-    def forward(ctx, received, *tensors):
+    def forward(ctx, received, fill, *tensors):
         ctx.received = received
-        ctx.set_materialize_grads(False)
-        return tuple(t.view_as(t) for t in tensors)
+        ctx.set_materialize_grads(fill)
+        results = tuple(t.view_as(t) for t in tensors)
+        ctx.mark_non_differentiable(*(r for r, t in zip(results, tensors, strict=True) if not t.requires_grad))
+        return results
 
     @staticmethod
     def backward(ctx, *grads):
-        return None, *ctx.received(grads)
+        return None, None, *ctx.received(grads)

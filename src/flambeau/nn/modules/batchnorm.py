@@ -120,6 +120,48 @@ class BatchNorm3d(_BatchNorm):
     _allowed_dims = (5,)
 
 
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalization over the processes of a group, here over the one there is: any input [N, C, ...].
+
+    >>> import flambeau
+    >>> flambeau.nn.SyncBatchNorm(3)(flambeau.zeros(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
+                 device=None, dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """The module with every BatchNorm layer in it replaced by a SyncBatchNorm with the same tensors.
+
+        >>> from flambeau import nn
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(3)))[0].num_features
+        3
+        """
+        result = module
+        if isinstance(module, _BatchNorm):
+            bias = module.bias is not None
+            result = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                process_group, bias=bias,
+            )  # fmt: skip
+            for table in ("_parameters", "_buffers"):
+                getattr(result, table).update(getattr(module, table))
+            result.training = module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
+
+
 class _InstanceNorm(_NormBase):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
                  dtype=None, *, bias=True):

@@ -1,6 +1,9 @@
 """Tools around networks: clipping gradients, parameters as one vector, folding normalization into weights,
-weights that are computed, and sequences of different lengths."""
+weights that are computed or pruned, and sequences of different lengths."""
 
+from . import parametrizations as parametrizations
+from . import parametrize as parametrize
+from . import prune as prune
 from . import rnn as rnn
 from .clip_grad import clip_grad_norm as clip_grad_norm
 from .clip_grad import clip_grad_norm_ as clip_grad_norm_
@@ -14,6 +17,8 @@ from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from .fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
 from .fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
 from .init import skip_init as skip_init
+from .memory_format import convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format
+from .memory_format import convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format
 from .weight_norm import remove_spectral_norm as remove_spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm
 from .weight_norm import spectral_norm as spectral_norm

@@ -44,6 +44,14 @@ def _detach(module, kind, name, what):
 # ---- length and direction ------------------------------------------------------------------------------------------
 
 
+def length(v, dim):
+    """The norm of v over all dimensions but `dim` (None: over all)."""
+    if dim is None:
+        return v.square().sum().sqrt()
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    return v.square().sum(others, keepdim=True).sqrt() if others else v.abs()
+
+
 class _WeightNorm(_Computed):
     """w = g v / |v|, the norm over all dimensions but `dim`   (Salimans & Kingma 2016)."""
 
@@ -51,22 +59,16 @@ class _WeightNorm(_Computed):
         super().__init__(name)
         self.dim = dim
 
-    def _length(self, v):
-        if self.dim is None:
-            return v.square().sum().sqrt()
-        others = [d for d in range(v.dim()) if d != self.dim % v.dim()]
-        return v.square().sum(others, keepdim=True).sqrt() if others else v.abs()
-
     def split(self, module, weight):
         with no_grad():
-            length = self._length(weight)
-        module.register_parameter(self.name + "_g", Parameter(length))
+            size = length(weight, self.dim)
+        module.register_parameter(self.name + "_g", Parameter(size))
         module.register_parameter(self.name + "_v", Parameter(weight.data))
         self(module, None)
 
     def compute(self, module):
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / self._length(v))
+        return v * (g / length(v, self.dim))
 
     def join(self, module):
         delattr(module, self.name + "_g")
