@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "../core/memory.h"
+#include "../kernels/lapack.h"
 #include "module_base.h"
 #include "optim.h"
 #include "python.h"
@@ -43,6 +44,13 @@ NB_MODULE(_C, m) {
   release_lock = []() -> void* { return PyEval_SaveThread(); };
   warn = [](const std::string& text) {
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+  };
+  lapack_library = [] {
+    Held module = checked(PyImport_ImportModule("flambeau._libraries"));
+    Held path = checked(PyObject_CallMethod(module.p, "find_lapack", nullptr));
+    const char* text = PyUnicode_AsUTF8(path.p);
+    if (!text) throw PythonError();
+    return std::string(text);
   };
   m.def("memory_stats", memory_stats_dict);
   m.def("empty_cache", empty_cache);

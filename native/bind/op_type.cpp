@@ -91,13 +91,23 @@ PyObject* finish_out(OpObject& op, PyObject* out, PyObject* result) {
   });
 }
 
+// A composite's tuple under the names of its record.
+PyObject* named_results(OpObject& op, PyObject* given) {
+  Held tuple(given);
+  PyObject* named = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
+  for (Py_ssize_t k = 0; named && k < PyTuple_GET_SIZE(given); ++k) PyStructSequence_SetItem(named, k, Py_NewRef(PyTuple_GET_ITEM(given, k)));
+  return named;
+}
+
 PyObject* call_composite(OpObject& op, Frame& f) {
   size_t n = op.def->schema.args.size();
   size_t positional = size_t(op.def->schema.npositional);
   PyObject* result = PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional,
                                          n > positional ? static_cast<PyObject*>(op.def->keyword_names) : nullptr);
-  if (!result || !(op.inplace || f.out)) return result;
+  if (!result) return nullptr;
   if (f.out) return finish_out(op, f.out, result);
+  if (op.result_type && PyTuple_Check(result) && (PyObject*)Py_TYPE(result) != op.result_type) return named_results(op, result);
+  if (!op.inplace) return result;
   Held r(result);  // in-place form: the functional result is copied into self
   if (!is_tensor(r.p)) return r.give();
   return guarded([&] {
@@ -311,6 +321,8 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
       def->body = Py_NewRef(a[4]);
     } else if (!(def->row = find_primitive(def->name))) {
       value_error("primitive record '", def->name, "' has no row in native/kernels");
+    } else if (a[4] != Py_None) {
+      def->body = Py_NewRef(a[4]);
     }
     if (a[3] != Py_None) add_rules(*def, a[3]);
     size_t npositional = size_t(def->schema.npositional), count = def->schema.args.size();
@@ -442,11 +454,31 @@ bool dispatch_to_python(Call& c) {
   return true;
 }
 
+// A row whose kernel is Python: no graph, no modes inside; its results are copied into those that `infer` declared.
+void python_body(Call& c) {
+  if (!c.op->body) not_implemented(c.name(), ": the record has no kernel");
+  Held args(PyTuple_New(c.nargs));
+  for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
+  struct Alone {
+    bool grad = std::exchange(grad_enabled, false), overrides = std::exchange(overrides_disabled, true),
+         dispatch = std::exchange(dispatch_disabled, true);
+    ~Alone() { grad_enabled = grad, overrides_disabled = overrides, dispatch_disabled = dispatch; }
+  } alone;
+  Held result = checked(PyObject_CallObject(static_cast<PyObject*>(c.op->body), args.p));
+  auto take = [&](int k, PyObject* o) {
+    if (!is_tensor(o)) type_error(c.name(), ": the kernel returned ", Py_TYPE(o)->tp_name, " instead of a Tensor");
+    copy_into(c.out(k), *as_tensor(o));
+  };
+  if (is_tensor(result.p)) return take(0, result.p);
+  for (int k = 0; k < c.nout(); ++k) take(k, PyTuple_GET_ITEM(result.p, k));
+}
+
 PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_handlers takes two callables");
   Py_XSETREF(override_handler, Py_NewRef(a[0]));
   Py_XSETREF(dispatch_handler, Py_NewRef(a[1]));
   dispatch_override = dispatch_to_python;
+  call_python_kernel = python_body;
   Py_RETURN_NONE;
 }
 PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) active

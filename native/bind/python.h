@@ -21,6 +21,7 @@ extern PyTypeObject* SizeType;
 extern PyTypeObject* FormatType;     // memory formats and layouts
 extern PyTypeObject* GeneratorType;  // generator_type.cpp
 extern PyObject* OutOfMemoryError;
+extern PyObject* LinAlgError;  // a matrix that the asked-for decomposition does not exist for
 
 struct DTypeObject {
   PyObject_HEAD

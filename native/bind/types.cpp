@@ -10,6 +10,7 @@ PyTypeObject* DeviceObjectType;
 PyTypeObject* SizeType;
 PyTypeObject* FormatType;
 PyObject* OutOfMemoryError;
+PyObject* LinAlgError;
 
 namespace {
 
@@ -168,7 +169,7 @@ void set_error(const std::exception& e) {
     return;
   }
   PyObject* types[] = {PyExc_RuntimeError, PyExc_TypeError, PyExc_ValueError, PyExc_IndexError, PyExc_NotImplementedError,
-                       OutOfMemoryError, PyExc_OverflowError};
+                       OutOfMemoryError, PyExc_OverflowError, LinAlgError};
   if (error->kind == ErrorKind::Python) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a Python call failed without an exception");
     return;
@@ -405,6 +406,8 @@ void add_types(PyObject* module) {
   }
   OutOfMemoryError = checked(PyErr_NewException("flambeau.OutOfMemoryError", PyExc_RuntimeError, nullptr)).give();
   checked(PyModule_AddObjectRef(module, "OutOfMemoryError", OutOfMemoryError));
+  LinAlgError = checked(PyErr_NewException("flambeau.linalg.LinAlgError", PyExc_RuntimeError, nullptr)).give();
+  checked(PyModule_AddObjectRef(module, "LinAlgError", LinAlgError));
 }
 
 }  // namespace flambeau

@@ -102,6 +102,10 @@ struct Primitives {
 };
 const PrimitiveRow* find_primitive(std::string_view name);
 
+// The kernel of rows that are computed by their record's Python function; what it returns is copied into the results.
+inline void (*call_python_kernel)(Call&) = nullptr;  // bind/ sets it
+inline void python_kernel(Call& c) { call_python_kernel(c); }
+
 // Kernels whose work is large release the interpreter lock: run(work, f) with `work` in element visits.
 struct LockRelease {
   explicit LockRelease(int64_t work);

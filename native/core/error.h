@@ -7,7 +7,7 @@
 
 namespace flambeau {
 
-enum class ErrorKind : uint8_t { Runtime, Type, Value, Index, NotImplemented, OutOfMemory, Overflow, Python };
+enum class ErrorKind : uint8_t { Runtime, Type, Value, Index, NotImplemented, OutOfMemory, Overflow, LinAlg, Python };
 
 struct Error : std::exception {
   ErrorKind kind;

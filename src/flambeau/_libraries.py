@@ -1,4 +1,4 @@
-"""Finds oneDNN where the extension's own search path does not lead to it.
+"""Finds the libraries that the extension does not link to: oneDNN in an unusual place, LAPACK when it is first needed.
 
 The oneDNN wheel puts `libdnnl.so.3` into the environment's `lib` folder, and `_C` looks there by a path relative to
 itself. In an unusual layout (`pip install --target`, a development build moved elsewhere) the installer's records
@@ -7,6 +7,8 @@ still know the place; loading the library from there first is enough, since the 
 
 import ctypes
 import importlib.metadata
+import importlib.util
+from pathlib import Path
 
 LIBRARY = "libdnnl.so.3"
 PACKAGES = ("onednn-cpu-gomp", "onednn-devel-cpu-gomp")
@@ -38,3 +40,13 @@ def recorded_places():
                 path = file.locate()
                 if path.is_file():
                     yield path
+
+
+def find_lapack():
+    """The path of the LAPACK library, asked for by the first decomposition."""
+    spec = importlib.util.find_spec("scipy_openblas32")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(Path(folder, "lib").glob("libscipy_openblas*.so")):
+            return str(path)
+    raise ImportError("flambeau.linalg needs LAPACK, which the package scipy-openblas32 brings: "
+                      "pip install scipy-openblas32")

@@ -1,8 +1,14 @@
-"""flambeau.linalg: the linear algebra that is made of products; decompositions come with a later version."""
+"""flambeau.linalg: decompositions, solutions, norms and functions of matrices, in batches, under PyTorch's names.
 
+>>> import flambeau
+>>> flambeau.linalg.inv(flambeau.tensor([[2., 0.], [0., 4.]]))
+tensor([[0.5000, 0.0000],
+        [0.0000, 0.2500]])
+"""
+
+from ._C import LinAlgError as LinAlgError
 from .ops import public
 from .ops.linalg import matmul as matmul
-from .ops.linalg import outer as outer
 
 globals().update(public("linalg"))
 diagonal = public("")["diagonal"]

@@ -12,13 +12,16 @@ from . import ctc as ctc
 from . import distance as distance
 from . import einsum as einsum
 from . import embedding_bag as embedding_bag
+from . import factorization as factorization
 from . import fractional_pooling as fractional_pooling
 from . import grid_sample as grid_sample
 from . import indexing as indexing
 from . import joining as joining
 from . import linalg as linalg
 from . import loss as loss
+from . import low_rank as low_rank
 from . import margin_loss as margin_loss
+from . import matrix_functions as matrix_functions
 from . import movement as movement
 from . import normalization as normalization
 from . import pooling as pooling
@@ -29,8 +32,10 @@ from . import resize as resize
 from . import scan as scan
 from . import selection as selection
 from . import softmax as softmax
+from . import solving as solving
 from . import sorting as sorting
 from . import spatial as spatial
+from . import spectral as spectral
 from . import statistics as statistics
 from . import transcendental as transcendental
 from .kinds import OPS as OPS

@@ -1,6 +1,7 @@
 """Generators of sample calls by the form of the arguments: unary, pairs, reductions, along a dimension, and so on."""
 
 from ._sample_calls import call
+from ._sample_linalg import LINALG_FORMS
 from ._sample_nn import NN_FORMS
 from ._sample_shapes import SHAPE_FORMS
 
@@ -325,5 +326,5 @@ GENERATORS = {
     "max.other": pairs, "min.other": pairs, "bitwise_left_shift": shift_pairs, "bitwise_right_shift": shift_pairs,
     "bitwise_and": integer_pairs, "bitwise_or": integer_pairs, "bitwise_xor": integer_pairs,
     "bitwise_not": integers, "gcd": integer_pairs, "lcm": integer_pairs,
-    **SHAPE_FORMS, **NN_FORMS,
+    **SHAPE_FORMS, **NN_FORMS, **LINALG_FORMS,
 }

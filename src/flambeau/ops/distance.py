@@ -1,49 +1,10 @@
-"""Distances between vectors, matrix norms, covariance, and integrals by the trapezoidal rule."""
+"""Distances between vectors, covariance, and integrals by the trapezoidal rule."""
 
 from math import inf
 
 from .kinds import OPS, composite, primitive
 from .scan import intervals
 from .statistics import vector_norm
-
-
-@composite("matrix_norm(Tensor self, any ord=\"fro\", int[2] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None)"
-           " -> Tensor", namespace="linalg", method=False, out=True, skip="tested by name")
-def matrix_norm(self, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
-    """Norm of matrices over two dimensions: "fro", 1 and -1 (columns), inf and -inf (rows).
-
-    >>> flambeau.linalg.matrix_norm(flambeau.tensor([[3., 0.], [0., 4.]]))
-    tensor(5.)
-    """
-    if self.ndim < 2:
-        raise RuntimeError(f"linalg.matrix_norm: expected at least 2 dimensions, got shape {list(self.shape)}")
-    if dtype is not None:
-        self = self.to(dtype)
-    if ord == "fro":
-        return vector_norm(self, 2, dim, keepdim)
-    if ord not in (1, -1, inf, -inf):
-        raise NotImplementedError(f"linalg.matrix_norm: ord={ord!r} is not available; use 'fro', 1, -1, inf or -inf")
-    rows, columns = (d % self.ndim for d in dim)
-    if ord in (inf, -inf):
-        rows, columns = columns, rows
-    sums = self.abs().sum(rows, True)
-    result = sums.amax(columns, True) if ord > 0 else sums.amin(columns, True)
-    return result if keepdim else result.squeeze((rows, columns))
-
-
-@composite("linalg_norm(Tensor self, any ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)"
-           " -> Tensor", namespace=None, out=True, aliases=("linalg.norm",), skip="tested by name")
-def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
-    """A vector norm over one dimension, or a matrix norm over two; without `ord` the 2-norm of all numbers."""
-    matrix = len(dim) == 2 if dim is not None else self.ndim == 2
-    if ord is None or not matrix:
-        if isinstance(ord, str):
-            raise RuntimeError(f"linalg.norm: ord={ord!r} is a norm of matrices, got shape {list(self.shape)},"
-                               f" dim={dim}")
-        if ord is not None and dim is None and self.ndim != 1:
-            raise RuntimeError(f"linalg.norm: without dim expected 1 or 2 dimensions, got shape {list(self.shape)}")
-        return vector_norm(self, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
-    return matrix_norm(self, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
 
 
 @composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", samples="pairs", dtypes="float",

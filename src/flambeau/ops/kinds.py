@@ -73,9 +73,10 @@ def view(schema, *, d=None, **facts):
     return _define("view", schema, d, None, **facts)
 
 
-def primitive(schema, *, d=None, **facts):
-    """Any other operator with a row {name, infer, cpu} in native/kernels."""
-    return _define("primitive", schema, d, None, **facts)
+def primitive(schema, *, d=None, kernel=None, **facts):
+    """Any other operator with a row {name, infer, cpu} in native/kernels. kernel: the Python function of a row whose
+    kernel is `python_kernel`: it takes the arguments and returns the results, unrecorded."""
+    return _define("primitive", schema, d, kernel, **facts)
 
 
 def composite(schema, *, out=False, **facts):

@@ -3,7 +3,7 @@
 from math import inf
 
 from ._restore import placed, reduced_count, restore, shared, total
-from .kinds import composite, overloads, reduction
+from .kinds import OPS, composite, overloads, reduction
 
 
 def _variance_gradient(g, self, dim, correction, keepdim):
@@ -145,18 +145,21 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
     return _vector_norm(self, ord, dim, keepdim, dtype)
 
 
-@composite("norm(Tensor self, any p=\"fro\", int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+@composite("norm(Tensor self, any p=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
            out=True)
 def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
-    """The vector norm of order p over `dim` (absent: all elements); "fro" is 2.
+    """The vector norm of order p over `dim` (absent: all elements); "fro" is 2, "nuc" the sum of singular values.
 
     >>> flambeau.tensor([3., 4.]).norm()
     tensor(5.)
     """
+    dim = (dim,) if isinstance(dim, int) else dim if dim is None else tuple(dim)
     if p == "nuc":
-        raise NotImplementedError("norm: p='nuc' is not available here")
+        if self.ndim < 2:
+            raise RuntimeError(f"norm: The input tensor A must have at least 2 dimensions, got {list(self.shape)}")
+        return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
-        raise ValueError(f"norm: expected p to be a number or 'fro', got {p!r}")
+        raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {p!r}")
     return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 

@@ -1,0 +1,264 @@
+// Triangular systems, and decompositions of symmetric matrices: Cholesky and LDL.
+#include "gemm.h"
+#include "matrices.h"
+
+namespace flambeau {
+namespace {
+
+constexpr int kSmall = 24;
+
+// --- Cholesky ---------------------------------------------------------------------------------------------------------
+
+// L of A = L L^H in the lower triangle; returns the order of the first minor that is not positive.
+template <class T>
+int cholesky_loops(int n, T* a, int lda) {
+  using R = lapack::real_t<T>;
+  for (int j = 0; j < n; ++j) {
+    T* column = a + int64_t(j) * lda;
+    R d = std::real(column[j]);
+    if (!(d > 0)) return j + 1;
+    d = std::sqrt(d);
+    column[j] = T(d);
+    R inverse = R(1) / d;
+    for (int i = j + 1; i < n; ++i) column[i] *= inverse;
+    for (int k = j + 1; k < n; ++k) {
+      T* to = a + int64_t(k) * lda;
+      T f = conjugate(column[k]);
+      for (int i = k; i < n; ++i) to[i] -= times(column[i], f);
+    }
+  }
+  return 0;
+}
+// Blocks of columns: each is decomposed by LAPACK, and one large product, shared among threads, updates the rest.
+template <class T>
+int cholesky_blocks(int n, T* a, int lda) {
+  constexpr int kBlock = 128, kStrip = 512;
+  for (int k = 0; k < n; k += kBlock) {
+    int nb = std::min(kBlock, n - k), below = n - k - nb;
+    T* corner = a + k + int64_t(k) * lda;
+    if (int info = lapack::potrf('L', nb, corner, lda)) return k + info;
+    if (!below) break;
+    T* panel = corner + nb;
+    parallel_for(below, 64, [&](int64_t first, int64_t last) {
+      lapack::trsm('R', 'L', 'T', 'N', int(last - first), nb, corner, lda, panel + first, lda);
+    });
+    Epilogue<T> subtract;
+    subtract.alpha = -1, subtract.beta = 1;
+    for (int j = 0; j < below; j += kStrip) {  // columns j …: only what lies below the diagonal
+      int width = std::min(kStrip, below - j);
+      T* to = a + (k + nb + j) * int64_t(lda + 1);
+      gemm<T>(width, below - j, nb, panel + j, 1, lda, panel + j, lda, 1, to, lda, subtract);
+    }
+  }
+  return 0;
+}
+template <class T>
+int cholesky(int n, T* a, int lda) {
+  if (n <= kSmall) return cholesky_loops(n, a, lda);
+  if constexpr (!lapack::kComplex<T>)
+    if (n >= 256) return cholesky_blocks(n, a, lda);
+  return lapack::potrf('L', n, a, lda);
+}
+
+void infer_cholesky(Call& c) {
+  Tensor& A = c.tensor(0);
+  check_square(c, A);
+  output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
+  c.output(batch_of(A), DType::Int32, A.device);
+}
+void cpu_cholesky(Call& c) {
+  Tensor &A = c.tensor(0), &out = c.out(0), &info = c.out(1);
+  lapack::load();
+  const int64_t n = rows_of(A), batch = batch_count(A);
+  const bool upper = c.boolean(1);
+  {
+    LockRelease lock(A.numel * n);
+    visit_matrices(c, A.dtype, [&]<class T>() {
+      Matrices<T> from(A, batch_of(A));
+      each_matrix(batch, n * n * n / 3 + n * n, [&](int64_t first, int64_t last) {
+        std::vector<T> turned(upper ? size_t(n * n) : 0);
+        for (int64_t b = first; b < last; ++b) {
+          T *x = out.ptr<T>() + b * n * n, *a = upper ? turned.data() : x;
+          // the upper triangle is read as the adjoint of the lower one
+          if (upper) from.read_transposed(b, n, n, a, n);
+          else from.read(b, n, n, a, n);
+          if (upper && lapack::kComplex<T>) for (int64_t i = 0; i < n * n; ++i) a[i] = conjugate(a[i]);
+          info.ptr<int32_t>()[b] = n ? cholesky(int(n), a, int(n)) : 0;
+          for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
+          if (!upper) continue;
+          for (int64_t j = 0; j < n; ++j)
+            for (int64_t i = 0; i < n; ++i) x[i + j * n] = conjugate(a[j + i * n]);
+        }
+      });
+    });
+  }
+  if (c.boolean(2))
+    check_info(c, info.ptr<int32_t>(), batch, A.ndim > 2, [](int32_t k) {
+      return concat("The factorization could not be completed because the input is not positive-definite (the leading minor of order ", k,
+                    " is not positive-definite).");
+    });
+}
+
+// --- triangular systems -------------------------------------------------------------------------------------------------
+
+void infer_triangular(Call& c) {
+  Tensor &A = c.tensor(0), &B = c.tensor(1);
+  check_square(c, A);
+  check_matrix(c, B, "B");
+  check_same_dtype(c, A, B);
+  bool left = c.boolean(3);
+  if ((left ? rows_of(B) : cols_of(B)) != rows_of(A))
+    runtime_error(c.name(), ": Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (", rows_of(A), "x", cols_of(A),
+                  " and ", rows_of(B), "x", cols_of(B), ")");
+  auto batch = broadcast_shapes(batch_of(A), batch_of(B), c.name());
+  output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
+}
+template <class T>
+void substitute(bool upper, bool unit, int n, int nrhs, const T* a, int lda, T* b, int ldb) {
+  for (int j = 0; j < nrhs; ++j) {
+    T* x = b + int64_t(j) * ldb;
+    if (upper) {
+      for (int k = n - 1; k >= 0; --k) {
+        const T* column = a + int64_t(k) * lda;
+        T f = x[k] = unit ? x[k] : x[k] / column[k];
+        for (int i = 0; i < k; ++i) x[i] -= times(f, column[i]);
+      }
+    } else {
+      for (int k = 0; k < n; ++k) {
+        const T* column = a + int64_t(k) * lda;
+        T f = x[k] = unit ? x[k] : x[k] / column[k];
+        for (int i = k + 1; i < n; ++i) x[i] -= times(f, column[i]);
+      }
+    }
+  }
+}
+void cpu_triangular(Call& c) {
+  Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out();
+  lapack::load();
+  const bool upper = c.boolean(2), left = c.boolean(3), unit = c.boolean(4);
+  const int64_t n = rows_of(A), rows = rows_of(X), cols = cols_of(X), nrhs = left ? cols : rows;
+  if (X.numel == 0) return;
+  LockRelease lock(X.numel * n);
+  visit_matrices(c, A.dtype, [&]<class T>() {
+    Matrices<T> a(A, batch_of(X)), b(B, batch_of(X));
+    // LAPACK reads columns or, as a transposed matrix, rows; anything else is copied
+    const bool by_columns = a.rs == 1 && a.cs >= n, by_rows = a.cs == 1 && a.rs >= n;
+    each_matrix(count(batch_of(X)), n * n * nrhs, [&](int64_t first, int64_t last) {
+      const bool small = n <= kSmall;
+      std::vector<T> dense(small || !(by_columns || by_rows) ? size_t(n * n) : 0), turned(small && !left ? size_t(rows * cols) : 0);
+      for (int64_t k = first; k < last; ++k) {
+        T* x = X.ptr<T>() + k * rows * cols;
+        if (small) {  // X A = B is A^T X^T = B^T
+          if (left) {
+            a.read(k, n, n, dense.data(), n);
+            b.read(k, rows, cols, x, rows);
+            substitute(upper, unit, int(n), int(nrhs), dense.data(), int(n), x, int(n));
+          } else {
+            a.read_transposed(k, n, n, dense.data(), n);
+            b.read_transposed(k, cols, rows, turned.data(), cols);
+            substitute(!upper, unit, int(n), int(nrhs), dense.data(), int(n), turned.data(), int(n));
+            Matrices<T>::copy(turned.data(), cols, 1, rows, cols, x, rows);
+          }
+          continue;
+        }
+        const T* matrix = a.at(k);
+        int64_t lda = by_columns ? a.cs : a.rs;
+        bool transposed = !by_columns && by_rows;
+        if (!by_columns && !by_rows) {
+          a.read(k, n, n, dense.data(), n);
+          matrix = dense.data(), lda = n;
+        }
+        b.read(k, rows, cols, x, rows);
+        char uplo = upper != transposed ? 'U' : 'L', trans = transposed ? 'T' : 'N', diag = unit ? 'U' : 'N';
+        parallel_for(nrhs, 64, [&](int64_t from, int64_t to) {  // right sides do not know of each other
+          if (left) lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
+          else lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));
+        });
+      }
+    });
+  });
+}
+
+// --- LDL --------------------------------------------------------------------------------------------------------------
+
+void infer_ldl(Call& c) {
+  Tensor& A = c.tensor(0);
+  check_square(c, A);
+  output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
+  c.output(with(batch_of(A), {rows_of(A)}), DType::Int32, A.device);
+  c.output(batch_of(A), DType::Int32, A.device);
+}
+void cpu_ldl(Call& c) {
+  Tensor &A = c.tensor(0), &LD = c.out(0), &pivots = c.out(1), &info = c.out(2);
+  lapack::load();
+  const int64_t n = rows_of(A), batch = batch_count(A);
+  const bool hermitian = c.boolean(1) && is_complex(A.dtype);
+  {
+    LockRelease lock(A.numel * n);
+    visit_matrices(c, A.dtype, [&]<class T>() {
+      Matrices<T> from(A, batch_of(A));
+      each_matrix(batch, n * n * n / 3 + n * n, [&](int64_t first, int64_t last) {
+        lapack::Work<T> work;
+        for (int64_t b = first; b < last; ++b) {
+          T* x = LD.ptr<T>() + b * n * n;
+          from.read(b, n, n, x, n);
+          info.ptr<int32_t>()[b] = n ? lapack::sytrf(hermitian, int(n), x, int(n), pivots.ptr<int32_t>() + b * n, work) : 0;
+          for (int64_t j = 1; j < n; ++j) std::fill_n(x + j * n, j, T(0));
+        }
+      });
+    });
+  }
+  if (c.boolean(2))
+    check_info(c, info.ptr<int32_t>(), batch, A.ndim > 2, [](int32_t k) {
+      return concat("The factorization could not be completed because the input matrix is singular: D[", k, ",", k, "] is zero.");
+    });
+}
+void infer_ldl_solve(Call& c) {
+  Tensor &LD = c.tensor(0), &pivots = c.tensor(1), &B = c.tensor(2);
+  check_square(c, LD, "LD");
+  check_matrix(c, B, "B");
+  check_same_dtype(c, LD, B);
+  if (rows_of(B) != rows_of(LD))
+    runtime_error(c.name(), ": Incompatible shapes of LD ", shape_text(LD.shape()), " and B ", shape_text(B.shape()));
+  auto expected = with(batch_of(LD), {rows_of(LD)});
+  if (!std::equal(expected.begin(), expected.end(), pivots.shape().begin(), pivots.shape().end()))
+    runtime_error(c.name(), ": Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape ", shape_text(pivots.shape()), " instead");
+  if (!is_integral(pivots.dtype)) runtime_error(c.name(), ": Expected pivots to be integers. Got ", dtype_name(pivots.dtype));
+  auto batch = broadcast_shapes(batch_of(LD), batch_of(B), c.name());
+  output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
+}
+void cpu_ldl_solve(Call& c) {
+  Tensor &LD = c.tensor(0), &B = c.tensor(2), &X = c.out();
+  lapack::load();
+  TensorRef swaps = to_dtype(c.tensor(1), DType::Int32);
+  const int64_t n = rows_of(LD), nrhs = cols_of(B);
+  const bool hermitian = c.boolean(3) && is_complex(LD.dtype);
+  if (X.numel == 0) return;
+  visit_matrices(c, LD.dtype, [&]<class T>() {
+    Matrices<T> a(LD, batch_of(X)), b(B, batch_of(X));
+    // pivots broadcast as LD does: seen as matrices of one column
+    TensorRef columns = view_of(*swaps, with(swaps->shape(), {1}), with(swaps->stride(), {1}), swaps->data);
+    Matrices<int32_t> p(*columns, batch_of(X));
+    std::vector<int32_t> pivots(static_cast<size_t>(n));
+    std::vector<T> dense(size_t(n * n));
+    for (int64_t k = 0; k < count(batch_of(X)); ++k) {
+      T* x = X.ptr<T>() + k * n * nrhs;
+      a.read(k, n, n, dense.data(), n);
+      b.read(k, n, nrhs, x, n);
+      p.read(k, n, 1, pivots.data(), n);
+      for (int64_t i = 0; i < n; ++i)
+        if (pivots[size_t(i)] == 0 || std::abs(pivots[size_t(i)]) > n) runtime_error(c.name(), ": pivots must lie between 1 and the order of LD, got ", pivots[size_t(i)]);
+      lapack::sytrs(hermitian, int(n), int(nrhs), dense.data(), int(n), pivots.data(), x, int(n));
+    }
+  });
+}
+
+const Primitives rows{
+    {"linalg_cholesky_ex", infer_cholesky, cpu_cholesky},
+    {"_solve_triangular", infer_triangular, cpu_triangular},
+    {"linalg_ldl_factor_ex", infer_ldl, cpu_ldl},
+    {"_ldl_solve", infer_ldl_solve, cpu_ldl_solve},
+};
+
+}  // namespace
+}  // namespace flambeau

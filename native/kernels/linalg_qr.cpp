@@ -1,0 +1,278 @@
+// QR decompositions by Householder reflections, and least squares.
+#include "matrices.h"
+
+namespace flambeau {
+namespace {
+
+int64_t cost_of(const Tensor& A) { return 2 * rows_of(A) * cols_of(A) * std::min(rows_of(A), cols_of(A)) + 8; }
+
+// --- geqrf: the reflections themselves -------------------------------------------------------------------------------------
+
+void infer_geqrf(Call& c) {
+  Tensor& A = c.tensor(0);
+  check_matrix(c, A, "input");
+  output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
+  c.output(with(batch_of(A), {std::min(rows_of(A), cols_of(A))}), A.dtype, A.device);
+}
+void cpu_geqrf(Call& c) {
+  Tensor &A = c.tensor(0), &out = c.out(0), &tau = c.out(1);
+  lapack::load();
+  const int64_t m = rows_of(A), n = cols_of(A), k = std::min(m, n);
+  if (A.numel == 0) return;
+  LockRelease lock(A.numel * k);
+  visit_matrices(c, A.dtype, [&]<class T>() {
+    Matrices<T> from(A, batch_of(A));
+    each_matrix(batch_count(A), cost_of(A), [&](int64_t first, int64_t last) {
+      lapack::Work<T> work;
+      for (int64_t b = first; b < last; ++b) {
+        from.read(b, m, n, out.ptr<T>() + b * m * n, m);
+        lapack::geqrf(int(m), int(n), out.ptr<T>() + b * m * n, int(m), tau.ptr<T>() + b * k, work);
+      }
+    });
+  });
+}
+
+// --- qr --------------------------------------------------------------------------------------------------------------------
+
+void infer_qr(Call& c) {
+  Tensor& A = c.tensor(0);
+  check_matrix(c, A);
+  std::string_view mode = c.str(1);
+  if (mode != "reduced" && mode != "complete" && mode != "r")
+    runtime_error("linalg.qr: received unrecognized mode '", mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+  const int64_t m = rows_of(A), n = cols_of(A), k = mode == "complete" ? m : std::min(m, n);
+  if (mode == "r") c.output(std::vector<int64_t>{0}, A.dtype, A.device);
+  else output_columns(c, batch_of(A), m, k, A.dtype, A.device);
+  output_columns(c, batch_of(A), k, n, A.dtype, A.device);
+}
+void cpu_qr(Call& c) {
+  Tensor &A = c.tensor(0), &Q = c.out(0), &R = c.out(1);
+  lapack::load();
+  const bool wanted = c.str(1) != "r";
+  const int64_t m = rows_of(A), n = cols_of(A), few = std::min(m, n), k = rows_of(R), batch = batch_count(A);
+  LockRelease lock(A.numel * few + Q.numel * few);
+  visit_matrices(c, A.dtype, [&]<class T>() {
+    Matrices<T> from(A, batch_of(A));
+    each_matrix(batch, 2 * cost_of(A), [&](int64_t first, int64_t last) {
+      lapack::Work<T> work;
+      std::vector<T> a(size_t(m) * size_t(std::max(n, k))), tau(size_t(few + 1));
+      for (int64_t b = first; b < last; ++b) {
+        T* r = R.ptr<T>() + b * k * n;
+        from.read(b, m, n, a.data(), m);
+        if (few) lapack::geqrf(int(m), int(n), a.data(), int(m), tau.data(), work);
+        for (int64_t j = 0; j < n; ++j)
+          for (int64_t i = 0; i < k; ++i) r[i + j * k] = i <= j ? a[size_t(i + j * m)] : T(0);
+        if (!wanted || m * k == 0) continue;
+        T* q = Q.ptr<T>() + b * m * k;
+        if (!few) {
+          std::fill_n(q, m * k, T(0));
+          for (int64_t i = 0; i < k; ++i) q[i + i * m] = T(1);
+          continue;
+        }
+        std::copy_n(a.data(), m * std::min(n, k), q);
+        lapack::orgqr(int(m), int(k), int(few), q, int(m), tau.data(), work);
+      }
+    });
+  });
+}
+
+// --- products with the reflections --------------------------------------------------------------------------------------------
+
+void check_tau(const Call& c, const Tensor& A, const Tensor& tau) {
+  check_same_dtype(c, A, tau);
+  if (tau.ndim != A.ndim - 1 || !std::equal(batch_of(A).begin(), batch_of(A).end(), tau.shape().begin()))
+    runtime_error(c.name(), ": Expected batch dimensions of tau to be equal to input.shape[:-2], but got ", shape_text(tau.shape()), " and input ",
+                  shape_text(A.shape()));
+  if (tau.size(tau.ndim - 1) > cols_of(A))
+    runtime_error(c.name(), ": input.shape[-1] must be greater than or equal to tau.shape[-1], got ", shape_text(A.shape()), " and ", shape_text(tau.shape()));
+}
+void infer_householder(Call& c) {
+  Tensor &A = c.tensor(0), &tau = c.tensor(1);
+  check_matrix(c, A, "input");
+  if (rows_of(A) < cols_of(A)) runtime_error(c.name(), ": input.shape[-2] must be greater than or equal to input.shape[-1], got ", shape_text(A.shape()));
+  check_tau(c, A, tau);
+  output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
+}
+void cpu_householder(Call& c) {
+  Tensor &A = c.tensor(0), &out = c.out();
+  lapack::load();
+  TensorRef tau = contiguous(c.tensor(1));
+  const int64_t m = rows_of(A), n = cols_of(A), k = tau->size(tau->ndim - 1);
+  if (A.numel == 0) return;
+  const char* taus = tau->data;
+  LockRelease lock(A.numel * n);
+  visit_matrices(c, A.dtype, [&]<class T>() {
+    Matrices<T> from(A, batch_of(A));
+    each_matrix(batch_count(A), cost_of(A), [&](int64_t first, int64_t last) {
+      lapack::Work<T> work;
+      for (int64_t b = first; b < last; ++b) {
+        T* q = out.ptr<T>() + b * m * n;
+        from.read(b, m, n, q, m);
+        lapack::orgqr(int(m), int(n), int(k), q, int(m), reinterpret_cast<const T*>(taus) + b * k, work);
+      }
+    });
+  });
+}
+void infer_ormqr(Call& c) {
+  Tensor &A = c.tensor(0), &tau = c.tensor(1), &other = c.tensor(2);
+  check_matrix(c, A, "input");
+  check_matrix(c, other, "other");
+  check_tau(c, A, tau);
+  check_same_dtype(c, A, other);
+  const bool left = c.boolean(3);
+  const int64_t order = left ? rows_of(other) : cols_of(other);
+  if (order < tau.size(tau.ndim - 1))
+    runtime_error(c.name(), ": other.shape[", left ? -2 : -1, "] must be greater than or equal to tau.shape[-1]");
+  if (order != rows_of(A)) runtime_error(c.name(), ": other.shape[", left ? -2 : -1, "] must be equal to input.shape[-2]");
+  if (!std::equal(batch_of(A).begin(), batch_of(A).end(), batch_of(other).begin(), batch_of(other).end()))
+    runtime_error(c.name(), ": Expected batch dimensions of other to be equal to input.shape[:-2], but got ", shape_text(other.shape()), " and ", shape_text(A.shape()));
+  output_columns(c, batch_of(other), rows_of(other), cols_of(other), other.dtype, other.device);
+}
+void cpu_ormqr(Call& c) {
+  Tensor &A = c.tensor(0), &other = c.tensor(2), &out = c.out();
+  lapack::load();
+  TensorRef tau = contiguous(c.tensor(1));
+  const bool left = c.boolean(3), transpose = c.boolean(4);
+  const int64_t order = rows_of(A), width = cols_of(A), k = tau->size(tau->ndim - 1), m = rows_of(other), n = cols_of(other);
+  if (out.numel == 0) return;
+  visit_matrices(c, A.dtype, [&]<class T>() {
+    Matrices<T> from(A, batch_of(A)), to(other, batch_of(other));
+    lapack::Work<T> work;
+    std::vector<T> a(size_t(order * std::max<int64_t>(1, width)));
+    for (int64_t b = 0; b < batch_count(other); ++b) {
+      T* x = out.ptr<T>() + b * m * n;
+      from.read(b, order, width, a.data(), order);
+      to.read(b, m, n, x, m);
+      if (k) lapack::ormqr(left ? 'L' : 'R', transpose, int(m), int(n), int(k), a.data(), int(order), tau->ptr<T>() + b * k, x, int(m), work);
+    }
+  });
+}
+
+// --- least squares --------------------------------------------------------------------------------------------------------------
+
+enum class Driver : uint8_t { Gels, Gelsy, Gelsd, Gelss };
+Driver driver_of(std::string_view s) {
+  return s == "gels" ? Driver::Gels : s == "gelsy" ? Driver::Gelsy : s == "gelsd" ? Driver::Gelsd : Driver::Gelss;
+}
+
+// A x = b for one matrix: `b` has max(m, n) rows and takes the solution; returns info.
+template <class T>
+int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, lapack::real_t<T> rcond, lapack::real_t<T>* s, int64_t* rank,
+                  lapack::Work<T>& work, lapack::Work<lapack::real_t<T>>& rwork, lapack::Work<int>& iwork) {
+  using R = lapack::real_t<T>;
+  using lapack::call, lapack::kOne;
+  static void* const gels = lapack::routine<T>("gels");
+  static void* const gelsy = lapack::routine<T>("gelsy");
+  static void* const gelsd = lapack::routine<T>("gelsd");
+  static void* const gelss = lapack::routine<T>("gelss");
+  int info = 0, found = 0, lwork = -1, lda = std::max(1, m), iquery = 0;
+  T query{};
+  R rquery{};
+  char no = 'N';
+  if (driver == Driver::Gels) {
+    call(gels, &no, &m, &n, &nrhs, a, &lda, b, &ldb, &query, &lwork, &info, kOne);
+    lwork = lapack::size_of_work(query);
+    call(gels, &no, &m, &n, &nrhs, a, &lda, b, &ldb, work.at_least(lwork), &lwork, &info, kOne);
+  } else if (driver == Driver::Gelsy) {
+    int* columns = iwork.at_least(std::max(1, n));
+    std::fill_n(columns, n, 0);
+    R* r = rwork.at_least(2 * std::max(1, n));
+    auto run = [&](T* w) {
+      if constexpr (lapack::kComplex<T>) call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, r, &info);
+      else call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, &info);
+    };
+    run(&query);
+    lwork = lapack::size_of_work(query);
+    run(work.at_least(lwork));
+  } else if (driver == Driver::Gelsd) {
+    auto run = [&](T* w, R* r, int* i) {
+      if constexpr (lapack::kComplex<T>) call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, i, &info);
+      else call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, i, &info);
+    };
+    run(&query, &rquery, &iquery);
+    lwork = lapack::size_of_work(query);
+    run(work.at_least(lwork), rwork.at_least(lapack::size_of_work(rquery)), iwork.at_least(std::max(1, iquery)));
+  } else {
+    R* r = rwork.at_least(5 * std::max(1, std::min(m, n)));
+    auto run = [&](T* w) {
+      if constexpr (lapack::kComplex<T>) call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, &info);
+      else call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, &info);
+    };
+    run(&query);
+    lwork = lapack::size_of_work(query);
+    run(work.at_least(lwork));
+  }
+  *rank = found;
+  return info;
+}
+
+// lstsq(A, B, rcond, driver) -> solution [.., n, nrhs], squares of what is left [.., nrhs], rank, singular values
+void infer_lstsq(Call& c) {
+  Tensor &A = c.tensor(0), &B = c.tensor(1);
+  check_matrix(c, A);
+  check_matrix(c, B, "B");
+  check_same_dtype(c, A, B);
+  if (rows_of(A) != rows_of(B)) runtime_error("linalg.lstsq: input.size(-2) should match other.size(-2), got ", shape_text(A.shape()), " and ", shape_text(B.shape()));
+  auto batch = broadcast_shapes(batch_of(A), batch_of(B), c.name());
+  const int64_t k = std::min(rows_of(A), cols_of(A));
+  Driver driver = driver_of(c.str(3));
+  output_columns(c, batch, cols_of(A), cols_of(B), A.dtype, A.device);
+  c.output(with(batch, {cols_of(B)}), real_of(A.dtype), A.device);
+  if (driver == Driver::Gels) c.output(std::vector<int64_t>{0}, DType::Int64, A.device);
+  else c.output(batch, DType::Int64, A.device);
+  if (driver == Driver::Gelsd || driver == Driver::Gelss) c.output(with(batch, {k}), real_of(A.dtype), A.device);
+  else c.output(std::vector<int64_t>{0}, real_of(A.dtype), A.device);
+}
+void cpu_lstsq(Call& c) {
+  Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out(0), &left = c.out(1), &rank = c.out(2), &values = c.out(3);
+  lapack::load();
+  const int64_t m = rows_of(A), n = cols_of(A), nrhs = cols_of(B), few = std::min(m, n), tall = std::max(m, n), batch = batch_count(X);
+  const Driver driver = driver_of(c.str(3));
+  const double rcond = c.real(2);
+  if (rank.numel) fill(rank, Scalar(int64_t(0)));
+  if (few == 0) {
+    fill(X, Scalar(0.0));
+    fill(left, Scalar(0.0));
+    return;
+  }
+  {
+    LockRelease lock(batch * m * n * few);
+    visit_matrices(c, A.dtype, [&]<class T>() {
+      using R = lapack::real_t<T>;
+      Matrices<T> from(A, batch_of(X)), right(B, batch_of(X));
+      each_matrix(batch, 4 * m * n * few, [&](int64_t first, int64_t last) {
+        lapack::Work<T> work;
+        lapack::Work<R> rwork;
+        lapack::Work<int> iwork;
+        std::vector<T> a(size_t(m * n)), b(size_t(tall * std::max<int64_t>(1, nrhs)));
+        std::vector<R> s(static_cast<size_t>(few));
+        for (int64_t k = first; k < last; ++k) {
+          from.read(k, m, n, a.data(), m);
+          std::fill(b.begin(), b.end(), T(0));
+          right.read(k, m, nrhs, b.data(), tall);
+          int64_t found = 0;
+          least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(), &found, work, rwork, iwork);
+          for (int64_t j = 0; j < nrhs; ++j) {
+            std::copy_n(b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * n);
+            R rest = 0;  // below the solution stands what no combination of columns reaches
+            for (int64_t i = n; i < m; ++i) rest += std::norm(b[size_t(j * tall + i)]);
+            left.ptr<R>()[k * nrhs + j] = rest;
+          }
+          if (rank.numel) rank.ptr<int64_t>()[k] = found;
+          if (values.numel) std::copy_n(s.data(), few, values.ptr<R>() + k * few);
+        }
+      });
+    });
+  }
+}
+
+const Primitives rows{
+    {"geqrf", infer_geqrf, cpu_geqrf},
+    {"linalg_qr", infer_qr, cpu_qr},
+    {"_householder_product", infer_householder, cpu_householder},
+    {"_ormqr", infer_ormqr, cpu_ormqr},
+    {"_linalg_lstsq", infer_lstsq, cpu_lstsq},
+};
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,130 @@
+// Batches of matrices: how decompositions read them from any strides, write column by column, and say what went wrong.
+#pragma once
+#include "lapack.h"
+
+namespace flambeau {
+
+// The last two dimensions of a tensor are matrices; the ones before are the batch.
+inline Dims batch_of(const Tensor& t) { return t.shape().first(size_t(t.ndim - 2)); }
+inline int64_t rows_of(const Tensor& t) { return t.size(t.ndim - 2); }
+inline int64_t cols_of(const Tensor& t) { return t.size(t.ndim - 1); }
+inline int64_t batch_count(const Tensor& t) { return count(batch_of(t)); }
+
+inline std::vector<int64_t> with(Dims batch, std::initializer_list<int64_t> last) {
+  std::vector<int64_t> shape(batch.begin(), batch.end());
+  shape.insert(shape.end(), last);
+  return shape;
+}
+
+// Result matrices lie column by column, as LAPACK writes them.
+inline Tensor& output_columns(Call& c, Dims batch, int64_t rows, int64_t cols, DType dtype, Device device) {
+  std::vector<int64_t> shape = with(batch, {rows, cols}), strides = contiguous_strides(shape);
+  size_t n = shape.size();
+  strides[n - 2] = 1;
+  strides[n - 1] = std::max<int64_t>(1, rows);
+  return c.output(shape, dtype, device, strides);
+}
+
+inline void check_matrix(const Call& c, const Tensor& t, const char* what = "A") {
+  if (t.ndim < 2) runtime_error(c.name(), ": The input tensor ", what, " must have at least 2 dimensions, got shape ", shape_text(t.shape()));
+  if (!is_differentiable(t.dtype))
+    runtime_error(c.name(), ": Expected a floating point or complex tensor as input. Got ", dtype_name(t.dtype));
+  if (item_size(t.dtype) < 4) runtime_error(c.name(), ": Low precision dtypes not supported. Got ", dtype_name(t.dtype));
+  if (rows_of(t) > INT32_MAX || cols_of(t) > INT32_MAX) runtime_error(c.name(), ": the matrix is too large, got shape ", shape_text(t.shape()));
+}
+inline void check_square(const Call& c, const Tensor& t, const char* what = "A") {
+  check_matrix(c, t, what);
+  if (rows_of(t) != cols_of(t))
+    runtime_error(c.name(), ": ", what, " must be batches of square matrices, but they are ", rows_of(t), " by ", cols_of(t), " matrices");
+}
+inline void check_same_dtype(const Call& c, const Tensor& a, const Tensor& b) {
+  if (a.dtype != b.dtype)
+    runtime_error(c.name(), ": Expected A and B to have the same dtype, but found A of type ", dtype_name(a.dtype), " and B of type ",
+                  dtype_name(b.dtype), " instead");
+}
+
+template <class F>
+void visit_matrices(const Call& c, DType t, F&& f) {
+  switch (t) {
+    case DType::Float32: return f.template operator()<float>();
+    case DType::Float64: return f.template operator()<double>();
+    case DType::Complex64: return f.template operator()<complex64>();
+    case DType::Complex128: return f.template operator()<complex128>();
+    default: runtime_error(c.name(), ": not implemented for ", dtype_name(t));
+  }
+}
+
+// The matrices of one operand, broadcast to the batch shape of the result.
+template <class T>
+struct Matrices {
+  const char* data;
+  int64_t rs, cs;  // strides of rows and columns, in elements
+  int ndim = 0;
+  int64_t size[kMaxDims], stride[kMaxDims];
+  Matrices(const Tensor& t, Dims batch) : data(t.data), rs(t.strides[t.ndim - 2]), cs(t.strides[t.ndim - 1]), ndim(int(batch.size())) {
+    int missing = ndim - (t.ndim - 2);
+    for (int d = 0; d < ndim; ++d) {
+      size[d] = batch[d];
+      stride[d] = d < missing || t.sizes[d - missing] == 1 ? 0 : t.strides[d - missing];
+    }
+  }
+  T* at(int64_t b) const {
+    int64_t offset = 0;
+    for (int d = ndim - 1; d >= 0; --d) {
+      offset += b % size[d] * stride[d];
+      b /= size[d];
+    }
+    return reinterpret_cast<T*>(const_cast<char*>(data)) + offset;
+  }
+  // Matrix b, or its transpose where rs and cs are exchanged, column by column.
+  void read(int64_t b, int64_t rows, int64_t cols, T* to, int64_t ld) const { copy(at(b), rs, cs, rows, cols, to, ld); }
+  void read_transposed(int64_t b, int64_t rows, int64_t cols, T* to, int64_t ld) const { copy(at(b), cs, rs, rows, cols, to, ld); }
+
+  static void copy(const T* from, int64_t rs, int64_t cs, int64_t rows, int64_t cols, T* to, int64_t ld) {
+    if (rs == 1) {
+      for (int64_t j = 0; j < cols; ++j) std::copy_n(from + j * cs, rows, to + j * ld);
+      return;
+    }
+    constexpr int64_t kTile = 16;  // both sides stay in cache
+    for (int64_t i0 = 0; i0 < rows; i0 += kTile)
+      for (int64_t j0 = 0; j0 < cols; j0 += kTile)
+        for (int64_t j = j0; j < std::min(cols, j0 + kTile); ++j)
+          for (int64_t i = i0; i < std::min(rows, i0 + kTile); ++i) to[j * ld + i] = from[i * rs + j * cs];
+  }
+};
+
+// A product without the detour for infinities that std::complex takes.
+template <class T>
+inline T times(T a, T b) {
+  if constexpr (lapack::kComplex<T>) return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+  else return a * b;
+}
+template <class T>
+inline T conjugate(T a) {
+  if constexpr (lapack::kComplex<T>) return std::conj(a);
+  else return a;
+}
+// What LAPACK compares to choose a pivot.
+template <class T>
+inline lapack::real_t<T> magnitude(T a) {
+  if constexpr (lapack::kComplex<T>) return std::abs(a.real()) + std::abs(a.imag());
+  else return std::abs(a);
+}
+
+// f(first, last) over the batch; `cost` in element visits of one matrix.
+template <class F>
+void each_matrix(int64_t batch, int64_t cost, F&& f) {
+  parallel_for(batch, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cost)), f);
+}
+
+// Throws LinAlgError for the first matrix whose info is not zero; `say(info)` is the message.
+template <class F>
+void check_info(const Call& c, const int32_t* info, int64_t n, bool batched, F&& say) {
+  for (int64_t k = 0; k < n; ++k)
+    if (info[k]) {
+      std::string which = batched ? concat(": (Batch element ", k, ")") : std::string();
+      fail(ErrorKind::LinAlg, c.name(), which, ": ", say(info[k]));
+    }
+}
+
+}  // namespace flambeau

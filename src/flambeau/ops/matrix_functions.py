@@ -1,0 +1,300 @@
+"""Norms, powers and exponentials of matrices, cross products, and tensors seen as matrices."""
+
+from math import inf, prod
+
+from .. import _C
+from .kinds import OPS, composite
+from .solving import inv, inverse, linalg_solve
+from .spectral import svdvals
+from .statistics import vector_norm
+
+
+# --- norms ------------------------------------------------------------------------------------------------------------
+
+def _check_norm(self, ord, dim, api):
+    if self.ndim < 2:
+        raise RuntimeError(f"{api}: The input tensor A must have at least 2 dimensions, got shape {list(self.shape)}")
+    if not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError(f"{api}: Expected a floating point or complex tensor as input. Got {self.dtype}")
+    if len(dim) != 2:
+        raise RuntimeError(f"{api}: dim must be a 2-tuple. Got {dim}")
+    for d in dim:
+        if not -self.ndim <= d < self.ndim:
+            raise IndexError(f"{api}: Dimension out of range (expected to be in range of [{-self.ndim}, "
+                             f"{self.ndim - 1}], but got {d})")
+    rows, columns = (d % self.ndim for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"{api}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    if isinstance(ord, str):
+        if ord not in ("fro", "nuc"):
+            raise RuntimeError(f"{api}: Order {ord} not supported.")
+    elif abs(ord) not in (1, 2, inf):
+        raise RuntimeError(f"{api}: Order {ord} not supported.")
+    return rows, columns
+
+
+def _matrix_norm(self, ord, dim, keepdim, dtype, api="linalg.matrix_norm"):
+    rows, columns = _check_norm(self, ord, dim, api)
+    if dtype is not None:
+        if self.is_complex() and not dtype.is_complex:
+            raise RuntimeError(f"{api}: the dtype {dtype} is not complex but the input is")
+        self = self.to(dtype)
+    if ord == "fro":
+        return vector_norm(self, 2, (rows, columns), keepdim)
+    if ord in ("nuc", 2, -2):
+        values = svdvals(self.movedim((rows, columns), (-2, -1)))
+        if ord == "nuc":
+            result = values.sum(-1)
+        else:
+            result = values.amax(-1) if ord == 2 else values.amin(-1)
+        return result.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else result
+    if ord in (inf, -inf):
+        rows, columns = columns, rows
+    sums = self.abs().sum(rows, True)
+    result = sums.amax(columns, True) if ord > 0 else sums.amin(columns, True)
+    return result if keepdim else result.squeeze((rows, columns))
+
+
+@composite("linalg_matrix_norm(Tensor self, any ord=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None)"
+           " -> Tensor", namespace=None, aliases=("linalg.matrix_norm",), out=True, samples="matrix_norm")
+def matrix_norm(self, ord="fro", dim=None, keepdim=False, *, dtype=None):
+    """Norm of matrices over two dimensions (the last): "fro", "nuc", 2 and -2 (singular values), 1 and -1 (columns),
+    inf and -inf (rows).
+
+    >>> import flambeau
+    >>> flambeau.linalg.matrix_norm(flambeau.tensor([[3., 0.], [0., 4.]]))
+    tensor(5.)
+    """
+    return _matrix_norm(self, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype)
+
+
+@composite("linalg_norm(Tensor self, any ord=None, any dim=None, bool keepdim=False, *, dtype? dtype=None)"
+           " -> Tensor", namespace=None, out=True, aliases=("linalg.norm",), samples="linalg_norm")
+def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
+    """A vector norm over one dimension, or a matrix norm over two; without `ord` the 2-norm of all numbers.
+
+    >>> import flambeau
+    >>> flambeau.linalg.norm(flambeau.tensor([[3., 0.], [0., 4.]]))
+    tensor(5.)
+    """
+    dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
+    if dims is not None and len(dims) not in (1, 2) and ord is not None:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
+    if ord is None:
+        return vector_norm(self, 2, dims, keepdim, dtype=dtype)
+    if dims is None and self.ndim not in (1, 2):
+        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                           f"{self.ndim}D.")
+    if (len(dims) if dims is not None else self.ndim) == 2:
+        return _matrix_norm(self, ord, dims or (-2, -1), keepdim, dtype)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.norm: ord={ord!r} is a norm of matrices, got shape {list(self.shape)}, dim={dim}")
+    return vector_norm(self, ord, dims, keepdim, dtype=dtype)
+
+
+# --- powers -----------------------------------------------------------------------------------------------------------
+
+def _power(A, n):
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, got shape {list(A.shape)}")
+    if n == 0:
+        return OPS["eye"](A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape).clone()
+    if n < 0:
+        A, n = inv(A), -n
+    if n == 1:
+        return A.clone()
+    result = None
+    while n:
+        if n % 2:
+            result = A if result is None else result @ A
+        n //= 2
+        if n:
+            A = A @ A
+    return result
+
+
+@composite("linalg_matrix_power(Tensor A, int n) -> Tensor", namespace=None, aliases=("linalg.matrix_power",), out=True,
+           samples="matrix_power")
+def linalg_matrix_power(A, n):
+    """The product of n copies of a square matrix; of negative n, of its inverse.
+
+    >>> import flambeau
+    >>> flambeau.linalg.matrix_power(flambeau.tensor([[1., 1.], [0., 1.]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
+    return _power(A, n)
+
+
+@composite("matrix_power(Tensor self, int n) -> Tensor", out=True, samples="matrix_power")
+def matrix_power(self, n):
+    """The same as linalg.matrix_power."""
+    return _power(self, n)
+
+
+#: Taylor polynomials of these degrees reach full precision up to these 1-norms (Bader, Blanes, Casas 2019, table)
+_DEGREES = {4: ((1, 1.192092800768788e-7), (2, 5.978858893805233e-4), (4, 5.116619363445086e-2),
+                (8, 5.800524627688768e-1), (12, 1.461661507209034), (18, 3.010066362817634)),
+            8: ((1, 2.220446049250313e-16), (2, 2.580956802971767e-8), (4, 3.397168839976962e-4),
+                (8, 4.991228871115323e-2), (12, 2.996158913811580e-1), (18, 1.090863719290036))}
+
+
+def _taylor(A, degree):
+    """sum A^k / k! up to `degree`, in blocks of powers (Paterson and Stockmeyer 1973)."""
+    n = A.shape[-1]
+    width = {1: 1, 2: 2, 4: 2, 8: 3, 12: 3, 18: 4}[degree]
+    powers = [OPS["eye"](n, dtype=A.dtype, device=A.device), A]
+    for _ in range(2, width + 1):
+        powers.append(powers[-1] @ A)
+    factors, f = [1.0], 1.0
+    for k in range(1, degree + 1):
+        f /= k
+        factors.append(f)
+    result = None
+    for start in range(degree // width * width, -1, -width):
+        block = None
+        for k in range(start, min(start + width, degree + 1)):
+            term = powers[k - start] * factors[k]
+            block = term if block is None else block + term
+        result = block if result is None else block + powers[width] @ result
+    return result
+
+
+def _exponential(A):
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.matrix_exp: A must be batches of square matrices, got shape {list(A.shape)}")
+    if not (A.is_floating_point() or A.is_complex()):
+        raise RuntimeError(f"linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {A.dtype}")
+    if A.numel() == 0:
+        return A.clone()
+    if A.shape[-1] == 1:
+        return A.exp()
+    wide = A.dtype in (_C.float64, _C.complex128)
+    size = A.detach().abs().sum(-2).amax(-1)
+    limits = _DEGREES[8 if wide else 4]
+    largest = float(size.max()) if size.device.type != "meta" else 0.0
+    for degree, limit in limits:
+        if largest <= limit:
+            return _taylor(A, degree)
+    # larger matrices are halved until they are small, and the result squared as often; each of a batch by its own size
+    halvings = (size / limits[-1][1]).log2().ceil().clamp(min=0).nan_to_num(0.0, 0.0, 0.0)
+    result = _taylor(A * OPS["pow"](2.0, -halvings).unsqueeze(-1).unsqueeze(-1), limits[-1][0])
+    for k in range(int(halvings.max())):
+        squared = result @ result
+        result = squared if A.ndim == 2 else OPS["where"]((halvings > k).unsqueeze(-1).unsqueeze(-1), squared, result)
+    return result
+
+
+@composite("matrix_exp(Tensor self) -> Tensor", samples="squares", aliases=())
+def matrix_exp(self):
+    """The same as linalg.matrix_exp."""
+    return _exponential(self)
+
+
+@composite("linalg_matrix_exp(Tensor A) -> Tensor", namespace=None, aliases=("linalg.matrix_exp",), samples="squares")
+def linalg_matrix_exp(A):
+    """The exponential of a square matrix, by Taylor polynomials of a scaled matrix and squarings.
+
+    >>> import flambeau
+    >>> flambeau.linalg.matrix_exp(flambeau.tensor([[0., 1.], [0., 0.]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    return _exponential(A)
+
+
+# --- cross products, Vandermonde --------------------------------------------------------------------------------------
+
+def _cross(a, b, dim, api):
+    if a.ndim != b.ndim:
+        raise RuntimeError(f"{api}: inputs must have the same number of dimensions.")
+    if a.ndim == 0 or not -a.ndim <= dim < a.ndim:
+        raise IndexError(f"{api}: Dimension out of range (expected to be in range of [{-max(a.ndim, 1)}, "
+                         f"{max(a.ndim, 1) - 1}], but got {dim})")
+    if a.shape[dim] != 3 or b.shape[dim] != 3:
+        raise RuntimeError(f"{api}: inputs dimension {dim} must have length 3. Got {a.shape[dim]} and {b.shape[dim]}")
+    return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
+
+
+@composite("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", namespace=None,
+           aliases=("linalg.cross",), out=True, samples="cross_pairs")
+def linalg_cross(self, other, *, dim=-1):
+    """The vector product along a dimension of size 3; the others broadcast.
+
+    >>> import flambeau
+    >>> flambeau.linalg.cross(flambeau.tensor([1., 0., 0.]), flambeau.tensor([0., 1., 0.]))
+    tensor([0., 0., 1.])
+    """
+    return _cross(self, other, dim, "linalg.cross")
+
+
+@composite("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", out=True, samples="cross")
+def cross(self, other, dim=None):
+    """As linalg.cross; without `dim`, along the first dimension of size 3."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(self.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError(f"no dimension of size 3 in input, got shape {list(self.shape)}")
+    return _cross(self, other, dim, "linalg.cross")
+
+
+@composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", namespace=None, aliases=("linalg.vander",),
+           samples="vander")
+def linalg_vander(x, *, N=None):
+    """The powers 0 … N-1 of every number, along a new last dimension (N: as many as numbers).
+
+    >>> import flambeau
+    >>> flambeau.linalg.vander(flambeau.tensor([1., 2.]), N=3)
+    tensor([[1., 1., 1.],
+            [1., 2., 4.]])
+    """
+    if x.ndim == 0 and N is None:
+        raise RuntimeError("linalg.vander: expected a tensor of at least one dimension, got a 0-d tensor")
+    n = x.shape[-1] if N is None else N
+    if n <= 1 and not (N is None and n == 0) and n < 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x.to(_C.int64)
+    columns = x.unsqueeze(-1).expand((*x.shape, max(n - 1, 0)))
+    ones = OPS["ones"]((*x.shape, min(n, 1)), dtype=x.dtype, device=x.device)
+    return OPS["cat"]((ones, columns.cumprod(-1)), -1)
+
+
+# --- tensors seen as matrices -----------------------------------------------------------------------------------------
+
+@composite("linalg_tensorinv(Tensor self, int ind=2) -> Tensor", namespace=None, aliases=("linalg.tensorinv",),
+           out=True, samples="tensorinv")
+def tensorinv(self, ind=2):
+    """The inverse of a tensor seen as a matrix of its first `ind` dimensions by the others.
+
+    >>> import flambeau
+    >>> flambeau.linalg.tensorinv(flambeau.eye(6).reshape(2, 3, 6)).shape
+    torch.Size([6, 2, 3])
+    """
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', got {ind}")
+    first, last = self.shape[:ind], self.shape[ind:]
+    if prod(first) != prod(last):
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+                           f"but got {prod(last)} != {prod(first)}")
+    n = prod(first)
+    return inverse(self.reshape(n, n)).reshape((*last, *first))
+
+
+@composite("linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", namespace=None, out=True,
+           aliases=("linalg.tensorsolve",), samples="tensorsolve")
+def tensorsolve(self, other, dims=None):
+    """X with tensordot(self, X, X.ndim) == other; `dims` of self are moved to its end before.
+
+    >>> import flambeau
+    >>> flambeau.linalg.tensorsolve(flambeau.eye(6).reshape(2, 3, 6), flambeau.ones(2, 3)).shape
+    torch.Size([6])
+    """
+    if dims is not None:
+        self = self.movedim(tuple(dims), tuple(range(self.ndim - len(dims), self.ndim)))
+    inside = self.shape[other.ndim:]
+    if prod(self.shape[:other.ndim]) != prod(inside):
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           f"prod(self.shape[:other.ndim]), but got {prod(inside)} != {prod(self.shape[:other.ndim])}")
+    n = prod(inside)
+    return linalg_solve(self.reshape(n, n), other.reshape(n)).reshape(inside)
