@@ -39,7 +39,7 @@ int cholesky_blocks(int n, T* a, int lda) {
     if (int info = lapack::potrf('L', nb, corner, lda)) return k + info;
     if (!below) break;
     T* panel = corner + nb;
-    parallel_for(below, 64, [&](int64_t first, int64_t last) {
+    each_piece(below, [&](int64_t first, int64_t last) {
       lapack::trsm('R', 'L', 'T', 'N', int(last - first), nb, corner, lda, panel + first, lda);
     });
     Epilogue<T> subtract;
@@ -170,7 +170,7 @@ void cpu_triangular(Call& c) {
         }
         b.read(k, rows, cols, x, rows);
         char uplo = upper != transposed ? 'U' : 'L', trans = transposed ? 'T' : 'N', diag = unit ? 'U' : 'N';
-        parallel_for(nrhs, 64, [&](int64_t from, int64_t to) {  // right sides do not know of each other
+        each_piece(nrhs, [&](int64_t from, int64_t to) {
           if (left) lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
           else lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));
         });

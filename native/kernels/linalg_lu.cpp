@@ -63,7 +63,7 @@ int lu_blocks(int m, int n, T* a, int lda, int32_t* pivots) {
     int right = n - k - nb, below = m - k - nb;
     if (right <= 0) continue;
     T* top = a + k + int64_t(k + nb) * lda;
-    parallel_for(right, 64, [&](int64_t first, int64_t last) {
+    each_piece(right, [&](int64_t first, int64_t last) {
       lapack::trsm('L', 'L', 'N', 'U', nb, int(last - first), panel, lda, top + first * lda, lda);
     });
     if (below <= 0) continue;
@@ -126,8 +126,7 @@ void solve(Op op, int n, int nrhs, const T* a, int lda, const int32_t* pivots, T
   if (n == 0 || nrhs == 0) return;
   if (n <= kSmall) return solve_loops(op, n, nrhs, a, lda, pivots, b, ldb);
   char trans = op == Op::None ? 'N' : op == Op::Transpose ? 'T' : 'C';
-  if (nrhs < 128) return lapack::getrs(trans, n, nrhs, a, lda, pivots, b, ldb);
-  parallel_for(nrhs, 64, [&](int64_t first, int64_t last) {  // columns do not know of each other
+  each_piece(nrhs, [&](int64_t first, int64_t last) {
     lapack::getrs(trans, n, int(last - first), a, lda, pivots, b + first * ldb, ldb);
   });
 }

@@ -117,6 +117,16 @@ void each_matrix(int64_t batch, int64_t cost, F&& f) {
   parallel_for(batch, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cost)), f);
 }
 
+// f(first, last) over columns or rows that do not know of each other, in pieces whose number depends on n alone: LAPACK
+// rounds the borders of a piece differently.
+template <class F>
+void each_piece(int64_t n, F&& f) {
+  constexpr int64_t kPiece = 128;
+  parallel_for((n + kPiece - 1) / kPiece, 1, [&](int64_t first, int64_t last) {
+    for (int64_t k = first; k < last; ++k) f(k * kPiece, std::min(n, (k + 1) * kPiece));
+  });
+}
+
 // Throws LinAlgError for the first matrix whose info is not zero; `say(info)` is the message.
 template <class F>
 void check_info(const Call& c, const int32_t* info, int64_t n, bool batched, F&& say) {

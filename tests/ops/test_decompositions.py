@@ -109,7 +109,7 @@ def invariant_functions():
         "eig_vectors": lambda a: linalg.eig(a + 0j)[1].abs(),
         "svd": lambda a: (lambda u, s, v: (s, (u * s.sin()) @ v))(*linalg.svd(a)),
         "svd_tall": lambda a: (lambda u, s, v: (u * s.sin()) @ v)(*linalg.svd(a[:, :2], False)),
-        "svd_wide": lambda a: (lambda u, s, v: (s, u.abs(), v.abs()))(*linalg.svd(a[:2])),
+        "svd_wide": lambda a: (lambda u, s, v: (s, u.abs(), v[:2].abs()))(*linalg.svd(a[:2])),
         "qr": lambda a: tuple(linalg.qr(a)),
         "qr_tall": lambda a: tuple(linalg.qr(a[:, :2])),
         "qr_wide": lambda a: tuple(linalg.qr(a[:2])),

@@ -27,6 +27,10 @@ def _columns(t):
     return t.unsqueeze(-2)
 
 
+def undefined(name):
+    raise NotImplementedError(f"the derivative for '{name}' is not implemented")
+
+
 # --- LU, determinant, inverse, solution -------------------------------------------------------------------------------
 
 def lu(g, LU, pivots):

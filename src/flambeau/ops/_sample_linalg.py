@@ -192,5 +192,5 @@ LINALG_FORMS = {
     "triangular_factor": triangular_factor, "cholesky_solve": cholesky_solve, "solve_triangular": solve_triangular,
     "triangular_solve": triangular_solve, "solve": solve, "lu_solve": lu_solve, "qr": qr, "reflections": reflections,
     "lstsq": lstsq, "matrix_norm": matrix_norm, "linalg_norm": linalg_norm, "matrix_power": matrix_power,
-    "cross_pairs": cross_pairs, "vander": vander, "tensorinv": tensorinv, "tensorsolve": tensorsolve,
+    "cross_pairs": cross_pairs, "linalg_vander": vander, "tensorinv": tensorinv, "tensorsolve": tensorsolve,
 }

@@ -239,7 +239,7 @@ def cross(self, other, dim=None):
 
 
 @composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", namespace=None, aliases=("linalg.vander",),
-           samples="vander")
+           samples="linalg_vander")
 def linalg_vander(x, *, N=None):
     """The powers 0 … N-1 of every number, along a new last dimension (N: as many as numbers).
 

@@ -209,4 +209,4 @@ def lstsq(A, B, rcond=None, *, driver=None):
         left = left.new_empty(0)
     elif vector:
         left = left.squeeze(-1)
-    return X.squeeze(-1) if vector else X, left, rank, values
+    return X.squeeze(-1) if vector else X, left, rank, values.detach()

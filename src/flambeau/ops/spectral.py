@@ -6,8 +6,8 @@ from .kinds import OPS, composite, primitive
 from .linalg import _h
 
 _again = _C.is_grad_enabled
-_HERMITIAN = {"gradcheck": "reads one triangle of a Hermitian matrix: tests/ops/test_linalg_gradients.py"}
-_GAUGE = {"gradcheck": "vectors are determined up to a phase only: tests/ops/test_linalg_gradients.py",
+_HERMITIAN = {"gradcheck": "reads one triangle of a Hermitian matrix: tests/ops/test_decompositions.py"}
+_GAUGE = {"gradcheck": "vectors are determined up to a phase only: tests/ops/test_decompositions.py",
           "layouts": "vectors are determined up to a phase only",
           "narrow_dtypes": "vectors are determined up to a phase only"}
 _KERNEL = "a kernel, reached through the functions of linalg"

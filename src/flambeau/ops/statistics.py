@@ -91,14 +91,14 @@ def std(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
 
 
 @composite("var_mean(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None)"
-           " -> (Tensor var, Tensor mean)", method=False)
+           " -> (Tensor, Tensor)", method=False)
 def var_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Variance and mean over `dim`, computed together."""
     return _moments(_var_mean, self, dim, unbiased, keepdim, correction)
 
 
 @composite("std_mean(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None)"
-           " -> (Tensor std, Tensor mean)", method=False)
+           " -> (Tensor, Tensor)", method=False)
 def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation and mean over `dim`, computed together."""
     return _moments(_std_mean, self, dim, unbiased, keepdim, correction)
