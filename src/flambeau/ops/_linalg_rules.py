@@ -31,7 +31,7 @@ def undefined(name):
     raise NotImplementedError(f"the derivative for '{name}' is not implemented")
 
 
-# --- LU, determinant, inverse, solution -------------------------------------------------------------------------------
+# --- LU, determinant, inverse, solution ------------------------------------------------------------------------------
 
 def lu(g, LU, pivots):
     """dA = P (dL U + L dU); for a tall or a wide matrix the further rows or columns follow from the square part."""
@@ -89,8 +89,8 @@ def _inverse_adjoint(factor, A, LU, pivots, again):
 
 
 def det(g, A, result, LU, pivots, again):
-    """d det = det tr(A^-1 dA). Of a singular matrix a pivot that is zero is made tiny in LU and determinant alike, whose
-    quotient stays what it was."""
+    """d det = det tr(A^-1 dA). Of a singular matrix a pivot that is zero is made tiny in LU and determinant alike:
+    their quotient stays what it was."""
     if again:
         return _inverse_adjoint(g * result.conj(), A, LU, pivots, True)
     diagonal = LU.diagonal(0, -2, -1)
@@ -114,7 +114,7 @@ def slogdet(g_sign, g_log, A, sign, LU, pivots, again):
     return _inverse_adjoint(factor, A, LU, pivots, again)
 
 
-# --- Cholesky, QR -----------------------------------------------------------------------------------------------------
+# --- Cholesky, QR ----------------------------------------------------------------------------------------------------
 
 def cholesky(g, L, upper):
     """dA = dL L^H + L dL^H."""
@@ -158,7 +158,7 @@ def _qr_tall(gQ, gR, Q, R):
     return OPS["_solve_triangular"](h(R), x, False, False, False)
 
 
-# --- eigenvalues and singular values ----------------------------------------------------------------------------------
+# --- eigenvalues and singular values ---------------------------------------------------------------------------------
 
 def _differences(w):
     """w_j - w_i, with ones on the diagonal."""
@@ -232,7 +232,7 @@ def _diagonal_part(x, S):
     return (x.diagonal(0, -2, -1) * S).diag_embed()
 
 
-# --- pseudo-inverse, least squares ------------------------------------------------------------------------------------
+# --- pseudo-inverse, least squares -----------------------------------------------------------------------------------
 
 def pinv(g, A, P):
     """Golub and Pereyra (1973), at constant rank."""

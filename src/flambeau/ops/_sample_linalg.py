@@ -179,12 +179,12 @@ def vander(m):
 
 
 def tensorinv(m):
-    yield call(_made(m, [v for v in square(m, 4).detach().reshape(-1).tolist()], (2, 2, 4)))
-    yield call(_made(m, [v for v in square(m, 4).detach().reshape(-1).tolist()], (4, 2, 2)), 1)
+    yield call(_made(m, square(m, 4).detach().reshape(-1).tolist(), (2, 2, 4)))
+    yield call(_made(m, square(m, 4).detach().reshape(-1).tolist(), (4, 2, 2)), 1)
 
 
 def tensorsolve(m):
-    yield call(_made(m, [v for v in square(m, 4).detach().reshape(-1).tolist()], (2, 2, 4)), m.f(2, 2))
+    yield call(_made(m, square(m, 4).detach().reshape(-1).tolist(), (2, 2, 4)), m.f(2, 2))
 
 
 LINALG_FORMS = {

@@ -4,7 +4,6 @@ from math import inf
 
 from .kinds import OPS, composite, primitive
 from .scan import intervals
-from .statistics import vector_norm
 
 
 @composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", samples="pairs", dtypes="float",

@@ -19,7 +19,7 @@ def checked(info, api, A):
     check_errors_of(info, api, A.ndim == 2)
 
 
-# --- Cholesky ---------------------------------------------------------------------------------------------------------
+# --- Cholesky --------------------------------------------------------------------------------------------------------
 
 cholesky_ex = primitive(
     "linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
@@ -93,7 +93,7 @@ def _square(A, api):
                            " matrices")
 
 
-# --- triangular systems -------------------------------------------------------------------------------------------------
+# --- triangular systems ----------------------------------------------------------------------------------------------
 
 _solve_triangular = primitive(
     "_solve_triangular(Tensor A, Tensor B, bool upper, bool left, bool unitriangular) -> Tensor",
@@ -127,7 +127,7 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     return x, A.expand((*x.shape[:-2], *A.shape[-2:])).clone()
 
 
-# --- LU -----------------------------------------------------------------------------------------------------------------
+# --- LU --------------------------------------------------------------------------------------------------------------
 
 lu_factor_ex = primitive(
     "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)"
@@ -253,7 +253,7 @@ def lu_solve(self, LU_data, LU_pivots):
     return linalg_lu_solve(LU_data, LU_pivots, self)
 
 
-# --- LDL ----------------------------------------------------------------------------------------------------------------
+# --- LDL -------------------------------------------------------------------------------------------------------------
 
 ldl_factor_ex = primitive(
     "linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False)"
@@ -298,7 +298,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
     return _ldl_solve(LD, pivots, B, hermitian)
 
 
-# --- QR -----------------------------------------------------------------------------------------------------------------
+# --- QR --------------------------------------------------------------------------------------------------------------
 
 linalg_qr = primitive(
     "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",

@@ -95,8 +95,9 @@ def _lobpcg(A, B, X, iK, niter, tol, largest, tracker):
     return w[order], X[:, order]
 
 
-@composite("lobpcg(Tensor A, int? k=None, Tensor? B=None, Tensor? X=None, int? n=None, Tensor? iK=None, int? niter=None,"
-           " float? tol=None, bool? largest=None, str? method=None, any tracker=None, any ortho_iparams=None,"
+@composite("lobpcg(Tensor A, int? k=None, Tensor? B=None, Tensor? X=None, int? n=None, Tensor? iK=None,"
+           " int? niter=None, float? tol=None, bool? largest=None, str? method=None, any tracker=None,"
+           " any ortho_iparams=None,"
            " any ortho_fparams=None, any ortho_bparams=None) -> any", method=False, skip=_NOT_COMPARED)
 def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
            ortho_iparams=None, ortho_fparams=None, ortho_bparams=None):

@@ -8,8 +8,7 @@ from .solving import inv, inverse, linalg_solve
 from .spectral import svdvals
 from .statistics import vector_norm
 
-
-# --- norms ------------------------------------------------------------------------------------------------------------
+# --- norms -----------------------------------------------------------------------------------------------------------
 
 def _check_norm(self, ord, dim, api):
     if self.ndim < 2:
@@ -92,7 +91,7 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     return vector_norm(self, ord, dims, keepdim, dtype=dtype)
 
 
-# --- powers -----------------------------------------------------------------------------------------------------------
+# --- powers ----------------------------------------------------------------------------------------------------------
 
 def _power(A, n):
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
@@ -203,7 +202,7 @@ def linalg_matrix_exp(A):
     return _exponential(A)
 
 
-# --- cross products, Vandermonde --------------------------------------------------------------------------------------
+# --- cross products, Vandermonde -------------------------------------------------------------------------------------
 
 def _cross(a, b, dim, api):
     if a.ndim != b.ndim:
@@ -260,7 +259,7 @@ def linalg_vander(x, *, N=None):
     return OPS["cat"]((ones, columns.cumprod(-1)), -1)
 
 
-# --- tensors seen as matrices -----------------------------------------------------------------------------------------
+# --- tensors seen as matrices ----------------------------------------------------------------------------------------
 
 @composite("linalg_tensorinv(Tensor self, int ind=2) -> Tensor", namespace=None, aliases=("linalg.tensorinv",),
            out=True, samples="tensorinv")

@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values, and what is defined by them: pseudo-inverse, rank, condition, norms 2 and nuclear."""
+"""Eigenvalues and singular values, and what is defined by them: pseudo-inverse, rank, condition, polar factors."""
 
 from .. import _C
 from . import _linalg_rules as rules
@@ -13,7 +13,7 @@ _GAUGE = {"gradcheck": "vectors are determined up to a phase only: tests/ops/tes
 _KERNEL = "a kernel, reached through the functions of linalg"
 
 
-# --- eigenvalues --------------------------------------------------------------------------------------------------------
+# --- eigenvalues -----------------------------------------------------------------------------------------------------
 
 _eigh = primitive(
     "_linalg_eigh(Tensor A, str UPLO, bool compute_v) -> (Tensor eigenvalues, Tensor eigenvectors)",
@@ -76,7 +76,7 @@ def eigvals(A):
     return _eig(A, _again() and A.requires_grad)[0]
 
 
-# --- singular values ----------------------------------------------------------------------------------------------------
+# --- singular values -------------------------------------------------------------------------------------------------
 
 _svd = primitive(
     "_linalg_svd(Tensor A, bool full_matrices, bool compute_uv) -> (Tensor U, Tensor S, Tensor Vh)",
@@ -126,7 +126,7 @@ def svd(self, some=True, compute_uv=True):
     tensor([2., 1.])
     """
     if self.ndim < 2:
-        raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim} dimensions instead")
+        raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim}")
     if not compute_uv:
         m, n = self.shape[-2:]
         return self.new_zeros((*self.shape[:-2], m, m)), svdvals(self), self.new_zeros((*self.shape[:-2], n, n))
@@ -134,7 +134,7 @@ def svd(self, some=True, compute_uv=True):
     return U, S, _h(Vh)
 
 
-# --- rank, condition, pseudo-inverse ------------------------------------------------------------------------------------
+# --- rank, condition, pseudo-inverse ---------------------------------------------------------------------------------
 
 def _tolerance(A, values, atol, rtol, api):
     """What counts as zero among singular values: the larger of atol and rtol times the largest; without either,
@@ -271,7 +271,7 @@ def cond(A, p=None):
     return OPS["where"](info == 0, found, float("inf"))
 
 
-# --- polar decomposition, square root -------------------------------------------------------------------------------------
+# --- polar decomposition, square root --------------------------------------------------------------------------------
 
 @composite("linalg_matrix_sqrth(Tensor A) -> Tensor", namespace=None, aliases=("linalg.matrix_sqrth",), out=True,
            samples="positive_definite", skip=_HERMITIAN)
