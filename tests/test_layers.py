@@ -10,13 +10,15 @@ import flambeau
 ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first; a part may import its own and lower layers
 LAYERS = [
-    {"_C", "_version", "_libraries", "types", "_types", "_dtypes", "version"},
+    {"_C", "_version", "_libraries", "version"},
     {"ops"},
     {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
-     "linalg", "fft", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda"},
+     "linalg", "fft", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda", "_tensor_exchange",
+     "_tensor_layouts", "_determinism", "_unavailable", "accelerator", "compiler", "cpu", "defaults", "futures",
+     "interchange", "nested", "sparse", "streams", "symbolic", "tensor_types", "__config__"},
     # loaded when first used, when the package is complete
     {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
-     "_pickle_writer", "_pickling", "_tensor_str"},
+     "_pickle_writer", "_pickling", "_tensor_str", "masked", "multiprocessing", "types"},
     {"graph", "fx", "jit", "compile", "export"},
     {"vision", "text", "distributed", "cli", "__main__", "as_torch"},
 ]

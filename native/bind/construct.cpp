@@ -274,7 +274,19 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+// placed(tensor, device or None): on that device, or where tensors are made that name none
+PyObject* placed(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 2 || !is_tensor(a[0])) type_error("placed takes a tensor and a device");
+    Device d = a[1] == Py_None ? default_device() : parse_device(a[1]);
+    bool same = d.type == as_tensor(a[0])->device.type && d.index <= 0;
+    if (same || (a[1] == Py_None && d.type == DeviceType::CPU)) return Py_NewRef(a[0]);
+    return PyObject_CallMethod(a[0], "to", "N", device_object(d));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"placed", (PyCFunction)(void*)placed, METH_FASTCALL},
     {"array", (PyCFunction)(void*)array, METH_FASTCALL},
     {"from_numpy", from_numpy, METH_O, "from_numpy(ndarray): a tensor over the array's memory."},
     {"frombuffer", (PyCFunction)(void*)frombuffer, METH_VARARGS | METH_KEYWORDS, "frombuffer(buffer, *, dtype, count=-1, offset=0): a 1-d tensor over the buffer's memory."},

@@ -37,6 +37,7 @@ NB_MODULE(_C, m) {
   add_reshaping(module);
   add_levels(module);
   add_generator_type(module);
+  add_dlpack(module);
   add_module_base(module);
   add_optim(module);
   add_storage(module);
@@ -61,6 +62,16 @@ NB_MODULE(_C, m) {
     if (n < 1) throw nb::value_error("set_num_threads: expected a positive number of threads");
     set_num_threads(n);
   });
+  m.def("default_device", [] { return nb::steal(device_object(default_device())); });
+  m.def("set_default_device", [](nb::object d) {
+    try {
+      set_default_device(parse_device(d.ptr()));
+    } catch (const std::exception& e) {
+      set_error(e);
+      throw nb::python_error();
+    }
+  });
+  m.def("set_flush_denormal", set_flush_denormal);
   m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
   m.def("set_default_dtype", [](nb::object d) {
     DType dtype = reinterpret_cast<DTypeObject*>(d.ptr())->dtype;

@@ -180,5 +180,6 @@ void add_construction(PyObject* module);
 void add_reshaping(PyObject* module);
 void add_levels(PyObject* module);
 void add_generator_type(PyObject* module);
+void add_dlpack(PyObject* module);
 
 }  // namespace flambeau

@@ -75,7 +75,16 @@ PyObject* storage_view(PyObject*, PyObject* args) {
   });
 }
 
+// storage_resizable(t): whether t's memory may be replaced by a larger one.
+PyObject* storage_resizable(PyObject*, PyObject* o) {
+  return guarded([&] {
+    if (!is_tensor(o)) type_error("storage_resizable: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    return PyBool_FromLong(!as_tensor(o)->storage || as_tensor(o)->storage->resizable);
+  });
+}
+
 PyMethodDef methods[] = {
+    {"storage_resizable", storage_resizable, METH_O, nullptr},
     {"storage_id", storage_id, METH_O, nullptr},
     {"storage_bytes", storage_bytes, METH_O, nullptr},
     {"storage_view", storage_view, METH_VARARGS, nullptr},

@@ -1,4 +1,6 @@
 // The Tensor type: life cycle, attributes, and the methods that are not operators.
+#include <cstring>
+
 #include "python.h"
 
 namespace flambeau {
@@ -103,33 +105,72 @@ PyObject* as_subclass(PyTypeObject* type, const Tensor& source, bool requires_gr
   return py(t);
 }
 
-// Tensor(): empty; Tensor(2, 3): uninitialised; Tensor([…]): of the default dtype; Tensor(t): an alias.
+bool is_size(PyObject* o) { return !PyBool_Check(o) && !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o); }
+
+// (), (2, 3), (Size), (size=…): an uninitialised tensor; (data): a sequence of numbers, an array; (storage): over its memory.
+TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  PyObject* first = n == 1 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  PyObject* shape = nullptr;
+  PyObject *key, *value;
+  for (Py_ssize_t k = 0; kwargs && PyDict_Next(kwargs, &k, &key, &value);) {
+    const char* name = PyUnicode_AsUTF8(key);
+    if (!std::strcmp(name, "device")) {
+      if (value == Py_None) continue;
+      Device d = parse_device(value);
+      if (d.type != DeviceType::CPU) runtime_error("legacy constructor expects device type: cpu but device type: ", device_name({d.type, -1}), " was passed");
+    } else if (!std::strcmp(name, "size") && n == 0 && PyTuple_Check(value)) {
+      shape = value;
+    } else if ((!std::strcmp(name, "data") || !std::strcmp(name, "other")) && n == 0) {
+      first = value, n = 1;
+    } else {
+      type_error("new() got an unexpected keyword argument '", name, "'; it takes sizes, size=, data= or device=");
+    }
+  }
+  if (!shape && first && Py_TYPE(first) == SizeType) shape = first;
+  bool all_sizes = n > 0 && PyTuple_GET_SIZE(args) == n;
+  for (Py_ssize_t k = 0; all_sizes && k < n; ++k) all_sizes = is_size(PyTuple_GET_ITEM(args, k));
+  if (all_sizes || (n == 0 && !shape)) shape = args;
+  if (shape) {
+    std::vector<int64_t> dims;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) dims.push_back(PyNumber_AsSsize_t(PyTuple_GET_ITEM(shape, k), PyExc_OverflowError));
+    if (PyErr_Occurred()) throw PythonError();
+    if (n == 0 && shape == args) dims.push_back(0);
+    for (int64_t size : dims)
+      if (size < 0) runtime_error("Trying to create tensor with negative dimension ", size, ": ", shape_text(dims));
+    return empty(dims, dtype);
+  }
+  if (n != 1) type_error("new() received an invalid combination of ", n, " arguments; expected sizes, one sequence, one tensor or one storage; use flambeau.tensor(data)");
+  if (is_tensor(first)) {
+    if (as_tensor(first)->dtype != dtype) type_error("new(): expected a tensor of ", dtype_name(dtype), ", got ", dtype_name(as_tensor(first)->dtype), "; use x.to(dtype)");
+    return alias(*as_tensor(first));
+  }
+  if (PyObject_HasAttrString(first, "_elements")) {  // a storage
+    Held t = checked(PyObject_CallMethod(first, "_elements", "O", dtype_object(dtype)));
+    return TensorRef::borrow(as_tensor(t.p));
+  }
+  if (PyUnicode_Check(first) || PyBytes_Check(first)) type_error("new(): invalid data type '", Py_TYPE(first)->tp_name, "'");
+  if (!PySequence_Check(first) && !PyObject_CheckBuffer(first)) type_error("new(): data must be a sequence (got ", Py_TYPE(first)->tp_name, ")");
+  if (is_integral(dtype)) return to_dtype(*tensor_from_data(first, DType::Undefined), dtype);  // numbers are cut, not refused
+  return tensor_from_data(first, dtype);
+}
+
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
-    if (n == 1 && is_tensor(PyTuple_GET_ITEM(args, 0))) return as_subclass(type, *as_tensor(PyTuple_GET_ITEM(args, 0)), false);
-    TensorRef t;
-    bool sizes = n > 0;
-    for (Py_ssize_t k = 0; k < n; ++k) sizes &= bool(PyLong_Check(PyTuple_GET_ITEM(args, k)));
-    PyObject* shape = args;
-    if (n == 1 && Py_TYPE(PyTuple_GET_ITEM(args, 0)) == SizeType) shape = PyTuple_GET_ITEM(args, 0), sizes = true;
-    if (n == 0) {
-      int64_t zero[] = {0};
-      t = empty(zero, default_dtype());
-    } else if (sizes) {
-      std::vector<int64_t> dims;
-      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) dims.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)));
-      if (PyErr_Occurred()) throw PythonError();
-      t = empty(dims, default_dtype());
-    } else if (n == 1) {
-      t = tensor_from_data(PyTuple_GET_ITEM(args, 0), default_dtype());
-    } else {
-      type_error("Tensor(): expected sizes or one sequence, got ", n, " arguments; use flambeau.tensor(data)");
-    }
-    if (type == TensorType) return take_object(std::move(t));
+    bool copy = PyTuple_GET_SIZE(args) == 1 && is_tensor(PyTuple_GET_ITEM(args, 0));  // of any dtype
+    TensorRef t = copy ? TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(args, 0))) : legacy_tensor(default_dtype(), args, kwargs);
+    if (type == TensorType && !copy) return take_object(std::move(t));
     return as_subclass(type, *t, false);
   });
 }
+
+// _legacy_tensor(dtype, args, kwargs)
+PyObject* legacy_tensor_object(PyObject*, PyObject* args) {
+  PyObject *dtype, *positional, *keywords;
+  if (!PyArg_ParseTuple(args, "O!O!O!", DTypeType, &dtype, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) return nullptr;
+  return guarded([&] { return take_object(legacy_tensor(reinterpret_cast<DTypeObject*>(dtype)->dtype, positional, keywords)); });
+}
+PyMethodDef legacy_def = {"_legacy_tensor", legacy_tensor_object, METH_VARARGS, nullptr};
 
 // --- attributes ------------------------------------------------------------------------------------------------------
 
@@ -533,6 +574,7 @@ void add_tensor_type(PyObject* module) {
   spec.slots = slots.data();
   TensorType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
   checked(PyModule_AddObjectRef(module, "Tensor", (PyObject*)TensorType));
+  checked(PyModule_AddObject(module, "_legacy_tensor", checked(PyCFunction_New(&legacy_def, nullptr)).give()));
   allocate_object = new_exact;
   release_object = [](Object* o) { _Py_Dealloc(py(o)); };
   track_object = [](Object* o) {

@@ -85,13 +85,22 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     return device_object(d);
   });
 }
+// `with device:` the device of tensors that name none; the ones outside are kept for the way back
+thread_local std::vector<Device> outer_devices;
 PyObject* device_enter(PyObject* o, PyObject*) {
-  PyErr_SetString(PyExc_NotImplementedError, "device: `with device:` is not supported yet; pass device= to the calls that make tensors");
-  return nullptr;
+  outer_devices.push_back(default_device());
+  set_default_device(device_of(o));
+  return Py_NewRef(o);
+}
+PyObject* device_exit(PyObject*, PyObject*) {
+  if (outer_devices.empty()) return PyErr_Format(PyExc_RuntimeError, "device: __exit__ without __enter__");
+  set_default_device(outer_devices.back());
+  outer_devices.pop_back();
+  Py_RETURN_NONE;
 }
 PyGetSetDef device_getset[] = {{"type", device_type}, {"index", device_index}, {}};
 PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS}, {"__enter__", device_enter, METH_NOARGS},
-                                {"__exit__", device_enter, METH_VARARGS}, {}};
+                                {"__exit__", device_exit, METH_VARARGS}, {}};
 PyType_Slot device_slots[] = {{Py_tp_new, (void*)device_new}, {Py_tp_repr, (void*)device_repr}, {Py_tp_str, (void*)device_str},
                               {Py_tp_hash, (void*)device_hash}, {Py_tp_richcompare, (void*)device_compare},
                               {Py_tp_getset, device_getset}, {Py_tp_methods, device_methods}, {}};
@@ -224,6 +233,8 @@ DType parse_dtype(PyObject* o, const char* op) {
   if (o == (PyObject*)&PyLong_Type) return DType::Int64;
   if (o == (PyObject*)&PyBool_Type) return DType::Bool;
   if (o == (PyObject*)&PyComplex_Type) return DType::Complex128;
+  if (PyObject_HasAttrString(o, "_unavailable_dtype"))
+    not_implemented(op, ": tensors of dtype ", PyUnicode_AsUTF8(checked(PyObject_Str(o)).p), " are not available");
   type_error(op, "(): argument 'dtype' must be a flambeau.dtype, not ", Py_TYPE(o)->tp_name);
 }
 

@@ -1,5 +1,6 @@
 #include "tensor.h"
 
+#include <immintrin.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -329,11 +330,23 @@ TensorRef wrap_number(const Scalar& value, DType dtype) {
 
 namespace {
 DType default_float = DType::Float32;
+thread_local Device default_place;
 int threads = 0;
 }  // namespace
 
 DType default_dtype() { return default_float; }
 void set_default_dtype(DType d) { default_float = d; }
+Device default_device() { return default_place; }
+void set_default_device(Device d) { default_place = d; }
+void set_flush_denormal(bool on) {
+  auto set = [on] {
+    unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
+    _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
+  };
+  set();
+#pragma omp parallel num_threads(num_threads())
+  set();
+}
 int num_threads() {
   if (threads == 0) threads = std::max(1, omp_get_max_threads());
   return threads;

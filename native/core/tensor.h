@@ -173,6 +173,10 @@ bool may_overlap(const Tensor& t);             // two indices can name one addre
 
 DType default_dtype();
 void set_default_dtype(DType);
+Device default_device();  // where tensors are made that name no device
+void set_default_device(Device);
+// Numbers too small to be normal count as zero, in this thread and in those of large operations.
+void set_flush_denormal(bool on);
 
 // --- threads --------------------------------------------------------------------------------------------------------
 int num_threads();

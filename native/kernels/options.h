@@ -11,7 +11,7 @@ struct Options {
 };
 
 // Arguments k … k+4. The parser has refused every layout but strided.
-inline Options read_options(const Call& c, int k, DType dtype, Device device = {}) {
+inline Options read_options(const Call& c, int k, DType dtype, Device device = default_device()) {
   Options o{c.dtype_or(k, dtype), c.has(k + 2) ? c.args[k + 2].device : device, c.has(k + 3) && c.boolean(k + 3)};
   if (o.device.type == DeviceType::CUDA)
     runtime_error(c.name(), ": this build has no CUDA device; use device=\"cpu\"");

@@ -10,6 +10,8 @@ except ImportError as _error:  # oneDNN is not where it was: find it by the inst
     _load_onednn(_error)
     from . import _C
 
+from . import _tensor_exchange as _tensor_exchange
+from . import _tensor_layouts as _tensor_layouts
 from . import _tensor_memory as _tensor_memory
 from . import ops as _ops
 from . import overrides as overrides
@@ -37,6 +39,7 @@ from .construct import tensor as tensor
 from .inspection import allclose as allclose
 from .inspection import broadcast_shapes as broadcast_shapes
 from .inspection import can_cast as can_cast
+from .inspection import detach_ as detach_
 from .inspection import equal as equal
 from .inspection import finfo as finfo
 from .inspection import get_default_dtype as get_default_dtype
@@ -45,7 +48,9 @@ from .inspection import iinfo as iinfo
 from .inspection import is_complex as is_complex
 from .inspection import is_conj as is_conj
 from .inspection import is_floating_point as is_floating_point
+from .inspection import is_inference as is_inference
 from .inspection import is_nonzero as is_nonzero
+from .inspection import is_signed as is_signed
 from .inspection import is_tensor as is_tensor
 from .inspection import numel as numel
 from .inspection import promote_types as promote_types
@@ -72,13 +77,35 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 
 #: subpackages and modules loaded when first used
 _LAZY = {"linalg", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage", "cuda",
-         "backends", "version", "func"}
-#: names that live in a module loaded when first used
-_LAZY_NAMES = {"vmap": "func", "save": "serialization", "load": "serialization", "set_printoptions": "_tensor_str",
-               "get_printoptions": "_tensor_str", "printoptions": "_tensor_str", "UntypedStorage": "storage",
-               "TypedStorage": "storage", "is_storage": "storage", "use_deterministic_algorithms": "_determinism",
-               "are_deterministic_algorithms_enabled": "_determinism",
-               "is_deterministic_algorithms_warn_only_enabled": "_determinism"}
+         "backends", "version", "accelerator", "compiler", "cpu", "func", "futures", "multiprocessing", "nested", "sparse",
+         "types", "__config__"}
+#: module -> names of flambeau that live there; it is loaded when one of them is first used
+_LAZY_FROM = {
+    "func": "vmap",
+    "serialization": "save load",
+    "_tensor_str": "set_printoptions get_printoptions printoptions",
+    "storage": "UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage HalfStorage BFloat16Storage "
+               "ByteStorage CharStorage ShortStorage IntStorage LongStorage BoolStorage ComplexFloatStorage "
+               "ComplexDoubleStorage",
+    "_determinism": "use_deterministic_algorithms are_deterministic_algorithms_enabled "
+                    "is_deterministic_algorithms_warn_only_enabled",
+    "defaults": "get_default_device set_default_device set_default_tensor_type get_float32_matmul_precision "
+                "set_float32_matmul_precision set_flush_denormal set_deterministic_debug_mode "
+                "get_deterministic_debug_mode get_num_interop_threads set_num_interop_threads init_num_threads "
+                "is_warn_always_enabled set_warn_always compiled_with_cxx11_abi get_device_module",
+    "interchange": "from_dlpack to_dlpack from_file",
+    "tensor_types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
+                    "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
+    "streams": "Stream Event AcceleratorError",
+    "symbolic": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
+                "sym_fresh_size cond while_loop",
+    "compiler": "compile",
+    "random": "thread_safe_generator",
+}
+_LAZY_NAMES = {name: module for module, names in _LAZY_FROM.items() for name in names.split()}
+has_mkl = has_cuda = has_cudnn = has_mps = False
+has_mkldnn = has_openmp = has_lapack = has_spectral = True
+legacy_contiguous_format = contiguous_format  # noqa: F821
 
 
 def __getattr__(name):
@@ -86,6 +113,10 @@ def __getattr__(name):
         return _importlib.import_module(f"{__name__}.{name}")
     if name in _LAZY_NAMES:
         return getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
+    if not name.startswith("_"):  # a name of PyTorch's that stands for what is not here says so when it is used
+        found = _importlib.import_module(f"{__name__}._unavailable").find(name)
+        if found is not None:
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

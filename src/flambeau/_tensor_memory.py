@@ -1,11 +1,15 @@
 """Tensor methods about memory: storages, resizing, pinning, and visits of every element by a Python function."""
 
 import importlib
+from weakref import WeakValueDictionary
 
 from . import _C
 from ._C import Tensor
 from .construct import tensor
 from .tensor import method
+
+#: address of a storage in shared memory -> the mapping that keeps it
+SHARED = WeakValueDictionary()
 
 
 @method
@@ -21,6 +25,30 @@ def storage(self):
 
 
 @method
+def storage_type(self):
+    """The class of `storage()`, as FloatStorage."""
+    return importlib.import_module("flambeau.storage").TYPES[self.type().removeprefix("torch.").replace("Tensor",
+                                                                                                        "Storage")]
+
+
+@method
+def share_memory_(self):
+    """Moves this tensor's memory to where other processes can use it; other tensors over it keep theirs.
+
+    >>> import flambeau
+    >>> flambeau.ones(2).share_memory_().is_shared()
+    True
+    """
+    return importlib.import_module("flambeau.multiprocessing.shared").share(self)
+
+
+@method
+def is_shared(self):
+    """Whether other processes can use this tensor's memory."""
+    return _C.storage_id(self) in SHARED
+
+
+@method
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Makes this tensor a view of the memory of `source`, a tensor or a storage; of none without it."""
     if self.requires_grad:
@@ -28,9 +56,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = tensor([], dtype=self.dtype)
     if not isinstance(source, Tensor):
-        memory = source._bytes.view(_C.uint8) if source._bytes.dtype is not _C.uint8 else source._bytes
-        count = memory.numel() // self.element_size()
-        source = _C.storage_view(memory, self.dtype, 0, (count,), (1,))
+        source = source._elements(self.dtype)
     elif size is None:
         storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
     if source.dtype is not self.dtype:

@@ -4,8 +4,7 @@ from . import _C
 
 
 def _finished(t, device, requires_grad):
-    if device is not None:
-        t = t.to(device)
+    t = _C.placed(t, device)
     return t.requires_grad_() if requires_grad else t
 
 
@@ -32,7 +31,7 @@ def as_tensor(data, dtype=None, device=None):
     True
     """
     if isinstance(data, _C.Tensor):
-        return data.to(device=device, dtype=dtype)
+        return _C.placed(data if dtype is None else data.to(dtype=dtype), device)
     return _finished(_C.array(data, dtype, False), device, False)
 
 

@@ -1,6 +1,7 @@
 """CUDA devices: this build has none, and says so to programs that ask before they use one."""
 
 from . import _C
+from .tensor_types import CUDA_TYPES
 
 _MESSAGE = "flambeau was built without CUDA: use device 'cpu' (cuda.is_available() tells)"
 
@@ -52,3 +53,4 @@ reset_peak_memory_stats = lambda device=None: None
 init = Stream = Event = CUDAGraph = _refuse
 default_generators = ()
 OutOfMemoryError = _C.OutOfMemoryError
+globals().update(CUDA_TYPES)

@@ -20,6 +20,21 @@ def is_complex(input):
     return input.is_complex()
 
 
+def is_signed(input):
+    """Whether the tensor's dtype holds negative numbers."""
+    return input.dtype.is_signed
+
+
+def is_inference(input):
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def detach_(input):
+    """Forgets the tensor's history; returns it."""
+    return input.detach_()
+
+
 def is_nonzero(input):
     """Whether the only element is not zero; RuntimeError for any other number of elements."""
     if input.numel() != 1:
@@ -127,8 +142,9 @@ def get_default_dtype():
 def set_default_dtype(d):
     """Sets the dtype of new floating-point tensors: float32, float64, float16 or bfloat16."""
     if not isinstance(d, _C.dtype):
-        raise TypeError(f"set_default_dtype: expected a dtype, got {type(d).__name__}")
-    if not d.is_floating_point:
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type, "
+                        f"got {type(d).__name__}")
+    if not d.is_floating_point or d.itemsize < 2:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
     _C.set_default_dtype(d)
 

@@ -35,6 +35,11 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
+def thread_safe_generator():
+    """The generator of a worker that is a thread; None elsewhere, and so always: workers here are processes."""
+    return None
+
+
 class fork_rng:
     """A context after which the default generator is where it was before."""
 

@@ -102,19 +102,33 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
     return self.to("cuda" if device is None else device)
 
 
+def _type_named(name):
+    """The dtype of a type's name, as 'torch.FloatTensor'."""
+    if name.startswith("torch.cuda."):
+        raise RuntimeError(f"type {name} not available: this build has no CUDA device")
+    names = {"torch." + v: k for k, v in TYPE_NAMES.items()} | {"torch.Tensor": _C.default_dtype()}
+    if name not in names:
+        raise ValueError(f"invalid type: {name!r}; known: {', '.join(names)}")
+    return names[name]
+
+
 def _type(self, dtype=None, non_blocking=False):
-    """Without an argument the type's name, as 'torch.FloatTensor'; else this tensor in that dtype."""
+    """Without an argument the type's name, as 'torch.FloatTensor'; else this tensor in that dtype.
+
+    Takes a dtype, a type's name, or a type: x.type(flambeau.LongTensor).
+    """
     if dtype is None:
         return "torch." + TYPE_NAMES[self.dtype]
     if isinstance(dtype, str):
-        names = {"torch." + v: k for k, v in TYPE_NAMES.items()}
-        if dtype not in names:
-            raise ValueError(f"type(): unknown tensor type {dtype!r}; known: {', '.join(names)}")
-        dtype = names[dtype]
+        dtype = _type_named(dtype)
+    elif isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), _C.dtype):  # flambeau.LongTensor
+        if dtype.is_cuda:
+            raise RuntimeError(f"type {dtype.__module__}.{dtype.__name__} not available: this build has no CUDA device")
+        dtype = dtype.dtype
+    elif isinstance(dtype, type) and issubclass(dtype, Tensor):  # flambeau.Tensor
+        dtype = _C.default_dtype()
     return self.to(dtype)
 
-
-Tensor.type = _type
 
 TYPE_NAMES = {
     _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
@@ -123,6 +137,20 @@ TYPE_NAMES = {
     _C.complex128: "ComplexDoubleTensor", _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor",
     _C.uint64: "UInt64Tensor",
 }
+
+
+Tensor.type = _type
+
+
+@method
+def new(self, *args, **kwargs):
+    """A tensor of this dtype by the rules of `Tensor(...)`: sizes, a sequence of numbers, a tensor, or a storage.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1]).new([2, 3])
+    tensor([2, 3])
+    """
+    return _C._legacy_tensor(self.dtype, args, kwargs)
 
 
 @method
@@ -225,50 +253,7 @@ def resize_as_(self, the_template, memory_format=None):
     return self.resize_(the_template.shape, memory_format=memory_format)
 
 
-# --- exchange with Python and NumPy -----------------------------------------------------------------------------------
-
-@method
-def numpy(self, *, force=False):
-    """A NumPy array over the same memory. force=True: of detach().cpu(), copying where memory cannot be shared.
-
-    >>> import flambeau
-    >>> a = flambeau.zeros(2)
-    >>> a.numpy()[0] = 7
-    >>> a
-    tensor([7., 0.])
-    """
-    np = importlib.import_module("numpy")  # only here, so that importing flambeau does not load NumPy
-    if force:
-        self = self.detach()
-    if self.requires_grad:
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if self.is_meta:
-        raise TypeError("can't convert meta device type tensor to numpy: it has no data")
-    if _C.level_of(self):
-        raise RuntimeError("numpy(): a tensor inside a transform (vmap, jvp …) has no values of its own there")
-    if self.dtype is _C.bfloat16 and force:
-        self = self.float()
-    try:
-        return np.asarray(memoryview(self))
-    except BufferError as error:
-        raise TypeError(f"numpy(): got unsupported type {self.dtype}: {error}") from None
-
-
-@method
-def __array__(self, dtype=None, copy=None):
-    array = self.numpy()
-    if dtype is not None and array.dtype != dtype:
-        return array.astype(dtype)
-    return array.copy() if copy else array
-
-
-@method
-def __array_wrap__(self, array, context=None, return_scalar=False):
-    return _C.from_numpy(array)
-
-
-Tensor.__array_priority__ = 1000  # NumPy leaves `array + tensor` to the tensor
-
+# --- Python's protocols -----------------------------------------------------------------------------------------------
 
 @method
 def __iter__(self):
@@ -299,16 +284,6 @@ def __format__(self, spec):
     if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
         return self.item().__format__(spec)
     return object.__format__(self, spec)
-
-
-@method
-def share_memory_(self):
-    raise NotImplementedError("share_memory_: sharing tensors between processes is not available yet")
-
-
-@method
-def is_shared(self):
-    return False
 
 
 @method

@@ -159,6 +159,8 @@ SHAPE_FORMS = {
     "triu_indices": _same(lambda m: [call(3, 3), call(3, 4, 1)]),
     "vander": _same(lambda m: [call(m.f(3))]),
     "new_empty": _same(lambda m: [call(m.f(2), (2, 3))]),
+    "new_empty_strided": _same(lambda m: [call(m.f(2), (2, 3), (1, 2))]),
+    "scalar_tensor": _same(lambda m: [call(3), call(1.5)]),
     "new_zeros": _same(lambda m: [call(m.f(2), (2, 3))]),
     "new_ones": _same(lambda m: [call(m.f(2), (2, 3))]),
     "new_full": _same(lambda m: [call(m.f(2), (2, 3), 1.5)]),

@@ -2,7 +2,7 @@
 
 import itertools
 
-from .._C import array
+from .._C import array, default_dtype
 from .joining import stack
 from .kinds import composite, overloads, primitive
 
@@ -54,6 +54,32 @@ new_empty = primitive(f"new_empty(Tensor self, int[] size, *, {_OPTIONS}) -> Ten
                       doc="An uninitialised tensor of self's dtype and device.")
 new_zeros = primitive(f"new_zeros(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None, method=True,
                       doc="Zeros of self's dtype and device.\n\n>>> flambeau.tensor([1]).new_zeros(2)\ntensor([0, 0])")
+
+
+@composite(f"new_empty_strided(Tensor self, int[] size, int[] stride, *, {_OPTIONS}) -> Tensor", namespace=None,
+           method=True)
+def new_empty_strided(self, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False,
+                      pin_memory=False):
+    """An uninitialised tensor with these sizes and strides, of self's dtype and device.
+
+    >>> flambeau.ones(1).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    return empty_strided(size, stride, dtype=dtype or self.dtype, layout=layout, device=device or self.device,
+                         requires_grad=requires_grad, pin_memory=pin_memory)
+
+
+@composite(f"scalar_tensor(Scalar s, *, {_OPTIONS}) -> Tensor", method=False)
+def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A number as a 0-d tensor, of the default dtype unless `dtype` is given.
+
+    >>> flambeau.scalar_tensor(3)
+    tensor(3.)
+    """
+    return full((), s, dtype=dtype or default_dtype(), layout=layout, device=device, requires_grad=requires_grad,
+                pin_memory=pin_memory)
+
+
 new_ones = primitive(f"new_ones(Tensor self, int[] size, *, {_OPTIONS}) -> Tensor", namespace=None, method=True,
                      doc="Ones of self's dtype and device.\n\n>>> flambeau.tensor([5]).new_ones(2)\ntensor([1, 1])")
 new_full = primitive(f"new_full(Tensor self, int[] size, Scalar fill_value, *, {_OPTIONS}) -> Tensor",

@@ -1,0 +1,73 @@
+"""`compile` and what programs ask of it: functions run as they are; nothing is compiled, and nothing pretends to be."""
+
+import functools
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
+            disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):
+    """The function or module itself, for backend="eager" or disable=True; any other backend raises NotImplementedError.
+
+    >>> import flambeau
+    >>> double = flambeau.compile(lambda x: x * 2, backend="eager")
+    >>> double(flambeau.ones(1))
+    tensor([2.])
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if not disable and backend != "eager":
+        raise NotImplementedError(
+            f"compile: backend {backend or 'inductor'!r} is not available; backend='eager' runs the function as it is, "
+            "and so does leaving compile() out")
+    if model is None:
+        return functools.partial(compile, backend=backend, disable=disable)
+    if not callable(model):
+        raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
+    return model
+
+
+def list_backends(exclude_tags=("debug", "experimental")):
+    """The backends `compile` takes.
+
+    >>> import flambeau
+    >>> flambeau.compiler.list_backends()
+    ['eager']
+    """
+    return ["eager"]
+
+
+def is_compiling():
+    """Whether a compiler looks at the program instead of running it: never."""
+    return False
+
+
+is_dynamo_compiling = is_exporting = is_compiling
+
+
+def disable(fn=None, recursive=True, *, reason=None):
+    """Keeps a function from being compiled: it never is, so it is returned as it is."""
+    return disable if fn is None else fn
+
+
+def allow_in_graph(fn):
+    """Lets a compiler call the function without looking inside: it is returned as it is."""
+    return fn
+
+
+def assume_constant_result(fn):
+    """Lets a compiler take the function's result as constant: it is returned as it is, and always called."""
+    return fn
+
+
+def reset():
+    """Forgets what was compiled: nothing was."""
+
+
+def cudagraph_mark_step_begin():
+    """Begins a step of recorded CUDA work: there is none."""
+
+
+def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+    """Not available: nothing is compiled, so there is no stance to take but "force_eager"."""
+    if stance not in ("default", "force_eager"):
+        raise NotImplementedError(f"set_stance: {stance!r} is not available: functions run as they are")
+    return functools.partial(lambda fn: fn)

@@ -1,0 +1,63 @@
+"""The CPU as a device, with the questions programs ask of any device."""
+
+from contextlib import nullcontext
+
+from . import _C
+from .streams import Event as Event
+from .streams import Stream as Stream
+
+
+def is_available():
+    """Whether the CPU can be used.
+
+    >>> import flambeau
+    >>> flambeau.cpu.is_available(), flambeau.cpu.device_count()
+    (True, 1)
+    """
+    return True
+
+
+def is_initialized():
+    """Whether it is in use."""
+    return True
+
+
+def device_count():
+    """How many: one."""
+    return 1
+
+
+def current_device():
+    """Its name."""
+    return "cpu"
+
+
+def set_device(device):
+    """There is only one: nothing changes."""
+
+
+def synchronize(device=None):
+    """Waits for all work: there is none once a call has returned."""
+
+
+def current_stream(device=None):
+    """The stream of the CPU."""
+    return Stream()
+
+
+def stream(stream):
+    """A context of work in that stream."""
+    return nullcontext(stream)
+
+
+StreamContext = stream
+
+
+def get_capabilities():
+    """What the loops use: the instruction set, as {"avx2": True, "avx512": …}."""
+    return {"architecture": "x86_64", "avx2": True, "avx512_f": _C.cpu_capability() == "AVX512"}
+
+
+def set_rng_state(new_state, device="cpu"):
+    """The state of the default generator."""
+    _C.default_generator.set_state(new_state)

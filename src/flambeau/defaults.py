@@ -1,0 +1,154 @@
+"""Process-wide settings: the default device and tensor type, precision of products, denormals, threads, warnings."""
+
+import importlib
+
+from . import _C
+from ._determinism import are_deterministic_algorithms_enabled as _deterministic
+from ._determinism import set_mode as _set_mode
+from .inspection import set_default_dtype
+from .tensor import _type_named
+
+_STATE = {"precision": "highest", "warn_always": False, "interop": None}
+_PRECISIONS = ("highest", "high", "medium")
+
+
+def get_default_device():
+    """Where tensors are made that name no device: set by set_default_device, or by `with flambeau.device(...)`.
+
+    >>> import flambeau
+    >>> with flambeau.device("meta"):
+    ...     flambeau.get_default_device()
+    device(type='meta')
+    """
+    return _C.default_device()
+
+
+def set_default_device(device):
+    """From now on tensors are made on `device` unless they name another; None: the CPU. Also in `with device:`.
+
+    Memory taken over from elsewhere (from_numpy, frombuffer) and legacy constructors stay on the CPU.
+
+    >>> import flambeau
+    >>> flambeau.set_default_device("meta")
+    >>> flambeau.ones(2).device
+    device(type='meta')
+    >>> flambeau.set_default_device(None)
+    """
+    _C.set_default_device("cpu" if device is None else device)
+
+
+def set_default_tensor_type(t):
+    """Sets the default dtype by a tensor type, as flambeau.DoubleTensor or "torch.DoubleTensor"."""
+    kind = t
+    dtype = _type_named(t) if isinstance(t, str) else getattr(t, "dtype", None)
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    if getattr(kind, "is_cuda", False):
+        raise TypeError(f"type {kind.__module__}.{kind.__name__} not available. This build has no CUDA device.")
+    set_default_dtype(dtype)
+
+
+# --- numbers ------------------------------------------------------------------------------------------------------
+
+def get_float32_matmul_precision():
+    """The precision asked for: "highest", "high" or "medium"."""
+    return _STATE["precision"]
+
+
+def set_float32_matmul_precision(precision):
+    """How exact float32 products must be; they are computed in float32 whatever is asked for.
+
+    >>> import flambeau
+    >>> flambeau.set_float32_matmul_precision("high")
+    >>> flambeau.get_float32_matmul_precision()
+    'high'
+    >>> flambeau.set_float32_matmul_precision("highest")
+    """
+    if precision not in _PRECISIONS:
+        raise ValueError(f"set_float32_matmul_precision: expected one of {_PRECISIONS}, got {precision!r}")
+    _STATE["precision"] = precision
+
+
+def set_flush_denormal(mode):
+    """True: numbers too small to be normal count as zero (faster where they are many). Returns whether that works.
+
+    >>> import flambeau
+    >>> tiny = flambeau.tensor([1e-310], dtype=flambeau.float64)
+    >>> flambeau.set_flush_denormal(True)
+    True
+    >>> (tiny * 1.0).item()
+    0.0
+    >>> flambeau.set_flush_denormal(False)
+    True
+    """
+    if not isinstance(mode, bool):
+        raise TypeError(f"set_flush_denormal expects a bool, but got {type(mode).__name__}")
+    _C.set_flush_denormal(mode)
+    return True
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """0 or "default", 1 or "warn", 2 or "error": use_deterministic_algorithms by level."""
+    names = {"default": 0, "warn": 1, "error": 2}
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in names:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`, "
+                               f"but got {debug_mode}")
+        debug_mode = names[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    _set_mode(debug_mode > 0, debug_mode == 1)
+
+
+def get_deterministic_debug_mode():
+    """The level: 0, 1 (warn) or 2 (error)."""
+    enabled, warn_only = _deterministic(), _set_mode()[1]
+    return 0 if not enabled else 1 if warn_only else 2
+
+
+# --- threads and warnings -----------------------------------------------------------------------------------------
+
+def get_num_interop_threads():
+    """How many operators may run side by side when a program asks for it (`fork`): one unless set otherwise."""
+    return _STATE["interop"] or 1
+
+
+def set_num_interop_threads(n):
+    """Sets that number, once."""
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    if _STATE["interop"] is not None:
+        raise RuntimeError("cannot set number of interop threads after parallel work has started or "
+                           "set_num_interop_threads called")
+    _STATE["interop"] = n
+
+
+def init_num_threads():
+    """The threads are ready: nothing to do."""
+
+
+def is_warn_always_enabled():
+    """Whether warnings that are given once are given every time."""
+    return _STATE["warn_always"]
+
+
+def set_warn_always(b):
+    """Whether warnings that are given once are given every time; here every warning always is."""
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _STATE["warn_always"] = b
+
+
+def compiled_with_cxx11_abi():
+    """Whether the native code uses the C++11 ABI: always."""
+    return True
+
+
+def get_device_module(device=None):
+    """The module of a device's kind: flambeau.cpu, or flambeau.cuda."""
+    kind = "cpu" if device is None else _C.device(device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(f"get_device_module: device {kind!r} has no module; 'cpu' and 'cuda' have")
+    return importlib.import_module(f"flambeau.{kind}")

@@ -1,0 +1,7 @@
+"""Nested tensors: not available. Their functions say so, and what to do instead, when they are called."""
+
+from ._tensor_layouts import _NESTED, refusal
+
+_NAMES = ("nested_tensor", "as_nested_tensor", "to_padded_tensor", "nested_tensor_from_jagged", "narrow",
+          "masked_select")
+globals().update({name: refusal(f"nested.{name}", _NESTED) for name in _NAMES})

@@ -1,0 +1,110 @@
+"""Tensor types by dtype, legacy constructors, and what is not available."""
+
+import pytest
+
+import flambeau
+
+
+def test_types_and_instances():
+    x = flambeau.ones(2, 3)
+    assert isinstance(x, flambeau.FloatTensor) and not isinstance(x, flambeau.LongTensor)
+    assert isinstance(x.double(), flambeau.DoubleTensor) and isinstance(x > 0, flambeau.BoolTensor)
+    assert not isinstance(x, flambeau.cuda.FloatTensor) and not isinstance(3, flambeau.FloatTensor)
+    assert flambeau.FloatTensor.dtype is flambeau.float32 and flambeau.FloatTensor.__name__ == "FloatTensor"
+    assert not issubclass(flambeau.FloatTensor, flambeau.Tensor)
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda t: t.FloatTensor([1, 2]), "tensor([1., 2.])"),
+    (lambda t: t.FloatTensor((2, 3)), "tensor([2., 3.])"),
+    (lambda t: t.LongTensor([1.5, 2]), "tensor([1, 2])"),
+    (lambda t: t.LongTensor(), "tensor([], dtype=torch.int64)"),
+    (lambda t: t.BoolTensor([0, 1]), "tensor([False,  True])"),
+    (lambda t: t.HalfTensor([1]), "tensor([1.], dtype=torch.float16)"),
+    (lambda t: t.FloatTensor(2, 3).shape, "torch.Size([2, 3])"),
+    (lambda t: t.FloatTensor(t.Size([2, 3]), device="cpu").shape, "torch.Size([2, 3])"),
+    (lambda t: t.Tensor([1, 2]), "tensor([1., 2.])"),
+    (lambda t: t.Tensor((1, 2)), "tensor([1., 2.])"),
+    (lambda t: t.Tensor(), "tensor([])"),
+    (lambda t: t.Tensor(2, device="cpu").shape, "torch.Size([2])"),
+    (lambda t: t.Tensor(size=(2, 3)).shape, "torch.Size([2, 3])"),
+    (lambda t: t.Tensor(data=[1]), "tensor([1.])"),
+    (lambda t: t.Tensor(t.ones(2, dtype=t.int64)), "tensor([1, 1])"),
+    (lambda t: t.Tensor(t.ones(3).storage()), "tensor([1., 1., 1.])"),
+    (lambda t: t.ones(2).new([1, 2]), "tensor([1., 2.])"),
+    (lambda t: t.ones(2).long().new([1, 2]), "tensor([1, 2])"),
+    (lambda t: t.ones(2).new(t.Size([4])).shape, "torch.Size([4])"),
+    (lambda t: t.ones(2).new().shape, "torch.Size([0])"),
+    (lambda t: t.ones(2).type(t.LongTensor), "tensor([1, 1])"),
+    (lambda t: t.ones(2).type("torch.DoubleTensor").dtype, "torch.float64"),
+    (lambda t: t.ones(2).type(), "'torch.FloatTensor'"),
+])
+def test_constructors(make, expected):
+    assert repr(make(flambeau)) == expected
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda t: t.Tensor(3.5), TypeError), (lambda t: t.Tensor(True), TypeError), (lambda t: t.Tensor("a"), TypeError),
+    (lambda t: t.Tensor(None), TypeError), (lambda t: t.Tensor(-1), RuntimeError),
+    (lambda t: t.Tensor(1.0, 2), TypeError),
+    (lambda t: t.Tensor(device="cuda"), RuntimeError), (lambda t: t.FloatTensor(t.ones(2).double()), TypeError),
+    (lambda t: t.ByteTensor(b"abc"), TypeError), (lambda t: t.cuda.FloatTensor(2), TypeError),
+    (lambda t: t.Tensor(2**70), OverflowError), (lambda t: t.Tensor(nonsense=1), TypeError),
+    (lambda t: t.ones(1).type("bad"), ValueError), (lambda t: t.ones(1).type(t.cuda.FloatTensor), RuntimeError),
+    (lambda t: t.ones(1).type("torch.cuda.FloatTensor"), RuntimeError),
+])
+def test_bad_constructors(call, error):
+    with pytest.raises(error):
+        call(flambeau)
+
+
+def test_default_tensor_type():
+    try:
+        flambeau.set_default_tensor_type(flambeau.DoubleTensor)
+        assert flambeau.ones(1).dtype is flambeau.Tensor([1]).dtype is flambeau.float64
+        flambeau.set_default_tensor_type("torch.FloatTensor")
+        assert flambeau.ones(1).dtype is flambeau.float32
+    finally:
+        flambeau.set_default_dtype(flambeau.float32)
+    for bad in (flambeau.LongTensor, flambeau.float32, 3, flambeau.cuda.FloatTensor):
+        with pytest.raises(TypeError):
+            flambeau.set_default_tensor_type(bad)
+
+
+# --- what is not available says so -----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("call, word", [
+    (lambda: flambeau.sparse_coo_tensor([[0]], [1.0]), "sparse"), (lambda: flambeau.ones(2).to_sparse(), "sparse"),
+    (lambda: flambeau.sparse.mm(1, 2), "sparse"), (lambda: flambeau.nested.nested_tensor([]), "nested"),
+    (lambda: flambeau.quantize_per_tensor(flambeau.ones(1), 1.0, 0, flambeau.quint8), "quantized"),
+    (lambda: flambeau.ones(1).q_scale(), "quantized"), (lambda: flambeau.ones(1).chalf(), "cfloat"),
+    (lambda: flambeau.ones(1, dtype=flambeau.complex32), "complex32"), (lambda: flambeau.fork(print), "TorchScript"),
+    (lambda: flambeau.ones(1).xpu(), "device"), (lambda: flambeau.compile(print), "eager"),
+])
+def test_refusals_name_the_way_out(call, word):
+    with pytest.raises(NotImplementedError, match=word):
+        call()
+
+
+def test_dense_answers():
+    x = flambeau.ones(2, 3)
+    assert x.to_dense() is x and x.sparse_dim() == 0 and x.dense_dim() == 2 and not x.is_sparse
+    assert x.dequantize().dtype is flambeau.float32 and x.is_signed() and not flambeau.is_inference(x)
+    assert x.grad_dtype is flambeau.float32 and x.const_data_ptr() == x.data_ptr()
+    for name in ("indices", "values", "coalesce", "crow_indices", "ccol_indices"):
+        with pytest.raises(RuntimeError, match="Strided"):
+            getattr(x, name)()
+    with pytest.raises(AttributeError):
+        _ = flambeau.no_such_name
+
+
+def test_small_questions():
+    assert flambeau.compile(abs, backend="eager") is abs and flambeau.compile(abs, disable=True) is abs
+    assert flambeau.compile(backend="eager")(abs) is abs and not flambeau.compiler.is_compiling()
+    assert flambeau.sym_max(2, 3.0) == 3.0 and isinstance(flambeau.sym_min(2, 3.0), float)
+    assert flambeau.Stream().query() and flambeau.Event().query()
+    assert flambeau.accelerator.device_count() == 0 and flambeau.accelerator.current_accelerator() is None
+    with pytest.raises(RuntimeError, match="accelerator"):
+        flambeau.accelerator.synchronize()
+    assert issubclass(flambeau.AcceleratorError, RuntimeError)
+    assert flambeau.get_device_module() is flambeau.cpu
