@@ -105,6 +105,7 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
       return nullptr;
     };
     if (tensor_requires_grad(t)) return refuse("Can't export tensors that require gradient, use tensor.detach()");
+    if (t.level) return refuse("a tensor inside a transform (vmap, jvp …) has no memory of its own there");
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
     bool readonly = t.storage && t.storage->readonly;
     if (a[1] != Py_True) {
