@@ -315,6 +315,18 @@ def is_same_size(self, other):
     return self.shape == other.shape
 
 
+@method
+def polygamma(self, n):
+    """The n-th derivative of digamma at each element."""
+    return OPS["polygamma"](n, self)
+
+
+@method
+def polygamma_(self, n):
+    """polygamma, written into self."""
+    return self.copy_(OPS["polygamma"](n, self))
+
+
 for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):
     method(_function)
 

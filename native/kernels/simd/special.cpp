@@ -30,20 +30,32 @@ inline double trigamma_(double x) {
   double tail = horner(z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6);
   return value + 1 / x + 0.5 * z + z / x * tail;
 }
-// Hurwitz zeta(s, q) by Euler and Maclaurin from q >= 12 on.
-inline double zeta_(double s, double q) {
-  if (q <= 0 && q == std::floor(q)) return inf<double>;
-  if (q < -10000) return nan<double>;
-  double sum = 0;
-  for (; q < 12; q += 1) sum += std::pow(q, -s);
-  double power = std::pow(q, -s), term = s * power / q, square = 1 / (q * q);
-  constexpr double ratio[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0};
+// Hurwitz zeta(s, q) by Euler and Maclaurin (DLMF 25.11.5) from q >= s + 12 on, or until the terms no longer count.
+inline double hurwitz(double s, double q) {
+  double sum = 0, power = 1;
+  for (; q < s + 12; q += 1) {
+    sum += power = std::pow(q, -s);
+    if (q > 1 && !(abs_(power) > abs_(sum) * 1e-18)) return sum;
+  }
+  power = std::pow(q, -s);
+  double term = s * power / q, square = 1 / (q * q);
+  constexpr double ratio[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0,
+                              1.0 / 74724249600, -3617.0 / 10670622842880000};
   sum += power * q / (s - 1) + 0.5 * power;
-  for (int k = 0; k < 6; ++k) {
+  for (int k = 0; k < 8; ++k) {
     sum += ratio[k] * term;
     term *= (s + 2 * k + 1) * (s + 2 * k + 2) * square;
   }
   return sum;
+}
+inline double zeta_(double s, double q) {
+  if (s == 1) return inf<double>;
+  if (!(s > 1) || q != q) return nan<double>;
+  if (q <= 0) {
+    if (q == std::floor(q)) return inf<double>;
+    if (s != std::floor(s) || q < -1e6) return nan<double>;
+  }
+  return s == inf<double> && q > 1 ? nan<double> : hurwitz(s, q);
 }
 inline double polygamma_(double x, double n) {
   if (n == 0) return digamma_(x);
@@ -72,29 +84,6 @@ inline double erfinv_(double y) {
     x -= step / (1 + x * step);  // Halley: the second derivative is -2 x times the first
   }
   return std::copysign(x, y);
-}
-// exp(-|x|) I_k(x): power series up to 30, the asymptotic one beyond.
-inline double scaled_bessel_i(int order, double x) {
-  double a = abs_(x), sum = 1, term = 1;
-  if (a <= 30) {
-    double q = a * a * 0.25;
-    for (int k = 1; k < 200 && term > sum * 1e-17; ++k) sum += term *= q / (double(k) * (k + order));
-    sum *= std::exp(-a) * (order ? a * 0.5 : 1.0);
-  } else if (a == inf<double>) {
-    return 0;
-  } else {
-    for (int k = 1; k < 40; ++k) {
-      double odd = 2 * k - 1, next = term * (odd * odd - 4.0 * order * order) / (8 * a * k);
-      if (abs_(next) >= abs_(term) || abs_(next) < 1e-17) break;
-      sum += term = next;
-    }
-    sum /= std::sqrt(2 * kPi * a);
-  }
-  return order && x < 0 ? -sum : sum;
-}
-inline double bessel_i(int order, double x) {
-  double a = abs_(x), half = std::exp(a * 0.5);
-  return x != x ? x : a == inf<double> ? nan<double> : scaled_bessel_i(order, x) * half * half;
 }
 inline double ndtri_(double p) {
   return p < 0 || 1 < p ? nan<double> : p < 0.1 ? [](double q) {  // far below one half 2 p - 1 loses digits: Newton on erfc
@@ -151,10 +140,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return T(std::lgamma(double(a))); }, float, double>("lgamma", 16),
       unary<[]<class T>(T a) { return T(digamma_(a)); }, float, double>("digamma", 16),
       unary_n<[]<class T>(T a, T n) { return T(polygamma_(a, n)); }, 1, float, double>("_polygamma", 32),
-      unary<[]<class T>(T a) { return T(bessel_i(0, a)); }, float, double>("i0", 32),
-      unary<[]<class T>(T a) { return T(scaled_bessel_i(0, a)); }, float, double>("special_i0e", 32),
-      unary<[]<class T>(T a) { return T(bessel_i(1, a)); }, float, double>("special_i1", 32),
-      unary<[]<class T>(T a) { return T(scaled_bessel_i(1, a)); }, float, double>("special_i1e", 32),
+      binary<[]<class T>(T s, T q) { return T(zeta_(s, q)); }, float, double>("special_zeta", 32),
       unary<[]<class T>(T a) { return T(ndtri_(a)); }, float, double>("special_ndtri", 32),
       unary<[]<class T>(T a) { return T(0.5 * std::erfc(-double(a) * 0.70710678118654752440)); }, float, double>("special_ndtr", 16),
       unary<[]<class T>(T a) { return T(log_ndtr_(a)); }, float, double>("special_log_ndtr", 32),

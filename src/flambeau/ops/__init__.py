@@ -36,6 +36,7 @@ from . import solving as solving
 from . import sorting as sorting
 from . import spatial as spatial
 from . import spectral as spectral
+from . import special as special
 from . import statistics as statistics
 from . import transcendental as transcendental
 from .kinds import OPS as OPS

@@ -77,6 +77,20 @@ def bool_pairs(m):
         yield call(m.b(*a), m.b(*b))
 
 
+def second_slopes(m, low=-2.0, high=2.0, low2=None, high2=None):
+    """pairs, whose first has no derivative."""
+    for a, b in BROADCASTS:
+        yield call(m.f(*a, low=low, high=high, grad=False),
+                   m.f(*b, low=low if low2 is None else low2, high=high if high2 is None else high2))
+
+
+def degrees(m):
+    """Numbers and the degrees of polynomials."""
+    for a, b in BROADCASTS:
+        yield call(m.f(*a, low=-1.5, high=1.5), m.i(*b, low=0, high=5))
+    yield call(m.f(2, 3, low=0.1, high=0.9), 3)
+
+
 def scalar_second(m, *values):
     """A tensor and a Python number."""
     for value in values or (2, 0.5):
@@ -307,7 +321,8 @@ GENERATORS = {
     "reals": reals, "distinct": distinct, "unary": reals, "pairs": pairs, "pairs_numbers": pairs_numbers,
     "nonzero_pairs": nonzero_pairs, "positive_pairs": positive_pairs, "far_pairs": far_pairs, "triples": triples,
     "integers": integers, "ints": integers, "integer_pairs": integer_pairs, "int_pairs": integer_pairs,
-    "shift_pairs": shift_pairs, "bools": bools, "bool_pairs": bool_pairs, "scalar_second": scalar_second,
+    "shift_pairs": shift_pairs, "bools": bools, "bool_pairs": bool_pairs, "degrees": degrees,
+    "second_slopes": second_slopes, "scalar_second": scalar_second,
     "scalar_first": scalar_first, "clamp_tensors": clamp_tensors, "reduce": reduce, "reduce_dim": reduce_dim,
     "reduce_distinct": reduce_distinct, "reduce_needs_dim": reduce_needs_dim, "variance": variance, "along": along,
     "reduce_several_distinct": reduce_several_distinct, "along_distinct": along_distinct, "sort": sort, "addc": addc,

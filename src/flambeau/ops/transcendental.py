@@ -207,33 +207,3 @@ def mvlgamma(self, p):
         raise RuntimeError("p has to be greater than or equal to 1")
     parts = [(self - j / 2).lgamma() for j in range(p)]
     return sum(parts[1:], parts[0]) + p * (p - 1) / 4 * math.log(math.pi)
-
-
-i0 = _function("i0", lambda g, self: g * i1(self), "scipy.special.i0", doc="The modified Bessel function of order 0.",
-               aliases=("special.i0",))
-
-
-def _special(name, rule, doc, samples="reals", ref=None):
-    return elementwise(f"special_{name}(Tensor self) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
-                       aliases=(f"special.{name}",), d={"self": rule}, ref=ref or f"scipy.special.{name}",
-                       samples=samples, doc=doc)
-
-
-i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * result),
-               "exp(-|x|) i0(x), which stays small.")
-i1 = _special("i1", lambda g, self, result: g * (self.i0() - (result / self).masked_fill(self == 0, 0.5)),
-              "The modified Bessel function of order 1.", ("reals", 0.3, 3.0))
-i1e = _special("i1e", lambda g, self, result:
-               g * (i0e(self) - result * (self.sgn() + self.reciprocal().masked_fill(self == 0, 0))),
-               "exp(-|x|) i1(x), which stays small.", ("reals", 0.3, 3.0))
-ndtr = _special("ndtr", lambda g, self: g * ((self * self * -0.5).exp() * (0.25 * math.sqrt(2) * _TWO_OVER_ROOT_PI)),
-                "The cumulative distribution function of the standard normal distribution.")
-ndtri = _special("ndtri", lambda g, result: g * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi)),
-                 "The inverse of ndtr.", ("reals", 0.05, 0.95))
-log_ndtr = _special("log_ndtr", lambda g, self, result:
-                    g * ((self * self * -0.5 - result).exp() / math.sqrt(2 * math.pi)),
-                    "log(ndtr(x)), exact far below 0.")
-erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
-                 "exp(x**2) times erfc(x), which does not underflow.")
-entr = _special("entr", lambda g, self: g * (-self.log() - 1), "-x log(x), the entropy of a probability.",
-                ("reals", 0.2, 2.0))

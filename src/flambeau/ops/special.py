@@ -1,0 +1,144 @@
+"""Special functions: Bessel, Airy, incomplete gamma and zeta functions, orthogonal polynomials, distributions."""
+
+import math
+
+from .kinds import elementwise
+from .transcendental import _TWO_OVER_ROOT_PI, _function
+
+i0 = _function("i0", lambda g, self: g * i1(self), "scipy.special.i0", doc="The modified Bessel function of order 0.",
+               aliases=("special.i0",))
+
+
+def _special(name, rule, doc, samples="reals", ref="", argument="self", **facts):
+    """A function of one number, public in flambeau.special only. No rule: no gradient, as in PyTorch."""
+    return elementwise(f"special_{name}(Tensor {argument}) -> Tensor", promote="int_to_float", namespace=None,
+                       inplace=False, aliases=(f"special.{name}",), d=rule and {argument: rule},
+                       ref=f"scipy.special.{name}" if ref == "" else ref, samples=samples, doc=doc, **facts)
+
+
+i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * result),
+               "exp(-|x|) i0(x), which stays small.")
+i1 = _special("i1", lambda g, self, result: g * (self.i0() - (result / self).masked_fill(self == 0, 0.5)),
+              "The modified Bessel function of order 1.", ("reals", 0.3, 3.0))
+i1e = _special("i1e", lambda g, self, result:
+               g * (i0e(self) - result * (self.sgn() + self.reciprocal().masked_fill(self == 0, 0))),
+               "exp(-|x|) i1(x), which stays small.", ("reals", 0.3, 3.0))
+ndtr = _special("ndtr", lambda g, self: g * ((self * self * -0.5).exp() * (0.25 * math.sqrt(2) * _TWO_OVER_ROOT_PI)),
+                "The cumulative distribution function of the standard normal distribution.")
+ndtri = _special("ndtri", lambda g, result: g * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi)),
+                 "The inverse of ndtr.", ("reals", 0.05, 0.95))
+log_ndtr = _special("log_ndtr", lambda g, self, result:
+                    g * ((self * self * -0.5 - result).exp() / math.sqrt(2 * math.pi)),
+                    "log(ndtr(x)), exact far below 0.")
+erfcx = _special("erfcx", lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
+                 "exp(x**2) times erfc(x), which does not underflow.")
+entr = _special("entr", lambda g, self: g * (-self.log() - 1), "-x log(x), the entropy of a probability.",
+                ("reals", 0.2, 2.0))
+
+# --- Bessel and Airy functions ----------------------------------------------------------------------------------------
+
+_POSITIVE = ("reals", 0.3, 6.0)
+_NO_SLOPE = dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative, as in PyTorch")
+_EDGES = {"special_values": "SciPy answers infinities and negative numbers otherwise"}
+
+bessel_j0 = _special("bessel_j0", lambda g, self: g * -bessel_j1(self),
+                     "The Bessel function of the first kind, order 0.",
+                     ("reals", -8.0, 8.0), "scipy.special.j0", skip=_EDGES)
+bessel_j1 = _special("bessel_j1", lambda g, self, result:
+                     g * (bessel_j0(self) - (result / self).masked_fill(self == 0, 0.5)),
+                     "The Bessel function of the first kind, order 1.", ("reals", 0.3, 8.0), "scipy.special.j1",
+                     skip=_EDGES)
+bessel_y0 = _special("bessel_y0", lambda g, self: g * -bessel_y1(self),
+                     "The Bessel function of the second kind, order 0.", _POSITIVE, "scipy.special.y0", skip=_EDGES)
+bessel_y1 = _special("bessel_y1", lambda g, self, result: g * (bessel_y0(self) - result / self),
+                     "The Bessel function of the second kind, order 1.", _POSITIVE, "scipy.special.y1", skip=_EDGES)
+modified_bessel_i0 = _special("modified_bessel_i0", lambda g, self: g * modified_bessel_i1(self),
+                              "The modified Bessel function of the first kind, order 0.", ref="scipy.special.i0",
+                              skip=_EDGES)
+modified_bessel_i1 = _special("modified_bessel_i1", lambda g, self, result:
+                              g * (modified_bessel_i0(self) - (result / self).masked_fill(self == 0, 0.5)),
+                              "The modified Bessel function of the first kind, order 1.", ("reals", 0.3, 3.0),
+                              "scipy.special.i1", skip=_EDGES)
+modified_bessel_k0 = _special("modified_bessel_k0", lambda g, self: g * -modified_bessel_k1(self),
+                              "The modified Bessel function of the second kind, order 0.", _POSITIVE,
+                              "scipy.special.k0", skip=_EDGES)
+modified_bessel_k1 = _special("modified_bessel_k1", lambda g, self, result:
+                              g * (-modified_bessel_k0(self) - result / self),
+                              "The modified Bessel function of the second kind, order 1.", _POSITIVE,
+                              "scipy.special.k1", skip=_EDGES)
+scaled_modified_bessel_k0 = _special("scaled_modified_bessel_k0", lambda g, x, result:
+                                     g * (result - scaled_modified_bessel_k1(x)),
+                                     "exp(x) times modified_bessel_k0(x), which does not underflow.", _POSITIVE,
+                                     "scipy.special.k0e", "x", skip=_EDGES)
+scaled_modified_bessel_k1 = _special("scaled_modified_bessel_k1", lambda g, x, result:
+                                     g * (result - scaled_modified_bessel_k0(x) - result / x),
+                                     "exp(x) times modified_bessel_k1(x), which does not underflow.", _POSITIVE,
+                                     "scipy.special.k1e", "x", skip=_EDGES)
+spherical_bessel_j0 = _special("spherical_bessel_j0", lambda g, x, result:
+                               g * ((x.cos() - result) / x).masked_fill(x == 0, 0), "sin(x) / x, and 1 at 0.",
+                               ("reals", 0.3, 8.0), None, "x", skip=_EDGES)
+airy_ai = _special("airy_ai", None, "The Airy function Ai.", ("reals", -8.0, 8.0), None, "x",
+                   skip=_NO_SLOPE)
+
+# --- orthogonal polynomials -------------------------------------------------------------------------------------------
+
+
+def _polynomial(name, text):
+    return elementwise(f"special_{name}(Tensor x, Tensor n) -> Tensor", promote="int_to_float", namespace=None,
+                       inplace=False, aliases=(f"special.{name}",), samples="degrees",
+                       doc=f"The {text} of degree n at x; the degree is a tensor or a number.",
+                       skip=_NO_SLOPE)
+
+
+chebyshev_polynomial_t = _polynomial("chebyshev_polynomial_t", "Chebyshev polynomial of the first kind")
+chebyshev_polynomial_u = _polynomial("chebyshev_polynomial_u", "Chebyshev polynomial of the second kind")
+chebyshev_polynomial_v = _polynomial("chebyshev_polynomial_v", "Chebyshev polynomial of the third kind")
+chebyshev_polynomial_w = _polynomial("chebyshev_polynomial_w", "Chebyshev polynomial of the fourth kind")
+shifted_chebyshev_polynomial_t = _polynomial("shifted_chebyshev_polynomial_t",
+                                             "Chebyshev polynomial of the first kind for [0, 1]")
+shifted_chebyshev_polynomial_u = _polynomial("shifted_chebyshev_polynomial_u",
+                                             "Chebyshev polynomial of the second kind for [0, 1]")
+shifted_chebyshev_polynomial_v = _polynomial("shifted_chebyshev_polynomial_v",
+                                             "Chebyshev polynomial of the third kind for [0, 1]")
+shifted_chebyshev_polynomial_w = _polynomial("shifted_chebyshev_polynomial_w",
+                                             "Chebyshev polynomial of the fourth kind for [0, 1]")
+hermite_polynomial_h = _polynomial("hermite_polynomial_h", "Hermite polynomial (physicists' form)")
+hermite_polynomial_he = _polynomial("hermite_polynomial_he", "Hermite polynomial (probabilists' form)")
+laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", "Laguerre polynomial")
+legendre_polynomial_p = _polynomial("legendre_polynomial_p", "Legendre polynomial")
+
+# --- zeta and incomplete gamma functions ------------------------------------------------------------------------------
+
+
+def _no_derivative(what):
+    def rule(g):
+        raise NotImplementedError(f"the derivative for '{what}' is not implemented.")
+    return rule
+
+
+zeta = elementwise(
+    "special_zeta(Tensor self, Tensor other) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
+    aliases=("special.zeta",),
+    d={"self": _no_derivative("zeta"), "other": lambda g, self, other: g * -self * zeta(self + 1, other)},
+    ref="scipy.special.zeta", samples=("second_slopes", 1.2, 4.0, 0.5, 4.0),
+    doc="Hurwitz' zeta function: the sum over k >= 0 of (other + k)**-self.",
+    skip={"special_values": "SciPy answers poles otherwise"})
+
+
+def _gamma_slope(g, self, other):
+    return g * ((self - 1) * other.log() - other - self.lgamma()).exp()
+
+
+_GAMMA_EDGES = {"special_values": "SciPy answers the edges otherwise"}
+igamma = elementwise(
+    "igamma(Tensor self, Tensor other) -> Tensor", aliases=("special.gammainc",),
+    d={"self": _no_derivative("igamma: self"), "other": _gamma_slope}, ref="scipy.special.gammainc",
+    samples=("second_slopes", 0.3, 4.0), skip=_GAMMA_EDGES,
+    doc="The regularised lower incomplete gamma function P(self, other).\n\n"
+        ">>> flambeau.igamma(flambeau.tensor([1.]), flambeau.tensor([2.]))\ntensor([0.8647])")
+igammac = elementwise(
+    "igammac(Tensor self, Tensor other) -> Tensor", aliases=("special.gammaincc",),
+    d={"self": _no_derivative("igammac: self"), "other": lambda g, self, other: -_gamma_slope(g, self, other)},
+    ref="scipy.special.gammaincc", samples=("second_slopes", 0.3, 4.0), skip=_GAMMA_EDGES,
+    doc="The regularised upper incomplete gamma function Q(self, other) = 1 - P.\n\n"
+        ">>> flambeau.igammac(flambeau.tensor([1.]), flambeau.tensor([2.]))\ntensor([0.1353])")

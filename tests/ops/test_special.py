@@ -1,0 +1,108 @@
+"""flambeau.special against SciPy over wide ranges: families of Bessel functions, polynomials, zeta, incomplete gamma."""
+
+import numpy as np
+import pytest
+
+import flambeau
+
+scipy_special = pytest.importorskip("scipy.special")
+special = flambeau.special
+WIDE = np.concatenate([np.linspace(-60, 60, 2401), [1e-8, -1e-8, 0.0, 300.0, -300.0, 1e4]])
+BESSEL = {
+    "bessel_j0": scipy_special.j0, "bessel_j1": scipy_special.j1, "bessel_y0": scipy_special.y0,
+    "bessel_y1": scipy_special.y1, "modified_bessel_i0": scipy_special.i0, "modified_bessel_i1": scipy_special.i1,
+    "modified_bessel_k0": scipy_special.k0, "modified_bessel_k1": scipy_special.k1,
+    "scaled_modified_bessel_k0": scipy_special.k0e, "scaled_modified_bessel_k1": scipy_special.k1e,
+    "spherical_bessel_j0": lambda x: np.sinc(x / np.pi), "i0e": scipy_special.i0e, "i1e": scipy_special.i1e,
+}
+
+
+@pytest.mark.parametrize("name", BESSEL)
+def test_bessel(name):
+    x = WIDE[WIDE > 0] if "_y" in name or "_k" in name else WIDE[np.abs(WIDE) < 400] if "_i" in name else WIDE
+    found = getattr(special, name)(flambeau.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, BESSEL[name](x), rtol=3e-13, atol=3e-15)
+
+
+def test_airy():
+    x = np.linspace(-40, 20, 3001)
+    np.testing.assert_allclose(special.airy_ai(flambeau.from_numpy(x)).numpy(), scipy_special.airy(x)[0], rtol=1e-12,
+                               atol=2e-14)
+
+
+@pytest.mark.parametrize("name, at_zero", [("bessel_y0", -np.inf), ("bessel_y1", -np.inf),
+                                           ("modified_bessel_k0", np.inf), ("modified_bessel_k1", np.inf)])
+def test_second_kinds_outside_their_domain(name, at_zero):
+    found = getattr(special, name)(flambeau.tensor([0.0, -1.0, float("nan")])).tolist()
+    assert found[0] == at_zero and np.isnan(found[1:]).all()
+
+
+X = np.concatenate([np.linspace(-2.5, 2.5, 101), [-1.0, 0.0, 1.0]])
+
+
+@pytest.mark.parametrize("name, reference", [
+    ("chebyshev_polynomial_t", "chebyt"), ("chebyshev_polynomial_u", "chebyu"), ("hermite_polynomial_h", "hermite"),
+    ("hermite_polynomial_he", "hermitenorm"), ("laguerre_polynomial_l", "laguerre"),
+    ("legendre_polynomial_p", "legendre"), ("shifted_chebyshev_polynomial_t", "sh_chebyt"),
+    ("shifted_chebyshev_polynomial_u", "sh_chebyu")])
+def test_polynomials(name, reference):
+    n = np.arange(0, 20)
+    found = getattr(special, name)(flambeau.from_numpy(X)[:, None], flambeau.from_numpy(n)).numpy()
+    expected = getattr(scipy_special, "eval_" + reference)(n, X[:, None])
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_third_and_fourth_kind():
+    """V and W by their trigonometric definition; a shifted polynomial is the plain one of 2 x - 1."""
+    angle = np.linspace(0.1, 3.0, 30)
+    x = flambeau.from_numpy(np.cos(angle))
+    for n in (0, 1, 2, 5, 9, 30):
+        v, w = special.chebyshev_polynomial_v(x, n), special.chebyshev_polynomial_w(x, n)
+        np.testing.assert_allclose(v.numpy(), np.cos((n + 0.5) * angle) / np.cos(angle / 2), atol=1e-9)
+        np.testing.assert_allclose(w.numpy(), np.sin((n + 0.5) * angle) / np.sin(angle / 2), atol=1e-9)
+        shifted = special.shifted_chebyshev_polynomial_v((x + 1) / 2, n)
+        np.testing.assert_allclose(shifted.numpy(), v.numpy(), atol=1e-8)
+        shifted = special.shifted_chebyshev_polynomial_w((x + 1) / 2, n)
+        np.testing.assert_allclose(shifted.numpy(), w.numpy(), atol=1e-8)
+
+
+def test_degrees_below_zero_and_too_high():
+    x = flambeau.tensor([0.5, 1.0])
+    assert special.legendre_polynomial_p(x, -1).tolist() == [0.0, 0.0]
+    assert special.hermite_polynomial_h(x, 129).isnan().all()
+    assert special.chebyshev_polynomial_t(0.5, flambeau.tensor([2, 3])).tolist() == [-0.5, -1.0]
+
+
+def test_zeta():
+    s = np.array([1.0, 1.01, 1.5, 2, 3, 7, 20, 100, 0.5])[:, None]
+    q = np.array([0.01, 0.1, 0.5, 1, 2, 5, 20, 1000, 1e5])
+    found = special.zeta(flambeau.from_numpy(s), flambeau.from_numpy(q)).numpy()
+    np.testing.assert_allclose(found[:-1], scipy_special.zeta(s, q)[:-1], rtol=1e-13)
+    assert np.isnan(found[-1]).all()
+    np.testing.assert_allclose(special.zeta(flambeau.tensor([2.0, 3.0]), -0.5).tolist(), [8.934802, 0.414398],
+                               rtol=1e-5)
+
+
+def test_incomplete_gamma():
+    a = np.array([1e-3, 0.1, 0.5, 1, 2, 7, 10, 99, 101, 500, 1e3, 1e4, 1e5, 1e7])
+    x = np.concatenate([a, [0.0, 1e-10, 3.0, 30.0]])
+    for name in ("gammainc", "gammaincc"):
+        found = getattr(special, name)(flambeau.from_numpy(a)[:, None], flambeau.from_numpy(x)).numpy()
+        np.testing.assert_allclose(found, getattr(scipy_special, name)(a[:, None], x), rtol=2e-9, atol=1e-12)
+    inf = float("inf")
+    edges = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (inf, 1.0), (1.0, inf), (inf, inf), (-1.0, 1.0)]
+    found = [flambeau.igamma(flambeau.tensor(a), flambeau.tensor(x)).item() for a, x in edges]
+    np.testing.assert_equal(found, [np.nan, 1.0, 0.0, 0.0, 1.0, np.nan, np.nan])
+
+
+def test_no_derivative_by_the_order():
+    a, x = flambeau.tensor([1.5], requires_grad=True), flambeau.tensor([2.0], requires_grad=True)
+    with pytest.raises(NotImplementedError, match="derivative for 'igamma: self' is not implemented"):
+        flambeau.igamma(a, x).backward()
+
+
+def test_polygamma_as_a_method():
+    x = flambeau.tensor([0.5, 2.0], dtype=flambeau.float64)
+    expected = scipy_special.polygamma(2, x.numpy())
+    np.testing.assert_allclose(x.polygamma(2).numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(x.polygamma_(2).numpy(), expected, rtol=1e-12)
