@@ -1,4 +1,4 @@
-"""flambeau.special against SciPy over wide ranges: families of Bessel functions, polynomials, zeta, incomplete gamma."""
+"""flambeau.special against SciPy over wide ranges: Bessel functions, polynomials, zeta, incomplete gamma."""
 
 import numpy as np
 import pytest

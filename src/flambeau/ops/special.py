@@ -41,44 +41,35 @@ _POSITIVE = ("reals", 0.3, 6.0)
 _NO_SLOPE = dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative, as in PyTorch")
 _EDGES = {"special_values": "SciPy answers infinities and negative numbers otherwise"}
 
-bessel_j0 = _special("bessel_j0", lambda g, self: g * -bessel_j1(self),
-                     "The Bessel function of the first kind, order 0.",
-                     ("reals", -8.0, 8.0), "scipy.special.j0", skip=_EDGES)
-bessel_j1 = _special("bessel_j1", lambda g, self, result:
-                     g * (bessel_j0(self) - (result / self).masked_fill(self == 0, 0.5)),
-                     "The Bessel function of the first kind, order 1.", ("reals", 0.3, 8.0), "scipy.special.j1",
-                     skip=_EDGES)
-bessel_y0 = _special("bessel_y0", lambda g, self: g * -bessel_y1(self),
-                     "The Bessel function of the second kind, order 0.", _POSITIVE, "scipy.special.y0", skip=_EDGES)
-bessel_y1 = _special("bessel_y1", lambda g, self, result: g * (bessel_y0(self) - result / self),
-                     "The Bessel function of the second kind, order 1.", _POSITIVE, "scipy.special.y1", skip=_EDGES)
-modified_bessel_i0 = _special("modified_bessel_i0", lambda g, self: g * modified_bessel_i1(self),
-                              "The modified Bessel function of the first kind, order 0.", ref="scipy.special.i0",
-                              skip=_EDGES)
-modified_bessel_i1 = _special("modified_bessel_i1", lambda g, self, result:
-                              g * (modified_bessel_i0(self) - (result / self).masked_fill(self == 0, 0.5)),
-                              "The modified Bessel function of the first kind, order 1.", ("reals", 0.3, 3.0),
-                              "scipy.special.i1", skip=_EDGES)
-modified_bessel_k0 = _special("modified_bessel_k0", lambda g, self: g * -modified_bessel_k1(self),
-                              "The modified Bessel function of the second kind, order 0.", _POSITIVE,
-                              "scipy.special.k0", skip=_EDGES)
-modified_bessel_k1 = _special("modified_bessel_k1", lambda g, self, result:
-                              g * (-modified_bessel_k0(self) - result / self),
-                              "The modified Bessel function of the second kind, order 1.", _POSITIVE,
-                              "scipy.special.k1", skip=_EDGES)
-scaled_modified_bessel_k0 = _special("scaled_modified_bessel_k0", lambda g, x, result:
-                                     g * (result - scaled_modified_bessel_k1(x)),
-                                     "exp(x) times modified_bessel_k0(x), which does not underflow.", _POSITIVE,
-                                     "scipy.special.k0e", "x", skip=_EDGES)
-scaled_modified_bessel_k1 = _special("scaled_modified_bessel_k1", lambda g, x, result:
-                                     g * (result - scaled_modified_bessel_k0(x) - result / x),
-                                     "exp(x) times modified_bessel_k1(x), which does not underflow.", _POSITIVE,
-                                     "scipy.special.k1e", "x", skip=_EDGES)
-spherical_bessel_j0 = _special("spherical_bessel_j0", lambda g, x, result:
-                               g * ((x.cos() - result) / x).masked_fill(x == 0, 0), "sin(x) / x, and 1 at 0.",
-                               ("reals", 0.3, 8.0), None, "x", skip=_EDGES)
-airy_ai = _special("airy_ai", None, "The Airy function Ai.", ("reals", -8.0, 8.0), None, "x",
-                   skip=_NO_SLOPE)
+
+def _without_slope(name, doc, samples, ref, argument="self"):
+    return _special(name, None, doc, samples, ref, argument, skip=_NO_SLOPE | _EDGES)
+
+
+bessel_j0 = _without_slope("bessel_j0", "The Bessel function of the first kind, order 0.", ("reals", -8.0, 8.0),
+                           "scipy.special.j0")
+bessel_j1 = _without_slope("bessel_j1", "The Bessel function of the first kind, order 1.", ("reals", -8.0, 8.0),
+                           "scipy.special.j1")
+bessel_y0 = _without_slope("bessel_y0", "The Bessel function of the second kind, order 0.", _POSITIVE,
+                           "scipy.special.y0")
+bessel_y1 = _without_slope("bessel_y1", "The Bessel function of the second kind, order 1.", _POSITIVE,
+                           "scipy.special.y1")
+modified_bessel_i0 = _without_slope("modified_bessel_i0", "The modified Bessel function of the first kind, order 0.",
+                                    "reals", "scipy.special.i0")
+modified_bessel_i1 = _without_slope("modified_bessel_i1", "The modified Bessel function of the first kind, order 1.",
+                                    "reals", "scipy.special.i1")
+modified_bessel_k0 = _without_slope("modified_bessel_k0", "The modified Bessel function of the second kind, order 0.", _POSITIVE,
+                                    "scipy.special.k0")
+modified_bessel_k1 = _without_slope("modified_bessel_k1", "The modified Bessel function of the second kind, order 1.", _POSITIVE,
+                                    "scipy.special.k1")
+scaled_modified_bessel_k0 = _without_slope("scaled_modified_bessel_k0", "exp(x) times modified_bessel_k0(x), which does not underflow.", _POSITIVE,
+                                           "scipy.special.k0e", "x")
+scaled_modified_bessel_k1 = _without_slope("scaled_modified_bessel_k1", "exp(x) times modified_bessel_k1(x), which does not underflow.", _POSITIVE,
+                                           "scipy.special.k1e", "x")
+spherical_bessel_j0 = _without_slope("spherical_bessel_j0", "sin(x) / x, and 1 at 0.", ("reals", -8.0, 8.0),
+                                     None, "x")
+airy_ai = _without_slope("airy_ai", "The Airy function Ai.", ("reals", -8.0, 8.0),
+                         None, "x")
 
 # --- orthogonal polynomials -------------------------------------------------------------------------------------------
 
