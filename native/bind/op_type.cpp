@@ -87,6 +87,7 @@ PyObject* finish_out(OpObject& op, PyObject* out, PyObject* result) {
         return named;
       }
     }
+    if (op.def->schema.list_result) Py_RETURN_NONE;
     return Py_NewRef(out);
   });
 }
@@ -99,11 +100,25 @@ PyObject* named_results(OpObject& op, PyObject* given) {
   return named;
 }
 
+// The in-place form of a composite under autograd: its parts save a copy of self, which is about to be overwritten.
+PyObject* body_on_copy(OpObject& op, Frame& f, size_t positional, PyObject* keyword_names) {
+  static OpHandle clone{"clone"};
+  TensorRef copy = invoke(clone, {Value(f.values[0].tensor), Value()});
+  PyObject* self = f.objects[0];
+  f.objects[0] = py(copy.get());
+  PyObject* result = PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
+  f.objects[0] = self;
+  return result;
+}
+
 PyObject* call_composite(OpObject& op, Frame& f) {
   size_t n = op.def->schema.args.size();
   size_t positional = size_t(op.def->schema.npositional);
-  PyObject* result = PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional,
-                                         n > positional ? static_cast<PyObject*>(op.def->keyword_names) : nullptr);
+  PyObject* keyword_names = n > positional ? static_cast<PyObject*>(op.def->keyword_names) : nullptr;
+  const bool copied = op.inplace && !op.def->writes_self && grad_enabled && f.values[0].tag == Tag::Tensor &&
+                      tensor_requires_grad(*f.values[0].tensor);
+  PyObject* result = copied ? body_on_copy(op, f, positional, keyword_names)
+                            : PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
   if (!result) return nullptr;
   if (f.out) return finish_out(op, f.out, result);
   if (op.result_type && PyTuple_Check(result) && (PyObject*)Py_TYPE(result) != op.result_type) return named_results(op, result);

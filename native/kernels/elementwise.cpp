@@ -703,7 +703,13 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
 }  // namespace
 
 void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
-  if (!run_short(c, row, promote)) run_general(c, row, promote);
+  if (run_short(c, row, promote)) return;
+  if (row.operands > 1) {
+    bool tensors = false;
+    for (int k = 0; k < row.operands; ++k) tensors |= c.args[k].tag == Tag::Tensor;
+    if (!tensors) type_error(c.name(), "(): expected a Tensor among the first ", int(row.operands), " arguments, got numbers only");
+  }
+  run_general(c, row, promote);
 }
 
 // --- registration -------------------------------------------------------------------------------------------------

@@ -100,6 +100,11 @@ void check_gelu(const Call& c, DType&, DType&) {
   std::string_view how = c.str(c.nargs - 1 > 2 ? 2 : c.nargs - 1);
   if (how != "none" && how != "tanh") runtime_error("approximate argument must be either none or tanh.");
 }
+void check_two_tensors(const Call& c, DType&, DType&) {
+  static const char* const names[] = {"self", "other"};
+  for (int k = 0; k < 2; ++k)
+    if (c.args[k].is_number()) type_error(c.name(), "(): argument '", names[k], "' (position ", k + 1, ") must be Tensor, not a number");
+}
 ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DType&)) {
   ElementwiseRow row{name};
   row.operands = 0;  // no loops of its own: added to the row of that name
@@ -114,7 +119,8 @@ const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
          checked("round", check_round), checked("sign", check_sign), checked("relu", check_relu), checked("relu6", check_relu),
          checked("hardtanh", check_relu), checked("lerp", check_lerp), checked("addcdiv", check_addcdiv),
          checked("heaviside", check_heaviside), checked("masked_fill", check_masked_fill), checked("gelu", check_gelu),
-         checked("gelu_backward", check_gelu)});
+         checked("gelu_backward", check_gelu), checked("igamma", check_two_tensors),
+         checked("igammac", check_two_tensors)});
 });
 
 }  // namespace

@@ -421,10 +421,32 @@ struct LogSumExp {
 void infer_logsumexp(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
-  if (is_complex(x.dtype)) not_implemented("logsumexp: not implemented for ", dtype_name(x.dtype));
-  c.output(reduced_shape(x, mask, c.boolean(2)), is_floating(x.dtype) ? x.dtype : default_dtype(), x.device);
+  c.output(reduced_shape(x, mask, c.boolean(2)), is_differentiable(x.dtype) ? x.dtype : default_dtype(), x.device);
+}
+// Complex: row by row in complex128, around the largest real part.
+void logsumexp_complex(Call& c) {
+  const Tensor& x = c.tensor(0);
+  uint64_t mask = dims_mask(c, 1, x.ndim);
+  std::vector<int64_t> sizes, strides;
+  for (bool reduced : {false, true})
+    for (int d = 0; d < x.ndim; ++d)
+      if (bool(mask >> d & 1) == reduced) sizes.push_back(x.sizes[d]), strides.push_back(x.strides[d]);
+  TensorRef rows = empty(sizes, DType::Complex128), sums = empty(c.out().shape(), DType::Complex128);
+  copy_into(*rows, *view_of(x, sizes, strides, x.data));
+  const int64_t count = sums->numel, n = count ? rows->numel / count : 0;
+  for (int64_t r = 0; r < count; ++r) {
+    const complex128* p = rows->ptr<complex128>() + r * n;
+    double top = -INFINITY;
+    for (int64_t k = 0; k < n; ++k) top = Maximum<double>::join(top, p[k].real());
+    if (std::isinf(top)) top = 0;
+    complex128 sum = 0;
+    for (int64_t k = 0; k < n; ++k) sum += std::exp(p[k] - top);
+    sums->ptr<complex128>()[r] = top + std::log(sum);
+  }
+  copy_into(c.out(), *sums);
 }
 void cpu_logsumexp(Call& c) {
+  if (is_complex(c.tensor(0).dtype)) return logsumexp_complex(c);
   TensorRef x = is_floating(c.tensor(0).dtype) ? TensorRef::borrow(&c.tensor(0)) : to_dtype(c.tensor(0), c.out().dtype);
   uint64_t mask = dims_mask(c, 1, x->ndim);
   Tensor &dense = c.out();

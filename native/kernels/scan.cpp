@@ -132,12 +132,37 @@ void cpu_cumulative(Call& c) {
 void infer_logcumsumexp(Call& c) {
   Tensor& x = c.tensor(0);
   c.dim(1, x.ndim);
-  if (!is_floating(x.dtype)) not_implemented("logcumsumexp: not implemented for ", dtype_name(x.dtype));
+  if (!is_differentiable(x.dtype)) not_implemented("logcumsumexp: not implemented for ", dtype_name(x.dtype));
   c.output_like(x);
+}
+// Complex: fibre by fibre in complex128; the sum so far is kept as a logarithm.
+void logcumsumexp_complex(Call& c) {
+  const Tensor& x = c.tensor(0);
+  Tensor& out = c.out();
+  const int64_t dim = c.dim(1, x.ndim);
+  auto last = [&](const Tensor& t, std::vector<int64_t>& sizes) {  // the view with that dimension moved to the end
+    std::vector<int64_t> strides;
+    for (int d = 0; d < t.ndim; ++d)
+      if (d != dim) sizes.push_back(t.sizes[d]), strides.push_back(t.strides[d]);
+    if (t.ndim) sizes.push_back(t.sizes[dim]), strides.push_back(t.strides[dim]);
+    return view_of(t, sizes, strides, t.data);
+  };
+  std::vector<int64_t> sizes, out_sizes;
+  TensorRef from = last(x, sizes), to = last(out, out_sizes), rows = empty(sizes, DType::Complex128);
+  copy_into(*rows, *from);
+  const int64_t n = x.ndim ? x.sizes[dim] : 1;
+  complex128* p = rows->ptr<complex128>();
+  for (int64_t r = 0; r < x.numel; r += n)
+    for (int64_t k = 1; k < n; ++k) {
+      complex128 a = p[r + k - 1], b = p[r + k], high = a.real() < b.real() ? b : a, low = a.real() < b.real() ? a : b;
+      p[r + k] = low.real() == -INFINITY ? high : high + std::log(1.0 + std::exp(low - high));
+    }
+  copy_into(*to, *rows);
 }
 void cpu_logcumsumexp(Call& c) {
   Tensor& out = c.out();
   if (!out.numel) return;
+  if (is_complex(out.dtype)) return logcumsumexp_complex(c);
   const Fibres f(out, c.dim(1, out.ndim));
   TensorRef x = contiguous(c.tensor(0));
   Tensor &dense = out;

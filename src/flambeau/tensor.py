@@ -324,7 +324,7 @@ def polygamma(self, n):
 @method
 def polygamma_(self, n):
     """polygamma, written into self."""
-    return self.copy_(OPS["polygamma"](n, self))
+    return self.copy_(OPS["polygamma"](n, self.clone() if self.requires_grad else self))
 
 
 for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):

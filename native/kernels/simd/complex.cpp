@@ -36,6 +36,15 @@ template <class T> inline T log1p_complex(T z) {  // |1 + z| through x (2 + x) +
   if (abs_(x) < R(0.5) && abs_(y) < R(0.5)) return T(R(0.5) * std::log1p(r2), theta);
   return T(std::log(std::hypot(x + R(1), y)), theta);
 }
+// log(exp(a) + exp(b)) around the operand of the larger real part
+template <class T> inline T logaddexp_complex(T a, T b) {
+  using R = typename T::value_type;
+  if (a.real() != a.real() || a.imag() != a.imag() || b.real() != b.real() || b.imag() != b.imag()) return T(nan<R>, nan<R>);
+  T high = a.real() < b.real() ? b : a, low = a.real() < b.real() ? a : b;
+  if (abs_(high.real()) == inf<R> && low.real() == high.real()) return high.real() > 0 ? std::log(std::exp(low) + std::exp(high)) : high;
+  if (low.real() == -inf<R>) return high;
+  return high + log1p_complex(T(std::exp(low - high)));
+}
 template <class T> inline T expm1_complex(T z) {
   using R = typename T::value_type;
   R x = z.real(), y = z.imag(), s = std::sin(y * R(0.5)), a = std::exp(x);
@@ -106,6 +115,7 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T b) { return times(a, std::conj(b)); }, FLAMBEAU_COMPLEX>("_mul_conj"),
       binary<[]<class T>(T a, T b) { return over(a, std::conj(b)); }, FLAMBEAU_COMPLEX>("_div_conj", 2),
       unary<[]<class T>(T) { return T(0); }, FLAMBEAU_COMPLEX>("_zero"),
+      binary<[]<class T>(T a, T b) { return logaddexp_complex(a, b); }, FLAMBEAU_COMPLEX>("logaddexp", 32),
       binary<[]<class T>(T a, T b) { return pow_complex(a, b); }, FLAMBEAU_COMPLEX>("pow", 32),
       ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, times(b, c)); }, 1, FLAMBEAU_COMPLEX>("addcmul"),
       ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, over(b, c)); }, 1, FLAMBEAU_COMPLEX>("addcdiv"),

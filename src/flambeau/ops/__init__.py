@@ -7,6 +7,7 @@ from . import comparison as comparison
 from . import composed as composed
 from . import conv as conv
 from . import conversion as conversion
+from . import copies as copies
 from . import creation as creation
 from . import ctc as ctc
 from . import distance as distance
@@ -24,6 +25,7 @@ from . import margin_loss as margin_loss
 from . import matrix_functions as matrix_functions
 from . import movement as movement
 from . import normalization as normalization
+from . import numeric as numeric
 from . import pooling as pooling
 from . import random as random
 from . import recurrent as recurrent

@@ -8,7 +8,7 @@ from .kinds import composite
 from .movement import slice
 
 
-@composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor")
+@composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor", out=True)
 def narrow_copy(self, dim, start, length):
     """A copy of narrow.
 

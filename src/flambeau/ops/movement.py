@@ -251,13 +251,15 @@ def _narrow_backward(g, shape, dim, start, length):
 _split_size = view("split.size(Tensor self, int split_size, int dim=0) -> Tensor[]", namespace=None,
                    d={"self": lambda grads, dim: cat(grads, dim)})
 split_with_sizes = view("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+                        aliases=("unsafe_split_with_sizes",),
                         d={"self": lambda grads, dim: cat(grads, dim)},
                         doc="Parts of the given sizes along a dimension.\n\n"
                             ">>> flambeau.arange(3).split_with_sizes([1, 2])\n(tensor([0]), tensor([1, 2]))")
-split = overloads("split", _split_size, split_with_sizes,
+split = overloads("split", _split_size, split_with_sizes, aliases=("unsafe_split",),
                   doc="Parts of one size (the last may be smaller), or of the listed sizes, along a dimension.\n\n"
                       ">>> flambeau.arange(3).split(2)\n(tensor([0, 1]), tensor([2]))")
-chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", d={"self": lambda grads, dim: cat(grads, dim)},
+chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", aliases=("unsafe_chunk",),
+             d={"self": lambda grads, dim: cat(grads, dim)},
              doc="At most `chunks` equal parts (the last may be smaller) along a dimension.\n\n"
                  ">>> flambeau.arange(3).chunk(2)\n(tensor([0, 1]), tensor([2]))")
 unbind = view("unbind(Tensor self, int dim=0) -> Tensor[]", d={"self": lambda grads, dim: stack(grads, dim)},

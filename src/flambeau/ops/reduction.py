@@ -2,6 +2,7 @@
 
 from .. import _C
 from ._restore import placed, reduced_count, restore, shared, spread, total
+from .arithmetic import mul_conj
 from .kinds import OPS, composite, overloads, reduction
 
 reduction("sum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
@@ -160,8 +161,8 @@ reduction("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", re
 
 reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref="scipy.special.logsumexp",
           dtypes="float", aliases=("special.logsumexp",),
-          d={"self": lambda g, self, result, dim, keepdim: restore(g, self.shape, dim, keepdim)
-             * (self - restore(result, self.shape, dim, keepdim)).exp()},
+          d={"self": lambda g, self, result, dim, keepdim: mul_conj(
+              restore(g, self.shape, dim, keepdim), (self - restore(result, self.shape, dim, keepdim)).exp())},
           doc="""log(sum(exp(self))) over `dim`, without overflow.
 
     >>> flambeau.tensor([1000., 1000.]).logsumexp(0)

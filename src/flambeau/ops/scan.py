@@ -1,6 +1,7 @@
 """Scans: cumulative sums, products, extremes and log-sum-exps along one dimension."""
 
 from ._restore import placed_along
+from .arithmetic import mul_conj
 from .kinds import composite, primitive
 
 
@@ -23,8 +24,9 @@ def _cumprod_gradient(g, self, result, dim):
 def _logcumsumexp_gradient(g, self, result, dim):
     if self.numel() == 0:
         return g
-    top = self.detach().amax((dim,), True)
-    return (self - top).exp() * reverse_cumsum(g * (top - result).exp(), dim)
+    parts = self.detach()
+    top = (parts.real if self.is_complex() else parts).amax((dim,), True)
+    return mul_conj(reverse_cumsum(mul_conj(g, (top - result).exp()), dim), (self - top).exp())
 
 
 primitive("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True,

@@ -125,7 +125,8 @@ def pixel_unshuffle(self, downscale_factor):
     return split.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)
 
 
-@composite("channel_shuffle(Tensor self, int groups) -> Tensor", method=False, samples="channel_shuffle")
+@composite("channel_shuffle(Tensor self, int groups) -> Tensor", method=False,
+           aliases=("native_channel_shuffle",), samples="channel_shuffle")
 def channel_shuffle(self, groups):
     """Channels of `groups` groups dealt out in turn.
 

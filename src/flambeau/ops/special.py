@@ -21,7 +21,7 @@ i0e = _special("i0e", lambda g, self, result: g * (i1e(self) - self.sgn() * resu
 i1 = _special("i1", lambda g, self, result: g * (self.i0() - (result / self).masked_fill(self == 0, 0.5)),
               "The modified Bessel function of order 1.", ("reals", 0.3, 3.0))
 i1e = _special("i1e", lambda g, self, result:
-               g * (i0e(self) - result * (self.sgn() + self.reciprocal().masked_fill(self == 0, 0))),
+               g * (i0e(self) - result * self.sgn() - (result / self).masked_fill(self == 0, 0.5)),
                "exp(-|x|) i1(x), which stays small.", ("reals", 0.3, 3.0))
 ndtr = _special("ndtr", lambda g, self: g * ((self * self * -0.5).exp() * (0.25 * math.sqrt(2) * _TWO_OVER_ROOT_PI)),
                 "The cumulative distribution function of the standard normal distribution.")
@@ -58,13 +58,15 @@ modified_bessel_i0 = _without_slope("modified_bessel_i0", "The modified Bessel f
                                     "reals", "scipy.special.i0")
 modified_bessel_i1 = _without_slope("modified_bessel_i1", "The modified Bessel function of the first kind, order 1.",
                                     "reals", "scipy.special.i1")
-modified_bessel_k0 = _without_slope("modified_bessel_k0", "The modified Bessel function of the second kind, order 0.", _POSITIVE,
-                                    "scipy.special.k0")
-modified_bessel_k1 = _without_slope("modified_bessel_k1", "The modified Bessel function of the second kind, order 1.", _POSITIVE,
-                                    "scipy.special.k1")
-scaled_modified_bessel_k0 = _without_slope("scaled_modified_bessel_k0", "exp(x) times modified_bessel_k0(x), which does not underflow.", _POSITIVE,
+modified_bessel_k0 = _without_slope("modified_bessel_k0", "The modified Bessel function of the second kind, order 0.",
+                                    _POSITIVE, "scipy.special.k0")
+modified_bessel_k1 = _without_slope("modified_bessel_k1", "The modified Bessel function of the second kind, order 1.",
+                                    _POSITIVE, "scipy.special.k1")
+scaled_modified_bessel_k0 = _without_slope("scaled_modified_bessel_k0",
+                                           "exp(x) times modified_bessel_k0(x), which does not underflow.", _POSITIVE,
                                            "scipy.special.k0e", "x")
-scaled_modified_bessel_k1 = _without_slope("scaled_modified_bessel_k1", "exp(x) times modified_bessel_k1(x), which does not underflow.", _POSITIVE,
+scaled_modified_bessel_k1 = _without_slope("scaled_modified_bessel_k1",
+                                           "exp(x) times modified_bessel_k1(x), which does not underflow.", _POSITIVE,
                                            "scipy.special.k1e", "x")
 spherical_bessel_j0 = _without_slope("spherical_bessel_j0", "sin(x) / x, and 1 at 0.", ("reals", -8.0, 8.0),
                                      None, "x")

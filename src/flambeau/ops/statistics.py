@@ -34,13 +34,13 @@ _std = reduction("std.correction(Tensor self, int[]? dim=None, Scalar? correctio
                     _deviation_gradient(g, self, result, dim, correction, keepdim)}, namespace=None, skip=_PAIR,
                  doc="Standard deviation over `dim`, divided by n - correction.")
 _var_mean = reduction("var_mean.correction(Tensor self, int[]? dim=None, Scalar? correction=None, bool keepdim=False)"
-                      " -> (Tensor var, Tensor mean)",
+                      " -> (Tensor, Tensor)",
                       d={"self": lambda g0, g1, self, dim, correction, keepdim: total(
                           None if g0 is None else _variance_gradient(g0, self, dim, correction, keepdim),
                           None if g1 is None else _mean_gradient(g1, self, dim, keepdim))}, namespace=None, skip=_PAIR,
                       doc="Variance and mean over `dim` in one pass.")
 _std_mean = reduction("std_mean.correction(Tensor self, int[]? dim=None, Scalar? correction=None, bool keepdim=False)"
-                      " -> (Tensor std, Tensor mean)",
+                      " -> (Tensor, Tensor)",
                       d={"self": lambda g0, g1, self, result0, dim, correction, keepdim: total(
                           None if g0 is None else _deviation_gradient(g0, self, result0, dim, correction, keepdim),
                           None if g1 is None else _mean_gradient(g1, self, dim, keepdim))}, namespace=None, skip=_PAIR,

@@ -2,6 +2,7 @@
 
 import math
 
+from .._C import complex128, float64
 from .arithmetic import div_conj, mul_conj, zero
 from .kinds import composite, elementwise
 from .selection import where
@@ -31,8 +32,8 @@ log1p = _function("log1p", lambda g, self: div_conj(g, self + 1), "numpy.log1p",
                   "log(1 + x), exact near 0.", aliases=("special.log1p",))
 logaddexp = elementwise(
     "logaddexp(Tensor self, Tensor other) -> Tensor",
-    d={"self": lambda g, self, result: g * (self - result).exp(),
-       "other": lambda g, other, result: g * (other - result).exp()},
+    d={"self": lambda g, self, result: mul_conj(g, (self - result).exp()),
+       "other": lambda g, other, result: mul_conj(g, (other - result).exp())},
     ref="numpy.logaddexp", samples="pairs", doc="log(exp(self) + exp(other)) without overflow.")
 logaddexp2 = elementwise(
     "logaddexp2(Tensor self, Tensor other) -> Tensor",
@@ -88,6 +89,22 @@ def float_power(self, exponent):
     tensors = [x for x in (self, exponent) if hasattr(x, "is_complex")]
     widen = (lambda x: x.cdouble()) if any(x.is_complex() for x in tensors) else (lambda x: x.double())
     return pow(*(widen(x) if hasattr(x, "is_complex") else x for x in (self, exponent)))
+
+
+@composite("float_power_(Tensor self, any exponent) -> Tensor", namespace=None, method=True, skip="tested by name")
+def float_power_(self, exponent):
+    """float_power into self, which must be of that dtype already.
+
+    >>> flambeau.tensor([3.], dtype=flambeau.float64).float_power_(2)
+    tensor([9.], dtype=torch.float64)
+    """
+    complex_ = self.is_complex() or getattr(exponent, "is_complex", lambda: type(exponent).__name__ == "complex")()
+    wanted = complex128 if complex_ else float64
+    if self.dtype is not wanted:
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires "
+                           f"dtype {wanted}")
+    widen = exponent.to(wanted) if hasattr(exponent, "dtype") else exponent
+    return self.copy_(pow(self.clone() if self.requires_grad else self, widen))
 
 
 sqrt = _function("sqrt", lambda g, result: div_conj(g, 2 * result), "numpy.sqrt", ("reals", 0.2, 3.0),
