@@ -102,13 +102,15 @@ PyObject* named_results(OpObject& op, PyObject* given) {
 
 // The in-place form of a composite under autograd: its parts save a copy of self, which is about to be overwritten.
 PyObject* body_on_copy(OpObject& op, Frame& f, size_t positional, PyObject* keyword_names) {
-  static OpHandle clone{"clone"};
-  TensorRef copy = invoke(clone, {Value(f.values[0].tensor), Value()});
-  PyObject* self = f.objects[0];
-  f.objects[0] = py(copy.get());
-  PyObject* result = PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
-  f.objects[0] = self;
-  return result;
+  return guarded([&] {
+    static OpHandle clone{"clone"};
+    TensorRef copy = invoke(clone, {Value(f.values[0].tensor), Value()});
+    PyObject* self = f.objects[0];
+    f.objects[0] = py(copy.get());
+    PyObject* result = PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
+    f.objects[0] = self;
+    return result;
+  });
 }
 
 PyObject* call_composite(OpObject& op, Frame& f) {
