@@ -82,6 +82,8 @@ _LAZY = {"linalg", "nn", "optim", "utils", "testing", "memory", "serialization",
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",
+    "nn._summary": "summary",
+    "nn._check": "check",
     "serialization": "save load",
     "_tensor_str": "set_printoptions get_printoptions printoptions",
     "storage": "UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage HalfStorage BFloat16Storage "
