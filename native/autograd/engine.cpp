@@ -411,6 +411,7 @@ void queue_callback(Object* callback) {
   outermost->callbacks.push_back(Ref<Object>::borrow(callback));
 }
 
+bool pass_is_limited() { return current_pass && current_pass->limited; }
 uint64_t current_pass_number() { return current_pass ? current_pass->number : 0; }
 
 std::vector<bool> pass_reaches(std::span<const Target> targets) {

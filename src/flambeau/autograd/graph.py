@@ -41,7 +41,7 @@ def get_gradient_edge(tensor):
     return GradientEdge(node, tensor.output_nr)
 
 
-# ---- hooks of tensors and nodes ------------------------------------------------------------------------------------
+# ---- hooks of tensors and nodes ------------------------------------------------------------------------------
 
 
 def _register(hooks, hook):
@@ -230,7 +230,7 @@ class node_creation_hook:
         _notes.update()
 
 
-# ---- hooks of saved tensors ----------------------------------------------------------------------------------------
+# ---- hooks of saved tensors ----------------------------------------------------------------------------------
 
 
 class saved_tensors_hooks:

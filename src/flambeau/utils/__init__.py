@@ -4,7 +4,7 @@ import importlib
 
 from . import hooks as hooks
 
-_LAZY = ("data", "dlpack",)
+_LAZY = ("checkpoint", "data", "dlpack",)
 
 
 def __getattr__(name):

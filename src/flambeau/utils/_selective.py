@@ -1,0 +1,140 @@
+"""Selective checkpointing: a policy says which operators' results are kept, and the rest is computed again."""
+
+from enum import Enum
+
+from .. import _C
+from ..ops.kinds import OPS
+from ..overrides import TorchDispatchMode
+
+#: operators that are always computed again: they cost nothing
+SAC_IGNORED_OPS = {OPS[name] for name in ("detach", "view_as") if name in OPS}
+
+
+#: an operator that runs in place of others, and their names: `x @ w` is one operator here whatever the dimensions
+_RUNS_FOR = {"matmul": ("mm", "bmm", "mv", "dot"), "linear": ("addmm", "mm")}
+
+
+class CheckpointPolicy(Enum):
+    """What happens to one operator's result."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+_SAVED = {CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE, CheckpointPolicy.MUST_CPU_OFFLOAD,
+          CheckpointPolicy.PREFER_CPU_OFFLOAD}
+
+
+class SelectiveCheckpointContext:
+    """What a policy function is told besides the operator: whether this is the run in backward."""
+
+    def __init__(self, *, is_recompute, op_output=None):
+        self.is_recompute, self.op_output = is_recompute, op_output
+
+
+class _Kept:
+    """A detached result; reading it back notices a write in between."""
+
+    def __init__(self, tensor, allow_mutation, offload):
+        self.device = tensor.device if offload else None
+        self.tensor = tensor.detach().cpu() if offload else tensor.detach()
+        self.version, self.allow = self.tensor._version, allow_mutation
+
+    def get(self):
+        if not self.allow and self.tensor._version != self.version:
+            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+        return self.tensor.detach() if self.device is None else self.tensor.to(self.device)
+
+
+def _mapped(result, f):
+    if isinstance(result, _C.Tensor):
+        return f(result)
+    if isinstance(result, (tuple, list)):
+        return tuple(_mapped(r, f) for r in result)
+    return result
+
+
+class _FirstRun(TorchDispatchMode):
+    def __init__(self, policy, kept, allow_mutation):
+        self.policy, self.kept, self.allow = policy, kept, allow_mutation
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func in SAC_IGNORED_OPS:
+            return result
+        what = self.policy(SelectiveCheckpointContext(is_recompute=False, op_output=result), func, *args, **kwargs)
+        what = _as_policy(what)
+        if what in _SAVED:
+            offload = what in (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD)
+            self.kept.setdefault(func, []).append(_mapped(result, lambda t: _Kept(t, self.allow, offload)))
+        else:
+            self.kept.setdefault(func, []).append(None)
+        return result
+
+
+class _SecondRun(TorchDispatchMode):
+    def __init__(self, kept):
+        self.kept, self.used = kept, {}
+
+    def __enter__(self):
+        self.used = {}
+        return super().__enter__()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in SAC_IGNORED_OPS:
+            return func(*args, **(kwargs or {}))
+        results, k = self.kept.get(func, ()), self.used.get(func, 0)
+        if k >= len(results):
+            raise RuntimeError(f"torch.utils.checkpoint: {func.name} runs more often in the recomputation than in the "
+                               "original forward: selective checkpointing has no result of it to give")
+        self.used[func] = k + 1
+        if results[k] is None:
+            return func(*args, **(kwargs or {}))
+        return _read(results[k])
+
+
+def _read(kept):
+    return tuple(_read(k) for k in kept) if isinstance(kept, tuple) else kept.get() if isinstance(kept, _Kept) else kept
+
+
+def _as_policy(what):
+    if isinstance(what, bool):
+        return CheckpointPolicy.MUST_SAVE if what else CheckpointPolicy.PREFER_RECOMPUTE
+    return what
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """The two contexts of `checkpoint(…, context_fn=…)` that keep some operators' results.
+
+    The policy is a list of operators to keep, or policy(ctx, op, *args, **kwargs) -> CheckpointPolicy.
+
+    >>> import flambeau, functools
+    >>> from flambeau.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> keep = functools.partial(create_selective_checkpoint_contexts, [flambeau.mm])
+    >>> w = flambeau.ones(2, 2, requires_grad=True)
+    >>> checkpoint(lambda w: (w @ w).exp(), w, use_reentrant=False, context_fn=keep).sum().backward()
+    >>> w.grad
+    tensor([[29.5562, 29.5562],
+            [29.5562, 29.5562]])
+    """
+    if callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    elif isinstance(policy_fn_or_list, (list, tuple, set)):
+        chosen = set(policy_fn_or_list)
+        for op in chosen:
+            if not isinstance(op, _C.Op):
+                raise ValueError(f"Expected op in `op_list` to be an operator but got: {op} of type {type(op)}.")
+
+        chosen |= {OPS[name] for name, others in _RUNS_FOR.items() if any(op.name in others for op in chosen)}
+
+        def policy(ctx, op, *args, **kwargs):
+            return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    kept = {}
+    return _FirstRun(policy, kept, allow_cache_entry_mutation), _SecondRun(kept)

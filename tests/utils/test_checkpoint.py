@@ -1,0 +1,230 @@
+"""Checkpointing: the same gradients from less memory, in every form."""
+
+import functools
+import gc
+import warnings
+
+import pytest
+
+import flambeau
+from flambeau.utils.checkpoint import (
+    CheckpointError,
+    CheckpointPolicy,
+    checkpoint,
+    checkpoint_sequential,
+    create_selective_checkpoint_contexts,
+    set_checkpoint_debug_enabled,
+    set_checkpoint_early_stop,
+)
+
+nn = flambeau.nn
+BOTH = pytest.mark.parametrize("reentrant", [True, False])
+
+
+def block(width=16):
+    return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Dropout(0.3), nn.Linear(width, width), nn.GELU())
+
+
+def gradients(model, x):
+    result = [x.grad.clone(), *(p.grad.clone() for p in model.parameters())]
+    x.grad = None
+    model.zero_grad()
+    return result
+
+
+@BOTH
+def test_same_gradients_dropout_included(reentrant):
+    flambeau.manual_seed(0)
+    model, x = block(), flambeau.rand(4, 16, requires_grad=True)
+    flambeau.manual_seed(1)
+    model(x).sum().backward()
+    wanted = gradients(model, x)
+    flambeau.manual_seed(1)
+    y = checkpoint(model, x, use_reentrant=reentrant)
+    flambeau.rand(7)  # draws in between do not matter
+    state = flambeau.get_rng_state()
+    y.sum().backward()
+    assert flambeau.equal(state, flambeau.get_rng_state())
+    for a, b in zip(wanted, gradients(model, x), strict=True):
+        assert flambeau.equal(a, b)
+
+
+@BOTH
+def test_memory_is_saved(reentrant):
+    flambeau.manual_seed(0)
+    layers = nn.Sequential(*(nn.Sequential(*(nn.Tanh() for _ in range(8))) for _ in range(8)))
+    x = flambeau.rand(1 << 16, requires_grad=True)
+    one = x.nbytes
+
+    def kept(run):
+        gc.collect()
+        before = flambeau.memory.stats()["allocated"]
+        y = run()
+        forward = flambeau.memory.stats()["allocated"] - before
+        flambeau.memory.reset_peak()
+        y.sum().backward()
+        peak = flambeau.memory.stats()["peak"] - before
+        x.grad = None
+        return forward / one, peak / one
+    plain, plain_peak = kept(lambda: layers(x))
+    saved, peak = kept(lambda: checkpoint_sequential(layers, 8, x, use_reentrant=reentrant))
+    assert plain >= 64
+    assert saved <= 17 and peak <= 26 and plain_peak >= 64, (saved, peak)
+
+
+def test_keyword_arguments_and_several_results():
+    x = flambeau.rand(3, requires_grad=True)
+
+    def f(x, scale=1.0, *, shift):
+        return x.exp() * scale, [x.sin() + shift]
+    y, (z,) = checkpoint(f, x, scale=2.0, shift=x, use_reentrant=False)
+    (y.sum() + z.sum()).backward()
+    assert flambeau.allclose(x.grad, (2 * x.exp() + x.cos() + 1).detach())
+
+
+def test_second_derivatives_and_two_passes():
+    x = flambeau.tensor(0.7, dtype=flambeau.float64, requires_grad=True)
+    y = checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False)
+    (g,) = flambeau.autograd.grad(y, x, create_graph=True)
+    (g2,) = flambeau.autograd.grad(y, x, retain_graph=True)
+    (h,) = flambeau.autograd.grad(g, x)
+    e = x.detach().exp()
+    assert g.item() == pytest.approx((e * e.cos()).item()) and g2.item() == g.item()
+    assert h.item() == pytest.approx((e * e.cos() - e * e * e.sin()).item())
+
+
+def test_nested():
+    calls = []
+
+    def inner(x):
+        calls.append("inner")
+        return x.exp().sin()
+
+    def outer(x):
+        calls.append("outer")
+        return checkpoint(inner, x.tanh(), use_reentrant=False).cos().tanh()
+    x = flambeau.rand(5, dtype=flambeau.float64, requires_grad=True)
+    checkpoint(outer, x, use_reentrant=False).sum().backward()
+    y = x.detach().requires_grad_()
+    y.tanh().exp().sin().cos().tanh().sum().backward()
+    assert flambeau.allclose(x.grad, y.grad)
+    assert calls.count("outer") == 2
+
+
+def test_early_stop():
+    calls = []
+
+    def f(x):
+        y = x.exp()
+        calls.append("end")
+        return y
+    x = flambeau.rand(3, requires_grad=True)
+    checkpoint(f, x, use_reentrant=False).sum().backward()
+    assert calls == ["end"]
+    with set_checkpoint_early_stop(False):
+        y = checkpoint(f, x, use_reentrant=False)
+    y.sum().backward()
+    assert calls == ["end"] * 3
+
+
+class Changing:
+    """Does `first` when it is called first, `later` afterwards."""
+
+    def __init__(self, first, later):
+        self.forms = [first, later]
+
+    def __call__(self, x):
+        return (self.forms.pop(0) if len(self.forms) > 1 else self.forms[0])(x)
+
+
+def test_a_different_recomputation_is_noticed():
+    x = flambeau.rand(2, requires_grad=True)
+    y = checkpoint(Changing(lambda x: x.exp().sin().cos(), lambda x: x.exp().cos()), x, use_reentrant=False)
+    with pytest.raises(CheckpointError, match=r"different number of tensors(.|\n)*forward: 3\n(.|\n)*recomputation: 2"):
+        y.sum().backward()
+    changing = Changing(lambda x: x.exp()[:1].cos(), lambda x: x.exp().cos())
+    y = checkpoint(changing, x, use_reentrant=False)
+    with pytest.raises(CheckpointError, match=r"tensor at position 1:\nsaved metadata: .*\[1\]"):
+        y.sum().backward()
+    y = checkpoint(Changing(lambda x: x.exp()[:1].cos(), lambda x: x.exp().cos()), x, use_reentrant=False,
+                   determinism_check="none")
+    y.sum().backward()
+    with set_checkpoint_debug_enabled(True):
+        y = checkpoint(Changing(lambda x: x.exp().sin().cos(), lambda x: x.exp().cos()), x, use_reentrant=False)
+    with pytest.raises(CheckpointError, match=r"sin.*cos.*differs from here"):
+        y.sum().backward()
+
+
+def test_an_argument_written_to_is_noticed():
+    x, w = flambeau.rand(2, requires_grad=True), flambeau.ones(2)
+    y = checkpoint(lambda x, w: (x * w).exp(), x, w, use_reentrant=False)
+    w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_reentrant_limits():
+    x = flambeau.rand(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"incompatible with \.grad\(\)"):
+        flambeau.autograd.grad(checkpoint(flambeau.exp, x, use_reentrant=True).sum(), x)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
+        checkpoint(flambeau.exp, flambeau.ones(2), use_reentrant=True)
+    with pytest.warns(UserWarning, match="use_reentrant"):
+        checkpoint(flambeau.exp, x)
+    with pytest.raises(ValueError, match="Unexpected keyword"):
+        checkpoint(flambeau.exp, x, use_reentrant=True, scale=3)
+
+
+def test_without_gradients_it_is_a_plain_call():
+    with flambeau.no_grad():
+        assert checkpoint(flambeau.exp, flambeau.zeros(2), use_reentrant=False).tolist() == [1.0, 1.0]
+
+
+def test_saved_tensors_may_be_read_once():
+    class Twice(flambeau.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.exp()
+
+        @staticmethod
+        def backward(ctx, g):
+            ctx.saved_tensors  # noqa: B018
+            (x,) = ctx.saved_tensors
+            return g * x.exp()
+    x = flambeau.rand(2, requires_grad=True)
+    with pytest.raises(CheckpointError, match="already unpacked once"):
+        checkpoint(Twice.apply, x, use_reentrant=False).sum().backward()
+
+
+def test_selective_keeps_what_the_policy_says():
+    counts = {"mm": 0}
+    w = flambeau.rand(32, 32, requires_grad=True)
+    x = flambeau.rand(8, 32)
+
+    class Count(flambeau.overrides.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            counts["mm"] += func is flambeau.matmul
+            return func(*args, **(kwargs or {}))
+
+    def f(x):
+        return ((x @ w).tanh() @ w).exp()
+
+    def run(context):
+        w.grad = None
+        with warnings.catch_warnings():
+            y = checkpoint(f, x, use_reentrant=False, **({"context_fn": context} if context else {}))
+        counts["mm"] = 0
+        with Count():
+            y.sum().backward()
+        return w.grad.clone(), counts["mm"]
+
+    plain, with_products = run(None)
+    kept, without = run(functools.partial(create_selective_checkpoint_contexts, [flambeau.mm]))
+    assert flambeau.equal(plain, kept)
+
+    def policy(ctx, op, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if op is flambeau.tanh else CheckpointPolicy.PREFER_RECOMPUTE
+    again, _ = run(functools.partial(create_selective_checkpoint_contexts, policy))
+    assert flambeau.equal(plain, again)
+    assert without == with_products - 2
