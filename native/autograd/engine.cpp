@@ -240,6 +240,17 @@ void capture(Pass& pass, Object* target, uint32_t output_nr, const TensorRef& gr
     if (nr == output_nr) pass.captured[which] = grad;
 }
 
+// Tells a profiler where a node's work begins and ends.
+struct ProfiledNode {
+  Node* node;
+  explicit ProfiledNode(Node* n) : node(profile_node ? n : nullptr) {
+    if (__builtin_expect(node != nullptr, 0)) profile_node(*node, true);
+  }
+  ~ProfiledNode() {
+    if (__builtin_expect(node != nullptr, 0) && profile_node) profile_node(*node, false);
+  }
+};
+
 void check_nan(Node& node, TensorRef* out) {
   GradMode off(false);
   for (int k = 0; k < node.nedges; ++k) {
@@ -262,9 +273,11 @@ void finish_leaf(Pass& pass, uint32_t k) {
   if (!pass.options.accumulate) return;
   if (node && node->hooks) run_node_hooks(*node, &s.grad);
   if (!s.grad) return;
-  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(*accumulate_node(*s.leaf), true);
-  accumulate_grad(*s.leaf, std::move(s.grad), pass.options.create_graph);
-  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(*accumulate_node(*s.leaf), false);
+  {
+    NodeRef shown = profile_node ? accumulate_node(*s.leaf) : NodeRef();
+    ProfiledNode profiled(shown.get());
+    accumulate_grad(*s.leaf, std::move(s.grad), pass.options.create_graph);
+  }
   if (node && node->hooks) run_node_post_hooks(*node, nullptr, &s.grad);
   if (s.leaf->extra && s.leaf->extra->accumulate_hooks) run_accumulate_hooks(*s.leaf);
 }
@@ -296,13 +309,14 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
   uint64_t needs = 0;  // not kept in the node: another thread's pass may run it at the same time
   for (int k = 0; k < node.nedges && k < 64; ++k)
     if (pass.wanted(node.edges[k])) needs |= uint64_t(1) << k;
-  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(node, true);
-  switch (node.kind) {
-    case NodeKind::Rules: apply_rules(node, needs, grads, out); break;
-    case NodeKind::CopySlices: copy_slices_backward(node, needs, grads, out); break;
-    default: apply_function(node, needs, grads, out); break;
+  {
+    ProfiledNode profiled(&node);
+    switch (node.kind) {
+      case NodeKind::Rules: apply_rules(node, needs, grads, out); break;
+      case NodeKind::CopySlices: copy_slices_backward(node, needs, grads, out); break;
+      default: apply_function(node, needs, grads, out); break;
+    }
   }
-  if (__builtin_expect(profile_node != nullptr, 0)) profile_node(node, false);
   if (__builtin_expect(anomaly_check, 0)) check_nan(node, out);
   if (node.hooks) run_node_post_hooks(node, out, grads);
   for (int k = 0; k < node.nedges; ++k) {

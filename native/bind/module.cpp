@@ -41,6 +41,7 @@ NB_MODULE(_C, m) {
   add_module_base(module);
   add_optim(module);
   add_storage(module);
+  add_profile(module);
   retake_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
   release_lock = []() -> void* { return PyEval_SaveThread(); };
   warn = [](const std::string& text) {

@@ -613,7 +613,11 @@ PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL}
 
 }  // namespace
 
+static PyObject* call_plain(OpObject& op, Frame& f) {
+  return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
+}
 PyObject* call_parsed(OpObject& op, Frame& f) {
+  if (__builtin_expect(profiling, 0)) return profiled_call(op, f, call_plain);
   return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
 }
 

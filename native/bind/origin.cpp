@@ -151,6 +151,16 @@ PyObject* scope_object(Node& n) {
   return list;
 }
 
+PyObject* running_modules() {
+  PyObject* list = PyList_New(0);
+  for (ModuleCall* c = innermost; list && c; c = c->outer) {
+    Held name(PyUnicode_FromString(Py_TYPE(c->module)->tp_name));
+    if (!name || PyList_Append(list, name.p) < 0) Py_CLEAR(list);
+  }
+  if (list) PyList_Reverse(list);
+  return list;
+}
+
 void add_origin(PyObject* module) {
   note_origin = note;
   checked(PyModule_AddFunctions(module, functions));

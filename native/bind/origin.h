@@ -25,6 +25,7 @@ void release_scope(void* scope);   // a node's
 void release_origin(Node& n);
 PyObject* origin_object(Node& n);  // (file, line, function) or None; new
 PyObject* scope_object(Node& n);   // the modules, outermost first, None for those that are gone; new
+PyObject* running_modules();       // names of the classes of the modules being called, outermost first; new
 void add_origin(PyObject* module);
 
 }  // namespace flambeau

@@ -162,6 +162,9 @@ struct Frame {
 bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame,
                      std::string* why);
 PyObject* call_parsed(OpObject& op, Frame& frame);
+extern int profiling;  // profile.cpp: a profiler is on
+PyObject* profiled_call(OpObject& op, Frame& frame, PyObject* (*call)(OpObject&, Frame&));
+void add_profile(PyObject* module);
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 extern int function_modes;  // how many TorchFunctionModes are active
 extern thread_local bool overrides_disabled;

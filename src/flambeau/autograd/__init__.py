@@ -3,6 +3,8 @@
 The graph and the engine are native (`native/autograd`); the derivative rules are the lambdas of `flambeau.ops`.
 """
 
+import importlib as _importlib
+
 from . import _notes as _notes
 from . import anomaly_mode as anomaly_mode
 from . import function as function
@@ -27,3 +29,12 @@ from .grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from .gradcheck import GradcheckError as GradcheckError
 from .gradcheck import gradcheck as gradcheck
 from .gradcheck import gradgradcheck as gradgradcheck
+
+#: loaded when first used
+_LAZY = ("profiler",)
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,135 @@
+"""The plain profiler: a scope that records operators, and named ranges inside it.
+
+`flambeau.profiler` adds schedules and trace handlers to this one.
+"""
+
+from functools import wraps
+
+from .. import _C
+from ._profiler_events import EventList as EventList
+from ._profiler_events import FunctionEvent as FunctionEvent
+from ._profiler_events import FunctionEventAvg as FunctionEventAvg
+from ._profiler_events import events_of
+
+_SHAPES, _MEMORY, _STACK, _MODULES = 2, 4, 8, 16
+
+
+class profile:
+    """Records every operator that runs inside, with its time, and what the options ask for.
+
+    >>> import flambeau
+    >>> with flambeau.autograd.profiler.profile(record_shapes=True) as prof:
+    ...     y = flambeau.ones(2, 3) + 1
+    >>> [(e.name, e.input_shapes[0]) for e in prof.function_events if "add" in e.name]
+    [('aten::add', [2, 3])]
+    """
+
+    def __init__(self, enabled=True, *, use_cuda=False, use_device=None, record_shapes=False, with_flops=False,
+                 profile_memory=False, with_stack=False, with_modules=False, use_kineto=True, use_cpu=True,
+                 experimental_config=None, acc_events=False, custom_trace_id_callback=None,
+                 post_processing_timeout_s=None):
+        if use_cuda or use_device not in (None, "cpu"):
+            raise NotImplementedError("profile: only the CPU can be profiled here")
+        self.enabled, self.with_flops = enabled, with_flops
+        self.options = (_SHAPES * bool(record_shapes or with_flops) | _MEMORY * bool(profile_memory)
+                        | _STACK * bool(with_stack) | _MODULES * bool(with_modules))
+        self.profile_memory = profile_memory
+        self.function_events = None
+
+    def __enter__(self):
+        if self.enabled:
+            if _C.profile_on():
+                raise RuntimeError("profile: another profiler is running already")
+            self._origin = _C.profile_clock()
+            _C.profile_start(self.options)
+        return self
+
+    def __exit__(self, *_):
+        if self.enabled:
+            self._finish(_C.profile_stop())
+
+    def _finish(self, rows):
+        self.function_events = events_of(rows, self._origin, self.with_flops)
+        if not self.profile_memory:
+            for event in self.function_events:
+                event.cpu_memory_usage = event.self_cpu_memory_usage = 0
+
+    def _events(self):
+        if self.function_events is None:
+            raise RuntimeError("Profiler didn't finish running")
+        return self.function_events
+
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+        """Times, memory and counts by name; `.table()` prints them."""
+        return self._events().key_averages(group_by_input_shape, group_by_stack_n)
+
+    def table(self, sort_by=None, row_limit=100, **kwargs):
+        """Every single event as text."""
+        return self._events().table(sort_by=sort_by, row_limit=row_limit, **kwargs)
+
+    def total_average(self):
+        """Everything as one entry."""
+        return self._events().total_average()
+
+    def export_chrome_trace(self, path):
+        """A JSON file that chrome://tracing and Perfetto open."""
+        self._events().export_chrome_trace(path)
+
+    def export_stacks(self, path, metric="self_cpu_time_total"):
+        """Stacks with their time, for flame graphs (with_stack=True)."""
+        self._events().export_stacks(path, metric)
+
+    @property
+    def self_cpu_time_total(self):
+        """Microseconds inside recorded events."""
+        return self._events().self_cpu_time_total
+
+    def __iter__(self):
+        return iter(self._events())
+
+    def __repr__(self):
+        return "<unfinished profiler.profile>" if self.function_events is None else repr(self.function_events)
+
+    def __str__(self):
+        return "<unfinished profiler.profile>" if self.function_events is None else str(self.function_events)
+
+
+class record_function:
+    """A named range of a profile; also a decorator. Without a profiler it costs next to nothing.
+
+    >>> import flambeau
+    >>> with flambeau.autograd.profiler.profile() as prof, flambeau.autograd.profiler.record_function("my part"):
+    ...     y = flambeau.ones(2)
+    >>> prof.function_events[0].name, prof.function_events[0].cpu_children[0].name
+    ('my part', 'aten::ones')
+    """
+
+    def __init__(self, name, args=None):
+        self.name = name if args is None else f"{name}({args})"
+
+    def __enter__(self):
+        self._range = _C.profile_begin(self.name)
+        return self
+
+    def __exit__(self, *_):
+        _C.profile_end(self._range)
+
+    def __call__(self, func):
+        @wraps(func)
+        def ranged(*args, **kwargs):
+            with record_function(self.name):
+                return func(*args, **kwargs)
+        return ranged
+
+
+class _NoSuchTool:
+    def __init__(self, *_, **__):
+        raise NotImplementedError(f"{type(self).__name__}: vendor tools (NVTX, ITT) are not built in; use profile")
+
+
+class emit_nvtx(_NoSuchTool):
+    """Ranges for NVIDIA's tools: not available."""
+
+
+class emit_itt(_NoSuchTool):
+    """Ranges for Intel's tools: not available."""
