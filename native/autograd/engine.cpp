@@ -81,6 +81,7 @@ struct Pass : Lists {
   BackwardOptions options;
   std::vector<Ref<Object>> callbacks;
   uint64_t number;
+  Node* running = nullptr;
   Pass* outer;  // the pass of this thread that called into this one
   // With `inputs`: only nodes that lead to one of them run, and gradients arriving at them are kept.
   bool limited = false;
@@ -425,6 +426,7 @@ void queue_callback(Object* callback) {
   outermost->callbacks.push_back(Ref<Object>::borrow(callback));
 }
 
+Node* running_node() { return current_pass ? current_pass->running : nullptr; }
 bool pass_is_limited() { return current_pass && current_pass->limited; }
 uint64_t current_pass_number() { return current_pass ? current_pass->number : 0; }
 
@@ -529,12 +531,14 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
     TensorRef one;
     std::vector<TensorRef> many;
     NodeRef node = next_node(pass, one, many);
+    pass.running = node.get();
     try {
       visit(pass, *node, node->nouts > 1 ? many.data() : &one);
     } catch (...) {
       add_node_context(*node);
       throw;
     }
+    pass.running = nullptr;
     if (!pass.waiting.empty()) finish_leaves(pass);
   }
   finish_leaves(pass);

@@ -157,6 +157,7 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
                    BackwardOptions options);
 // Calls `callback` when the backward pass that this thread is in has ended.
 void queue_callback(Object* callback);
+Node* running_node();            // of the pass this thread is in: whose rule runs; null: none
 bool pass_is_limited();          // gradients of given inputs only
 uint64_t current_pass_number();  // of the pass this thread is in; 0: none
 // Whether gradients flow to each of these places in the pass that this thread is in.

@@ -211,6 +211,10 @@ PyObject* set_write_hook(PyObject*, PyObject* f) {
   return before;
 }
 PyObject* current_pass_(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass_number()); }
+PyObject* running_node_(PyObject*, PyObject*) {
+  Node* n = running_node();
+  return Py_NewRef(n ? py(n) : Py_None);
+}
 PyObject* pass_is_limited_(PyObject*, PyObject*) { return PyBool_FromLong(pass_is_limited()); }
 // pass_members([leaf or (node, output number) or None, …]) -> whether this pass has a gradient for each
 PyObject* pass_members(PyObject*, PyObject* list) {
@@ -249,7 +253,7 @@ PyMethodDef functions[] = {
     {"set_grad_enabled", set_grad_enabled, METH_O}, {"is_grad_enabled", is_grad_enabled, METH_NOARGS},
     {"set_node_handlers", (PyCFunction)(void*)set_node_handlers, METH_FASTCALL}, {"set_anomaly_check", set_anomaly_check, METH_O},
     {"set_grad_layout", set_grad_layout, METH_O}, {"queue_callback", queue_callback_, METH_O}, {"current_pass", current_pass_, METH_NOARGS},
-    {"pass_is_limited", pass_is_limited_, METH_NOARGS}, {"pass_members", pass_members, METH_O}, {"set_write_hook", set_write_hook, METH_O},
+    {"running_node", running_node_, METH_NOARGS}, {"pass_is_limited", pass_is_limited_, METH_NOARGS}, {"pass_members", pass_members, METH_O}, {"set_write_hook", set_write_hook, METH_O},
     {"set_inference_mode", set_inference, METH_O}, {"is_inference_mode", is_inference, METH_NOARGS}, {}};
 
 }  // namespace

@@ -109,7 +109,14 @@ PyObject* set_library(PyObject*, PyObject* folder) {
   Py_XSETREF(library, Py_NewRef(folder));
   Py_RETURN_NONE;
 }
-PyMethodDef functions[] = {{"set_library_folder", set_library, METH_O}, {}};
+PyObject* module_stack(PyObject*, PyObject*) {  // the modules being called, outermost first
+  PyObject* list = PyList_New(0);
+  for (ModuleCall* c = innermost; list && c; c = c->outer)
+    if (PyList_Append(list, c->module) < 0) Py_CLEAR(list);
+  if (list) PyList_Reverse(list);
+  return list;
+}
+PyMethodDef functions[] = {{"module_stack", module_stack, METH_NOARGS}, {"set_library_folder", set_library, METH_O}, {}};
 
 }  // namespace
 

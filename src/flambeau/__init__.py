@@ -102,6 +102,7 @@ _LAZY_FROM = {
     "symbolic": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
                 "sym_fresh_size cond while_loop",
     "compiler": "compile",
+    "_errstate": "errstate",
     "random": "thread_safe_generator",
 }
 _LAZY_NAMES = {name: module for module, names in _LAZY_FROM.items() for name in names.split()}

@@ -95,6 +95,9 @@ def created(node):
     """Called for each new node while anomaly mode or a creation hook is on."""
     if anomaly:
         node.metadata["traceback_"] = traceback.format_stack()[:-1]
+        parent = _C.running_node()
+        if parent is not None:
+            node.metadata["parent_"] = parent
     for thread, hook in tuple(creation_hooks):
         if thread == get_ident():
             hook(node)
