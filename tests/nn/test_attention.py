@@ -11,10 +11,17 @@ close = flambeau.allclose
 GOLDEN = [-1.571179, 0.790604, 0.938765, -0.158191, -1.632628, 1.036664, 0.095216, 0.500747]
 
 
+def projected(layer, *given):
+    weights = layer.in_proj_weight.chunk(3) if layer._qkv_same_embed_dim else (
+        layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight)
+    biases = (None,) * 3 if layer.in_proj_bias is None else layer.in_proj_bias.chunk(3)
+    return [nn.functional.linear(t, w, b) for t, w, b in zip(given, weights, biases, strict=True)]
+
+
 def by_formula(layer, q, k, v, mask=None):
     """Batch first, head by head."""
     size = layer.head_dim
-    q, k, v = (t.reshape(*t.shape[:2], layer.num_heads, size).transpose(1, 2) for t in layer._project(q, k, v))
+    q, k, v = (t.reshape(*t.shape[:2], layer.num_heads, size).transpose(1, 2) for t in projected(layer, q, k, v))
     scores = q @ k.transpose(-1, -2) / math.sqrt(size)
     weights = (scores if mask is None else scores + mask).softmax(-1)
     return layer.out_proj((weights @ v).transpose(1, 2).flatten(2)), weights

@@ -332,6 +332,89 @@ def loading(torch):
     yield refusal(torch.nn.Linear(1, 1).get_extra_state)
 
 
+# ---- attention -----------------------------------------------------------------------------------------------------
+
+
+def attention_backends(torch):
+    attention, F = importlib.import_module(torch.__name__ + ".nn.attention"), torch.nn.functional
+    x = images(torch, 1, 2, 3, 4)
+    kinds = attention.SDPBackend
+    yield [int(getattr(kinds, n)) for n in ("ERROR", "MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION")]
+    for kind in (kinds.MATH, [kinds.MATH, kinds.FLASH_ATTENTION]):
+        with attention.sdpa_kernel(kind):
+            yield F.scaled_dot_product_attention(x, x, x)
+    with attention.sdpa_kernel([kinds.EFFICIENT_ATTENTION]):
+        yield refusal(F.scaled_dot_product_attention, x, x, x)
+    yield refusal(attention.sdpa_kernel("math").__enter__), F.scaled_dot_product_attention(x, x, x)
+
+
+def causal_biases(torch):
+    bias, F = importlib.import_module(torch.__name__ + ".nn.attention.bias"), torch.nn.functional
+    for make in (bias.causal_upper_left, bias.causal_lower_right):
+        b = make(3, 5)
+        q, k = images(torch, 1, 2, 3, 8), images(torch, 1, 2, 5, 8)
+        yield repr(b), F.scaled_dot_product_attention(q, k, k, b), F.scaled_dot_product_attention(q, k, k, attn_mask=b)
+        yield refusal(F.scaled_dot_product_attention, q, k, k, b, is_causal=True), b.variant.name, b.seq_len_kv
+    yield refusal(bias.causal_upper_left, 3)
+
+
+def flexible_attention(torch):
+    flex = importlib.import_module(torch.__name__ + ".nn.attention.flex_attention")
+    flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
+    slope, document = torch.tensor([0.5, 0.25]), torch.tensor([0, 0, 0, 1, 1, 2])
+    q, k = images(torch, 2, 2, 6, 4), images(torch, 2, 2, 6, 4) + 0.3
+
+    def causal(b, h, q_idx, kv_idx):
+        return q_idx >= kv_idx
+
+    def same(b, h, q_idx, kv_idx):
+        return document[q_idx] == document[kv_idx]
+
+    mods = (lambda s, b, h, i, j: s + slope[h] * (i - j), lambda s, b, h, i, j: torch.tanh(s / 2) * 2,
+            lambda s, b, h, i, j: torch.where(i >= j, s, -float("inf")))
+    for mod in mods:
+        yield flex.flex_attention(q, k, k, score_mod=mod), flex.create_mask(mod, 1, 2, 3, 4)
+    for mod in (causal, same, flex.and_masks(causal, same), flex.or_masks(causal, same), flex.noop_mask):
+        yield flex.create_mask(mod, None, 2, 6, 6)
+        for size in (2, (4, 3), 128):
+            mask = flex.create_block_mask(mod, 2, None, 6, 6, device="cpu", BLOCK_SIZE=size)
+            yield mask.to_dense(), str(mask), mask.shape, mask.sparsity(), list(mask.as_tuple()[:10])
+            yield flex.flex_attention(q, k, k, mods[1], mask, scale=0.3)
+    mask = flex.create_block_mask(causal, 2, 2, 6, 6, device="cpu", BLOCK_SIZE=2)
+    yield mask[0].to_dense(), mask[1, 0:1].shape, mask._adjust(4, 5).to_dense(), mask._adjust(4, 5).shape
+    aux = flex.AuxRequest(lse=True)
+    yield flex.flex_attention(q, k[:, :1], k[:, :1], block_mask=mask, enable_gqa=True, return_aux=aux)
+    yield flex.flex_attention(q, k, k, return_lse=True)
+    yield refusal(flex.flex_attention, q, k[:, :1], k[:, :1]), refusal(flex.flex_attention, q[0], k[0], k[0])
+    yield refusal(flex.flex_attention, q[:, :, :4], k, k, block_mask=mask), refusal(
+        flex.flex_attention, q, k, k, block_mask=mask[0])
+
+
+def attention_forward(torch):
+    F = torch.nn.functional
+    m = torch.nn.MultiheadAttention(8, 2, add_bias_kv=True)
+    x, y = images(torch, 3, 2, 8), images(torch, 4, 2, 8) + 0.2
+    weights = (m.in_proj_weight, m.in_proj_bias)
+    out = (m.out_proj.weight, m.out_proj.bias)
+    none = (None, None)
+    for args in ((*none, False), (m.bias_k, m.bias_v, False), (*none, True)):
+        for need in (True, False):
+            yield F.multi_head_attention_forward(x, y, y, 8, 2, *weights, *args, 0.0, *out, need_weights=need)
+    padding = torch.tensor([[False, False, True, False], [False, True, True, False]])
+    mask = images(torch, 3, 4)
+    yield F.multi_head_attention_forward(x, y, y, 8, 2, *weights, *none, False, 0.0, *out, attn_mask=mask,
+                                         key_padding_mask=padding, average_attn_weights=False)
+    static = images(torch, 4, 5, 4)
+    yield F.multi_head_attention_forward(x, y, y, 8, 2, *weights, *none, False, 0.0, *out, static_k=static,
+                                         static_v=static)
+    parts = dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), m.in_proj_weight.chunk(3)))
+    yield F.multi_head_attention_forward(x[:, 0], y[:, 0], y[:, 0], 8, 2, None, m.in_proj_bias, *none, False, 0.0,
+                                         *out, use_separate_proj_weight=True, **parts)
+    for wrong in ((x, y, y, 6, 2), (x, y[:2], y, 8, 2), (x, y[0], y, 8, 2), (x, y, y, 8, 3)):
+        yield refusal(F.multi_head_attention_forward, *wrong, *weights, *none, False, 0.0, *out)
+    yield refusal(m, x, y, y, attn_mask=mask[:2]), refusal(m, x, y, y, is_causal=True)
+
+
 # ---- modules as containers ------------------------------------------------------------------------------------------
 
 
@@ -450,7 +533,8 @@ def loading_torchs_file(torch):
 
 CASES = [parametrization, parametrization_of_several, parametrization_refused, weight_and_spectral_norm, orthogonal,
          pruning, pruning_refused, hook_order, hooks_that_replace, registration_hooks, state_dict_hooks, loading,
-         conversion, buffers, lazy, fusing, sync_batch_norm, data_parallel, module_basics, loading_torchs_file]
+         attention_backends, causal_biases, flexible_attention, attention_forward, conversion, buffers,
+         lazy, fusing, sync_batch_norm, data_parallel, module_basics, loading_torchs_file]
 
 
 def run(torch, case):

@@ -1,5 +1,6 @@
 """nn: layers, losses, initial values and what else networks are made of."""
 
+from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import parallel as parallel

@@ -3,9 +3,12 @@
 Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 """
 
+import enum
 import warnings
 
 from ..ops.kinds import ALIASES, OPS
+from ..overrides import has_torch_function as _any_overrides
+from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
 
 _OPERATORS = (
@@ -88,6 +91,56 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     tensor([0.5000, 0.5000])
     """
     return _softmax(-input, _softmax_dim("softmin", input.dim()) if dim is None else dim, dtype=dtype)
+
+
+# ---- what other code asks of this module ----------------------------------------------------------------------------
+
+
+def has_torch_function(relevant_args):
+    """Whether one of the arguments has a class that overrides operators."""
+    return _any_overrides(relevant_args)
+
+
+def has_torch_function_unary(x):
+    """has_torch_function of one argument."""
+    return _any_overrides((x,))
+
+
+def has_torch_function_variadic(*args):
+    """has_torch_function of the arguments given."""
+    return _any_overrides(args)
+
+
+class ScalingType(enum.IntEnum):
+    """How the operands of scaled_mm are scaled."""
+
+    TensorWise = 0
+    RowWise = 1
+    BlockWise1x16 = 2
+    BlockWise1x32 = 3
+    BlockWise1x128 = 4
+    BlockWise128x128 = 5
+
+
+class SwizzleType(enum.IntEnum):
+    """How the scales of scaled_mm are laid out."""
+
+    NO_SWIZZLE = 0
+    SWIZZLE_32_4_4 = 1
+
+
+def _for_gpus(name):
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"{name}: products of 8-bit and grouped matrices are for GPUs; use matmul")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Raises NotImplementedError: for GPUs only."
+    return refuse
+
+
+scaled_mm, scaled_grouped_mm, grouped_mm, scaled_addmm, scaled_addmm_ = map(
+    _for_gpus, ("scaled_mm", "scaled_grouped_mm", "grouped_mm", "scaled_addmm", "scaled_addmm_")
+)
 
 
 # ---- older names ----------------------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ def _double(a, b, c, g, q, k, v, is_causal, s):
 
 
 _FUSED = (_C.float32, _C.float16, _C.bfloat16)
+#: the ways that may be taken, in the order in which they are tried; nn.attention.sdpa_kernel sets it while it lasts
+allowed_backends = ("FLASH_ATTENTION", "MATH")
 
 
 def _by_parts(query, key, value, mask, dropout_p, is_causal, scale):
@@ -102,10 +104,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         key, value = (_repeated(t, query, name) for t in (key, value))
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    if (attn_mask is None and dropout_p == 0.0 and query.dtype in _FUSED
-            and query.shape[:-2] == key.shape[:-2] == value.shape[:-2]):
-        return fused_attention(query, key, value, is_causal, scale)[0]
-    return _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    fusible = (attn_mask is None and dropout_p == 0.0 and query.dtype in _FUSED
+               and query.shape[:-2] == key.shape[:-2] == value.shape[:-2])
+    for backend in allowed_backends:
+        if backend == "FLASH_ATTENTION" and fusible:
+            return fused_attention(query, key, value, is_causal, scale)[0]
+        if backend == "MATH":
+            return _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    raise RuntimeError(f"{name}: No viable backend was found: only {', '.join(allowed_backends) or 'none'} may be "
+                       "used, and the fused kernel takes no mask, dropout or float64 (see nn.attention.sdpa_kernel)")
 
 
 def _repeated(t, query, name):

@@ -1,9 +1,6 @@
 """Multi-head attention."""
 
-import math
-
-from ... import bool as bool_dtype
-from ... import cat, empty
+from ... import empty
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -70,83 +67,22 @@ class MultiheadAttention(Module):
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):
-        single = query.dim() == 2
-        self._check(query, key, value, key_padding_mask, attn_mask, is_causal)
-        if single:
-            query, key, value = (t.unsqueeze(0) for t in (query, key, value))
-            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-        elif not self.batch_first:
-            query, key, value = (t.transpose(0, 1) for t in (query, key, value))
-        q, k, v = self._project(query, key, value)
-        batch, steps, _ = q.shape
-        mask = _combined(attn_mask, key_padding_mask, batch, self.num_heads, q.dtype)
-        if self.bias_k is not None:
-            k, v = (cat([t, b.expand(batch, 1, -1)], 1) for t, b in ((k, self.bias_k), (v, self.bias_v)))
-            mask = _one_more(mask)
-        if self.add_zero_attn:
-            k, v = (cat([t, t.new_zeros((batch, 1, self.embed_dim))], 1) for t in (k, v))
-            mask = _one_more(mask)
-        q, k, v = (t.reshape(batch, -1, self.num_heads, self.head_dim).transpose(1, 2) for t in (q, k, v))
-        dropout = self.dropout if self.training else 0.0
-        weights = None
-        if need_weights:
-            scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
-            weights = F.softmax(scores if mask is None else scores + mask, -1)
-            weights = F.dropout(weights, dropout) if dropout else weights
-            out = weights @ v
-            weights = weights.mean(1) if average_attn_weights else weights
-        else:
-            out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
-        # rows step by step, whatever batch_first says: dropout after this layer draws in the order of memory
-        out = self.out_proj(out.permute(2, 0, 1, 3).reshape(steps * batch, self.embed_dim))
-        out = out.reshape(steps, batch, self.embed_dim)
-        if single:
-            return out.squeeze(1), (None if weights is None else weights.squeeze(0))
-        return (out.transpose(0, 1) if self.batch_first else out), weights
+        self._check(query, key, value)
+        turned = self.batch_first and query.dim() == 3
+        if turned:
+            if query is key is value:
+                query = key = value = query.transpose(0, 1)
+            else:
+                query, key, value = (t.transpose(0, 1) for t in (query, key, value))
+        out, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,
+            key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
+            self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal,
+        )  # fmt: skip
+        return (out.transpose(0, 1) if turned else out), weights
 
-    def _project(self, query, key, value):
-        if self._qkv_same_embed_dim:
-            if query is key and key is value:
-                return F.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
-            weights = self.in_proj_weight.chunk(3)
-        else:
-            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        return [F.linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases, strict=True)]
-
-    def _check(self, query, key, value, key_padding_mask, attn_mask, is_causal):
-        if query.dim() not in (2, 3) or key.dim() != query.dim() or value.dim() != query.dim():
-            raise AssertionError(
-                f"MultiheadAttention: query, key and value must all be 2-D (unbatched) or 3-D (batched), got "
-                f"{query.dim()}-D, {key.dim()}-D and {value.dim()}-D"
-            )
+    def _check(self, query, key, value):
         for name, t, size in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
-            if t.size(-1) != size:
+            if t.dim() in (2, 3) and t.size(-1) != size:
                 raise AssertionError(f"MultiheadAttention: expected {name} to have {size} features, got {t.size(-1)}")
-        if is_causal and attn_mask is None:
-            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-        for name, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
-            if mask is not None and mask.dtype != bool_dtype and not mask.is_floating_point():
-                raise AssertionError(f"only bool and floating types of {name} are supported, got {mask.dtype}")
-
-
-def _additive(mask, dtype):
-    return mask.new_zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf) if mask.dtype == bool_dtype else mask
-
-
-def _combined(attn_mask, key_padding_mask, batch, heads, dtype):
-    """One additive mask that broadcasts to [batch, heads, L, S], or None."""
-    result = None
-    if attn_mask is not None:
-        if attn_mask.dim() not in (2, 3):
-            raise RuntimeError(f"attn_mask's dimension {attn_mask.dim()} is not supported")
-        result = _additive(attn_mask, dtype)
-        result = result if attn_mask.dim() == 2 else result.reshape(batch, heads, *attn_mask.shape[1:])
-    if key_padding_mask is not None:
-        padding = _additive(key_padding_mask, dtype).reshape(batch, 1, 1, -1)
-        result = padding if result is None else result + padding
-    return result
-
-
-def _one_more(mask):
-    return None if mask is None else F.pad(mask, (0, 1))

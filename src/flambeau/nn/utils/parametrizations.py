@@ -208,8 +208,8 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
 
     >>> import flambeau
     >>> from flambeau import nn
-    >>> m = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))  # doctest: +SKIP
-    >>> flambeau.allclose(m.weight @ m.weight.T, flambeau.eye(3), atol=1e-5)  # doctest: +SKIP
+    >>> m = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
+    >>> flambeau.allclose(m.weight @ m.weight.T, flambeau.eye(3), atol=1e-5)
     True
     """
     weight = _tensor(module, name)

@@ -1,0 +1,87 @@
+"""Attention beyond one call: which way it is computed, biases with a shape of their own, and flex_attention."""
+
+import contextlib
+import enum
+import importlib
+
+from ...ops import attention as _ops
+from . import bias as bias
+
+
+def __getattr__(name):  # flex_attention needs vmap, which most programs do not
+    if name == "flex_attention":
+        return importlib.import_module(__name__ + ".flex_attention")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+#: whether to warn where the fused kernel cannot serve a bias; it always serves here
+WARN_FOR_UNFUSED_KERNELS = False
+
+
+class SDPBackend(enum.IntEnum):
+    """Ways to compute scaled_dot_product_attention: FLASH_ATTENTION is the fused kernel, MATH ordinary operators.
+
+    The others exist on devices Flambeau does not use.
+    """
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends, set_priority=False):
+    """Inside, scaled_dot_product_attention may be computed only in the given ways (one SDPBackend or a list).
+
+    The fused kernel comes first wherever it serves and is allowed; `set_priority` makes the list's order count.
+
+    >>> import flambeau
+    >>> from flambeau.nn.attention import SDPBackend, sdpa_kernel
+    >>> x = flambeau.zeros(1, 2, 4)
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     flambeau.nn.functional.scaled_dot_product_attention(x, x, x).shape
+    torch.Size([1, 2, 4])
+    """
+    backends = [backends] if isinstance(backends, SDPBackend) else backends
+    if not isinstance(backends, list) or not all(isinstance(b, SDPBackend) for b in backends):
+        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of them, got {backends!r}")
+    names = tuple(dict.fromkeys(backend.name for backend in backends))
+    if not set_priority:
+        names = tuple(sorted(names, key=lambda name: -SDPBackend[name]))  # the fused kernel before MATH
+    before, _ops.allowed_backends = _ops.allowed_backends, names
+    try:
+        yield {}
+    finally:
+        _ops.allowed_backends = before
+
+
+def _no_flash(name):
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"{name}: other implementations of flash attention are for GPUs")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Raises NotImplementedError: implementations of flash attention are chosen on GPUs only."
+    return refuse
+
+
+register_flash_attention_impl = _no_flash("register_flash_attention_impl")
+activate_flash_attention_impl = _no_flash("activate_flash_attention_impl")
+restore_flash_attention_impl = _no_flash("restore_flash_attention_impl")
+
+
+def list_flash_attention_impls():
+    """The names of further implementations of flash attention: none.
+
+    >>> from flambeau.nn.attention import list_flash_attention_impls
+    >>> list_flash_attention_impls()
+    []
+    """
+    return []
+
+
+def current_flash_attention_impl():
+    """The name of the implementation in use, None for Flambeau's own."""
+    return None
