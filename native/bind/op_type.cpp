@@ -450,7 +450,8 @@ bool dispatch_to_python(Call& c) {
   const Schema& s = c.op->schema;
   Held args(PyTuple_New(s.npositional)), kwargs(PyDict_New());
   for (int k = 0; k < c.nargs; ++k) {
-    Held v = checked(value_object(c.args[k]));
+    const bool format = s.args[k].type == Type::MemoryFormat && c.args[k].tag == Tag::Int;
+    Held v = checked(format ? Py_NewRef(format_object(int(c.args[k].i))) : value_object(c.args[k]));
     if (k < s.npositional) PyTuple_SET_ITEM(args.p, k, v.give());
     else if (!s.args[k].has_default || std::memcmp(&c.args[k], &s.args[k].value, sizeof(Value)) != 0)
       checked(PyDict_SetItem(kwargs.p, static_cast<PyObject*>(s.args[k].py_name), v.p));
@@ -505,14 +506,17 @@ PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function
   dispatch_modes = user_modes + all_levels;
   Py_RETURN_NONE;
 }
-// set_levels(n): this thread is now inside n transform levels -> what it was
-PyObject* set_levels(PyObject*, PyObject* n) {
-  long now = PyLong_AsLong(n);
+// set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not take)
+// what is made from no tensor
+PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_levels takes a number and a bool");
+  long now = PyLong_AsLong(a[0]);
   if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
-  int before = std::exchange(active_levels, int(now));
-  all_levels += active_levels - before;
+  all_levels += int(now) - active_levels;
+  active_levels = int(now);
+  level_factories = a[1] == Py_True;
   dispatch_modes = user_modes + all_levels;
-  return PyLong_FromLong(before);
+  Py_RETURN_NONE;
 }
 PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was
   bool before = std::exchange(overrides_disabled, on == Py_True);
@@ -606,7 +610,7 @@ PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL}
                            {"bind_alias", (PyCFunction)(void*)bind_alias, METH_FASTCALL},
                            {"set_handlers", (PyCFunction)(void*)set_handlers, METH_FASTCALL},
                            {"set_modes", (PyCFunction)(void*)set_modes, METH_FASTCALL},
-                           {"set_levels", set_levels, METH_O},
+                           {"set_levels", (PyCFunction)(void*)set_levels, METH_FASTCALL},
                            {"disable_overrides", disable_overrides, METH_O},
                            {"disable_dispatch", disable_dispatch, METH_O},
                            {}};

@@ -9,6 +9,7 @@ namespace flambeau {
 thread_local bool dispatch_disabled = false;
 bool (*dispatch_override)(Call&) = nullptr;
 __attribute__((tls_model("initial-exec"))) thread_local int active_levels = 0;
+__attribute__((tls_model("initial-exec"))) thread_local bool level_factories = false;
 void (*run_composite)(Call&) = nullptr;
 void (*warn)(const std::string&) = nullptr;
 
@@ -97,14 +98,19 @@ void resize_for_out(Tensor& out, Dims shape, const char* op) {
 
 int level_of(const Call& c) {
   int level = c.op->random ? active_levels : 0;
+  bool made_from_tensors = false;
+  auto look = [&](const Tensor& t) {
+    made_from_tensors = true;
+    level = std::max<int>(level, t.level);
+  };
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
-    if (v.tag == Tag::Tensor) level = std::max<int>(level, v.tensor->level);
+    if (v.tag == Tag::Tensor) look(*v.tensor);
     else if (v.tag == Tag::Tensors)
       for (int64_t j = 0; j < v.tensors.size; ++j)
-        if (v.tensors.data[j]) level = std::max<int>(level, v.tensors.data[j]->level);
+        if (v.tensors.data[j]) look(*v.tensors.data[j]);
   }
-  return level;
+  return made_from_tensors || !level_factories ? level : active_levels;
 }
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {

@@ -4,12 +4,13 @@
 calls a `_Rule` below, which checks what the user's backward returned.
 """
 
+from contextlib import contextmanager
 from functools import wraps
 from weakref import ref
 
 from .. import _C
 from ..ops.kinds import OPS
-from .grad_mode import no_grad
+from .grad_mode import no_grad, set_grad_enabled
 
 
 class FunctionCtx:
@@ -19,6 +20,7 @@ class FunctionCtx:
     clear_saved_tensors_on_access = False
     needs_input_grad = ()
     _to_save = ()
+    _forward_saved = ()
     _saved = ()
     _dirty = ()
     _non_differentiable = ()
@@ -33,8 +35,17 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors):
-        """Kept for forward mode (`jvp`), which no scope runs yet; accepted so that such functions work backward."""
+        """Keeps tensors for `jvp`, which finds them in `saved_tensors`."""
         self._forward_saved = tensors
+
+    @contextmanager
+    def reading_forward(self):
+        """Inside, `saved_tensors` are those that save_for_forward kept."""
+        before, self._saved = self._saved, tuple(None if t is None else _Saved(t, None) for t in self._forward_saved)
+        try:
+            yield
+        finally:
+            self._saved = before
 
     def mark_dirty(self, *tensors):
         """Says which inputs forward changed in place (and returns)."""
@@ -116,16 +127,28 @@ class Function(FunctionCtx):
         """The operation on these arguments, recorded when an argument needs a gradient."""
         ctx = _context_type(cls)()
         ctx.needs_input_grad = tuple(isinstance(a, _C.Tensor) and a.requires_grad for a in args)
-        record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+        grad_mode = _C.is_grad_enabled()
+        record = grad_mode and any(ctx.needs_input_grad)
+        frame = _frame_of(args)
         with no_grad():
-            if cls.setup_context is Function.setup_context:
+            if frame is not None:
+                with set_grad_enabled(grad_mode):
+                    result = frame.function(cls, ctx, args)
+            elif cls.setup_context is Function.setup_context:
                 result = cls.forward(ctx, *args)
             else:
                 result = cls.forward(*args)
+            if cls.setup_context is not Function.setup_context:
                 cls.setup_context(ctx, args, result)
         single = not isinstance(result, tuple)
         outputs = _finish(cls, ctx, args, (result,) if single else result, record)
         return outputs[0] if single else outputs
+
+
+def _frame_of(args):
+    """The innermost transform that one of the arguments belongs to; None outside transforms."""
+    highest = max((a for a in args if isinstance(a, _C.Tensor)), key=_C.level_of, default=None)
+    return highest.frame if highest is not None and _C.level_of(highest) else None
 
 
 def _context_type(cls):

@@ -9,4 +9,8 @@ from ._grad import grad as grad
 from ._grad import grad_and_value as grad_and_value
 from ._grad import jacrev as jacrev
 from ._grad import vjp as vjp
+from ._jvp import hessian as hessian
+from ._jvp import jacfwd as jacfwd
+from ._jvp import jvp as jvp
+from ._jvp import linearize as linearize
 from ._vmap import vmap as vmap

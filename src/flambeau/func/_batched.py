@@ -5,6 +5,7 @@ element). An operator's rule computes on such tensors; where there is no rule, i
 """
 
 from .. import _C
+from ..autograd.function import Function
 from ..inspection import promote_types
 from ..ops.kinds import OPS
 from ..random import get_rng_state, set_rng_state
@@ -78,6 +79,11 @@ class BatchFrame(Frame):
             "vmap: the value of a tensor was asked for (.item(), bool(), float(), int(), .tolist(), or an `if` on it), "
             "but inside vmap it has one value per element. Use flambeau.where instead of `if`, operators instead of "
             "numbers, or write a loop in place of vmap.")
+
+    def function(self, cls, ctx, args):
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args)
+        return cls.forward(*args)
 
     # --- running operators ---------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def _needs_below(tensor):
         needs_gradient(tensor.value) or any(needs_gradient(t) for t in tensor.frame.others(tensor)))
 
 
-def _without_history(tensor):
+def without_history(tensor):
     """The tensor without its history at its own level."""
     if not tensor.requires_grad:
         return tensor
@@ -79,7 +79,7 @@ class Tape:
 
     def release(self, tensor):
         """An output as the caller gets it: with the history that older tensors want, or none."""
-        return tensor if self.older else _without_history(tensor)
+        return tensor if self.older else without_history(tensor)
 
     def gradients(self, outputs, cotangents, retain=False, create=None):
         """One gradient per input; zeros where the outputs do not depend on it."""
@@ -91,7 +91,7 @@ class Tape:
             found = _C.backward(roots, grads, retain or create, create, tuple(self.inputs), False)
         if not self.ambient:
             found = tuple(g if g is None else _plain(g) for g in found)
-        return [OPS["zeros_like"](_without_history(x)) if g is None else g
+        return [OPS["zeros_like"](without_history(x)) if g is None else g
                 for x, g in zip(self.inputs, found, strict=True)]
 
 

@@ -20,6 +20,12 @@ class _Stack(threading.local):
 stack = _Stack()
 
 
+def _announce():
+    """Tells native code how many levels are active, and whether the innermost one takes what is made from no tensor."""
+    frames = stack.frames
+    _C.set_levels(len(frames), bool(frames) and frames[-1].factories)
+
+
 class Wrapper(_C.Tensor):
     """A tensor of some level. `value` is the tensor one level below; subclasses add what their frame needs."""
 
@@ -38,20 +44,25 @@ class Frame:
     and how their wrappers are copied, detached and read."""
 
     level = 0
+    #: whether tensors made from no tensor (zeros, arange …) are of this level, so that they can be written to
+    factories = False
 
     def __enter__(self):
-        frames = stack.frames
-        frames.append(self)
-        self.level = len(frames)
-        _C.set_levels(self.level)
+        stack.frames.append(self)
+        self.level = len(stack.frames)
+        _announce()
         return self
 
     def __exit__(self, *_):
         stack.frames.pop()
-        _C.set_levels(self.level - 1)
+        _announce()
 
     def run(self, op, args, kwargs):
         """The operator, whose highest arguments are of this level; results of this level."""
+        raise NotImplementedError
+
+    def function(self, cls, ctx, args):
+        """A custom Function (its `apply`), whose highest arguments are of this level; results of this level."""
         raise NotImplementedError
 
     def lift(self, tensor):
@@ -88,11 +99,11 @@ class below:
     def __enter__(self):
         self.frames = stack.frames
         stack.frames = self.frames[:self.frame.level - 1]
-        _C.set_levels(len(stack.frames))
+        _announce()
 
     def __exit__(self, *_):
         stack.frames = self.frames
-        _C.set_levels(len(self.frames))
+        _announce()
 
 
 def innermost():
@@ -117,6 +128,9 @@ def interpret(op, args, kwargs, level):
     if level > len(frames):
         raise RuntimeError(f"{op.name}: an argument left the transform that made it: return it from the transformed "
                            "function instead of storing it outside")
+    if frames[-1].factories:  # what the rules make is of the levels below
+        with below(frames[level - 1]):
+            return frames[level - 1].run(op, args, kwargs)
     return frames[level - 1].run(op, args, kwargs)
 
 

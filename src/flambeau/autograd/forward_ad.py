@@ -1,0 +1,95 @@
+"""Forward mode by hand: dual numbers, made and taken apart inside a dual level.
+
+>>> import flambeau
+>>> import flambeau.autograd.forward_ad as fwAD
+>>> with fwAD.dual_level():
+...     x = fwAD.make_dual(flambeau.tensor(3.), flambeau.tensor(1.))
+...     fwAD.unpack_dual(x * x).tangent
+tensor(6.)
+"""
+
+from collections import namedtuple
+
+from .. import _C
+from ..func._dual import Dual, DualFrame
+from ..func._jvp import check_tangent
+from ..func._levels import innermost
+from .function import Function
+
+UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
+UnpackedDualTensor.__doc__ = "The two parts of a dual tensor; `tangent` is None where there is none."
+
+_levels = []
+
+
+def enter_dual_level():
+    """Opens the level that dual tensors belong to; returns its number."""
+    if _levels:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment: leave the dual level first, or nest "
+                           "flambeau.func.jvp, which can be nested")
+    _levels.append(DualFrame(by_hand=True).__enter__())
+    return len(_levels) - 1
+
+
+def exit_dual_level(*, level=None):
+    """Closes the current dual level; its dual tensors become unusable."""
+    if not _levels:
+        raise RuntimeError("exit_dual_level: Trying to exit a forward AD level that was not entered")
+    if level is not None and level != len(_levels) - 1:
+        raise RuntimeError(f"exit_dual_level: Trying to exit level {level}, but the current one is {len(_levels) - 1}")
+    _levels.pop().__exit__(None, None, None)
+
+
+class dual_level:
+    """A dual level as a context: `with dual_level():`."""
+
+    def __enter__(self):
+        return enter_dual_level()
+
+    def __exit__(self, *_):
+        exit_dual_level()
+
+
+def _frame(level, what):
+    if not _levels:
+        raise RuntimeError(f"{what}: Trying to create a dual Tensor for forward AD but no level exists, make sure to "
+                           "enter_dual_level() first.")
+    if level not in (None, 0, len(_levels) - 1):
+        raise RuntimeError(f"{what}: there is no dual level {level}")
+    return _levels[-1]
+
+
+class _MakeDual(Function):
+    """Ties a dual tensor to the history of its primal."""
+
+    @staticmethod
+    def forward(ctx, primal, hold):
+        return hold[0]  # in a list: an input that is returned would lose its tangent
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+def make_dual(tensor, tangent, *, level=None):
+    """A dual tensor: `tensor` with the direction `tangent` (same shape and dtype) in which to differentiate."""
+    frame = _frame(level, "make_dual")
+    check_tangent("make_dual", tensor, tangent)
+    if type(tensor) is Dual and tensor.frame is frame:
+        if tensor.tangent is not None:
+            raise RuntimeError("make_dual: the tensor has a tangent at this level already")
+        tensor = tensor.value
+    dual = frame.wrap(tensor, tangent)
+    if tensor.requires_grad and _C.is_grad_enabled():
+        return _MakeDual.apply(tensor, [dual])
+    return dual
+
+
+def unpack_dual(tensor, *, level=None):
+    """(primal, tangent) of a tensor; the tangent is None where the tensor has none at this level."""
+    if not isinstance(tensor, _C.Tensor):
+        raise TypeError(f"unpack_dual: expected a Tensor, got {type(tensor).__name__}")
+    frame = _levels[-1] if _levels else innermost()
+    if type(tensor) is Dual and tensor.frame is frame:
+        return UnpackedDualTensor(tensor.value, tensor.tangent)
+    return UnpackedDualTensor(tensor, None)

@@ -1,0 +1,243 @@
+"""Forward mode: against reverse mode for every operator, nested with the other transforms, and by hand."""
+
+import pytest
+
+import flambeau
+import flambeau.autograd.forward_ad as fwAD
+from flambeau.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from flambeau.ops.samples import Sample
+from flambeau.testing import assert_close
+from flambeau.utils._pytree import tree_flatten, tree_unflatten
+
+from ..ops import battery
+from ..ops.battery import run, samples
+
+DOUBLE = flambeau.float64
+
+
+def floating(x):
+    return isinstance(x, flambeau.Tensor) and (x.is_floating_point() or x.is_complex())
+
+
+def push_equals_pull(name, sample):
+    """<u, jvp(v)> = <vjp(u), v> for random u and v, over the floating tensors among the arguments."""
+    leaves, spec = tree_flatten((sample.args, sample.kwargs))
+    places = [k for k, x in enumerate(leaves) if floating(x)]
+    if not places:
+        return False
+
+    def call(*inputs):
+        filled = list(leaves)
+        for k, x in zip(places, inputs, strict=True):
+            filled[k] = x
+        args, kwargs = tree_unflatten(filled, spec)
+        found = tree_flatten(run(name, Sample(tuple(args), dict(kwargs))))[0]
+        return tuple(y for y in found if floating(y))
+
+    inputs = tuple(leaves[k].detach() for k in places)
+    moves = tuple(flambeau.randn_like(x) for x in inputs)
+    outputs, pushed = jvp(call, inputs, moves)
+    if not outputs:
+        return False
+    cotangents = tuple(flambeau.randn_like(y) for y in outputs)
+    reverse, pull = vjp(call, *inputs)
+    for a, b in zip(outputs, reverse, strict=True):
+        assert_close(a, b, equal_nan=True)
+    pulled = pull(cotangents)
+    assert_close(inner(cotangents, pushed), inner(pulled, moves), rtol=1e-6, atol=1e-6, equal_nan=True)
+    return True
+
+
+def inner(us, vs):
+    """The real inner product of two lists of tensors."""
+    return sum((u.conj() * v).real.sum() if u.is_complex() else (u * v).sum() for u, v in zip(us, vs, strict=True))
+
+
+def differentiable():
+    return [n for n in battery.with_samples("gradcheck") if battery.skip_reason(n, "gradcheck") is None]
+
+
+@pytest.mark.parametrize("name", differentiable())
+def test_every_operator(name):
+    done = 0
+    for sample in samples(name, DOUBLE)[:3]:
+        try:
+            reference = run(name, sample)
+        except battery.REFUSALS:
+            continue
+        if not any(floating(y) for y in tree_flatten(reference)[0]):
+            continue
+        flambeau.manual_seed(0)
+        try:
+            done += push_equals_pull(name, sample)
+        except NotImplementedError as refusal:
+            if battery.skip_reason(name, "gradgradcheck") is None:
+                raise
+            pytest.skip(str(refusal))
+    if not done:
+        pytest.skip("no sample with floating arguments and results")
+
+
+# --- compositions -----------------------------------------------------------------------------------------------------
+
+X = flambeau.tensor([0.3, -1.2, 2.0], dtype=DOUBLE)
+V = flambeau.tensor([1.0, 0.5, -2.0], dtype=DOUBLE)
+
+
+def model(x):
+    y = x.sin() * x.roll(1) + x.exp().softmax(0)
+    return (y.unsqueeze(0) @ y.unsqueeze(1)).sum() * y
+
+
+def test_jacobians_agree():
+    assert_close(jacfwd(model)(X), jacrev(model)(X))
+    assert_close(jacfwd(jacrev(model))(X), jacrev(jacfwd(model))(X))
+    assert_close(jacfwd(jacfwd(model))(X), jacrev(jacrev(model))(X))
+    assert_close(hessian(lambda x: model(x).sum())(X), jacrev(jacrev(lambda x: model(x).sum()))(X))
+
+
+def test_nesting():
+    def total(x):
+        return (x ** 3).sum()
+
+    assert_close(jvp(grad(total), (X,), (V,))[1], 6 * X * V)
+    assert_close(grad(lambda x: jvp(total, (x,), (V,))[1])(X), 6 * X * V)
+    assert_close(jvp(lambda x: jvp(total, (x,), (V,))[1], (X,), (V,))[1], (6 * X * V * V).sum())
+    assert_close(vmap(lambda x, v: jvp(lambda y: y ** 3, (x,), (v,))[1])(X, V), 3 * X * X * V)
+    assert_close(jvp(vmap(lambda y: y ** 3), (X,), (V,))[1], 3 * X * X * V)
+    # an inner derivative must not see the outer direction
+    assert_close(jvp(lambda x: x * jvp(lambda y: x * y, (X,), (V,))[1], (X,), (V,))[1], 2 * X * V * V)
+
+
+def test_linearize():
+    output, push = linearize(model, X)
+    expected, pushed = jvp(model, (X,), (V,))
+    assert_close(output, expected)
+    assert_close(push(V), pushed)
+    assert_close(push(2 * V), 2 * pushed)
+
+
+def test_structures_and_aux():
+    _, pushed, aux = jvp(lambda d: ({"y": d["a"] * d["b"]}, d["a"] + 1), ({"a": X, "b": V},), ({"a": V, "b": X},),
+                             has_aux=True)
+    assert_close(pushed["y"], V * V + X * X)
+    assert_close(aux, X + 1)
+    blocks = jacfwd(lambda a, b: (a * b, a.sum()), argnums=(0, 1))(X, V)
+    assert_close(blocks[0][0], V.diag())
+    assert_close(blocks[1][1], flambeau.zeros(3, dtype=DOUBLE))
+
+
+def test_writes():
+    def f(x):
+        y = flambeau.zeros_like(x)
+        y[0] = x[1] * x[2]
+        y[1:] = x[:2]
+        z = flambeau.zeros(3, dtype=DOUBLE)
+        z.copy_(x)
+        z.mul_(y).add_(x)
+        z[2].zero_()
+        return z
+
+    expected = [[X[1] * X[2] + 1, X[0] * X[2], X[0] * X[1]], [X[1], X[0] + 1, 0.0], [0.0, 0.0, 0.0]]
+    assert_close(jacfwd(f)(X), flambeau.tensor([[float(v) for v in row] for row in expected], dtype=DOUBLE))
+    with pytest.raises(RuntimeError, match="made outside the transform"):
+        outside = flambeau.zeros(3, dtype=DOUBLE)
+        jvp(lambda x: outside.copy_(x), (X,), (V,))
+
+
+def test_detach_and_no_grad():
+    assert_close(jvp(lambda x: x.detach() * x, (X,), (V,))[1], X * V)
+
+    def quiet(x):
+        with flambeau.no_grad():
+            return x * x
+
+    assert_close(jvp(quiet, (X,), (V,))[1], 2 * X * V)
+
+
+def test_strict():
+    with pytest.raises(RuntimeError, match="independent of the primals"):
+        jvp(lambda x: flambeau.ones(2), (X,), (V,), strict=True)
+    assert_close(jvp(lambda x: flambeau.ones(2), (X,), (V,))[1], flambeau.zeros(2))
+
+
+@pytest.mark.parametrize("primals, tangents, text", [
+    (X, (V,), "to be a tuple"), ((X,), (V, V), "same python structure"), ((X,), (V[:2],), "same size"),
+    ((X,), (V.float(),), "dtype"), ((1.0,), (V,), "to be Tensors"),
+])
+def test_refused(primals, tangents, text):
+    with pytest.raises(RuntimeError, match=text):
+        jvp(model, primals, tangents)
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+def test_dual_level():
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(X, V)
+        tangent = fwAD.unpack_dual(dual.exp()).tangent
+        assert_close(tangent, X.exp() * V)
+        assert fwAD.unpack_dual(X).tangent is None
+        assert fwAD.unpack_dual(dual.detach()).tangent is None
+        with pytest.raises(RuntimeError, match="Nested"):
+            fwAD.enter_dual_level()
+    with pytest.raises(RuntimeError, match="no level exists"):
+        fwAD.make_dual(X, V)
+
+
+def test_forward_over_reverse_by_hand():
+    x = X.clone().requires_grad_()
+    with fwAD.dual_level():
+        (g,) = flambeau.autograd.grad((fwAD.make_dual(x, V) ** 3).sum(), x)
+        primal, tangent = fwAD.unpack_dual(g)
+        assert_close(primal, 3 * X * X)
+        assert_close(tangent, 6 * X * V)
+        fwAD.unpack_dual((fwAD.make_dual(x, V) ** 2).sum()).primal.backward()
+    assert_close(x.grad, 2 * X)
+
+
+def test_module():
+    m = flambeau.nn.Sequential(flambeau.nn.Conv2d(1, 2, 3), flambeau.nn.ReLU(), flambeau.nn.MaxPool2d(2),
+                               flambeau.nn.Flatten(), flambeau.nn.Linear(8, 3), flambeau.nn.LayerNorm(3)).double()
+    x, v = flambeau.randn(2, 1, 6, 6, dtype=DOUBLE), flambeau.randn(2, 1, 6, 6, dtype=DOUBLE)
+    near = (m(x + 1e-6 * v) - m(x - 1e-6 * v)) / 2e-6
+    assert_close(jvp(m, (x,), (v,))[1], near, rtol=1e-6, atol=1e-6)
+
+
+# --- custom functions -------------------------------------------------------------------------------------------------
+
+class Square(flambeau.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return 2 * ctx.saved_tensors[0] * t
+
+
+class Backward(flambeau.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_custom_function():
+    assert_close(jvp(Square.apply, (X,), (V,))[1], 2 * X * V)
+    assert_close(jvp(grad(lambda x: Square.apply(x).sum()), (X,), (V,))[1], 2 * V)
+    assert_close(grad(lambda x: jvp(Square.apply, (x,), (V,))[1].sum())(X), 2 * V)
+    with pytest.raises(NotImplementedError, match="must implement the jvp"):
+        jvp(Backward.apply, (X,), (V,))
