@@ -153,6 +153,56 @@ NETWORKS = _rows(
     ("attention 8 x 8 x 128 x 64", "a = torch.rand(8, 8, 128, 64)", "F.scaled_dot_product_attention(a, a, a)"),
 )
 
+RECURRENT = """\
+m = nn.{kind}({inputs}, {hidden}, {layers}); x = torch.rand({steps}, {batch}, {inputs})
+def both():
+    m.zero_grad()
+    m(x)[0].sum().backward()
+def forward():
+    with torch.no_grad():
+        m(x)
+"""
+BACK = """\
+def back():
+    for p in given:
+        p.grad = None
+    result().sum().backward()
+"""
+ENCODER = """\
+m = nn.TransformerEncoderLayer(256, 8, 1024, 0.0, batch_first=True); x = torch.rand(8, 128, 256)
+given = list(m.parameters())
+def result(): return m(x)
+"""
+QUERY = "q = torch.rand(8, 8, 256, 64, requires_grad=True); d = q.detach(); given = [q]"
+SEQUENCE = _rows(
+    "sequence", "torch.manual_seed(0)",
+    *((f"{kind} {layers} x {hidden}, {steps} steps of {batch}, {which}",
+       RECURRENT.format(kind=kind, inputs=inputs, hidden=hidden, layers=layers, steps=steps, batch=batch), f"{call}()")
+      for kind in ("LSTM", "GRU", "RNN")
+      for inputs, hidden, layers, steps, batch in ((200, 200, 2, 35, 20), (16, 32, 1, 10, 1))
+      for which, call in (("forward", "forward"), ("forward + backward", "both"))),
+    ("LSTMCell 64, batch 8", "m = nn.LSTMCell(64, 64); x = torch.rand(8, 64)", "m(x)"),
+    ("Transformer encoder layer 256, 8 x 128", ENCODER + BACK, "back()"),
+    ("Transformer encoder layer 256, 8 x 128, eval",
+     ENCODER + "m.eval()\ndef run():\n    with torch.no_grad():\n        m(x)", "run()"),
+    ("attention 8 x 8 x 256 x 64, causal", QUERY, "F.scaled_dot_product_attention(d, d, d, is_causal=True)"),
+    ("attention with a mask", QUERY + "; mask = torch.rand(256, 256)", "F.scaled_dot_product_attention(d, d, d, mask)"),
+    ("attention forward + backward", QUERY + "\ndef result(): return F.scaled_dot_product_attention(q, q, q)\n" + BACK,
+     "back()"),
+    ("attention with a mask, forward + backward", QUERY + "; mask = torch.rand(256, 256) > 0.3\n"
+     "def result(): return F.scaled_dot_product_attention(q, q, q, mask)\n" + BACK, "back()"),
+    ("batch_norm 256 x 128", "m = nn.BatchNorm1d(128); x = torch.rand(256, 128)", "m(x)"),
+    ("batch_norm 256 x 128, forward + backward", "m = nn.BatchNorm1d(128); x = torch.rand(256, 128); "
+     "given = list(m.parameters())\ndef result(): return m(x)\n" + BACK, "back()"),
+    ("cross_entropy 700 x 33278, forward + backward", "x = torch.rand(700, 33278, requires_grad=True); "
+     "t = torch.randint(0, 33278, (700,)); given = [x]\ndef result(): return F.cross_entropy(x, t)\n" + BACK, "back()"),
+    *((f"{name} 256 x 128, forward + backward", "x = torch.rand(256, 128, requires_grad=True); "
+       f"t = torch.rand(256, 128); given = [x]\ndef result(): return F.{name}(x, t)\n" + BACK, "back()")
+      for name in ("mse_loss", "smooth_l1_loss", "binary_cross_entropy_with_logits")),
+    ("Sequential of 10 Linear(8, 8)", "m = nn.Sequential(*[nn.Linear(8, 8) for _ in range(10)]); x = torch.rand(1, 8)",
+     "m(x)", None, 5.0),
+)
+
 MOVEMENT = _rows(
     "movement", "torch.manual_seed(0); a = torch.rand(1024, 1024); i = torch.randint(0, 1024, (1024,)); m = a > 0.5",
     ("a[i]", "", "a[i]"), ("a[:, i]", "", "a[:, i]"), ("a[m]", "", "a[m]"),
@@ -170,4 +220,4 @@ MOVEMENT = _rows(
     ("randn 1 M", "", "torch.randn(1 << 20)"), ("randperm 100 K", "", "torch.randperm(100000)"),
 )
 
-ROWS = [*SMALL, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS, *MOVEMENT]
+ROWS = [*SMALL, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT]

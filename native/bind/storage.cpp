@@ -83,8 +83,18 @@ PyObject* storage_resizable(PyObject*, PyObject* o) {
   });
 }
 
+// A write that native code did not see (into memory shared with NumPy, say) counts as one.
+PyObject* bump(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(o)) type_error("bump_version: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    bump_version(*as_tensor(o));
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef methods[] = {
     {"storage_resizable", storage_resizable, METH_O, nullptr},
+    {"bump_version", bump, METH_O, nullptr},
     {"storage_id", storage_id, METH_O, nullptr},
     {"storage_bytes", storage_bytes, METH_O, nullptr},
     {"storage_view", storage_view, METH_VARARGS, nullptr},

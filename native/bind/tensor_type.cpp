@@ -518,8 +518,9 @@ const char* buffer_format(DType d) {
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
   const char* format = buffer_format(t.dtype);
-  const char* problem = t.flags & kDispatch && (t.level || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)" : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
-                        : tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
+  const char* problem = t.flags & kDispatch && (t.level || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
+                        : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
+                        : grad_enabled && tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
   if (problem) {

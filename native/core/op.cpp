@@ -114,7 +114,9 @@ int level_of(const Call& c) {
 }
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {
+  static std::vector<std::unique_ptr<OpDef>> replaced;  // their Op objects and recorded nodes may live on
   auto& slot = op_table()[op->name];
+  if (slot) replaced.push_back(std::move(slot));
   slot = std::move(op);
   return slot.get();
 }

@@ -122,6 +122,7 @@ Schema parse_schema(const std::string& text) {
   Schema schema;
   schema.text = text;
   schema.name = r.word();
+  if (r.eat("::")) schema.name += "::" + r.word();  // a library's own operator
   if (!r.eat("(")) r.error("(");
   bool keyword_only = false;
   while (!r.eat(")")) {

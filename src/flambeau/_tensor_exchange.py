@@ -20,7 +20,7 @@ def numpy(self, *, force=False):
     np = importlib.import_module("numpy")  # only here, so that importing flambeau does not load NumPy
     if force:
         self = self.detach()
-    if self.requires_grad:
+    if self.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.is_meta:
         raise TypeError("can't convert meta device type tensor to numpy: it has no data")

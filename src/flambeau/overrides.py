@@ -131,6 +131,14 @@ def handle_torch_dispatch(func, args, kwargs):
     raise TypeError(f"no implementation found for {func.name!r}: every __torch_dispatch__ returned NotImplemented")
 
 
+def dispatches(tensors):
+    """Whether a dispatch mode, or the type of one of the tensors, would take over a primitive on them."""
+    if _C.disable_dispatch(False):  # asked with dispatch off: it stays off
+        _C.disable_dispatch(True)
+        return False
+    return bool(_dispatch_modes or _overriding(tuple(tensors), {}, "__torch_dispatch__"))
+
+
 class _Switch:
     """A context in which a native switch is on."""
 

@@ -37,9 +37,18 @@ from . import softmax as softmax
 from . import solving as solving
 from . import sorting as sorting
 from . import spatial as spatial
+from . import special as special
 from . import spectral as spectral
 from . import special as special
 from . import statistics as statistics
 from . import transcendental as transcendental
 from .kinds import OPS as OPS
 from .kinds import public as public
+from .namespaces import known as _known
+
+
+def __getattr__(name):
+    found = _known(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute or operator library {name!r}")
+    return found

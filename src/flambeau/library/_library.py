@@ -1,0 +1,306 @@
+"""What users call to register operators, their implementations and their rules."""
+
+from .. import _C
+from ..autograd.grad_mode import no_grad
+from ..autograd.gradcheck import gradcheck
+from ..ops.comparison import equal
+from ._operator import SLOTS, find
+from ._operator import define as _define
+from ._schema import infer_schema
+
+
+class CustomOpDef:
+    """A custom operator made from a function: call it, and register what belongs to it."""
+
+    def __init__(self, operator, function):
+        self._operator = operator
+        self._init_fn = function
+        self._qualname = operator.qualified
+        self.__name__ = operator.name
+        self.__doc__ = function.__doc__
+
+    def __repr__(self):
+        return f"<CustomOpDef({self._qualname})>"
+
+    def __call__(self, *args, **kwargs):
+        return self._operator.op(*args, **kwargs)
+
+    @property
+    def qualified(self):
+        """The name with its namespace."""
+        return self._qualname
+
+    def register_kernel(self, device_types, func=None, /):
+        """Decorator: the implementation for tensors of these device types (a name, several, or None: all)."""
+        return register_kernel(self, device_types, func)
+
+    def register_fake(self, fn, /):
+        """Decorator: the result's shape and dtype for meta tensors, without data."""
+        return register_fake(self, fn)
+
+    def register_autograd(self, backward, /, *, setup_context=None):
+        """backward(ctx, *grads) returns a gradient per argument; setup_context(ctx, inputs, output) prepares it."""
+        register_autograd(self, backward, setup_context=setup_context)
+
+    def register_vmap(self, func=None):
+        """Decorator: func(info, in_dims, *args) -> (result, out_dims) runs a whole batch at once."""
+        return register_vmap(self, func)
+
+    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
+        """Decorator: fn(mode_or_class, func, types, args, kwargs) for a subclass or a mode."""
+        return register_torch_dispatch(self, torch_dispatch_class, fn)
+
+    def register_autocast(self, device_type, cast_inputs, /):
+        """Floating inputs are cast to that dtype where autocast is on."""
+        return register_autocast(self, device_type, cast_inputs)
+
+    def set_kernel_enabled(self, device_type, enabled=True):
+        """Refused: kernels are switched by registering another one."""
+        raise NotImplementedError("set_kernel_enabled: register another kernel for the device instead")
+
+
+def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
+    """Decorator: the function becomes the operator `name` ("namespace::name"), which everything above it sees as one.
+
+    mutates_args names the arguments it writes into (an empty iterable: none). The schema comes from the annotations.
+
+    >>> import flambeau
+    >>> @flambeau.library.custom_op("example::squared", mutates_args=())
+    ... def squared(x: flambeau.Tensor) -> flambeau.Tensor:
+    ...     return flambeau.from_numpy(x.numpy() ** 2)
+    >>> squared.register_autograd(lambda ctx, g: 2 * ctx.x * g,
+    ...                           setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]))
+    >>> x = flambeau.tensor(3., requires_grad=True)
+    >>> squared(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+    def register(function):
+        text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
+        operator = _define(name, text)
+        for device in _devices(device_types):
+            operator.kernels[device] = function
+        return CustomOpDef(operator, function)
+
+    return register if fn is None else register(fn)
+
+
+def _devices(device_types):
+    if device_types is None or device_types == "default":
+        return (None,)
+    return (device_types,) if isinstance(device_types, str) else tuple(device_types)
+
+
+def define(qualname, schema, *, lib=None, tags=()):
+    """Registers an operator by its schema alone; `impl` gives it implementations.
+
+    >>> import flambeau
+    >>> flambeau.library.define("example::twice", "(Tensor x) -> Tensor")
+    >>> @flambeau.library.impl("example::twice", "cpu")
+    ... def twice(x):
+    ...     return x * 2
+    >>> flambeau.ops.example.twice(flambeau.ones(1))
+    tensor([2.])
+    """
+    _define(qualname, schema)
+
+
+def _slot(key):
+    if key not in SLOTS:
+        known = ", ".join(k for k in SLOTS if k)
+        raise NotImplementedError(f"impl: dispatch key {key!r} is not available; use one of {known}")
+    return SLOTS[key]
+
+
+def impl(qualname, types="default", func=None, *, lib=None):
+    """Decorator: the implementation of an operator for device types (or PyTorch's dispatch keys)."""
+    def register(function):
+        for key in (types,) if isinstance(types, str) else types:
+            find(qualname).kernels[_slot(key)] = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    """Decorator: the implementation for tensors of these device types (None: all)."""
+    def register(function):
+        for device in _devices(device_types):
+            find(op).kernels[device] = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_fake(op, func=None, /, *, lib=None, allow_override=False):
+    """Decorator: the result's shape and dtype for meta tensors, without data."""
+    def register(function):
+        find(op).fake = function
+        return function
+
+    return register if func is None else register(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """The derivative: backward(ctx, *grads), with what setup_context(ctx, inputs, output) kept in ctx."""
+    operator = find(op)
+    if operator.schema.mutated:
+        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.qualified}: it "
+                           "writes into its arguments; wrap it in an operator that returns its result")
+    operator.backward, operator.setup_context = backward, setup_context
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """Decorator: func(info, in_dims, *args) -> (result, out_dims) runs a whole batch at once."""
+    def register(function):
+        find(op).vmap = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
+    """Decorator: what a mode or subclass does with this operator, instead of its __torch_dispatch__."""
+    def register(function):
+        find(op).dispatch_rules[torch_dispatch_class] = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+    """Floating inputs are cast to that dtype where autocast is on for the device type."""
+    raise NotImplementedError("register_autocast: cast the inputs inside the operator "
+                              "(flambeau.is_autocast_enabled tells whether autocast is on)")
+
+
+def fallthrough_kernel():
+    """Stands for "as if nothing were registered"; it is never called."""
+    raise NotImplementedError("fallthrough_kernel is a mark for Library.impl and must not be called")
+
+
+class Library:
+    """A namespace to define operators in: Library("mylib", "DEF"), or to add to ("FRAGMENT", "IMPL").
+
+    >>> import flambeau
+    >>> lib = flambeau.library.Library("example2", "DEF")
+    >>> lib.define("plus(Tensor x, int k=1) -> Tensor")
+    'plus'
+    >>> lib.impl("plus", lambda x, k=1: x + k, "CompositeExplicitAutograd")
+    >>> flambeau.ops.example2.plus(flambeau.zeros(1))
+    tensor([1.])
+    """
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind!r}; use 'DEF', 'IMPL' or 'FRAGMENT'")
+        if ns == "aten":
+            raise NotImplementedError("Library: operators of 'aten' are records of flambeau.ops and cannot be "
+                                      "replaced; use a TorchDispatchMode to change what they do")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def __repr__(self):
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        """Registers "name(Tensor x) -> Tensor" in this namespace; returns the name."""
+        name = schema.split("(", 1)[0].strip()
+        _define(f"{self.ns}::{name}", schema[schema.index("("):])
+        return name
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        """An implementation for a dispatch key (or device type)."""
+        if with_keyset:
+            raise NotImplementedError("Library.impl: with_keyset=True is not available: there are no dispatch keys")
+        if fn is fallthrough_kernel:
+            return
+        operator = find(self._qualified(op_name))
+        operator.kernels[_slot(dispatch_key or self.dispatch_key)] = fn
+
+    def _qualified(self, op_name):
+        name = getattr(op_name, "qualified", op_name)
+        return name if "::" in name else f"{self.ns}::{name}"
+
+
+def get_ctx():
+    """Inside a fake implementation: sizes that depend on data. There are none without graph capture."""
+    raise NotImplementedError("get_ctx: sizes that depend on data are not available in fake implementations")
+
+
+def get_kernel(op, dispatch_key):
+    """The implementation registered for a dispatch key or device type."""
+    kernels = find(op).kernels
+    slot = _slot(dispatch_key if isinstance(dispatch_key, str) else str(dispatch_key))
+    if slot not in kernels:
+        raise RuntimeError(f"{find(op).qualified} has no implementation for {dispatch_key!r}")
+    return kernels[slot]
+
+
+def triton_op(name, fn=None, /, *, mutates_args, schema=None):
+    """As custom_op, for functions that launch Triton kernels."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel, /):
+    """The kernel itself: a call runs it."""
+    return triton_kernel
+
+
+def opcheck(op, args, kwargs=None, *, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+            raise_exception=True, atol=None, rtol=None):
+    """Tests an operator on sample arguments: {test: "SUCCESS" or the exception}.
+
+    test_schema: it writes into what its schema says and nothing else; test_autograd_registration: gradcheck of its
+    formula (float64 inputs that require grad); test_faketensor: the fake implementation agrees with the real one.
+    """
+    operator, kwargs = find(op), kwargs or {}
+    tests = {"test_schema": _test_schema, "test_autograd_registration": _test_autograd, "test_faketensor": _test_fake}
+    names = (test_utils,) if isinstance(test_utils, str) else test_utils
+    found = {}
+    for name in names:
+        if name not in tests:
+            raise RuntimeError(f"opcheck: unknown test {name!r}; known: {', '.join(tests)}")
+        try:
+            tests[name](operator, args, kwargs)
+            found[name] = "SUCCESS"
+        except Exception as error:
+            if raise_exception:
+                raise
+            found[name] = error
+    return found
+
+
+def _copies(args):
+    return [a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, _C.Tensor) else a for a in args]
+
+
+def _test_schema(operator, args, kwargs):
+    before, given = _copies(args), _copies(args)
+    with no_grad():
+        operator.op(*given, **kwargs)
+    for argument, old, new in zip(operator.schema.arguments, before, given, strict=False):
+        if isinstance(old, _C.Tensor) and not argument.mutated and not equal(old.detach(), new.detach()):
+            raise RuntimeError(f"{operator.qualified}: argument {argument.name} is not defined as mutated but was "
+                               "written to; name it in mutates_args")
+
+
+def _test_autograd(operator, args, kwargs):
+    if operator.backward is None:
+        if any(isinstance(a, _C.Tensor) and a.requires_grad for a in args) and "composite" not in operator.kernels:
+            raise RuntimeError(f"{operator.qualified}: an argument requires grad, but there is no autograd formula")
+        return
+    if any(isinstance(a, _C.Tensor) and a.requires_grad and a.dtype in (_C.float64, _C.complex128) for a in args):
+        gradcheck(lambda *given: operator.op(*given, **kwargs), _copies(args))
+
+
+def _test_fake(operator, args, kwargs):
+    real = operator.op(*_copies(args), **kwargs)
+    fake = operator.op(*(a.detach().to("meta") if isinstance(a, _C.Tensor) else a for a in args), **kwargs)
+    pairs = zip(*((x if isinstance(x, (tuple, list)) else (x,)) for x in (real, fake)), strict=True)
+    for k, (a, b) in enumerate(pairs):
+        if isinstance(a, _C.Tensor) and (a.shape != b.shape or a.dtype != b.dtype):
+            raise RuntimeError(f"{operator.qualified}: result {k} is {a.dtype} {list(a.shape)}, but the fake "
+                               f"implementation says {b.dtype} {list(b.shape)}")

@@ -1,0 +1,211 @@
+"""A library's own operator: from the call through autograd and dispatch down to the registered implementation.
+
+The native argument parser fills defaults and honours `__torch_function__`; below it stand, in this order, the
+registered autograd formula, dispatch modes and subclasses, the fake implementation (meta tensors), and the kernel of
+the device.
+"""
+
+from .. import _C
+from ..autograd.function import Function
+from ..ops.namespaces import Packet, namespace
+from ..overrides import dispatches, handle_torch_dispatch
+from ._schema import parse
+
+#: dispatch keys and device names -> the slot an implementation goes to
+SLOTS = {"CompositeExplicitAutograd": None, "CompositeImplicitAutograd": "composite", "CPU": "cpu", "cpu": "cpu",
+         "CUDA": "cuda", "cuda": "cuda", "Meta": "meta", "meta": "meta", "Autograd": "autograd",
+         "default": None, "": None}
+
+
+class Operator:
+    """One registered operator. `kernels` maps a device type (None: any) to its implementation."""
+
+    def __init__(self, name, schema):
+        self.namespace, self.name = name.split("::")
+        self.qualified = name
+        self.schema = schema
+        self.kernels = {}
+        self.fake = self.backward = self.setup_context = self.vmap = None
+        self.dispatch_rules = {}
+        self.op = _C.define("composite", schema.native(name), "default", None, self.run, None, False, False, False,
+                            f"{schema.text}")
+        self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
+        self.packet = Packet(self)
+        namespace(self.namespace).add(self.name, self.packet)
+
+    def __repr__(self):
+        return f"{self.namespace}.{self.name}"
+
+    # --- the call, from the top ------------------------------------------------------------------------------------
+
+    def run(self, *args, **kwargs):
+        """One call, its arguments parsed and complete."""
+        if _C.is_grad_enabled() and "autograd" not in self.kernels and any(
+                t.requires_grad for t in _tensors([*args, *kwargs.values()])):
+            return self._recorded(args, kwargs)
+        if "autograd" in self.kernels:
+            return self.kernels["autograd"](*args, **kwargs)
+        return self.below_autograd(args, kwargs)
+
+    def _recorded(self, args, kwargs):
+        if "composite" in self.kernels and self.backward is None:
+            return self.below_autograd(args, kwargs)
+        written = self.schema.mutated
+        if written:
+            for argument, value in zip(self.schema.arguments, args, strict=False):
+                for t in _tensors([value]) if argument.name in written else ():
+                    if t.requires_grad and t.is_leaf:
+                        raise RuntimeError(f"{self.qualified}: a leaf Variable that requires grad is being used in an "
+                                           "in-place operation.")
+            if self.schema.returns in (("()",), ()):
+                return self.below_autograd(args, kwargs)
+        flat, spec = _flattened(args)
+        return _unlisted(self.recorded.apply(self, kwargs, spec, *flat))
+
+    def below_autograd(self, args, kwargs):
+        """Modes and subclasses, then the implementation."""
+        tensors = list(_tensors([*args, *kwargs.values()]))
+        if dispatches(tensors):
+            return handle_torch_dispatch(self.packet.default, args, kwargs)
+        devices = {t.device.type for t in tensors}
+        if "meta" in devices:
+            return self._fake(args, kwargs)
+        kernel = next((self.kernels[d] for d in (*devices, None, "composite") if d in self.kernels), None)
+        if kernel is None:
+            where = ", ".join(sorted(devices)) or "a call without tensors"
+            raise NotImplementedError(f"{self.qualified}: no implementation for {where}; register one with "
+                                      "flambeau.library.impl or register_kernel")
+        versions = [t._version for t in tensors]
+        result = kernel(*args, **kwargs)
+        self._bump(args, kwargs, tensors, versions)
+        self._check_fresh(result, tensors)
+        return result
+
+    def _fake(self, args, kwargs):
+        implementation = self.fake or self.kernels.get("meta") or self.kernels.get("composite")
+        if implementation is None:
+            if self.schema.returns in (("()",), ()):
+                return None
+            raise RuntimeError(f"There was no fake impl registered for {self.qualified}. It says the result's "
+                               f"shape and dtype without data; please use `{self.name}.register_fake` to add one")
+        return implementation(*args, **kwargs)
+
+    def _bump(self, args, kwargs, tensors, versions):
+        """A write that the implementation made behind the tensors' back (through NumPy, say) counts as one."""
+        written = self.schema.mutated
+        if not written:
+            return
+        given = dict(zip((a.name for a in self.schema.arguments), args, strict=False)) | kwargs
+        before = {id(t): v for t, v in zip(tensors, versions, strict=True)}
+        for name in written:
+            for t in _tensors([given.get(name)]):
+                if t._version == before[id(t)]:
+                    _C.bump_version(t)
+
+    def _check_fresh(self, result, tensors):
+        if "composite" in self.kernels:
+            return
+        places = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
+        for t in _tensors(result if isinstance(result, (tuple, list)) else [result]):
+            place = t.untyped_storage().data_ptr() if t.numel() else None
+            if place is not None and place in places:
+                raise RuntimeError(
+                    f"{self.qualified}: the output of this custom operator (1) must not also be an input to it and (2) "
+                    "may not alias any of its inputs or other returns; return a clone (x.clone()) instead")
+            places.add(place)
+
+
+class _Recorded(Function):
+    """The operator's node: backward is the formula that was registered."""
+
+    @staticmethod
+    def forward(ctx, operator, kwargs, spec, *flat):
+        args = _restored(flat, spec)
+        result = operator.below_autograd(args, kwargs)
+        ctx.operator, ctx.spec = operator, spec
+        ctx.set_materialize_grads(operator.backward is not None)
+        if operator.setup_context is not None:
+            given = {"inputs": args, "output": result} | ({"keyword_only_inputs": kwargs} if kwargs else {})
+            operator.setup_context(ctx, **given)
+        ctx.listed = isinstance(result, list)
+        if isinstance(result, list):
+            return _List(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, *grads):
+        operator = ctx.operator
+        if operator.backward is None:
+            raise RuntimeError(f"Trying to backward through {operator.qualified} but no autograd formula was "
+                               "registered. Please use register_autograd to add one.")
+        if ctx.listed:
+            grads = (list(grads),)
+        found = operator.backward(ctx, *grads)
+        found = found if isinstance(found, tuple) else (found,)
+        expected = len(ctx.spec)
+        if len(found) != expected:
+            raise RuntimeError(f"{operator.qualified}: the backward formula returned {len(found)} gradients for "
+                               f"{expected} arguments; return one (or None) per argument")
+        return (None, None, None, *_spread(found, ctx.spec))
+
+
+class _List(tuple):
+    """A list of results on its way through Function, which knows tuples."""
+
+
+def _unlisted(result):
+    return list(result) if isinstance(result, _List) else result
+
+
+def _tensors(values):
+    for v in values:
+        if isinstance(v, _C.Tensor):
+            yield v
+        elif isinstance(v, (list, tuple)):
+            yield from (t for t in v if isinstance(t, _C.Tensor))
+
+
+def _flattened(args):
+    """Lists of tensors laid out one by one, and how many each argument became (None: not a list)."""
+    flat, spec = [], []
+    for a in args:
+        listed = isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a)
+        spec.append(len(a) if listed else None)
+        flat.extend(a if listed else [a])
+    return flat, tuple(spec)
+
+
+def _restored(flat, spec):
+    args, at = [], 0
+    for count in spec:
+        args.append(flat[at] if count is None else list(flat[at:at + count]))
+        at += 1 if count is None else count
+    return tuple(args)
+
+
+def _spread(grads, spec):
+    for g, count in zip(grads, spec, strict=True):
+        if count is None:
+            yield g
+        else:
+            yield from (g if g is not None else [None] * count)
+
+
+OPERATORS = {}
+
+
+def define(name, text):
+    """Registers `ns::name` with a schema; an operator of that name is replaced."""
+    if name.count("::") != 1 or not all(name.split("::")):
+        raise ValueError(f"custom operator {name!r}: expected a name of the form \"namespace::name\"")
+    schema = parse(name + text if text.lstrip().startswith("(") else text)
+    OPERATORS[name] = Operator(name, schema)
+    return OPERATORS[name]
+
+
+def find(name):
+    """The operator of that name (or the object itself)."""
+    name = getattr(name, "qualified", name)
+    if name.removesuffix(".default") not in OPERATORS:
+        raise RuntimeError(f"operator {name} does not exist; register it with flambeau.library.custom_op or define")
+    return OPERATORS[name.removesuffix(".default")]

@@ -1,0 +1,113 @@
+"""`flambeau.ops.<namespace>.<name>`: operators by PyTorch's qualified names, those of libraries and `aten`'s own."""
+
+from .kinds import OPS
+
+_NAMESPACES = {}
+
+
+class Packet:
+    """All overloads of one operator, as `flambeau.ops.mylib.name`; call it, or its one overload `default`."""
+
+    def __init__(self, operator):
+        self._operator = operator
+        self.__name__ = operator.name
+        self.default = Overload(operator, self)
+
+    def __call__(self, *args, **kwargs):
+        return self._operator.op(*args, **kwargs)
+
+    def overloads(self):
+        """The names of the overloads."""
+        return ["default"]
+
+    @property
+    def qualified(self):
+        """The name with its namespace: "mylib::name"."""
+        return self._operator.qualified
+
+    def __repr__(self):
+        return repr(self._operator)
+
+
+class Overload:
+    """One overload: what `__torch_dispatch__` gets as its `func`."""
+
+    def __init__(self, operator, packet):
+        self._operator = operator
+        self.overloadpacket = packet
+        self.__name__ = f"{operator.name}.default"
+        self._overloadname = "default"
+        self.namespace = operator.namespace
+        self._schema = operator.schema
+
+    def __call__(self, *args, **kwargs):
+        return self._operator.op(*args, **kwargs)
+
+    def name(self):
+        """The qualified name."""
+        return self._operator.qualified
+
+    @property
+    def qualified(self):
+        """The name with its namespace: "mylib::name"."""
+        return self._operator.qualified
+
+    def __repr__(self):
+        return f"{self._operator!r}.default"
+
+
+class Namespace:
+    """The operators of one library."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def add(self, name, packet):
+        """Makes an operator an attribute."""
+        setattr(self, name, packet)
+
+    def __getattr__(self, name):
+        raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
+
+
+class _AtenPacket:
+    """An operator under PyTorch's name: every overload of it is the one Op, which its dispatch hooks receive."""
+
+    def __init__(self, op):
+        self._op = op
+        self.__name__ = op.name
+
+    def __call__(self, *args, **kwargs):
+        return self._op(*args, **kwargs)
+
+    def __getattr__(self, overload):
+        if overload.startswith("_"):
+            raise AttributeError(overload)
+        return self._op
+
+    def __repr__(self):
+        return f"aten.{self.__name__}"
+
+
+class _Aten(Namespace):
+    def __getattr__(self, name):
+        op = OPS.get(name)
+        if op is None and name.removesuffix("_") in OPS:
+            op = OPS[name.removesuffix("_")].inplace_form
+        if op is None:
+            raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
+        self.add(name, _AtenPacket(op))
+        return getattr(self, name)
+
+
+_NAMESPACES["aten"] = _Aten("aten")
+
+
+def namespace(name):
+    """The namespace of that name, made when it is new."""
+    return _NAMESPACES.setdefault(name, Namespace(name))
+
+
+def known(name):
+    """The namespace of that name, or None."""
+    return _NAMESPACES.get(name)
