@@ -13,7 +13,7 @@ LAYERS = [
     {"_C", "_version", "_libraries", "version"},
     {"ops"},
     {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
-     "linalg", "fft", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda", "_tensor_exchange",
+     "linalg", "fft", "signal", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda", "_tensor_exchange",
      "_tensor_layouts", "_determinism", "_unavailable", "accelerator", "compiler", "cpu", "defaults", "futures",
      "interchange", "nested", "sparse", "streams", "symbolic", "tensor_types", "__config__"},
     # loaded when first used, when the package is complete

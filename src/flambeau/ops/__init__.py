@@ -14,6 +14,7 @@ from . import distance as distance
 from . import einsum as einsum
 from . import embedding_bag as embedding_bag
 from . import factorization as factorization
+from . import fourier as fourier
 from . import fractional_pooling as fractional_pooling
 from . import grid_sample as grid_sample
 from . import indexing as indexing
@@ -40,8 +41,10 @@ from . import spatial as spatial
 from . import special as special
 from . import spectral as spectral
 from . import special as special
+from . import spectrogram as spectrogram
 from . import statistics as statistics
 from . import transcendental as transcendental
+from . import windows as windows
 from .kinds import OPS as OPS
 from .kinds import public as public
 from .namespaces import known as _known

@@ -4,6 +4,7 @@ from ._sample_calls import call
 from ._sample_linalg import LINALG_FORMS
 from ._sample_nn import NN_FORMS
 from ._sample_shapes import SHAPE_FORMS
+from ._sample_signal import SIGNAL_FORMS
 
 SHAPES = ((), (3,), (2, 3), (0, 3), (2, 1, 4))
 BROADCASTS = (((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 3), ()), ((0, 3), (1,)),
@@ -341,5 +342,5 @@ GENERATORS = {
     "max.other": pairs, "min.other": pairs, "bitwise_left_shift": shift_pairs, "bitwise_right_shift": shift_pairs,
     "bitwise_and": integer_pairs, "bitwise_or": integer_pairs, "bitwise_xor": integer_pairs,
     "bitwise_not": integers, "gcd": integer_pairs, "lcm": integer_pairs,
-    **SHAPE_FORMS, **NN_FORMS, **LINALG_FORMS,
+    **SHAPE_FORMS, **NN_FORMS, **LINALG_FORMS, **SIGNAL_FORMS,
 }

@@ -379,7 +379,7 @@ def _cheapest(sizes):
 
 
 @composite("vecdot(Tensor self, Tensor other, *, int dim=-1) -> Tensor", namespace="linalg", method=False,
-           samples="pairs")
+           out=True, samples="pairs")
 def vecdot(self, other, *, dim=-1):
     """Sums of products along one dimension, the first operand conjugated; the others broadcast.
 
@@ -401,7 +401,7 @@ def chain_matmul(matrices):
     return matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
 
 
-@composite("multi_dot(Tensor[] tensors) -> Tensor", namespace="linalg", method=False, samples="multi_dot")
+@composite("multi_dot(Tensor[] tensors) -> Tensor", namespace="linalg", method=False, out=True, samples="multi_dot")
 def multi_dot(tensors):
     """The product of two or more matrices in the order of least work; the first and the last may be vectors.
 

@@ -179,7 +179,7 @@ _EPSILON = {"torch.float32": 2.0 ** -23, "torch.float64": 2.0 ** -52, "torch.com
 
 @composite("linalg_lstsq(Tensor A, Tensor B, any rcond=None, *, str? driver=None)"
            " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)", namespace=None,
-           aliases=("linalg.lstsq",), samples="lstsq",
+           aliases=("linalg.lstsq",), out=True, samples="lstsq",
            skip={"gradcheck": "the singular values pass nothing on: tests/ops/test_decompositions.py"})
 def lstsq(A, B, rcond=None, *, driver=None):
     """X with the least |A X - B|. Drivers: "gels" (A of full rank), "gelsy" (the default), "gelsd", "gelss" (any rank,

@@ -1,0 +1,251 @@
+// The passes of Fourier transforms, W of them side by side in the lanes of a vector.
+#include "../fft.h"
+
+#include <cstring>
+
+namespace flambeau::FLAMBEAU_SIMD {
+namespace {
+
+constexpr int kBytes = FLAMBEAU_LEVEL == 1 ? 64 : 32;
+template <class T> struct Lanes { typedef T type __attribute__((vector_size(kBytes))); };
+template <class T> using Vec = typename Lanes<T>::type;
+template <class T> constexpr int kW = kBytes / int(sizeof(T));
+
+template <class T>
+struct Cx {
+  Vec<T> r, i;
+};
+template <class T> inline Cx<T> operator+(const Cx<T>& a, const Cx<T>& b) { return {a.r + b.r, a.i + b.i}; }
+template <class T> inline Cx<T> operator-(const Cx<T>& a, const Cx<T>& b) { return {a.r - b.r, a.i - b.i}; }
+template <class T> inline Cx<T> scaled(const Cx<T>& a, T f) { return {a.r * f, a.i * f}; }
+template <class T> inline Cx<T> turned(const Cx<T>& a) { return {a.i, -a.r}; }  // times -i
+template <class T> inline Cx<T> times(const Cx<T>& a, T wr, T wi) { return {a.r * wr - a.i * wi, a.r * wi + a.i * wr}; }
+
+// The transform of R numbers, in place.
+template <int R, class T>
+inline void butterfly(Cx<T>* x) {
+  if constexpr (R == 2) {
+    Cx<T> a = x[0];
+    x[0] = a + x[1];
+    x[1] = a - x[1];
+  } else if constexpr (R == 3) {
+    constexpr T s = T(0.86602540378443864676);
+    Cx<T> sum = x[1] + x[2], difference = scaled(turned(x[1] - x[2]), s), middle = {x[0].r - sum.r * T(0.5), x[0].i - sum.i * T(0.5)};
+    x[0] = x[0] + sum;
+    x[1] = middle + difference;
+    x[2] = middle - difference;
+  } else if constexpr (R == 4) {
+    Cx<T> a = x[0] + x[2], b = x[0] - x[2], c = x[1] + x[3], d = turned(x[1] - x[3]);
+    x[0] = a + c;
+    x[1] = b + d;
+    x[2] = a - c;
+    x[3] = b - d;
+  } else if constexpr (R == 5) {
+    constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410), s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
+    Cx<T> a = x[1] + x[4], b = x[2] + x[3], d = turned(x[1] - x[4]), e = turned(x[2] - x[3]);
+    Cx<T> p = {x[0].r + a.r * c1 + b.r * c2, x[0].i + a.i * c1 + b.i * c2}, q = {x[0].r + a.r * c2 + b.r * c1, x[0].i + a.i * c2 + b.i * c1};
+    Cx<T> u = scaled(d, s1) + scaled(e, s2), v = scaled(d, s2) - scaled(e, s1);
+    x[0] = x[0] + a + b;
+    x[1] = p + u;
+    x[4] = p - u;
+    x[2] = q + v;
+    x[3] = q - v;
+  } else {
+    static_assert(R == 8);
+    constexpr T h = T(0.70710678118654752440);
+    Cx<T> even[4] = {x[0], x[2], x[4], x[6]}, odd[4] = {x[1], x[3], x[5], x[7]};
+    butterfly<4>(even);
+    butterfly<4>(odd);
+    odd[1] = times(odd[1], h, -h);
+    odd[2] = turned(odd[2]);
+    odd[3] = times(odd[3], -h, -h);
+    for (int k = 0; k < 4; ++k) {
+      x[k] = even[k] + odd[k];
+      x[k + 4] = even[k] - odd[k];
+    }
+  }
+}
+
+template <int R, class T>
+void pass(int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to, const T* w) {
+  for (int64_t k = 0; k < l; ++k)
+    for (int64_t x = 0; x < inner; ++x) {
+      Cx<T> v[R];
+      for (int j = 0; j < R; ++j) v[j] = from[x + inner * (j + R * k)];
+      butterfly<R>(v);
+      const T* t = w + 2 * (R - 1) * x;
+      to[x + inner * k] = v[0];
+      if (x == 0) {
+        for (int j = 1; j < R; ++j) to[inner * (k + l * j)] = v[j];
+      } else {
+        for (int j = 1; j < R; ++j) to[x + inner * (k + l * j)] = times(v[j], t[2 * j - 2], t[2 * j - 1]);
+      }
+    }
+}
+constexpr int kMostGeneric = 64;
+template <class T>
+void pass_any(int radix, int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to, const T* w, const T* roots) {
+  for (int64_t k = 0; k < l; ++k)
+    for (int64_t x = 0; x < inner; ++x) {
+      Cx<T> v[kMostGeneric];
+      for (int j = 0; j < radix; ++j) v[j] = from[x + inner * (j + int64_t(radix) * k)];
+      for (int j = 0; j < radix; ++j) {
+        Cx<T> sum = v[0];
+        for (int b = 1, at = 0; b < radix; ++b) {
+          at += j;
+          if (at >= radix) at -= radix;
+          sum = sum + times(v[b], roots[2 * at], roots[2 * at + 1]);
+        }
+        const T* t = w + 2 * ((radix - 1) * x + j - 1);
+        to[x + inner * (k + l * j)] = x && j ? times(sum, t[0], t[1]) : sum;
+      }
+    }
+}
+
+template <class T>
+inline Vec<T> at(const T* const* lanes, int64_t offset) {
+  Vec<T> v;
+  for (int k = 0; k < kW<T>; ++k) v[k] = lanes[k][offset];
+  return v;
+}
+template <class T>
+inline Vec<T> load(const T* p) {
+  Vec<T> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+inline void store(T* p, Vec<T> v) { std::memcpy(p, &v, sizeof v); }
+
+// Whether lane k starts k `distance` after the first, so that vectors can be moved whole.
+template <class P>
+bool adjacent(P const* lanes, int lanes_count, int64_t distance) {
+  for (int k = 0; k < lanes_count; ++k)
+    if (!lanes[k] || lanes[k] != lanes[0] + k * distance) return false;
+  return true;
+}
+template <class T>
+struct Masks {
+  typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> I __attribute__((vector_size(kBytes)));
+  I even, odd, low, high;
+  Masks() {
+    constexpr int W = kW<T>;
+    for (int k = 0; k < W; ++k) {
+      even[k] = 2 * k;
+      odd[k] = 2 * k + 1;
+      low[k] = k / 2 + (k & 1) * W;
+      high[k] = W / 2 + k / 2 + (k & 1) * W;
+    }
+  }
+};
+
+template <class T>
+void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
+  const int64_t n = plan.n, given = std::min(n, job.given), step = job.in_step;
+  if (job.load == FftLoad::Complex) {
+    const bool whole = adjacent(job.in, kW<T>, 2);
+    const Masks<T> m;
+    for (int64_t k = 0; k < given; ++k) {
+      Cx<T> v;
+      if (whole) {
+        Vec<T> a = load(job.in[0] + k * step), b = load(job.in[0] + k * step + kW<T>);
+        v = {__builtin_shuffle(a, b, m.even), __builtin_shuffle(a, b, m.odd)};
+      } else {
+        v = {at(job.in, k * step), at(job.in, k * step + 1)};
+      }
+      to[k] = job.swap ? Cx<T>{v.i, v.r} : v;
+    }
+    for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
+  } else if (job.load == FftLoad::Reals) {
+    for (int64_t k = 0; k < given; ++k) to[k] = {at(job.in, k * step), at(job.in2, k * step)};
+    for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
+  } else {  // a + i b of two halves of Hermitian spectra, exchanged for the inverse transform
+    for (int64_t k = 0; k <= n / 2; ++k) {
+      Cx<T> a{}, b{};
+      if (k < job.given) a = {at(job.in, k * step), at(job.in, k * step + 1)}, b = {at(job.in2, k * step), at(job.in2, k * step + 1)};
+      if (k == 0 || 2 * k == n) a.i = b.i = Vec<T>{};
+      to[k] = {a.i + b.r, a.r - b.i};
+      if (k && 2 * k != n) to[n - k] = {b.r - a.i, a.r + b.i};
+    }
+  }
+}
+
+template <class T>
+inline void put(T* const* lanes, int64_t offset, Vec<T> r, Vec<T> i) {
+  for (int k = 0; k < kW<T>; ++k)
+    if (lanes[k]) lanes[k][offset] = r[k], lanes[k][offset + 1] = i[k];
+}
+template <class T>
+void write(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
+  const int64_t n = plan.n, step = job.out_step;
+  const T scale = job.scale;
+  if (job.store == FftStore::Complex) {
+    const bool whole = adjacent(job.out, kW<T>, 2);
+    const Masks<T> m;
+    for (int64_t k = 0; k < n; ++k) {
+      Cx<T> v = from[k];
+      if (job.factor) {
+        Vec<T> a = load(job.factor + k * job.factor_step), b = load(job.factor + k * job.factor_step + kW<T>);
+        Vec<T> wr = __builtin_shuffle(a, b, m.even), wi = __builtin_shuffle(a, b, m.odd);
+        v = {v.r * wr - v.i * wi, v.r * wi + v.i * wr};
+      }
+      if (scale != T(1)) v = scaled(v, scale);
+      if (job.swap) v = {v.i, v.r};
+      if (whole) {
+        T* p = job.out[0] + k * step;
+        store(p, __builtin_shuffle(v.r, v.i, m.low));
+        store(p + kW<T>, __builtin_shuffle(v.r, v.i, m.high));
+      } else {
+        put(job.out, k * step, v.r, v.i);
+      }
+    }
+  } else if (job.store == FftStore::Hermitian) {  // the spectra of a and b from that of a + i b
+    const T half = scale * T(0.5);
+    for (int64_t k = 0; k <= n / 2; ++k) {
+      const Cx<T> &u = from[k], &v = from[k ? n - k : 0];
+      put(job.out, k * step, (u.r + v.r) * half, (u.i - v.i) * half);
+      put(job.out2, k * step, (u.i + v.i) * half, (v.r - u.r) * half);
+    }
+  } else {
+    for (int64_t k = 0; k < n; ++k)
+      for (int l = 0; l < kW<T>; ++l) {
+        if (job.out[l]) job.out[l][k * step] = from[k].i[l] * scale;
+        if (job.out2[l]) job.out2[l][k * step] = from[k].r[l] * scale;
+      }
+  }
+}
+
+template <class T>
+void run(const FftPlan<T>& plan, const FftJob<T>& job, T* first, T* second) {
+  auto *from = reinterpret_cast<Cx<T>*>(first), *to = reinterpret_cast<Cx<T>*>(second);
+  read(plan, job, from);
+  int64_t l = 1;
+  for (size_t k = 0; k < plan.factors.size(); ++k) {
+    const int radix = plan.factors[k];
+    const int64_t inner = plan.n / (l * radix);
+    const T* w = plan.twiddles[k].data();
+    switch (radix) {
+      case 2: pass<2, T>(l, inner, from, to, w); break;
+      case 3: pass<3, T>(l, inner, from, to, w); break;
+      case 4: pass<4, T>(l, inner, from, to, w); break;
+      case 5: pass<5, T>(l, inner, from, to, w); break;
+      case 8: pass<8, T>(l, inner, from, to, w); break;
+      default: pass_any<T>(radix, l, inner, from, to, w, plan.roots[k].data());
+    }
+    std::swap(from, to);
+    l *= radix;
+  }
+  write(plan, job, from);
+}
+
+template <class T>
+constexpr FftKernels<T> kKernels{kW<T>, run<T>};
+
+const bool registered = [] {
+  fft_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<float>;
+  fft_kernels_f64[FLAMBEAU_LEVEL] = &kKernels<double>;
+  return true;
+}();
+
+}  // namespace
+}  // namespace flambeau::FLAMBEAU_SIMD

@@ -1,0 +1,428 @@
+"""Discrete Fourier transforms: which dimensions, lengths and scales the three primitives are called with."""
+
+from math import prod, sqrt
+
+from .. import _C
+from .kinds import OPS, composite, primitive
+
+_KERNEL = "a kernel, reached through the functions of fft"
+
+# --- the primitives: every dim has its final length n, and one scale serves all -------------------------------------
+
+_c2c = primitive(
+    "_fft_c2c(Tensor self, int[] dim, int[] n, float scale, bool forward) -> Tensor",
+    d={"self": lambda g, self_shape, dim, n, scale, forward:
+       _fitted(_c2c(g, dim, n, scale, not forward), self_shape, dim)},
+    namespace=None, skip=_KERNEL)
+_r2c = primitive(
+    "_fft_r2c(Tensor self, int[] dim, int[] n, float scale) -> Tensor",
+    d={"self": lambda g, self_shape, dim, n, scale: _fitted(_r2c_back(g, dim, n, scale), self_shape, dim)},
+    namespace=None, skip=_KERNEL)
+_c2r = primitive(
+    "_fft_c2r(Tensor self, int[] dim, int[] n, float scale) -> Tensor",
+    d={"self": lambda g, self_shape, dim, n, scale: _fitted(_c2r_back(g, dim, n, scale), self_shape, dim)},
+    namespace=None, skip=_KERNEL)
+
+
+def _fitted(g, shape, dims):
+    """The gradient cut where the input was padded with zeros, zeros where it was cut."""
+    for d in dims:
+        have, want = g.shape[d], shape[d]
+        if have > want:
+            g = g.narrow(d, 0, want)
+        elif have < want:
+            g = OPS["cat"]((g, g.new_zeros((*g.shape[:d % g.ndim], want - have, *g.shape[d % g.ndim + 1:]))), d)
+    return g
+
+
+def _r2c_back(g, dims, n, scale):
+    """The half spectrum's gradient, zeros for the other half, transformed back; its real part."""
+    last = dims[-1]
+    full = _fitted(g, {last: n[-1]}, [last])
+    return _c2c(full, dims, n, scale, False).real
+
+
+def _c2r_back(g, dims, n, scale):
+    """The spectrum of the gradient, the inner frequencies counted twice because their mirror images were left out."""
+    spectrum = _r2c(g, dims, n, scale)
+    last, size = dims[-1], n[-1]
+    inner = (size - 1) // 2
+    if inner == 0:
+        return spectrum
+    weight = OPS["ones"](spectrum.shape[last], dtype=g.dtype, device=g.device)
+    weight.narrow(0, 1, inner).fill_(2)
+    shape = [1] * g.ndim
+    shape[last] = -1
+    return spectrum * weight.reshape(shape)
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+_FLOATS = (_C.float32, _C.float64)
+_COMPLEX = (_C.complex64, _C.complex128)
+
+
+def _real(self):
+    """Integers become floating numbers."""
+    if self.is_complex() or self.is_floating_point():
+        if self.dtype not in _FLOATS + _COMPLEX:
+            raise RuntimeError(f"Unsupported dtype {self.dtype}")
+        return self
+    return self.to(_C.default_dtype())
+
+
+def _complex(self):
+    self = _real(self)
+    return self if self.is_complex() else self.to(_C.complex128 if self.dtype == _C.float64 else _C.complex64)
+
+
+def _refuse_complex(self, name):
+    if self.is_complex():
+        raise RuntimeError(f"{name} expects a real input tensor, but got {self.dtype}")
+
+
+def _scale(norm, forward, count):
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+    if norm == "ortho":
+        return 1 / sqrt(count) if count > 0 else 1.0
+    return 1 / count if (norm == "forward") == forward and count > 0 else 1.0
+
+
+def _dim(self, dim):
+    if self.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if not -self.ndim <= dim < self.ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-self.ndim}, {self.ndim - 1}], but got "
+                         f"{dim})")
+    return dim % self.ndim
+
+
+def _check_length(n):
+    if n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+
+
+def _dims(self, s, dim):
+    """(dimensions, lengths): `dim` absent means the last len(s), or all; a length of -1 or none is the input's."""
+    s = (s,) if isinstance(s, int) else s
+    if dim is None:
+        if s is not None and len(s) > self.ndim:
+            raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {self.ndim} dimensions.")
+        dims = list(range(self.ndim)) if s is None else list(range(self.ndim - len(s), self.ndim))
+    else:
+        dims = [_dim(self, d) for d in ((dim,) if isinstance(dim, int) else dim)]
+        if len(set(dims)) != len(dims):
+            raise RuntimeError("FFT dims must be unique")
+        if s is not None and len(s) != len(dims):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+    lengths = [self.shape[d] if s is None or s[k] == -1 else s[k] for k, d in enumerate(dims)]
+    for n in lengths:
+        _check_length(n)
+    return dims, lengths
+
+
+# --- one dimension --------------------------------------------------------------------------------------------------
+
+def _one(self, n, dim, norm, forward):
+    self = _complex(self)
+    dim = _dim(self, dim)
+    n = self.shape[dim] if n is None else n
+    _check_length(n)
+    return _c2c(self, [dim], [n], _scale(norm, forward, n), forward)
+
+
+def _to_half(self, n, dim, norm, forward, name):
+    _refuse_complex(self, name)
+    self = _real(self)
+    dim = _dim(self, dim)
+    n = self.shape[dim] if n is None else n
+    _check_length(n)
+    half = _r2c(self, [dim], [n], _scale(norm, forward, n))
+    return half if forward else half.conj()
+
+
+def _from_half(self, n, dim, norm, forward):
+    self = _complex(self)
+    dim = _dim(self, dim)
+    n = 2 * (self.shape[dim] - 1) if n is None else n
+    _check_length(n)
+    return _c2r(self.conj() if forward else self, [dim], [n], _scale(norm, forward, n))
+
+
+_ONE = "(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor"
+
+
+def _record(name, signature, samples="fft_one"):
+    return composite(f"fft_{name}{signature}", namespace=None, aliases=(f"fft.{name}",), out=True, samples=samples)
+
+
+@_record("fft", _ONE)
+def fft(self, n=None, dim=-1, norm=None):
+    """The discrete Fourier transform along one dimension, of `n` numbers (cut or zeros appended). norm: "backward"
+    (the default: no factor), "ortho" (1 / sqrt(n)) or "forward" (1 / n); the inverse has the opposite factor.
+
+    >>> import flambeau
+    >>> flambeau.fft.fft(flambeau.tensor([1., 0., 0., 0.]))
+    tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _one(self, n, dim, norm, True)
+
+
+@_record("ifft", _ONE)
+def ifft(self, n=None, dim=-1, norm=None):
+    """The inverse of fft.
+
+    >>> import flambeau
+    >>> flambeau.fft.ifft(flambeau.ones(2))
+    tensor([1.+0.j, 0.+0.j])
+    """
+    return _one(self, n, dim, norm, False)
+
+
+@_record("rfft", _ONE, "fft_real")
+def rfft(self, n=None, dim=-1, norm=None):
+    """The first n // 2 + 1 numbers of the transform of real numbers; the others mirror them.
+
+    >>> import flambeau
+    >>> flambeau.fft.rfft(flambeau.tensor([1., 0., 0., 0.]))
+    tensor([1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _to_half(self, n, dim, norm, True, "rfft")
+
+
+@_record("irfft", _ONE)
+def irfft(self, n=None, dim=-1, norm=None):
+    """The inverse of rfft: n real numbers (2 (size - 1) unless given).
+
+    >>> import flambeau
+    >>> flambeau.fft.irfft(flambeau.ones(3))
+    tensor([1., 0., 0., 0.])
+    """
+    return _from_half(self, n, dim, norm, False)
+
+
+@_record("hfft", _ONE)
+def hfft(self, n=None, dim=-1, norm=None):
+    """The real transform of a Hermitian signal, of which the first half is given.
+
+    >>> import flambeau
+    >>> flambeau.fft.hfft(flambeau.tensor([1., 0., 0.]))
+    tensor([1., 1., 1., 1.])
+    """
+    return _from_half(self, n, dim, norm, True)
+
+
+@_record("ihfft", _ONE, "fft_real")
+def ihfft(self, n=None, dim=-1, norm=None):
+    """The inverse of hfft: the first half of a Hermitian signal.
+
+    >>> import flambeau
+    >>> flambeau.fft.ihfft(flambeau.ones(4))
+    tensor([1.-0.j, 0.-0.j, 0.-0.j])
+    """
+    return _to_half(self, n, dim, norm, False, "ihfft")
+
+
+# --- several dimensions -----------------------------------------------------------------------------------------------
+
+def _several(self, s, dim, norm, forward):
+    self = _complex(self)
+    dims, lengths = _dims(self, s, dim)
+    if not dims:
+        return self.clone()
+    return _c2c(self, *_in_order(dims, lengths), _scale(norm, forward, prod(lengths)), forward)
+
+
+def _in_order(dims, lengths):
+    pairs = sorted(zip(dims, lengths))
+    return [d for d, _ in pairs], [n for _, n in pairs]
+
+
+def _several_to_half(self, s, dim, norm, forward, name):
+    _refuse_complex(self, name)
+    self = _real(self)
+    dims, lengths = _dims(self, s, dim)
+    if not dims:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    if forward:
+        others = _in_order(dims[:-1], lengths[:-1])
+        return _r2c(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], _scale(norm, True, prod(lengths)))
+    half = _r2c(self, dims[-1:], lengths[-1:], _scale(norm, False, prod(lengths))).conj()
+    return half if len(dims) == 1 else _c2c(half, *_in_order(dims[:-1], lengths[:-1]), 1.0, False)
+
+
+def _several_from_half(self, s, dim, norm, forward, name):
+    self = _complex(self)
+    dims, lengths = _dims(self, s, dim)
+    if not dims:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    if s is None or (s if not isinstance(s, int) else (s,))[-1] == -1:
+        lengths[-1] = 2 * (self.shape[dims[-1]] - 1)
+    _check_length(lengths[-1])
+    scale = _scale(norm, forward, prod(lengths))
+    if not forward:
+        others = _in_order(dims[:-1], lengths[:-1])
+        return _c2r(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], scale)
+    if len(dims) > 1:
+        self = _c2c(self, *_in_order(dims[:-1], lengths[:-1]), 1.0, True)
+    return _c2r(self.conj(), dims[-1:], lengths[-1:], scale)
+
+
+_N = "(Tensor self, any s=None, any dim=None, str? norm=None) -> Tensor"
+_TWO = "(Tensor self, any s=None, any dim=[-2, -1], str? norm=None) -> Tensor"
+
+
+@_record("fftn", _N, "fft_several")
+def fftn(self, s=None, dim=None, norm=None):
+    """fft along several dimensions `dim` (all), of the lengths `s`.
+
+    >>> import flambeau
+    >>> flambeau.fft.fftn(flambeau.ones(2, 2))
+    tensor([[4.+0.j, 0.+0.j],
+            [0.+0.j, 0.+0.j]])
+    """
+    return _several(self, s, dim, norm, True)
+
+
+@_record("ifftn", _N, "fft_several")
+def ifftn(self, s=None, dim=None, norm=None):
+    """The inverse of fftn."""
+    return _several(self, s, dim, norm, False)
+
+
+@_record("rfftn", _N, "fft_several_real")
+def rfftn(self, s=None, dim=None, norm=None):
+    """fftn of real numbers, the last dimension as rfft.
+
+    >>> import flambeau
+    >>> flambeau.fft.rfftn(flambeau.ones(2, 4)).shape
+    torch.Size([2, 3])
+    """
+    return _several_to_half(self, s, dim, norm, True, "rfftn")
+
+
+@_record("irfftn", _N, "fft_several")
+def irfftn(self, s=None, dim=None, norm=None):
+    """The inverse of rfftn."""
+    return _several_from_half(self, s, dim, norm, False, "irfftn")
+
+
+@_record("hfftn", _N, "fft_several")
+def hfftn(self, s=None, dim=None, norm=None):
+    """hfft along the last of several dimensions, fft along the others."""
+    return _several_from_half(self, s, dim, norm, True, "hfftn")
+
+
+@_record("ihfftn", _N, "fft_several_real")
+def ihfftn(self, s=None, dim=None, norm=None):
+    """The inverse of hfftn."""
+    return _several_to_half(self, s, dim, norm, False, "ihfftn")
+
+
+@_record("fft2", _TWO, "fft_several")
+def fft2(self, s=None, dim=(-2, -1), norm=None):
+    """fftn along two dimensions, the last.
+
+    >>> import flambeau
+    >>> flambeau.fft.fft2(flambeau.ones(1, 2, 2)).real
+    tensor([[[4., 0.],
+             [0., 0.]]])
+    """
+    return _several(self, s, dim, norm, True)
+
+
+@_record("ifft2", _TWO, "fft_several")
+def ifft2(self, s=None, dim=(-2, -1), norm=None):
+    """The inverse of fft2."""
+    return _several(self, s, dim, norm, False)
+
+
+@_record("rfft2", _TWO, "fft_several_real")
+def rfft2(self, s=None, dim=(-2, -1), norm=None):
+    """rfftn along two dimensions, the last."""
+    return _several_to_half(self, s, dim, norm, True, "rfftn")
+
+
+@_record("irfft2", _TWO, "fft_several")
+def irfft2(self, s=None, dim=(-2, -1), norm=None):
+    """The inverse of rfft2."""
+    return _several_from_half(self, s, dim, norm, False, "irfftn")
+
+
+@_record("hfft2", _TWO, "fft_several")
+def hfft2(self, s=None, dim=(-2, -1), norm=None):
+    """hfftn along two dimensions, the last."""
+    return _several_from_half(self, s, dim, norm, True, "hfftn")
+
+
+@_record("ihfft2", _TWO, "fft_several_real")
+def ihfft2(self, s=None, dim=(-2, -1), norm=None):
+    """The inverse of hfft2."""
+    return _several_to_half(self, s, dim, norm, False, "ihfftn")
+
+
+# --- frequencies and their order ------------------------------------------------------------------------------------
+
+_FREQUENCIES = "(int n, Scalar d=1.0, *, dtype? dtype=None, layout? layout=None, device? device=None, " \
+               "bool requires_grad=False) -> Tensor"
+
+
+def _frequencies(positions, n, d, dtype, requires_grad):
+    result = positions.to(_C.default_dtype() if dtype is None else dtype) * (1.0 / (n * d))
+    return result.requires_grad_() if requires_grad else result
+
+
+@composite("fft_fftfreq" + _FREQUENCIES, namespace=None, aliases=("fft.fftfreq",), out=True, method=False,
+           samples="fft_freq")
+def fftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """The frequencies of the results of fft of n numbers taken `d` apart: 0, 1, … and the negative ones, over n d.
+
+    >>> import flambeau
+    >>> flambeau.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
+    arange = OPS["arange"]
+    positions = OPS["cat"]((arange((n + 1) // 2, device=device), arange(-(n // 2), 0, device=device)))
+    return _frequencies(positions, n, d, dtype, requires_grad)
+
+
+@composite("fft_rfftfreq" + _FREQUENCIES, namespace=None, aliases=("fft.rfftfreq",), out=True, method=False,
+           samples="fft_freq")
+def rfftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=False):
+    """The frequencies of the results of rfft of n numbers taken `d` apart.
+
+    >>> import flambeau
+    >>> flambeau.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
+    return _frequencies(OPS["arange"](n // 2 + 1, device=device), n, d, dtype, requires_grad)
+
+
+def _shifted(self, dim, half):
+    dims = list(range(self.ndim)) if dim is None else [_dim(self, d) for d in ((dim,) if isinstance(dim, int) else dim)]
+    return self.roll([half(self.shape[d]) for d in dims], dims) if dims else self.clone()
+
+
+@composite("fft_fftshift(Tensor self, any dim=None) -> Tensor", namespace=None, aliases=("fft.fftshift",),
+           samples="fft_shift")
+def fftshift(self, dim=None):
+    """The frequency zero in the middle of every dimension (or of `dim`) instead of first.
+
+    >>> import flambeau
+    >>> flambeau.fft.fftshift(flambeau.arange(5))
+    tensor([3, 4, 0, 1, 2])
+    """
+    return _shifted(self, dim, lambda n: n // 2)
+
+
+@composite("fft_ifftshift(Tensor self, any dim=None) -> Tensor", namespace=None, aliases=("fft.ifftshift",),
+           samples="fft_shift")
+def ifftshift(self, dim=None):
+    """The inverse of fftshift.
+
+    >>> import flambeau
+    >>> flambeau.fft.ifftshift(flambeau.arange(5))
+    tensor([2, 3, 4, 0, 1])
+    """
+    return _shifted(self, dim, lambda n: (n + 1) // 2)

@@ -1,0 +1,3 @@
+"""flambeau.signal: window functions for the analysis of signals."""
+
+from . import windows as windows
