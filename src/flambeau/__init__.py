@@ -76,9 +76,9 @@ layout = _C.memory_format
 inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
 
 #: subpackages and modules loaded when first used
-_LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage", "cuda",
-         "backends", "version", "accelerator", "compiler", "cpu", "func", "futures", "multiprocessing", "nested",
-         "sparse", "types", "__config__", "profiler", "debug", "library"}
+_LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
+         "cuda", "backends", "version", "accelerator", "compiler", "cpu", "func", "futures", "multiprocessing",
+         "nested", "sparse", "types", "__config__", "profiler", "debug", "library"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",

@@ -40,7 +40,6 @@ from . import sorting as sorting
 from . import spatial as spatial
 from . import special as special
 from . import spectral as spectral
-from . import special as special
 from . import spectrogram as spectrogram
 from . import statistics as statistics
 from . import transcendental as transcendental
