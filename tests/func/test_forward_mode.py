@@ -53,6 +53,10 @@ def inner(us, vs):
     return sum((u.conj() * v).real.sum() if u.is_complex() else (u * v).sum() for u, v in zip(us, vs, strict=True))
 
 
+#: derivatives that nobody defines, by an argument or of the gradient
+UNDEFINED = ("grid_sample", "grid_sampler", "igamma", "igammac", "special_zeta")
+
+
 def differentiable():
     return [n for n in battery.with_samples("gradcheck") if battery.skip_reason(n, "gradcheck") is None]
 
@@ -71,7 +75,7 @@ def test_every_operator(name):
         try:
             done += push_equals_pull(name, sample)
         except NotImplementedError as refusal:
-            if battery.skip_reason(name, "gradgradcheck") is None:
+            if name not in UNDEFINED:
                 raise
             pytest.skip(str(refusal))
     if not done:

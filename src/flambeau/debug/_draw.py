@@ -13,7 +13,7 @@ _FILL = {"leaf": "#cfe8cf", "node": "#dbe6f6", "root": "#f6dcc8"}
 
 def _layers(graph):
     """Nodes by their longest distance from the leaves; each layer ordered near its inputs' mean position."""
-    depth = {leaf: 0 for leaf in graph.leaves}
+    depth = dict.fromkeys(graph.leaves, 0)
     for node in graph.nodes:
         depth[node] = 1 + max((depth[n] for n, _ in node.next_functions if n is not None), default=0)
     layers = [[] for _ in range(max(depth.values()) + 1)]

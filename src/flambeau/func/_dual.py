@@ -146,6 +146,8 @@ class DualFrame(Frame):
         return self.wrap(result, pushed)
 
     def _constant(self, result):
+        if result is None:  # an operator that only checks
+            return None
         if isinstance(result, _C.Tensor):
             return self.wrap(result)
         return [self._constant(r) if isinstance(r, _C.Tensor) else r for r in result]
@@ -153,6 +155,8 @@ class DualFrame(Frame):
     def _close(self, result, pushed):
         if isinstance(result, _C.Tensor):
             return self.wrap(result, pushed)
+        if pushed is None:
+            return self._constant(result)
         return [self.wrap(r, t) if isinstance(r, _C.Tensor) else r for r, t in zip(result, pushed, strict=True)]
 
     def _open(self, args):
@@ -357,7 +361,7 @@ def _by_slope(result, leaves, tangents, shape):
 def _by_transpose(op, result, leaves, tangents):
     """The pull-back is linear in its cotangents: pulling the tangents back through it pushes them forward."""
     results = [result] if isinstance(result, _C.Tensor) else list(result)
-    roots = [r for r in results if isinstance(r, _C.Tensor) and r.requires_grad]
+    roots = [r for r in results if isinstance(r, _C.Tensor) and r.requires_grad and r.numel()]
     pushed = {}
     if roots:
         cotangents = tuple(OPS["ones_like"](r.detach()).requires_grad_() for r in roots)

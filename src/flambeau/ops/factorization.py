@@ -1,11 +1,9 @@
 """Decompositions into triangular and orthogonal factors, and the systems solved with them."""
 
-from .. import _C
 from . import _linalg_rules as rules
-from .kinds import OPS, composite, primitive
+from .kinds import OPS, composite, differentiated, primitive
 from .linalg import _h
 
-_again = _C.is_grad_enabled
 _NO_DERIVATIVE = {"gradcheck": "PyTorch defines no derivative either",
                   "float32_gradient": "PyTorch defines no derivative either"}
 _BY_NAME = "tested by name: the arguments must be matrices of a kind"
@@ -233,7 +231,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
     tensor([[1.],
             [2.]])
     """
-    if not (_again() and LU.requires_grad):
+    if not differentiated(LU):
         return _lu_solve(LU, pivots, B, left, adjoint)
     P, L, U = lu_unpack(LU, pivots)
     if not left:  # X A = B is A^H X^H = B^H
@@ -353,7 +351,7 @@ def householder_product(A, tau):
     tensor([[ 0.],
             [-1.]])
     """
-    if not (_again() and (A.requires_grad or tau.requires_grad)):
+    if not differentiated(A, tau):
         return _householder_product(A, tau)
     result = OPS["eye"](*A.shape[-2:], dtype=A.dtype, device=A.device).expand(A.shape)
     for v, factor in reversed(_reflections(A, tau)):
@@ -377,7 +375,7 @@ def ormqr(self, input2, input3, left=True, transpose=False):
     tensor([[1.],
             [1.]])
     """
-    if not (_again() and (self.requires_grad or input2.requires_grad or input3.requires_grad)):
+    if not differentiated(self, input2, input3):
         return _ormqr(self, input2, input3, left, transpose)
     if not left:
         return _h(ormqr(self, input2, _h(input3), True, not transpose))

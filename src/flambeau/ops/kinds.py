@@ -96,6 +96,11 @@ def overloads(name, *alternatives, namespace="", method=None, doc="", aliases=()
     return op
 
 
+def differentiated(*tensors):
+    """Whether derivatives by one of these tensors may be asked for: by the tape, or by a transform that is running."""
+    return any((_C.is_grad_enabled() and t.requires_grad) or _C.level_of(t) for t in tensors if t is not None)
+
+
 def find(name):
     """The Op of that name; `name_` finds the in-place form (unpickling asks)."""
     if name in OPS:

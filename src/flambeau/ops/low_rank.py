@@ -1,8 +1,7 @@
 """Low-rank approximations by random projections, and extreme eigenpairs by iteration."""
 
-from .. import _C
 from .factorization import linalg_qr
-from .kinds import OPS, composite
+from .kinds import OPS, composite, differentiated
 from .linalg import _h
 from .spectral import eigh, linalg_svd
 
@@ -124,7 +123,7 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
         values, vectors = (OPS["stack"]([r[j] for r in one]) for j in (0, 1))
         return values.reshape(*batch, k), vectors.reshape(*batch, A.shape[-1], k)
     m = A.shape[-1]
-    if m < 3 * n or (_C.is_grad_enabled() and (A.requires_grad or (B is not None and B.requires_grad))):
+    if m < 3 * n or differentiated(A, B):
         return _directly(A, B, k, largest)
     X = OPS["randn"](m, n, dtype=A.dtype, device=A.device) if X is None else X
     tol = {"torch.float32": 1.2e-07 ** 0.5, "torch.float64": 2.3e-16 ** 0.5}[str(A.dtype)] if tol is None else tol

@@ -2,10 +2,9 @@
 
 from .. import _C
 from . import _linalg_rules as rules
-from .kinds import OPS, composite, primitive
+from .kinds import OPS, composite, differentiated, primitive
 from .linalg import _h
 
-_again = _C.is_grad_enabled
 _HERMITIAN = {"gradcheck": "reads one triangle of a Hermitian matrix: tests/ops/test_decompositions.py"}
 _GAUGE = {"gradcheck": "vectors are determined up to a phase only: tests/ops/test_decompositions.py",
           "layouts": "vectors are determined up to a phase only",
@@ -43,7 +42,7 @@ def eigvalsh(A, UPLO="L"):
     >>> flambeau.linalg.eigvalsh(flambeau.tensor([[2., 0.], [0., 1.]]))
     tensor([1., 2.])
     """
-    return _eigh(A, UPLO, _again() and A.requires_grad)[0]
+    return _eigh(A, UPLO, differentiated(A))[0]
 
 
 _eig = primitive(
@@ -73,7 +72,7 @@ def eigvals(A):
     >>> flambeau.linalg.eigvals(flambeau.tensor([[2., 1.], [0., 3.]]))
     tensor([2.+0.j, 3.+0.j])
     """
-    return _eig(A, _again() and A.requires_grad)[0]
+    return _eig(A, differentiated(A))[0]
 
 
 # --- singular values -------------------------------------------------------------------------------------------------
@@ -112,7 +111,7 @@ def svdvals(A, *, driver=None):
     tensor([2., 1.])
     """
     _check_driver(driver, "linalg.svdvals")
-    return _svd(A, False, _again() and A.requires_grad)[1]
+    return _svd(A, False, differentiated(A))[1]
 
 
 @composite("svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", out=True,

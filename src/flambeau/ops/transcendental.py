@@ -4,7 +4,7 @@ import math
 
 from .._C import complex128, float64
 from .arithmetic import div_conj, mul_conj, zero
-from .kinds import composite, elementwise
+from .kinds import composite, differentiated, elementwise
 from .selection import where
 
 
@@ -104,7 +104,7 @@ def float_power_(self, exponent):
         raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires "
                            f"dtype {wanted}")
     widen = exponent.to(wanted) if hasattr(exponent, "dtype") else exponent
-    return self.copy_(pow(self.clone() if self.requires_grad else self, widen))
+    return self.copy_(pow(self.clone() if differentiated(self) else self, widen))
 
 
 sqrt = _function("sqrt", lambda g, result: div_conj(g, 2 * result), "numpy.sqrt", ("reals", 0.2, 3.0),
