@@ -47,6 +47,42 @@ Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
       v.size(v.ndim - 1)};
 }
 
+// What is added to the scores, or which of them count: of the scores' shape, repeated where a size is 1.
+struct Mask {
+  const char* data = nullptr;
+  bool boolean = false;
+  int64_t rs = 0, cs = 0;
+  std::vector<int64_t> sizes, steps;
+  Mask() = default;
+  Mask(const Tensor& t, const Tensor& q) : data(t.data), boolean(t.dtype == DType::Bool), sizes(q.sizes, q.sizes + q.ndim - 2) {
+    auto stride = [&](int from_end) {
+      const int d = t.ndim - from_end;
+      return d < 0 || t.size(d) == 1 ? int64_t(0) : t.strides[d];
+    };
+    rs = stride(2), cs = stride(1);
+    for (int d = q.ndim; d > 2; --d) steps.push_back(stride(d));
+  }
+  int64_t offset(int64_t index) const {
+    int64_t at = 0;
+    for (size_t d = sizes.size(); d-- > 0; index /= sizes[d]) at += index % sizes[d] * steps[d];
+    return at;
+  }
+  // row[j] = row[j] scale + mask, or -infinity where it must not be seen
+  void apply(float* row, int64_t n, float scale, int64_t batch_offset, int64_t i, int64_t j0) const {
+    const int64_t at = batch_offset + i * rs + j0 * cs;
+    if (boolean) {
+      const char* m = data + at;
+      for (int64_t j = 0; j < n; ++j) row[j] = m[j * cs] ? row[j] * scale : -std::numeric_limits<float>::infinity();
+    } else if (cs == 1) {
+      const float* m = reinterpret_cast<const float*>(data) + at;
+      for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + m[j];
+    } else {
+      const float* m = reinterpret_cast<const float*>(data) + at;
+      for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + m[j * cs];
+    }
+  }
+};
+
 // scores[rows, cols] of a block, those a causal query must not see at -infinity
 void block_scores(const Sizes& s, const float* q, const Matrices& qm, const float* k, const Matrices& km, int64_t i0,
                   int64_t rows, int64_t j0, int64_t cols, bool causal, float* to) {
@@ -56,10 +92,10 @@ void block_scores(const Sizes& s, const float* q, const Matrices& qm, const floa
     for (int64_t j = std::max<int64_t>(0, i0 + i + 1 - j0); j < cols; ++j) to[i * cols + j] = -std::numeric_limits<float>::infinity();
 }
 
-void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, bool causal, float scale,
-    float* out,
-             float* lse) {
+void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, const Mask& mask, bool causal,
+             float scale, float* out, float* lse) {
   const auto& kernels = row_kernels();
+  const float factor = mask.data ? 1.f : scale;  // of scores that a mask has not scaled already
   const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
   parallel_for(s.batch * blocks, std::max<int64_t>(1, (1 << 17) / (kQueries * s.keys * (s.width + s.values) + 1)),
       [&](int64_t t, int64_t end) {
@@ -68,6 +104,7 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
     for (; t < end; ++t) {
       const int64_t b = t / blocks, i0 = t % blocks * kQueries, rows = std::min(kQueries, s.queries - i0);
       const float *q = qm.at(b), *k = km.at(b), *v = vm.at(b);
+      const int64_t mask_at = mask.data ? mask.offset(b) : 0;
       float* o = out + (b * s.queries + i0) * s.values;
       std::fill_n(o, rows * s.values, 0.f);
       for (int64_t i = 0; i < rows; ++i) top[i] = -std::numeric_limits<float>::infinity(), sum[i] = 0;
@@ -77,11 +114,12 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
         block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, scores);
         for (int64_t i = 0; i < rows; ++i) {
           float* row = scores + i * cols;
-          float m = std::max(top[i], kernels.row_max(row, cols) * scale);
+          if (mask.data) mask.apply(row, cols, scale, mask_at, i0 + i, j0);
+          float m = std::max(top[i], kernels.row_max(row, cols) * factor);
           // a row that saw nothing yet stays empty instead of becoming inf - inf
           float shift = m == -std::numeric_limits<float>::infinity() ? 0 : m;
           float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
-          sum[i] = sum[i] * keep + kernels.row_exp(row, cols, scale, shift);
+          sum[i] = sum[i] * keep + kernels.row_exp(row, cols, factor, shift);
           if (keep != 1)
             for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
           top[i] = m;
@@ -99,8 +137,8 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
 
 // One matrix of the batch per piece of work: sums over queries and over keys stay in one thread.
 void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matrices& km, const Matrices& vm,
-    const Matrices& om,
-              const float* lse, bool causal, float scale, float* gq, float* gk, float* gv) {
+              const Mask& mask, const Matrices& om, const float* lse, bool causal, float scale, float* gq, float* gk,
+              float* gv) {
   const auto& kernels = row_kernels();
   parallel_for(s.batch, std::max<int64_t>(1, (1 << 16) / (s.queries * s.keys * (s.width + s.values) + 1)),
       [&](int64_t b, int64_t end) {
@@ -108,6 +146,7 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
     float* ds = scratch<float>(kScratchD, kQueries * kKeys);
     float mean[kQueries];
     for (; b < end; ++b) {
+      const int64_t mask_at = mask.data ? mask.offset(b) : 0;
       const float *g = gm.at(b), *q = qm.at(b), *k = km.at(b), *v = vm.at(b), *o = om.at(b);
       float *dq = gq + b * s.queries * s.width, *dk = gk + b * s.keys * s.width, *dv = gv + b * s.keys * s.values;
       std::fill_n(dq, s.queries * s.width, 0.f);
@@ -124,7 +163,12 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
         for (int64_t j0 = 0; j0 < stop; j0 += kKeys) {
           const int64_t cols = std::min(kKeys, stop - j0);
           block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, p);
-          for (int64_t i = 0; i < rows; ++i) kernels.row_exp(p + i * cols, cols, scale, lse[b * s.queries + i0 + i]);
+          for (int64_t i = 0; i < rows; ++i) {
+            if (mask.data) mask.apply(p + i * cols, cols, scale, mask_at, i0 + i, j0);
+            const float sum = lse[b * s.queries + i0 + i];  // -infinity: the query saw nothing
+            kernels.row_exp(p + i * cols, cols, mask.data ? 1.f : scale,
+                            sum == -std::numeric_limits<float>::infinity() ? 0 : sum);
+          }
           gemm<float>(rows, cols, s.values, gb, gm.rs, gm.cs, v + j0 * vm.rs, vm.cs, vm.rs, ds, cols, {}, false);
           for (int64_t i = 0; i < rows; ++i) kernels.row_grad(ds + i * cols, p + i * cols, cols, mean[i], scale);
           gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, false);
@@ -152,12 +196,32 @@ void check(const Call& c, const Tensor& q, const Tensor& k, const Tensor& v) {
                   ", ", dtype_name(k.dtype), " and ", dtype_name(v.dtype));
 }
 
+void check_mask(const Call& c, int at, const Tensor& q, const Tensor& k) {
+  const Tensor* m = c.optional_tensor(at);
+  if (!m) return;
+  bool fits = m->ndim <= q.ndim;
+  for (int d = 1; fits && d <= m->ndim; ++d) {
+    const int64_t full = d == 1 ? k.size(k.ndim - 2) : d == 2 ? q.size(q.ndim - 2) : q.size(q.ndim - d);
+    fits = m->size(m->ndim - d) == 1 || m->size(m->ndim - d) == full;
+  }
+  if (!fits)
+    runtime_error("scaled_dot_product_attention: a mask of shape ", shape_text(m->shape()),
+                  " does not broadcast to the scores of query ", shape_text(q.shape()), " and key ", shape_text(k.shape()));
+}
+TensorRef mask_tensor(const Call& c, int at) {
+  Tensor* m = c.optional_tensor(at);
+  if (!m) return {};
+  return m->dtype == DType::Bool ? TensorRef::borrow(m) : to_dtype(*m, DType::Float32);
+}
+Mask mask_of(const TensorRef& m, const Tensor& q) { return m ? Mask(*m, q) : Mask(); }
+
 int64_t work_of(const Sizes& s) { return s.batch * s.queries * s.keys * (s.width + s.values) / 16; }
 
-// fused_attention(query, key, value, is_causal, scale) -> result, logarithm of each query's sum (float32)
+// fused_attention(query, key, value, mask, is_causal, scale) -> result, logarithm of each query's sum (float32)
 void infer_attention(Call& c) {
   Tensor &q = c.tensor(0), &k = c.tensor(1), &v = c.tensor(2);
   check(c, q, k, v);
+  check_mask(c, 3, q, k);
   std::vector<int64_t> shape(q.sizes, q.sizes + q.ndim);
   shape.back() = v.size(v.ndim - 1);
   c.output(shape, q.dtype, q.device);
@@ -168,41 +232,43 @@ void cpu_attention(Call& c) {
   Tensor &out = c.out(0), &lse = c.out(1);
   if (lse.numel == 0) return;
   TensorRef q = to_dtype(c.tensor(0), DType::Float32), k = to_dtype(c.tensor(1), DType::Float32),
-      v = to_dtype(c.tensor(2), DType::Float32), wide;
+      v = to_dtype(c.tensor(2), DType::Float32), m = mask_tensor(c, 3), wide;
   Tensor* to = &out;
   if (out.dtype != DType::Float32) wide = empty(out.shape(), DType::Float32, out.device), to = wide.get();
   {
     Sizes s = sizes_of(*q, *k, *v);
     LockRelease lock(work_of(s));
-    forward(s, Matrices(*q), Matrices(*k), Matrices(*v), c.boolean(3), float(c.real(4)), to->ptr<float>(),
-        lse.ptr<float>());
+    forward(s, Matrices(*q), Matrices(*k), Matrices(*v), mask_of(m, *q), c.boolean(4), float(c.real(5)),
+            to->ptr<float>(), lse.ptr<float>());
   }
   if (wide) copy_into(out, *wide);
 }
 
-// fused_attention_backward(grad, query, key, value, result, lse, is_causal, scale) -> gradients of query, key, value
+// fused_attention_backward(grad, query, key, value, mask, result, lse, is_causal, scale) -> gradients of query, key, value
 void infer_backward(Call& c) {
   Tensor &q = c.tensor(1), &k = c.tensor(2), &v = c.tensor(3);
   check(c, q, k, v);
-  if (!std::ranges::equal(c.tensor(0).shape(), c.tensor(4).shape()) || c.tensor(4).ndim != q.ndim ||
-      c.tensor(5).numel != q.numel / std::max<int64_t>(1, q.size(q.ndim - 1)) ||
-          c.tensor(4).size(q.ndim - 1) != v.size(q.ndim - 1))
+  check_mask(c, 4, q, k);
+  if (!std::ranges::equal(c.tensor(0).shape(), c.tensor(5).shape()) || c.tensor(5).ndim != q.ndim ||
+      c.tensor(6).numel != q.numel / std::max<int64_t>(1, q.size(q.ndim - 1)) ||
+          c.tensor(5).size(q.ndim - 1) != v.size(q.ndim - 1))
     runtime_error(c.name(), ": the gradient ", shape_text(c.tensor(0).shape()), " and the result ",
-        shape_text(c.tensor(4).shape()), " do not fit the query ", shape_text(q.shape()));
+        shape_text(c.tensor(5).shape()), " do not fit the query ", shape_text(q.shape()));
   c.output_like(q), c.output_like(k), c.output_like(v);
 }
 void cpu_backward(Call& c) {
-  TensorRef in[5], lse = contiguous(*to_dtype(c.tensor(5), DType::Float32)), wide[3];
-  for (int n = 0; n < 5; ++n) in[n] = to_dtype(c.tensor(n), DType::Float32);
+  TensorRef in[5], lse = contiguous(*to_dtype(c.tensor(6), DType::Float32)), wide[3];
+  TensorRef m = mask_tensor(c, 4);
+  for (int n = 0; n < 5; ++n) in[n] = to_dtype(c.tensor(n < 4 ? n : 5), DType::Float32);
   bool same = c.out(0).dtype == DType::Float32;
   for (int n = 0; n < 3; ++n)
     wide[n] = same ? TensorRef::borrow(&c.out(n)) : empty(c.out(n).shape(), DType::Float32, c.out(n).device);
   {
     Sizes s = sizes_of(*in[1], *in[2], *in[3]);
     LockRelease lock(2 * work_of(s));
-    backward(s, Matrices(*in[0]), Matrices(*in[1]), Matrices(*in[2]), Matrices(*in[3]), Matrices(*in[4]),
-        lse->ptr<float>(),
-             c.boolean(6), float(c.real(7)), wide[0]->ptr<float>(), wide[1]->ptr<float>(), wide[2]->ptr<float>());
+    backward(s, Matrices(*in[0]), Matrices(*in[1]), Matrices(*in[2]), Matrices(*in[3]), mask_of(m, *in[1]),
+             Matrices(*in[4]), lse->ptr<float>(), c.boolean(7), float(c.real(8)), wide[0]->ptr<float>(),
+             wide[1]->ptr<float>(), wide[2]->ptr<float>());
   }
   for (int n = 0; n < 3 && !same; ++n) copy_into(c.out(n), *wide[n]);
 }

@@ -114,3 +114,12 @@ def test_wrong_use(act, error, text):
 def attend(size, **options):
     x = flambeau.zeros(2, 1, size)
     return nn.MultiheadAttention(8, 2)(x, x, x, **options)
+
+
+def test_the_causal_hint_is_the_mask():
+    layer = nn.MultiheadAttention(8, 2)
+    x = flambeau.randn(5, 3, 8)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    plain, _ = layer(x, x, x, attn_mask=mask, need_weights=False)
+    hinted, _ = layer(x, x, x, attn_mask=mask, need_weights=False, is_causal=True)
+    assert flambeau.allclose(plain, hinted, atol=1e-6)

@@ -38,9 +38,11 @@ def test_backends():
         assert flambeau.allclose(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected, atol=1e-6)
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
         assert flambeau.equal(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
-    for backend, given in ((SDPBackend.FLASH_ATTENTION, mask), (SDPBackend.CUDNN_ATTENTION, None)):
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        assert flambeau.allclose(F.scaled_dot_product_attention(q, k, v, mask), expected, atol=1e-6)
+    for backend, dropout in ((SDPBackend.FLASH_ATTENTION, 0.5), (SDPBackend.CUDNN_ATTENTION, 0.0)):
         with sdpa_kernel(backend), pytest.raises(RuntimeError, match="No viable backend"):
-            F.scaled_dot_product_attention(q, k, v, given)
+            F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
     assert flambeau.equal(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
     with pytest.raises(AssertionError, match="SDPBackend"), sdpa_kernel("math"):
         pass

@@ -102,3 +102,46 @@ def test_errors():
         attention(z(2, 3, 4), z(2, 3, 4).double(), z(2, 3, 4))
     with pytest.raises(RuntimeError, match="heads"):
         attention(z(1, 3, 3, 4), z(1, 2, 3, 4), z(1, 2, 3, 4), enable_gqa=True)
+
+
+def _attention_cases():
+    r = flambeau.randn
+    blind = r(2, 3, 70, 300) > 0
+    blind[0, 1, 2] = False  # a query that sees nothing
+    q, k, v = (2, 3, 70, 8), (2, 3, 300, 8), (2, 3, 300, 6)
+    return {
+        "plain": (q, k, v, None, {}), "causal": (q, k, v, None, {"is_causal": True}),
+        "float mask": (q, k, v, r(70, 300), {}), "a row of keys": (q, k, v, r(2, 1, 1, 300), {}),
+        "bool mask": (q, k, v, blind, {}), "a column": (q, k, v, r(2, 1, 70, 1) > -0.5, {}),
+        "broadcast": (q, (1, 3, 300, 8), (2, 1, 300, 6), None, {"scale": 0.3}),
+        "matrices": (q[2:], k[2:], v[2:], r(4, 70, 300), {}),
+        "groups": ((2, 6, 70, 8), k, v, r(2, 6, 70, 300), {"enable_gqa": True}),
+        "groups, causal": ((2, 6, 70, 8), k, v, None, {"enable_gqa": True, "is_causal": True}),
+        "groups, one mask": ((2, 6, 70, 8), k, v, r(2, 1, 70, 300) > 0, {"enable_gqa": True}),
+    }
+
+
+@pytest.mark.parametrize("name", ["plain", "causal", "float mask", "a row of keys", "bool mask", "a column",
+                                  "broadcast", "matrices", "groups", "groups, causal", "groups, one mask"])
+def test_the_kernel_agrees_with_the_parts(name):
+    flambeau.manual_seed(0)
+    *shapes, mask, options = _attention_cases()[name]
+    given = [flambeau.randn(shape) for shape in shapes]
+    found = {}
+    for dtype in (flambeau.float32, flambeau.float64):  # float64 goes by matrix products and softmax
+        q, k, v = (t.to(dtype).requires_grad_() for t in given)
+        m = mask if mask is None or mask.dtype == flambeau.bool else mask.to(dtype)
+        out = attention(q, k, v, m, **options)
+        first = flambeau.autograd.grad(out.sin().sum(), (q, k, v), create_graph=True)
+        second = flambeau.autograd.grad(sum(g.sin().sum() for g in first), (q, k, v))
+        found[dtype] = [out, *first, *second]
+    for a, b in zip(found[flambeau.float32], found[flambeau.float64], strict=True):
+        assert a.shape == b.shape and flambeau.allclose(a.double(), b, rtol=1e-4, atol=2e-5)
+
+
+def test_a_mask_can_have_a_gradient():
+    q, mask = flambeau.randn(2, 3, 4), flambeau.zeros(3, 3, requires_grad=True)
+    attention(q, q, q, mask).square().sum().backward()
+    assert mask.grad is not None and mask.grad.abs().sum().item() > 0
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        attention(q, q, q, flambeau.zeros(3, 2))

@@ -52,7 +52,9 @@ def multi_head_attention_forward(
         key_padding_mask = key_padding_mask.unsqueeze(0)
     q, k, v = _projected(query, key, value, weights, in_proj_bias, same)
     batch, steps, _ = q.shape
-    mask = _mask(attn_mask, key_padding_mask, batch, num_heads, steps, k.shape[1], q.dtype)
+    hinted = is_causal and key_padding_mask is bias_k is None and not need_weights and not add_zero_attn
+    # the hint promises that the mask says no more than it
+    mask = None if hinted else _mask(attn_mask, key_padding_mask, batch, num_heads, steps, k.shape[1], q.dtype)
     if bias_k is not None:
         if static_k is not None or static_v is not None:
             raise AssertionError("bias cannot be added to static key and value.")
@@ -72,7 +74,7 @@ def multi_head_attention_forward(
         out = seen @ v
         seen = seen.mean(1) if average_attn_weights else seen
     else:
-        out = _attention(q, k, v, mask, dropout_p)
+        out = _attention(q, k, v, mask, dropout_p, hinted)
     # rows step by step: dropout after this layer draws in the order of memory
     out = _linear(out.permute(2, 0, 1, 3).reshape(steps * batch, size), out_proj_weight, out_proj_bias)
     out = out.reshape(steps, batch, out.shape[-1])

@@ -7,17 +7,19 @@ from .kinds import OPS, composite, primitive
 from .linalg import matmul
 
 fused_attention_backward = primitive(
-    "fused_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor out, Tensor lse, "
-    "bool is_causal, float scale) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
-    d={("grad", "query", "key", "value"): lambda g0, g1, g2, grad, query, key, value, is_causal, scale:
-       _double(g0, g1, g2, grad, query, key, value, is_causal, scale)},
+    "fused_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, "
+    "Tensor lse, bool is_causal, float scale) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+    d={("grad", "query", "key", "value"): lambda g0, g1, g2, grad, query, key, value, mask, is_causal, scale:
+       _double(g0, g1, g2, grad, query, key, value, mask, is_causal, scale)},
     namespace=None, doc="The gradients of fused_attention.")
 
 fused_attention = primitive(
-    "fused_attention(Tensor query, Tensor key, Tensor value, bool is_causal, float scale) -> (Tensor out, Tensor lse)",
-    d={("query", "key", "value"): lambda g0, query, key, value, result0, result1, is_causal, scale:
-       fused_attention_backward(g0, query, key, value, result0, result1, is_causal, scale)},
-    namespace=None, doc="Attention block by block, without storing the scores; lse is no differentiable result.")
+    "fused_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> "
+    "(Tensor out, Tensor lse)",
+    d={("query", "key", "value"): lambda g0, query, key, value, mask, result0, result1, is_causal, scale:
+       fused_attention_backward(g0, query, key, value, mask, result0, result1, is_causal, scale)},
+    namespace=None, doc="Attention block by block, without storing the scores; the mask gets no gradient, and "
+                        "lse is no differentiable result.")
 
 
 def _causal(n_queries, n_keys, device):
@@ -25,13 +27,25 @@ def _causal(n_queries, n_keys, device):
     return OPS["arange"](n_keys, device=device) <= rows
 
 
-def _double(a, b, c, g, q, k, v, is_causal, s):
+def _masked(scores, mask):
+    if mask.dtype == _C.bool:
+        return scores.masked_fill(mask.logical_not(), -math.inf)
+    return scores + mask
+
+
+def _weights(scores, mask):
+    """The softmax of masked scores; a query that may see nothing gets zeros, not 0 / 0."""
+    if mask is None:
+        return scores.softmax(-1)
+    scores = _masked(scores, mask)
+    return scores.softmax(-1).masked_fill((scores == -math.inf).all(-1, True), 0.0)
+
+
+def _double(a, b, c, g, q, k, v, mask, is_causal, s):
     """With Z = s q k', P = softmax(Z), T = g v', D = P (T - rowsum(P T)), the gradients are s D k, s D' q, P' g; this
     is the gradient of their inner product with (a, b, c)."""
     z = matmul(q, k.mT) * s
-    if is_causal:
-        z = z.masked_fill(_causal(z.shape[-2], z.shape[-1], z.device).logical_not(), -math.inf)
-    p = z.softmax(-1)
+    p = _weights(z, _causal(z.shape[-2], z.shape[-1], z.device) if is_causal else mask)
     t = matmul(g, v.mT)
     centred = t - (p * t).sum(-1, keepdim=True)
     d = p * centred
@@ -56,15 +70,7 @@ def _by_parts(query, key, value, mask, dropout_p, is_causal, scale):
         matmul(query, key.transpose(-2, -1)) * scale)
     if is_causal:
         mask = _causal(query.shape[-2], key.shape[-2], query.device)
-    if mask is not None:
-        if mask.dtype == _C.bool:
-            scores = scores.masked_fill(mask.logical_not(), -math.inf)
-        else:
-            scores = scores + mask
-    weights = scores.softmax(-1)
-    if mask is not None:  # a query that may see nothing gets zero, not 0 / 0
-        blind = (scores == -math.inf).all(-1, True)
-        weights = weights.masked_fill(blind, 0.0)
+    weights = _weights(scores, mask)
     if dropout_p > 0:
         weights = OPS["dropout"](weights, dropout_p, True)
     return matmul(weights, value)
@@ -100,23 +106,53 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True")
     if not 0.0 <= dropout_p <= 1.0:
         raise RuntimeError(f"{name}: dropout probability has to be between 0 and 1, but got {dropout_p}")
-    if enable_gqa:
-        key, value = (_repeated(t, query, name) for t in (key, value))
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    fusible = (attn_mask is None and dropout_p == 0.0 and query.dtype in _FUSED
-               and query.shape[:-2] == key.shape[:-2] == value.shape[:-2])
+    heads = None
+    if enable_gqa:
+        heads = query.shape[-3] if query.ndim > 2 else None
+        query, key, value, attn_mask = _grouped(query, key, value, attn_mask, name)
     for backend in allowed_backends:
-        if backend == "FLASH_ATTENTION" and fusible:
-            return fused_attention(query, key, value, is_causal, scale)[0]
-        if backend == "MATH":
-            return _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        if backend == "FLASH_ATTENTION" and _fits_kernel(query, attn_mask, dropout_p):
+            query, key, value = _expanded(attn_mask, query, key, value)
+            out = fused_attention(query, key, value, attn_mask, is_causal, scale)[0]
+        elif backend == "MATH":
+            out = _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        else:
+            continue
+        return out if heads is None else out.flatten(-4, -3)
     raise RuntimeError(f"{name}: No viable backend was found: only {', '.join(allowed_backends) or 'none'} may be "
-                       "used, and the fused kernel takes no mask, dropout or float64 (see nn.attention.sdpa_kernel)")
+                       "used, and the fused kernel takes no dropout, float64 or mask that wants a gradient (see "
+                       "nn.attention.sdpa_kernel)")
 
 
-def _repeated(t, query, name):
-    if t.ndim < 3 or query.ndim < 3 or t.shape[-3] == 0 or query.shape[-3] % t.shape[-3]:
-        raise RuntimeError(f"{name}: enable_gqa needs the query's heads to be a multiple of those of key and value, "
-                           f"got {list(query.shape)} and {list(t.shape)}")
-    return t.repeat_interleave(query.shape[-3] // t.shape[-3], -3)
+def _fits_kernel(query, mask, dropout_p):
+    """Dropout draws per weight, and a mask that wants a gradient needs the weights."""
+    if dropout_p or query.dtype not in _FUSED:
+        return False
+    return mask is None or (not mask.requires_grad and (mask.dtype == _C.bool or mask.is_floating_point()))
+
+
+def _expanded(mask, *tensors):
+    """The tensors with one shape of leading dimensions, which the mask's fit too."""
+    shapes = [t.shape[:-2] for t in tensors]
+    given = shapes if mask is None or mask.ndim < 3 else [*shapes, mask.shape[:-2]]
+    if all(shape == shapes[0] for shape in given):
+        return tensors
+    rank = max(len(shape) for shape in given)
+    columns = zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in given), strict=True)
+    full = [next((n for n in column if n != 1), 1) for column in columns]
+    return [t.expand(*full, *t.shape[-2:]) for t in tensors]
+
+
+def _grouped(query, key, value, mask, name):
+    """Heads as (heads of the keys, queries that share one): [..., Hk, R, L, E] and [..., Hk, 1, S, E]."""
+    for t in (key, value):
+        if t.ndim < 3 or query.ndim < 3 or t.shape[-3] == 0 or query.shape[-3] % t.shape[-3]:
+            raise RuntimeError(f"{name}: enable_gqa needs the query's heads to be a multiple of those of key and value,"
+                               f" got {list(query.shape)} and {list(t.shape)}")
+    heads = key.shape[-3]
+    value = value.repeat_interleave(heads // value.shape[-3], -3) if value.shape[-3] < heads else value
+    if mask is not None and mask.ndim > 2:
+        mask = mask.unsqueeze(-3) if mask.shape[-3] == 1 else mask.unflatten(-3, (heads, -1))
+    return query.unflatten(-3, (heads, -1)), key.unsqueeze(-3), value.unsqueeze(-3), mask
