@@ -1,5 +1,6 @@
 // Random tensors: which numbers of the engine become which elements, by PyTorch's rules.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -340,6 +341,22 @@ void check_integers(const Call& c, DType d, int64_t from, int64_t to) {
   if (double(to - 1) > l.high) runtime_error(c.name(), ": to - 1 = ", to - 1, " is out of bounds for dtype ", dtype_name(d));
 }
 
+// Integers of [from, to). In a floating dtype a bound that rounds out of the range is moved in by one step of the dtype.
+template <class T>
+void round_inwards(int64_t& from, int64_t& to, int digits) {
+  auto step = [&](int64_t x) { return int64_t(1) << (std::bit_width(uint64_t(x < 0 ? -x : x)) - digits); };
+  int64_t low = int64_t(double(T(from + 1))), high = int64_t(double(T(to - 1)));
+  if (low < from) from = low + step(from + 1);
+  if (high >= to) to = high - step(to - 1);
+}
+void fill_range(const Call& c, Tensor& t, Generator& g, int64_t from, int64_t to) {
+  if (t.dtype == DType::BFloat16) round_inwards<bfloat16>(from, to, 8);
+  else if (t.dtype == DType::Float16) round_inwards<float16>(from, to, 11);
+  else if (t.dtype == DType::Float32) round_inwards<float>(from, to, 24);
+  else if (t.dtype == DType::Float64) round_inwards<double>(from, to, 53);
+  fill_integers(c, t, g, uint64_t(to) - uint64_t(from), from);
+}
+
 // (int low, int high, int[] size, *, generator, dtype …) and without low
 template <int Low>
 void infer_randint(Call& c) {
@@ -351,7 +368,7 @@ void infer_randint(Call& c) {
 template <int Low>
 void cpu_randint(Call& c) {
   int64_t from = Low ? c.integer(0) : 0, to = c.integer(Low);
-  fill_integers(c, c.out(), generator(c, Low + 2), uint64_t(to) - uint64_t(from), from);
+  fill_range(c, c.out(), generator(c, Low + 2), from, to);
 }
 // (self, int low, int high, *, generator, dtype …)
 template <int Low>
@@ -362,7 +379,7 @@ void infer_randint_like(Call& c) {
 template <int Low>
 void cpu_randint_like(Call& c) {
   int64_t from = Low ? c.integer(1) : 0, to = c.integer(Low + 1);
-  fill_integers(c, c.out(), generator(c, Low + 2), uint64_t(to) - uint64_t(from), from);
+  fill_range(c, c.out(), generator(c, Low + 2), from, to);
 }
 
 // random_(self, int? from, int? to): a lone first number is `to`.
@@ -387,7 +404,7 @@ void cpu_random_(Call& c) {
   Tensor& t = c.out();
   Generator& g = generator(c, 3);
   Bounds b = random_bounds(c);
-  if (!b.whole) return fill_integers(c, t, g, uint64_t(b.to) - uint64_t(b.from), b.from);
+  if (!b.whole) return fill_range(c, t, g, b.from, b.to);
   uint64_t range;  // every integer the dtype holds exactly, from zero
   switch (t.dtype) {
     case DType::Float64: range = (uint64_t(1) << 53) + 1; break;
@@ -558,6 +575,128 @@ void cpu_poisson(Call& c) {
   for (int64_t k = 0; k < out.numel; ++k)
     if (!(rate[k] >= 0 && std::isfinite(rate[k]))) runtime_error(c.name(), ": invalid Poisson rate, expected every rate to be non-negative and finite, got ", rate[k]);
   each_double(c, out, generator(c, 1), [rate](Generator& g) mutable { return poisson(g, *rate++); });
+}
+
+// --- gamma, dirichlet, binomial ---------------------------------------------------------------------------------------
+
+// Marsaglia and Tsang 2000 (with constants rounded to float, as in PyTorch); below 1 the sample of alpha + 1 times a power of a uniform number.
+double sample_gamma(Generator& g, double alpha) {
+  double scale = 1;
+  if (alpha < 1) {
+    if (alpha == 0) return 0;
+    scale = std::pow(1 - g.u53(), 1 / alpha);
+    alpha += 1;
+  }
+  const double d = alpha - double(1.0f / 3.0f), c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    double x, y;
+    do {
+      x = g.gauss();
+      y = 1 + c * x;
+    } while (y <= 0);
+    const double v = y * y * y, u = 1 - g.u53(), square = x * x;
+    if (u < 1 - double(0.0331f) * square * square || std::log(u) < 0.5 * square + d * (1 - v + std::log(v))) return scale * d * v;
+  }
+}
+void require_precise(const Call& c, const Tensor& t) {
+  if (t.dtype != DType::Float32 && t.dtype != DType::Float64) not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype));
+}
+void infer_gamma(Call& c) {
+  const Tensor& t = c.tensor(0);
+  require_precise(c, t);
+  c.output(t.shape(), t.dtype, t.device);
+}
+TensorRef doubles_like(const Tensor& t, const Tensor& pattern) {
+  TensorRef x = empty_strided(pattern.shape(), pattern.stride(), DType::Float64, pattern.device);
+  copy_into(*x, t);
+  return x;
+}
+void cpu_gamma(Call& c) {
+  Tensor& out = c.out();
+  TensorRef alphas = doubles_like(c.tensor(0), out);
+  const double* alpha = alphas->ptr<double>();
+  const double least = out.dtype == DType::Float32 ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
+  each_double(c, out, generator(c, 1), [=](Generator& g) mutable { return std::max(least, sample_gamma(g, *alpha++)); });
+}
+void infer_dirichlet(Call& c) {
+  const Tensor& t = c.tensor(0);
+  require_precise(c, t);
+  if (t.ndim == 0) runtime_error(c.name(), ": expected concentrations of at least one dimension");
+  c.output(t.shape(), t.dtype, t.device);
+}
+void cpu_dirichlet(Call& c) {
+  Tensor& out = c.out();
+  Generator& g = generator(c, 1);
+  TensorRef samples = doubles_like(c.tensor(0), out);
+  double* x = samples->ptr<double>();
+  std::lock_guard guard(g.busy);
+  for (int64_t k = 0; k < out.numel; ++k) x[k] = std::max(std::numeric_limits<double>::min(), sample_gamma(g, x[k]));
+  const int64_t n = out.sizes[out.ndim - 1];
+  auto share = [&]<class T>(T* to) {
+    const T least = std::numeric_limits<T>::min(), most = std::nextafter(T(1), T(0));
+    for (int64_t r = 0; r < out.numel; r += n) {
+      double sum = 0;
+      for (int64_t k = r; k < r + n; ++k) sum += x[k];
+      for (int64_t k = r; k < r + n; ++k) to[k] = std::min(most, std::max(least, T(x[k] / sum)));
+    }
+  };
+  if (out.dtype == DType::Float32) share(out.ptr<float>());
+  else share(out.ptr<double>());
+}
+
+// What Stirling's formula for log k! leaves out.
+double stirling_rest(double k) {
+  static const double small[] = {0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.0207906721037650, 0.0166446911898211,
+                                 0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
+  if (k <= 9) return small[int(k)];
+  double z = 1 / ((k + 1) * (k + 1));
+  return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 * z) * z) / (k + 1);
+}
+// Hoermann's transformed rejection BTRS (1993): for n p >= 10, p <= 1/2.
+double binomial_rejection(Generator& g, double n, double p) {
+  const double deviation = std::sqrt(n * p * (1 - p)), b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p;
+  const double c = n * p + 0.5, v_r = 0.92 - 4.2 / b, odds = p / (1 - p), alpha = (2.83 + 5.1 / b) * deviation;
+  const double m = std::floor((n + 1) * p);
+  for (;;) {
+    const double u = g.u53() - 0.5, v = g.u53(), us = 0.5 - std::fabs(u), k = std::floor((2 * a / us + b) * u + c);
+    if (us >= 0.07 && v <= v_r) return k;
+    if (k < 0 || k > n) continue;
+    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (n - m + 1))) + (n + 1) * std::log((n - m + 1) / (n - k + 1)) +
+                         (k + 0.5) * std::log(odds * (n - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(n - m) -
+                         stirling_rest(k) - stirling_rest(n - k);
+    if (std::log(v * alpha / (a / (us * us) + b)) <= bound) return k;
+  }
+}
+// Below that: how many geometric waiting times fit into n trials.
+double binomial_waiting(Generator& g, double n, double p) {
+  const double log_failure = std::log1p(-p);
+  double trials = 0;
+  for (int64_t successes = 0;; ++successes) {
+    trials += std::ceil(std::log(g.u53()) / log_failure);
+    if (trials > n) return double(successes);
+  }
+}
+double sample_binomial(Generator& g, double n, double p) {
+  if (n <= 0 || p <= 0) return 0;
+  if (p >= 1) return n;
+  if (p != p || n != n) return NAN;
+  const double q = p <= 0.5 ? p : 1 - p, k = n * q >= 10 ? binomial_rejection(g, n, q) : binomial_waiting(g, n, q);
+  return p <= 0.5 ? k : n - k;
+}
+// binomial(Tensor count, Tensor prob, Generator? generator): of one shape
+void infer_binomial(Call& c) {
+  const Tensor &n = c.tensor(0), &p = c.tensor(1);
+  require_precise(c, n);
+  if (n.dtype != p.dtype) runtime_error(c.name(), ": expected count and prob of one dtype, got ", dtype_name(n.dtype), " and ", dtype_name(p.dtype));
+  if (!std::ranges::equal(n.shape(), p.shape()))
+    runtime_error(c.name(), ": expected count and prob of one shape, got ", shape_text(n.shape()), " and ", shape_text(p.shape()));
+  c.output(n.shape(), n.dtype, n.device, like_strides(n));
+}
+void cpu_binomial(Call& c) {
+  Tensor& out = c.out();
+  TensorRef counts = doubles_like(c.tensor(0), out), probabilities = doubles_like(c.tensor(1), out);
+  const double *n = counts->ptr<double>(), *p = probabilities->ptr<double>();
+  each_double(c, out, generator(c, 2), [=](Generator& g) mutable { return sample_binomial(g, *n++, *p++); });
 }
 
 // --- multinomial -----------------------------------------------------------------------------------------------------
@@ -737,6 +876,9 @@ const Primitives rows{
     {"cauchy_", infer_cauchy_, cpu_cauchy_},
     {"log_normal_", infer_log_normal_, cpu_log_normal_},
     {"poisson", infer_poisson, cpu_poisson},
+    {"_standard_gamma", infer_gamma, cpu_gamma},
+    {"_sample_dirichlet", infer_dirichlet, cpu_dirichlet},
+    {"_binomial", infer_binomial, cpu_binomial},
     {"multinomial", infer_multinomial, cpu_multinomial},
     {"dropout_forward", infer_dropout, cpu_dropout},
     {"dropout_scale", infer_dropout_scale, cpu_dropout_scale},

@@ -131,10 +131,33 @@ template <bool Upper> inline double incomplete_gamma(double a, double x) {
   return Upper ? q : 1 - q;
 }
 
+inline double psi(double x) {  // digamma of x > 1
+  double value = 0;
+  for (; x < 10; x += 1) value -= 1 / x;
+  double z = 1 / (x * x);
+  return value + std::log(x) - 0.5 / x - z * horner(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12);
+}
+// Minus the derivative of P(a, x) by a, over the density of the gamma distribution at x: by the series of P.
+inline double gamma_slope(double a, double x) {
+  if (!(a > 0) || !(x > 0)) return a != a || x != x ? nan<double> : 0;
+  double term = 1 / a, shift = std::log(x) - psi(a + 1), sum = 0;  // terms of x^(k+1) / (a (a + 1) … (a + k))
+  double k = a;
+  for (int64_t step = 0; step < 2000000; ++step) {
+    double part = term * shift;
+    sum += part;
+    k += 1;
+    term *= x / k;
+    shift -= 1 / k;
+    if (k > x && abs_(term * shift) < 1e-17 * abs_(sum)) break;
+  }
+  return -x * sum;
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary<[]<class T>(T a, T x) { return T(incomplete_gamma<false>(a, x)); }, float, double>("igamma", 32),
       binary<[]<class T>(T a, T x) { return T(incomplete_gamma<true>(a, x)); }, float, double>("igammac", 32),
+      binary<[]<class T>(T a, T x) { return T(gamma_slope(a, x)); }, float, double>("_standard_gamma_grad", 64),
       binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(x, n)); }, float, double>("special_chebyshev_polynomial_t", 16),
       binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(x, n)); }, float, double>("special_chebyshev_polynomial_u", 16),
       binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(x, n)); }, float, double>("special_chebyshev_polynomial_v", 16),

@@ -2,6 +2,7 @@
 
 import math
 
+from .._C import float64
 from .arithmetic import mul_conj
 from .kinds import composite, elementwise
 from .selection import where
@@ -257,6 +258,7 @@ def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, inplace=F
         raise RuntimeError(f"rrelu: lower must be at most upper, got {lower} and {upper}")
     if not training:
         return leaky_relu(self, (lower + upper) / 2, inplace)
-    slope = self.new_empty(self.shape).uniform_(lower, upper)
-    result = where(self <= 0, self * slope, self)
+    flat = self.detach() <= 0  # numbers are drawn for these only
+    draws = self.new_empty((int(flat.sum()),), dtype=float64).uniform_(lower, upper).to(self.dtype)
+    result = where(flat, self * self.new_empty(self.shape).masked_scatter(flat, draws), self)
     return self.copy_(result) if inplace else result

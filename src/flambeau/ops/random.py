@@ -1,7 +1,7 @@
 """Random tensors and dropout; the numbers are PyTorch's for the same seed."""
 
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
-from .kinds import composite, overloads, primitive
+from .kinds import composite, elementwise, overloads, primitive
 from .movement import broadcast_shape
 
 _GENERATOR = "Generator? generator=None"
@@ -82,6 +82,35 @@ def bernoulli(self, p=None, *, generator=None):
 poisson = primitive("poisson(Tensor self, Generator? generator=None) -> Tensor", method=False,
                     d=_ZERO, doc="Poisson numbers; self holds the rates.\n\n"
                                  ">>> flambeau.poisson(flambeau.zeros(2))\ntensor([0., 0.])")
+
+standard_gamma = primitive(
+    "_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", method=False,
+    d={"self": lambda g, self, result: g * standard_gamma_grad(self, result)},
+    samples="poisson", skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "random"),
+    doc="Gamma numbers of rate 1; self holds the shapes. The gradient moves a sample along its quantile.")
+standard_gamma_grad = elementwise(
+    "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", method=False, inplace=False, out=False,
+    samples="positive_pairs", skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
+    doc="d output / d self of a gamma sample: minus the derivative of the distribution by its shape over the density.")
+sample_dirichlet = primitive("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", method=False,
+                             samples="poisson", doc="Dirichlet numbers along the last dimension; self holds the "
+                                                    "concentrations.")
+_binomial = primitive("_binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", namespace=None,
+                      method=False, samples="positive_pairs", skip="the kernel of binomial, tested by name",
+                      doc="binomial of tensors of one shape.")
+
+
+@composite("binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", samples="positive_pairs",
+           skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"))
+def binomial(count, prob, generator=None):
+    """The number of successes in `count` trials of probability `prob`, element by element.
+
+    >>> flambeau.binomial(flambeau.tensor([5., 5.]), flambeau.tensor([0., 1.]))
+    tensor([0., 5.])
+    """
+    shape = broadcast_shape([count.shape, prob.shape])
+    return _binomial(count.detach().expand(shape), prob.detach().expand(shape), generator)
+
 
 multinomial = primitive(
     f"multinomial(Tensor self, int num_samples, bool replacement=False, *, {_GENERATOR}) -> Tensor", out=True,
@@ -194,7 +223,7 @@ def _alpha(input, p, training, inplace, noise_of):
 
 
 def _element_noise(input, keep):
-    return empty(input.shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
+    return empty_like(input).bernoulli_(keep)
 
 
 _ARGUMENTS = "bool training={}, bool inplace=False) -> Tensor"
@@ -270,7 +299,7 @@ def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     >>> flambeau.nn.functional.gumbel_softmax(flambeau.zeros(2, 3), hard=True).sum(-1)
     tensor([1., 1.])
     """
-    noise = -empty_like(logits).exponential_().log()
+    noise = -empty(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
