@@ -92,9 +92,17 @@ standard_gamma_grad = elementwise(
     "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", method=False, inplace=False, out=False,
     samples="positive_pairs", skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
     doc="d output / d self of a gamma sample: minus the derivative of the distribution by its shape over the density.")
+
+
+def _no_dirichlet_gradient(g):
+    raise NotImplementedError("_sample_dirichlet: gradients of Dirichlet samples are not available; draw them as shares "
+                              "of _standard_gamma, which has gradients")
+
+
 sample_dirichlet = primitive("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", method=False,
-                             samples="poisson", doc="Dirichlet numbers along the last dimension; self holds the "
-                                                    "concentrations.")
+                             samples="poisson", d={"self": _no_dirichlet_gradient},
+                             skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
+                             doc="Dirichlet numbers along the last dimension; self holds the concentrations.")
 _binomial = primitive("_binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", namespace=None,
                       method=False, samples="positive_pairs", skip="the kernel of binomial, tested by name",
                       doc="binomial of tensors of one shape.")
