@@ -37,7 +37,7 @@ def test_options():
     assert_close(nan, nan, equal_nan=True)
     assert_close(t([1.0]), t([1.5]), rtol=0, atol=0.6)
     assert_close(t([1.0]), t([1.0]).double(), check_dtype=False)
-    with pytest.raises(ValueError, match="both be specified"):
+    with pytest.raises(ValueError, match="either specified or omitted"):
         assert_close(1, 1, rtol=0.1)
     with pytest.raises(AssertionError, match=r"^mine$"):
         assert_close(1, 2, msg="mine")
@@ -64,7 +64,7 @@ def test_make_tensor(dtype):
 
 
 def test_make_tensor_errors():
-    with pytest.raises(ValueError, match="low must be less"):
+    with pytest.raises(ValueError, match="must be less than"):
         make_tensor(2, dtype=flambeau.float32, low=2, high=1)
     with pytest.raises(ValueError, match="requires_grad"):
         make_tensor(2, dtype=flambeau.int64, requires_grad=True)
@@ -80,3 +80,24 @@ def test_memory_statistics():
     flambeau.memory.empty_cache()
     assert flambeau.memory.stats()["cached"] <= before["cached"]
     flambeau.memory.reset_peak()
+
+
+def test_older_comparison():
+    flambeau.testing.assert_allclose(flambeau.ones(2), [1.0, 1.00005])
+    with pytest.raises(AssertionError, match=r"0\.0001 allowed"):
+        flambeau.testing.assert_allclose(flambeau.ones(1), [2.0])
+
+
+def test_drawn_values_are_pytorchs():
+    def drawn(**options):
+        flambeau.manual_seed(3)
+        return flambeau.testing.make_tensor((3, 4), device="cpu", **options)
+
+    assert repr(drawn(dtype=flambeau.float32)[0]) == "tensor([-8.9233, -7.0998, -3.8548, -8.5148])"
+    assert repr(drawn(dtype=flambeau.float32, noncontiguous=True)[0]) == "tensor([-7.0998, -8.5148, -7.9179,  4.3866])"
+    assert drawn(dtype=flambeau.int64)[0].tolist() == [4, 2, 7, 3]
+    assert drawn(dtype=flambeau.uint8, exclude_zero=True)[1].tolist() == [1, 1, 1, 5]
+    with pytest.raises(ValueError, match="only supports"):
+        drawn(dtype=flambeau.uint8, low=-3, high=-1)
+    with pytest.raises(ValueError, match="NaN"):
+        drawn(dtype=flambeau.float32, low=float("nan"))

@@ -323,7 +323,9 @@ void put(Tensor& self, PyObject* key, PyObject* o) {
       return write(masked_fill, {Value(place.get()), Value(mask), number});
     value = empty({}, self.dtype, self.device);
     fill(*value, number.scalar());
-  } else if (value->dtype != self.dtype && value->ndim == 0 && value->flags & kWrappedNumber) {
+  } else if (value->dtype != self.dtype && value->numel == 1 && category(value->dtype) <= category(self.dtype) &&
+             (value->flags & kWrappedNumber || (picks.held.size() == 1 && picks.held[0]->dtype == DType::Bool))) {
+    // one number for all that a mask picks may be of another dtype
     value = to_dtype(*value, self.dtype);
   }
   static OpHandle index_put{"index_put"};

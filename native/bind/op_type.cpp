@@ -620,7 +620,20 @@ PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL}
 static PyObject* call_plain(OpObject& op, Frame& f) {
   return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
 }
+// An op with an autocast policy: its arguments converted, and what it is made of as it is.
+static PyObject* call_autocast(OpObject& op, Frame& f) {
+  return guarded([&] {
+    struct Off {
+      bool before = std::exchange(autocast_enabled, false);
+      ~Off() { autocast_enabled = before; }
+    } off;
+    autocast_arguments(op, f);
+    return profiling ? profiled_call(op, f, call_plain) : call_plain(op, f);
+  });
+}
+
 PyObject* call_parsed(OpObject& op, Frame& f) {
+  if (__builtin_expect(autocast_enabled && op.autocast, 0)) return call_autocast(op, f);
   if (__builtin_expect(profiling, 0)) return profiled_call(op, f, call_plain);
   return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
 }

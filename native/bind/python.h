@@ -45,6 +45,7 @@ struct OpObject {
   bool inplace;            // this is the in-place form
   bool takes_out;
   bool method;
+  uint8_t autocast;        // what autocast does with its arguments: AutocastPolicy
   PyObject* name;
   PyObject* name_space;
   PyObject* doc;
@@ -166,6 +167,9 @@ extern int profiling;  // profile.cpp: a profiler is on
 PyObject* profiled_call(OpObject& op, Frame& frame, PyObject* (*call)(OpObject&, Frame&));
 void add_profile(PyObject* module);
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+enum AutocastPolicy : uint8_t { kAutocastNone, kAutocastLower, kAutocastFloat32, kAutocastAsIs };
+extern thread_local bool autocast_enabled;
+void autocast_arguments(OpObject& op, Frame& frame);  // autocast.cpp: converts the tensors as the op's policy asks
 extern int function_modes;  // how many TorchFunctionModes are active
 extern thread_local bool overrides_disabled;
 // The call goes to overrides.py: `function` is an Op or a method, args as for a vectorcall.
@@ -184,5 +188,6 @@ void add_reshaping(PyObject* module);
 void add_levels(PyObject* module);
 void add_generator_type(PyObject* module);
 void add_dlpack(PyObject* module);
+void add_autocast(PyObject* module);
 
 }  // namespace flambeau

@@ -77,8 +77,8 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 
 #: subpackages and modules loaded when first used
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
-         "cuda", "backends", "version", "accelerator", "compiler", "cpu", "func", "futures", "multiprocessing",
-         "nested", "sparse", "types", "__config__", "profiler", "debug", "library"}
+         "cuda", "backends", "version", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
+         "multiprocessing", "nested", "sparse", "types", "__config__", "profiler", "debug", "library"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",
@@ -103,6 +103,10 @@ _LAZY_FROM = {
                 "sym_fresh_size cond while_loop",
     "compiler": "compile",
     "_errstate": "errstate",
+    "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled get_autocast_dtype "
+           "set_autocast_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype "
+           "set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype clear_autocast_cache "
+           "is_autocast_cache_enabled set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting",
     "random": "thread_safe_generator",
 }
 _LAZY_NAMES = {name: module for module, names in _LAZY_FROM.items() for name in names.split()}

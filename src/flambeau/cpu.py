@@ -1,5 +1,6 @@
 """The CPU as a device, with the questions programs ask of any device."""
 
+import importlib
 from contextlib import nullcontext
 
 from . import _C
@@ -61,3 +62,9 @@ def get_capabilities():
 def set_rng_state(new_state, device="cpu"):
     """The state of the default generator."""
     _C.default_generator.set_state(new_state)
+
+
+def __getattr__(name):
+    if name == "amp":
+        return importlib.import_module("flambeau.amp._cpu")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

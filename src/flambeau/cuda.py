@@ -1,5 +1,7 @@
 """CUDA devices: this build has none, and says so to programs that ask before they use one."""
 
+import importlib
+
 from . import _C
 from .tensor_types import CUDA_TYPES
 
@@ -54,3 +56,9 @@ init = Stream = Event = CUDAGraph = _refuse
 default_generators = ()
 OutOfMemoryError = _C.OutOfMemoryError
 globals().update(CUDA_TYPES)
+
+
+def __getattr__(name):
+    if name == "amp":
+        return importlib.import_module("flambeau.amp._cuda")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,10 @@
 Native code asks here only when a mode is active or an argument's type overrides operators; other calls never pass.
 """
 
+import functools
+import importlib.util
+import sys
+
 from . import _C
 
 _function_modes = []
@@ -170,6 +174,93 @@ def has_torch_function(values):
 def is_tensor_like(value):
     """Whether `value` is a Tensor or defines `__torch_function__`."""
     return isinstance(value, _C.Tensor) or hasattr(type(value), "__torch_function__")
+
+
+def wrap_torch_function(dispatcher):
+    """Decorator: calls with arguments that override `__torch_function__` go there; `dispatcher(*args, **kwargs)` says
+    which arguments count."""
+    def decorate(func):
+        @functools.wraps(func)
+        def wrapped(*args, **kwargs):
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return redispatch_function(wrapped, relevant, args, kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def redispatch_function(public_api, relevant_args, args, kwargs):
+    """The answer of the mode or of the first of `relevant_args` that gives one to `public_api(*args, **kwargs)`."""
+    found = _overriding(tuple(relevant_args), {}, "__torch_function__")
+    types = tuple(type(x) for x in found)
+    if _function_modes:
+        with _Off(_function_modes) as mode:
+            return mode.__torch_function__(public_api, types, args, kwargs)
+    for x in found:
+        result = type(x).__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(f"no implementation found for {resolve_name(public_api) or public_api!r} on types that implement "
+                    f"__torch_function__: {[t.__name__ for t in types]}")
+
+
+# --- what can be overridden -------------------------------------------------------------------------------------------
+
+def _spaces():
+    package = sys.modules[__package__]
+    yield "torch", package, {name: op for name, op in vars(package).items() if isinstance(op, _C.Op)}
+    for name in ("nn.functional", "linalg", "special", "fft"):
+        if importlib.util.find_spec(f"{__package__}.{name}") is None:
+            continue
+        module = importlib.import_module(f"{__package__}.{name}")
+        yield f"torch.{name}", module, {key: op for key, op in vars(module).items() if isinstance(op, _C.Op)}
+    methods = {name: getattr(_C.Tensor, name) for name in dir(_C.Tensor)
+               if callable(getattr(_C.Tensor, name, None)) and name not in dir(object)}
+    yield "torch.Tensor", _C.Tensor, methods
+
+
+def get_overridable_functions():
+    """{module or class: its functions that `__torch_function__` sees}.
+
+    >>> import flambeau
+    >>> flambeau.add in flambeau.overrides.get_overridable_functions()[flambeau]
+    True
+    """
+    return {space: list(functions.values()) for _, space, functions in _spaces()}
+
+
+def get_ignored_functions():
+    """Public functions that `__torch_function__` does not see: those that take no tensor, or make new ones."""
+    package = sys.modules[__package__]
+    return {found for name in dir(package) if not name.startswith("_") and callable(found := getattr(package, name))
+            and not isinstance(found, (_C.Op, type))}
+
+
+def get_testing_overrides():
+    """{overridable function: a function of the same arguments that answers -1}, for tests of overriding."""
+    def answer(*args, **kwargs):
+        return -1
+
+    return {f: answer for functions in get_overridable_functions().values() for f in functions}
+
+
+def resolve_name(f):
+    """The public name of an overridable function, as 'torch.add'; None for anything else."""
+    for space, _, functions in _spaces():
+        for name, found in functions.items():
+            if found is f:
+                return f"{space}.{name}"
+    return None
+
+
+def is_tensor_method_or_property(func):
+    """Whether `func` is a method of Tensor, or the getter of a property."""
+    if getattr(func, "__name__", None) == "__get__":
+        return True
+    return any(func is found for found in (getattr(_C.Tensor, name, None) for name in dir(_C.Tensor)))
 
 
 def _default_torch_function(cls, func, types, args=(), kwargs=None):

@@ -16,6 +16,12 @@ _TOLERANCES = {  # dtype -> (rtol, atol)
 }
 
 
+_OLDER_TOLERANCES = {
+    flambeau.float16: (1e-3, 1e-3), flambeau.float32: (1e-4, 1e-5), flambeau.float64: (1e-5, 1e-8),
+}
+_NUMBERS = (bool, int, float, complex)
+
+
 def default_tolerances(*values):
     """(rtol, atol) that fit the least exact dtype among tensors, dtypes and numbers.
 
@@ -40,8 +46,9 @@ def _dtype_of(value):
 class _Comparison:
     """The options of one `assert_close`, and the walk through containers."""
 
-    def __init__(self, rtol, atol, equal_nan, checks, msg):
+    def __init__(self, rtol, atol, equal_nan, checks, msg, subclasses=True):
         self.rtol, self.atol, self.equal_nan, self.checks, self.msg = rtol, atol, equal_nan, checks, msg
+        self.subclasses = subclasses
 
     def fail(self, text, path):
         if path:
@@ -49,6 +56,8 @@ class _Comparison:
         raise AssertionError(self.msg(text) if callable(self.msg) else self.msg or text)
 
     def compare(self, actual, expected, path=()):
+        if not self.subclasses and type(actual) is not type(expected):
+            self.no_pair(actual, expected)
         if isinstance(actual, flambeau.Tensor) and isinstance(expected, flambeau.Tensor):
             self.tensors(actual, expected, path)
         elif _is_array(actual) and _is_array(expected):
@@ -60,14 +69,20 @@ class _Comparison:
                 self.fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path)
             for k, (x, y) in enumerate(zip(actual, expected)):
                 self.compare(x, y, (*path, k))
-        elif isinstance(actual, (bool, int, float, complex)) and isinstance(expected, (bool, int, float, complex)):
+        elif isinstance(actual, bool) and isinstance(expected, bool):
+            if actual is not expected:
+                self.fail(f"Booleans mismatch: {actual} is not {expected}", path)
+        elif isinstance(actual, _NUMBERS) and isinstance(expected, _NUMBERS):
             self.numbers(actual, expected, path)
         elif actual is None or expected is None:
             if actual is not expected:
                 self.fail(f"None mismatch: {actual} is not {expected}", path)
         else:
-            raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} "
-                            f"and {type(expected)}.")
+            self.no_pair(actual, expected)
+
+    @staticmethod
+    def no_pair(actual, expected):
+        raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
 
     def mappings(self, actual, expected, path):
         missing, extra = expected.keys() - actual.keys(), actual.keys() - expected.keys()
@@ -91,12 +106,7 @@ class _Comparison:
         if math.isfinite(abs(expected)) and difference <= atol + rtol * abs(expected):
             return
         relative = difference / abs(expected) if expected != 0 else math.inf
-        if rtol == atol == 0:
-            self.fail(f"Scalars are not equal!\n\nExpected {expected} but got {actual}.\n"
-                      f"Absolute difference: {difference}\nRelative difference: {relative}", path)
-        self.fail(f"Scalars are not close!\n\nExpected {expected} but got {actual}.\n"
-                  f"Absolute difference: {difference} (up to {atol} allowed)\n"
-                  f"Relative difference: {relative} (up to {rtol} allowed)", path)
+        self.fail(_scalar_report(actual, expected, difference, relative, rtol, atol), path)
 
     def attributes(self, actual, expected, path):
         if actual.shape != expected.shape:
@@ -115,31 +125,42 @@ class _Comparison:
         if actual.is_meta or expected.is_meta or actual.numel() == 0:
             return
         dtype = flambeau.promote_types(actual.dtype, expected.dtype)
+        if dtype.itemsize == 1 and dtype.is_floating_point:
+            dtype = flambeau.float32
         exact = not (dtype.is_floating_point or dtype.is_complex)
-        wide = flambeau.int64 if exact else flambeau.complex128 if dtype.is_complex else flambeau.float64
-        x, y = actual.detach().to(wide), expected.detach().to(wide)
-        difference = (x - y).abs()
-        good = (x == y) | (y.abs().isfinite() & (difference <= atol + rtol * y.abs()))
-        if self.equal_nan:
-            good = good | (x.isnan() & y.isnan())
-        if not bool(good.all()):
-            self.fail(_report(good, difference, y, rtol, atol), path)
+        wide = flambeau.int64 if exact else dtype
+        x, y = (t.detach().as_subclass(flambeau.Tensor).to(wide) for t in (actual, expected))
+        good = flambeau.isclose(x, y, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
+        if bool(good.all()):
+            return
+        if x.ndim == 0:
+            difference = abs(x - y).item()
+            relative = difference / abs(y.item()) if y.item() != 0 else math.inf
+            self.fail(_scalar_report(actual.item(), expected.item(), difference, relative, rtol, atol), path)
+        self.fail(_report(good, (x - y).abs(), y, rtol, atol), path)
+
+
+def _scalar_report(actual, expected, difference, relative, rtol, atol):
+    if rtol == atol == 0:
+        return (f"Scalars are not equal!\n\nExpected {expected} but got {actual}.\n"
+                f"Absolute difference: {difference}\nRelative difference: {relative}")
+    return (f"Scalars are not close!\n\nExpected {expected} but got {actual}.\n"
+            f"Absolute difference: {difference} (up to {atol} allowed)\n"
+            f"Relative difference: {relative} (up to {rtol} allowed)")
 
 
 def _report(good, difference, expected, rtol, atol):
     """How many elements differ, and where most."""
     bad, total = int((~good).sum()), good.numel()
-    relative = difference.double() / expected.abs().double()
+    relative = difference / expected.abs()
     equal = rtol == atol == 0
-    lines = [f"Tensor-likes are not {'equal' if equal else 'close'}!", ""]
-    if good.ndim:
-        lines.append(f"Mismatched elements: {bad} / {total} ({bad / total:.1%})")
+    lines = [f"Tensor-likes are not {'equal' if equal else 'close'}!", "",
+             f"Mismatched elements: {bad} / {total} ({bad / total:.1%})"]
     for name, values, allowed in (("absolute", difference, atol), ("relative", relative, rtol)):
-        values = values.double().masked_fill(good, 0.0).reshape(-1)
+        values = values.masked_fill(good, 0).reshape(-1)
         at = int(values.argmax())
         limit = "" if equal else f" (up to {allowed} allowed)"
-        place = f" at index {_unravel(at, good.shape)}" if good.ndim else ""
-        lines.append(f"Greatest {name} difference: {values[at].item()}{place}{limit}")
+        lines.append(f"Greatest {name} difference: {values[at].item()} at index {_unravel(at, good.shape)}{limit}")
     return "\n".join(lines)
 
 
@@ -179,62 +200,92 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     The failure occurred for item [1]
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("rtol and atol must both be specified or both be unspecified, "
-                         f"but got rtol={rtol} and atol={atol}")
-    if not allow_subclasses and type(actual) is not type(expected):
-        raise AssertionError(f"The types do not match: {type(actual)} != {type(expected)}")
+        raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, "
+                         f"but got no {'rtol' if rtol is None else 'atol'}.")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not value >= 0:
+            raise ValueError(f"assert_close: {name} must be >= 0, got {value}")
     checks = {"device": check_device, "dtype": check_dtype, "layout": check_layout, "stride": check_stride}
-    _Comparison(rtol, atol, equal_nan, checks, msg).compare(actual, expected)
+    _Comparison(rtol, atol, equal_nan, checks, msg, allow_subclasses).compare(actual, expected)
+
+
+def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
+    """The older form of assert_close: anything that makes a tensor is compared, dtypes may differ."""
+    if not isinstance(actual, flambeau.Tensor):
+        actual = flambeau.tensor(actual)
+    if not isinstance(expected, flambeau.Tensor):
+        expected = flambeau.tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        pairs = [_OLDER_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (actual, expected)]
+        rtol, atol = max(r for r, _ in pairs), max(a for _, a in pairs)
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=True, check_dtype=False,
+                 check_stride=False, msg=msg or None)
 
 
 def _bounds(dtype, low, high):
-    if dtype is flambeau.bool:
-        return (0 if low is None else low), (2 if high is None else high)
+    """The interval that values are drawn from, checked against what the dtype holds."""
     integral = not (dtype.is_floating_point or dtype.is_complex)
-    least = 0 if dtype is flambeau.uint8 else -9
-    low = least if low is None else low
-    high = (10 if integral else 9) if high is None else high
-    if low >= high:
-        raise ValueError(f"make_tensor: low must be less than high, got low={low} and high={high}")
-    return low, high
+    if dtype is flambeau.bool:
+        least, most, lowest, highest = 0, 2, 0, 2
+    elif integral:
+        info = flambeau.iinfo(dtype)
+        lowest, highest = info.min, info.max + (info.bits < 64)
+        least, most = (-9 if dtype.is_signed else 0), 10
+    else:
+        info = flambeau.finfo(dtype)
+        lowest, highest, least, most = info.min, info.max, -9, 9
+    low, high = (least if low is None else low), (most if high is None else high)
+    if any(isinstance(value, float) and math.isnan(value) for value in (low, high)):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
+    if low > high or (low == high and integral) or math.inf == low:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    if high < lowest or low >= highest:
+        raise ValueError(f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only "
+                         f"supports [{lowest}, {highest})")
+    low, high = max(low, lowest), min(high, highest)
+    return (math.ceil(low), math.ceil(high)) if integral else (low, high)
 
 
 def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=False, noncontiguous=False,
                 exclude_zero=False, memory_format=None):
-    """A tensor with values drawn evenly from [low, high), by default [-9, 9) (integers to 9, uint8 from 0).
+    """A tensor with values drawn evenly from [low, high), by default [-9, 9) (integers to 9, unsigned from 0).
+
+    exclude_zero: zeros become the smallest positive number of the dtype.
 
     >>> import flambeau
     >>> flambeau.testing.make_tensor(2, 3, dtype=flambeau.float32).shape
     torch.Size([2, 3])
     """
     if noncontiguous and memory_format is not None:
-        raise ValueError("make_tensor: noncontiguous and memory_format cannot be given together")
+        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+                         f"noncontiguous={noncontiguous} and memory_format={memory_format}")
     if len(shape) == 1 and isinstance(shape[0], Sequence):
         shape = tuple(shape[0])
-    low, high = _bounds(dtype, low, high)
-    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(f"make_tensor: requires_grad needs a floating-point or complex dtype, got {dtype}")
-    wide = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape else shape
-    if dtype.is_floating_point:
-        result = (flambeau.rand(wide, device=device, dtype=flambeau.float64) * (high - low) + low).to(dtype)
-        result = result.clamp(max=_below(high, dtype))
-    elif dtype.is_complex:
-        parts = flambeau.rand((*wide, 2), device=device, dtype=flambeau.float64) * (high - low) + low
-        result = flambeau.complex(parts[..., 0], parts[..., 1]).to(dtype)
-    else:
-        result = flambeau.randint(math.ceil(low), math.ceil(high), wide, device=device).to(dtype)
-    if noncontiguous and shape:
-        result = result[..., ::2]
+    integral = not (dtype.is_floating_point or dtype.is_complex)
+    if requires_grad and integral:
+        raise ValueError("`requires_grad=True` is not supported for boolean and integral dtypes, but got "
+                         f"dtype={dtype}")
+    wide = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape and math.prod(shape) > 1 else shape
+    result = _drawn(wide, dtype, device, low, high)
+    if wide is not shape:
+        result = result[..., 1::2]
     if memory_format is not None:
         result = result.contiguous(memory_format=memory_format)
     if exclude_zero:
-        result = result.masked_fill(result == 0, 1)
+        smallest = 1 if integral else flambeau.finfo(dtype).tiny
+        result = result.masked_fill_(result == 0, smallest) if dtype.itemsize > 1 or integral else result
     return result.requires_grad_(requires_grad)
 
 
-def _below(high, dtype):
-    """The largest value of `dtype` under `high`: rounding must not reach the excluded bound."""
-    return high - abs(high) * flambeau.finfo(dtype).eps if high else 0.0
+def _drawn(shape, dtype, device, low, high):
+    if dtype.is_complex:
+        parts = _drawn((*shape, 2), dtype.to_real(), device, low, high)
+        return flambeau.view_as_complex(parts)
+    low, high = _bounds(dtype, low, high)
+    if not dtype.is_floating_point:
+        return flambeau.randint(low, high, shape, device=device, dtype=dtype)
+    drawn = flambeau.float32 if dtype.itemsize == 1 else dtype
+    return flambeau.empty(shape, device=device, dtype=drawn).uniform_(low, high).to(dtype)
 
 
-__all__ = ["assert_close", "default_tolerances", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "default_tolerances", "make_tensor"]

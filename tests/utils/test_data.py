@@ -157,3 +157,17 @@ def test_bad_arguments(make, error):
 def test_a_split_without_samples_warns():
     with pytest.warns(UserWarning, match="index 1 is 0"):
         data.random_split(Squares(), [1.0, 0.0])
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_distributed_sampler(drop_last):
+    parts = [data.DistributedSampler(range(7), 3, rank, seed=4, drop_last=drop_last) for rank in range(3)]
+    seen = [list(part) for part in parts]
+    assert [len(part) for part in parts] == [len(s) for s in seen] == [2 + (not drop_last)] * 3
+    assert len({k for part in seen for k in part}) == (6 if drop_last else 7)
+    parts[0].set_epoch(1)
+    assert list(parts[0]) != seen[0]
+    with pytest.raises(ValueError, match="rank"):
+        data.DistributedSampler(range(7), 3, 3)
+    with pytest.raises(RuntimeError, match="process group"):
+        data.DistributedSampler(range(7))

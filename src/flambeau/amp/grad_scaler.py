@@ -1,0 +1,227 @@
+"""GradScaler: the loss is multiplied by a large number, so that small gradients survive half precision."""
+
+from collections import defaultdict
+from enum import Enum
+from warnings import warn
+
+import flambeau
+
+
+class OptState(Enum):
+    """How far an optimizer is within one step."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _fresh():
+    return {"stage": OptState.READY, "found_inf": None}
+
+
+class GradScaler:
+    """`scale(loss).backward()`, `step(optimizer)`, `update()`.
+
+    A step whose gradients hold infinities or NaN is left out and the scale is multiplied by `backoff_factor`; after
+    `growth_interval` good steps in a row it is multiplied by `growth_factor`.
+
+    >>> import flambeau
+    >>> w = flambeau.ones(1, requires_grad=True)
+    >>> optimizer = flambeau.optim.SGD([w], lr=0.5)
+    >>> scaler = flambeau.amp.GradScaler("cpu", init_scale=4.0)
+    >>> scaler.scale((w * 1).sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w.item()
+    0.5
+    """
+
+    def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
+                 enabled=True):
+        self._device = device
+        if enabled and device != "cpu":
+            warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  Disabling.",
+                 stacklevel=2)
+            enabled = False
+        self._enabled = enabled
+        if enabled and growth_factor <= 1.0:
+            raise AssertionError(f"GradScaler: the growth factor must be > 1.0, got {growth_factor}")
+        if enabled and backoff_factor >= 1.0:
+            raise AssertionError(f"GradScaler: the backoff factor must be < 1.0, got {backoff_factor}")
+        self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
+        self._growth_interval, self._init_growth_tracker = growth_interval, 0
+        self._scale = self._growth_tracker = None
+        self._per_optimizer_states = defaultdict(_fresh)
+
+    def _begin(self):
+        if self._scale is None:
+            self._scale = flambeau.full((), self._init_scale, dtype=flambeau.float32)
+            self._growth_tracker = flambeau.full((), self._init_growth_tracker, dtype=flambeau.int32)
+
+    def _begun(self, name):
+        if self._scale is None:
+            raise AssertionError(f"Attempted {name} but _scale is None.  This may indicate your script did not use "
+                                 "scaler.scale(loss or outputs) earlier in the iteration.")
+
+    # --- the three calls of a step
+
+    def scale(self, outputs):
+        """The tensor, or every tensor of a list or tuple, times the scale."""
+        if not self._enabled:
+            return outputs
+        self._begin()
+        if isinstance(outputs, flambeau.Tensor):
+            return outputs * self._scale
+        if isinstance(outputs, (list, tuple)):
+            scaled = [self.scale(x) for x in outputs]
+            return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)
+        if hasattr(outputs, "__iter__"):
+            return map(self.scale, outputs)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer):
+        """Divides the gradients of an optimizer's parameters by the scale, for instance before they are clipped."""
+        if not self._enabled:
+            return
+        self._begun("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        state["found_inf"] = self._unscale(optimizer, self._scale.double().reciprocal().float())
+        state["stage"] = OptState.UNSCALED
+
+    @staticmethod
+    def _unscale(optimizer, inverse, allow_fp16=False):
+        found = 0.0
+        with flambeau.no_grad():
+            for group in optimizer.param_groups:
+                for param in group["params"]:
+                    grad = param.grad
+                    if grad is None:
+                        continue
+                    if grad.dtype is flambeau.float16 and not allow_fp16:
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    if not bool(grad.isfinite().all()):
+                        found = 1.0
+                    grad.mul_(inverse.to(grad.dtype))
+        return flambeau.full((), found, dtype=flambeau.float32)
+
+    def step(self, optimizer, *args, **kwargs):
+        """`optimizer.step(…)` with unscaled gradients, unless one of them is not finite. Returns what the step does."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._begun("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        result = None if state["found_inf"].item() else optimizer.step(*args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def update(self, new_scale=None):
+        """Ends the step: the scale shrinks, stays or grows; or becomes `new_scale`."""
+        if not self._enabled:
+            return
+        self._begun("update")
+        if new_scale is not None:
+            if isinstance(new_scale, flambeau.Tensor) and (new_scale.numel() != 1 or new_scale.requires_grad):
+                raise AssertionError("update: new_scale must be a number or a one-element tensor without requires_grad")
+            self._scale.fill_(float(new_scale))
+        else:
+            found = [s["found_inf"] for s in self._per_optimizer_states.values() if s["found_inf"] is not None]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            self._adapt(any(x.item() for x in found))
+        self._per_optimizer_states = defaultdict(_fresh)
+
+    def _adapt(self, overflow):
+        if overflow:
+            self._scale.mul_(self._backoff_factor)
+            self._growth_tracker.fill_(0)
+            return
+        good = self._growth_tracker.item() + 1
+        if good == self._growth_interval:
+            grown = self._scale * self._growth_factor
+            if bool(grown.isfinite()):
+                self._scale.copy_(grown)
+            good = 0
+        self._growth_tracker.fill_(good)
+
+    # --- settings and state
+
+    def is_enabled(self):
+        """Whether it does anything."""
+        return self._enabled
+
+    def get_scale(self):
+        """The scale, as a number."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self):
+        """What the scale grows by."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor):
+        """Sets it."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self):
+        """What the scale shrinks by."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor):
+        """Sets it."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self):
+        """How many good steps in a row let the scale grow."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval):
+        """Sets it."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self):
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
+
+    def state_dict(self):
+        """What a later run needs to go on; empty when it is off."""
+        if not self._enabled:
+            return {}
+        return {"scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+                "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker()}
+
+    def load_state_dict(self, state_dict):
+        """Takes over a state_dict."""
+        if not self._enabled:
+            return
+        if len(state_dict) == 0:
+            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance "
+                               "of GradScaler.")
+        self._init_scale = state_dict["scale"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, "
+                                     "or at the end after scaler.update().")
+            state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker(),
+                      "_scale": None, "_growth_tracker": None}
+        return state

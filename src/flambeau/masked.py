@@ -1,0 +1,218 @@
+"""Reductions and normalisations over the elements that a mask lets through; of none of them, the neutral result."""
+
+import math
+
+from . import _C
+from .ops.kinds import OPS
+
+Tensor = _C.Tensor
+
+
+def _mask(input, mask):
+    if mask is None:
+        return OPS["ones_like"](input, dtype=_C.bool)
+    if not isinstance(mask, Tensor) or mask.dtype is not _C.bool:
+        raise TypeError("masked: mask must be a Tensor of bool")
+    return mask.expand(input.shape) if mask.shape != input.shape else mask
+
+
+def _dims(input, dim):
+    if dim is None or dim == ():
+        return tuple(range(input.ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    wrapped = []
+    for d in dims:
+        if not -max(input.ndim, 1) <= d < max(input.ndim, 1):
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(input.ndim, 1)}, "
+                             f"{max(input.ndim, 1) - 1}], but got {d})")
+        wrapped.append(d % max(input.ndim, 1))
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"dim={dims} contains repeated dimensions")
+    return tuple(wrapped)
+
+
+def _limit(dtype, sign):
+    """The neutral element of max (sign -1) or min (sign 1)."""
+    if dtype.is_floating_point:
+        return sign * math.inf
+    if dtype is _C.bool:
+        return sign > 0
+    bits = dtype.itemsize * 8 - dtype.is_signed
+    return 2**bits - 1 if sign > 0 else (-(2**bits) if dtype.is_signed else 0)
+
+
+def _prepared(input, dtype, integers_to=_C.int64):
+    """The input in `dtype`; of sums, small integers in int64 unless a dtype is given."""
+    if dtype is None and integers_to is not None and not input.is_floating_point() and not input.is_complex():
+        dtype = integers_to
+    return input if dtype is None else input.to(dtype)
+
+
+def _example(function):
+    function.__doc__ += """
+
+    >>> import flambeau
+    >>> flambeau.masked.sum(flambeau.tensor([1., 2., 4.]), mask=flambeau.tensor([True, False, True]))
+    tensor(5.)
+    """
+    return function
+
+
+@_example
+def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The sum of the elements whose mask is True; 0 of none."""
+    x = _prepared(input, dtype)
+    return _over(OPS["sum"], x.masked_fill(~_mask(input, mask), 0), input, dim, keepdim)
+
+
+def _over(op, x, input, dim, keepdim):
+    dims = _dims(input, dim)
+    return op(x, dims, keepdim) if dims else x.clone()
+
+
+def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The product of the elements whose mask is True; 1 of none."""
+    x = _prepared(input, dtype).masked_fill(~_mask(input, mask), 1)
+    for d in sorted(_dims(input, dim), reverse=True):
+        x = x.prod(d, keepdim)
+    return x
+
+
+def cumsum(input, dim, *, dtype=None, mask=None):
+    """Running sums, where masked elements count as 0."""
+    return _prepared(input, dtype).masked_fill(~_mask(input, mask), 0).cumsum(dim)
+
+
+def cumprod(input, dim, *, dtype=None, mask=None):
+    """Running products, where masked elements count as 1."""
+    return _prepared(input, dtype).masked_fill(~_mask(input, mask), 1).cumprod(dim)
+
+
+def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The largest element whose mask is True; -inf (the least number of an integer dtype) of none."""
+    x = _prepared(input, dtype, None)
+    return _over(OPS["amax"], x.masked_fill(~_mask(input, mask), _limit(x.dtype, -1)), input, dim, keepdim)
+
+
+def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The smallest element whose mask is True; inf (the largest number of an integer dtype) of none."""
+    x = _prepared(input, dtype, None)
+    return _over(OPS["amin"], x.masked_fill(~_mask(input, mask), _limit(x.dtype, 1)), input, dim, keepdim)
+
+
+def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The place of the largest element whose mask is True."""
+    x = _prepared(input, dtype, None)
+    return x.masked_fill(~_mask(input, mask), _limit(x.dtype, -1)).argmax(dim, bool(keepdim))
+
+
+def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The place of the smallest element whose mask is True."""
+    x = _prepared(input, dtype, None)
+    return x.masked_fill(~_mask(input, mask), _limit(x.dtype, 1)).argmin(dim, bool(keepdim))
+
+
+def _count(input, dim, keepdim, mask):
+    return _over(OPS["sum"], _mask(input, mask).to(_C.int64), input, dim, keepdim)
+
+
+def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The mean of the elements whose mask is True; NaN of none."""
+    x = _prepared(input, dtype, None)
+    if not (x.is_floating_point() or x.is_complex()):
+        raise ValueError(f"mean: expected a floating-point or complex dtype, got {x.dtype}; give dtype=")
+    total = sum(x, dim, keepdim=keepdim, mask=mask)
+    return total / _count(input, dim, keepdim, mask).to(total.dtype)
+
+
+def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+    """The (lower) median of the elements whose mask is True; NaN where a slice has none."""
+    x = _prepared(input, dtype, None)
+    wide = x if x.is_floating_point() else x.to(_C.float64)
+    wide = wide.masked_fill(~_mask(input, mask), math.nan)
+    result = (wide.reshape(1) if x.ndim == 0 else wide).nanmedian(dim, keepdim).values
+    if x.is_floating_point():
+        return result
+    if result.isnan().any():
+        raise ValueError(f"masked.median: a slice has no element, and {x.dtype} has no NaN to say so; give dtype=")
+    return result.to(x.dtype)
+
+
+def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """log of the sum of exp over the elements whose mask is True; -inf of none."""
+    x = _prepared(input, dtype, _C.default_dtype())
+    return _over(OPS["logsumexp"], x.masked_fill(~_mask(input, mask), -math.inf), input, dim, keepdim)
+
+
+def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+    """log(exp(input) + exp(other)), where what is masked counts as -inf."""
+    x = _prepared(input, dtype, None).masked_fill(~_mask(input, input_mask), -math.inf)
+    y = _prepared(other, dtype, None).masked_fill(~_mask(other, other_mask), -math.inf)
+    return OPS["logaddexp"](x, y)
+
+
+def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The vector norm of order `ord` over the elements whose mask is True."""
+    x = _prepared(input, dtype, None)
+    neutral = math.inf if ord is not None and ord == -math.inf else 0
+    return OPS["vector_norm"](x.masked_fill(~_mask(input, mask), neutral), 2.0 if ord is None else ord,
+                              _dims(input, dim), keepdim)
+
+
+def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, root):
+    if unbiased is not None and correction is not None:
+        raise ValueError("only one of unbiased and correction can be given")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    x = _prepared(input, dtype, _C.default_dtype())
+    mask = _mask(input, mask)
+    count = _count(input, dim, True, mask)
+    centre = sum(x, dim, keepdim=True, mask=mask) / count.to(x.dtype)
+    away = (x - centre).masked_fill(~mask, 0)
+    squares = away * away.conj() if x.is_complex() else away * away
+    total = _over(OPS["sum"], squares.real if x.is_complex() else squares, input, dim, keepdim)
+    count = count if keepdim else count.reshape(total.shape)
+    result = total / (count - correction).clamp(min=0).to(total.dtype)
+    return result.sqrt() if root else result
+
+
+def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The variance of the elements whose mask is True."""
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, False)
+
+
+def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The standard deviation of the elements whose mask is True."""
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, True)
+
+
+# --- normalisations ---------------------------------------------------------------------------------------------------
+
+def softmax(input, dim, *, dtype=None, mask=None):
+    """softmax over the elements whose mask is True; NaN where there are none."""
+    x = _prepared(input, dtype, None)
+    return OPS["softmax"](x.masked_fill(~_mask(input, mask), -math.inf), dim)
+
+
+def log_softmax(input, dim, *, dtype=None, mask=None):
+    """log_softmax over the elements whose mask is True."""
+    x = _prepared(input, dtype, None)
+    return OPS["log_softmax"](x.masked_fill(~_mask(input, mask), -math.inf), dim)
+
+
+def softmin(input, dim, *, dtype=None, mask=None):
+    """softmax of the negated elements whose mask is True."""
+    x = _prepared(input, dtype, None)
+    return OPS["softmax"](-x.masked_fill(~_mask(input, mask), math.inf), dim)
+
+
+def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+    """The elements whose mask is True over their norm (at least eps); 0 where the mask is False."""
+    x = _prepared(input, dtype, None)
+    size = norm(x, ord, dim, keepdim=True, mask=mask)
+    return x.masked_fill(~_mask(input, mask), 0) / size.clamp(min=eps)
+
+
+def is_masked_tensor(obj, /):
+    """Whether `obj` is a masked tensor: that class is not available; masks are arguments."""
+    return False

@@ -1,0 +1,172 @@
+"""Mixed precision: which operators autocast converts, weights and gradients under it, and scaled gradients."""
+
+import pickle
+
+import pytest
+
+import flambeau
+import flambeau.nn.functional as F
+
+X = flambeau.arange(16.0).reshape(4, 4) / 8 - 1
+H = X.bfloat16()
+V = X[0]
+B = X[None]
+IMAGE = flambeau.ones(1, 3, 8, 8)
+low, full = flambeau.bfloat16, flambeau.float32
+
+
+@pytest.mark.parametrize("call, dtype", [
+    (lambda: X @ X, low), (lambda: flambeau.mm(X, X), low), (lambda: F.linear(X, X, V), low), (lambda: B @ B, low),
+    (lambda: flambeau.addmm(X, X, X), low), (lambda: flambeau.addbmm(X, B, B), low),
+    (lambda: flambeau.baddbmm(B, B, B), low),
+    (lambda: flambeau.mv(X, V), full), (lambda: flambeau.dot(V, V), full), (lambda: flambeau.addmv(V, X, V), full),
+    (lambda: flambeau.addr(X, V, V), full), (lambda: flambeau.outer(V, V), full), (lambda: flambeau.kron(X, X), full),
+    (lambda: flambeau.einsum("ij,jk->ik", X, X), low), (lambda: flambeau.chain_matmul(X, X), low),
+    (lambda: F.conv2d(IMAGE, flambeau.ones(2, 3, 3, 3)), low), (lambda: F.prelu(X, V), low),
+    (lambda: F.scaled_dot_product_attention(B, B, B), low), (lambda: F.bilinear(X, X, flambeau.ones(2, 4, 4)), full),
+    (lambda: flambeau.nn.MultiheadAttention(4, 1)(X, X, X)[0], low),
+    (lambda: X.double() @ X.double(), flambeau.float64),
+    (lambda: F.softmax(X, -1), full), (lambda: F.softmax(H, -1), low), (lambda: F.layer_norm(H, (4,)), low),
+    (lambda: H.exp(), low), (lambda: H.sum(), low), (lambda: F.gelu(H), low), (lambda: X + H, full),
+    (lambda: flambeau.cat([X, H]), full), (lambda: F.mse_loss(H, H), full), (lambda: F.l1_loss(H, H), full),
+    (lambda: F.cross_entropy(H, flambeau.arange(4)), full), (lambda: F.nll_loss(H, flambeau.arange(4)), full),
+    (lambda: F.binary_cross_entropy_with_logits(H, H), full), (lambda: F.kl_div(H, H.sigmoid()), full),
+    (lambda: flambeau.cdist(H, H), full), (lambda: H.prod(), full), (lambda: flambeau.trace(H), full),
+    (lambda: F.avg_pool2d(IMAGE.bfloat16(), 2), low), (lambda: F.pad(H, (1, 1), "reflect"), full),
+    (lambda: F.embedding(flambeau.tensor([1]), X), full), (lambda: F.triplet_margin_loss(H, H, H), full),
+    (lambda: flambeau.ones(2), full), (lambda: flambeau.quantile(H, 0.5), full),
+])
+def test_policies(call, dtype):
+    with flambeau.autocast("cpu", dtype=flambeau.bfloat16):
+        assert call().dtype is dtype
+
+
+def test_float16_and_nesting():
+    with flambeau.autocast("cpu", dtype=flambeau.float16):
+        assert (X @ H).dtype is flambeau.float16
+        with flambeau.autocast("cpu", enabled=False):
+            assert (X @ X).dtype is full
+        with flambeau.autocast("cpu"):  # keeps the dtype in use
+            assert (X @ X).dtype is flambeau.float16
+        assert flambeau.is_autocast_enabled("cpu") and not flambeau.is_autocast_enabled()
+    assert (X @ X).dtype is full and flambeau.get_autocast_dtype("cpu") is low
+    assert flambeau.autocast("cpu")(lambda a: a @ a)(X).dtype is low
+
+
+def test_training_under_autocast():
+    flambeau.manual_seed(0)
+    model = flambeau.nn.Sequential(flambeau.nn.Linear(4, 8), flambeau.nn.ReLU(), flambeau.nn.Linear(8, 1))
+    optimizer = flambeau.optim.SGD(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        with flambeau.autocast("cpu"):
+            loss = F.mse_loss(model(X), X.sum(1, keepdim=True))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 5
+    assert all(p.dtype is full and p.grad.dtype is full for p in model.parameters())
+
+
+def test_weights_are_converted_once():
+    w = flambeau.ones(4, 4, requires_grad=True)
+    with flambeau.autocast("cpu"):
+        y = (X @ w).sum() + (X @ w).sum()
+    y.backward()
+    assert flambeau.allclose(w.grad, 2 * X.sum(0)[:, None].expand(4, 4), rtol=1e-2)
+    with flambeau.no_grad():
+        w.mul_(2)
+    with flambeau.autocast("cpu"):
+        assert (flambeau.eye(4) @ w)[0, 0].item() == 2
+
+
+def test_custom_functions():
+    seen = []
+
+    class Product(flambeau.autograd.Function):
+        @staticmethod
+        @flambeau.amp.custom_fwd(device_type="cpu")
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a @ a
+
+        @staticmethod
+        @flambeau.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, g):
+            seen.append(flambeau.is_autocast_enabled("cpu"))
+            return (g.float() @ ctx.saved_tensors[0]).float()
+
+    class InFloat32(flambeau.autograd.Function):
+        @staticmethod
+        @flambeau.amp.custom_fwd(device_type="cpu", cast_inputs=flambeau.float32)
+        def forward(ctx, a):
+            seen.append(a.dtype)
+            return a @ a
+
+    x = X.clone().requires_grad_()
+    with flambeau.autocast("cpu"):
+        y = Product.apply(x)
+        assert y.dtype is low and InFloat32.apply(H).dtype is full
+    y.float().sum().backward()
+    assert seen == [full, True]
+
+
+def test_requests_that_cannot_be_met():
+    with pytest.warns(UserWarning, match="target dtype is not supported"):
+        assert not flambeau.autocast("cpu", dtype=flambeau.float64)._enabled
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        assert not flambeau.autocast("cuda")._enabled
+    with pytest.raises(RuntimeError):
+        flambeau.autocast("nope")
+    with pytest.raises(ValueError):
+        flambeau.autocast(flambeau.device("cpu"))
+    with pytest.warns(FutureWarning, match="deprecated"):
+        assert flambeau.cpu.amp.autocast()._enabled
+    with pytest.warns(UserWarning, match="Disabling"):
+        assert not flambeau.amp.GradScaler().is_enabled()
+
+
+# --- GradScaler -------------------------------------------------------------------------------------------------------
+
+def test_scaled_steps():
+    w = flambeau.ones(1, 2, requires_grad=True)
+    optimizer = flambeau.optim.SGD([w], lr=0.1)
+    scaler = flambeau.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+    scales = []
+    for k in range(4):
+        optimizer.zero_grad()
+        loss = (w * (float("inf") if k == 1 else 1)).sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        if k != 1:
+            assert w.grad.tolist() == [[1, 1]]
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    assert scales == [4, 2, 2, 4]
+    assert flambeau.allclose(w, flambeau.full((1, 2), 0.7))
+    other = pickle.loads(pickle.dumps(scaler))
+    assert other.state_dict() == scaler.state_dict()
+    third = flambeau.GradScaler("cpu")
+    third.load_state_dict(scaler.state_dict())
+    assert third.get_scale() == 4
+
+
+def test_misuse_of_the_scaler():
+    w = flambeau.ones(1, requires_grad=True)
+    optimizer = flambeau.optim.SGD([w], lr=0.1)
+    scaler = flambeau.GradScaler("cpu")
+    with pytest.raises(AssertionError, match="_scale is None"):
+        scaler.step(optimizer)
+    scaler.scale(w.sum()).backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.step(optimizer)
+    scaler.update()
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.update()
+    assert flambeau.GradScaler("cpu", enabled=False).scale(w) is w
