@@ -63,6 +63,11 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
     runtime_error(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
   if (category(result.dtype) > category(t.dtype))
     runtime_error(name, ": result type ", dtype_name(result.dtype), " can't be cast to the desired output type ", dtype_name(t.dtype));
+  if (t.numel > 1)
+    for (int d = 0; d < t.ndim; ++d)
+      if (t.strides[d] == 0 && t.sizes[d] > 1)
+        runtime_error(name, ": unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                      "Please clone() the tensor before performing the operation.");
   if (t.device != result.device) runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
   resize_for_out(t, result.shape(), name);
   if (!t.is_meta()) copy_into(t, result);
@@ -117,8 +122,10 @@ PyObject* call_composite(OpObject& op, Frame& f) {
   size_t n = op.def->schema.args.size();
   size_t positional = size_t(op.def->schema.npositional);
   PyObject* keyword_names = n > positional ? static_cast<PyObject*>(op.def->keyword_names) : nullptr;
-  const bool copied = op.inplace && !op.def->writes_self && grad_enabled && f.values[0].tag == Tag::Tensor &&
-                      tensor_requires_grad(*f.values[0].tensor);
+  bool copied = false;
+  for (size_t k = 0; op.inplace && !op.def->writes_self && grad_enabled && k < n; ++k)
+    copied |= f.values[k].tag == Tag::Tensor && tensor_requires_grad(*f.values[k].tensor);
+  copied &= f.values[0].tag == Tag::Tensor;
   PyObject* result = copied ? body_on_copy(op, f, positional, keyword_names)
                             : PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
   if (!result) return nullptr;
@@ -128,6 +135,9 @@ PyObject* call_composite(OpObject& op, Frame& f) {
   Held r(result);  // in-place form: the functional result is copied into self
   if (!is_tensor(r.p)) return r.give();
   return guarded([&] {
+    DType from = as_tensor(r.p)->dtype, to = f.values[0].tensor->dtype;
+    if (category(from) > category(to))
+      runtime_error(op.def->shown, "_: result type ", dtype_name(from), " can't be cast to the desired output type ", dtype_name(to));
     assign(*f.values[0].tensor, *as_tensor(r.p));
     return Py_NewRef(py(f.values[0].tensor));
   });
@@ -308,10 +318,10 @@ PyObject* make_result_type(const Schema& s) {
   return (PyObject*)PyStructSequence_NewType(&desc);
 }
 
-// define(kind, schema, promote, d, body, namespace, method, inplace, out, doc) -> Op
+// define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers) -> Op
 PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 10) type_error("define takes 10 arguments");
+    if (n != 11) type_error("define takes 11 arguments");
     static const char* kinds[] = {"elementwise", "reduction", "view", "primitive", "composite"};
     static const char* promotes[] = {"default", "int_to_float", "compare", "logical", "complex_to_real", "select_second", "first_only"};
     auto choice = [](PyObject* o, const char* const* names, int count, const char* what) {
@@ -329,10 +339,12 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     def->promote = Promote(choice(a[2], promotes, 7, "promotion"));
     if (def->kind == Kind::Elementwise) {
       if (!(def->elementwise = find_elementwise(def->name))) value_error("elementwise record '", def->name, "' has no row in native/kernels");
-      // of several operands any may be a Python number, the first one too: pow(2, x)
       auto& parameters = def->schema.args;
-      for (size_t k = def->elementwise->operands > 1 ? 0 : 1; k < parameters.size(); ++k)
+      static const char* which[] = {"none", "others", "one", "any"};
+      int numbers = choice(a[10], which, 4, "numbers");
+      for (size_t k = numbers < 2 || def->elementwise->operands < 2; numbers && k < parameters.size(); ++k)
         if (parameters[k].type == Type::Tensor) parameters[k].number = true;
+      def->needs_tensor = numbers == 2;
       if (parameters.back().name == "inplace") def->inplace_argument = int(parameters.size()) - 1;
     } else if (def->kind == Kind::Composite) {
       def->body = Py_NewRef(a[4]);

@@ -318,6 +318,11 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
     f.values[k] = arg.value;
     f.objects[k] = static_cast<PyObject*>(arg.py_default);
   }
+  if (__builtin_expect(op.def->needs_tensor, 0) && !f.foreign) {
+    bool tensor = false;
+    for (int k = 0; k < count; ++k) tensor |= f.values[k].tag == Tag::Tensor;
+    if (!tensor) type_error(name, "() received an invalid combination of arguments: one of them must be a Tensor; it takes ", schema.text);
+  }
 }
 
 }  // namespace

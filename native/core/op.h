@@ -75,6 +75,7 @@ struct OpDef {
   std::vector<uint64_t> saves_result;
   void* py_op = nullptr;           // bind/: the Op object
   std::string grad_name;           // "MulBackward0"
+  bool needs_tensor = false;       // numbers may stand for tensors, but not for all of them
   bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
   bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
 };

@@ -1,4 +1,4 @@
-// conj: the tensor itself, as a view, where it is real; conjugated values where it is complex.
+// conj: the tensor itself where it is real; conjugated values where it is complex.
 #include "../core/call.h"
 #include "../core/tensor.h"
 
@@ -9,7 +9,7 @@ namespace {
 void infer_conj(Call& c) {
   Tensor& self = c.tensor(0);
   if (is_complex(self.dtype)) c.output(self.shape(), self.dtype, self.device);
-  else c.view(alias(self));
+  else c.push(TensorRef::borrow(&self));
 }
 
 template <class T> void negate_imaginary(Tensor& t) {

@@ -316,13 +316,13 @@ void refuse_meta(const Call& c, const Tensor& t) {
 void infer_nonzero(Call& c) {
   const Tensor& t = c.tensor(0);
   refuse_meta(c, t);
-  int64_t shape[2] = {count_true(*as_mask(t)), t.ndim};
-  c.output(shape, DType::Int64, t.device);
+  int64_t n = count_true(*as_mask(t)), shape[2] = {n, t.ndim}, strides[2] = {1, std::max<int64_t>(n, 1)};
+  c.output(shape, DType::Int64, t.device, strides);  // one dimension's coordinates after the other, as PyTorch has them
 }
 void cpu_nonzero(Call& c) {
   Tensor& out = c.out();
   TensorRef m = as_mask(c.tensor(0));
-  if (out.numel) true_places(*m, out.sizes[0], out.ptr<int64_t>(), false);
+  if (out.numel) true_places(*m, out.sizes[0], out.ptr<int64_t>(), true);
 }
 
 // One row of coordinates per dimension, each its own contiguous tensor; a 0-d tensor counts as one of shape [1].

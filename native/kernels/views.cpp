@@ -230,16 +230,18 @@ void infer_flatten(Call& c) {
     int64_t one = 1;
     return reshape_to(c, Dims(&one, 1));
   }
-  if (from == to) return c.view(alias(t));
+  if (from == to) return c.push(TensorRef::borrow(&c.tensor(0)));
   Layout l;
   for (int k = 0; k < from; ++k) l.push(t.sizes[k], 0);
   l.push(std::accumulate(t.sizes + from, t.sizes + to + 1, int64_t(1), std::multiplies<>()), 0);
   for (int k = int(to) + 1; k < t.ndim; ++k) l.push(t.sizes[k], 0);
   reshape_to(c, l.shape());
 }
-void infer_ravel(Call& c) {
-  int64_t n = c.tensor(0).numel;
-  reshape_to(c, Dims(&n, 1));
+void infer_ravel(Call& c) {  // one row without gaps: what is spread out is copied
+  const Tensor& t = c.tensor(0);
+  int64_t n = t.numel;
+  if (t.contiguous()) reshape_to(c, Dims(&n, 1));
+  else c.output(Dims(&n, 1), t.dtype, t.device);
 }
 
 void infer_unflatten(Call& c) {
@@ -560,7 +562,7 @@ void infer_as_strided(Call& c) {
 void part_view(Call& c, int64_t part) {
   const Tensor& t = c.tensor(0);
   if (!is_complex(t.dtype)) {
-    if (part == 0) return c.view(alias(t));
+    if (part == 0) return c.push(TensorRef::borrow(&c.tensor(0)));
     runtime_error(c.name(), " is not implemented for tensors with non-complex dtypes (", dtype_name(t.dtype), ")");
   }
   Layout l(t);

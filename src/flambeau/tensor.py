@@ -70,16 +70,16 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
     device = self.device if device is None else _C.device(device)
     same = (dtype is None or dtype is self.dtype) and device == self.device
     if same and not copy:
-        return self if memory_format is None else self.contiguous(memory_format=memory_format)
+        return self if memory_format in (None, _C.preserve_format) else self.contiguous(memory_format=memory_format)
     result = _to_copy(self, dtype=dtype, device=device)
-    return result if memory_format is None else result.contiguous(memory_format=memory_format)
+    return result if memory_format in (None, _C.preserve_format) else result.contiguous(memory_format=memory_format)
 
 
 def _conversion(name, dtype):
     def convert(self, memory_format=None):
         if self.dtype is not dtype:
             self = _to_copy(self, dtype=dtype)
-        return self if memory_format is None else self.contiguous(memory_format=memory_format)
+        return self if memory_format in (None, _C.preserve_format) else self.contiguous(memory_format=memory_format)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"This tensor as {dtype}."

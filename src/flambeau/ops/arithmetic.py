@@ -1,5 +1,6 @@
 """Arithmetic: sums, products, quotients, powers of numbers, extrema, rounding."""
 
+from .. import _C
 from .kinds import composite, elementwise, view
 from .selection import where
 
@@ -19,13 +20,13 @@ zero = elementwise(
 
 conj = view(
     "conj(Tensor self) -> Tensor", d={"self": lambda g: g.conj()}, ref="numpy.conj", samples="reals",
-    doc="The complex conjugate; a real tensor is its own (as a view).\n\n"
+    doc="The complex conjugate; a real tensor is its own.\n\n"
         ">>> flambeau.conj(flambeau.tensor([1 + 2j]))\ntensor([1.-2.j])")
 
 @composite("conj_physical(Tensor self) -> Tensor", inplace=True, out=True, ref="numpy.conj", samples="reals")
 def conj_physical(self):
-    """The complex conjugate in new memory."""
-    return self.conj() if self.is_complex() else self.clone()
+    """The complex conjugate in new memory; a real tensor itself."""
+    return self.conj()
 
 
 @composite("resolve_conj(Tensor self) -> Tensor", samples="reals")
@@ -46,13 +47,13 @@ def _times(g, number):
 
 
 add = elementwise(
-    "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", numbers="any",
     d={"self": lambda g: g, "other": lambda g, alpha: g if alpha == 1 else _times(g, alpha)},
     ref="numpy.add", samples="pairs_numbers",
     doc="self + alpha * other, element by element, broadcasting.\n\n"
         ">>> flambeau.add(flambeau.tensor([1, 2]), 10)\ntensor([11, 12])")
 sub = elementwise(
-    "sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", aliases=("subtract",),
+    "sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", numbers="any", aliases=("subtract",),
     d={"self": lambda g: g, "other": lambda g, alpha: -g if alpha == 1 else _times(g, -alpha)},
     ref="numpy.subtract", samples="pairs_numbers", doc="self - alpha * other, element by element, broadcasting.")
 rsub = elementwise(
@@ -60,14 +61,14 @@ rsub = elementwise(
     d={"self": lambda g, alpha: _times(g, -alpha), "other": lambda g: g},
     samples="pairs_numbers", doc="other - alpha * self, element by element.")
 mul = elementwise(
-    "mul(Tensor self, Tensor other) -> Tensor", aliases=("multiply",),
+    "mul(Tensor self, Tensor other) -> Tensor", numbers="any", aliases=("multiply",),
     d={"self": lambda g, other: mul_conj(g, other), "other": lambda g, self: mul_conj(g, self)},
     ref="numpy.multiply", samples="pairs_numbers",
     doc="The product, element by element, broadcasting.\n\n"
         ">>> flambeau.mul(flambeau.tensor([1., 2.]), flambeau.tensor([[3.], [4.]]))\n"
         "tensor([[3., 6.],\n        [4., 8.]])")
 div = elementwise(
-    "div(Tensor self, Tensor other, *, str? rounding_mode=None) -> Tensor", promote="int_to_float",
+    "div(Tensor self, Tensor other, *, str? rounding_mode=None) -> Tensor", numbers="any", promote="int_to_float",
     aliases=("divide", "true_divide"),
     d={"self": lambda g, other, rounding_mode: zero(g) if rounding_mode else div_conj(g, other),
        "other": lambda g, self, other, rounding_mode:
@@ -76,11 +77,11 @@ div = elementwise(
     doc="The quotient; integers give floating numbers. rounding_mode 'trunc' or 'floor' rounds it and keeps "
         "integers.\n\n>>> flambeau.div(flambeau.tensor([7, -7]), 2, rounding_mode='floor')\ntensor([ 3, -4])")
 floor_divide = elementwise(
-    "floor_divide(Tensor self, Tensor other) -> Tensor",
+    "floor_divide(Tensor self, Tensor other) -> Tensor", numbers="any",
     d={"self": lambda g: zero(g), "other": lambda g: zero(g)},
     ref="numpy.floor_divide", samples="far_pairs", doc="The quotient rounded down, as Python's //.")
 remainder = elementwise(
-    "remainder(Tensor self, Tensor other) -> Tensor",
+    "remainder(Tensor self, Tensor other) -> Tensor", numbers="one",
     d={"self": lambda g: g, "other": lambda g, self, other: -g * div(self, other, rounding_mode="floor")},
     ref="numpy.remainder", samples="far_pairs", doc="The remainder with the divisor's sign, as Python's %.")
 fmod = elementwise(
@@ -137,22 +138,22 @@ def _share(g, beaten, tied):
 
 
 maximum = elementwise(
-    "maximum(Tensor self, Tensor other) -> Tensor",
+    "maximum(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, other: _share(g, self < other, self == other),
        "other": lambda g, self, other: _share(g, other < self, self == other)},
     ref="numpy.maximum", samples="pairs", doc="The larger of two elements; NaN if either is.")
 minimum = elementwise(
-    "minimum(Tensor self, Tensor other) -> Tensor",
+    "minimum(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, other: _share(g, self > other, self == other),
        "other": lambda g, self, other: _share(g, other > self, self == other)},
     ref="numpy.minimum", samples="pairs", doc="The smaller of two elements; NaN if either is.")
 fmax = elementwise(
-    "fmax(Tensor self, Tensor other) -> Tensor",
+    "fmax(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, other: g.masked_fill(~((self >= other) | other.isnan()), 0),
        "other": lambda g, self, other: g.masked_fill((self >= other) | other.isnan(), 0)},
     ref="numpy.fmax", samples="pairs", doc="The larger of two elements; the other one if one is NaN.")
 fmin = elementwise(
-    "fmin(Tensor self, Tensor other) -> Tensor",
+    "fmin(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, other: g.masked_fill(~((self <= other) | other.isnan()), 0),
        "other": lambda g, self, other: g.masked_fill((self <= other) | other.isnan(), 0)},
     ref="numpy.fmin", samples="pairs", doc="The smaller of two elements; the other one if one is NaN.")
@@ -181,16 +182,21 @@ clamp = elementwise(
     ">>> flambeau.clamp(flambeau.tensor([-3., 0.5, 3.]), -1, 1)\ntensor([-1.0000,  0.5000,  1.0000])")
 
 
+def _bools(a, b):
+    """Whether both are bool tensors, which clamp refuses and these two functions take."""
+    return a.dtype is _C.bool and getattr(b, "dtype", None) is _C.bool
+
+
 @composite("clamp_min(Tensor self, any min) -> Tensor", inplace=True, out=True, samples="pairs")
 def clamp_min(self, min):
     """Each element moved up to at least min."""
-    return clamp(self, min)
+    return self.maximum(min) if _bools(self, min) else clamp(self, min)
 
 
 @composite("clamp_max(Tensor self, any max) -> Tensor", inplace=True, out=True, samples="pairs")
 def clamp_max(self, max):
     """Each element moved down to at most max."""
-    return clamp(self, None, max)
+    return self.minimum(max) if _bools(self, max) else clamp(self, None, max)
 
 
 # --- rounding and pieces of numbers -----------------------------------------------------------------------------------
@@ -210,10 +216,12 @@ copysign = elementwise(
     "copysign(Tensor self, Tensor other) -> Tensor", promote="int_to_float",
     d={"self": lambda g, self, result: g * (result / self).masked_fill(self == 0, 0), "other": lambda g: zero(g)},
     ref="numpy.copysign", samples="nonzero_pairs", doc="The size of self with the sign of other.")
-nextafter = elementwise("nextafter(Tensor self, Tensor other) -> Tensor", ref="numpy.nextafter", samples="pairs",
-                        skip={"gradcheck": "not differentiable"},
+nextafter = elementwise("nextafter(Tensor self, Tensor other) -> Tensor", numbers="none", ref="numpy.nextafter",
+                        samples="pairs", d={"self": lambda g, self, other: g.masked_fill(self == other, 0),
+                           "other": lambda g: zero(g)}, skip={"gradcheck": "a step of the last digit"},
                         doc="The next floating number from self towards other.")
-heaviside = elementwise("heaviside(Tensor self, Tensor values) -> Tensor", ref="numpy.heaviside", samples="pairs",
+heaviside = elementwise("heaviside(Tensor self, Tensor values) -> Tensor", numbers="none", ref="numpy.heaviside",
+                        samples="pairs",
                         doc="0 below zero, 1 above, `values` at zero.")
 nan_to_num = elementwise(
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
@@ -244,7 +252,7 @@ deg2rad = elementwise("deg2rad(Tensor self) -> Tensor", promote="int_to_float", 
                       d={"self": lambda g: g * 0.017453292519943295}, doc="Degrees to radians, element by element.")
 rad2deg = elementwise("rad2deg(Tensor self) -> Tensor", promote="int_to_float", samples="reals", ref="numpy.rad2deg",
                       d={"self": lambda g: g * 57.29577951308232}, doc="Radians to degrees, element by element.")
-gcd = elementwise("gcd(Tensor self, Tensor other) -> Tensor", ref="numpy.gcd", samples="integer_pairs",
+gcd = elementwise("gcd(Tensor self, Tensor other) -> Tensor", numbers="none", ref="numpy.gcd", samples="integer_pairs",
                   doc="The greatest common divisor of integers.")
-lcm = elementwise("lcm(Tensor self, Tensor other) -> Tensor", ref="numpy.lcm", samples="integer_pairs",
+lcm = elementwise("lcm(Tensor self, Tensor other) -> Tensor", numbers="none", ref="numpy.lcm", samples="integer_pairs",
                   doc="The least common multiple of integers.")

@@ -82,7 +82,8 @@ def equal(self, other):
 
 
 def _logic(name, arguments, ref, samples, sense):
-    return elementwise(f"{name}({arguments}) -> Tensor", promote="logical", ref=ref, samples=samples,
+    return elementwise(f"{name}({arguments}) -> Tensor", promote="logical", numbers="none", ref=ref,
+                       samples=samples,
                        doc=f"True where {sense}; a number counts as true unless it is zero.")
 
 
@@ -93,7 +94,7 @@ logical_not = _logic("logical_not", "Tensor self", "numpy.logical_not", "reals",
 
 
 def _bits(name, ref, samples, sense, method):
-    return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", ref=ref, samples=samples,
+    return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", numbers="one", ref=ref, samples=samples,
                        doc=f"{sense} of integers or bools, element by element (Python's {method}).")
 
 
@@ -108,7 +109,7 @@ bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwi
 
 
 @composite("isin(any self, any test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", method=False,
-           skip="the second argument is a set: numpy.isin in test_pointwise")
+           out=True, skip="the second argument is a set: numpy.isin in test_pointwise")
 def isin(self, test_elements, assume_unique=False, invert=False):
     """True where an element is one of test_elements; invert: where it is none of them.
 

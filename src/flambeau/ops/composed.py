@@ -1,7 +1,7 @@
 """Operators composed of views, copies and index operators."""
 
+from .._C import array, float64
 from .._C import bool as bool_dtype
-from .._C import float64
 from .creation import arange, empty, empty_strided
 from .joining import cat
 from .kinds import composite
@@ -19,7 +19,7 @@ def narrow_copy(self, dim, start, length):
 
 
 @composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-           ref="numpy.diff")
+           out=True, ref="numpy.diff")
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along a dimension, n times over; prepend and append are joined on first.
 
@@ -30,10 +30,10 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}")
+    if n == 0:
+        return self.clone()
     parts = [x for x in (prepend, self, append) if x is not None]
     x = cat(parts, dim) if len(parts) > 1 else self
-    if n == 0:
-        return x.clone()
     for _ in range(min(n, x.shape[dim])):
         after, before = slice(x, dim, 1), slice(x, dim, 0, -1)
         x = after.logical_xor(before) if x.dtype is bool_dtype else after - before
@@ -88,11 +88,11 @@ def unravel_index(indices, shape):
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: 'shape' cannot have negative values, but got {tuple(sizes)}")
-    places = []
-    for n in reversed(sizes):
-        places.append(indices.remainder(max(n, 1)))
-        indices = indices.div(max(n, 1), rounding_mode="floor")
-    return tuple(reversed(places))
+    steps = [1]
+    for n in sizes[:0:-1]:
+        steps.append(steps[-1] * max(n, 1))
+    steps, sizes = (array(x, None, True).to(indices) for x in (steps[::-1], [max(n, 1) for n in sizes]))
+    return indices.unsqueeze(-1).div(steps, rounding_mode="floor").remainder(sizes).unbind(-1)
 
 
 @composite("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor")

@@ -198,11 +198,11 @@ def combinations(self, r=2, with_replacement=False):
     if r < 0:
         raise RuntimeError(f"combinations: expects a non-negative number, but got {r}")
     if r == 0:
-        return self.new_empty(0)
+        return self.narrow(0, 0, 0).clone()
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(self.numel()), r))
     if not rows:
-        return self.new_empty((0, r))
+        return self.narrow(0, 0, 0).reshape(-1, 1).expand(0, r).clone()
     places = full((len(rows), r), 0, dtype=int)
     for k, column in enumerate(zip(*rows, strict=True)):
         places.select(1, k).copy_(array(list(column), None, True))

@@ -1,6 +1,6 @@
 """Distances between vectors, covariance, and integrals by the trapezoidal rule."""
 
-from math import inf
+from math import inf, prod
 
 from .kinds import OPS, composite, primitive
 from .scan import intervals
@@ -71,7 +71,8 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
         raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got shapes {list(x1.shape)} and"
                            f" {list(x2.shape)}")
     batch = OPS["broadcast_tensors"](*(x.new_empty(()).expand(x.shape[:-2]) for x in (x1, x2)))[0].shape
-    rows = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (x1, x2)]
+    count = prod(batch)
+    rows = [x.expand(*batch, *x.shape[-2:]).reshape(count, *x.shape[-2:]) for x in (x1, x2)]
     by_product = max(x1.shape[-2], x2.shape[-2]) > _BY_PRODUCT[compute_mode]
     return _cdist(*rows, p, by_product).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
@@ -104,6 +105,22 @@ def pdist(self, p=2.0):
     return _pdist(self, p)
 
 
+def _check_weights(name, weights, n, floating):
+    """Weights of observations: one each, of that kind of dtype, none negative."""
+    if weights is None:
+        return
+    if weights.ndim > 1:
+        raise RuntimeError(f"cov: expected {name} to have one or fewer dimensions but got {weights.ndim}")
+    if weights.is_floating_point() != floating or weights.is_complex():
+        raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got "
+                           f"{weights.dtype}")
+    if weights.numel() != n:
+        raise RuntimeError(f"cov: expected {name} to have the same numel as there are observations in the input but "
+                           f"got {weights.numel()} != {n}")
+    if n and weights.min().item() < 0:
+        raise RuntimeError(f"cov: {name} cannot be negative")
+
+
 @composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
            skip="tested by name")
 def cov(self, *, correction=1, fweights=None, aweights=None):
@@ -116,6 +133,10 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     if self.ndim > 2:
         raise RuntimeError(f"cov: expected input to have two or fewer dimensions, got shape {list(self.shape)}")
     x = self if self.ndim == 2 else self.reshape(1, -1)
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x * 1.0
+    _check_weights("fweights", fweights, x.shape[1], False)
+    _check_weights("aweights", aweights, x.shape[1], True)
     weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
     n = x.shape[1]
     if weights is None:
@@ -128,7 +149,7 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     centred = x - average
     right = centred if weights is None else centred * weights
     result = centred @ right.t().conj() / free if weights is not None or free else centred @ right.t().conj() * inf
-    return result if self.ndim == 2 else result.reshape(())
+    return result.squeeze()
 
 
 @composite("corrcoef(Tensor self) -> Tensor", skip="tested by name")
@@ -140,10 +161,11 @@ def corrcoef(self):
             [-1.,  1.]])
     """
     c = cov(self)
-    if self.ndim < 2:
+    if c.ndim == 0:
         return c / c
     deviation = c.diagonal().sqrt()
-    return (c / deviation.unsqueeze(1) / deviation.unsqueeze(0)).clamp(-1, 1)
+    r = c / deviation.unsqueeze(1) / deviation.unsqueeze(0)
+    return OPS["complex"](r.real.clamp(-1, 1), r.imag.clamp(-1, 1)) if r.is_complex() else r.clamp(-1, 1)
 
 
 @composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", aliases=("trapz",),

@@ -1,7 +1,7 @@
 """Reading and writing elements by index: index, gather, scatter, masks, nonzero, embedding."""
 
 from .creation import zeros_like
-from .kinds import composite, overloads, primitive
+from .kinds import OPS, composite, overloads, primitive
 from .movement import broadcast_shape, real
 
 # --- advanced indexing ------------------------------------------------------------------------------------------------
@@ -50,8 +50,8 @@ _fill_number = primitive(
 _fill_tensor = primitive(
     "index_fill_tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", namespace=None, inplace=True,
     d={"self": lambda g, dim, index: g.index_fill(dim, index, 0),
-       "value": lambda g, dim, index: g.index_select(dim, index).sum()})
-index_fill = overloads("index_fill", _fill_number, _fill_tensor,
+       "value": lambda g, dim, index: g.index_select(dim, OPS["unique"](index)).sum()})
+index_fill = overloads("index_fill", _fill_tensor, _fill_number,
                        doc="Writes one value over the slices that index names.\n\n"
                            ">>> flambeau.zeros(3).index_fill(0, flambeau.tensor([1]), 5)\ntensor([0., 5., 0.])")
 
@@ -176,6 +176,8 @@ def take_along_dim(self, indices, dim=None):
     >>> flambeau.take_along_dim(flambeau.tensor([[3, 1]]), flambeau.tensor([[1, 0]]), 1)
     tensor([[1, 3]])
     """
+    n = self.numel() if dim is None else self.shape[dim] if -self.dim() <= dim < self.dim() else 0
+    indices = indices.where(indices >= 0, indices + n)
     if dim is None:
         return self.reshape(-1).gather(0, indices.reshape(-1))
     if self.dim() != indices.dim():

@@ -46,8 +46,8 @@ def _alias(op, names):
 
 
 def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
-            aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None):
-    op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc)
+            aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none"):
+    op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers)
     name = op.name
     if name in OPS:
         raise RuntimeError(f"operator {name!r} has two records")
@@ -57,9 +57,11 @@ def _define(kind, schema, d, body, *, promote="default", namespace="", method=No
     return op
 
 
-def elementwise(schema, *, promote="default", d=None, inplace=True, out=True, **facts):
+def elementwise(schema, *, promote="default", d=None, inplace=True, out=True, numbers=None, **facts):
     """Pointwise, broadcasting. promote: default, int_to_float, compare, logical, complex_to_real, select_second,
-    first_only (native/kernels/elementwise.h). Arguments of type Tensor after the first also accept Python numbers."""
+    first_only (native/kernels/elementwise.h). numbers: which arguments of type Tensor may be Python numbers: "others"
+    (all but the first, the default), "one" (any, while one stays a tensor: pow(2, x)), "any" or "none"."""
+    facts["numbers"] = numbers or ("any" if facts.get("namespace", "") is None else "others")
     return _define("elementwise", schema, d, None, promote=promote, inplace=inplace, out=out, **facts)
 
 

@@ -1,5 +1,6 @@
 """Products of vectors, matrices and batches of them: which are primitive, and how the others are made of those."""
 
+from .. import _C
 from .kinds import composite, primitive
 
 
@@ -74,7 +75,7 @@ def _matmul_other(g, self, shape):
     if len(shape) == 1:
         return matmul(_h(self), g.unsqueeze(-1)).squeeze(-1)
     if len(shape) == 2 and self.ndim > 2:  # one product over all rows of the batch instead of a batch to be summed
-        return mm(_h(self.reshape(-1, self.shape[-1])), g.reshape(-1, g.shape[-1]))
+        return mm(_h(self.flatten(0, -2)), g.flatten(0, -2))
     return matmul(_h(self), g)
 
 
@@ -169,6 +170,8 @@ baddbmm = primitive(
 
 def _plus(self, beta, product, alpha):
     """beta self + alpha product, where beta 0 ignores even a NaN in self."""
+    if not (product.is_floating_point() or product.is_complex()):
+        beta, alpha = int(beta), int(alpha)
     product = _scaled(product, alpha)
     return product if beta == 0 else _scaled(self, beta) + product
 
@@ -194,6 +197,8 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
     >>> flambeau.addr(flambeau.ones(2), flambeau.ones(1), flambeau.ones(2))
     tensor([[2., 2.]])
     """
+    if self.dtype is vec1.dtype is vec2.dtype is _C.bool:
+        return (self & bool(beta)) | (outer(vec1, vec2) & bool(alpha))
     return _plus(self, beta, outer(vec1, vec2), alpha)
 
 
@@ -249,7 +254,7 @@ def _linear_double(grads, grad, input, weight, needs):
 
 
 linear = primitive(
-    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", out=True,
     d={("input", "weight", "bias"): lambda g, input, weight, needs:
        linear_backward(g, input, weight, needs[0] + 2 * needs[1] + 4 * needs[2])},
     namespace="nn.functional", samples="linear",
@@ -336,7 +341,7 @@ def _contracted_dims(dims, a, b):
     return wrapped
 
 
-@composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, samples="tensordot")
+@composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, out=True, samples="tensordot")
 def tensordot(self, other, dims=2):
     """Sum of products over several dimensions: the last `dims` of the first with the first of the second, or a pair of
     lists that names them.
@@ -349,6 +354,12 @@ def tensordot(self, other, dims=2):
     inside = 1
     for i, j in zip(first, second):
         if self.shape[i] != other.shape[j]:
+            if self.shape[i] == 1:  # a size of one goes with any
+                other = other.sum(j, True)
+                continue
+            if other.shape[j] == 1:
+                self = self.sum(i, True)
+                continue
             raise RuntimeError("tensordot: contracted dimensions need to match, but first has size "
                                f"{self.shape[i]} in dim {i} and second has size {other.shape[j]} in dim {j}")
         inside *= self.shape[i]

@@ -198,7 +198,9 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|, averaged (or summed, or as it is)."""
     same_size("l1_loss", input, target)
-    return _weighted(_absolute_difference(input, target), weight, chosen(reduction, size_average, reduce))
+    distance = (input - target).abs() if input.is_complex() or target.is_complex() else \
+        _absolute_difference(input, target)
+    return _weighted(distance, weight, chosen(reduction, size_average, reduce))
 
 
 @composite("smooth_l1_loss" + _PAIR + ", float beta=1.0) -> Tensor", namespace="nn.functional", dtypes="float")

@@ -190,7 +190,8 @@ def broadcast_tensors(tensors):
 
 def _at_least(tensors, shape_of):
     """A lone tensor gives a tensor, several a tuple."""
-    made = tuple(x.reshape(shape_of(list(x.shape))) for x in tensors)
+    shapes = [shape_of(list(x.shape)) for x in tensors]
+    made = tuple(x if len(s) == x.dim() else x.reshape(s) for x, s in zip(tensors, shapes, strict=True))
     return made[0] if len(made) == 1 else made
 
 
@@ -419,7 +420,8 @@ def select_scatter(self, src, dim, index):
     return _placed(self, src, lambda x: x.select(dim, index))
 
 
-@composite("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
+@composite("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+           out=True)
 def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
     """A copy of self with src in a slice of a dimension.
 

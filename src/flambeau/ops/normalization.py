@@ -236,11 +236,13 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     shape, square = list(input.shape), input.square()
     if input.numel() == 0:
-        return input * 1
+        return input
     before, after = list(shape), list(shape)
     before[1], after[1] = size // 2, (size - 1) // 2
     padded = OPS["cat"]([input.new_zeros(before), square, input.new_zeros(after)], 1)
-    return input / (padded.unfold(1, size, 1).mean(-1) * alpha + k).pow(beta)
+    windows = padded.unfold(1, size, 1)
+    mean = windows.mean(-1) if input.is_floating_point() else windows.sum(-1).div(size, rounding_mode="trunc")
+    return input / (mean * alpha + k).pow(beta)
 
 
 @composite("normalize(Tensor input, float p=2.0, any dim=1, float eps=1e-12) -> Tensor", namespace="nn.functional",

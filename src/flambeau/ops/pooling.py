@@ -1,5 +1,8 @@
 """Pooling: max, mean, power mean, and their adaptive forms, in one to three dimensions."""
 
+from math import prod
+
+from .._C import channels_last, int64
 from .kinds import composite, primitive
 
 
@@ -88,7 +91,7 @@ def _avg_pool(nd):
 
     @composite(f"avg_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
                f"bool ceil_mode=False, bool count_include_pad=True{extra}) -> Tensor",
-               namespace="" if nd == 1 else "nn.functional", samples=f"avg_pool{nd}d",
+               namespace="" if nd == 1 else "nn.functional", out=nd > 1, samples=f"avg_pool{nd}d",
                doc=f"""The mean of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
 
     `count_include_pad` counts the zeros of the border; `divisor_override` divides by another number.
@@ -99,6 +102,9 @@ def _avg_pool(nd):
     tensor([0.5000, 2.5000])
     """)
     def pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
+        if input.dtype is int64:  # sums are exact in float64, and the quotient is cut off
+            return avg_pool(input.double(), kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad,
+                            divisor_override, nd).trunc().long()
         return avg_pool(input, kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad,
                         divisor_override, nd)
 
@@ -171,6 +177,22 @@ def _lp_pool(nd):
     return pool
 
 
+def _unpooled(input, indices, size):
+    """Zeros of planes of `size` with input at its indices; of two elements for one place the later one stays."""
+    n = len(size)
+    if indices.shape != input.shape:
+        raise RuntimeError(f"max_unpool: expected shape of indices to be the same as that of the input tensor "
+                           f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+    lead = input.shape[:-n]
+    planes = input.new_zeros((*lead, prod(size)))
+    if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < prod(size):
+        raise RuntimeError(f"max_unpool: found an invalid max index: {int(indices.max())} (output volumes are of size "
+                           f"{'x'.join(map(str, size))})")
+    made = planes.scatter(-1, indices.flatten(-n), input.flatten(-n)).reshape(*lead, *size)
+    last = n == 2 and input.ndim == 4 and input.is_contiguous(memory_format=channels_last) and not input.is_contiguous()
+    return made.contiguous(memory_format=channels_last) if last else made
+
+
 def _max_unpool(nd):
     @composite(f"max_unpool{nd}d(Tensor input, Tensor indices, int[{nd}] kernel_size, int[{nd}]? stride=None, "
                f"int[{nd}] padding=0, any output_size=None) -> Tensor",
@@ -189,7 +211,7 @@ def _max_unpool(nd):
                 for n, s, p, k in zip(input.shape[-nd:], stride, padding, kernel_size)]
         if output_size is not None:
             size = list(output_size)[-nd:]
-        return max_pool_backward(input, indices, size)
+        return _unpooled(input, indices, size)
 
     return unpool
 

@@ -1,15 +1,16 @@
 """Random tensors and dropout; the numbers are PyTorch's for the same seed."""
 
+from .arithmetic import zero
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
 from .kinds import composite, elementwise, overloads, primitive
 from .movement import broadcast_shape
 
 _GENERATOR = "Generator? generator=None"
 
-rand = primitive(f"rand(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+rand = primitive(f"rand(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True,
                  doc="Uniform numbers in [0, 1).\n\n>>> _ = flambeau.manual_seed(0)\n"
                      ">>> flambeau.rand(2)\ntensor([0.4963, 0.7682])")
-randn = primitive(f"randn(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+randn = primitive(f"randn(int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True,
                   doc="Standard normal numbers.\n\n>>> _ = flambeau.manual_seed(0)\n"
                       ">>> flambeau.randn(2)\ntensor([ 1.5410, -0.2934])")
 rand_like = primitive(f"rand_like(Tensor self, *, {_GENERATOR}, {_LIKE}) -> Tensor", method=False,
@@ -32,7 +33,7 @@ randint_like = overloads("randint_like", _like_high, _like_low, method=False,
                          doc="randint with self's shape, dtype and device.\n\n"
                              ">>> flambeau.randint_like(flambeau.zeros(2), 3, 4)\ntensor([3., 3.])")
 
-randperm = primitive(f"randperm(int n, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+randperm = primitive(f"randperm(int n, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True,
                      doc="The integers below n in random order.\n\n>>> _ = flambeau.manual_seed(0)\n"
                          ">>> flambeau.randperm(4)\ntensor([0, 1, 3, 2])")
 
@@ -150,7 +151,10 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
         raise RuntimeError(f"normal: expects all elements of std >= 0.0, but found {smallest}")
     shape = broadcast_shape([x.shape for x in tensors])
     made = empty(shape, dtype=tensors[0].dtype, device=tensors[0].device).normal_(generator=generator)
-    return made.mul_(std.detach() if std is tensors[-1] else std).add_(mean.detach() if mean is tensors[0] else mean)
+    made = made.mul_(std.detach() if std is tensors[-1] else std).add_(mean.detach() if mean is tensors[0] else mean)
+    for x in tensors:  # part of the graph, with derivatives of zero
+        made = made + zero(x) if x.requires_grad else made
+    return made
 
 
 # --- dropout ----------------------------------------------------------------------------------------------------------
@@ -290,13 +294,16 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
 @composite("dropout3d(Tensor input, float p=0.5, " + _ARGUMENTS.format(True), namespace="nn.functional")
 def dropout3d(input, p=0.5, training=True, inplace=False):
-    """Dropout of whole channels of [N, C, D, H, W].
+    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].
 
     >>> flambeau.nn.functional.dropout3d(flambeau.ones(1, 1, 1, 1, 1), training=False).shape
     torch.Size([1, 1, 1, 1, 1])
     """
     _check("dropout3d", p)
-    return _dropout_channels(input, p, training, inplace)
+    if input.dim() == 5:
+        return _dropout_channels(input, p, training, inplace)
+    made = _dropout_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+    return input if inplace else made
 
 
 @composite("gumbel_softmax(Tensor logits, float tau=1.0, bool hard=False, float eps=1e-10, int dim=-1) -> Tensor",

@@ -48,7 +48,7 @@ def _others_product(self, dim):
 
 def _prod_gradient(g, self, dim, keepdim):
     if self.ndim == 0 or self.numel() == 0:
-        return g * self.new_ones(self.shape)
+        return restore(g, self.shape, dim, keepdim) * self.new_ones(self.shape)
     if dim is None:
         return (g * _others_product(self.reshape(-1), 0).conj()).reshape(self.shape)
     return restore(g, self.shape, dim, keepdim) * _others_product(self, dim).conj()
@@ -133,7 +133,7 @@ def _min_other(self, other):
     return self.minimum(other)
 
 
-overloads("max", _max_all, _max_dim, _max_other,
+overloads("max", _max_all, _max_other, _max_dim,
           doc="""Largest element: of all, along `dim` (values, indices), or of two tensors.
 
     >>> flambeau.tensor([[1, 5], [4, 2]]).max()
@@ -141,7 +141,7 @@ overloads("max", _max_all, _max_dim, _max_other,
     >>> flambeau.tensor([[1, 5], [4, 2]]).max(1).indices
     tensor([1, 0])
     """)
-overloads("min", _min_all, _min_dim, _min_other,
+overloads("min", _min_all, _min_other, _min_dim,
           doc="""Smallest element: of all, along `dim` (values, indices), or of two tensors.
 
     >>> flambeau.tensor([[1, 5], [4, 2]]).min(0).values

@@ -1,8 +1,8 @@
 """Scans: cumulative sums, products, extremes and log-sum-exps along one dimension."""
 
 from ._restore import placed_along
-from .arithmetic import mul_conj
 from .kinds import composite, primitive
+from .selection import where
 
 
 def reverse_cumsum(g, dim):
@@ -22,11 +22,20 @@ def _cumprod_gradient(g, self, result, dim):
 
 
 def _logcumsumexp_gradient(g, self, result, dim):
+    """sum over j >= i of g_j exp(x_i - result_j), in logarithms: the terms may be far apart in size."""
     if self.numel() == 0:
         return g
-    parts = self.detach()
-    top = (parts.real if self.is_complex() else parts).amax((dim,), True)
-    return mul_conj(reverse_cumsum(mul_conj(g, (top - result).exp()), dim), (self - top).exp())
+
+    def share(log_g):
+        backwards = (log_g - result).flip((dim,)) if self.ndim else log_g - result
+        later = backwards.logcumsumexp(dim)
+        return ((later.flip((dim,)) if self.ndim else later) + self).exp()
+
+    if self.is_complex():
+        return share(g.conj().log()).conj()
+    least = -1e4  # its exponential is zero
+    return (share(where(g > 0, g.masked_fill(g <= 0, 1).log(), least))
+            - share(where(g < 0, (-g).masked_fill(g >= 0, 1).log(), least)))
 
 
 primitive("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True,

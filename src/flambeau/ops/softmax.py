@@ -31,9 +31,16 @@ def _dim(dim, shape):
     return 0 if len(shape) in (0, 1, 3) else 1
 
 
+def _to_input(backward, g, result, dim, dtype):
+    """The gradient in the input's dtype; a complex input, which dtype= made real, is not the kernels' matter."""
+    if dtype.is_complex and not result.is_complex():
+        return backward(g, result, dim, None).to(dtype)
+    return backward(g, result, dim, dtype)
+
+
 primitive("softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", out=True,
           d={"self": lambda g, result, self_shape, self_dtype, dim:
-             _softmax_backward_data(g, result, _dim(dim, self_shape), self_dtype)},
+             _to_input(_softmax_backward_data, g, result, _dim(dim, self_shape), self_dtype)},
           aliases=("nn.functional.softmax", "special.softmax"), ref="scipy.special.softmax", dtypes="float",
           doc="""exp(x) / sum(exp(x)) along `dim`; `dtype` converts the input first.
 
@@ -42,7 +49,7 @@ primitive("softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=N
     """)
 primitive("log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", out=True,
           d={"self": lambda g, result, self_shape, self_dtype, dim:
-             _log_softmax_backward_data(g, result, _dim(dim, self_shape), self_dtype)},
+             _to_input(_log_softmax_backward_data, g, result, _dim(dim, self_shape), self_dtype)},
           aliases=("nn.functional.log_softmax", "special.log_softmax"), samples="along_distinct",
           ref="scipy.special.log_softmax", dtypes="float",
           doc="""x - log(sum(exp(x))) along `dim`: the logarithm of softmax, without overflow.

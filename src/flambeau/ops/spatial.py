@@ -99,6 +99,8 @@ def pixel_shuffle(self, upscale_factor):
     if c % (r * r):
         raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
                            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    if r == 1:
+        return self.clone()
     n = len(lead)
     split = self.reshape(*lead, c // (r * r), r, r, h, w)
     return split.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
@@ -120,6 +122,8 @@ def pixel_unshuffle(self, downscale_factor):
     if r <= 0 or h % r or w % r:
         raise RuntimeError(f"pixel_unshuffle expects height and width divisible by downscale_factor, but got {h} x {w} "
                            f"and {r}")
+    if r == 1:
+        return self.clone()
     n = len(lead)
     split = self.reshape(*lead, c, h // r, r, w // r, r)
     return split.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)

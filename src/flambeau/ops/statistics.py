@@ -94,14 +94,14 @@ def std(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
            " -> (Tensor, Tensor)", method=False)
 def var_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Variance and mean over `dim`, computed together."""
-    return _moments(_var_mean, self, dim, unbiased, keepdim, correction)
+    return tuple(_moments(_var_mean, self, dim, unbiased, keepdim, correction))
 
 
 @composite("std_mean(Tensor self, any dim=None, any unbiased=None, bool keepdim=False, *, any correction=None)"
            " -> (Tensor, Tensor)", method=False)
 def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation and mean over `dim`, computed together."""
-    return _moments(_std_mean, self, dim, unbiased, keepdim, correction)
+    return tuple(_moments(_std_mean, self, dim, unbiased, keepdim, correction))
 
 
 # --- norms ----------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
         result = result.masked_fill(missing.any(-1), float("nan"))
     if keepdim:
         result = (result.reshape((q.numel(),) + (1,) * ndim) if whole
-                  else result.unsqueeze(-1).movedim(-1, dim % ndim + 1))
+                  else result.unsqueeze(-1).movedim(-1, dim % ndim + 1) if ndim else result.reshape(q.numel()))
     return result if q.ndim else result.squeeze(0)
 
 

@@ -31,22 +31,23 @@ log10 = _function("log10", lambda g, self: div_conj(g, self * math.log(10)), "nu
 log1p = _function("log1p", lambda g, self: div_conj(g, self + 1), "numpy.log1p", ("reals", -0.5, 2.0),
                   "log(1 + x), exact near 0.", aliases=("special.log1p",))
 logaddexp = elementwise(
-    "logaddexp(Tensor self, Tensor other) -> Tensor",
+    "logaddexp(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, result: mul_conj(g, (self - result).exp()),
        "other": lambda g, other, result: mul_conj(g, (other - result).exp())},
     ref="numpy.logaddexp", samples="pairs", doc="log(exp(self) + exp(other)) without overflow.")
 logaddexp2 = elementwise(
-    "logaddexp2(Tensor self, Tensor other) -> Tensor",
+    "logaddexp2(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, result: g * (self - result).exp2(),
        "other": lambda g, other, result: g * (other - result).exp2()},
     ref="numpy.logaddexp2", samples="pairs", doc="log2(2**self + 2**other) without overflow.")
 xlogy = elementwise(
-    "xlogy(Tensor self, Tensor other) -> Tensor", promote="int_to_float", aliases=("special.xlogy",),
+    "xlogy(Tensor self, Tensor other) -> Tensor", numbers="one", promote="int_to_float", aliases=("special.xlogy",),
     d={"self": lambda g, self, other: where((self == 0) & (other <= 0), 0.0, g * other_log(other)),
        "other": lambda g, self, other: g * (self / other)},
     samples="positive_pairs", doc="self * log(other), and 0 where self is 0.")
 xlog1py = elementwise(
-    "special_xlog1py(Tensor self, Tensor other) -> Tensor", promote="int_to_float", namespace=None, inplace=False,
+    "special_xlog1py(Tensor self, Tensor other) -> Tensor", numbers="one", promote="int_to_float", namespace=None,
+    inplace=False,
     aliases=("special.xlog1py",),
     d={"self": lambda g, self, other: where((self == 0) & (other <= -1), 0.0, g * other.log1p()),
        "other": lambda g, self, other: g * (self / (other + 1))},
@@ -78,7 +79,7 @@ def _pow_exponent(g, self, exponent, result):
 
 
 pow = elementwise(
-    "pow(Tensor self, Tensor exponent) -> Tensor", d={"self": _pow_self, "exponent": _pow_exponent},
+    "pow(Tensor self, Tensor exponent) -> Tensor", numbers="one", d={"self": _pow_self, "exponent": _pow_exponent},
     ref="numpy.power", samples=("pairs_numbers", 0.3, 2.0), doc="self to the power of exponent, element by element.\n\n"
     ">>> flambeau.pow(flambeau.tensor([1., 2., 3.]), 2)\ntensor([1., 4., 9.])")
 
@@ -112,7 +113,7 @@ sqrt = _function("sqrt", lambda g, result: div_conj(g, 2 * result), "numpy.sqrt"
 rsqrt = _function("rsqrt", lambda g, result: mul_conj(g * -0.5, result * result * result), None, ("reals", 0.2, 3.0),
                   "One over the square root.")
 hypot = elementwise(
-    "hypot(Tensor self, Tensor other) -> Tensor",
+    "hypot(Tensor self, Tensor other) -> Tensor", numbers="none",
     d={"self": lambda g, self, result: g * (self / result), "other": lambda g, other, result: g * (other / result)},
     ref="numpy.hypot", samples="nonzero_pairs", doc="sqrt(self**2 + other**2): the hypotenuse.")
 
@@ -139,7 +140,7 @@ acos = _function("acos", lambda g, self: -mul_conj(g, (1 - self * self).rsqrt())
 atan = _function("atan", lambda g, self: div_conj(g, self * self + 1), "numpy.arctan",
                  doc="The angle in (-pi/2, pi/2) whose tangent is the element.", aliases=("arctan",))
 atan2 = elementwise(
-    "atan2(Tensor self, Tensor other) -> Tensor", promote="int_to_float", aliases=("arctan2",),
+    "atan2(Tensor self, Tensor other) -> Tensor", numbers="none", promote="int_to_float", aliases=("arctan2",),
     d={"self": lambda g, self, other: g * (other / (self * self + other * other)),
        "other": lambda g, self, other: g * (-self / (self * self + other * other))},
     ref="numpy.arctan2", samples="nonzero_pairs", doc="The angle of the point (other, self) in (-pi, pi].")
@@ -176,11 +177,11 @@ angle = elementwise(
     d={"self": lambda g, self: div_conj(g * 1j, self).masked_fill(self == 0, 0) if self.is_complex() else zero(g)},
     ref="numpy.angle", samples=("reals", 0.2, 2.0), doc="The angle of complex numbers; 0 or pi of real ones.")
 complex = elementwise(
-    "complex(Tensor real, Tensor imag) -> Tensor", inplace=False, method=False,
+    "complex(Tensor real, Tensor imag) -> Tensor", numbers="none", inplace=False, method=False,
     d={"real": lambda g: g.real, "imag": lambda g: g.imag}, samples="pairs",
     doc="Complex numbers from real and imaginary parts of one floating dtype.")
 polar = elementwise(
-    "polar(Tensor abs, Tensor angle) -> Tensor", inplace=False, method=False,
+    "polar(Tensor abs, Tensor angle) -> Tensor", numbers="none", inplace=False, method=False,
     d={"abs": lambda g, angle: mul_conj(g, polar(angle * 0 + 1, angle)).real,
        "angle": lambda g, result: mul_conj(g, result * 1j).real},
     samples="pairs", doc="Complex numbers from modulus and angle.")
