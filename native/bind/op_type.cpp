@@ -74,17 +74,51 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   bump_version(t);
 }
 
-PyObject* finish_out(OpObject& op, PyObject* out, PyObject* result) {
+bool stands_in(std::string_view list, std::string_view name) {  // whole words
+  for (size_t at = list.find(name); at != list.npos; at = list.find(name, at + 1))
+    if ((at == 0 || list[at - 1] == ' ') && (at + name.size() == list.size() || list[at + name.size()] == ' ')) return true;
+  return false;
+}
+
+// What PyTorch refuses of out=: another dtype than the result's where nothing is converted on the way, and the memory of
+// an operand that is read out of order.
+void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
+  constexpr std::string_view kStrict =
+      "mm bmm addmm baddbmm matmul dot mv sort topk max.dim min.dim index_select take softmax log_softmax tril triu amax amin "
+      "argmax argmin kthvalue masked_select index_add index_copy scatter_src scatter_value scatter_add scatter_reduce gather "
+      "aminmax median.dim nanmedian.dim mode multinomial logcumsumexp cummax cummin index_reduce diag";
+  constexpr std::string_view kApart = "gather index_select take masked_select kthvalue mode max.dim min.dim cat stack";
+  if (!is_tensor(out)) return;
+  Tensor& t = *as_tensor(out);
+  if (t.dtype != result.dtype && stands_in(kStrict, op.name))
+    runtime_error(op.shown, ": Expected out tensor to have dtype ", dtype_name(result.dtype), ", but got ", dtype_name(t.dtype), " instead");
+  if (!t.storage || !t.numel || !stands_in(kApart, op.name)) return;
+  auto check = [&](const Tensor* x) {
+    if (x && x->storage == t.storage && x->numel)
+      runtime_error(op.shown, ": unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                    "memory location. Please clone() the tensor before performing the operation.");
+  };
+  for (size_t k = 0; k < op.schema.args.size(); ++k) {
+    const Value& v = f.values[k];
+    if (v.tag == Tag::Tensor) check(v.tensor);
+    for (int64_t j = 0; v.tag == Tag::Tensors && j < v.tensors.size; ++j) check(v.tensors.data[j]);
+  }
+}
+
+PyObject* finish_out(OpObject& op, const Frame& f, PyObject* result) {
+  PyObject* out = f.out;
   Held r(result);
   if (!r) return nullptr;
   return guarded([&]() -> PyObject* {
     const char* name = op.def->shown.c_str();
     if (is_tensor(r.p)) {
+      check_out(*op.def, f, out, *as_tensor(r.p));
       write_out(name, out, *as_tensor(r.p));
     } else {
       Py_ssize_t n = PyTuple_GET_SIZE(r.p);
       if (!PyTuple_Check(out) && !PyList_Check(out)) type_error(name, "(): argument 'out' must be a tuple of ", n, " Tensors, not ", Py_TYPE(out)->tp_name);
       if (PySequence_Fast_GET_SIZE(out) != n) type_error(name, "(): expected ", n, " tensors in out=, got ", PySequence_Fast_GET_SIZE(out));
+      for (Py_ssize_t k = 0; k < n; ++k) check_out(*op.def, f, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
       for (Py_ssize_t k = 0; k < n; ++k) write_out(name, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
       if (op.result_type) {
         PyObject* named = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
@@ -129,7 +163,7 @@ PyObject* call_composite(OpObject& op, Frame& f) {
   PyObject* result = copied ? body_on_copy(op, f, positional, keyword_names)
                             : PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
   if (!result) return nullptr;
-  if (f.out) return finish_out(op, f.out, result);
+  if (f.out) return finish_out(op, f, result);
   if (op.result_type && PyTuple_Check(result) && (PyObject*)Py_TYPE(result) != op.result_type) return named_results(op, result);
   if (!op.inplace) return result;
   Held r(result);  // in-place form: the functional result is copied into self
@@ -164,7 +198,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
     run_op(c);
     if (c.inplace) return Py_NewRef(py(f.values[0].tensor));
     PyObject* result = results_object(op, c);
-    return f.out ? finish_out(op, f.out, result) : result;
+    return f.out ? finish_out(op, f, result) : result;
   } catch (const Error& e) {
     if (e.kind == ErrorKind::OutOfMemory) set_error(Error(e.kind, concat(op.def->shown, ": ", e.text)));
     else set_error(e);

@@ -190,6 +190,7 @@ void infer_roll(Call& c) {
   if (shifts.empty()) runtime_error(c.name(), ": `shifts` required");
   if (dims.empty() ? shifts.size() != 1 : shifts.size() != dims.size())
     runtime_error(c.name(), ": shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
+  if (t.ndim == 0 && !dims.empty()) index_error(c.name(), ": Dimension specified as ", dims[0], " but tensor has no dimensions");
   for (int64_t d : dims) wrap_dim(d, t.ndim, c.name());
   c.output_like(t);
 }

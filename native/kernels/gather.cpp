@@ -489,13 +489,14 @@ void infer_index_source(Call& c) {
   check_index_vector(c, index);
   if (source.dtype != t.dtype)
     runtime_error(c.name(), "(): self and source expected to have the same dtype, but got (self) ", dtype_name(t.dtype), " and (source) ", dtype_name(source.dtype));
+  const ErrorKind kind = std::string_view(c.name()) == "index_add" ? ErrorKind::Runtime : ErrorKind::Index;
   if (source.ndim != t.ndim && !(source.ndim == 0 && index.numel <= 1 && t.ndim <= 1))
-    index_error(c.name(), "(): source and destination must have the same number of dimensions, got ", shape_text(source.shape()), " and ", shape_text(t.shape()));
+    fail(kind, c.name(), "(): source and destination must have the same number of dimensions, got ", shape_text(source.shape()), " and ", shape_text(t.shape()));
   if (size_at(source, source.ndim ? int(d) : 0) != index.numel)
     runtime_error(c.name(), "(): Number of indices (", index.numel, ") should be equal to source.size(dim) (", size_at(source, source.ndim ? int(d) : 0), ")");
   for (int k = 0; k < source.ndim; ++k)
     if (k != d && source.sizes[k] != t.sizes[k])
-      index_error(c.name(), "(): Source/destination tensor must have same slice shapes, got ", shape_text(source.shape()), " and ", shape_text(t.shape()), " at dimension ", d);
+      fail(kind, c.name(), "(): Source/destination tensor must have same slice shapes, got ", shape_text(source.shape()), " and ", shape_text(t.shape()), " at dimension ", d);
   if (c.inplace) check_writable(c, t);
   output_self(c);
 }

@@ -78,6 +78,12 @@ void check_lerp(const Call& c, DType&, DType&) {
     if (c.args[k].tag == Tag::Tensor && c.args[0].tag == Tag::Tensor && c.tensor(k).dtype != c.tensor(0).dtype)
       runtime_error("expected dtype ", dtype_name(c.tensor(0).dtype), " for `", names[k], "` but got dtype ", dtype_name(c.tensor(k).dtype));
 }
+void check_softshrink(const Call& c, DType&, DType&) {
+  if (c.scalar(1).to<double>() < 0) runtime_error("softshrink: lambd must be greater or equal to 0, but found to be ", c.scalar(1).to<double>(), ".");
+}
+void check_abs(const Call& c, DType& compute, DType&) {
+  if (c.inplace && is_complex(compute)) runtime_error("In-place abs is not supported for complex tensors.");
+}
 void check_addcdiv(const Call&, DType& compute, DType&) {
   if (!is_differentiable(compute))
     runtime_error("Integer division with addcdiv is no longer supported: use addcmul(self, tensor1, 1 / tensor2), or truncate or "
@@ -114,7 +120,7 @@ ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DTyp
 
 const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
   r.add({checked("add", check_alpha), checked("sub", check_sub), checked("rsub", check_sub), checked("neg", check_neg), checked("div", check_div), checked("square", whole_square),
-         checked("pow", check_pow), checked("clamp", check_clamp), checked("maximum", check_extremum),
+         checked("pow", check_pow), checked("abs", check_abs), checked("softshrink", check_softshrink), checked("clamp", check_clamp), checked("maximum", check_extremum),
          checked("minimum", check_extremum), checked("fmax", check_extremum), checked("fmin", check_extremum),
          checked("round", check_round), checked("sign", check_sign), checked("relu", check_relu), checked("relu6", check_relu),
          checked("hardtanh", check_relu), checked("lerp", check_lerp), checked("addcdiv", check_addcdiv),

@@ -95,6 +95,8 @@ void complex_result(const Call& c, DType& compute, DType& result) {
   if (compute != DType::Float32 && compute != DType::Float64)
     runtime_error(c.name(), ": Expected both inputs to be Float or Double tensors but got ", dtype_name(compute));
   result = complex_of(compute);
+  if (c.given && c.given->dtype != result)
+    runtime_error(c.name(), ": Expected out tensor to have dtype ", dtype_name(result), ", but got ", dtype_name(c.given->dtype), " instead");
 }
 template <class T> void nan_to_num_loop(char* const* p, const int64_t*, int64_t n, const Scalar* s) {
   using R = typename T::value_type;

@@ -25,6 +25,11 @@ stack = primitive(
         "tensor([[1, 2],\n        [3, 4]])")
 
 
+def _some(name, tensors):
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
 @composite("hstack(Tensor[] tensors) -> Tensor", out=True, ref="numpy.hstack")
 def hstack(tensors):
     """Joins along dimension 1 (1-d tensors: along dimension 0).
@@ -32,6 +37,7 @@ def hstack(tensors):
     >>> flambeau.hstack([flambeau.tensor([1]), flambeau.tensor([2])])
     tensor([1, 2])
     """
+    _some("hstack", tensors)
     tensors = [t.reshape(1) if t.dim() == 0 else t for t in tensors]
     return cat(tensors, 0 if tensors and tensors[0].dim() == 1 else 1)
 
@@ -44,6 +50,7 @@ def vstack(tensors):
     tensor([[1],
             [2]])
     """
+    _some("vstack", tensors)
     return cat([t.reshape(1, -1) if t.dim() < 2 else t for t in tensors], 0)
 
 
@@ -54,6 +61,7 @@ def dstack(tensors):
     >>> flambeau.dstack([flambeau.tensor([1]), flambeau.tensor([2])])
     tensor([[[1, 2]]])
     """
+    _some("dstack", tensors)
     return cat([t.reshape(1, -1, 1) if t.dim() < 2 else t.unsqueeze(2) if t.dim() == 2 else t for t in tensors], 2)
 
 

@@ -23,6 +23,8 @@ def reduced(loss, reduction):
 def chosen(reduction, size_average, reduce):
     """The reduction, also from PyTorch's older pair of flags."""
     if size_average is None and reduce is None:
+        if reduction not in ("mean", "sum", "none", "batchmean"):
+            raise ValueError(f"{reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
         return reduction
     if reduce is not None and not reduce:
         return "none"

@@ -87,7 +87,9 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 def _rows(name, input, target):
     """Input as [batch, classes] and target as [batch]."""
-    if input.ndim > 2 or input.ndim == 0 or (input.ndim == 2 and target.ndim != 1):
+    if input.ndim == 0:
+        input = input.reshape(1)
+    if input.ndim > 2 or (input.ndim == 2 and target.ndim != 1):
         raise RuntimeError(f"{name}: expected input [batch, classes] and target [batch], got {list(input.shape)} and"
                            f" {list(target.shape)}")
     return (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.reshape(1))
@@ -99,6 +101,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     """mean over classes c != target of max(0, margin - input[target] + input[c]) ** p; p is 1 or 2."""
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
+    reduction = chosen(reduction, size_average, reduce)
     rows, labels = _rows("multi_margin_loss", input, target)
     index = labels.long().unsqueeze(1)
     z = (margin - rows.gather(1, index) + rows).clamp(min=0)
@@ -106,24 +109,25 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None:
         z = z * weight.gather(0, labels.long()).unsqueeze(1)
     loss = z.scatter(1, index, 0.0).sum(1) / rows.shape[1]
-    return reduced(loss if input.ndim == 2 else loss.squeeze(0), chosen(reduction, size_average, reduce))
+    return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)
 
 
 @composite("multilabel_margin_loss(Tensor input, Tensor target, " + _LEGACY.format("") + ") -> Tensor",
            skip="tested by name", **_FUNCTIONAL)
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """mean of max(0, 1 - input[label] + input[c]) over the labels before the first -1 and all other classes c."""
-    if input.shape != target.shape or input.ndim not in (1, 2):
+    reduction = chosen(reduction, size_average, reduce)
+    if input.shape != target.shape or input.ndim > 2 or (input.numel() == 0 and input.shape[-1] == 0):
         raise RuntimeError(f"multilabel_margin_loss: expected input and target of one shape [batch, classes], got"
                            f" {list(input.shape)} and {list(target.shape)}")
-    rows, labels = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.unsqueeze(0))
+    rows, labels = (input, target) if input.ndim == 2 else (input.reshape(1, -1), target.reshape(1, -1))
     given = (labels < 0).cumsum(1) == 0
     safe = labels.long().masked_fill(~given, 0)
     is_label = given.new_zeros(given.shape, dtype=safe.dtype).scatter_add(1, safe, given.long()) > 0
     z = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     z = z * (given.unsqueeze(2) & ~is_label.unsqueeze(1))
     loss = z.sum((1, 2)) / rows.shape[1]
-    return reduced(loss if input.ndim == 2 else loss.squeeze(0), chosen(reduction, size_average, reduce))
+    return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)
 
 
 @composite("multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")

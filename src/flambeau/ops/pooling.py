@@ -116,6 +116,8 @@ def _full_size(input, output_size, nd, op):
     sizes = (output_size,) * nd if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(sizes) == 1:
         sizes *= nd
+    if len(sizes) >= input.ndim and not isinstance(output_size, int):
+        raise ValueError(f"Input dimension should be at least {len(sizes) + 1}")
     if len(sizes) != nd or input.ndim <= nd:
         raise RuntimeError(f"{op}: expected {nd} output sizes for an input of {nd + 1} or {nd + 2} dimensions, got "
                            f"output_size={output_size} and input {list(input.shape)}")
