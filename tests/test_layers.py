@@ -19,7 +19,7 @@ LAYERS = [
     # loaded when first used, when the package is complete
     {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
      "_pickle_writer", "_pickling", "_tensor_str", "profiler", "debug", "_errstate", "masked", "multiprocessing",
-     "types", "library"},
+     "types", "library", "__future__"},
     {"graph", "fx", "jit", "compile", "export"},
     {"vision", "text", "distributed", "cli", "__main__", "as_torch"},
 ]

@@ -66,3 +66,11 @@ def test_no_operator_sees_a_tensor_without_shape():
         with pytest.raises(ValueError, match="uninitialized"):
             waiting + 1
         assert waiting.dtype == flambeau.float32 and not waiting.is_complex()
+
+
+def test_converted_before_the_first_call():
+    for make, shape in ((lambda: nn.LazyLinear(2), (3, 4)), (lambda: nn.LazyBatchNorm1d(), (3, 4))):
+        layer = make().double()
+        assert layer.has_uninitialized_params()
+        assert layer(flambeau.ones(shape).double()).dtype == flambeau.float64
+        assert {t.dtype for t in layer.state_dict().values()} <= {flambeau.float64, flambeau.int64}

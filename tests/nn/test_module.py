@@ -385,3 +385,19 @@ def test_errors_that_are_handled_leave_no_trace():
                 return None
 
     assert Careful()(flambeau.zeros(1, 3)) is None
+
+
+def test_options_for_new_tensors():
+    assert nn.factory_kwargs({"dtype": flambeau.float64}) == {"dtype": flambeau.float64}
+    assert nn.factory_kwargs(None) == {}
+    with pytest.raises(TypeError, match="unexpected"):
+        nn.factory_kwargs({"size": 3})
+    with pytest.raises(TypeError, match="twice"):
+        nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"device": "cpu"}})
+
+
+def test_compile_says_what_is_not_there():
+    m = nn.Linear(2, 2)
+    m.compile(backend="eager")
+    with pytest.raises(NotImplementedError, match="inductor"):
+        m.compile()

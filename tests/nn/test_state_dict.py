@@ -147,3 +147,34 @@ def test_hooks():
     net.register_load_state_dict_post_hook(lambda m, keys: 3)
     with pytest.raises(RuntimeError, match="not expected to return"):
         net.load_state_dict(state)
+
+
+def test_switches_of_conversion():
+    future = flambeau.__future__
+    m = nn.Linear(2, 2)
+    weight = m.weight
+    m.double()
+    assert m.weight is weight
+    future.set_overwrite_module_params_on_conversion(True)
+    try:
+        m.float()
+        assert m.weight is not weight and weight.dtype == flambeau.float64
+    finally:
+        future.set_overwrite_module_params_on_conversion(False)
+    weight = m.weight
+    future.set_swap_module_params_on_conversion(True)
+    try:
+        m.load_state_dict({"weight": flambeau.ones(2, 2).double(), "bias": flambeau.zeros(2)}, assign=True)
+        assert m.weight is weight and weight.dtype == flambeau.float64 and weight.requires_grad
+        m.to_empty(device="meta")
+        assert m.weight is weight and weight.is_meta
+    finally:
+        future.set_swap_module_params_on_conversion(False)
+
+
+def test_prefixes_of_wrapped_models():
+    m = nn.DataParallel(nn.Sequential(nn.Linear(2, 2)))
+    state = m.state_dict()
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == ["0.weight", "0.bias"] and list(state._metadata) == ["", "0"]
+    m.module.load_state_dict(state)

@@ -13,3 +13,26 @@ from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
+
+
+def factory_kwargs(kwargs):
+    """The options for making tensors (device, dtype, memory_format) among a module's keyword arguments.
+
+    They stand there themselves or in a dict under "factory_kwargs"; anything else is an error.
+
+    >>> import flambeau
+    >>> flambeau.nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": flambeau.float64}})
+    {'dtype': torch.float64, 'device': 'cpu'}
+    """
+    if kwargs is None:
+        return {}
+    options = dict(kwargs.get("factory_kwargs", {}))
+    for name, value in kwargs.items():
+        if name == "factory_kwargs":
+            continue
+        if name not in ("device", "dtype", "memory_format"):
+            raise TypeError(f"unexpected kwargs {name!r}")
+        if name in options:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        options[name] = value
+    return options

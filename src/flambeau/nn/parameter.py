@@ -5,6 +5,7 @@ from collections import OrderedDict
 import flambeau
 
 from .. import _C, Tensor
+from ..overrides import disable_torch_function
 
 
 class _ParameterMeta(type(Tensor)):
@@ -95,7 +96,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 #: what can be asked of a tensor before it has a shape
 _KNOWN_EARLY = {
     "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short", "int",
-    "long", "bfloat16", "cuda", "cpu", "to", "get_device", "requires_grad_", "type", "detach", "share_memory_",
+    "long", "bfloat16", "cuda", "cpu", "to", "get_device", "requires_grad_", "type", "_to_copy",
+    "detach", "share_memory_",
 }
 
 
@@ -109,7 +111,7 @@ class _Uninitialized:
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
         if name in _KNOWN_EARLY or name.startswith(("__get__", "__set__")):
-            with _C.DisableTorchFunctionSubclass():
+            with disable_torch_function():
                 return func(*args, **(kwargs or {}))
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a "

@@ -2,6 +2,7 @@
 
 from ... import Tensor, bfloat16, device, dtype, float16, float32, float64, no_grad
 from ..parameter import Parameter, is_lazy
+from ._switches import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 
 
 class ConvertMethods:
@@ -19,7 +20,9 @@ class ConvertMethods:
             with no_grad():
                 changed = fn(param)
                 changed_grad = None if param.grad is None else fn(param.grad)
-            if changed.device.type == param.device.type:
+            swap = get_swap_module_params_on_conversion()
+            overwrite = get_overwrite_module_params_on_conversion() or changed.device.type != param.device.type
+            if swap or not overwrite:
                 param.data = changed  # the same object: optimizers keep their hold on it
             else:
                 param = self._parameters[name] = Parameter(changed, param.requires_grad)
@@ -88,6 +91,18 @@ class ConvertMethods:
     def cuda(self, device=None):
         """Move parameters and buffers to a GPU; returns self."""
         return self._apply(lambda t: t.cuda(device))
+
+    def xpu(self, device=None):
+        """Move parameters and buffers to an XPU, which Flambeau does not use."""
+        return self.to("xpu" if device is None else device)
+
+    def ipu(self, device=None):
+        """Move parameters and buffers to an IPU, which Flambeau does not use."""
+        return self.to("ipu" if device is None else device)
+
+    def mtia(self, device=None):
+        """Move parameters and buffers to an MTIA device, which Flambeau does not use."""
+        return self.to("mtia" if device is None else device)
 
     def share_memory(self):
         """Move parameters and buffers to memory shared between processes; returns self."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ... import Tensor, no_grad
 from ..parameter import Parameter, is_lazy
 from ._hooks import kept
+from ._switches import get_swap_module_params_on_conversion
 
 _EXTRA_STATE_KEY = "_extra_state"
 
@@ -180,7 +181,9 @@ class StateMethods:
             return None if is_lazy(target) else f"{key}: the state dict holds no values (its module was never called)"
         try:
             with no_grad():
-                if assign:
+                if assign and isinstance(target, Parameter) and get_swap_module_params_on_conversion():
+                    target.data = given
+                elif assign:
                     if isinstance(target, Parameter) and not isinstance(given, Parameter):
                         given = Parameter(given, requires_grad=target.requires_grad)
                     elif isinstance(target, Parameter):

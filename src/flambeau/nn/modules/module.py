@@ -4,7 +4,10 @@ Attribute lookup and the call itself are native (`_C.ModuleBase`); hooks, state 
 files.
 """
 
+from typing import TypeVar
+
 from ... import _C, Tensor
+from ...compiler import compile
 from ..parameter import Buffer, Parameter
 from ._convert import ConvertMethods, type_name
 from ._hooks import REGISTRATION, HookMethods
@@ -35,6 +38,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     torch.Size([2, 8])
     """
 
+    T_destination = TypeVar("T_destination", bound=dict)  # what annotations call the type of a state dict
     dump_patches = False
     call_super_init = False
 
@@ -313,8 +317,12 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
                 param.grad.zero_()
 
     def compile(self, *args, **kwargs):
-        """Not available yet."""
-        raise NotImplementedError("Module.compile: graph compilation is not available yet; call the module as it is")
+        """The module as flambeau.compile leaves it: backend="eager" changes nothing, others raise NotImplementedError.
+
+        >>> import flambeau
+        >>> flambeau.nn.Linear(2, 2).compile(backend="eager")
+        """
+        compile(self, *args, **kwargs)
 
     # ---- showing, copying ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,35 @@
+"""State dicts of models: PyTorch's are loaded here, ours there, and the models compute the same numbers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flambeau
+
+from . import models
+
+#: written by `python tests/serialization/models.py write tests/serialization/torch_models.pt` with PyTorch
+WRITTEN = Path(__file__).with_name("torch_models.pt")
+
+
+def test_models_of_pytorch_are_loaded():
+    models.compare(flambeau, flambeau.load(WRITTEN))
+
+
+@pytest.mark.parametrize("build", models.MODELS, ids=lambda build: build.__name__)
+def test_keys_and_shapes_are_pytorchs(build):
+    theirs = flambeau.load(WRITTEN)[build.__name__]["state"]
+    ours = build(flambeau)[0].state_dict()
+    assert [(k, v.shape, v.dtype) for k, v in ours.items()] == [(k, v.shape, v.dtype) for k, v in theirs.items()]
+
+
+@pytest.mark.parity
+def test_pytorch_loads_what_we_write(tmp_path):
+    python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to an interpreter that has")
+    flambeau.save(models.written(flambeau), tmp_path / "models.pt")
+    subprocess.run([python, models.__file__, "check", str(tmp_path / "models.pt")], check=True)
