@@ -41,7 +41,7 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
     auto inputs = target_list(a[4], "inputs");
     if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (!roots[k].requires_grad()) runtime_error("backward: element ", k, " of tensors does not require grad and does not have a grad_fn");
+      if (!roots[k].requires_grad()) runtime_error("backward: element ", k, " of tensors does not require grad and does not have a grad_fn: no input of it has requires_grad=True, or it was computed under no_grad or detached");
       PyObject* g = PyTuple_GET_ITEM(a[1], Py_ssize_t(k));
       if (g == Py_None && roots[k].node) {
         const GradMeta& m = roots[k].node->output_meta(roots[k].output_nr);
@@ -70,7 +70,7 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
 PyObject* backward_scalar(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
-    if (!tensor_requires_grad(*t)) runtime_error("backward: element 0 of tensors does not require grad and does not have a grad_fn");
+    if (!tensor_requires_grad(*t)) runtime_error("backward: element 0 of tensors does not require grad and does not have a grad_fn: no input of it has requires_grad=True, or it was computed under no_grad or detached");
     if (t->numel != 1) runtime_error("grad can be implicitly created only for scalar outputs; this tensor has shape ", shape_text(t->shape()),
                                      ": pass gradient=, or reduce it first (.sum(), .mean())");
     if (!is_floating(t->dtype)) runtime_error("grad can be implicitly created only for real scalar outputs but got ", dtype_name(t->dtype));

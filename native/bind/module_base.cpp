@@ -32,7 +32,7 @@ bool global_hooks = false;  // hooks of all modules are registered
 // Interned names, made once in add_module_base.
 struct {
   PyObject *parameters, *buffers, *modules, *not_persistent, *forward, *call, *getattr, *getattribute, *assign,
-      *call_hooked, *locate;
+      *call_hooked, *locate, *name, *obj;
   PyObject* hooks[4];
   PyObject *own_getattr, *own_getattribute;  // what a type finds that overrides neither
 } names;
@@ -74,8 +74,14 @@ PyObject* registered(ModuleObject* self, PyObject* name, PyObject** value) {
 }
 
 PyObject* missing(PyObject* o, PyObject* name) {
-  if (!PyErr_Occurred())
-    PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", Py_TYPE(o)->tp_name, name);
+  if (PyErr_Occurred()) return nullptr;
+  PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", Py_TYPE(o)->tp_name, name);
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  // with these, Python itself suggests a name that is nearly the same
+  if (value && (PyObject_SetAttr(value, names.name, name) < 0 || PyObject_SetAttr(value, names.obj, o) < 0)) PyErr_Clear();
+  PyErr_Restore(type, value, trace);
   return nullptr;
 }
 
@@ -243,7 +249,7 @@ PyObject* module_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, P
     method = _PyType_Lookup(type, names.forward);
   }
   if (!method) {
-    PyErr_Format(PyExc_NotImplementedError, "Module [%.200s] is missing the required \"forward\" function",
+    PyErr_Format(PyExc_NotImplementedError, "Module [%.200s] is missing the required \"forward\" function; containers such as ModuleList are not called, their elements are",
                  type->tp_name);
     return nullptr;
   }
@@ -389,6 +395,8 @@ void add_module_base(PyObject* module) {
   names.assign = intern("_assign");
   names.call_hooked = intern("_call_hooked");
   names.locate = intern("_locate");
+  names.name = intern("name");
+  names.obj = intern("obj");
   names.hooks[0] = intern("_forward_pre_hooks");
   names.hooks[1] = intern("_forward_hooks");
   names.hooks[2] = intern("_backward_hooks");

@@ -663,6 +663,34 @@ PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL}
 
 }  // namespace
 
+// Hints and the operator's own name for the exception that is set (_hints.py).
+static void explain_failure(OpObject& op, Frame& f) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) PyException_SetTraceback(value, trace);
+  static PyObject* explain = nullptr;
+  if (!explain) {
+    Held module(PyImport_ImportModule("flambeau._hints"));
+    if (module) explain = PyObject_GetAttrString(module.p, "explain");
+  }
+  const auto& args = op.def->schema.args;
+  bool composite = op.def->kind == Kind::Composite;
+  Held names(PyList_New(0)), tensors(PyList_New(0));
+  for (size_t k = 0; names && tensors && k < args.size(); ++k) {
+    PyObject* o = Py_None;
+    if (composite && f.objects[k] && is_tensor(f.objects[k])) o = f.objects[k];
+    else if (!composite && f.values[k].tag == Tag::Tensor) o = py(f.values[k].tensor);
+    PyList_Append(names.p, static_cast<PyObject*>(args[k].py_name));
+    PyList_Append(tensors.p, o);
+  }
+  Held name(PyUnicode_FromString(op.def->shown.c_str()));
+  if (explain && value && name)
+    Py_XDECREF(PyObject_CallFunctionObjArgs(explain, value, name.p, names.p, tensors.p, composite ? Py_True : Py_False, nullptr));
+  PyErr_Clear();  // the user's error matters, not ours
+  PyErr_Restore(type, value, trace);
+}
 static PyObject* call_plain(OpObject& op, Frame& f) {
   return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
 }
@@ -679,9 +707,12 @@ static PyObject* call_autocast(OpObject& op, Frame& f) {
 }
 
 PyObject* call_parsed(OpObject& op, Frame& f) {
-  if (__builtin_expect(autocast_enabled && op.autocast, 0)) return call_autocast(op, f);
-  if (__builtin_expect(profiling, 0)) return profiled_call(op, f, call_plain);
-  return op.def->kind == Kind::Composite ? call_composite(op, f) : call_native(op, f);
+  PyObject* result;
+  if (__builtin_expect(autocast_enabled && op.autocast, 0)) result = call_autocast(op, f);
+  else if (__builtin_expect(profiling, 0)) result = profiled_call(op, f, call_plain);
+  else result = call_plain(op, f);
+  if (__builtin_expect(!result, 0)) explain_failure(op, f);
+  return result;
 }
 
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -692,7 +723,11 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     return call_overloads(op, args, n, kwnames);
   }
   Frame f;
-  if (!parse_arguments(op, args, n, kwnames, f, nullptr)) return nullptr;
+  if (!parse_arguments(op, args, n, kwnames, f, nullptr)) {
+    for (size_t k = 0; k < op.def->schema.args.size(); ++k) f.objects[k] = nullptr, f.values[k] = Value();
+    explain_failure(op, f);
+    return nullptr;
+  }
   if (__builtin_expect((function_modes || f.foreign || f.flags & kOverrides) && !overrides_disabled, 0))
     return call_override(self, args, n, kwnames);
   return call_parsed(op, f);

@@ -35,7 +35,8 @@ Scalar Value::scalar() const {
   }
 }
 
-const char* Call::name() const { return op ? op->shown.c_str() : "?"; }
+// A private operator's name is shown without its underscore.
+const char* Call::name() const { return op ? op->shown.c_str() + (op->shown[0] == '_' && op->shown[1] != '_') : "?"; }
 
 void Call::push(TensorRef result) {
   if (!out1 && more.empty()) out1 = std::move(result);

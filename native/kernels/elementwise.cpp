@@ -382,12 +382,12 @@ void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
 Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   Tensor& out = *c.given;
   if (!can_cast(result, out.dtype))
-    runtime_error("result type ", type_name(result), " can't be cast to the desired output type ", type_name(out.dtype));
+    runtime_error(c.name(), ": result type ", type_name(result), " can't be cast to the desired output type ", type_name(out.dtype));
   if (out.device.type != device.type)
     runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ", device_name(out.device));
   if (!std::ranges::equal(out.shape(), shape.dims())) {
     if (c.inplace)
-      runtime_error("output with shape ", shape_text(out.shape()), " doesn't match the broadcast shape ", shape_text(shape.dims()));
+      runtime_error(c.name(), ": output with shape ", shape_text(out.shape()), " doesn't match the broadcast shape ", shape_text(shape.dims()));
     resize_for_out(out, shape.dims(), c.name());
   }
   c.push(TensorRef::borrow(&out));

@@ -36,7 +36,7 @@ Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
   s.n = x.size(0);
   s.classes = x.size(1);
   if (target.ndim == 0 || target.size(0) != s.n)
-    value_error("Expected input batch_size (", s.n, ") to match target batch_size (", target.ndim ? target.size(0) : 1, ").");
+    value_error("cross_entropy: Expected input batch_size (", s.n, ") to match target batch_size (", target.ndim ? target.size(0) : 1, ").");
   bool fits = target.ndim == x.ndim - 1;
   for (int d = 2; fits && d < x.ndim; ++d) {
     fits = target.size(d - 1) == x.size(d);
@@ -56,7 +56,7 @@ TensorRef labels_of(const Tensor& target) { return contiguous(*to_dtype(target, 
 void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {
   const int64_t* t = labels.ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel; ++i)
-    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore) index_error("Target ", t[i], " is out of bounds.");
+    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore) index_error("cross_entropy: Target ", t[i], " is out of bounds.");
 }
 template <class T>
 std::vector<T> class_weights(const Tensor* weight, int64_t classes) {

@@ -1,4 +1,4 @@
-"""Floating-point errors: which results raise, warn or print when they divide by zero, overflow, underflow or are invalid.
+"""Floating-point errors: which results raise, warn or print: division by zero, overflow, underflow, invalid values.
 
 A dispatch mode looks at the result of every operator that runs inside the scope, forward and backward; outside of it
 nothing is looked at.
@@ -15,8 +15,8 @@ from .overrides import TorchDispatchMode
 
 _CHOICES = ("ignore", "warn", "raise", "print")
 #: operators with a pole at a finite input: an infinity there is a division by zero, elsewhere an overflow
-_POLES = {"div", "_div_conj", "reciprocal", "rsqrt", "log", "log2", "log10", "log1p", "pow", "atanh", "lgamma", "digamma", "logit",
-          "true_divide", "float_power", "xlogy", "erfinv", "log_sigmoid"}
+_POLES = {"div", "_div_conj", "reciprocal", "rsqrt", "log", "log2", "log10", "log1p", "pow", "atanh", "lgamma",
+          "digamma", "logit", "true_divide", "float_power", "xlogy", "erfinv", "log_sigmoid"}
 #: operators whose result is never exactly zero for finite inputs that are not zero
 _NEVER_ZERO = {"mul", "div", "exp", "exp2", "pow", "reciprocal", "square", "sigmoid", "softmax", "true_divide"}
 #: operators that move numbers without computing any
@@ -41,7 +41,7 @@ def _where_all(inputs, shape, test):
     result = None
     for x in inputs:
         ok = test(x)
-        if tuple(_broadcast(x.shape, shape) or ()) != tuple(shape):
+        if _broadcast(x.shape, shape) is None:
             ok = ok.all()
         result = ok if result is None else result & ok
     return result
@@ -101,8 +101,10 @@ def _range_text(x):
         return f"{list(x.shape)}, empty"
     if x.is_complex():
         return f"{list(x.shape)} {x.dtype}"
-    good = x[x.isfinite()] if x.is_floating_point() else x
     text = f"{list(x.shape)}"
+    if x.dtype == _C.bool:
+        return text
+    good = x[x.isfinite()] if x.is_floating_point() else x
     if good.numel():
         text += f" from {good.min().item():.6g} to {good.max().item():.6g}"
     odd = [f"{n} {what}" for what, n in (("nan", int(x.isnan().sum())), ("inf", int(x.isinf().sum()))) if n]
@@ -120,7 +122,7 @@ def _at(x, index, shape):
 def _message(kind, name, result, bad, named):
     index = _first_index(bad)
     values = [(n, _at(x, index, result.shape)) for n, x in named if isinstance(x, _C.Tensor)]
-    values += [(n, x) for n, x in named if isinstance(x, (int, float))]
+    values += [(n, x) for n, x in named if isinstance(x, (int, float)) and not isinstance(x, bool)]
     shown = ", ".join(f"{n} = {v:.6g}" for n, v in values if v is not None)
     count = int(bad.sum())
     text = (f"{name}: {_WHAT[kind]} in {count} of {result.numel()} elements, first at index {list(index)}"

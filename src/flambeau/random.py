@@ -12,6 +12,8 @@ def manual_seed(seed):
     >>> flambeau.randn(4)
     tensor([ 1.5410, -0.2934, -2.1788,  0.5684])
     """
+    if isinstance(seed, str):
+        raise TypeError(f"manual_seed: expected an int, got the string {seed!r}")
     return default_generator.manual_seed(int(seed))
 
 

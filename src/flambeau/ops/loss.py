@@ -103,7 +103,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothing):
     if input.ndim > 1 and target.ndim and len(target) != len(input):
-        raise ValueError(f"Expected input batch_size ({len(input)}) to match target batch_size ({len(target)}).")
+        raise ValueError(f"cross_entropy: Expected input batch_size ({len(input)}) to match target batch_size "
+                         f"({len(target)}).")
     if target.shape != input.shape:
         raise RuntimeError(f"cross_entropy: expected class probabilities of the input's shape {list(input.shape)}, got"
                            f" {list(target.shape)}")

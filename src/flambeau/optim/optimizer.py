@@ -181,7 +181,8 @@ class Optimizer:
             if not isinstance(param, flambeau.Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
             if not (param.is_leaf or param.retains_grad):
-                raise ValueError("can't optimize a non-leaf Tensor")
+                raise ValueError("can't optimize a non-leaf Tensor: it was computed from others; give the leaves, or "
+                                 "x.detach().requires_grad_()")
         self._fill_defaults(param_group)
         self._check_repeats(params, "param_names" in param_group)
         self.param_groups.append(param_group)

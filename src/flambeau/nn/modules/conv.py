@@ -61,9 +61,9 @@ def _check(in_channels, out_channels, groups, padding, stride, padding_mode, n):
     if groups <= 0:
         raise ValueError("groups must be a positive integer")
     if in_channels % groups != 0:
-        raise ValueError("in_channels must be divisible by groups")
+        raise ValueError(f"in_channels must be divisible by groups, got {in_channels} and {groups}")
     if out_channels % groups != 0:
-        raise ValueError("out_channels must be divisible by groups")
+        raise ValueError(f"out_channels must be divisible by groups, got {out_channels} and {groups}")
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")

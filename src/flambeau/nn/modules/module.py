@@ -77,6 +77,9 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         note = f"  in: {path} {place}" if path else f"  in: {place[1:-1]}"
         error._in_module = (self, path, place, note)
         error.add_note(note)
+        for hint in [n for n in notes if n.startswith("  hint: ")]:  # the hint comes last
+            notes.remove(hint)
+            error.add_note(hint)
 
     # ---- registration ----------------------------------------------------------------------------------------------
 
@@ -87,7 +90,8 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
             if not is_kind(value):
                 continue
             if table_name not in state:
-                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call: begin __init__ with "
+                                     "super().__init__()")
             for other in (state, *(state[t] for _, t, _ in _KINDS if t != table_name)):
                 other.pop(name, None)
             if kind == "parameter":
@@ -114,7 +118,8 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
 
     def _check_name(self, kind, name, table):
         if table not in self.__dict__:
-            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call: begin __init__ with "
+                                     "super().__init__()")
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type_name(name)}")
         if "." in name:

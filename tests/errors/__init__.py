@@ -1,0 +1,1 @@
+"""What users see when they make a mistake."""
