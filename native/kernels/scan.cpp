@@ -206,9 +206,30 @@ void scan_extreme_to(const Tensor& x, Store store, int64_t* indices, const Fibre
     }
   });
 }
+// Rows side by side in memory: an extreme stands until the next one is found, and is written as a run.
+template <class T, bool largest>
+void scan_extreme_rows(const T* x, T* values, int64_t* indices, const Fibres& f) {
+  parallel_for(f.outer, std::max<int64_t>(1, kGrain / 8 / f.n), [&](int64_t begin, int64_t end) {
+    for (int64_t u = begin; u < end; ++u) {
+      const T* row = x + u * f.n;
+      for (int64_t at = 0, next; at < f.n; at = next) {
+        const T best = row[at];
+        next = at + 1;
+        if (best != best) {  // only another NaN takes its place
+          while (next < f.n && row[next] == row[next]) ++next;
+        } else {
+          while (next < f.n && (largest ? row[next] < best : row[next] > best)) ++next;  // false for NaN
+        }
+        std::fill(values + u * f.n + at, values + u * f.n + next, best);
+        std::fill(indices + u * f.n + at, indices + u * f.n + next, at);
+      }
+    }
+  });
+}
 template <class T, bool largest>
 void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibres& f) {
   T* to = values.ptr<T>();
+  if (f.inner == 1 && reads_directly<T>(values.dtype)) return scan_extreme_rows<T, largest>(x.ptr<T>(), to, indices, f);
   if (reads_directly<T>(values.dtype)) return scan_extreme_to<T, largest>(x, [to](int64_t i, T v) { to[i] = v; }, indices, f);
   scan_extreme_to<T, largest>(x, [&](int64_t i, T v) { put<T>(values.data, values.dtype, i, v); }, indices, f);
 }
