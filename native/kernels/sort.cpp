@@ -42,7 +42,16 @@ K key(S v) {
 }
 
 template <class E, class S>
-void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descending) {
+void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descending, uint64_t low) {
+  if constexpr (std::is_same_v<E, Narrow> && sizeof(S) == 8) {  // numbers close together: their distance from the lowest
+    for (int64_t i = 0; i < n; ++i) {
+      S v;
+      std::memcpy(&v, base + i * stride, sizeof(S));
+      uint32_t k = uint32_t(key<uint64_t, S>(v) - low);
+      to[i].word = uint64_t(descending ? ~k : k) << 32 | uint32_t(i);
+    }
+    return;
+  }
   if constexpr (std::is_same_v<E, Narrow> && std::is_same_v<S, float>) {
     if (stride == 4) {  // without branches, for the vector unit
       const uint32_t* s = reinterpret_cast<const uint32_t*>(base);
@@ -61,7 +70,7 @@ void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descendi
     S v;
     std::memcpy(&v, base + i * stride, sizeof(S));
     if constexpr (std::is_same_v<E, Narrow>) {
-      uint32_t k = key<uint32_t, S>(v);
+      uint32_t k = uint32_t(key<std::conditional_t<sizeof(S) == 8, uint64_t, uint32_t>, S>(v));
       to[i].word = uint64_t(descending ? ~k : k) << 32 | uint32_t(i);
     } else {
       uint64_t k = key<uint64_t, S>(v);
@@ -69,7 +78,7 @@ void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descendi
     }
   }
 }
-template <class E> using FillKeys = void (*)(E*, const char*, int64_t, int64_t, bool);
+template <class E> using FillKeys = void (*)(E*, const char*, int64_t, int64_t, bool, uint64_t);
 template <class E>
 FillKeys<E> fill_keys_of(DType t) {
   if constexpr (std::is_same_v<E, Narrow>) {
@@ -84,6 +93,8 @@ FillKeys<E> fill_keys_of(DType t) {
       case DType::Float16: return fill_keys<E, float16>;
       case DType::BFloat16: return fill_keys<E, bfloat16>;
       case DType::Float32: return fill_keys<E, float>;
+      case DType::Int64: return fill_keys<E, int64_t>;
+      case DType::UInt64: return fill_keys<E, uint64_t>;
       default: return nullptr;
     }
   } else {
@@ -115,16 +126,33 @@ struct Fibres {
   }
 };
 
+// The lowest key of 64-bit integers, and whether all lie within 2^32 of it.
+struct KeyRange {
+  uint64_t low = 0;
+  bool narrow = false;
+};
+KeyRange key_range(const Tensor& x) {
+  if (!x.numel || (x.dtype != DType::Int64 && x.dtype != DType::UInt64)) return {};
+  const uint64_t flip = x.dtype == DType::Int64 ? uint64_t(1) << 63 : 0, *p = x.ptr<uint64_t>();
+  uint64_t low = ~uint64_t(0), high = 0;
+  for (int64_t i = 0; i < x.numel; ++i) {
+    low = std::min(low, p[i] ^ flip);
+    high = std::max(high, p[i] ^ flip);
+  }
+  return {low, high - low < uint64_t(1) << 32};
+}
+
 // f(keys, scratch, base, step) for every fibre of contiguous x, in parallel; work: element visits per fibre.
 template <class E, class F>
 void each_fibre(const Tensor& x, const Fibres& f, bool descending, F&& body) {
   FillKeys<E> fill = fill_keys_of<E>(x.dtype);
   const int64_t item = x.itemsize();
+  const uint64_t low = std::is_same_v<E, Narrow> ? key_range(x).low : 0;
   parallel_for(f.outer * f.inner, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, f.n)), [&](int64_t begin, int64_t end) {
     std::vector<E> keys(static_cast<size_t>(f.n)), scratch;
     for (int64_t u = begin; u < end; ++u) {
       const char* base = x.data + (u / f.inner * f.n * f.inner + u % f.inner) * item;
-      fill(keys.data(), base, f.inner * item, f.n, descending);
+      fill(keys.data(), base, f.inner * item, f.n, descending, low);
       body(u, keys.data(), scratch, base);
     }
   });
@@ -132,7 +160,8 @@ void each_fibre(const Tensor& x, const Fibres& f, bool descending, F&& body) {
 template <class F>
 void visit_keys(const Call& c, const Tensor& x, int64_t n, F&& f) {
   if (n >= int64_t(1) << 32) not_implemented(c.name(), ": more than 2^32 elements along one dimension");
-  if (fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>();
+  const bool wide = x.itemsize() == 8 && !key_range(x).narrow;
+  if (!wide && fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>();
   if (fill_keys_of<Wide>(x.dtype)) return f.template operator()<Wide>();
   if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype));
@@ -184,11 +213,21 @@ void cpu_sort(Call& c) {
   const Fibres f(given, c.dim(1, given.ndim));
   TensorRef x = contiguous(given);
   Results results(c.out(0), c.out(1), f.n, f, x->itemsize());
+  const bool descending = c.boolean(2);
   visit_keys(c, *x, f.n, [&]<class E>() {
     LockRelease lock(given.numel * 16);
-    each_fibre<E>(*x, f, c.boolean(2), [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+    const bool close = std::is_same_v<E, Narrow> && x->itemsize() == 8;
+    const uint64_t low = close ? key_range(*x).low : 0, flip = x->dtype == DType::Int64 ? uint64_t(1) << 63 : 0;
+    each_fibre<E>(*x, f, descending, [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
       sort_keys(keys, scratch, f.n);
-      results.put(u, keys, base);
+      if (!close) return results.put(u, keys, base);
+      // the numbers from their keys: reading them from where they were would miss the cache
+      const int64_t first = u / f.inner * f.n * f.inner + u % f.inner;
+      for (int64_t i = 0; i < f.n; ++i) {
+        const uint32_t k = uint32_t(key_of(keys[i]));
+        c.out(0).ptr<uint64_t>()[first + i * f.inner] = (low + (descending ? ~k : k)) ^ flip;
+        c.out(1).ptr<int64_t>()[first + i * f.inner] = index_of(keys[i]);
+      }
     });
   });
 }
@@ -306,7 +345,7 @@ void cpu_median_all(Call& c) {
   visit_keys(c, *x, n, [&]<class E>() {
     LockRelease lock(n * 8);
     std::vector<E> keys(static_cast<size_t>(n));
-    fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false);
+    fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false, key_range(*x).low);
     copy_element(c.out().data, x->data + index_of(keys[size_t(pick_median<skip_nan>(x->dtype, keys.data(), n))]) * item, item);
   });
 }
