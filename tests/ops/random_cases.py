@@ -132,4 +132,5 @@ def outcome(t, f):
 if __name__ == "__main__":
     library = importlib.import_module(sys.argv[1])
     table = {key: outcome(library, f) for key, f in cases(library)}
-    print("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in table.items()) + "\n}")
+    rows = (f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in table.items())
+    print("{\n" + ",\n".join(rows) + "\n}")

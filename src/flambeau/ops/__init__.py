@@ -14,6 +14,7 @@ from . import distance as distance
 from . import einsum as einsum
 from . import embedding_bag as embedding_bag
 from . import factorization as factorization
+from . import flat as flat
 from . import fourier as fourier
 from . import fractional_pooling as fractional_pooling
 from . import grid_sample as grid_sample

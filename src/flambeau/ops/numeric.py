@@ -414,7 +414,7 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
 
 
 @composite("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", method=False,
-           skip="tested by name")
+           aliases=("nn.functional.conv_tbc",), skip="tested by name")
 def conv_tbc(self, weight, bias, pad=0):
     """conv1d of [time, batch, channels] with weights [kernel, channels, filters].
 

@@ -96,8 +96,8 @@ standard_gamma_grad = elementwise(
 
 
 def _no_dirichlet_gradient(g):
-    raise NotImplementedError("_sample_dirichlet: gradients of Dirichlet samples are not available; draw them as shares "
-                              "of _standard_gamma, which has gradients")
+    raise NotImplementedError("_sample_dirichlet: gradients of Dirichlet samples are not available; draw them as "
+                              "shares of _standard_gamma, which has gradients")
 
 
 sample_dirichlet = primitive("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", method=False,

@@ -130,7 +130,7 @@ def pixel_unshuffle(self, downscale_factor):
 
 
 @composite("channel_shuffle(Tensor self, int groups) -> Tensor", method=False,
-           aliases=("native_channel_shuffle",), samples="channel_shuffle")
+           aliases=("native_channel_shuffle", "nn.functional.native_channel_shuffle"), samples="channel_shuffle")
 def channel_shuffle(self, groups):
     """Channels of `groups` groups dealt out in turn.
 
