@@ -172,6 +172,8 @@ NN_FORMS = {
     **{f"adaptive_max_pool{d}d": _adaptive(d, "max") for d in (1, 2, 3)},
     **{f"adaptive_max_pool{d}d_with_indices": _adaptive(d, "max") for d in (1, 2, 3)},
     "linear": _linear, "lstm": _recurrent(4, 2), "gru": _recurrent(3, 1), "rnn_tanh": _recurrent(1, 1),
+    "pack_rows": _plain(lambda m: [call(m.f(3, 2, 2), [2, 1], False), call(m.f(2, 3), [2, 2, 1], True)]),
+    "pad_rows": _plain(lambda m: [call(m.f(3, 2), [2, 1], 2, False, 0, 3), call(m.f(4), [2, 2], 3, True, 2, 2)]),
     "packed_lstm": _recurrent(4, 2, True), "packed_gru": _recurrent(3, 1, True),
     "packed_rnn_tanh": _recurrent(1, 1, True),
     "lstm_cell": _cell(4, 2), "gru_cell": _cell(3, 1), "rnn_tanh_cell": _cell(1, 1),

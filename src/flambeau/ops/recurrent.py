@@ -233,3 +233,18 @@ def _one_state(name, mode):
 
 gru_cell = _one_state("gru_cell", "gru")
 rnn_tanh_cell, rnn_relu_cell = _one_state("rnn_tanh_cell", "tanh"), _one_state("rnn_relu_cell", "relu")
+
+
+# --- padded and packed sequences --------------------------------------------------------------------------------------
+
+pad_rows = primitive(
+    "pad_rows(Tensor data, int[] batch_sizes, int sequences, bool batch_first, Scalar padding_value, int steps)"
+    " -> Tensor", namespace=None, samples="pad_rows",
+    d={"data": lambda g, batch_sizes, batch_first: pack_rows(g, batch_sizes, batch_first)},
+    doc="Packed rows as [steps, sequences, *]; batch_sizes[t] of them belong to step t, the rest is padding_value.")
+
+pack_rows = primitive(
+    "pack_rows(Tensor input, int[] batch_sizes, bool batch_first) -> Tensor", namespace=None, samples="pack_rows",
+    d={"input": lambda g, input_shape, batch_sizes, batch_first:
+       pad_rows(g, batch_sizes, input_shape[not batch_first], batch_first, 0, input_shape[batch_first])},
+    doc="The rows of [steps, sequences, *] that are no padding: batch_sizes[t] of step t.")

@@ -4,6 +4,7 @@ import itertools
 from collections import namedtuple
 
 from ... import Tensor, argsort, as_tensor, cat, full, int64
+from ...ops.recurrent import pack_rows, pad_rows
 
 
 class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
@@ -71,17 +72,17 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     With `enforce_sorted` the lengths must not rise; without, the sequences are sorted and put back in order later.
     """
     lengths = as_tensor(lengths).to(int64)
-    rows = input if batch_first else input.transpose(0, 1)
-    if lengths.ndim != 1 or len(lengths) != len(rows):
+    batch = input.shape[not batch_first] if input.ndim > 1 else 0
+    if lengths.ndim != 1 or len(lengths) != batch:
         raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={len(rows)})"
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={batch})"
         )
     order = None
     if not enforce_sorted:
         order = argsort(lengths, descending=True, stable=True)
-        rows, lengths = rows[order], lengths[order]
+        input, lengths = input.index_select(0 if batch_first else 1, order), lengths[order]
     sizes = lengths.tolist()
-    if sizes and min(sizes) <= 0:
+    if not sizes or min(sizes) <= 0:
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
@@ -90,11 +91,21 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
             "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement"
         )
-    if sizes and sizes[0] > rows.shape[1]:
-        raise RuntimeError(f"pack_padded_sequence: a length of {sizes[0]}, but the input has {rows.shape[1]} steps")
-    counts = [sum(n > t for n in sizes) for t in range(sizes[0] if sizes else 0)]
-    data = cat([rows[:count, t] for t, count in enumerate(counts)])
-    return PackedSequence(data, as_tensor(counts), order)
+    steps = input.shape[1 if batch_first else 0]
+    if sizes[0] > steps:
+        raise RuntimeError(f"pack_padded_sequence: a length of {sizes[0]}, but the input has {steps} steps")
+    counts = _turned(sizes)
+    return PackedSequence(pack_rows(input, counts, batch_first), as_tensor(counts), order)
+
+
+def _turned(sizes):
+    """How many of the falling `sizes` are above 0, above 1, …: lengths become batch sizes, and the reverse."""
+    counts, n = [], len(sizes)
+    for t in range(sizes[0] if sizes else 0):
+        while sizes[n - 1] <= t:
+            n -= 1
+        counts.append(n)
+    return counts
 
 
 def pack_sequence(sequences, enforce_sorted=True):
@@ -109,35 +120,19 @@ def pack_sequence(sequences, enforce_sorted=True):
     return pack_padded_sequence(pad_sequence(sequences, True), lengths, True, enforce_sorted)
 
 
-def _lengths(batch_sizes):
-    counts = batch_sizes.tolist()
-    return [sum(count > k for count in counts) for k in range(counts[0])]
-
-
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
     """(padded tensor, lengths): the opposite of pack_padded_sequence, in the original order."""
-    lengths = _lengths(sequence.batch_sizes)
-    longest = len(sequence.batch_sizes)
-    if total_length is not None and total_length < longest:
+    counts = sequence.batch_sizes.tolist()
+    if total_length is not None and total_length < len(counts):
         raise ValueError(
             f"Expected total_length to be at least the length of the longest sequence in input, but got "
-            f"total_length={total_length} and max sequence length being {longest}"
+            f"total_length={total_length} and max sequence length being {len(counts)}"
         )
-    steps, start = [], 0
-    for count in sequence.batch_sizes.tolist():
-        step, start = sequence.data[start : start + count], start + count
-        steps.append(step if count == len(lengths) else cat([step, _fill(step, len(lengths) - count, padding_value)]))
-    steps = [step.unsqueeze(0) for step in steps]
-    if total_length is not None and total_length > longest:
-        steps.append(full((total_length - longest, *steps[0].shape[1:]), padding_value, dtype=sequence.data.dtype))
-    padded, lengths = cat(steps), as_tensor(lengths)
-    if sequence.unsorted_indices is not None:
-        padded, lengths = padded[:, sequence.unsorted_indices], lengths[sequence.unsorted_indices]
-    return (padded.transpose(0, 1) if batch_first else padded), lengths
-
-
-def _fill(like, count, value):
-    return full((count, *like.shape[1:]), value, dtype=like.dtype, device=like.device)
+    order, lengths = sequence.unsorted_indices, as_tensor(_turned(counts))
+    padded = pad_rows(sequence.data, counts, counts[0], batch_first, padding_value, total_length or len(counts))
+    if order is not None:
+        padded, lengths = padded.index_select(0 if batch_first else 1, order), lengths[order]
+    return padded, lengths
 
 
 def unpack_sequence(packed_sequences):
