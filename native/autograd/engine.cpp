@@ -26,7 +26,7 @@ void (*profile_node)(Node&, bool) = nullptr;
 namespace {
 
 OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
-    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_isnan{"isnan"}, op_any{"any"};
+    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"}, op_isnan{"isnan"}, op_any{"any"};
 
 int active_passes = 0;        // of all threads: two may run over one graph
 bool hints_disturbed = false;  // since some pass now active began, another one may have overwritten its hints
@@ -388,9 +388,16 @@ void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRe
   Tensor& base = *base_ref;
   Node& fn = *fn_ref;
   if (!grads[0]) return;
-  if (grads[0]->level || view.level) not_implemented("CopySlices: a write through a view was recorded outside the transform that differentiates it");
   // a copy of the gradient laid out as the base is, so that the view's geometry applies to it
-  TensorRef whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
+  bool wrapped = (base.flags | grads[0]->flags) & kDispatch;
+  TensorRef whole;
+  if (wrapped && !base.contiguous()) not_implemented("CopySlices: inside a transform, the gradient of a write through a view needs a contiguous base");
+  if (wrapped) {
+    TensorRef zeros = invoke(op_zeros_like, {Value(&base)});
+    whole = invoke(op_add, {Value(zeros.get()), Value(grads[0].get())});
+  } else {
+    whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
+  }
   auto inplace = [](OpHandle& op, Tensor& self, Tensor* other) {
     Value args[4] = {Value(&self), other ? Value(other) : Value()};
     Call c;
@@ -402,7 +409,7 @@ void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRe
     c.inplace = true;
     run_op(c);
   };
-  inplace(op_copy, *whole, grads[0].get());
+  if (!wrapped) inplace(op_copy, *whole, grads[0].get());
   TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
                                            Value((view.data - base.data) / view.itemsize())});
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});

@@ -106,7 +106,7 @@ void mark_views(Call& c) {
   if (c.args[0].tag != Tag::Tensor) return;
   Tensor& base = *c.args[0].tensor;
   for (int k = 0; k < c.nout(); ++k)
-    if (c.out(k).storage == base.storage) set_view(c.out(k), base);
+    if (c.out(k).storage == base.storage && c.out(k).level == base.level) set_view(c.out(k), base);
 }
 
 // Memory made in inference mode never enters a graph; views of other memory keep what that memory is.
@@ -158,9 +158,9 @@ static int written_edge(const Node& node, const Tensor& self) {
 
 void rebase_history(Tensor& self, NodeRef node) {
   if (!self.base) return set_history(self, node.get(), 0);
-  if (self.level)
-    not_implemented(node_name(*node), ": inside a transform, an in-place write through a view is not recorded; write out of place, "
-                    "as with flambeau.where, index_put or scatter");
+  if (self.level && !self.base->contiguous())
+    not_implemented(node_name(*node), ": inside a transform, an in-place write through a view of a tensor that is not contiguous is not "
+                    "recorded; write out of place, as with flambeau.where, index_put or scatter, or into a clone()");
   // A write through a view: the base's new history is its old one with this slice replaced.
   Tensor& base = *self.base;
   int written = written_edge(*node, self);

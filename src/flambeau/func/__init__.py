@@ -3,6 +3,10 @@
 How they work is told in `docs/transforms.md`; in reading order: `_levels`, `_batched`, `_vmap`, `_grad`.
 """
 
+from . import _dim_rules as _dim_rules
+from . import _index_rules as _index_rules
+from . import _layer_rules as _layer_rules
+from . import _matrix_rules as _matrix_rules
 from . import _random_rules as _random_rules
 from . import _view_rules as _view_rules
 from ._grad import grad as grad

@@ -285,7 +285,10 @@ def _promoted(values, marks):
     for v, m in zip(values, marks, strict=True):
         if isinstance(v, _C.Tensor) and v.ndim > m:
             strong = v.dtype if strong is None else promote_types(strong, v.dtype)
-    return [v.to(strong) if m and v.ndim == 1 and _category(v.dtype) <= _category(strong) else v
+    if strong is None:
+        return values
+    return [v.to(strong)
+            if m and v.ndim == 1 and v.dtype is not _C.bool and _category(v.dtype) <= _category(strong) else v
             for v, m in zip(values, marks, strict=True)]
 
 

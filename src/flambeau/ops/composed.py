@@ -5,7 +5,7 @@ from .._C import bool as bool_dtype
 from .creation import arange, empty, empty_strided
 from .joining import cat
 from .kinds import composite
-from .movement import slice
+from .movement import copy_to_write, slice
 
 
 @composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor", out=True)
@@ -102,7 +102,7 @@ def as_strided_scatter(self, src, size, stride, storage_offset=None):
     >>> flambeau.as_strided_scatter(flambeau.zeros(3), flambeau.ones(2), (2,), (2,))
     tensor([1., 0., 1.])
     """
-    copy = self.clone()
+    copy = copy_to_write(self, src)
     copy.as_strided(size, stride, storage_offset).copy_(src)
     return copy
 

@@ -1,5 +1,6 @@
 """Views: the same memory under other sizes and strides, and the primitives that their derivatives need."""
 
+from .. import _C
 from .joining import cat, stack
 from .kinds import composite, overloads, primitive, view
 
@@ -431,8 +432,14 @@ def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
     return _placed(self, src, lambda x: slice(x, dim, start, end, step))
 
 
-def _placed(self, src, part):
+def copy_to_write(self, src):
+    """A copy of self that src can be written into; inside vmap one that has its batch."""
     copy = self.clone()
+    return copy + src.new_zeros((), dtype=copy.dtype) if _C.level_of(src) else copy
+
+
+def _placed(self, src, part):
+    copy = copy_to_write(self, src)
     place = part(copy)
     if place.shape != src.shape:
         raise RuntimeError(f"expected src to have a shape equal to that of the part: {list(place.shape)}, got "
