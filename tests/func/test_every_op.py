@@ -12,7 +12,7 @@ from ..ops.battery import OPS, tensors
 NO_BATCH = {
     "nonzero", "nonzero_rows", "nonzero_numpy", "argwhere", "masked_select", "unique", "_unique", "unique_consecutive",
     "bincount", "repeat_interleave", "empty_like", "new_empty", "new_empty_strided", "histc", "one_hot", "combinations",
-    "gaussian_nll_loss", "gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data",
+    "gru.data", "lstm.data", "rnn_relu.data", "rnn_tanh.data",
     "cartesian_prod", "histogram", "is_nonzero", "item", "equal", "allclose", "is_same_size",
 }
 FEW = 3  # samples of each operator in the default run

@@ -9,6 +9,10 @@ from . import _layer_rules as _layer_rules
 from . import _matrix_rules as _matrix_rules
 from . import _random_rules as _random_rules
 from . import _view_rules as _view_rules
+from ._functional_call import functional_call as functional_call
+from ._functional_call import functionalize as functionalize
+from ._functional_call import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
+from ._functional_call import stack_module_state as stack_module_state
 from ._grad import grad as grad
 from ._grad import grad_and_value as grad_and_value
 from ._grad import jacrev as jacrev

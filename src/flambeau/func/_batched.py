@@ -230,6 +230,8 @@ def loop(op, size, values, marks, options, option_marks=None, before=None):
 
 def _stacked(op, results):
     first = results[0]
+    if first is None:
+        return None
     if isinstance(first, _C.Tensor):
         if any(r.shape != first.shape for r in results):
             raise RuntimeError(f"vmap: {op.name} gives results of different shapes for the elements of the batch "

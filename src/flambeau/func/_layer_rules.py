@@ -102,6 +102,15 @@ def fold(op, size, values, marks, options):
     return op(*values) if single else _part(op(_join(x), *values[1:]), size)
 
 
+@rule("grid_sampler", "resize")
+def sampled(op, size, values, marks, options):
+    tensors = 2 if op.name == "grid_sampler" else 1
+    fronts = [front(v, m, size) for v, m in zip(values[:tensors], marks, strict=False)]
+    if size == 0 or len({t.shape[1] for t in fronts}) > 1:
+        return NotImplemented
+    return _part(op(*[_join(t) for t in fronts], *values[tensors:]), size)
+
+
 # --- pooling ----------------------------------------------------------------------------------------------------------
 
 @rule("max_pool", "adaptive_max_pool", "avg_pool", "adaptive_avg_pool", "max_pool_backward")

@@ -155,3 +155,34 @@ def attention_backward(op, size, values, marks, options):
         return NotImplemented
     found = op(*[t.flatten(0, 1) for t in tensors], *values[6:])
     return tuple(t.unflatten(0, (size, -1)) for t in found)
+
+
+# --- decompositions: the batch is one of the dimensions they accept --------------------------------------------------
+
+def _batched_results(found, size):
+    results = found if isinstance(found, tuple) else (found,)
+    return found if all(t.ndim and t.shape[0] == size for t in results) else NotImplemented
+
+
+@rule("linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_ldl_factor_ex", "linalg_qr", "geqrf", "linalg_inv_ex",
+      "_linalg_eigh", "_linalg_eig", "_linalg_svd", "_linalg_det", "_linalg_slogdet")
+def decomposition(op, size, values, marks, options):
+    if values[0].ndim < 3:
+        return NotImplemented
+    return _batched_results(op(*values, **options), size)
+
+
+@rule("_linalg_solve_ex", "_solve_triangular", "_lu_solve", "_ldl_solve", "_householder_product")
+def solve(op, size, values, marks, options):
+    tensors = 3 if op.name in ("_lu_solve", "_ldl_solve") else 2
+    fronts = [front(v, m, size) for v, m in zip(values[:tensors], marks, strict=False)]
+    if fronts[0].ndim < 3 or any(t.shape[:-2] != fronts[0].shape[:-2] for t in fronts[::2]):
+        return NotImplemented
+    if op.name in ("_linalg_solve_ex", "_solve_triangular") and fronts[1].shape[:-2] != fronts[0].shape[:-2]:
+        return NotImplemented
+    return _batched_results(op(*fronts, *values[tensors:], **options), size)
+
+
+@rule("_linalg_check_errors")
+def check_errors(op, size, values, marks, options):
+    return op(values[0], values[1], False)

@@ -4,7 +4,7 @@
 basis of a subspace, its derivative is that of functions which do not depend on the choice.
 """
 
-from .kinds import OPS
+from .kinds import OPS, plain
 
 
 def h(t):
@@ -94,7 +94,7 @@ def det(g, A, result, LU, pivots, again):
     if again:
         return _inverse_adjoint(g * result.conj(), A, LU, pivots, True)
     diagonal = LU.diagonal(0, -2, -1)
-    if bool((diagonal == 0).any()):
+    if bool((plain(diagonal) == 0).any()):
         tiny = OPS["_smallest_pivot"](LU)
         LU = LU + (tiny * (diagonal == 0)).diag_embed()
         odd = (pivots != OPS["arange"](1, A.shape[-1] + 1, device=A.device)).sum(-1) % 2

@@ -103,6 +103,14 @@ def differentiated(*tensors):
     return any((_C.is_grad_enabled() and t.requires_grad) or _C.level_of(t) for t in tensors if t is not None)
 
 
+def plain(tensor):
+    """The tensor without what transforms put around it: inside `vmap` the values of the whole batch. For decisions that
+    are right for every element once they are made for all."""
+    while _C.level_of(tensor):
+        tensor = tensor.value
+    return tensor
+
+
 def find(name):
     """The Op of that name; `name_` finds the in-place form (unpickling asks)."""
     if name in OPS:

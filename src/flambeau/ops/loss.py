@@ -2,7 +2,7 @@
 
 import warnings
 
-from .kinds import OPS, composite, elementwise, primitive
+from .kinds import OPS, composite, elementwise, plain, primitive
 from .softmax import _softmax_backward_data
 
 _DERIVATIVE = "a derivative; reached through the function it belongs to"
@@ -312,7 +312,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = var.unsqueeze(-1)
         elif var.ndim != input.ndim or sum(b for a, b in zip(input.shape, var.shape) if a != b) != 1:
             raise ValueError(f"var is of incorrect size: got {list(var.shape)} for an input {list(input.shape)}")
-    if bool((var < 0).any()):
+    if bool((plain(var) < 0).any()):
         raise ValueError("var has negative entry/entries")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # the floor passes gradients, as a constant would
     loss = 0.5 * (var.log() + (input - target).square() / var)

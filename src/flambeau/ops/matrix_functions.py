@@ -3,7 +3,7 @@
 from math import inf, prod
 
 from .. import _C
-from .kinds import OPS, composite
+from .kinds import OPS, composite, plain
 from .solving import inv, inverse, linalg_solve
 from .spectral import svdvals
 from .statistics import vector_norm
@@ -171,16 +171,17 @@ def _exponential(A):
     wide = A.dtype in (_C.float64, _C.complex128)
     size = A.detach().abs().sum(-2).amax(-1)
     limits = _DEGREES[8 if wide else 4]
-    largest = float(size.max()) if size.device.type != "meta" else 0.0
+    largest = float(plain(size).max()) if size.device.type != "meta" else 0.0
     for degree, limit in limits:
         if largest <= limit:
             return _taylor(A, degree)
     # larger matrices are halved until they are small, and the result squared as often; each of a batch by its own size
     halvings = (size / limits[-1][1]).log2().ceil().clamp(min=0).nan_to_num(0.0, 0.0, 0.0)
     result = _taylor(A * OPS["pow"](2.0, -halvings).unsqueeze(-1).unsqueeze(-1), limits[-1][0])
-    for k in range(int(halvings.max())):
+    for k in range(int(plain(halvings).max())):
         squared = result @ result
-        result = squared if A.ndim == 2 else OPS["where"]((halvings > k).unsqueeze(-1).unsqueeze(-1), squared, result)
+        alone = A.ndim == 2 and not _C.level_of(A)
+        result = squared if alone else OPS["where"]((halvings > k).unsqueeze(-1).unsqueeze(-1), squared, result)
     return result
 
 

@@ -2,7 +2,7 @@
 
 from .arithmetic import zero
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
-from .kinds import composite, elementwise, overloads, primitive
+from .kinds import composite, elementwise, overloads, plain, primitive
 from .movement import broadcast_shape
 
 _GENERATOR = "Generator? generator=None"
@@ -146,7 +146,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
         raise TypeError("normal: a size goes with number arguments only")
     if not isinstance(std, (int, float)) and std.is_complex():
         raise RuntimeError("normal: expects standard deviation to be non-complex")
-    smallest = std if isinstance(std, (int, float)) else float(std.min()) if std.numel() else 0.0
+    smallest = std if isinstance(std, (int, float)) else float(plain(std).min()) if std.numel() else 0.0
     if smallest < 0:
         raise RuntimeError(f"normal: expects all elements of std >= 0.0, but found {smallest}")
     shape = broadcast_shape([x.shape for x in tensors])

@@ -3,7 +3,7 @@
 from .. import _C
 from . import _linalg_rules as rules
 from .factorization import checked
-from .kinds import OPS, composite, primitive
+from .kinds import OPS, composite, plain, primitive
 
 _again = _C.is_grad_enabled
 _KERNEL = "a kernel, reached through the functions of linalg"
@@ -206,7 +206,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if rcond is None:
         rcond = _EPSILON.get(str(A.dtype), 0.0) * max(m, n)
     X, left, rank, values = _lstsq(A, B.unsqueeze(-1) if vector else B, float(rcond), driver)
-    if m <= n or (driver != "gels" and not bool((rank == n).all())):
+    if m <= n or (driver != "gels" and not bool((plain(rank) == n).all())):
         left = left.new_empty(0)
     elif vector:
         left = left.squeeze(-1)

@@ -1,0 +1,178 @@
+"""Modules as functions of their parameters: called with others' tensors, and many of one kind stacked into one."""
+
+from contextlib import contextmanager
+
+from .. import _C
+from ..ops.kinds import OPS
+from ..utils._pytree import tree_flatten, tree_unflatten
+
+
+def _merged(dicts):
+    if isinstance(dicts, dict):
+        return dicts
+    if not isinstance(dicts, (list, tuple)):
+        raise ValueError("functional_call: Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
+                         f"but got {type(dicts)}")
+    if not all(isinstance(d, dict) for d in dicts):
+        raise ValueError("functional_call: Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+    merged = {}
+    for d in dicts:
+        repeated = merged.keys() & d.keys()
+        if repeated:
+            raise ValueError(f"functional_call: {sorted(repeated)} appeared in multiple dictionaries; behavior of "
+                             "functional call is ambiguous")
+        merged.update(d)
+    return merged
+
+
+def _members(module):
+    """{dotted name: (its table, name there)} of every parameter and buffer, shared ones under each of their names."""
+    found = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        for table in (part._parameters, part._buffers):
+            for name, value in table.items():
+                if value is not None:
+                    found[f"{path}.{name}" if path else name] = table, name
+    return found
+
+
+def _with_ties(given, members):
+    """The given tensors, and those of names that share a module's tensor with a given name."""
+    by_tensor = {}
+    for name, (table, key) in members.items():
+        by_tensor.setdefault(id(table[key]), []).append(name)
+    wanted = dict(given)
+    for names in by_tensor.values():
+        values = {id(given[n]): given[n] for n in names if n in given}
+        if len(values) > 1:
+            raise ValueError(f"functional_call got multiple values for keys {names}, which are tied. Consider using "
+                             "tie_weights=False")
+        for n in names if values else ():
+            wanted[n] = next(iter(values.values()))
+    return wanted
+
+
+@contextmanager
+def _replaced(module, given, tie_weights, strict):
+    members = _members(module)
+    wanted = _with_ties(given, members) if tie_weights else dict(given)
+    unknown = [n for n in wanted if n not in members]
+    missing = [n for n in members if n not in wanted]
+    if strict and (unknown or missing):
+        raise RuntimeError("functional_call: with strict=True the names must be those of the module; missing: "
+                           f"{missing}, unexpected: {unknown}")
+    if unknown:
+        raise AttributeError(f"functional_call: {type(module).__name__} has no parameters or buffers named {unknown}")
+    before = [(table, key, table[key]) for table, key in (members[n] for n in wanted)]
+    try:
+        for n, value in wanted.items():
+            table, key = members[n]
+            table[key] = value
+        yield
+        for n in given:  # what the module itself put in their place, such as a new buffer
+            table, key = members[n]
+            if table[key] is not given[n]:
+                given[n] = table[key]
+    finally:
+        for table, key, value in before:
+            table[key] = value
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """module(*args, **kwargs) with these tensors in place of its parameters and buffers; the module stays as it was.
+
+    The tensors are named as in `module.named_parameters()`; names that are left out keep the module's own. Buffers that
+    the module writes to in place are written in the given tensors. `tie_weights` gives tensors that the module shares
+    between names the same replacement.
+
+    >>> import flambeau
+    >>> linear = flambeau.nn.Linear(2, 1)
+    >>> given = {"weight": flambeau.ones(1, 2), "bias": flambeau.zeros(1)}
+    >>> flambeau.func.functional_call(linear, given, flambeau.tensor([3., 4.]))
+    tensor([7.])
+    """
+    if not hasattr(module, "_parameters"):
+        raise TypeError(f"functional_call: expected a Module, got {type(module).__name__}")
+    given = _merged(parameter_and_buffer_dicts)
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, given, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def _stacked(tensors):
+    with_gradient = tensors[0].requires_grad
+    result = OPS["stack"]([t.detach() for t in tensors])
+    return result.requires_grad_() if with_gradient else result
+
+
+def stack_module_state(models):
+    """(parameters, buffers) of several modules of one kind, stacked, for `vmap` of `functional_call`: an ensemble.
+
+    >>> import flambeau
+    >>> models = [flambeau.nn.Linear(2, 1) for _ in range(3)]
+    >>> parameters, buffers = flambeau.func.stack_module_state(models)
+    >>> def call(p, b, x):
+    ...     return flambeau.func.functional_call(models[0], (p, b), (x,))
+    >>> flambeau.vmap(call, in_dims=(0, 0, None))(parameters, buffers, flambeau.ones(5, 2)).shape
+    torch.Size([3, 5, 1])
+    """
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or not any(m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = [dict(m.named_parameters()) for m in models]
+    buffers = [dict(m.named_buffers()) for m in models]
+    return ({name: _stacked([p[name] for p in parameters]) for name in parameters[0]},
+            {name: _stacked([b[name] for b in buffers]) for name in buffers[0]})
+
+
+def replace_all_batch_norm_modules_(root):
+    """Takes the running statistics from every batch norm in the module, in place: inside `vmap` no batch could move
+    them. They then normalise by the batch at hand, in training and in evaluation.
+
+    >>> import flambeau
+    >>> net = flambeau.func.replace_all_batch_norm_modules_(flambeau.nn.Sequential(flambeau.nn.BatchNorm1d(2)))
+    >>> net[0].running_mean is None
+    True
+    """
+    for module in root.modules():
+        if "running_mean" in module._buffers and "running_var" in module._buffers:
+            module.running_mean = module.running_var = None
+            if "num_batches_tracked" in module._buffers:
+                module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def functionalize(func, *, remove="mutations"):
+    """`func` with its in-place writes kept from its inputs while it runs.
+
+    It gets copies of its tensors; those it wrote into are copied back at the end, so that the caller sees what `func`
+    alone would have done. `remove` ("mutations" or "mutations_and_views") is about how a traced graph is written down;
+    a function that runs at once has none, and both do the same.
+
+    >>> import flambeau
+    >>> def double_(x):
+    ...     return x.mul_(2)
+    >>> x = flambeau.ones(2)
+    >>> flambeau.func.functionalize(double_)(x), x
+    (tensor([2., 2.]), tensor([2., 2.]))
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. "
+                           "Valid options are: remove='mutations', remove='mutations_and_views'")
+
+    def call(*args, **kwargs):
+        leaves, spec = tree_flatten((args, kwargs))
+        copies = [x.clone() if isinstance(x, _C.Tensor) else x for x in leaves]
+        versions = [x._version if isinstance(x, _C.Tensor) else None for x in copies]
+        positional, named = tree_unflatten(copies, spec)
+        result = func(*positional, **named)
+        for own, copy, version in zip(leaves, copies, versions, strict=True):
+            if version is not None and copy._version != version:
+                own.copy_(copy)
+        return result
+
+    return call
