@@ -1,5 +1,7 @@
 """The two doors into the engine: `backward` adds to `.grad`, `grad` returns the gradients."""
 
+import importlib
+
 from .. import _C
 from ..ops.kinds import OPS
 from .graph import GradientEdge
@@ -100,15 +102,17 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     """
     if not only_inputs:
         raise NotImplementedError("grad: only_inputs=False is not available: use backward to fill .grad of leaves")
-    if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched=True is not available")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs unused inputs allowed, but allow_unused=False was given")
     outputs = _tensors(outputs, "grad: outputs")
     inputs = _tensors(inputs, "grad: inputs")
-    grads = _gradients("grad", outputs, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
-    found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False)
+    if is_grads_batched:
+        found = importlib.import_module("flambeau.func").batched_gradients(
+            outputs, inputs, grad_outputs, bool(retain), bool(create_graph))
+    else:
+        grads = _gradients("grad", outputs, grad_outputs)
+        found = _C.backward(outputs, grads, bool(retain), bool(create_graph), inputs, False)
     if materialize_grads:
         return tuple(_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True))
     if not allow_unused and any(g is None for g in found):

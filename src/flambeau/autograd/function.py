@@ -10,7 +10,7 @@ from weakref import ref
 
 from .. import _C
 from ..ops.kinds import OPS
-from .grad_mode import no_grad, set_grad_enabled
+from .grad_mode import no_grad
 
 
 class FunctionCtx:
@@ -119,6 +119,11 @@ class Function(FunctionCtx):
     vjp = backward
 
     @staticmethod
+    def vmap(info, in_dims, *args):
+        """(outputs, their batch dimensions) of a batch; `in_dims` says where each argument has its batch, or None."""
+        raise NotImplementedError("Function: vmap must be written as a static method to use vmap")
+
+    @staticmethod
     def jvp(ctx, *tangents):
         raise NotImplementedError("Function: jvp must be written as a static method to use forward mode")
 
@@ -126,29 +131,43 @@ class Function(FunctionCtx):
     def apply(cls, *args):
         """The operation on these arguments, recorded when an argument needs a gradient."""
         ctx = _context_type(cls)()
+        level = max(map(_C.level_of, args), default=0)
+        if level:
+            return _apply_at_level(cls, ctx, args, level)
         ctx.needs_input_grad = tuple(isinstance(a, _C.Tensor) and a.requires_grad for a in args)
-        grad_mode = _C.is_grad_enabled()
-        record = grad_mode and any(ctx.needs_input_grad)
-        frame = _frame_of(args)
+        record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
         with no_grad():
-            if frame is not None:
-                with set_grad_enabled(grad_mode):
-                    result = frame.function(cls, ctx, args)
-            elif cls.setup_context is Function.setup_context:
+            if cls.setup_context is Function.setup_context:
                 result = cls.forward(ctx, *args)
             else:
                 result = cls.forward(*args)
-            if cls.setup_context is not Function.setup_context:
                 cls.setup_context(ctx, args, result)
         single = not isinstance(result, tuple)
         outputs = _finish(cls, ctx, args, (result,) if single else result, record)
         return outputs[0] if single else outputs
 
 
-def _frame_of(args):
-    """The innermost transform that one of the arguments belongs to; None outside transforms."""
-    highest = max((a for a in args if isinstance(a, _C.Tensor)), key=_C.level_of, default=None)
-    return highest.frame if highest is not None and _C.level_of(highest) else None
+def _apply_at_level(cls, ctx, args, level):
+    """`apply` on tensors inside a transform: it is recorded at their level, and run as the level says."""
+    here = [_C.level_of(a) == level for a in args]
+    ctx.needs_input_grad = tuple(h and a.requires_grad for h, a in zip(here, args, strict=True))
+    record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+    frame = next(a.frame for h, a in zip(here, args, strict=True) if h)
+    result = frame.function(cls, ctx, args)
+    if cls.setup_context is not Function.setup_context:
+        with no_grad():
+            cls.setup_context(ctx, args, result)
+    if ctx._dirty:
+        raise NotImplementedError(f"{cls.__name__}: mark_dirty inside a transform is not available: return new tensors")
+    below = tuple(a if h or not isinstance(a, _C.Tensor) else a.detach() for h, a in zip(here, args, strict=True))
+    single = not isinstance(result, tuple)
+    outputs = _finish(cls, ctx, below, (result,) if single else result, record)
+    return outputs[0] if single else outputs
+
+
+def _cut(tensor):
+    """The tensor without its history; inside a transform without that of its own level."""
+    return tensor.frame.alias(tensor) if _C.level_of(tensor) else tensor.detach()
 
 
 def _context_type(cls):
@@ -219,7 +238,7 @@ class _Saved:
         self.source = source
         self.hooks = _C.top_saved_hooks()
         if self.hooks is None:
-            self.tensor = tensor if source is None else tensor.detach()
+            self.tensor = tensor if source is None else _cut(tensor)
             return
         self.tensor = None
         self.history = None if source is not None or not tensor.requires_grad else tensor
@@ -238,7 +257,7 @@ class _Saved:
         if self.source is None:
             return self.tensor
         node, position = self.source[0](), self.source[1]
-        output = self.tensor.detach()
+        output = _cut(self.tensor)
         if node is not None:
             _C.set_history(output, node, position)
         return output

@@ -99,8 +99,14 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
             _shaped(single_out, _detached(found, create_graph)))
 
 
-def _rows(name, y, leaves, create_graph, strict):
-    """For each leaf the Jacobian of y: shape [*y.shape, *leaf.shape]."""
+def _rows(name, y, leaves, create_graph, strict, vectorize):
+    """For each leaf the Jacobian of y: shape [*y.shape, *leaf.shape]; `vectorize`: all rows in one backward pass."""
+    if vectorize and y.numel() and y.requires_grad:
+        basis = OPS["eye"](y.numel(), dtype=y.dtype, device=y.device).reshape((-1, *y.shape))
+        found = _grad((y,), leaves, (basis,), retain_graph=True, create_graph=create_graph, allow_unused=True,
+                      is_grads_batched=True)
+        return tuple(OPS["zeros"]((*y.shape, *x.shape), dtype=x.dtype, device=x.device) if g is None
+                     else g.reshape((*y.shape, *x.shape)) for g, x in zip(found, leaves, strict=True))
     rows = [[] for _ in leaves]
     flat = y.reshape(-1)
     for k in range(y.numel()):
@@ -120,12 +126,15 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if strategy != "reverse-mode" or vectorize:
-        raise NotImplementedError("jacobian: only strategy='reverse-mode' with vectorize=False is available")
+    if strategy != "reverse-mode":
+        raise NotImplementedError("jacobian: only strategy='reverse-mode' is available")
+    if strict and vectorize:
+        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together")
     single_in, inputs = _tuple(inputs, "jacobian", "inputs")
     leaves = _leaves(inputs, create_graph)
     single_out, outputs = _call("jacobian", func, leaves)
-    found = [_shaped(single_in, _detached(_rows("jacobian", y, leaves, create_graph, strict), create_graph))
+    found = [_shaped(single_in, _detached(_rows("jacobian", y, leaves, create_graph, strict, vectorize),
+                                           create_graph))
              for y in outputs]
     return _shaped(single_out, found)
 
@@ -148,9 +157,8 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    if outer_jacobian_strategy != "reverse-mode" or vectorize:
-        raise NotImplementedError("hessian: only outer_jacobian_strategy='reverse-mode' with vectorize=False is "
-                                  "available")
+    if outer_jacobian_strategy != "reverse-mode":
+        raise NotImplementedError("hessian: only outer_jacobian_strategy='reverse-mode' is available")
     single, _ = _tuple(inputs, "hessian", "inputs")
     func = _one_number("hessian", func)
 
@@ -158,7 +166,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
         y = func(*leaves)
         return _gradients("hessian", (y,), leaves, (OPS["ones_like"](y.detach()),), True, strict)
 
-    found = jacobian(gradient, inputs, create_graph=create_graph, strict=False)
+    found = jacobian(gradient, inputs, create_graph=create_graph, strict=False, vectorize=vectorize)
     return found[0] if single else found
 
 

@@ -4,6 +4,7 @@ How they work is told in `docs/transforms.md`; in reading order: `_levels`, `_ba
 """
 
 from . import _dim_rules as _dim_rules
+from . import _function as _function
 from . import _index_rules as _index_rules
 from . import _layer_rules as _layer_rules
 from . import _matrix_rules as _matrix_rules
@@ -13,6 +14,7 @@ from ._functional_call import functional_call as functional_call
 from ._functional_call import functionalize as functionalize
 from ._functional_call import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._functional_call import stack_module_state as stack_module_state
+from ._grad import batched_gradients as batched_gradients
 from ._grad import grad as grad
 from ._grad import grad_and_value as grad_and_value
 from ._grad import jacrev as jacrev

@@ -11,6 +11,7 @@ from functools import wraps
 from .. import _C
 from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
+from ._batched import BatchFrame, front
 from ._levels import Wrapper, innermost
 from ._vmap import vmap
 
@@ -222,6 +223,26 @@ def vjp(func, *primals, has_aux=False):
 
     result = tree_unflatten([tape.release(y) for y in outputs], out_spec)
     return (result, pull, _released(tape, aux)) if has_aux else (result, pull)
+
+
+def batched_gradients(outputs, inputs, grads, retain, create):
+    """One backward pass for a batch of gradients of the outputs: `autograd.grad(is_grads_batched=True)`."""
+    grads = (grads,) if isinstance(grads, _C.Tensor) else tuple(grads or ())
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"grad: is_grads_batched=True: got {len(outputs)} outputs and {len(grads)} gradients")
+    sizes = {g.shape[0] for g in grads if g is not None and g.ndim}
+    if len(sizes) != 1:
+        raise RuntimeError("grad: If `is_grads_batched=True`, we interpret the first dimension of "
+                           f"each grad_output as the batch dimension; got sizes {sorted(sizes)}")
+    with BatchFrame(sizes.pop(), "different") as frame:
+        inside = tuple(g if g is None else frame.wrap(g) for g in grads)
+        found = _C.backward(outputs, inside, retain, create, inputs, False)
+        return tuple(g if g is None else _whole(frame, g) for g in found)
+
+
+def _whole(frame, tensor):
+    mine = isinstance(tensor, Wrapper) and tensor.frame is frame
+    return front(tensor.value, tensor.batched, frame.size) if mine else front(tensor, False, frame.size)
 
 
 def _standard_basis(outputs):

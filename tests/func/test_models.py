@@ -1,0 +1,149 @@
+"""Modules under transforms: per-sample gradients, ensembles, model-agnostic meta-learning, tangent kernels."""
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.func import (
+    functional_call,
+    functionalize,
+    grad,
+    jacrev,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+
+def same(a, b, **how):
+    flambeau.testing.assert_close(a, b, **how)
+
+
+def parameters_of(module):
+    return {name: p.detach() for name, p in module.named_parameters()}
+
+
+def network():
+    flambeau.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.LayerNorm(64), nn.Linear(64, 3)).double()
+
+
+def test_per_sample_gradients():
+    net, x, y = network(), flambeau.randn(5, 1, 8, 8).double(), flambeau.tensor([0, 1, 2, 0, 1])
+    parameters = parameters_of(net)
+
+    def loss(p, x, y):
+        return nn.functional.cross_entropy(functional_call(net, p, (x.unsqueeze(0),)), y.unsqueeze(0))
+
+    found = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
+    for k in range(5):
+        for name, g in grad(loss)(parameters, x[k], y[k]).items():
+            same(found[name][k], g)
+    assert not any(g.requires_grad for g in found.values())
+
+
+def test_ensembles():
+    models = [network() for _ in range(3)]
+    for k, m in enumerate(models):
+        flambeau.manual_seed(k)
+        for p in m.parameters():
+            p.data.normal_()
+    state = stack_module_state(models)
+    x = flambeau.randn(5, 1, 8, 8).double()
+
+    def call(p, b, x):
+        return functional_call(models[0], (p, b), (x,))
+
+    same(vmap(call, in_dims=(0, 0, None))(*state, x), flambeau.stack([m(x) for m in models]))
+    each = flambeau.randn(3, 5, 1, 8, 8).double()
+    out = vmap(call)(*state, each)
+    same(out, flambeau.stack([m(e) for m, e in zip(models, each, strict=True)]))
+    out.sum().backward()
+    models[1](each[1]).sum().backward()
+    same(state[0]["0.weight"].grad[1], models[1][0].weight.grad)
+    with pytest.raises(RuntimeError):
+        stack_module_state([])
+
+
+def test_meta_learning():
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    parameters = parameters_of(net)
+    x, y = flambeau.randn(4, 6, 3).double(), flambeau.randn(4, 6, 1).double()
+
+    def task(p, x, y):
+        def loss(p):
+            return (functional_call(net, p, (x,)) - y).square().mean()
+        step = grad(loss)(p)
+        return loss({name: p[name] - 0.1 * step[name] for name in p})
+
+    by_vmap = grad(lambda p: vmap(task, in_dims=(None, 0, 0))(p, x, y).sum())(parameters)
+    same(by_vmap, grad(lambda p: sum(task(p, x[k], y[k]) for k in range(4)))(parameters))
+
+
+def test_tangent_kernel():
+    net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    parameters, a, b = parameters_of(net), flambeau.randn(4, 3).double(), flambeau.randn(5, 3).double()
+
+    def one(p, x):
+        return functional_call(net, p, (x,))
+
+    def jacobians(x):
+        return {k: j.flatten(2) for k, j in vmap(jacrev(one), in_dims=(None, 0))(parameters, x).items()}
+
+    ja, jb = jacobians(a), jacobians(b)
+    kernel = sum(flambeau.einsum("naf,mbf->nmab", ja[k], jb[k]) for k in ja)
+
+    def entry(x1, x2):  # by products with vectors
+        def of(v):
+            _, pull = vjp(lambda p: one(p, x2), parameters)
+            back = pull(v)[0]
+            zero = flambeau.zeros(()).double()
+            return jacrev(lambda t: one({k: parameters[k] + t * back[k] for k in back}, x1))(zero)
+        return vmap(of)(flambeau.eye(2).double()).mT
+
+    same(vmap(vmap(entry, (None, 0)), (0, None))(a, b), kernel)
+
+
+def test_functional_call():
+    net = nn.Linear(2, 1)
+    tied = nn.Sequential(net, nn.Linear(1, 2), net)
+    given = {"0.weight": flambeau.ones(1, 2), "0.bias": flambeau.zeros(1)}
+    before = net.weight
+    x = flambeau.randn(3, 2)
+    y = functional_call(tied, given, x)
+    same(y, nn.functional.linear(tied[1](x.sum(1, keepdim=True)), flambeau.ones(1, 2)))
+    assert tied[0].weight is before
+    with pytest.raises(RuntimeError, match="strict"):
+        functional_call(net, {"weight": before}, x, strict=True)
+    with pytest.raises(ValueError, match="multiple"):
+        functional_call(net, ({"weight": before}, {"weight": before}), x)
+    with pytest.raises(AttributeError):
+        functional_call(net, {"nothing": before}, x)
+    norm = nn.BatchNorm1d(2)
+    buffers = {k: b.clone() for k, b in norm.named_buffers()}
+    functional_call(norm, buffers, x)
+    assert buffers["num_batches_tracked"] == 1 and norm.num_batches_tracked == 0
+    assert not flambeau.equal(buffers["running_mean"], norm.running_mean)
+
+
+def test_batch_norm():
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+    x = flambeau.randn(3, 4, 1, 5, 5)
+    with pytest.raises(RuntimeError, match="batch_norm"):
+        vmap(net)(x)
+    replace_all_batch_norm_modules_(net)
+    same(vmap(net)(x), flambeau.stack([net(a) for a in x]))
+
+
+def test_functionalize():
+    def f(x):
+        y = x[0]
+        y.add_(1)
+        return x * 2
+
+    x = flambeau.ones(2, 2)
+    same(functionalize(f)(x), flambeau.tensor([[4., 4.], [2., 2.]]))
+    same(x, flambeau.tensor([[2., 2.], [1., 1.]]))
+    same(vmap(functionalize(lambda x: x.clone().mul_(2)))(x), x * 2)
