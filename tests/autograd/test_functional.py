@@ -88,4 +88,4 @@ def test_errors():
     with pytest.raises(TypeError, match=r"vjp: inputs"):
         vjp(lambda x: x, [3])
     with pytest.raises(NotImplementedError):
-        jacobian(lambda x: x, x, vectorize=True)
+        jacobian(lambda x: x, x, strategy="forward-mode")

@@ -115,5 +115,10 @@ def test_batched_gradients():
     f = flambeau.autograd.functional
     same(f.jacobian(lambda a: a.sin().cumsum(0), a, vectorize=True), rows)
     same(f.hessian(lambda a: (a ** 3).prod(), a, vectorize=True), f.hessian(lambda a: (a ** 3).prod(), a))
+    same(f.jacobian(lambda a: a.sin().cumsum(0), a, vectorize=True, strategy="forward-mode"), rows)
+    b = flambeau.randn(2)
+    forward = f.hessian(lambda a, b: (a ** 3).prod() * b.sum(), (a.detach(), b), vectorize=True,
+                        outer_jacobian_strategy="forward-mode")
+    same(forward, f.hessian(lambda a, b: (a ** 3).prod() * b.sum(), (a.detach(), b)))
     with pytest.raises(RuntimeError, match="batch dimension"):
         flambeau.autograd.grad(result, a, flambeau.tensor(1.), is_grads_batched=True)

@@ -3,6 +3,8 @@
 The forward products (jvp, hvp) differentiate a reverse pass once more: the gradient of <v, J u> by v is J u.
 """
 
+import importlib
+
 from .. import _C
 from ..ops.kinds import OPS
 from ._call import grad as _grad
@@ -118,6 +120,24 @@ def _rows(name, y, leaves, create_graph, strict, vectorize):
                  for row, x in zip(rows, leaves, strict=True))
 
 
+def _transforms():
+    return importlib.import_module("flambeau.func")
+
+
+def _is_forward(name, strategy, vectorize, create_graph):
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(f'{name}: Expected strategy to be either "forward-mode" or "reverse-mode", '
+                             f"got {strategy!r}")
+    if strategy == "reverse-mode":
+        return False
+    if create_graph:
+        raise NotImplementedError(f"{name}: create_graph=True with strategy='forward-mode' is not available: use "
+                                  "strategy='reverse-mode', or flambeau.func.jacfwd")
+    if not vectorize:
+        raise NotImplementedError(f"{name}: strategy='forward-mode' needs vectorize=True")
+    return True
+
+
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The Jacobian: for each output and input a tensor of shape [*output.shape, *input.shape].
 
@@ -126,8 +146,10 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if strategy != "reverse-mode":
-        raise NotImplementedError("jacobian: only strategy='reverse-mode' is available")
+    if _is_forward("jacobian", strategy, vectorize, create_graph):
+        single_in, inputs = _tuple(inputs, "jacobian", "inputs")
+        found = _transforms().jacfwd(func, tuple(range(len(inputs))))(*(x.detach() for x in inputs))
+        return found if not single_in else found[0] if isinstance(found[0], _C.Tensor) else tuple(f[0] for f in found)
     if strict and vectorize:
         raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together")
     single_in, inputs = _tuple(inputs, "jacobian", "inputs")
@@ -157,10 +179,13 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    if outer_jacobian_strategy != "reverse-mode":
-        raise NotImplementedError("hessian: only outer_jacobian_strategy='reverse-mode' is available")
     single, _ = _tuple(inputs, "hessian", "inputs")
     func = _one_number("hessian", func)
+    if _is_forward("hessian", outer_jacobian_strategy, vectorize, create_graph):
+        _, tensors = _tuple(inputs, "hessian", "inputs")
+        every = tuple(range(len(tensors)))
+        found = _transforms().jacfwd(_transforms().grad(func, every), every)(*(x.detach() for x in tensors))
+        return found[0][0] if single else found
 
     def gradient(*leaves):
         y = func(*leaves)
