@@ -28,7 +28,7 @@ class Operator:
         self.fake = self.backward = self.setup_context = self.vmap = None
         self.dispatch_rules = {}
         self.op = _C.define("composite", schema.native(name), "default", None, self.run, None, False, False, False,
-                            f"{schema.text}")
+                            f"{schema.text}", "none")
         self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
         self.packet = Packet(self)
         namespace(self.namespace).add(self.name, self.packet)

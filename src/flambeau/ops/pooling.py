@@ -3,7 +3,7 @@
 from math import prod
 
 from .._C import channels_last, int64
-from .kinds import composite, primitive
+from .kinds import composite, plain, primitive
 
 
 def _gathered(g, indices, size):
@@ -187,8 +187,9 @@ def _unpooled(input, indices, size):
                            f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
     lead = input.shape[:-n]
     planes = input.new_zeros((*lead, prod(size)))
-    if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < prod(size):
-        raise RuntimeError(f"max_unpool: found an invalid max index: {int(indices.max())} (output volumes are of size "
+    places = plain(indices)
+    if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < prod(size):
+        raise RuntimeError(f"max_unpool: found an invalid max index: {int(places.max())} (output volumes are of size "
                            f"{'x'.join(map(str, size))})")
     made = planes.scatter(-1, indices.flatten(-n), input.flatten(-n)).reshape(*lead, *size)
     last = n == 2 and input.ndim == 4 and input.is_contiguous(memory_format=channels_last) and not input.is_contiguous()
