@@ -436,8 +436,19 @@ void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inve
 
 std::vector<int64_t> dims_of(const Call& c, const Tensor& x) {
   std::vector<int64_t> dims(c.ints(1).begin(), c.ints(1).end());
-  for (int64_t& d : dims) d = wrap_dim(d, x.ndim, c.name());
+  for (int64_t& d : dims) {
+    d = wrap_dim(d, x.ndim, c.name());
+    if (x.ndim == 0) runtime_error(c.name(), ": expected a tensor of one or more dimensions");
+  }
+  for (size_t k = 0; k < dims.size(); ++k)
+    if (std::find(dims.begin(), dims.begin() + int64_t(k), dims[k]) != dims.begin() + int64_t(k))
+      runtime_error(c.name(), ": FFT dims must be unique, got ", shape_text(c.ints(1)));
+  if (dims.size() != c.ints(2).size())
+    runtime_error(c.name(), ": expected one length for each dim, got dims ", shape_text(c.ints(1)), " and lengths ", shape_text(c.ints(2)));
   return dims;
+}
+void check_some(const Call& c, const std::vector<int64_t>& dims) {
+  if (dims.empty()) runtime_error(c.name(), ": expected one or more dims");
 }
 // Transformed dimensions come last in memory, in their order; the others before them.
 Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>& dims, std::vector<int64_t> shape, DType dtype) {
@@ -502,6 +513,7 @@ void infer_r2c(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_floating(x.dtype) || item_size(x.dtype) < 4) runtime_error(c.name(), ": expected a real tensor, got ", dtype_name(x.dtype));
   auto dims = dims_of(c, x);
+  check_some(c, dims);
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
   check_lengths(c, shape, dims);
@@ -526,6 +538,7 @@ void infer_c2r(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_complex(x.dtype)) runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(x.dtype));
   auto dims = dims_of(c, x);
+  check_some(c, dims);
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
   check_lengths(c, shape, dims);
