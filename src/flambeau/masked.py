@@ -72,7 +72,8 @@ def _over(op, x, input, dim, keepdim):
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product of the elements whose mask is True; 1 of none."""
-    x = _prepared(input, dtype).masked_fill(~_mask(input, mask), 1)
+    x = _prepared(input, dtype)
+    x = x if mask is None else x.masked_fill(~_mask(input, mask), 1)
     for d in sorted(_dims(input, dim), reverse=True):
         x = x.prod(d, keepdim)
     return x
@@ -101,15 +102,15 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The place of the largest element whose mask is True."""
+    """The place of the largest element whose mask is True, as a number of the input's dtype."""
     x = _prepared(input, dtype, None)
-    return x.masked_fill(~_mask(input, mask), _limit(x.dtype, -1)).argmax(dim, bool(keepdim))
+    return x.masked_fill(~_mask(input, mask), _limit(x.dtype, -1)).argmax(dim, bool(keepdim)).to(x.dtype)
 
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The place of the smallest element whose mask is True."""
+    """The place of the smallest element whose mask is True, as a number of the input's dtype."""
     x = _prepared(input, dtype, None)
-    return x.masked_fill(~_mask(input, mask), _limit(x.dtype, 1)).argmin(dim, bool(keepdim))
+    return x.masked_fill(~_mask(input, mask), _limit(x.dtype, 1)).argmin(dim, bool(keepdim)).to(x.dtype)
 
 
 def _count(input, dim, keepdim, mask):
@@ -140,8 +141,9 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """log of the sum of exp over the elements whose mask is True; -inf of none."""
-    x = _prepared(input, dtype, _C.default_dtype())
-    return _over(OPS["logsumexp"], x.masked_fill(~_mask(input, mask), -math.inf), input, dim, keepdim)
+    x = _prepared(input, None, _C.default_dtype())
+    made = _over(OPS["logsumexp"], x.masked_fill(~_mask(input, mask), -math.inf), input, dim, keepdim)
+    return made.to(dtype or input.dtype)
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
@@ -173,7 +175,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, root):
     total = _over(OPS["sum"], squares.real if x.is_complex() else squares, input, dim, keepdim)
     count = count if keepdim else count.reshape(total.shape)
     result = total / (count - correction).clamp(min=0).to(total.dtype)
-    return result.sqrt() if root else result
+    return (result.sqrt() if root else result).to(x.dtype)
 
 
 def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):

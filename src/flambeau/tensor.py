@@ -91,6 +91,12 @@ for _name, _dtype in _NAMES.items():
 
 
 @method
+def __rdiv__(self, other):
+    """other / self, by the name that PyTorch keeps for it."""
+    return other / self
+
+
+@method
 def cpu(self, memory_format=None):
     """This tensor on the CPU."""
     return self.to("cpu", memory_format=memory_format)

@@ -191,8 +191,8 @@ def linalg_lu(A, *, pivot=True):
 @composite("lu(Tensor self, bool pivot=True, bool get_infos=False) -> any", out=True, skip=_BY_NAME)
 def lu(self, pivot=True, get_infos=False):
     """The older form of linalg.lu_factor, without an error for singular matrices; get_infos: also `info`."""
-    LU, pivots, info = lu_factor_ex(self, pivot=pivot)
-    return (LU, pivots, info) if get_infos else (LU, pivots)
+    made = lu_factor_ex(self, pivot=pivot)
+    return made if get_infos else tuple(made)[:2]
 
 
 @composite("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)"

@@ -255,6 +255,8 @@ def linalg_vander(x, *, N=None):
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
     if not (x.is_floating_point() or x.is_complex()):
         x = x.to(_C.int64)
+    if x.ndim == 0:
+        x = x.reshape(1)
     columns = x.unsqueeze(-1).expand((*x.shape, max(n - 1, 0)))
     ones = OPS["ones"]((*x.shape, min(n, 1)), dtype=x.dtype, device=x.device)
     return OPS["cat"]((ones, columns.cumprod(-1)), -1)

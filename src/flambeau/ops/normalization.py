@@ -194,6 +194,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     tensor([[-1.],
             [ 1.]])
     """
+    if input.numel() == 0 and input.ndim == 1:
+        return input.clone()
     if training and input.ndim > 1 and input.numel() == input.shape[1] > 0:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     if eps < 0 or (training and eps == 0):

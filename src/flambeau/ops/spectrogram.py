@@ -124,11 +124,10 @@ def istft(self, n_fft, hop_length=None, win_length=None, window=None, center=Tru
         window = OPS["ones"](n_fft, dtype=self.real.dtype, device=self.device)
     norm = "ortho" if normalized else None
     spectra = spectra.transpose(1, 2)
-    if onesided:
-        frames = fourier.irfft(spectra, n_fft, norm=norm)
-    else:
+    if return_complex:
         frames = fourier.ifft(spectra, norm=norm)
-        frames = frames if return_complex else frames.real
+    else:  # of a whole spectrum only the first half counts
+        frames = fourier.irfft(spectra.narrow(-1, 0, n_fft // 2 + 1), n_fft, norm=norm)
     total = n_fft + hop * (count - 1)
     signal = _overlapped(frames * window, hop, total)
     weight = _overlapped((window * window).expand(1, count, n_fft), hop, total)
