@@ -136,7 +136,8 @@ def compare(name, case):
     if found[0] == "error":
         return f"raises {found[1]}: {found[2]}"
     scale = half_scale(case)
-    problem = compare_tree(found[1], expected[1], scale, case["form"] == "resized") or compare_gradients(found[2], expected[2], scale)
+    problem = compare_tree(found[1], expected[1], scale, case["form"] == "resized") or \
+        compare_gradients(found[2], expected[2], scale)
     if problem and name in UNORDERED and "dtype" not in problem and "shape" not in problem and ties(case):
         return None if problem.startswith(("result[1] values", "gradient 0")) or name == "argsort" else problem
     return problem
