@@ -143,3 +143,23 @@ def test_an_operator_may_be_replaced():
     second = library.custom_op("testlib::again", mutates_args=())(_cube)
     assert y.item() == 2 and second(flambeau.tensor([2.0])).item() == 8
     assert first(flambeau.ones(1)).item() == 2
+
+
+def test_under_transforms():
+    op = library.custom_op("testlib::cubed", mutates_args=())(_cube)
+    op.register_autograd(lambda ctx, g: 3 * ctx.x ** 2 * g,
+                         setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]))
+    x = flambeau.rand(4, 3)
+    assert flambeau.allclose(flambeau.vmap(op)(x), x ** 3)  # once per element
+    assert flambeau.allclose(flambeau.vmap(flambeau.func.grad(lambda v: op(v).sum()))(x), 3 * x ** 2)
+    assert flambeau.allclose(flambeau.func.grad(lambda v: flambeau.vmap(op)(v).sum())(x), 3 * x ** 2)
+    assert flambeau.allclose(flambeau.func.jacrev(op)(x[0]), flambeau.diag(3 * x[0] ** 2))
+    calls = []
+
+    @op.register_vmap
+    def _(info, in_dims, x):
+        calls.append((info.batch_size, in_dims))
+        return op(x), in_dims[0]
+
+    assert flambeau.allclose(flambeau.vmap(op, in_dims=1)(x), x.t() ** 3)
+    assert calls and calls[0][0] == 3

@@ -7,6 +7,7 @@ the device.
 
 from .. import _C
 from ..autograd.function import Function
+from ..ops.kinds import OPS, differentiated
 from ..ops.namespaces import Packet, namespace
 from ..overrides import dispatches, handle_torch_dispatch
 from ._schema import parse
@@ -40,8 +41,8 @@ class Operator:
 
     def run(self, *args, **kwargs):
         """One call, its arguments parsed and complete."""
-        if _C.is_grad_enabled() and "autograd" not in self.kernels and any(
-                t.requires_grad for t in _tensors([*args, *kwargs.values()])):
+        tensors = list(_tensors([*args, *kwargs.values()]))
+        if "autograd" not in self.kernels and differentiated(*tensors):
             return self._recorded(args, kwargs)
         if "autograd" in self.kernels:
             return self.kernels["autograd"](*args, **kwargs)
@@ -116,21 +117,34 @@ class Operator:
 
 
 class _Recorded(Function):
-    """The operator's node: backward is the formula that was registered."""
+    """The operator's node: backward is the formula that was registered; inside vmap, the batched form that was."""
 
     @staticmethod
-    def forward(ctx, operator, kwargs, spec, *flat):
-        args = _restored(flat, spec)
-        result = operator.below_autograd(args, kwargs)
-        ctx.operator, ctx.spec = operator, spec
+    def forward(operator, kwargs, spec, *flat):
+        result = operator.below_autograd(_restored(flat, spec), kwargs)
+        return _List(result) if isinstance(result, list) else result
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        operator, kwargs, spec, *flat = inputs
+        ctx.operator, ctx.spec, ctx.listed = operator, spec, isinstance(output, _List)
         ctx.set_materialize_grads(operator.backward is not None)
         if operator.setup_context is not None:
-            given = {"inputs": args, "output": result} | ({"keyword_only_inputs": kwargs} if kwargs else {})
-            operator.setup_context(ctx, **given)
-        ctx.listed = isinstance(result, list)
-        if isinstance(result, list):
-            return _List(result)
-        return result
+            given = {"inputs": _restored(flat, spec), "output": _unlisted(output)}
+            operator.setup_context(ctx, **given, **({"keyword_only_inputs": kwargs} if kwargs else {}))
+
+    @staticmethod
+    def vmap(info, in_dims, operator, kwargs, spec, *flat):
+        args, dims = _restored(flat, spec), _restored(in_dims[3:], spec)
+        if operator.vmap is not None:
+            result, out_dims = operator.vmap(info, dims, *args, **kwargs)
+            return (_List(result) if isinstance(result, list) else result), out_dims
+        each = [operator.op(*(_element(a, d, k) for a, d in zip(args, dims, strict=True)), **kwargs)
+                for k in range(info.batch_size)]
+        if isinstance(each[0], (tuple, list)):
+            stacked = tuple(OPS["stack"](list(parts)) for parts in zip(*each, strict=True))
+            return (_List(stacked) if isinstance(each[0], list) else stacked), (0,) * len(stacked)
+        return OPS["stack"](each), 0
 
     @staticmethod
     def backward(ctx, *grads):
@@ -155,6 +169,13 @@ class _List(tuple):
 
 def _unlisted(result):
     return list(result) if isinstance(result, _List) else result
+
+
+def _element(value, dim, k):
+    """Element k of a batched argument (of each tensor in a list)."""
+    if isinstance(value, list):
+        return [_element(v, d, k) for v, d in zip(value, dim, strict=True)]
+    return value if dim is None else OPS["select"](value, dim, k)
 
 
 def _tensors(values):
