@@ -57,7 +57,9 @@ class Words(nn.Module):
     (Joined(), ["n a", "n b"], ["n a+b"]),
     (Product(), ["n k", "k m"], ["n m"]),
     (nn.Upsample(scale_factor=2), ["b c n"], ["b c 2*n"]),
+    (nn.Upsample(scale_factor=1.5), ["b c n"], ["b c 3*n//2"]),
     (nn.Embedding(10, 4), ["int64: batch seq"], ["batch seq 4"]),
+    (nn.CrossEntropyLoss(), ["batch classes", "int64: batch"], ["scalar"]),
 ])
 def test_outputs_in_names(model, inputs, outputs):
     report = flambeau.check(model, *inputs)

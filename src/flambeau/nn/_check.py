@@ -182,7 +182,7 @@ class _Checker:
                                 if len(run.outputs) > k and len(run.outputs[k]) == len(shape)]
                          for name, runs in series.items()}
                 dims.append(_dims.express(base.sizes, value, pairs))
-            self.report.outputs.append(" ".join(d.replace(" ", "") for d in dims))
+            self.report.outputs.append(" ".join(d.replace(" ", "") for d in dims) or "scalar")
 
     def compare_result(self):
         """The annotation of the result against what came out."""

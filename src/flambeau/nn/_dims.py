@@ -175,6 +175,10 @@ def fit(name, pairs):
             if all(v == (n + off) // k + c for n, v in pairs):
                 inner = f"({name}{_signed(off)})" if off else name
                 return f"{inner}//{k}" + _signed(c), lambda n, off=off, k=k, c=c: (n + off) // k + c
+    for k in range(2, 9):
+        for p in range(2, 9):  # p / k sizes for one
+            if gcd(p, k) == 1 and all(v == p * n // k for n, v in pairs):
+                return f"{p}*{name}//{k}", lambda n, p=p, k=k: p * n // k
     return None
 
 
