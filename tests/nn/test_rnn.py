@@ -88,6 +88,10 @@ def test_gradients_reach_every_weight():
         (lambda: nn.LSTM(2, 3)(flambeau.zeros(4, 1, 5)), RuntimeError, "Expected 2, got 5"),
         (lambda: nn.LSTM(2, 3)(flambeau.zeros(4)), ValueError, "2D or 3D"),
         (lambda: nn.GRU(2, 3)(flambeau.zeros(4, 1, 2), flambeau.zeros(1, 2, 3)), RuntimeError, "Expected hidden size"),
+        (lambda: nn.LSTM(2, 3)(flambeau.zeros(4, 1, 2), (flambeau.zeros(1, 1, 3),)), IndexError, "2 hidden states"),
+        (lambda: nn.GRU(2, 3)(flambeau.zeros(4, 2), flambeau.zeros(1, 1, 3)), RuntimeError, "unbatched 2-D input"),
+        (lambda: nn.GRUCell(2, 3)(flambeau.zeros(4, 2), flambeau.zeros(5, 3)), RuntimeError, "batch size 4"),
+        (lambda: nn.LSTM(2, 3)(flambeau.zeros(0, 1, 2)), RuntimeError, "sequence length"),
         (lambda: nn.LSTM(2, 3, proj_size=3), ValueError, "smaller than hidden_size"),
         (lambda: nn.RNN(2, 3, nonlinearity="sin"), ValueError, "Unknown nonlinearity"),
         (lambda: nn.RNN(2, 3, 0), ValueError, "num_layers"),
@@ -184,3 +188,11 @@ def test_dropout_between_layers_falls_on_packed_rows():
     assert not close(first, layer(packed)[0].data)
     flambeau.manual_seed(1)
     assert close(first, layer(packed)[0].data)
+
+
+def test_no_sequences_at_all():
+    layer = nn.LSTM(3, 4)
+    out, (h, c) = layer(flambeau.zeros(5, 0, 3))
+    out.sum().backward()
+    assert out.shape == (5, 0, 4) and h.shape == c.shape == (1, 0, 4)
+    assert layer.weight_hh_l0.grad.abs().sum().item() == 0

@@ -152,7 +152,7 @@ def _padded(mode, x, states, params, has_biases, num_layers, dropout, train, bid
     _check_states(mode, states, num_layers * (2 if bidirectional else 1), batch)
     out, h, c = _stack(mode, x.reshape(steps * batch, width), [batch] * steps, states, params, has_biases, num_layers,
                        dropout, train, bidirectional)
-    out = out.view(steps, batch, -1)
+    out = out.view(steps, batch, out.shape[-1])
     return (out.transpose(0, 1) if batch_first else out), h, c
 
 
@@ -200,6 +200,10 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
     single = input.ndim == 1
     if single:
         input, states = input.unsqueeze(0), [s.unsqueeze(0) for s in states]
+    for k, s in enumerate(states):
+        if s.ndim != 2 or s.shape[0] != input.shape[0]:
+            raise RuntimeError(f"{mode}_cell: Input batch size {input.shape[0]} doesn't match hidden{k} "
+                               f"{list(s.shape)}")
     h, c = states if len(states) > 1 else (states[0], None)
     out, _, cn = _layer(input)(input, h, c, w_ih, w_hh, b_ih, b_hh, None, [input.shape[0]], mode, False)[:3]
     return (out.squeeze(0), cn.squeeze(0)) if single else (out, cn)

@@ -97,6 +97,13 @@ class RNNBase(Module):
         if hx is None:
             return [zeros(rows, batch, size, dtype=x.dtype, device=x.device) for size in sizes]
         states = list(hx) if self.mode == "LSTM" else [hx]
+        if len(states) != len(sizes):
+            raise IndexError(f"{self.mode}: expected {len(sizes)} hidden states, got {len(states)}")
+        if any(s.dim() != (2 if single else 3) for s in states):
+            raise RuntimeError(
+                f"For {'unbatched 2-D' if single else 'batched 3-D'} input, hx should also be {2 if single else 3}-D "
+                f"but got {', '.join(f'{s.dim()}-D' for s in states)} tensors"
+            )
         if single:
             states = [s.unsqueeze(1) for s in states]
         for k, (s, size) in enumerate(zip(states, sizes, strict=True)):
