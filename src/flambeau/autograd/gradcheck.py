@@ -4,10 +4,12 @@ Complex numbers are pairs of reals here. For one real number L = Re(conj(v) y), 
 dL/d(re x) + i dL/d(im x), so a complex function is checked as a real one of twice the size in each place.
 """
 
+import importlib
 from itertools import product
 from math import isnan
 
 from .. import _C
+from ..ops.kinds import OPS
 from ._call import grad as _grad
 from .grad_mode import enable_grad, no_grad
 
@@ -23,17 +25,15 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     """Whether `func`'s gradients agree with central differences, for each input that requires a gradient.
 
     Raises GradcheckError (or returns False with `raise_exception=False`) where they do not. Inputs should be
-    float64 or complex128. `fast_mode` compares one random projection instead of the whole Jacobian.
+    float64 or complex128. `fast_mode` compares one random projection instead of the whole Jacobian;
+    `check_forward_ad` compares forward mode along random directions, `check_batched_grad` and
+    `check_batched_forward_grad` compare both modes under vmap with one vector after the other.
 
     >>> import flambeau
     >>> x = flambeau.rand(3, dtype=flambeau.float64, requires_grad=True)
     >>> flambeau.autograd.gradcheck(lambda x: (x * x).sum(), (x,))
     True
     """
-    for name, asked in (("check_batched_grad", check_batched_grad), ("check_forward_ad", check_forward_ad),
-                        ("check_batched_forward_grad", check_batched_forward_grad)):
-        if asked:
-            raise NotImplementedError(f"gradcheck: {name}=True is not available")
     if masked:
         raise NotImplementedError("gradcheck: masked=True concerns sparse tensors, which are not available")
     inputs = _tuple(inputs)
@@ -44,6 +44,12 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
             compare(func, inputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
             if check_undefined_grad:
                 _check_undefined(func, inputs)
+        if check_forward_ad:
+            _compare_pushes(func, inputs, eps, atol, rtol)
+        if check_batched_grad:
+            _compare_batched_pulls(func, inputs)
+        if check_batched_forward_grad:
+            _compare_batched_pushes(func, inputs)
     except GradcheckError:
         if raise_exception:
             raise
@@ -62,8 +68,6 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     >>> flambeau.autograd.gradgradcheck(lambda x: x ** 3, (x,))
     True
     """
-    if check_fwd_over_rev:
-        raise NotImplementedError("gradgradcheck: check_fwd_over_rev=True is not available")
     inputs = _tuple(inputs)
     if grad_outputs is None:
         outputs = _differentiable(func(*inputs))
@@ -75,18 +79,25 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     def first_derivative(*args):
         args, grads = args[:len(inputs)], args[len(inputs):]
         # an identity in front, so that an input that func returns as it is has an own node to differentiate
-        args = tuple(x.view_as(x) if _wants_grad(x) else x for x in args)
+        args = tuple(_own_node(x) if k in wanted else x for k, x in enumerate(args))
         outputs = _differentiable(func(*args))
         return _grad(outputs, [args[k] for k in wanted], grads, create_graph=True, allow_unused=True,
                      materialize_grads=True)
 
-    return not check_rev_over_rev or gradcheck(
+    return gradcheck(
         first_derivative, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked)
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked,
+        check_backward_ad=check_rev_over_rev, check_forward_ad=check_fwd_over_rev)
 
 
 # --- the parts ----------------------------------------------------------------------------------------------------
+
+def _own_node(x):
+    """The same tensor with a node of its own, also where a transform hides that a gradient is wanted."""
+    y = x.view_as(x)
+    return y if y.requires_grad else y.requires_grad_()
+
 
 def _tuple(x):
     return tuple(x) if isinstance(x, (tuple, list)) else (x,)
@@ -304,3 +315,66 @@ def _short(rows, limit=6):
     text = ["[" + ", ".join(f"{v:.5g}" for v in row[:limit]) + (", ..." if len(row) > limit else "") + "]"
             for row in rows[:limit]]
     return "[" + ", ".join(text) + (", ..." if len(rows) > limit else "") + "]"
+
+
+# --- forward mode, and both modes under vmap -------------------------------------------------------------------------
+
+def _transforms():
+    return importlib.import_module("flambeau.func")  # an optional subpackage: loaded when first used
+
+
+def _of_wanted(func, inputs):
+    """func as a function of the inputs that want a gradient, with the tuple of its differentiable results."""
+    wanted = [k for k, x in enumerate(inputs) if _wants_grad(x)]
+
+    def call(*values):
+        full = [x.detach() if isinstance(x, _C.Tensor) else x for x in inputs]
+        for k, v in zip(wanted, values, strict=True):
+            full[k] = v
+        results = _tuple(func(*full))
+        return tuple(y for y in results if isinstance(y, _C.Tensor) and (y.is_floating_point() or y.is_complex()))
+
+    return call, tuple(inputs[k].detach() for k in wanted)
+
+
+def _near(a, b, atol, rtol):
+    return bool(((a - b).abs() <= atol + rtol * b.abs()).all())
+
+
+def _compare_pushes(func, inputs, eps, atol, rtol):
+    call, points = _of_wanted(func, inputs)
+    with enable_grad():
+        for k, x in enumerate(points):
+            move = tuple(_random_like(p, False) if j == k else OPS["zeros_like"](p) for j, p in enumerate(points))
+            _, pushed = _transforms().jvp(call, points, move)
+            ahead, behind = (call(*(p + s * eps * m for p, m in zip(points, move, strict=True))) for s in (1, -1))
+            for j, (t, high, low) in enumerate(zip(pushed, ahead, behind, strict=True)):
+                if not _near(t.detach(), (high - low).detach() / (2 * eps), atol, rtol):
+                    raise GradcheckError(f"gradcheck: forward mode: output {j} along a random direction of input {k} "
+                                         f"(shape {list(x.shape)}) moves by\n{t}\n"
+                                         f"differences say\n{(high - low) / (2 * eps)}")
+
+
+def _stacked(tensors):
+    return tuple(OPS["stack"](list(parts)) for parts in zip(*tensors, strict=True))
+
+
+def _compare_batched_pulls(func, inputs):
+    call, points = _of_wanted(func, inputs)
+    outputs, pull = _transforms().vjp(call, *points)
+    vectors = [tuple(_random_like(y, False) for y in outputs) for _ in range(2)]
+    _same_under_vmap("the gradient", pull, vectors)
+
+
+def _compare_batched_pushes(func, inputs):
+    call, points = _of_wanted(func, inputs)
+    vectors = [tuple(_random_like(x, False) for x in points) for _ in range(2)]
+    _same_under_vmap("forward mode", lambda v: _transforms().jvp(call, points, v)[1], vectors)
+
+
+def _same_under_vmap(what, function, vectors):
+    batched = _transforms().vmap(function)(_stacked(vectors))
+    for j, (a, b) in enumerate(zip(_tuple(batched), _stacked([function(v) for v in vectors]), strict=True)):
+        if not _near(a.detach(), b.detach(), 1e-6, 1e-6):
+            raise GradcheckError(f"gradcheck: {what} of a batch of vectors differs from one vector after the other, in "
+                                 f"place {j}:\n{a}\nexpected\n{b}")

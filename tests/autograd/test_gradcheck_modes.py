@@ -1,0 +1,48 @@
+"""gradcheck's further checks: forward mode, and both modes under vmap; each finds a wrong derivative."""
+
+import pytest
+
+import flambeau
+from flambeau.autograd import Function, GradcheckError, gradcheck, gradgradcheck
+
+ALL = {"check_forward_ad": True, "check_batched_grad": True, "check_batched_forward_grad": True}
+
+
+def inputs():
+    return tuple(flambeau.rand(3, dtype=flambeau.float64, requires_grad=True) for _ in range(2))
+
+
+def test_right_derivatives():
+    assert gradcheck(lambda a, b: (a.sin() * b, a.softmax(0)), inputs(), **ALL)
+    assert gradgradcheck(lambda a, b: (a.sin() * b).exp(), inputs(), check_fwd_over_rev=True, check_batched_grad=True)
+    z = flambeau.rand(2, dtype=flambeau.complex128, requires_grad=True)
+    assert gradcheck(lambda z: (z * z, z.abs()), (z,), **ALL)
+
+
+class Wrong(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return 3 * ctx.saved_tensors[0] * t
+
+
+def test_wrong_forward_mode_is_found():
+    x = (inputs()[0],)
+    assert gradcheck(Wrong.apply, x)
+    with pytest.raises(GradcheckError, match="forward mode"):
+        gradcheck(Wrong.apply, x, check_forward_ad=True)
+    assert not gradcheck(Wrong.apply, x, check_forward_ad=True, raise_exception=False)
