@@ -294,3 +294,17 @@ def test_fractional_max_pool_refuses():
         nn.FractionalMaxPool2d(2, output_size=2, output_ratio=0.5)
     with pytest.raises(ValueError, match="between 0 and 1"):
         nn.FractionalMaxPool3d(2, output_ratio=1.5)
+
+
+def test_losses_refuse_what_would_broadcast():
+    x = flambeau.randn(3, 4)
+    for call, error in (
+        (lambda: F.mse_loss(x, x, weight=flambeau.ones(4)), ValueError),
+        (lambda: F.triplet_margin_loss(x, x[0], x[0]), RuntimeError),
+        (lambda: F.margin_ranking_loss(x, x, flambeau.ones(3)), RuntimeError),
+        (lambda: F.cosine_embedding_loss(x, x[0], flambeau.ones(3)), RuntimeError),
+        (lambda: F.multilabel_soft_margin_loss(x, x[0]), RuntimeError),
+    ):
+        with pytest.raises(error):
+            call()
+    assert flambeau.isfinite(F.soft_margin_loss(x, x > 0))

@@ -332,6 +332,78 @@ def loading(torch):
     yield refusal(torch.nn.Linear(1, 1).get_extra_state)
 
 
+# ---- losses ---------------------------------------------------------------------------------------------------------
+
+
+def answer(call, *args, **kwargs):
+    """What a call gives, or the type of what it raises."""
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        return type(error).__name__
+
+
+def loss_arguments(torch):
+    """(name, arguments that fit) of every loss."""
+    x, y, u = images(torch, 3, 4), images(torch, 3, 4) * 0.5 + 0.1, images(torch, 3, 4) * 0.4 + 0.5
+    sign, label = torch.tensor([1.0, -1.0, 1.0]), torch.tensor([1, 3, 0])
+    many = torch.tensor([[1, 3, -1, 0], [0, -1, 2, 2], [3, 2, 1, 0]])
+    return [
+        ("l1_loss", (x, y)), ("mse_loss", (x, y)), ("smooth_l1_loss", (x, y)), ("huber_loss", (x, y)),
+        ("soft_margin_loss", (x, y.sign())), ("kl_div", (x, u)), ("poisson_nll_loss", (x, u)),
+        ("gaussian_nll_loss", (x, y, u)), ("binary_cross_entropy", (u, u)),
+        ("binary_cross_entropy_with_logits", (x, u)), ("cross_entropy", (x, label)), ("cross_entropy", (x, u)),
+        ("nll_loss", (x, label)), ("multi_margin_loss", (x, label)), ("multilabel_margin_loss", (x, many)),
+        ("multilabel_soft_margin_loss", (x, u.round())), ("hinge_embedding_loss", (x, y.sign())),
+        ("cosine_embedding_loss", (x, y, sign)), ("margin_ranking_loss", (x, y, y.sign())),
+        ("triplet_margin_loss", (x, y, u)), ("triplet_margin_with_distance_loss", (x, y, u)),
+    ]  # fmt: skip
+
+
+def loss_forms(torch):
+    F = torch.nn.functional
+    for name, args in loss_arguments(torch):
+        call = getattr(F, name)
+        for reduction in ("none", "mean", "sum", "batchmean", "median"):
+            yield name, reduction, answer(call, *args, reduction=reduction)
+        for flags in ({"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True},
+                      {"size_average": False, "reduce": True}):
+            yield name, str(flags), answer(call, *args, **flags)
+        yield name, "double", answer(call, *(t.double() if t.is_floating_point() else t for t in args))
+
+
+def loss_refusals(torch):
+    F = torch.nn.functional
+    for name, args in loss_arguments(torch):
+        call, (first, second, *rest) = getattr(F, name), args
+        yield name, answer(call, first, second[:2], *rest), answer(call, first[:2], second, *rest), answer(call)
+        yield name, answer(call, first[0], second[0], *(t[0] for t in rest))
+    x, label = images(torch, 3, 4), torch.tensor([1, 3, 0])
+    for name in ("cross_entropy", "nll_loss", "multi_margin_loss"):
+        call = getattr(F, name)
+        yield name, answer(call, x, label + 2), answer(call, x, label - 1), answer(call, x, label, weight=torch.ones(3))
+        yield name, answer(call, x, label, weight=torch.arange(4.0))
+    yield answer(F.cross_entropy, x, label, label_smoothing=1.5), answer(F.cross_entropy, x, label, ignore_index=3)
+    yield answer(F.cross_entropy, x, x, ignore_index=1), answer(F.nll_loss, x, label, ignore_index=0, reduction="none")
+    yield answer(F.binary_cross_entropy, x, x), answer(F.binary_cross_entropy, x.sigmoid(), x.sigmoid(), torch.ones(5))
+    yield answer(F.binary_cross_entropy_with_logits, x, x.sigmoid(), pos_weight=torch.ones(3))
+    yield answer(F.smooth_l1_loss, x, x + 1, beta=-1.0), answer(F.smooth_l1_loss, x, x + 1, beta=0.0)
+    yield answer(F.huber_loss, x, x + 1, delta=0.0), answer(F.huber_loss, x, x + 1, delta=-1.0)
+    yield answer(F.huber_loss, x, x * 2, weight=torch.ones(3, 4)), answer(F.mse_loss, x, x * 2, weight=torch.ones(4))
+    yield answer(F.l1_loss, x, x * 2, weight=torch.ones(3, 4)), answer(F.smooth_l1_loss, x, x, weight=torch.ones(3, 4))
+    yield answer(F.triplet_margin_loss, x, x, x, margin=-1.0), answer(F.triplet_margin_loss, x, x[0], x[0])
+    yield answer(F.multi_margin_loss, x, label, p=3), answer(F.cosine_embedding_loss, x, x, label[:2])
+    yield answer(F.gaussian_nll_loss, x, x, -x.abs()), answer(F.gaussian_nll_loss, x, x, torch.ones(2))
+    yield answer(F.margin_ranking_loss, x, x[0], label), answer(F.hinge_embedding_loss, x, label)
+    yield answer(F.soft_margin_loss, x, x > 0)
+    log, targets = x.log_softmax(1).unsqueeze(1), torch.tensor([[1, 2]])
+    for lengths in (((3,), (2,)), ((4,), (2,)), ((3,), (3,)), ((3, 3), (2,)), ((3,), (0,)), ((2.0,), (2,)), (3, 2)):
+        yield answer(F.ctc_loss, log, targets, *lengths), answer(F.ctc_loss, log, targets, *lengths, blank=4)
+    yield answer(F.ctc_loss, log, targets.float(), (3,), (2,)), answer(F.ctc_loss, log.long(), targets, (3,), (2,))
+    yield answer(F.ctc_loss, log, targets, torch.tensor([3]), torch.tensor([2]), reduction="none")
+    yield answer(F.ctc_loss, log[:, 0], targets[0], torch.tensor(3), torch.tensor(2), reduction="sum")
+
+
 # ---- attention -----------------------------------------------------------------------------------------------------
 
 
@@ -533,8 +605,8 @@ def loading_torchs_file(torch):
 
 CASES = [parametrization, parametrization_of_several, parametrization_refused, weight_and_spectral_norm, orthogonal,
          pruning, pruning_refused, hook_order, hooks_that_replace, registration_hooks, state_dict_hooks, loading,
-         attention_backends, causal_biases, flexible_attention, attention_forward, conversion, buffers,
-         lazy, fusing, sync_batch_norm, data_parallel, module_basics, loading_torchs_file]
+         loss_forms, loss_refusals, attention_backends, causal_biases, flexible_attention, attention_forward,
+         conversion, buffers, lazy, fusing, sync_batch_norm, data_parallel, module_basics, loading_torchs_file]
 
 
 def run(torch, case):

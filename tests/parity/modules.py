@@ -23,38 +23,40 @@ from .module_cases import Case, run
 
 #: relative and absolute tolerance by dtype; an absolute one counts in units of the array's largest number above 1
 TOLERANCE = {"float16": (2e-3, 2e-3), "bfloat16": (2e-2, 2e-2), "float32": (5e-5, 5e-6), "float64": (1e-7, 1e-9)}
+HALF = ("float16", "bfloat16")
 COLUMNS = ("state", "output", "input gradients", "parameter gradients", "buffers", "text")
 
 
-def ask(python, only=""):
+def ask(python, only="", dtypes="float32,float64"):
     """[(case, what PyTorch gave)] of the modules whose name `only` finds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "modules.pickle"
         script = Path(__file__).with_name("module_cases.py")
-        subprocess.run([python, str(script), str(path), only], check=True)
+        subprocess.run([python, str(script), str(path), only, dtypes], check=True)
         answers = pickle.loads(path.read_bytes())
     return [(Case(**case), answer) for case, answer in answers]
 
 
-def difference(mine, theirs, path=""):
+def difference(mine, theirs, path="", dtype=""):
     """What is different, in words; None where everything agrees."""
     if isinstance(theirs, dict):
         if list(mine) != list(theirs):
             return f"{path}: keys {list(mine)}, PyTorch {list(theirs)}"
         mine, theirs, names = list(mine.values()), list(theirs.values()), list(theirs)
-        found = (difference(a, b, f"{path}[{n}]") for a, b, n in zip(mine, theirs, names, strict=True))
+        found = (difference(a, b, f"{path}[{n}]", dtype) for a, b, n in zip(mine, theirs, names, strict=True))
         return next((d for d in found if d), None)
     if isinstance(theirs, list):
         if len(mine) != len(theirs):
             return f"{path}: {len(mine)} tensors, PyTorch {len(theirs)}"
-        found = (difference(a, b, f"{path}[{k}]") for k, (a, b) in enumerate(zip(mine, theirs, strict=True)))
+        found = (difference(a, b, f"{path}[{k}]", dtype) for k, (a, b) in enumerate(zip(mine, theirs, strict=True)))
         return next((d for d in found if d), None)
     if not isinstance(theirs, np.ndarray) or not isinstance(mine, np.ndarray):
         same = type(mine) is type(theirs) and mine == theirs
         return None if same else f"{path}: {str(mine)[:200]!r}, PyTorch {str(theirs)[:200]!r}"
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         return f"{path}: {mine.dtype} {list(mine.shape)}, PyTorch {theirs.dtype} {list(theirs.shape)}"
-    rtol, atol = TOLERANCE.get(str(theirs.dtype), (0, 0))
+    floating = theirs.dtype.kind == "f"
+    rtol, atol = TOLERANCE[dtype if floating and dtype in HALF else str(theirs.dtype)] if floating else (0, 0)
     with np.errstate(all="ignore"):
         finite = np.abs(theirs[np.isfinite(theirs)])
         if np.allclose(mine, theirs, rtol, atol * max(1, finite.max(initial=0)), equal_nan=True):
@@ -67,18 +69,20 @@ def compare(case, theirs):
     """{aspect: what is different} of one case; empty where it is PyTorch's."""
     mine = run(flambeau, case)
     if "error" in theirs or "error" in mine:
+        if case.dtype in HALF and "error" not in mine:
+            return {}  # half precision that PyTorch has no kernel for
         a, b = mine.get("error", ("no error", "")), theirs.get("error", ("no error", ""))
         return {} if a[0] == b[0] else {"error": f"{a[0]}: {a[1]}; PyTorch {b[0]}: {b[1]}"}
-    found = {aspect: difference(mine[aspect], theirs[aspect], aspect) for aspect in theirs}
+    found = {aspect: difference(mine[aspect], theirs[aspect], aspect, case.dtype) for aspect in theirs}
     if "materialized" in found:
         found["state"] = found["state"] or found.pop("materialized")
     return {aspect: text for aspect, text in found.items() if text}
 
 
-def examine(python, only=""):
+def examine(python, only="", dtypes="float32,float64"):
     """({module: {"cases": n, "right": n, aspect: n wrong}}, [(case, aspect, what is different)])."""
     table, failures = defaultdict(lambda: defaultdict(int)), []
-    for case, theirs in ask(python, only):
+    for case, theirs in ask(python, only, dtypes):
         row = table[case.module]
         wrong = compare(case, theirs)
         row["cases"] += 1
@@ -106,10 +110,11 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m tests.parity.modules", description=__doc__.splitlines()[0])
     parser.add_argument("--torch", metavar="PYTHON", default=os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable))
     parser.add_argument("--only", metavar="RE", default="", help="modules whose name this expression finds")
+    parser.add_argument("--dtypes", default="float32,float64", help="names of dtypes, with commas between them")
     parser.add_argument("--failures", metavar="FILE", help="where to write every difference, one a line")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    table, failures = examine(options.torch, options.only)
+    table, failures = examine(options.torch, options.only, options.dtypes)
     show(table)
     if options.failures:
         lines = (f"{c.module} | {c.label} | {c.dtype} | {'train' if c.training else 'eval'} | {aspect} | {text}"

@@ -50,7 +50,12 @@ def agree(mine, theirs, path):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_behaviour(case, pytorchs):
     found, expected = run(flambeau, case), pytorchs[case.__name__]
+    problems = []
     for k, theirs in enumerate(expected):
         assert k < len(found)
-        agree(found[k], theirs, f"{case.__name__}[{k}]")
+        try:
+            agree(found[k], theirs, f"{case.__name__}[{k}]")
+        except AssertionError as error:
+            problems.append(f"{str(found[k])[:300]} | PyTorch {str(theirs)[:300]} | {str(error)[:200]}")
+    assert not problems, "\n".join(problems[:40])
     assert len(found) == len(expected), found[len(expected) :]

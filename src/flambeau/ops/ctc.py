@@ -42,10 +42,12 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if log_probs.ndim != 3:
         raise RuntimeError(f"ctc_loss: expected log_probs [T, N, C] or [T, C], got {list(log_probs.shape)}")
     steps, batch, classes = log_probs.shape
-    if not 0 <= blank < classes:
-        raise RuntimeError(f"ctc_loss: blank must be in label range, got {blank} of {classes} classes")
+    if not log_probs.is_floating_point():
+        raise NotImplementedError(f"ctc_loss: not implemented for {log_probs.dtype}")
     input_lengths = _lengths("input_lengths", input_lengths, batch, steps)
     target_lengths = _lengths("target_lengths", target_lengths, batch, None)
+    if not 0 <= blank < classes:
+        raise RuntimeError(f"ctc_loss: blank must be in label range, got {blank} of {classes} classes")
     labels, starts = _labels(targets, target_lengths, single, classes)
 
     wide = log_probs if log_probs.dtype in (_C.float32, _C.float64) else log_probs.float()
@@ -60,8 +62,12 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 
 def _lengths(name, lengths, batch, most):
-    lengths = lengths.reshape(-1).tolist() if hasattr(lengths, "reshape") else list(lengths)
-    if len(lengths) != batch or any(not isinstance(n, int) for n in lengths):
+    if hasattr(lengths, "reshape"):
+        lengths = lengths.reshape(-1).tolist()
+    if not isinstance(lengths, (list, tuple)) or any(not isinstance(n, int) for n in lengths):
+        raise TypeError(f"ctc_loss: {name} must be a tensor or a sequence of integers, got {lengths!r}")
+    lengths = list(lengths)
+    if len(lengths) != batch:
         raise RuntimeError(f"ctc_loss: {name} must be {batch} integers, one per batch entry, got {lengths}")
     if any(n < 0 or (most is not None and n > most) for n in lengths):
         raise RuntimeError(f"ctc_loss: {name} must be between 0 and {most}, got {lengths}")
@@ -70,7 +76,7 @@ def _lengths(name, lengths, batch, most):
 
 def _labels(targets, lengths, single, classes):
     """All labels in one row, and where each batch entry's begin."""
-    if targets.is_floating_point() or targets.is_complex():
+    if targets.is_complex():
         raise RuntimeError(f"ctc_loss: targets must be integers, got {targets.dtype}")
     if targets.numel() and not (targets.min().item() >= 0 and targets.max().item() < classes):
         raise RuntimeError(f"ctc_loss: targets must be between 0 and {classes - 1}")

@@ -182,6 +182,8 @@ _huber = _pointwise(
 def _weighted(loss, weight, reduction):
     if weight is None:
         return reduced(loss, reduction)
+    if weight.shape != loss.shape:
+        raise ValueError(f"weight {list(weight.shape)} and input {list(loss.shape)} must have the same size")
     loss = loss * weight
     return loss.sum() / weight.expand(loss.shape).sum() if reduction == "mean" else reduced(loss, reduction)
 

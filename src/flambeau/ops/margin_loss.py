@@ -25,10 +25,16 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
+def _same_ndim(name, **tensors):
+    if len({t.ndim for t in tensors.values()}) > 1:
+        sizes = ", ".join(f"{key} {list(t.shape)}" for key, t in tensors.items())
+        raise RuntimeError(f"{name}: expected tensors with the same number of dimensions, got {sizes}")
+
+
 @composite("soft_margin_loss(Tensor input, Tensor target, " + _LEGACY.format("") + ") -> Tensor", **_FUNCTIONAL)
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)) for targets 1 and -1."""
-    return reduced((-target * input).exp().log1p(), chosen(reduction, size_average, reduce))
+    return reduced((target * -input).exp().log1p(), chosen(reduction, size_average, reduce))
 
 
 @composite("hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, " + _LEGACY.format("") + ") -> Tensor",
@@ -43,6 +49,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
            + ") -> Tensor", **_FUNCTIONAL)
 def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target (input1 - input2) + margin): target 1 wants input1 to rank higher, -1 input2."""
+    _same_ndim("margin_ranking_loss", input1=input1, input2=input2, target=target)
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), chosen(reduction, size_average, reduce))
 
 
@@ -50,6 +57,9 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, r
            + ") -> Tensor", **_FUNCTIONAL)
 def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
+    if input1.ndim != input2.ndim or target.ndim != max(input1.ndim, input2.ndim) - 1:
+        raise RuntimeError(f"cosine_embedding_loss: a {target.ndim}-D target needs inputs of {target.ndim + 1} "
+                           f"dimensions, got {list(input1.shape)} and {list(input2.shape)}")
     eps = 1e-12
     dot = (input1 * input2).sum(-1)
     cos = dot / ((input1.square().sum(-1) + eps) * (input2.square().sum(-1) + eps)).sqrt()
@@ -64,6 +74,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6,
     """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the nearer of two distances."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    _same_ndim("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = far.minimum(pairwise_distance(positive, negative, p, eps))
@@ -78,6 +89,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     """As triplet_margin_loss, with a distance of one's own."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    _same_ndim("triplet_margin_with_distance_loss", anchor=anchor, positive=positive, negative=negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -136,6 +148,9 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
            + ") -> Tensor", skip="tested by name", **_FUNCTIONAL)
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """The mean over classes of the binary cross entropy of sigmoid(input)."""
+    if input.shape != target.shape:
+        raise RuntimeError(f"multilabel_soft_margin_loss: expected input and target of one shape, got "
+                           f"{list(input.shape)} and {list(target.shape)}")
     loss = OPS["binary_cross_entropy_with_logits"](input, target, reduction="none")
     if weight is not None:
         loss = loss * weight

@@ -1,5 +1,6 @@
 """The layers: which classes `flambeau.nn` offers."""
 
+from . import utils as utils
 from .activation import CELU as CELU
 from .activation import ELU as ELU
 from .activation import GELU as GELU

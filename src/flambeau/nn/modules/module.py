@@ -227,9 +227,9 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
                 inner = f"{prefix}.{name}" if prefix else name
                 yield from module.named_modules(memo, inner, remove_duplicate)
 
-    def modules(self):
-        """This module and everything under it, parents first, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate=True):
+        """This module and everything under it, parents first, each once (unless remove_duplicate=False)."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self):
