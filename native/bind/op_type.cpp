@@ -69,7 +69,14 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
         runtime_error(name, ": unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
                       "Please clone() the tensor before performing the operation.");
   if (t.device != result.device) runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
+  const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
   resize_for_out(t, result.shape(), name);
+  // linalg gives an empty `out` the order of dimensions that LAPACK writes in
+  if (!fits && result.ndim >= 2 && std::string_view(name).starts_with("linalg_")) {
+    std::vector<int64_t> columns = contiguous_strides(result.shape());
+    columns[result.ndim - 2] = 1, columns[result.ndim - 1] = result.sizes[result.ndim - 2];
+    if (std::equal(columns.begin(), columns.end(), result.strides)) set_dims(t, result.shape(), columns);
+  }
   if (!t.is_meta()) copy_into(t, result);
   bump_version(t);
 }
@@ -266,6 +273,7 @@ RuleParam rule_param(const Schema& s, std::string_view name) {
   if ((k = argument_index(s, name)) >= 0) return {Source::Arg, uint8_t(k)};
   if (name == "grads") return {Source::Grads, 0};
   if (name == "needs") return {Source::Needs, 0};
+  if (name == "some_grads") return {Source::SomeGrads, 0};
   if (numbered(name, "g", &k)) return {Source::Grad, uint8_t(k)};
   if (numbered(name, "result", &k)) return {Source::Result, uint8_t(k)};
   for (size_t j = 0; j < s.results.size(); ++j)
@@ -276,7 +284,7 @@ RuleParam rule_param(const Schema& s, std::string_view name) {
   if (ends("_shape") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgShape, uint8_t(k)};
   if (ends("_geometry") && (k = argument_index(s, name.substr(0, name.size() - 9))) >= 0) return {Source::ArgGeometry, uint8_t(k)};
   if (ends("_dtype") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgDType, uint8_t(k)};
-  value_error("record \"", s.text, "\": a derivative rule has a parameter '", name, "', which is neither an argument, g, grads, needs, result, nor <argument>_shape / _dtype");
+  value_error("record \"", s.text, "\": a derivative rule has a parameter '", name, "', which is neither an argument, g, grads, some_grads, needs, result, nor <argument>_shape / _dtype");
 }
 
 void add_rules(OpDef& op, PyObject* d) {

@@ -93,6 +93,11 @@ PyObject* rule_argument(Node& n, uint64_t needs, const Rule& rule, const RulePar
       }
       return t;
     }
+    case Source::SomeGrads: {
+      PyObject* t = PyTuple_New(n.nouts);
+      for (int k = 0; t && k < n.nouts; ++k) PyTuple_SET_ITEM(t, k, grads[k] ? Py_NewRef(py(grads[k].get())) : Py_NewRef(Py_None));
+      return t;
+    }
     case Source::Arg: return saved_object(n, p.index);
     case Source::Result: return saved_object(n, nargs + p.index);
     case Source::ArgShape:

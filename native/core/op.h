@@ -42,7 +42,7 @@ Schema parse_schema(const std::string& text);  // throws ValueError with the pos
 enum class Kind : uint8_t { Elementwise, Reduction, View, Primitive, Composite };
 
 // Where a parameter of a derivative rule comes from.
-enum class Source : uint8_t { Grad, Grads, Arg, Result, ArgShape, ArgDType, ArgGeometry, Needs };
+enum class Source : uint8_t { Grad, Grads, Arg, Result, ArgShape, ArgDType, ArgGeometry, Needs, SomeGrads };
 struct RuleParam {
   Source source;
   uint8_t index;

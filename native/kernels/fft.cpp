@@ -144,7 +144,7 @@ struct Transform {
   int64_t n;              // its length
   FftLoad load = FftLoad::Complex;
   FftStore store = FftStore::Complex;
-  bool inverse = false;
+  bool inverse = false, conjugate = false;
   T scale = 1;
   int64_t given;          // elements of the input, zeros follow
   const T* in;
@@ -166,7 +166,7 @@ void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& li
   parallel_for(groups, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, cost)), [&](int64_t first, int64_t last) {
     T *a = scratch<T>(kScratchA, 2 * t.n * lanes), *b = scratch<T>(kScratchB, 2 * t.n * lanes);
     FftJob<T> job;
-    job.load = t.load, job.store = t.store, job.swap = t.inverse, job.scale = t.scale, job.given = t.given;
+    job.load = t.load, job.store = t.store, job.swap = t.inverse, job.conjugate = t.conjugate, job.scale = t.scale, job.given = t.given;
     job.in_step = t.in_step, job.out_step = t.out_step, job.factor_step = factor_step;
     for (int64_t g = first; g < last; ++g) {
       const int64_t left = lines.count - g * per_group, used = std::min(lanes, left);
@@ -365,7 +365,7 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
     fill_twice(f, n);
     for (int64_t k = 0; k < std::min(n, t.given); ++k) z[size_t(2 * k)] = in[k * t.in_step];
     complex_line<T>(n, z.data(), 2, n, f.data(), 2, false, t.scale);
-    for (int64_t k = 0; k <= h; ++k) out[k * t.out_step] = f[size_t(2 * k)], out[k * t.out_step + 1] = f[size_t(2 * k + 1)];
+    for (int64_t k = 0; k <= h; ++k) out[k * t.out_step] = f[size_t(2 * k)], out[k * t.out_step + 1] = t.conjugate ? -f[size_t(2 * k + 1)] : f[size_t(2 * k + 1)];
     return;
   }
   std::vector<T> packed, f(static_cast<size_t>(n));
@@ -383,7 +383,7 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
     auto w = root(k, n);
     T wr = T(w.real()), wi = T(w.imag());
     out[k * t.out_step] = (er + di * wr + dr * wi) * half;
-    out[k * t.out_step + 1] = (ei + di * wi - dr * wr) * half;
+    out[k * t.out_step + 1] = (ei + di * wi - dr * wr) * (t.conjugate ? -half : half);
   }
 }
 // Complex to real.
@@ -395,6 +395,7 @@ void hermitian_line(const Transform<T>& t, const T* in, T* out) {
   fill_twice(f, n);
   for (int64_t k = 0; k <= h && k < t.given; ++k) {
     T re = in[k * t.in_step], im = k == 0 || 2 * k == n ? T(0) : in[k * t.in_step + 1];
+    if (t.conjugate) im = -im;
     z[size_t(2 * k)] = re, z[size_t(2 * k + 1)] = im;
     if (k && 2 * k != n) z[size_t(2 * (n - k))] = re, z[size_t(2 * (n - k) + 1)] = -im;
   }
@@ -414,10 +415,10 @@ void real_lines(const Transform<T>& t, const Lines& lines) {
 
 // One dimension of x (numbers per element: 1 real, 2 complex) into the same dimension of y.
 template <class T>
-void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inverse, double scale) {
+void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inverse, double scale, bool conjugate = false) {
   const int in_parts = is_complex(x.dtype) ? 2 : 1, out_parts = is_complex(y.dtype) ? 2 : 1;
   Transform<T> t{n};
-  t.inverse = inverse, t.scale = T(scale), t.given = x.sizes[dim];
+  t.inverse = inverse, t.conjugate = conjugate, t.scale = T(scale), t.given = x.sizes[dim];
   t.in = x.ptr<T>(), t.out = y.ptr<T>();
   t.in_step = x.strides[dim] * in_parts, t.out_step = y.strides[dim] * out_parts;
   Lines lines;
@@ -508,7 +509,7 @@ void cpu_c2c(Call& c) {
   std::reverse(dims.begin(), dims.end());
   visit_parts(x.dtype, [&]<class T>() { complex_dims<T>(TensorRef::borrow(&x), y, dims, y.shape(), !c.boolean(4), c.real(3)); });
 }
-// _fft_r2c(self, dim, n, scale): the last dim from real numbers to the first half of its spectrum
+// _fft_r2c(self, dim, n, scale, forward): the last dim from real numbers to the first half of its spectrum
 void infer_r2c(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_floating(x.dtype) || item_size(x.dtype) < 4) runtime_error(c.name(), ": expected a real tensor, got ", dtype_name(x.dtype));
@@ -529,11 +530,11 @@ void cpu_r2c(Call& c) {
   between[size_t(last)] = n / 2 + 1;
   TensorRef first = std::equal(between.begin(), between.end(), y.shape().begin()) ? TensorRef::borrow(&y) : empty(between, y.dtype);
   visit_parts(x.dtype, [&]<class T>() {
-    transform_dim<T>(x, *first, last, n, false, c.real(3));
-    if (!dims.empty()) complex_dims<T>(first, y, dims, y.shape(), false, 1.0);
+    transform_dim<T>(x, *first, last, n, false, c.real(3), !c.boolean(4));
+    if (!dims.empty()) complex_dims<T>(first, y, dims, y.shape(), !c.boolean(4), 1.0);
   });
 }
-// _fft_c2r(self, dim, n, scale): the last dim from half of a Hermitian spectrum to real numbers
+// _fft_c2r(self, dim, n, scale, forward): the last dim from half of a Hermitian spectrum to real numbers
 void infer_c2r(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_complex(x.dtype)) runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(x.dtype));
@@ -556,9 +557,9 @@ void cpu_c2r(Call& c) {
       std::vector<int64_t> between(y.shape().begin(), y.shape().end());
       between[size_t(last)] = x.sizes[last];
       from = empty(between, x.dtype);
-      complex_dims<T>(TensorRef::borrow(&x), *from, dims, between, true, 1.0);
+      complex_dims<T>(TensorRef::borrow(&x), *from, dims, between, !c.boolean(4), 1.0);
     }
-    transform_dim<T>(*from, y, last, n, true, c.real(3));
+    transform_dim<T>(*from, y, last, n, true, c.real(3), c.boolean(4));
   });
 }
 

@@ -31,6 +31,7 @@ struct FftJob {
   FftStore store = FftStore::Complex;
   bool swap = false;  // an inverse transform
   T scale = 1;
+  bool conjugate = false;  // Hermitian spectra: their conjugates
   int64_t given = 0;  // how many elements of the input there are; zeros follow
   const T *in[kFftMostLanes], *in2[kFftMostLanes];
   T *out[kFftMostLanes], *out2[kFftMostLanes];  // null: nothing is stored

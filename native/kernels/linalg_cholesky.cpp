@@ -179,6 +179,24 @@ void cpu_triangular(Call& c) {
   });
 }
 
+// --- with a Cholesky factor: the records compute them from triangular systems ------------------------------------------
+
+void infer_cholesky_solve(Call& c) {
+  Tensor &B = c.tensor(0), &L = c.tensor(1);
+  check_matrix(c, B, "b");
+  check_square(c, L, "A");
+  check_same_dtype(c, L, B);
+  if (rows_of(B) != rows_of(L))
+    runtime_error(c.name(), ": Incompatible matrix sizes: each A matrix is ", rows_of(L), " by ", cols_of(L), " but each b matrix is ", rows_of(B),
+                  " by ", cols_of(B));
+  output_columns(c, broadcast_shapes(batch_of(L), batch_of(B), c.name()), rows_of(B), cols_of(B), B.dtype, B.device);
+}
+void infer_cholesky_inverse(Call& c) {
+  Tensor& L = c.tensor(0);
+  check_square(c, L);
+  output_columns(c, batch_of(L), rows_of(L), cols_of(L), L.dtype, L.device);
+}
+
 // --- LDL --------------------------------------------------------------------------------------------------------------
 
 void infer_ldl(Call& c) {
@@ -256,6 +274,8 @@ void cpu_ldl_solve(Call& c) {
 const Primitives rows{
     {"linalg_cholesky_ex", infer_cholesky, cpu_cholesky},
     {"_solve_triangular", infer_triangular, cpu_triangular},
+    {"cholesky_solve", infer_cholesky_solve, python_kernel},
+    {"cholesky_inverse", infer_cholesky_inverse, python_kernel},
     {"linalg_ldl_factor_ex", infer_ldl, cpu_ldl},
     {"_ldl_solve", infer_ldl_solve, cpu_ldl_solve},
 };

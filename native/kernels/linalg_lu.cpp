@@ -182,6 +182,11 @@ void check_right_side(const Call& c, const Tensor& A, const Tensor& B, bool left
     runtime_error(c.name(), ": Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (", rows_of(A), "x", cols_of(A),
                   " and ", rows_of(B), "x", cols_of(B), ")");
 }
+// Unknowns lie one after the other: by columns, or by rows where they stand on the left of A.
+void output_side(Call& c, Dims batch, const Tensor& B, bool left) {
+  if (left) output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
+  else c.output(with(batch, {rows_of(B), cols_of(B)}), B.dtype, B.device);
+}
 void infer_lu_solve(Call& c) {
   Tensor &LU = c.tensor(0), &pivots = c.tensor(1), &B = c.tensor(2);
   check_square(c, LU, "LU");
@@ -192,7 +197,7 @@ void infer_lu_solve(Call& c) {
     runtime_error(c.name(), ": Number of pivots per batch should be same as the dimension of the matrix, got LU ", shape_text(LU.shape()),
                   " and pivots ", shape_text(pivots.shape()));
   auto batch = broadcast_shapes(batch_of(LU), batch_of(B), c.name());
-  output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
+  output_side(c, batch, B, c.boolean(3));
 }
 
 // X for every right side, where the decompositions `a` (column-major, contiguous) stand for a batch of their own.
@@ -213,7 +218,6 @@ void solve_all(Tensor& X, const Tensor& B, Dims a_batch, int64_t n, const T* a, 
   };
   T* out = X.ptr<T>();
   each_matrix(count(batch), n * n * nrhs + 8, [&](int64_t first, int64_t last) {
-    std::vector<T> turned(left ? 0 : size_t(rows * cols));
     for (int64_t b = first; b < last; ++b) {
       const int64_t k = index(b);
       T* x = out + b * rows * cols;
@@ -223,12 +227,11 @@ void solve_all(Tensor& X, const Tensor& B, Dims a_batch, int64_t n, const T* a, 
         continue;
       }
       // X op(A) = B is op(A)^T X^T = B^T
-      T* t = turned.data();
+      T* t = x;
       from.read_transposed(b, cols, rows, t, cols);
       if (op == Op::Adjoint) for (int64_t i = 0; i < rows * cols; ++i) t[i] = conjugate(t[i]);
       solve(op == Op::None ? Op::Transpose : Op::None, int(n), int(nrhs), a + k * n * n, int(n), pivots + k * n, t, int(n));
       if (op == Op::Adjoint) for (int64_t i = 0; i < rows * cols; ++i) t[i] = conjugate(t[i]);
-      Matrices<T>::copy(t, cols, 1, rows, cols, x, rows);
     }
   });
 }
@@ -258,7 +261,7 @@ void infer_solve(Call& c) {
   check_square(c, A);
   check_right_side(c, A, B, c.boolean(2));
   auto batch = broadcast_shapes(batch_of(A), batch_of(B), c.name());
-  output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
+  output_side(c, batch, B, c.boolean(2));
   output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
   c.output(with(batch_of(A), {rows_of(A)}), DType::Int32, A.device);
   c.output(batch_of(A), DType::Int32, A.device);

@@ -216,7 +216,12 @@ void infer_lstsq(Call& c) {
   auto batch = broadcast_shapes(batch_of(A), batch_of(B), c.name());
   const int64_t k = std::min(rows_of(A), cols_of(A));
   Driver driver = driver_of(c.str(3));
-  output_columns(c, batch, cols_of(A), cols_of(B), A.dtype, A.device);
+  // the solution lies where LAPACK leaves it: above the rest of the right sides
+  const int64_t tall = std::max(rows_of(A), cols_of(A));
+  std::vector<int64_t> shape = with(batch, {cols_of(A), cols_of(B)}), strides = contiguous_strides(with(batch, {tall, cols_of(B)}));
+  strides[strides.size() - 2] = 1;
+  strides.back() = std::max<int64_t>(1, tall);
+  c.output(shape, A.dtype, A.device, strides);
   c.output(with(batch, {cols_of(B)}), real_of(A.dtype), A.device);
   if (driver == Driver::Gels) c.output(std::vector<int64_t>{0}, DType::Int64, A.device);
   else c.output(batch, DType::Int64, A.device);
@@ -253,7 +258,7 @@ void cpu_lstsq(Call& c) {
           int64_t found = 0;
           least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(), &found, work, rwork, iwork);
           for (int64_t j = 0; j < nrhs; ++j) {
-            std::copy_n(b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * n);
+            std::copy_n(b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * tall);
             R rest = 0;  // below the solution stands what no combination of columns reaches
             for (int64_t i = n; i < m; ++i) rest += std::norm(b[size_t(j * tall + i)]);
             left.ptr<R>()[k * nrhs + j] = rest;

@@ -164,6 +164,7 @@ void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
       Cx<T> a{}, b{};
       if (k < job.given) a = {at(job.in, k * step), at(job.in, k * step + 1)}, b = {at(job.in2, k * step), at(job.in2, k * step + 1)};
       if (k == 0 || 2 * k == n) a.i = b.i = Vec<T>{};
+      if (job.conjugate) a.i = -a.i, b.i = -b.i;
       to[k] = {a.i + b.r, a.r - b.i};
       if (k && 2 * k != n) to[n - k] = {b.r - a.i, a.r + b.i};
     }
@@ -200,11 +201,11 @@ void write(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
       }
     }
   } else if (job.store == FftStore::Hermitian) {  // the spectra of a and b from that of a + i b
-    const T half = scale * T(0.5);
+    const T half = scale * T(0.5), sign = job.conjugate ? -half : half;
     for (int64_t k = 0; k <= n / 2; ++k) {
       const Cx<T> &u = from[k], &v = from[k ? n - k : 0];
-      put(job.out, k * step, (u.r + v.r) * half, (u.i - v.i) * half);
-      put(job.out2, k * step, (u.i + v.i) * half, (v.r - u.r) * half);
+      put(job.out, k * step, (u.r + v.r) * half, (u.i - v.i) * sign);
+      put(job.out2, k * step, (u.i + v.i) * half, (v.r - u.r) * sign);
     }
   } else {
     for (int64_t k = 0; k < n; ++k)

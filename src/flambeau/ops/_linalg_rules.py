@@ -120,9 +120,28 @@ def cholesky(g, L, upper):
     """dA = dL L^H + L dL^H."""
     if upper:
         L, g = h(L), h(g)
-    inner = _halved_diagonal((h(L) @ g).tril()) / 2
+    inner = (h(L) @ g).tril()
+    inner = (inner + h(inner.tril(-1))) / 2
     triangular = OPS["_solve_triangular"]
     return triangular(L, triangular(h(L), inner, True, True, False), False, False, False)
+
+
+def _of_factor(both, L, upper):
+    """d(L L^H) = dL L^H + L dL^H, of the whole of L, whatever triangle is read."""
+    return L @ both if upper else both @ L
+
+
+def cholesky_solve(g, L, X, upper, needs):
+    gB = OPS["cholesky_solve"](g, L, upper)
+    if not needs[1]:
+        return gB, None
+    share = gB @ h(X)
+    return gB, -_of_factor(share + h(share), L, upper)
+
+
+def cholesky_inverse(g, L, inverse, upper):
+    share = inverse @ (g + h(g)) @ inverse
+    return -_of_factor(share, L, upper)
 
 
 def qr(gQ, gR, Q, R, mode):

@@ -12,6 +12,11 @@ check_errors_of = primitive("_linalg_check_errors(Tensor info, str api, bool sin
                             skip="raises LinAlgError for what the operator called before it reports")
 
 
+def _by_columns(t):
+    """A copy that lies column by column, as the results of LAPACK do."""
+    return t.transpose(-2, -1).clone(memory_format=_C.contiguous_format).transpose(-2, -1)
+
+
 def checked(info, api, A):
     """Raises LinAlgError where an operator reports that a matrix has no such decomposition."""
     check_errors_of(info, api, A.ndim == 2)
@@ -55,40 +60,41 @@ def cholesky(self, upper=False):
     return linalg_cholesky(self, upper=upper)
 
 
-@composite("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", out=True, samples="cholesky_solve",
-           skip={"gradcheck": "reads one triangle: tests/ops/test_decompositions.py"})
-def cholesky_solve(self, input2, upper=False):
-    """X of A X = self, given the Cholesky factor input2 of A (upper: its adjoint).
+def _solve_with_factor(B, L, upper):
+    L = L.triu() if upper else L.tril()
+    first, second = (_h(L), L) if upper else (L, _h(L))
+    return _solve_triangular(second, _solve_triangular(first, B, False, True, False), True, True, False)
+
+
+cholesky_solve = primitive(
+    "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", kernel=_solve_with_factor,
+    d={("self", "input2"): lambda g, input2, result, upper, needs:
+       rules.cholesky_solve(g, input2, result, upper, needs)},
+    out=True, samples="cholesky_solve",
+    skip={"gradcheck": "reads one triangle: tests/ops/test_decompositions.py"},
+    doc="""X of A X = self, given the Cholesky factor input2 of A (upper: its adjoint).
 
     >>> import flambeau
     >>> flambeau.cholesky_solve(flambeau.tensor([[4.]]), flambeau.tensor([[2.]]))
     tensor([[1.]])
-    """
-    L = input2.triu() if upper else input2.tril()
-    first, second = (_h(L), L) if upper else (L, _h(L))
-    return _solve_triangular(second, _solve_triangular(first, self, False, True, False), True, True, False)
+    """)
 
 
-@composite("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out=True, samples="triangular_factor",
-           skip={"gradcheck": "reads one triangle: tests/ops/test_decompositions.py"})
-def cholesky_inverse(self, upper=False):
-    """The inverse of A, given its Cholesky factor.
+def _inverse_with_factor(L, upper):
+    return _solve_with_factor(OPS["eye"](L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape), L, upper)
+
+
+cholesky_inverse = primitive(
+    "cholesky_inverse(Tensor self, bool upper=False) -> Tensor", kernel=_inverse_with_factor,
+    d={"self": lambda g, self, result, upper: rules.cholesky_inverse(g, self, result, upper)},
+    out=True, samples="triangular_factor",
+    skip={"gradcheck": "reads one triangle: tests/ops/test_decompositions.py"},
+    doc="""The inverse of A, given its Cholesky factor.
 
     >>> import flambeau
     >>> flambeau.cholesky_inverse(flambeau.tensor([[2.]]))
     tensor([[0.2500]])
-    """
-    _square(self, "cholesky_inverse")
-    return cholesky_solve(OPS["eye"](self.shape[-1], dtype=self.dtype, device=self.device).expand(self.shape), self,
-                          upper)
-
-
-def _square(A, api):
-    if A.ndim < 2:
-        raise RuntimeError(f"{api}: The input tensor A must have at least 2 dimensions, got shape {list(A.shape)}")
-    if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"{api}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]}"
-                           " matrices")
+    """)
 
 
 # --- triangular systems ----------------------------------------------------------------------------------------------
@@ -122,7 +128,7 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
         x = _solve_triangular(A.transpose(-2, -1), self, not upper, True, unitriangular)
     else:
         x = _solve_triangular(A, self, upper, True, unitriangular)
-    return x, A.expand((*x.shape[:-2], *A.shape[-2:])).clone()
+    return x, _by_columns(A.expand((*x.shape[:-2], *A.shape[-2:])))
 
 
 # --- LU --------------------------------------------------------------------------------------------------------------
@@ -235,8 +241,8 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
         return _lu_solve(LU, pivots, B, left, adjoint)
     P, L, U = lu_unpack(LU, pivots)
     if not left:  # X A = B is A^H X^H = B^H
-        return _h(_solve_factors(P, L, U, _h(B), not adjoint))
-    return _solve_factors(P, L, U, B, adjoint)
+        return _h(_by_columns(_solve_factors(P, L, U, _h(B), not adjoint)))
+    return _by_columns(_solve_factors(P, L, U, B, adjoint))
 
 
 def _solve_factors(P, L, U, B, adjoint):
@@ -300,7 +306,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
 
 linalg_qr = primitive(
     "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
-    d={"A": lambda g0, g1, Q, R, mode: rules.qr(g0, g1, Q, R, mode)},
+    d={"A": lambda some_grads, Q, R, mode: rules.qr(*some_grads, Q, R, mode)},
     namespace=None, aliases=("linalg.qr",), out=True, samples="qr",
     doc="""A = Q R with orthonormal columns in Q and an upper triangular R. mode: "reduced", "complete" (square Q) or
     "r" (R alone; Q is empty).
@@ -356,7 +362,7 @@ def householder_product(A, tau):
     result = OPS["eye"](*A.shape[-2:], dtype=A.dtype, device=A.device).expand(A.shape)
     for v, factor in reversed(_reflections(A, tau)):
         result = result - factor * v @ (_h(v) @ result)
-    return result
+    return _by_columns(result)
 
 
 @composite("orgqr(Tensor self, Tensor input2) -> Tensor", out=True, samples="reflections")
@@ -378,8 +384,8 @@ def ormqr(self, input2, input3, left=True, transpose=False):
     if not differentiated(self, input2, input3):
         return _ormqr(self, input2, input3, left, transpose)
     if not left:
-        return _h(ormqr(self, input2, _h(input3), True, not transpose))
+        return _by_columns(_h(ormqr(self, input2, _h(input3), True, not transpose)))
     reflections = _reflections(self, input2)
     for v, factor in reflections if transpose else reversed(reflections):
         input3 = input3 - (factor.conj() if transpose and factor.is_complex() else factor) * v @ (_h(v) @ input3)
-    return input3
+    return _by_columns(input3)

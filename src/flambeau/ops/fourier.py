@@ -15,12 +15,14 @@ _c2c = primitive(
        _fitted(_c2c(g, dim, n, scale, not forward), self_shape, dim)},
     namespace=None, skip=_KERNEL)
 _r2c = primitive(
-    "_fft_r2c(Tensor self, int[] dim, int[] n, float scale) -> Tensor",
-    d={"self": lambda g, self_shape, dim, n, scale: _fitted(_r2c_back(g, dim, n, scale), self_shape, dim)},
+    "_fft_r2c(Tensor self, int[] dim, int[] n, float scale, bool forward) -> Tensor",
+    d={"self": lambda g, self_shape, dim, n, scale, forward:
+       _fitted(_r2c_back(g, dim, n, scale, forward), self_shape, dim)},
     namespace=None, skip=_KERNEL)
 _c2r = primitive(
-    "_fft_c2r(Tensor self, int[] dim, int[] n, float scale) -> Tensor",
-    d={"self": lambda g, self_shape, dim, n, scale: _fitted(_c2r_back(g, dim, n, scale), self_shape, dim)},
+    "_fft_c2r(Tensor self, int[] dim, int[] n, float scale, bool forward) -> Tensor",
+    d={"self": lambda g, self_shape, dim, n, scale, forward:
+       _fitted(_c2r_back(g, dim, n, scale, forward), self_shape, dim)},
     namespace=None, skip=_KERNEL)
 
 
@@ -35,16 +37,16 @@ def _fitted(g, shape, dims):
     return g
 
 
-def _r2c_back(g, dims, n, scale):
+def _r2c_back(g, dims, n, scale, forward):
     """The half spectrum's gradient, zeros for the other half, transformed back; its real part."""
     last = dims[-1]
     full = _fitted(g, {last: n[-1]}, [last])
-    return _c2c(full, dims, n, scale, False).real
+    return _c2c(full, dims, n, scale, not forward).real
 
 
-def _c2r_back(g, dims, n, scale):
+def _c2r_back(g, dims, n, scale, forward):
     """The spectrum of the gradient, the inner frequencies counted twice because their mirror images were left out."""
-    spectrum = _r2c(g, dims, n, scale)
+    spectrum = _r2c(g, dims, n, scale, not forward)
     last, size = dims[-1], n[-1]
     inner = (size - 1) // 2
     if inner == 0:
@@ -138,8 +140,7 @@ def _to_half(self, n, dim, norm, forward, name):
     dim = _dim(self, dim)
     n = self.shape[dim] if n is None else n
     _check_length(n)
-    half = _r2c(self, [dim], [n], _scale(norm, forward, n))
-    return half if forward else half.conj()
+    return _r2c(self, [dim], [n], _scale(norm, forward, n), forward)
 
 
 def _from_half(self, n, dim, norm, forward):
@@ -147,7 +148,7 @@ def _from_half(self, n, dim, norm, forward):
     dim = _dim(self, dim)
     n = 2 * (self.shape[dim] - 1) if n is None else n
     _check_length(n)
-    return _c2r(self.conj() if forward else self, [dim], [n], _scale(norm, forward, n))
+    return _c2r(self, [dim], [n], _scale(norm, forward, n), forward)
 
 
 _ONE = "(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor"
@@ -245,11 +246,11 @@ def _several_to_half(self, s, dim, norm, forward, name):
     dims, lengths = _dims(self, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
+    scale, others = _scale(norm, forward, prod(lengths)), _in_order(dims[:-1], lengths[:-1])
     if forward:
-        others = _in_order(dims[:-1], lengths[:-1])
-        return _r2c(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], _scale(norm, True, prod(lengths)))
-    half = _r2c(self, dims[-1:], lengths[-1:], _scale(norm, False, prod(lengths))).conj()
-    return half if len(dims) == 1 else _c2c(half, *_in_order(dims[:-1], lengths[:-1]), 1.0, False)
+        return _r2c(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], scale, True)
+    half = _r2c(self, dims[-1:], lengths[-1:], scale, False)
+    return _c2c(half, *others, 1.0, False) if others[0] else half
 
 
 def _several_from_half(self, s, dim, norm, forward, name):
@@ -260,13 +261,8 @@ def _several_from_half(self, s, dim, norm, forward, name):
     if s is None or (s if not isinstance(s, int) else (s,))[-1] == -1:
         lengths[-1] = 2 * (self.shape[dims[-1]] - 1)
     _check_length(lengths[-1])
-    scale = _scale(norm, forward, prod(lengths))
-    if not forward:
-        others = _in_order(dims[:-1], lengths[:-1])
-        return _c2r(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], scale)
-    if len(dims) > 1:
-        self = _c2c(self, *_in_order(dims[:-1], lengths[:-1]), 1.0, True)
-    return _c2r(self.conj(), dims[-1:], lengths[-1:], scale)
+    others = _in_order(dims[:-1], lengths[:-1])
+    return _c2r(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], _scale(norm, forward, prod(lengths)), forward)
 
 
 _N = "(Tensor self, any s=None, any dim=None, str? norm=None) -> Tensor"

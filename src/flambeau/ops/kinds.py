@@ -6,7 +6,8 @@ promotion, in-place and `out=` forms, test plan) is the kind's; a record writes 
 Fields common to all kinds
     schema      "name(Tensor self, int dim, *, bool keepdim=False) -> Tensor": PyTorch's argument names and defaults.
     d           derivatives: {input name(s): rule}. A rule's parameter names say what is saved for it:
-                `g` (gradient of the result; `g0`, `g1`, … of several), any argument by its name, `result`
+                `g` (gradient of the result; `g0`, `g1`, … of several, zeros where none arrives; `some_grads`, a tuple
+                with None for those), any argument by its name, `result`
                 (`result0`, …), `self_shape` / `self_dtype` (metadata of argument `self`: keeps no memory),
                 `self_geometry` (its sizes, strides and offset, instead), and
                 `needs` (a tuple of bools: which of the rule's inputs want a gradient). A tuple key, as

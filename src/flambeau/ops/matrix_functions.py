@@ -97,7 +97,7 @@ def _power(A, n):
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, got shape {list(A.shape)}")
     if n == 0:
-        return OPS["eye"](A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape).clone()
+        return A.clone().copy_(OPS["eye"](A.shape[-1], dtype=A.dtype, device=A.device))
     if n < 0:
         A, n = inv(A), -n
     if n == 1:
@@ -250,6 +250,7 @@ def linalg_vander(x, *, N=None):
     """
     if x.ndim == 0 and N is None:
         raise RuntimeError("linalg.vander: expected a tensor of at least one dimension, got a 0-d tensor")
+    x = x.unsqueeze(0) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N
     if n <= 1 and not (N is None and n == 0) and n < 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")

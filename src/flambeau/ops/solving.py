@@ -111,7 +111,7 @@ _det = primitive("_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor piv
                  namespace=None, skip=_KERNEL)
 _slogdet = primitive(
     "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
-    d={"A": lambda g0, g1, A, sign, LU, pivots: rules.slogdet(g0, g1, A, sign, LU, pivots, _again())},
+    d={"A": lambda some_grads, A, sign, LU, pivots: rules.slogdet(*some_grads[:2], A, sign, LU, pivots, _again())},
     namespace=None, skip=_KERNEL)
 
 
@@ -170,7 +170,7 @@ def logdet(self):
 _lstsq = primitive(
     "_linalg_lstsq(Tensor A, Tensor B, float rcond, str driver)"
     " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    d={("A", "B"): lambda g0, g1, A, B, solution, needs: rules.lstsq(g0, g1, A, B, solution, needs)},
+    d={("A", "B"): lambda some_grads, A, B, solution, needs: rules.lstsq(*some_grads[:2], A, B, solution, needs)},
     namespace=None, skip=_KERNEL)
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 _EPSILON = {"torch.float32": 2.0 ** -23, "torch.float64": 2.0 ** -52, "torch.complex64": 2.0 ** -23,
@@ -184,7 +184,8 @@ _EPSILON = {"torch.float32": 2.0 ** -23, "torch.float64": 2.0 ** -52, "torch.com
 def lstsq(A, B, rcond=None, *, driver=None):
     """X with the least |A X - B|. Drivers: "gels" (A of full rank), "gelsy" (the default), "gelsd", "gelss" (any rank,
     singular values up to rcond times the largest counting as zero). residuals: squares of what is left, where there are
-    more equations than unknowns and the rank is full; rank and singular_values as far as the driver finds them.
+    more equations than unknowns, the rank is full and the driver another than gelsy; rank and singular_values as far as
+    the driver finds them.
 
     >>> import flambeau
     >>> A, B = flambeau.tensor([[1., 0.], [1., 1.], [1., 2.]]), flambeau.tensor([[1.], [2.], [3.]])
@@ -206,8 +207,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if rcond is None:
         rcond = _EPSILON.get(str(A.dtype), 0.0) * max(m, n)
     X, left, rank, values = _lstsq(A, B.unsqueeze(-1) if vector else B, float(rcond), driver)
-    if m <= n or (driver != "gels" and not bool((plain(rank) == n).all())):
-        left = left.new_empty(0)
+    if m <= n or driver == "gelsy" or (driver != "gels" and not bool((plain(rank) == n).all())):
+        left = left.reshape(-1).narrow(0, 0, 0)
     elif vector:
         left = left.squeeze(-1)
     return X.squeeze(-1) if vector else X, left, rank, values.detach()

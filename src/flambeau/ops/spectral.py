@@ -16,7 +16,7 @@ _KERNEL = "a kernel, reached through the functions of linalg"
 
 _eigh = primitive(
     "_linalg_eigh(Tensor A, str UPLO, bool compute_v) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    d={"A": lambda g0, g1, eigenvalues, eigenvectors: rules.eigh(g0, g1, eigenvalues, eigenvectors)},
+    d={"A": lambda some_grads, eigenvalues, eigenvectors: rules.eigh(*some_grads, eigenvalues, eigenvectors)},
     namespace=None, skip=_KERNEL)
 
 
@@ -47,7 +47,7 @@ def eigvalsh(A, UPLO="L"):
 
 _eig = primitive(
     "_linalg_eig(Tensor A, bool compute_v) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    d={"A": lambda g0, g1, eigenvalues, eigenvectors: rules.eig(g0, g1, eigenvalues, eigenvectors)},
+    d={"A": lambda some_grads, eigenvalues, eigenvectors: rules.eig(*some_grads, eigenvalues, eigenvectors)},
     namespace=None, skip=_KERNEL)
 
 
@@ -79,7 +79,7 @@ def eigvals(A):
 
 _svd = primitive(
     "_linalg_svd(Tensor A, bool full_matrices, bool compute_uv) -> (Tensor U, Tensor S, Tensor Vh)",
-    d={"A": lambda g0, g1, g2, U, S, Vh, full_matrices: rules.svd(g0, g1, g2, U, S, Vh, full_matrices)},
+    d={"A": lambda some_grads, U, S, Vh, full_matrices: rules.svd(*some_grads, U, S, Vh, full_matrices)},
     namespace=None, skip=_KERNEL)
 
 

@@ -107,7 +107,7 @@ def _kaiser(x, beta):
 # --- signal.windows: `sym` windows are symmetric, the others leave out the last of one number more -------------------
 
 _BY_NAME = ("general_cosine",)
-_TAIL = "*, {}bool sym=True, dtype? dtype=None, layout? layout=None, " \
+_TAIL = "*, {}bool sym=True, dtype? dtype=None, any layout=None, " \
         "device? device=None, bool requires_grad=False) -> Tensor"
 
 
@@ -119,6 +119,8 @@ def _record(name, arguments=""):
 
 def _checked(name, M, dtype, layout):
     dtype = _C.default_dtype() if dtype is None else dtype
+    if layout is not None and str(layout) != "torch.strided":
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if dtype not in (_C.float32, _C.float64):
