@@ -1,5 +1,6 @@
 """Decompositions into triangular and orthogonal factors, and the systems solved with them."""
 
+from .. import _C
 from . import _linalg_rules as rules
 from .kinds import OPS, composite, differentiated, primitive
 from .linalg import _h
