@@ -7,7 +7,7 @@ import pytest
 
 import flambeau
 
-from .printed import OPTIONS, tensors
+from .printed import OPTIONS, drawn_texts, tensors
 
 GOLDEN = json.loads((Path(__file__).parent / "printed.json").read_text())
 
@@ -20,6 +20,15 @@ def test_texts_are_pytorchs(number):
     finally:
         flambeau.set_printoptions(profile="default")
     assert texts == GOLDEN[number]
+
+
+def test_drawn_texts_are_pytorchs():
+    assert drawn_texts(flambeau) == GOLDEN[len(OPTIONS)]
+
+
+def test_named_results():
+    assert repr(flambeau.tensor([[1.0, 2.0]]).max(1)) == ("torch.return_types.max(\nvalues=tensor([2.]),\n"
+                                                          "indices=tensor([1]))")
 
 
 def test_gradients_and_subclasses():

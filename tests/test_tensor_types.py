@@ -108,3 +108,39 @@ def test_small_questions():
         flambeau.accelerator.synchronize()
     assert issubclass(flambeau.AcceleratorError, RuntimeError)
     assert flambeau.get_device_module() is flambeau.cpu
+
+
+# --- what may be assigned and made ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda t: t.tensor([-1], dtype=t.uint8), [255]), (lambda t: t.asarray(b"ab", dtype=t.uint8), [97, 98]),
+    (lambda t: t.tensor([1e8, -1e8, 464.0]).to(t.float8_e4m3fn), [448, -448, 448]),
+    (lambda t: t.tensor([1.0, 2.0, 3.0]).to(t.float8_e5m2), [1, 2, 3]),
+    (lambda t: t.tensor(2**63, dtype=t.uint64), 2**63),
+])
+def test_values(make, expected):
+    assert make(flambeau).tolist() == expected
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda t: t.tensor(None), RuntimeError), (lambda t: t.tensor({1, 2}), RuntimeError),
+    (lambda t: t.tensor("a"), TypeError), (lambda t: t.tensor(2**63), ValueError),
+    (lambda t: t.tensor([256], dtype=t.uint8), RuntimeError),
+    (lambda t: setattr(t.ones(1), "requires_grad", 1), RuntimeError),
+    (lambda t: setattr(t.ones(1), "data", 3), TypeError), (lambda t: setattr(t.ones(1), "grad", 3), TypeError),
+    (lambda t: setattr(t.ones(1), "grad", t.ones(2)), RuntimeError),
+    (lambda t: t.inference_mode()(lambda: t.ones(2))().requires_grad_(), RuntimeError),
+])
+def test_refused_values(call, error):
+    with pytest.raises(error):
+        call(flambeau)
+
+
+@pytest.mark.parametrize("name, call", [
+    ("Pow", lambda x: x.square()), ("MaxBackward1", lambda x: x.max()), ("View", lambda x: x.reshape(-1)),
+    ("Transpose", lambda x: x.mT), ("Clone", lambda x: x.t().contiguous()), ("LinalgVectorNorm", lambda x: x.norm()),
+    ("Mm", lambda x: x @ x.t()), ("Select", lambda x: x[0]), ("Hardtanh", flambeau.nn.functional.relu6),
+    ("NativeLayerNorm", lambda x: flambeau.nn.functional.layer_norm(x, (3,))),
+])
+def test_node_names(name, call):
+    assert call(flambeau.ones(2, 3, requires_grad=True)).grad_fn.name().startswith(name)

@@ -1,4 +1,5 @@
 // Running an operator under autograd: decide whether to record, run, and make the node.
+#include "format.h"
 #include <algorithm>
 
 #include "node.h"
@@ -221,6 +222,7 @@ void run_op(Call& c) {
   if (__builtin_expect(active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
   if (__builtin_expect(!c.inplace, 1)) {
     execute(c);
+    if (__builtin_expect(c.nargs && (formatted(c.args[0]) || (c.nargs > 1 && formatted(c.args[1]))), 0)) take_format(c);
     if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor) return;  // nothing to do: contiguous() of a contiguous tensor
     if (op.kind == Kind::View) mark_views(c);
     if (__builtin_expect(inference_enabled, 0)) mark_inference(c);

@@ -133,9 +133,13 @@ void infer(PyObject* o, Inferred& in) {
     in.dtype = in.dtype == DType::Undefined ? t->dtype : promote_types(in.dtype, t->dtype);
     return;
   }
+  int overflow = 0;
+  if (PyLong_CheckExact(o)) PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow) value_error("Overflow when unpacking long long: an int64 holds less than ", overflow < 0 ? "-2**63" : "2**63", "; dtype=uint64 holds up to 2**64 - 1");
   if (!number_value(o, v)) {
     if (PyObject_HasAttrString(o, "__float__")) v = Value(0.0);
-    else type_error("tensor(): could not infer dtype of ", Py_TYPE(o)->tp_name, "; expected numbers, tensors or nested sequences of them");
+    else if (PyUnicode_Check(o) || PyBytes_Check(o)) type_error("tensor(): invalid data type '", Py_TYPE(o)->tp_name, "'; expected numbers, tensors or nested sequences of them");
+    else runtime_error("Could not infer dtype of ", Py_TYPE(o)->tp_name, "; expected numbers, tensors or nested sequences of them");
   }
   in.any = true;
   in.category = std::max(in.category, v.scalar().category);
@@ -147,7 +151,7 @@ void write(char* at, DType dtype, const Value& v) {
     int64_t bits = item_size(dtype) * 8;
     bool is_signed = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32 || dtype == DType::Int64;
     bool fits = bits == 64 || (is_signed ? s.i >= -(int64_t(1) << (bits - 1)) && s.i < (int64_t(1) << (bits - 1))
-                                         : s.i >= 0 && s.i < (int64_t(1) << bits));
+                                         : s.i > -(int64_t(1) << bits) && s.i < (int64_t(1) << bits));  // negative numbers wrap
     if (!fits) runtime_error("value cannot be converted to type ", dtype_name(dtype), " without overflow: ", s.i);
   }
   if (is_integral(dtype) && s.category == Category::Floating && !(s.re > -9.3e18 && s.re < 1.85e19))

@@ -1,4 +1,5 @@
 // The Op type: every operator is one native callable made from its record.
+#include "../autograd/format.h"
 #include "python.h"
 
 namespace flambeau {
@@ -351,13 +352,17 @@ void install_method(OpObject* op) {
   PyType_Modified(TensorType);
 }
 
+PyObject* result_repr(PyObject* o);
+
 PyObject* make_result_type(const Schema& s) {
   if (s.results.empty() || s.results[0].empty()) return nullptr;
   auto* fields = new PyStructSequence_Field[s.results.size() + 1]();  // lives as long as the type
   for (size_t k = 0; k < s.results.size(); ++k) fields[k].name = strdup(s.results[k].c_str());
   std::string plain = s.name.substr(0, s.name.find('.'));
   PyStructSequence_Desc desc = {strdup(("torch.return_types." + plain).c_str()), nullptr, fields, int(s.results.size())};
-  return (PyObject*)PyStructSequence_NewType(&desc);
+  PyTypeObject* type = PyStructSequence_NewType(&desc);
+  if (type) type->tp_repr = result_repr;
+  return (PyObject*)type;
 }
 
 // define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers) -> Op
@@ -659,7 +664,33 @@ PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, (
 PyType_Spec op_spec = {"flambeau.Op", sizeof(OpObject), 0,
                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, op_slots};
 
-PyMethodDef functions[] = {{"define", (PyCFunction)(void*)define, METH_FASTCALL},
+// name_nodes(op, name): what its graph nodes are called
+PyObject* name_nodes(PyObject*, PyObject* args) {
+  PyObject* op;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "O!s", OpType, &op, &name)) return nullptr;
+  if (OpDef* def = as_op(op)->def) def->grad_name = name;
+  Py_RETURN_NONE;
+}
+
+PyObject* keep_format(PyObject*, PyObject* op) {  // the op's results take the memory format of its arguments
+  if (is_op(op) && as_op(op)->def) keeps_format(*as_op(op)->def);
+  Py_RETURN_NONE;
+}
+// torch.return_types.max(
+// values=tensor(…),
+// indices=tensor(…))
+PyObject* result_repr(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  Held text(PyUnicode_FromFormat("%s(", type->tp_name));
+  for (Py_ssize_t k = 0; text && k < PyTuple_GET_SIZE(o); ++k)
+    text = Held(PyUnicode_FromFormat("%U%s\n%s=%R", text.p, k ? "," : "", type->tp_members[k].name, PyTuple_GET_ITEM(o, k)));
+  return text ? PyUnicode_FromFormat("%U)", text.p) : nullptr;
+}
+
+PyMethodDef functions[] = {{"name_nodes", name_nodes, METH_VARARGS, nullptr},
+                           {"keep_format", keep_format, METH_O, nullptr},
+                           {"define", (PyCFunction)(void*)define, METH_FASTCALL},
                            {"define_overloads", (PyCFunction)(void*)define_overloads, METH_FASTCALL},
                            {"bind_alias", (PyCFunction)(void*)bind_alias, METH_FASTCALL},
                            {"set_handlers", (PyCFunction)(void*)set_handlers, METH_FASTCALL},

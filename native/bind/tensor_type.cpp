@@ -206,12 +206,14 @@ int set_requires_grad_of(Tensor& t, bool on) {
   }
   if (on && !is_differentiable(t.dtype))
     runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(t.dtype));
+  if (on && t.flags & kInference && !inference_enabled)
+    runtime_error("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; clone() it first");
   t.flags = uint16_t(on ? t.flags | kRequiresGrad : t.flags & ~kRequiresGrad);
   return 0;
 }
 int set_requires_grad(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
-    if (!value || !PyBool_Check(value)) type_error("requires_grad must be a bool");
+    if (!value || !PyBool_Check(value)) runtime_error("requires_grad must be a bool");
     return set_requires_grad_of(self(o), value == Py_True);
   });
 }
@@ -220,7 +222,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
     Tensor& t = self(o);
     Tensor* g = nullptr;
     if (value && value != Py_None) {
-      if (!is_tensor(value)) type_error("assigned grad expected to be a Tensor or None but got ", Py_TYPE(value)->tp_name);
+      if (!is_tensor(value)) type_error("assigned grad expected to be a Tensor or None but got grad of type ", Py_TYPE(value)->tp_name);
       g = as_tensor(value);
       if (g == &t) runtime_error("can't assign Variable as its own grad");
       if (g->dtype != t.dtype) runtime_error("assigned grad has data of a different type: expected ", dtype_name(t.dtype), ", got ", dtype_name(g->dtype));
@@ -259,7 +261,7 @@ PyObject* get_data(PyObject* o, void*) {
 }
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
-    if (!value || !is_tensor(value)) type_error("data must be a Tensor");
+    if (!value || !is_tensor(value)) type_error("Variable data has to be a tensor, but got ", value ? Py_TYPE(value)->tp_name : "nothing");
     Tensor &t = self(o), &v = self(value);
     if (t.level || v.level) runtime_error("data of a tensor inside a transform cannot be set");
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("data set to a tensor that requires gradients must be floating point or complex dtype");

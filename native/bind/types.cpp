@@ -254,7 +254,7 @@ PyObject* element_object(const Tensor& t, const char* data) {
     case DType::UInt64: return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(data));
     case DType::Float8_e4m3fn:
     case DType::Float8_e5m2: {
-      TensorRef f = to_dtype(t, DType::Float32);
+      TensorRef f = to_dtype(*view_of(t, {}, {}, const_cast<char*>(data)), DType::Float32);
       return PyFloat_FromDouble(*f->ptr<float>());
     }
     default: break;

@@ -87,7 +87,8 @@ void float_bfloat(void* dst, const void* src, int64_t n) {
   }
 }
 
-// float8: sign, kExp exponent bits, the rest mantissa. e4m3fn has no infinity: all ones is NaN, larger values become NaN.
+// float8: sign, kExp exponent bits, the rest mantissa. e4m3fn has no infinity: all ones is NaN, larger values
+// (and infinities) become the largest one.
 template <int kMantissa, int kBias, bool kInfinity> float float8_value(uint8_t bits) {
   int exponent = (bits & 0x7f) >> kMantissa, mantissa = bits & ((1 << kMantissa) - 1), top = 0x7f >> kMantissa;
   float sign = bits & 0x80 ? -1.f : 1.f;
@@ -106,7 +107,7 @@ template <int kMantissa, int kBias, bool kInfinity> uint8_t float8_bits(float v)
   int e = a == 0 || std::isinf(a) ? 1 - kBias : std::max(exponent - 1, 1 - kBias);
   float steps = std::isinf(a) ? 1e30f : std::nearbyint(std::ldexp(a, kMantissa - e));  // in units of the last place
   uint32_t code = steps >= float(1 << 20) ? 0xffffff : uint32_t(steps) + (uint32_t(e + kBias - 1) << kMantissa);
-  uint32_t overflow = kInfinity ? (0x7fu >> kMantissa) << kMantissa : 0x7f;
+  uint32_t overflow = kInfinity ? (0x7fu >> kMantissa) << kMantissa : 0x7e;
   return uint8_t(sign | std::min(code, overflow));
 }
 void e4m3_float(void* d, const void* s, int64_t n) {

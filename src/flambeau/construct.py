@@ -37,6 +37,10 @@ def as_tensor(data, dtype=None, device=None):
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """Like as_tensor; copy=True always copies, copy=False never (ValueError where a copy is needed)."""
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        dtype = _C.default_dtype() if dtype is None else dtype
+        t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)
+        return (t.clone() if copy else t).requires_grad_(requires_grad)
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     t = as_tensor(obj, dtype=dtype, device=device)

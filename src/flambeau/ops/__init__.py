@@ -26,6 +26,7 @@ from . import low_rank as low_rank
 from . import margin_loss as margin_loss
 from . import matrix_functions as matrix_functions
 from . import movement as movement
+from . import node_names as node_names
 from . import normalization as normalization
 from . import numeric as numeric
 from . import pooling as pooling
@@ -48,6 +49,9 @@ from . import windows as windows
 from .kinds import OPS as OPS
 from .kinds import public as public
 from .namespaces import known as _known
+
+
+node_names.apply()
 
 
 def __getattr__(name):

@@ -118,7 +118,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     >>> import flambeau
     >>> loss = flambeau.nn.LinearCrossEntropyLoss(3, 10)
     >>> loss(flambeau.zeros(2, 3), flambeau.tensor([4, 9]))
-    tensor(2.3026, grad_fn=<CrossEntropyBackward0>)
+    tensor(2.3026, grad_fn=<NllLossBackward0>)
     """
 
     def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,

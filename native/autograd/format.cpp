@@ -1,0 +1,61 @@
+#include "format.h"
+
+#include <unordered_set>
+
+namespace flambeau {
+namespace {
+
+std::unordered_set<const OpDef*>& marked() {
+  static std::unordered_set<const OpDef*> ops;
+  return ops;
+}
+
+// The strides of channels innermost, then the other dimensions from the last to the first, then the batch.
+std::vector<int64_t> channels_innermost(Dims shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t step = 1;
+  auto place = [&](size_t k) {
+    strides[k] = step;
+    step *= std::max<int64_t>(shape[k], 1);
+  };
+  place(1);
+  for (size_t k = shape.size(); k-- > 2;) place(k);
+  place(0);
+  return strides;
+}
+
+bool channels_last(const Tensor* t) {
+  if (!t || t->contiguous() || t->ndim < 4 || t->ndim > 5) return false;
+  std::vector<int64_t> strides = channels_innermost(t->shape());
+  for (int k = 0; k < t->ndim; ++k)
+    if (t->sizes[k] != 1 && t->strides[k] != strides[size_t(k)]) return false;
+  return true;
+}
+
+bool wanted(const Value& v) {
+  if (v.tag == Tag::Tensor) return channels_last(v.tensor);
+  if (v.tag != Tag::Tensors || v.tensors.size == 0) return false;
+  for (int64_t k = 0; k < v.tensors.size; ++k)
+    if (!channels_last(v.tensors.data[k])) return false;
+  return true;
+}
+
+}  // namespace
+
+void keeps_format(const OpDef& op) { marked().insert(&op); }
+
+void take_format(Call& c) {
+  if (!marked().contains(c.op) || c.given) return;
+  bool weight = c.nargs > 1 && c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor && c.args[1].tensor->ndim == c.args[0].tensor->ndim;
+  if (!wanted(c.args[0]) && !(weight && wanted(c.args[1]))) return;
+  int ndim = c.args[0].tag == Tag::Tensor ? c.args[0].tensor->ndim : c.args[0].tensors.data[0]->ndim;
+  for (int k = 0; k < c.nout(); ++k) {
+    TensorRef& out = k ? c.more[k - 1] : c.out1;
+    if (!out || out->ndim != ndim || !out->contiguous() || out->level || out->flags & kDispatch) continue;
+    TensorRef laid = empty_strided(out->shape(), channels_innermost(out->shape()), out->dtype, out->device);
+    if (!out->is_meta()) copy_into(*laid, *out);
+    out = laid;
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,62 @@
+"""channels_last: which operators answer it in kind, with the same numbers and gradients."""
+
+import pytest
+
+import flambeau
+import flambeau.nn.functional as F
+
+LAST = flambeau.channels_last
+
+
+def image(*shape):
+    flambeau.manual_seed(0)
+    return flambeau.randn(shape, dtype=flambeau.float64)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x + 1, lambda x: x * x, lambda x: x.relu(), lambda x: x.clone(), lambda x: flambeau.zeros_like(x),
+    lambda x: x + flambeau.ones(3, 1, 1), lambda x: F.conv2d(x, flambeau.ones(6, 3, 2, 2, dtype=x.dtype)),
+    lambda x: F.conv2d(x, flambeau.ones(3, 1, 2, 2, dtype=x.dtype), groups=3),
+    lambda x: F.conv_transpose2d(x, flambeau.ones(3, 4, 2, 2, dtype=x.dtype)),
+    lambda x: F.batch_norm(x, None, None, training=True), lambda x: F.group_norm(x, 3),
+    lambda x: F.batch_norm(x, flambeau.zeros(3).double(), flambeau.ones(3).double()),
+    lambda x: F.max_pool2d(x, 2), lambda x: F.avg_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 2),
+    lambda x: F.adaptive_max_pool2d(x, 2), lambda x: F.interpolate(x, scale_factor=2),
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda x: F.pad(x, (1, 1)),
+    lambda x: flambeau.cat([x, x], 1), lambda x: x.to(flambeau.float32, memory_format=flambeau.preserve_format),
+])
+def test_results_keep_the_format(call):
+    x = image(2, 3, 4, 5)
+    plain, odd = x.clone().requires_grad_(), x.contiguous(memory_format=LAST).requires_grad_()
+    expected, found = call(plain), call(odd)
+    assert found.is_contiguous(memory_format=LAST) and not found.is_contiguous()
+    assert flambeau.allclose(found, expected)
+    if expected.requires_grad:
+        weights = image(*expected.shape).to(expected.dtype)
+        (expected * weights).sum().backward()
+        (found * weights).sum().backward()
+        assert flambeau.allclose(odd.grad, plain.grad)
+    assert call(x).is_contiguous()
+
+
+def test_weights_decide_too():
+    layer = flambeau.nn.Conv2d(3, 4, 2).to(memory_format=LAST)
+    assert layer.weight.is_contiguous(memory_format=LAST)
+    assert layer(flambeau.ones(2, 3, 4, 5)).is_contiguous(memory_format=LAST)
+
+
+def test_volumes():
+    x = image(2, 3, 2, 4, 5).contiguous(memory_format=flambeau.channels_last_3d)
+    for y in (F.conv3d(x, flambeau.ones(2, 3, 1, 2, 2, dtype=x.dtype)), F.max_pool3d(x, 2),
+              F.batch_norm(x, None, None, training=True), F.interpolate(x, scale_factor=2)):
+        assert y.stride(1) == 1
+
+
+def test_a_whole_network():
+    flambeau.manual_seed(0)
+    net = flambeau.nn.Sequential(flambeau.nn.Conv2d(3, 8, 3, padding=1), flambeau.nn.BatchNorm2d(8), flambeau.nn.ReLU(),
+                                 flambeau.nn.MaxPool2d(2), flambeau.nn.Conv2d(8, 4, 1)).double()
+    x = image(2, 3, 8, 8)
+    expected = net(x)
+    found = net.to(memory_format=LAST)(x.contiguous(memory_format=LAST))
+    assert found.is_contiguous(memory_format=LAST) and flambeau.allclose(found, expected)
