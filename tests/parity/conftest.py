@@ -50,4 +50,5 @@ def torch_process():
     torch = Torch(python)
     yield torch
     torch.process.stdin.close()
+    torch.process.stdout.close()
     torch.process.wait()
