@@ -30,6 +30,29 @@ SMALL = _rows(
     ("relu module", "m = nn.ReLU(); a = torch.rand(4)", "m(a)"),
 )
 
+PER_SAMPLE = """\
+torch.manual_seed(0)
+import importlib
+func = importlib.import_module(torch.__name__ + ".func")
+vmap, grad, jacrev, functional_call = func.vmap, func.grad, func.jacrev, func.functional_call
+m = nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+                  nn.Flatten(), nn.Linear(800, 64), nn.ReLU(), nn.Linear(64, 10))
+p = {name: value.detach() for name, value in m.named_parameters()}
+def loss(p, x, t): return F.cross_entropy(functional_call(m, p, (x.unsqueeze(0),)), t.unsqueeze(0))
+each = vmap(grad(loss), in_dims=(None, 0, 0))
+"""
+TRANSFORMS = _rows(
+    "transforms", PER_SAMPLE,
+    ("vmap of (a * b).sum(), 8 x 16", "a = torch.rand(8, 16); f = vmap(lambda x, y: (x * y).sum())", "f(a, a)",
+     None, 1),
+    ("grad of sin", "a = torch.rand(()); f = grad(torch.sin)", "f(a)", None, 1),
+    ("jacrev of sin, 16", "a = torch.rand(16); f = jacrev(torch.sin)", "f(a)", None, 1),
+    ("per-sample gradients of a small CNN, batch 4", "x = torch.rand(4, 1, 28, 28); t = torch.randint(0, 10, (4,))",
+     "each(p, x, t)", None, 1),
+    ("per-sample gradients of a small CNN, batch 64", "x = torch.rand(64, 1, 28, 28); t = torch.randint(0, 10, (64,))",
+     "each(p, x, t)", None, 1),
+)
+
 TINY_MLP = """\
 torch.manual_seed(0)
 m = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
@@ -220,4 +243,5 @@ MOVEMENT = _rows(
     ("randn 1 M", "", "torch.randn(1 << 20)"), ("randperm 100 K", "", "torch.randperm(100000)"),
 )
 
-ROWS = [*SMALL, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT]
+ROWS = [*SMALL, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS,
+        *SEQUENCE, *MOVEMENT]

@@ -75,7 +75,10 @@ PyObject* leads_elsewhere(PyObject*, PyObject* const* a, Py_ssize_t n) {
       for (int k = 0; k < node->nedges; ++k) {
         const Edge& e = node->edges[k];
         if (!e.target || seen.contains(e.target)) continue;
-        if (e.leaf) Py_RETURN_TRUE;
+        if (e.leaf) {
+          if (e.tensor()->flags & kRequiresGrad) Py_RETURN_TRUE;  // else: a leaf of a transform that has ended
+          continue;
+        }
         seen.insert(e.target);
         open.push_back(e.node());
       }

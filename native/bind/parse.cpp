@@ -44,6 +44,7 @@ bool is_index(PyObject* o) {
 struct Reader {
   const OpObject& op;
   Frame& f;
+  bool trying;  // another overload is tried when this one does not fit
 
   void tensor(Tensor* t) { f.flags |= t->flags; }
 
@@ -119,7 +120,7 @@ struct Reader {
         break;
       case Type::Scalar:
         if (number_value(o, v)) return;
-        if (is_tensor(o) && as_tensor(o)->ndim == 0) {
+        if (is_tensor(o) && as_tensor(o)->ndim == 0 && !(trying && as_tensor(o)->level)) {
           Scalar s = element_scalar(*as_tensor(o));
           Held number = checked(scalar_object(s));
           if (number_value(number.p, v)) return;
@@ -241,11 +242,11 @@ int find_keyword(const Schema& schema, PyObject* name) {
   return -1;
 }
 
-void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& f) {
+void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& f, bool trying) {
   const Schema& schema = op.def->schema;
   const char* name = op.def->shown.c_str();
   int count = int(schema.args.size());
-  Reader reader{op, f};
+  Reader reader{op, f, trying};
   uint32_t given = 0;
   bool composite = op.def->kind == Kind::Composite;
   Py_ssize_t positional = n;
@@ -330,7 +331,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
 bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame, std::string* why) {
   if (!s_torch_function) s_torch_function = PyUnicode_InternFromString("__torch_function__");
   try {
-    parse(op, args, n, kwnames, frame);
+    parse(op, args, n, kwnames, frame, why != nullptr);
     return true;
   } catch (const Error& e) {
     if (why && e.kind == ErrorKind::Type) *why = e.text;

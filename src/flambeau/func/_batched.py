@@ -274,8 +274,8 @@ def elementwise(op, size, values, marks, options):
                 first = v.dtype
             elif v.dtype is not first:
                 mixed = True
-    if mixed and most > 0:
-        values = _promoted(values, marks)
+    if mixed:
+        values = _promoted(values, marks) if most else _all_numbers(op, values)
     aligned = [_reshape(v, (v.shape[0], *(1,) * (most - v.ndim + 1), *v.shape[1:]))
                if m and v.ndim <= most else v for v, m in zip(values, marks, strict=True)]
     return op(*aligned, **options)
@@ -292,6 +292,18 @@ def _promoted(values, marks):
     return [v.to(strong)
             if m and v.ndim == 1 and v.dtype is not _C.bool and _category(v.dtype) <= _category(strong) else v
             for v, m in zip(values, marks, strict=True)]
+
+
+def _all_numbers(op, values):
+    """Elements that are all single numbers: none is weaker than the others."""
+    if op.name.startswith("masked_fill"):  # keeps the first one's dtype
+        return values
+    common = None
+    for v in values:
+        if isinstance(v, _C.Tensor) and v.dtype is not _C.bool:
+            common = v.dtype if common is None else promote_types(common, v.dtype)
+    return [v.to(common) if isinstance(v, _C.Tensor) and v.dtype is not _C.bool and k >= op.is_inplace else v
+            for k, v in enumerate(values)]
 
 
 def _category(dtype):

@@ -12,7 +12,7 @@ follows from the derivative rules that reverse mode has anyway:
 from .. import _C
 from ..autograd.function import Function
 from ..ops.kinds import OPS
-from ._grad import without_history
+from ._grad import retire, without_history
 from ._levels import Frame, Wrapper, stack
 
 _make = _C.make_level
@@ -320,6 +320,7 @@ def _by_pull_back(op, values, tangents, options):
             pushed = _by_transpose(op, result, leaves, found)
     finally:
         _C.set_grad_enabled(before)
+    retire(leaves)
     needed = before and (any(x.grad_fn is not None for x in leaves) or _recorded(values) or _recorded(tangents))
     return _settled(op, values, options, result, needed), pushed if needed else _plain(pushed)
 
@@ -375,6 +376,7 @@ def _by_transpose(op, result, leaves, tangents):
         if pairs:
             found = _C.backward(tuple(s for s, _ in pairs), tuple(t for _, t in pairs), True, True, cotangents, False)
             pushed = {id(r): f for r, f in zip(roots, found, strict=True)}
+        retire(cotangents)
     tangents_out = [pushed.get(id(r)) for r in results]
     return tangents_out[0] if isinstance(result, _C.Tensor) else tangents_out
 

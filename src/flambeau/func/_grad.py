@@ -30,6 +30,14 @@ def _needs_below(tensor):
         needs_gradient(tensor.value) or any(needs_gradient(t) for t in tensor.frame.others(tensor)))
 
 
+def retire(tensors):
+    """Says of leaves made here that nobody will ask for their gradient any more: graphs that still lead to them (a
+    transform inside another one) do not count as wanted by someone."""
+    for t in tensors:
+        if t.grad_fn is None:
+            t.requires_grad_(False)
+
+
 def without_history(tensor):
     """The tensor without its history at its own level."""
     if not tensor.requires_grad:
@@ -40,7 +48,7 @@ def without_history(tensor):
 def fresh(tensor, what):
     """An alias at the innermost level that is the input of a new tape."""
     if not isinstance(tensor, _C.Tensor):
-        raise RuntimeError(f"{what}: expected the inputs to differentiate to be Tensors, got {type(tensor).__name__}")
+        raise ValueError(f"{what}: expected the inputs to differentiate to be Tensors, got {type(tensor).__name__}")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise RuntimeError(f"{what}: only Tensors of floating point and complex dtype can require gradients, got "
                            f"{tensor.dtype}; choose other argnums for inputs that are not differentiated")
@@ -167,6 +175,7 @@ def _grad_and_value(what, func, argnums, has_aux):
         tape.finish([output])
         gradient = tree_unflatten(tape.gradients([output], [None]), spec)
         value = tape.release(output)
+        retire(tape.inputs)
         return gradient, ((value, _released(tape, aux)) if has_aux else value)
 
     return derivative

@@ -14,8 +14,9 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """`func` for every element of a batch at once: its operators see one example and compute all of them.
 
     `in_dims` says which dimension of each input holds the batch (None: the input is the same for all), as one int or a
-    tree like the inputs; `out_dims` where it is put in the outputs. `randomness` decides about random operators:
-    "error", "different" numbers for each element, or the "same". `chunk_size` bounds how many elements run at once.
+    tree like the inputs; `out_dims` where it is put in the outputs. Keyword arguments are the same for all.
+    `randomness` decides about random operators: "error", "different" numbers for each element, or the "same".
+    `chunk_size` bounds how many elements run at once.
 
     >>> import flambeau
     >>> dot = flambeau.func.vmap(flambeau.dot)
@@ -43,7 +44,7 @@ def _name(func):
 
 
 def _inputs(func, in_dims, args, kwargs):
-    """(leaves, their batch dimensions, spec, batch size); keyword arguments are batched along dimension 0."""
+    """(leaves, their batch dimensions, spec, batch size); keyword arguments are the same for all elements."""
     name = _name(func)
     if not isinstance(in_dims, (int, tuple, list)):
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
@@ -60,7 +61,7 @@ def _inputs(func, in_dims, args, kwargs):
     for x, d in zip(given, dims, strict=True):
         _check_dim(name, in_dims, x, d)
     leaves, spec = tree_flatten((tuple(args), kwargs))
-    dims = list(dims) + [0 if isinstance(x, _C.Tensor) else None for x in leaves[len(given):]]
+    dims = list(dims) + [None] * (len(leaves) - len(given))
     dims = [d if d is None or d >= 0 else d + x.ndim for x, d in zip(leaves, dims, strict=True)]
     return leaves, dims, spec, _batch_size(name, in_dims, leaves, dims)
 

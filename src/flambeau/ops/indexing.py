@@ -1,14 +1,14 @@
 """Reading and writing elements by index: index, gather, scatter, masks, nonzero, embedding."""
 
 from .creation import zeros_like
-from .kinds import OPS, composite, overloads, primitive
+from .kinds import OPS, composite, overloads, primitive, room
 from .movement import broadcast_shape, real
 
 # --- advanced indexing ------------------------------------------------------------------------------------------------
 
 index = primitive(
     "index(Tensor self, Tensor?[] indices) -> Tensor", namespace=None,
-    d={"self": lambda g, self_shape, indices: g.new_zeros(self_shape).index_put_(indices, g, True)},
+    d={"self": lambda g, self_shape, indices: room(g, self_shape, *indices).index_put_(indices, g, True)},
     doc="self[indices]: index tensors (integers or masks), None for whole dimensions.")
 
 index_put = primitive(
@@ -21,7 +21,7 @@ index_put = primitive(
 
 index_select = primitive(
     "index_select(Tensor self, int dim, Tensor index) -> Tensor", out=True, ref="numpy.take",
-    d={"self": lambda g, self_shape, dim, index: g.new_zeros(self_shape).index_add_(dim, index, g)},
+    d={"self": lambda g, self_shape, dim, index: room(g, self_shape, index).index_add_(dim, index, g)},
     doc="The positions listed in a 1-d index tensor, along a dimension.\n\n"
         ">>> flambeau.index_select(flambeau.tensor([5, 6, 7]), 0, flambeau.tensor([2, 0]))\ntensor([7, 5])")
 
@@ -59,7 +59,7 @@ index_fill = overloads("index_fill", _fill_tensor, _fill_number,
 
 gather = primitive(
     "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", out=True,
-    d={"self": lambda g, self_shape, dim, index: g.new_zeros(self_shape).scatter_add_(dim, index, g)},
+    d={"self": lambda g, self_shape, dim, index: room(g, self_shape, index).scatter_add_(dim, index, g)},
     doc="out[i, j, …] = self[index[i, j, …], j, …] for dim 0, and so on for the other dimensions.\n\n"
         ">>> flambeau.gather(flambeau.tensor([[1, 2], [3, 4]]), 1, flambeau.tensor([[0], [1]]))\n"
         "tensor([[1],\n        [4]])")
@@ -202,7 +202,7 @@ def take_along_dim(self, indices, dim=None):
 
 take = primitive(
     "take(Tensor self, Tensor index) -> Tensor", out=True, ref="numpy.take",
-    d={"self": lambda g, self_shape, index: g.new_zeros(self_shape).put_(index, g, True)},
+    d={"self": lambda g, self_shape, index: room(g, self_shape, index).put_(index, g, True)},
     doc="Elements by their position in the flattened tensor.\n\n"
         ">>> flambeau.take(flambeau.tensor([[1, 2], [3, 4]]), flambeau.tensor([3, 0]))\ntensor([4, 1])")
 
@@ -223,7 +223,7 @@ masked_select = primitive(
 
 
 def _unselected(g, shape, mask):
-    return g.new_zeros(broadcast_shape([shape, mask.shape])).masked_scatter_(mask, g)
+    return room(g, broadcast_shape([shape, mask.shape]), mask).masked_scatter_(mask, g)
 
 
 masked_scatter = primitive(

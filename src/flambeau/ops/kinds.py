@@ -112,6 +112,15 @@ def plain(tensor):
     return tensor
 
 
+def room(like, shape, *others):
+    """Zeros of `shape` for a rule to write into: with the batch of any of these tensors, inside `vmap`."""
+    zeros = like.new_zeros(shape)
+    for t in others:
+        if t is not None and _C.level_of(t):
+            zeros = zeros + t.new_zeros((), dtype=zeros.dtype)
+    return zeros
+
+
 def find(name):
     """The Op of that name; `name_` finds the in-place form (unpickling asks)."""
     if name in OPS:
