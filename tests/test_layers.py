@@ -15,7 +15,8 @@ LAYERS = [
     {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
      "linalg", "fft", "signal", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda",
      "_tensor_exchange", "_tensor_layouts", "_determinism", "_unavailable", "accelerator", "compiler", "cpu",
-     "defaults", "futures", "interchange", "nested", "sparse", "streams", "symbolic", "tensor_types", "__config__"},
+     "defaults", "enumerations", "futures", "interchange", "nested", "sparse", "streams", "symbolic", "tensor_types",
+     "__config__"},
     # loaded when first used, when the package is complete
     {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
      "_pickle_writer", "_pickling", "_tensor_str", "profiler", "debug", "_errstate", "masked", "multiprocessing",

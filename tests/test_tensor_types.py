@@ -144,3 +144,40 @@ def test_refused_values(call, error):
 ])
 def test_node_names(name, call):
     assert call(flambeau.ones(2, 3, requires_grad=True)).grad_fn.name().startswith(name)
+
+
+def test_names_without_effect():
+    assert flambeau.Tag.pointwise.name == "pointwise" and flambeau.AggregationType.SUM == 0
+    assert flambeau.DispatchKey.CPU is not flambeau.DispatchKey.CUDA
+    assert repr(flambeau.sparse_csc) == "torch.sparse_csc" and flambeau.dequantize(flambeau.ones(1)).item() == 1
+    assert flambeau.ones(3).index([flambeau.tensor([0, 2])]).tolist() == [1, 1]
+    with flambeau.backends.cuda.sdp_kernel(enable_flash=False):
+        assert not flambeau.backends.cuda.flash_sdp_enabled()
+    assert flambeau.backends.cuda.flash_sdp_enabled()
+    with pytest.raises(NotImplementedError):
+        flambeau.Generator().graphsafe_get_state()
+    flambeau.compiler.set_default_backend("eager")
+    assert flambeau.compile(abs) is abs
+    flambeau.compiler.set_default_backend(None)
+    with pytest.raises(NotImplementedError):
+        flambeau.compiler.wrap_numpy(abs)
+
+
+def test_overridable_functions():
+    found = flambeau.overrides.get_overridable_functions()
+    assert flambeau.add in found[flambeau] and flambeau.Tensor.add in found[flambeau.Tensor]
+    assert flambeau.overrides.resolve_name(flambeau.add) == "torch.add"
+    assert flambeau.overrides.is_tensor_method_or_property(flambeau.Tensor.add)
+    assert flambeau.add in flambeau.overrides.get_testing_overrides()
+    assert flambeau.set_num_threads in flambeau.overrides.get_ignored_functions()
+
+    @flambeau.overrides.wrap_torch_function(lambda x: (x,))
+    def twice(x):
+        return x * 2
+
+    class Mine(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "mine" if func is twice else super().__torch_function__(func, types, args, kwargs or {})
+
+    assert twice(flambeau.ones(1)).item() == 2 and twice(flambeau.ones(1).as_subclass(Mine)) == "mine"

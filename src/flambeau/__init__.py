@@ -39,6 +39,7 @@ from .construct import tensor as tensor
 from .inspection import allclose as allclose
 from .inspection import broadcast_shapes as broadcast_shapes
 from .inspection import can_cast as can_cast
+from .inspection import dequantize as dequantize
 from .inspection import detach_ as detach_
 from .inspection import equal as equal
 from .inspection import finfo as finfo
@@ -98,6 +99,7 @@ _LAZY_FROM = {
     "interchange": "from_dlpack to_dlpack from_file",
     "tensor_types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
                     "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
+    "enumerations": "Tag DispatchKey AggregationType",
     "streams": "Stream Event AcceleratorError",
     "symbolic": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
                 "sym_fresh_size cond while_loop",

@@ -3,6 +3,7 @@ instead."""
 
 from . import _C
 from ._C import Tensor
+from .ops.kinds import OPS
 from .tensor import method
 
 _SPARSE = "sparse tensors are not available: keep the tensor dense, or index_add_/scatter_add into one"
@@ -117,4 +118,7 @@ def _set_grad_dtype(self, value):
         raise NotImplementedError(f"grad_dtype: gradients have the tensor's dtype ({self.dtype}); {value} is asked for")
 
 
+for _name in ("graphsafe_get_state", "graphsafe_set_state"):
+    setattr(_C.Generator, _name, refusal(_name, "recorded CUDA work has such states; use get_state and set_state"))
+Tensor.index = OPS["index"]
 Tensor.grad_dtype = property(_grad_dtype, _set_grad_dtype, doc="The dtype that `grad` has: the tensor's.")

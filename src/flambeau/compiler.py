@@ -2,6 +2,10 @@
 
 import functools
 
+from ._tensor_layouts import refusal
+
+_default = [None]
+
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
             disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):
@@ -14,6 +18,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    backend = _default[0] if backend is None else backend
     if not disable and backend != "eager":
         raise NotImplementedError(
             f"compile: backend {backend or 'inductor'!r} is not available; backend='eager' runs the function as it is, "
@@ -33,6 +38,18 @@ def list_backends(exclude_tags=("debug", "experimental")):
     ['eager']
     """
     return ["eager"]
+
+
+def get_default_backend():
+    """The backend of `compile` calls that name none: None, which stands for PyTorch's compiler and is not available."""
+    return _default[0]
+
+
+def set_default_backend(backend):
+    """Sets it: "eager" lets programs that compile run as they are."""
+    if backend not in (None, "eager"):
+        raise NotImplementedError(f"set_default_backend: {backend!r} is not available; 'eager' is")
+    _default[0] = backend
 
 
 def is_compiling():
@@ -71,3 +88,15 @@ def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=
     if stance not in ("default", "force_eager"):
         raise NotImplementedError(f"set_stance: {stance!r} is not available: functions run as they are")
     return functools.partial(lambda fn: fn)
+
+
+class PrecompileError(RuntimeError):
+    """A compiled function could not be prepared: never raised, since none is."""
+
+
+_NAMES = ("substitute_in_graph", "save_cache_artifacts", "load_cache_artifacts", "load_compiled_function",
+          "nonstrict_trace",
+          "nested_compile_region", "set_enable_guard_collectives", "wrap_numpy", "cudagraph_mark_warmup_incomplete",
+          "skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_all_nn_modules_unsafe", "skip_all_guards_unsafe",
+          "skip_guard_on_globals_unsafe", "keep_tensor_guards_unsafe", "keep_portable_guards_unsafe")
+globals().update({name: refusal(f"compiler.{name}", "nothing is compiled here; leave it out") for name in _NAMES})

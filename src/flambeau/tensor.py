@@ -21,7 +21,8 @@ _NAMES = {
 CONSTANTS = (
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
     "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "contiguous_format", "channels_last",
-    "channels_last_3d", "preserve_format", "strided", "sparse_coo", "sparse_csr", "jagged",
+    "channels_last_3d", "preserve_format", "strided", "sparse_coo", "sparse_csr", "sparse_csc",
+    "sparse_bsr", "sparse_bsc", "jagged",
 )
 
 

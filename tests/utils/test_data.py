@@ -171,3 +171,14 @@ def test_distributed_sampler(drop_last):
         data.DistributedSampler(range(7), 3, 3)
     with pytest.raises(RuntimeError, match="process group"):
         data.DistributedSampler(range(7))
+
+
+def test_pipes():
+    class Numbers(data.IterDataPipe):
+        def __iter__(self):
+            return iter(range(3))
+
+    data.IterDataPipe.register_function("doubled", lambda pipe: [2 * k for k in pipe])
+    assert Numbers().doubled() == [0, 2, 4]
+    with pytest.raises(AttributeError):
+        data.MapDataPipe().doubled()

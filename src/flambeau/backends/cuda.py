@@ -1,11 +1,80 @@
-"""CUDA: not used; its switches can be set and change nothing here."""
+"""CUDA: not used; its switches can be set, so that programs that set them run, and change nothing here."""
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
-                         allow_bf16_reduced_precision_reduction=True)
+                         allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False)
+cufft_plan_cache = SimpleNamespace(size=0, max_size=0)
+
+_on = {"flash_sdp": True, "mem_efficient_sdp": True, "math_sdp": True, "cudnn_sdp": True,
+       "fp16_bf16_reduction_math_sdp": False}
+_preferred = {"linalg": "default", "blas": "cublas", "rocm_fa": "default"}
 
 
 def is_built():
     """Whether this build can use CUDA."""
     return False
+
+
+def _switch(name):
+    def enabled():
+        return _on[name]
+
+    def enable(enabled):
+        _on[name] = bool(enabled)
+
+    enabled.__doc__, enable.__doc__ = f"Whether {name} is allowed.", f"Allows {name}, or not."
+    return enabled, enable
+
+
+flash_sdp_enabled, enable_flash_sdp = _switch("flash_sdp")
+mem_efficient_sdp_enabled, enable_mem_efficient_sdp = _switch("mem_efficient_sdp")
+math_sdp_enabled, enable_math_sdp = _switch("math_sdp")
+cudnn_sdp_enabled, enable_cudnn_sdp = _switch("cudnn_sdp")
+fp16_bf16_reduction_math_sdp_allowed, allow_fp16_bf16_reduction_math_sdp = _switch("fp16_bf16_reduction_math_sdp")
+
+
+@contextmanager
+def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+    """Sets the four switches of attention inside."""
+    before = dict(_on)
+    _on.update(flash_sdp=enable_flash, math_sdp=enable_math, mem_efficient_sdp=enable_mem_efficient,
+               cudnn_sdp=enable_cudnn)
+    try:
+        yield
+    finally:
+        _on.update(before)
+
+
+def _available(*args, **kwargs):
+    """Whether CUDA's kernel of that kind can be used: no."""
+    return False
+
+
+is_flash_attention_available = is_ck_sdpa_available = _available
+can_use_flash_attention = can_use_efficient_attention = can_use_cudnn_attention = _available
+
+
+def _preference(name):
+    def preferred(backend=None):
+        if backend is not None:
+            _preferred[name] = backend
+        return _preferred[name]
+
+    preferred.__doc__ = f"The {name} library asked for; sets it where one is given."
+    return preferred
+
+
+preferred_linalg_library = _preference("linalg")
+preferred_blas_library = _preference("blas")
+preferred_rocm_fa_library = _preference("rocm_fa")
+
+
+def blas_workspace_size(*args):
+    """Bytes of working memory of CUDA's products: none."""
+    return 0
+
+
+cublas_workspace_size = cublaslt_workspace_size = blas_workspace_size
+cuFFTPlanCache = cuFFTPlanCacheManager = SimpleNamespace

@@ -50,7 +50,6 @@ from .kinds import OPS as OPS
 from .kinds import public as public
 from .namespaces import known as _known
 
-
 node_names.apply()
 
 

@@ -4,6 +4,8 @@ from ._utils.collate import default_collate as default_collate
 from ._utils.collate import default_convert as default_convert
 from .dataloader import DataLoader as DataLoader
 from .dataloader import get_worker_info as get_worker_info
+from .datapipe import IterDataPipe as IterDataPipe
+from .datapipe import MapDataPipe as MapDataPipe
 from .dataset import ChainDataset as ChainDataset
 from .dataset import ConcatDataset as ConcatDataset
 from .dataset import Dataset as Dataset
