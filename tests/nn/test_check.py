@@ -1,7 +1,5 @@
 """check: outputs in names, what sizes must satisfy, and where dimensions disagree."""
 
-import doctest
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -9,8 +7,6 @@ import pytest
 import flambeau
 from flambeau import Tensor, nn
 from flambeau.nn import _dims
-
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 
 
 class Joined(nn.Module):
@@ -133,9 +129,3 @@ def test_wrong_use():
         flambeau.check(nn.Linear(2, 3), "number: batch 2")
     with pytest.raises(ValueError, match="neither a size nor a name"):
         flambeau.check(nn.Linear(2, 3), "batch 2+")
-
-
-def test_the_page_of_the_documentation():
-    if not DOCS.exists():
-        pytest.skip("the documentation is not here")
-    assert doctest.testfile(str(DOCS), module_relative=False).failed == 0
