@@ -14,6 +14,7 @@ from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
 _OPERATORS = (
     # products and convolutions
     "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "conv_tbc",
     # pooling
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
@@ -29,7 +30,7 @@ _OPERATORS = (
     # shapes of images
     "pad", "interpolate", "grid_sample", "affine_grid", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
     # distances
-    "cosine_similarity", "pairwise_distance",
+    "cosine_similarity", "pairwise_distance", "pdist",
 )  # fmt: skip
 _MAX_POOLS = tuple(
     f"{kind}max_pool{d}d{form}" for kind in ("", "adaptive_") for d in (1, 2, 3) for form in ("", "_with_indices")

@@ -280,7 +280,7 @@ embedding_rows = primitive(
     d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq:
        embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)})
 _renorm_ = primitive("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
-                     namespace=None, aliases=("embedding_renorm_",),
+                     namespace=None, aliases=("embedding_renorm_",), skip="reached through embedding's max_norm",
                      doc="Scales those rows that indices name in place whose norm is above max_norm.")
 
 
