@@ -91,6 +91,39 @@ TRAINING = _rows(
     ("MNIST CNN, batch 64, Adam step", CNN, "step()"),
 )
 
+OWN_FUNCTION = """\
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        return g * 2
+"""
+AUTOGRAD = _rows(
+    "autograd", "torch.manual_seed(0); a = torch.rand(4, requires_grad=True); b = torch.rand(4)",
+    ("backward of 3 multiplications", "y = (a * b * b * b).sum()", "y.backward(retain_graph=True)", None, 10.0),
+    ("backward of 20 tanh", "x = a\nfor _ in range(20): x = x.tanh()\ny = x.sum()", "y.backward(retain_graph=True)",
+     None, 5.0),
+    ("autograd.grad of 3 multiplications", "y = (a * b * b * b).sum()", "torch.autograd.grad(y, a, retain_graph=True)"),
+    ("backward through 3 tensor hooks",
+     "x = a\nfor _ in range(3):\n    x = x * b\n    h = x.register_hook(lambda g: g)\ny = x.sum()",
+     "y.backward(retain_graph=True)"),
+    ("backward with a post-accumulate hook", "y = (a * b).sum()\n"
+     "h = a.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', None))", "y.backward(retain_graph=True)"),
+    ("saved-tensor hooks, 3 multiplications",
+     "def run():\n    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):\n"
+     "        (a * b * b * b).sum().backward()", "run()"),
+    ("own Function, forward + backward", OWN_FUNCTION, "Scale.apply(a).sum().backward()"),
+    ("checkpoint of 8 tanh, forward + backward",
+     "from importlib import import_module\n"
+     "checkpoint = import_module(torch.__name__ + '.utils.checkpoint').checkpoint\n"
+     "def f(x):\n    for _ in range(8): x = x.tanh()\n    return x",
+     "checkpoint(f, a, use_reentrant=False).sum().backward()"),
+)
+
 MATMUL = _rows("matmul", "torch.manual_seed(0)", *(
     (f"f32 matmul {n}", f"a = torch.rand({n}, {n}); b = torch.rand({n}, {n})", "a @ b", None, 2.0 if n >= 512 else 1.0)
     for n in (64, 128, 512, 1024, 2048)),
@@ -243,5 +276,5 @@ MOVEMENT = _rows(
     ("randn 1 M", "", "torch.randn(1 << 20)"), ("randperm 100 K", "", "torch.randperm(100000)"),
 )
 
-ROWS = [*SMALL, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS,
+ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS,
         *SEQUENCE, *MOVEMENT]

@@ -108,6 +108,20 @@ void recycle_node(Node* n) {
   free_nodes = n;
 }
 
+// Versions only grow, so their sum tells whether any has changed.
+uint32_t versions_of(const Value& list) {
+  uint32_t sum = 0;
+  for (int64_t k = 0; k < list.tensors.size; ++k)
+    if (const Tensor* t = list.tensors.data[k]; t && t->storage) sum += t->storage->version;
+  return sum;
+}
+
+void check_list(Node& n, Saved& s) {
+  if (versions_of(s.value) != s.version)
+    runtime_error(node_name(n), ": one of the variables needed for gradient computation has been modified by an inplace operation: one of a list of ",
+                  s.value.tensors.size, " tensors. Hint: write the change out of place (x = x + y), or clone() the tensor before it");
+}
+
 void save_value(Node& n, int slot, const Value& v) {
   Saved& s = n.saved[slot];
   if (v.tag == Tag::Tensor && v.tensor->flags & kInference)
@@ -125,6 +139,7 @@ void save_value(Node& n, int slot, const Value& v) {
     case Tag::Str: s.value.str.data = copied(v.str.data, v.str.size); break;
     case Tag::Tensors:
       s.value.tensors.data = copied(v.tensors.data, v.tensors.size);
+      s.version = versions_of(v);
       for (int64_t k = 0; k < v.tensors.size; ++k)
         if (v.tensors.data[k]) retain(v.tensors.data[k]);
       break;
@@ -210,6 +225,7 @@ void set_history(Tensor& t, Node* node, uint32_t output_nr) {
 }
 
 void set_view(Tensor& view, Tensor& base) {
+  view.flags |= base.flags & kInference;
   Tensor* root = base.base ? base.base : &base;
   if (&view == root || view.base) return;
   track_object(&view);

@@ -89,6 +89,9 @@ extern void (*node_created)(Node&);
 extern void (*before_write)(Tensor&);
 extern std::string (*function_name)(const Node&);
 extern bool watch_creation;  // anomaly mode or a creation hook: call node_created
+// Throws when a tensor of a saved list was modified in place.
+void check_list(Node&, Saved&);
+uint32_t versions_of(const Value& list);
 std::string node_name(const Node&);
 
 // --- grad mode (of this thread) -------------------------------------------------------------------------------------

@@ -219,6 +219,7 @@ static TensorRef private_copy(Tensor& self) {
 void run_op(Call& c) {
   const OpDef& op = *c.op;
   uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
+  if (__builtin_expect(inference_enabled, 0)) wanted = 0;  // enable_grad() inside changes nothing
   if (__builtin_expect(active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
   if (__builtin_expect(!c.inplace, 1)) {
     execute(c);

@@ -15,7 +15,8 @@ thread_local DType lower_dtype = DType::BFloat16;
 struct Converted {
   TensorRef leaf, half;
 };
-thread_local std::unordered_map<Tensor*, Converted> converted;
+// never destroyed: at the end of the process there is no interpreter any more to release tensors to
+thread_local auto& converted = *new std::unordered_map<Tensor*, Converted>;
 thread_local bool cache_enabled = true;
 
 TensorRef to(Tensor& t, DType dtype) {

@@ -66,10 +66,11 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
-// backward_scalar(t): t.backward() of a one-element tensor, without Python in between
-PyObject* backward_scalar(PyObject*, PyObject* o) {
+// backward_scalar(t, retain_graph): t.backward() of a one-element tensor, without Python in between
+PyObject* backward_scalar(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    Tensor* t = as_tensor(o);
+    if (n != 2 || !is_tensor(a[0])) type_error("backward_scalar takes a tensor and a bool");
+    Tensor* t = as_tensor(a[0]);
     if (!tensor_requires_grad(*t)) runtime_error("backward: element 0 of tensors does not require grad and does not have a grad_fn: no input of it has requires_grad=True, or it was computed under no_grad or detached");
     if (t->numel != 1) runtime_error("grad can be implicitly created only for scalar outputs; this tensor has shape ", shape_text(t->shape()),
                                      ": pass gradient=, or reduce it first (.sum(), .mean())");
@@ -77,7 +78,7 @@ PyObject* backward_scalar(PyObject*, PyObject* o) {
     TensorRef one = ones_for(*t);
     Target roots[] = {Target(t)};
     Tensor* grads[] = {one.get()};
-    run_backward(roots, grads, {}, {});
+    run_backward(roots, grads, {}, {.keep_graph = a[1] == Py_True});
     Py_RETURN_NONE;
   });
 }
@@ -246,7 +247,7 @@ PyObject* set_inference(PyObject*, PyObject* on) { return PyBool_FromLong(std::e
 PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_enabled); }
 
 PyMethodDef functions[] = {
-    {"backward", (PyCFunction)(void*)backward, METH_FASTCALL}, {"backward_scalar", backward_scalar, METH_O},
+    {"backward", (PyCFunction)(void*)backward, METH_FASTCALL}, {"backward_scalar", (PyCFunction)(void*)backward_scalar, METH_FASTCALL},
     {"function_node", (PyCFunction)(void*)function_node, METH_FASTCALL}, {"rebase", (PyCFunction)(void*)rebase, METH_FASTCALL},
     {"set_history", set_history_, METH_VARARGS}, {"tensor_hooks", tensor_hooks, METH_O},
     {"accumulate_hooks", accumulate_hooks_, METH_O}, {"retain_grad", retain_grad, METH_O},

@@ -55,6 +55,11 @@ PyObject* results_object(OpObject& op, Call& c) {
   return r;
 }
 
+void check_out_of_inference(const char* name, const Tensor& out) {
+  if (out.flags & kInference && !inference_enabled)
+    runtime_error(name, "(): Inplace update to inference tensor outside InferenceMode is not allowed; clone() the out= tensor first");
+}
+
 // out=: `result` goes into `out`, which takes its shape.
 void write_out(const char* name, PyObject* out, Tensor& result) {
   if (!is_tensor(out)) type_error(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
@@ -62,6 +67,7 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   if (&t == &result) return;
   if (grad_enabled && (tensor_requires_grad(t) || tensor_requires_grad(result)))
     runtime_error(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+  check_out_of_inference(name, t);
   if (category(result.dtype) > category(t.dtype))
     runtime_error(name, ": result type ", dtype_name(result.dtype), " can't be cast to the desired output type ", dtype_name(t.dtype));
   if (t.numel > 1)
@@ -198,6 +204,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
       Tensor& t = *as_tensor(f.out);
       if (grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
         runtime_error(c.name(), "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+      check_out_of_inference(c.name(), t);
       c.given = &t;
       run_op(c);
       bump_version(t);

@@ -25,6 +25,7 @@ PyObject* saved_object(Node& n, int slot) {
   Saved& s = n.saved[slot];
   if (__builtin_expect(s.packed, 0)) return unpacked ? unpacked->get(n, slot) : unpack_saved(n, s);
   if (s.value.tag == Tag::Tensor) return take_object(unpack_tensor(n, s));
+  if (s.value.tag == Tag::Tensors) check_list(n, s);
   const auto& args = n.op->schema.args;
   if (slot < int(args.size()) && args[slot].type == Type::Tensor && s.value.is_number()) {
     Scalar number = s.value.scalar();

@@ -189,7 +189,11 @@ PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(self(o).is_me
 PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(self(o).device.type == DeviceType::CPU); }
 PyObject* get_is_leaf(PyObject* o, void*) { return PyBool_FromLong(!grad_fn_of(self(o))); }
 PyObject* get_output_nr(PyObject* o, void*) { return PyLong_FromLong(self(o).grad_fn ? self(o).output_nr : 0); }
-PyObject* get_version(PyObject* o, void*) { return PyLong_FromUnsignedLong(self(o).storage ? self(o).storage->version : 0); }
+PyObject* get_version(PyObject* o, void*) {
+  if (!(self(o).flags & kInference)) return PyLong_FromUnsignedLong(self(o).storage ? self(o).storage->version : 0);
+  PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+  return nullptr;
+}
 PyObject* get_base(PyObject* o, void*) { return Py_NewRef(self(o).base ? py(self(o).base) : Py_None); }
 PyObject* get_grad(PyObject* o, void*) { return Py_NewRef(self(o).grad ? py(self(o).grad) : Py_None); }
 PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(self(o).flags & kRetainGrad); }
@@ -423,6 +427,8 @@ PyObject* t_make_subclass(PyObject*, PyObject* args) {
     if (!PyType_IsSubtype(t, TensorType)) type_error("cls must be a subclass of Tensor, got ", t->tp_name);
     if (requires_grad && !is_differentiable(self(data).dtype))
       runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(self(data).dtype));
+    if (requires_grad && self(data).flags & kInference && !inference_enabled)
+      runtime_error("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: clone() it first");
     return as_subclass(t, self(data), requires_grad);
   });
 }

@@ -180,8 +180,8 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     >>> x.grad
     tensor([2., 4.])
     """
-    if gradient is None and not retain_graph and not create_graph and inputs is None:
-        return _C.backward_scalar(self)
+    if gradient is None and not create_graph and inputs is None:
+        return _C.backward_scalar(self, bool(retain_graph))
     _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

@@ -175,6 +175,21 @@ def test_reentrant_limits():
         checkpoint(flambeau.exp, x, use_reentrant=True, scale=3)
 
 
+@BOTH
+def test_autocast_is_the_same_again(reentrant):
+    layer, x = nn.Linear(4, 4), flambeau.rand(2, 4, requires_grad=True)
+    seen = []
+
+    def f(x):
+        y = layer(x)
+        seen.append(y.dtype)
+        return y.float().tanh()
+    with flambeau.autocast("cpu", dtype=flambeau.bfloat16):
+        y = checkpoint(f, x, use_reentrant=reentrant)
+    y.sum().backward()
+    assert seen == [flambeau.bfloat16] * 2 and x.grad is not None
+
+
 def test_without_gradients_it_is_a_plain_call():
     with flambeau.no_grad():
         assert checkpoint(flambeau.exp, flambeau.zeros(2), use_reentrant=False).tolist() == [1.0, 1.0]

@@ -99,6 +99,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     >>> x = flambeau.tensor(3., requires_grad=True)
     >>> flambeau.autograd.grad(x ** 2, x)
     (tensor(6.),)
+
+    is_grads_batched=True: grad_outputs have a batch dimension in front, and so have the gradients, out of one pass.
     """
     if not only_inputs:
         raise NotImplementedError("grad: only_inputs=False is not available: use backward to fill .grad of leaves")

@@ -100,20 +100,26 @@ class GraphExecGroup:
         GraphExecGroup._open.remove(self)
 
 
-class _Random:
-    """The CPU's random state of the first run, for the second."""
+class _State:
+    """The CPU's random state and the autocast mode of the first run, for the second."""
 
-    def __init__(self, keep):
-        self.state = get_rng_state() if keep else None
+    def __init__(self, keep_random):
+        self.random = get_rng_state() if keep_random else None
+        self.autocast = _C.autocast_state()
 
     @contextmanager
     def again(self):
-        if self.state is None:
-            yield
-            return
-        with fork_rng():
-            set_rng_state(self.state)
-            yield
+        autocast = _C.autocast_state()
+        _C.set_autocast_state(*self.autocast)
+        try:
+            with fork_rng(enabled=self.random is not None):
+                if self.random is not None:
+                    set_rng_state(self.random)
+                yield
+        finally:
+            _C.set_autocast_state(*autocast)
+            if not autocast[0]:
+                _C.clear_autocast_cache()  # converted weights live as long as the outermost scope
 
 
 # ---- without reentry -----------------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ class _Input:
     def __init__(self, value):
         self.tensor = isinstance(value, _C.Tensor)
         self.hooks = _C.top_saved_hooks() if self.tensor else None
-        self.version = value._version if self.tensor else None
+        self.version = value._version if self.tensor and not value.is_inference() else None
         self.requires_grad = self.tensor and value.requires_grad
         self.value = self.hooks[0](value.detach()) if self.hooks else value
 
@@ -148,7 +154,7 @@ class _Input:
             return self.value
         if self.hooks:
             return self.hooks[1](self.value).detach().requires_grad_(self.requires_grad)
-        if self.value._version != self.version:
+        if self.version is not None and self.value._version != self.version:
             raise RuntimeError(
                 "torch.utils.checkpoint: one of the variables needed for gradient computation has been modified by an "
                 f"inplace operation: an argument of the checkpointed function, {self.value.dtype} "
@@ -171,11 +177,11 @@ _DESCRIPTIONS = {"default": _describe, "none": _nothing}
 class _Frame:
     """One checkpointed call: how to run it again, and the places of the tensors it would have saved."""
 
-    def __init__(self, function, args, kwargs, random, context, describe, early_stop, log):
+    def __init__(self, function, args, kwargs, state, context, describe, early_stop, log):
         self.function = function
         self.args = [_Input(a) for a in args]
         self.kwargs = {name: _Input(a) for name, a in kwargs.items()}
-        self.random, self.context, self.describe, self.early_stop = random, context, describe, early_stop
+        self.state, self.context, self.describe, self.early_stop = state, context, describe, early_stop
         self.first_log = log
         self.places, self.done = [], set()
 
@@ -221,7 +227,7 @@ class _Frame:
             return tensor
         log = _OpLog() if self.first_log is not None else nullcontext()
         try:
-            with enable_grad(), self.random.again(), self.context, log, saved_tensors_hooks(pack, lambda t: t):
+            with enable_grad(), self.state.again(), self.context, log, saved_tensors_hooks(pack, lambda t: t):
                 self.function(*(a.get() for a in self.args), **{k: a.get() for k, a in self.kwargs.items()})
         except _Stop:
             pass
@@ -282,7 +288,7 @@ def _without_reentry(function, args, kwargs, keep_random, context_fn, determinis
         with forward_context:
             return function(*args, **kwargs)
     log = _OpLog() if debug else None
-    frame = _Frame(function, args, kwargs, _Random(keep_random), again_context, _DESCRIPTIONS[determinism_check],
+    frame = _Frame(function, args, kwargs, _State(keep_random), again_context, _DESCRIPTIONS[determinism_check],
                    early_stop and _early_stop[-1], log)
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context, log or nullcontext():
         return function(*args, **kwargs)
@@ -310,7 +316,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx, function, keep_random, *args):
         check_backward_validity(args)
-        ctx.function, ctx.random = function, _Random(keep_random)
+        ctx.function, ctx.state = function, _State(keep_random)
         ctx.args = [None if isinstance(a, _C.Tensor) else a for a in args]
         ctx.places = [k for k, a in enumerate(args) if isinstance(a, _C.Tensor)]
         ctx.save_for_backward(*(args[k] for k in ctx.places))
@@ -328,7 +334,7 @@ class CheckpointFunction(Function):
         for k, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[k] = tensor
         args = detach_variable(tuple(args))
-        with enable_grad(), ctx.random.again():
+        with enable_grad(), ctx.state.again():
             outputs = ctx.function(*args)
         outputs = (outputs,) if isinstance(outputs, _C.Tensor) else outputs
         pairs = [(y, g) for y, g in zip(outputs, grads, strict=True)
