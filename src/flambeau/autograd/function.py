@@ -134,14 +134,17 @@ class Function(FunctionCtx):
         level = max(map(_C.level_of, args), default=0)
         if level:
             return _apply_at_level(cls, ctx, args, level)
-        ctx.needs_input_grad = tuple(isinstance(a, _C.Tensor) and a.requires_grad for a in args)
-        record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
-        with no_grad():
+        ctx.needs_input_grad = tuple([isinstance(a, _C.Tensor) and a.requires_grad for a in args])
+        grad_mode = _C.set_grad_enabled(False)
+        record = grad_mode and True in ctx.needs_input_grad
+        try:
             if cls.setup_context is Function.setup_context:
                 result = cls.forward(ctx, *args)
             else:
                 result = cls.forward(*args)
                 cls.setup_context(ctx, args, result)
+        finally:
+            _C.set_grad_enabled(grad_mode)
         single = not isinstance(result, tuple)
         outputs = _finish(cls, ctx, args, (result,) if single else result, record)
         return outputs[0] if single else outputs
@@ -180,13 +183,17 @@ def _context_type(cls):
 
 
 def _among(tensor, tensors):
-    return any(tensor is t for t in tensors)
+    for t in tensors:  # no generator: this runs several times per call, mostly over nothing
+        if tensor is t:
+            return True
+    return False
 
 
 def _finish(cls, ctx, args, results, record):
     """Results as the caller gets them: with history, in place, non-differentiable or plain."""
     inputs = [a for a in args if isinstance(a, _C.Tensor)]
-    _check_dirty(cls, ctx, inputs, results, record)
+    if ctx._dirty:
+        _check_dirty(cls, ctx, inputs, results, record)
     outputs, tracked = list(results), []
     for k, y in enumerate(results):
         if not isinstance(y, _C.Tensor):
