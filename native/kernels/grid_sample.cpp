@@ -2,6 +2,7 @@
 // image, which the result sums, its gradient scatters, and whose slopes give the gradient of the place.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "../core/call.h"
@@ -22,11 +23,14 @@ struct Plan {
   int taps() const { return interpolation == Nearest ? 1 : interpolation == Cubic ? 16 : 1 << nd; }
 };
 
-// Taps of one place; offset -1 reads zero. slope[d] is the derivative of the weight by the grid's number d.
+constexpr int64_t kBlock = 256;  // places whose taps are held at once
+
+// Taps of a block of places, tap by tap so that loops over places are vector loops; offset -1 reads zero. slope[d] is
+// the derivative of the weight by the grid's number d.
 template <class T>
 struct Taps {
-  int64_t offset[16];
-  T weight[16], slope[3][16];
+  int32_t offset[16][kBlock];
+  T weight[16][kBlock], slope[3][16][kBlock];
 };
 
 template <class T>
@@ -63,10 +67,9 @@ Along<T> in_pixels(const Plan& p, T x, int64_t size) {
 template <class T>
 T safe(T x) { return x > T(-2147483000) && x < T(2147483000) ? x : T(-100); }
 
-template <class T>
-int64_t offset_of(const Plan& p, int64_t d, int64_t h, int64_t w) {
-  const bool inside = d >= 0 && d < p.in[0] && h >= 0 && h < p.in[1] && w >= 0 && w < p.in[2];
-  return inside ? (d * p.in[1] + h) * p.in[2] + w : -1;
+inline int32_t offset_of(const Plan& p, int64_t d, int64_t h, int64_t w) {
+  const bool inside = (uint64_t(d) < uint64_t(p.in[0])) & (uint64_t(h) < uint64_t(p.in[1])) & (uint64_t(w) < uint64_t(p.in[2]));
+  return inside ? int32_t((d * p.in[1] + h) * p.in[2] + w) : -1;
 }
 
 template <class T>
@@ -82,8 +85,8 @@ void cubic_weights(T t, T* w, T* slope) {
   slope[3] = -((3 * a * x[3] - 10 * a) * x[3] + 8 * a);
 }
 
-template <class T>
-void cubic_taps(const Plan& p, const T* grid, Taps<T>& t) {
+template <bool Slopes, class T>
+void cubic_taps(const Plan& p, const T* grid, Taps<T>& t, int64_t n) {
   const Along<T> x = in_pixels(p, grid[0], p.in[2]), y = in_pixels(p, grid[1], p.in[1]);
   const T left = std::floor(safe(x.at)), top = std::floor(safe(y.at));
   T wx[4], wy[4], sx[4], sy[4];
@@ -93,17 +96,19 @@ void cubic_taps(const Plan& p, const T* grid, Taps<T>& t) {
     for (int j = 0; j < 4; ++j) {
       const int k = i * 4 + j;
       const int64_t h = int64_t(safe(padded(p, top - 1 + T(i), p.in[1]).at)), w = int64_t(safe(padded(p, left - 1 + T(j), p.in[2]).at));
-      t.offset[k] = offset_of<T>(p, 0, h, w);
-      t.weight[k] = wy[i] * wx[j];
-      t.slope[0][k] = wy[i] * sx[j] * x.slope;
-      t.slope[1][k] = sy[i] * wx[j] * y.slope;
+      t.offset[k][n] = offset_of(p, 0, h, w);
+      t.weight[k][n] = wy[i] * wx[j];
+      if constexpr (Slopes) {
+        t.slope[0][k][n] = wy[i] * sx[j] * x.slope;
+        t.slope[1][k][n] = sy[i] * wx[j] * y.slope;
+      }
     }
 }
 
 // grid holds x, y (, z): the last axis first.
-template <class T>
-void taps_of(const Plan& p, const T* grid, Taps<T>& t) {
-  if (p.interpolation == Cubic) return cubic_taps(p, grid, t);
+template <bool Slopes, class T>
+void taps_of(const Plan& p, const T* grid, Taps<T>& t, int64_t n) {
+  if (p.interpolation == Cubic) return cubic_taps<Slopes>(p, grid, t, n);
   Along<T> a[3] = {{0, 0}, {0, 0}, {0, 0}};  // width, height, depth
   for (int d = 0; d < p.nd; ++d) {
     const int64_t size = p.in[2 - d];
@@ -111,9 +116,11 @@ void taps_of(const Plan& p, const T* grid, Taps<T>& t) {
     a[d] = {safe(kept.at), raw.slope * kept.slope};
   }
   if (p.interpolation == Nearest) {
-    t.offset[0] = offset_of<T>(p, int64_t(std::nearbyint(a[2].at)), int64_t(std::nearbyint(a[1].at)), int64_t(std::nearbyint(a[0].at)));
-    t.weight[0] = 1;
-    for (int d = 0; d < 3; ++d) t.slope[d][0] = 0;
+    const int64_t w = int64_t(std::nearbyint(a[0].at)), h = int64_t(std::nearbyint(a[1].at)), d = int64_t(std::nearbyint(a[2].at));
+    t.offset[0][n] = offset_of(p, d, h, w);
+    t.weight[0][n] = 1;
+    if constexpr (Slopes)
+      for (int k = 0; k < 3; ++k) t.slope[k][0][n] = 0;
     return;
   }
   int64_t low[3];
@@ -126,37 +133,57 @@ void taps_of(const Plan& p, const T* grid, Taps<T>& t) {
   }
   for (int k = 0; k < p.taps(); ++k) {
     const int i = k & 1, j = k >> 1 & 1, q = k >> 2 & 1;
-    t.offset[k] = offset_of<T>(p, low[2] + q, low[1] + j, low[0] + i);
+    t.offset[k][n] = offset_of(p, low[2] + q, low[1] + j, low[0] + i);
     const T wx = part[0][i], wy = part[1][j], wz = p.nd == 3 ? part[2][q] : T(1);
-    t.weight[k] = wx * wy * wz;
-    t.slope[0][k] = sign[i] * wy * wz * a[0].slope;
-    t.slope[1][k] = wx * sign[j] * wz * a[1].slope;
-    if (p.nd == 3) t.slope[2][k] = wx * wy * sign[q] * a[2].slope;
+    t.weight[k][n] = wx * wy * wz;
+    if constexpr (Slopes) {
+      t.slope[0][k][n] = sign[i] * wy * wz * a[0].slope;
+      t.slope[1][k][n] = wx * sign[j] * wz * a[1].slope;
+      if (p.nd == 3) t.slope[2][k][n] = wx * wy * sign[q] * a[2].slope;
+    }
   }
 }
 
-constexpr int64_t kBlock = 256;  // places whose taps are held at once
+template <bool Slopes, class T>
+void fill(const Plan& p, const T* grid, int64_t n, int64_t first, int64_t count, Taps<T>& t) {
+  for (int64_t i = 0; i < count; ++i) taps_of<Slopes>(p, grid + (n * p.places + first + i) * p.nd, t, i);
+}
+
+template <int K, class T>
+void read_block(const Taps<T>& t, const T* __restrict plane, int64_t count, T* __restrict to) {
+  for (int64_t i = 0; i < count; ++i) {
+    T total = 0;
+    for (int k = 0; k < K; ++k) {
+      const int32_t o = t.offset[k][i];
+      const T v = plane[o < 0 ? 0 : o];
+      total += o < 0 ? T(0) : t.weight[k][i] * v;
+    }
+    to[i] = total;
+  }
+}
+// f.operator()<K>() for the number of taps.
+template <class F>
+void with_taps(int taps, F&& f) {
+  switch (taps) {
+    case 1: return f.template operator()<1>();
+    case 4: return f.template operator()<4>();
+    case 8: return f.template operator()<8>();
+    default: return f.template operator()<16>();
+  }
+}
 
 template <class T>
 void read(const Plan& p, const T* x, const T* grid, T* y) {
   const int64_t blocks = (p.places + kBlock - 1) / kBlock;
-  const int taps = p.taps();
-  parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (p.channels + 4))), [&](int64_t b, int64_t end) {
-    std::vector<Taps<T>> t(kBlock);
-    for (; b < end; ++b) {
-      const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
-      for (int64_t i = 0; i < count; ++i) taps_of(p, grid + (n * p.places + first + i) * p.nd, t[i]);
-      for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) {
-        const T* plane = x + c * p.plane();
-        T* to = y + c * p.places + first;
-        for (int64_t i = 0; i < count; ++i) {
-          T total = 0;
-          for (int k = 0; k < taps; ++k)
-            if (t[i].offset[k] >= 0) total += t[i].weight[k] * plane[t[i].offset[k]];
-          to[i] = total;
-        }
+  with_taps(p.taps(), [&]<int K>() {
+    parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * K * (p.channels + 4))), [&](int64_t b, int64_t end) {
+      auto t = std::make_unique<Taps<T>>();
+      for (; b < end; ++b) {
+        const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
+        fill<false>(p, grid, n, first, count, *t);
+        for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) read_block<K>(*t, x + c * p.plane(), count, y + c * p.places + first);
       }
-    }
+    });
   });
 }
 
@@ -166,16 +193,19 @@ void to_image(const Plan& p, const T* g, const T* grid, T* to) {
   const int64_t work = p.places * taps + p.plane();
   parallel_for(p.batch * p.channels, std::max<int64_t>(1, 65536 / work), [&](int64_t begin, int64_t end) {
     std::fill(to + begin * p.plane(), to + end * p.plane(), T(0));
-    std::vector<Taps<T>> t(kBlock);
+    auto t = std::make_unique<Taps<T>>();
     while (begin < end) {  // the planes of one image share their taps
       const int64_t n = begin / p.channels, stop = std::min(end, (n + 1) * p.channels);
       for (int64_t first = 0; first < p.places; first += kBlock) {
         const int64_t count = std::min(kBlock, p.places - first);
-        for (int64_t i = 0; i < count; ++i) taps_of(p, grid + (n * p.places + first + i) * p.nd, t[i]);
-        for (int64_t c = begin; c < stop; ++c)
-          for (int64_t i = 0; i < count; ++i)
-            for (int k = 0; k < taps; ++k)
-              if (t[i].offset[k] >= 0) to[c * p.plane() + t[i].offset[k]] += t[i].weight[k] * g[c * p.places + first + i];
+        fill<false>(p, grid, n, first, count, *t);
+        for (int64_t c = begin; c < stop; ++c) {
+          T* plane = to + c * p.plane();
+          const T* from = g + c * p.places + first;
+          for (int k = 0; k < taps; ++k)
+            for (int64_t i = 0; i < count; ++i)
+              if (t->offset[k][i] >= 0) plane[t->offset[k][i]] += t->weight[k][i] * from[i];
+        }
       }
       begin = stop;
     }
@@ -185,19 +215,29 @@ void to_image(const Plan& p, const T* g, const T* grid, T* to) {
 template <class T>
 void to_grid(const Plan& p, const T* g, const T* x, const T* grid, T* to) {
   const int taps = p.taps();
-  parallel_for(p.batch * p.places, std::max<int64_t>(1, 65536 / (taps * (p.channels + 4))), [&](int64_t begin, int64_t end) {
-    Taps<T> t;
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t n = i / p.places, place = i % p.places;
-      taps_of(p, grid + i * p.nd, t);
-      T sum[3] = {0, 0, 0};
+  const int64_t blocks = (p.places + kBlock - 1) / kBlock;
+  parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (p.channels + 4))), [&](int64_t b, int64_t end) {
+    auto t = std::make_unique<Taps<T>>();
+    T share[kBlock], sum[3][kBlock];
+    for (; b < end; ++b) {
+      const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
+      fill<true>(p, grid, n, first, count, *t);
+      for (auto& row : sum) std::fill_n(row, kBlock, T(0));
       for (int k = 0; k < taps; ++k) {
-        if (t.offset[k] < 0) continue;
-        T share = 0;
-        for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) share += g[c * p.places + place] * x[c * p.plane() + t.offset[k]];
-        for (int d = 0; d < p.nd; ++d) sum[d] += share * t.slope[d][k];
+        const int32_t* offset = t->offset[k];
+        std::fill_n(share, kBlock, T(0));
+        for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) {
+          const T *plane = x + c * p.plane(), *from = g + c * p.places + first;
+          for (int64_t i = 0; i < count; ++i) {
+            const T v = plane[offset[i] < 0 ? 0 : offset[i]];
+            share[i] += offset[i] < 0 ? T(0) : from[i] * v;
+          }
+        }
+        for (int d = 0; d < p.nd; ++d)
+          for (int64_t i = 0; i < count; ++i) sum[d][i] += share[i] * t->slope[d][k][i];
       }
-      for (int d = 0; d < p.nd; ++d) to[i * p.nd + d] = sum[d];
+      for (int64_t i = 0; i < count; ++i)
+        for (int d = 0; d < p.nd; ++d) to[(n * p.places + first + i) * p.nd + d] = sum[d][i];
     }
   });
 }
@@ -225,6 +265,7 @@ Plan plan_of(const Call& c, int at) {
   }
   if (p.interpolation < 0 || p.interpolation > 2 || p.padding < 0 || p.padding > 2)
     runtime_error(c.name(), ": modes are 0, 1 and 2, got ", p.interpolation, " and ", p.padding);
+  if (p.plane() > INT32_MAX) runtime_error(c.name(), ": images of more than 2^31 pixels are not supported, got ", shape_text(x.shape()));
   if (p.interpolation == Cubic && p.nd == 3) runtime_error(c.name(), ": bicubic interpolation only supports 4D input");
   return p;
 }

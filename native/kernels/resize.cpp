@@ -215,19 +215,40 @@ ByteAxis byte_axis(const Axis<double>& a) {
   for (double w : whole) b.weight.push_back(int16_t(int(w * double(1 << b.bits) + (w < 0 ? -0.5 : 0.5))));
   return b;
 }
-// from [outer, in, inner] to [outer, out, inner]
-void byte_pass(const Axis<double>& a, const uint8_t* from, uint8_t* to, int64_t outer, int64_t inner) {
+inline uint8_t byte_of(int total, int bits) { return uint8_t(std::clamp(total >> bits, 0, 255)); }
+
+// from [rows, in] to [rows, out]
+void byte_rows(const Axis<double>& a, const uint8_t* from, uint8_t* to, int64_t rows) {
   const ByteAxis b = byte_axis(a);
-  parallel_for(outer * a.out, std::max<int64_t>(1, 32768 / (inner * a.taps)), [&](int64_t r, int64_t end) {
+  const int half = b.bits ? 1 << (b.bits - 1) : 0;
+  parallel_for(rows, std::max<int64_t>(1, 32768 / (a.out * a.taps)), [&](int64_t r, int64_t end) {
     for (; r < end; ++r) {
-      const uint8_t* image = from + r / a.out * a.in * inner;
-      const int64_t* place = a.place.data() + r % a.out * a.taps;
-      const int16_t* w = b.weight.data() + r % a.out * a.taps;
-      for (int64_t q = 0; q < inner; ++q) {
-        int total = b.bits ? 1 << (b.bits - 1) : 0;
-        for (int64_t k = 0; k < a.taps; ++k) total += int(w[k]) * image[place[k] * inner + q];
-        to[r * inner + q] = uint8_t(std::clamp(total >> b.bits, 0, 255));
+      const uint8_t* row = from + r * a.in;
+      const int64_t* place = a.place.data();
+      const int16_t* w = b.weight.data();
+      for (int64_t o = 0; o < a.out; ++o, place += a.taps, w += a.taps) {
+        int total = half;
+        for (int64_t k = 0; k < a.taps; ++k) total += int(w[k]) * row[place[k]];
+        to[r * a.out + o] = byte_of(total, b.bits);
       }
+    }
+  });
+}
+// from [planes, in, columns] to [planes, out, columns]
+void byte_columns(const Axis<double>& a, const uint8_t* from, uint8_t* to, int64_t planes, int64_t columns) {
+  const ByteAxis b = byte_axis(a);
+  const int half = b.bits ? 1 << (b.bits - 1) : 0;
+  parallel_for(planes * a.out, std::max<int64_t>(1, 32768 / (columns * a.taps)), [&](int64_t r, int64_t end) {
+    std::vector<int> sums(static_cast<size_t>(columns));
+    for (; r < end; ++r) {
+      const uint8_t* plane = from + r / a.out * a.in * columns;
+      std::fill(sums.begin(), sums.end(), half);
+      for (int64_t k = r % a.out * a.taps; k < (r % a.out + 1) * a.taps; ++k) {
+        const uint8_t* row = plane + a.place[k] * columns;
+        const int weight = b.weight[k];
+        if (weight) for (int64_t q = 0; q < columns; ++q) sums[q] += weight * row[q];
+      }
+      for (int64_t q = 0; q < columns; ++q) to[r * columns + q] = byte_of(sums[q], b.bits);
     }
   });
 }
@@ -237,8 +258,8 @@ void resize_bytes(const Plan& p, const Tensor& x, Tensor& y) {
   TensorRef dense = contiguous(x);
   std::vector<uint8_t> half(size_t(planes * rows * columns));
   LockRelease lock((x.numel + y.numel) * 4);
-  byte_pass(axes[2], dense->ptr<uint8_t>(), half.data(), planes * rows, 1);
-  byte_pass(axes[1], half.data(), y.ptr<uint8_t>(), planes, columns);
+  byte_rows(axes[2], dense->ptr<uint8_t>(), half.data(), planes * rows);
+  byte_columns(axes[1], half.data(), y.ptr<uint8_t>(), planes, columns);
 }
 
 // --- resize(self, size, factors, mode, align_corners, antialias) and resize_backward(grad, input_size, size, …)
