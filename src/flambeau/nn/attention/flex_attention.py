@@ -208,7 +208,7 @@ class BlockMask:
         return BlockMask(self.seq_lengths, *moved, self.BLOCK_SIZE, self.mask_mod)
 
     def to_string(self, grid_size=(20, 20), limit=4):
-        """A picture of the blocks: full, partly filled, empty; -1 as grid_size shows every block."""
+        """A picture of the blocks that are not empty (░: some of those a character stands for); -1 shows all."""
         dense = self.to_dense().float()
         *batch, rows, columns = dense.shape
         limits = (rows, columns) if grid_size == -1 else (grid_size,) * 2 if isinstance(grid_size, int) else grid_size
