@@ -154,6 +154,17 @@ POINTWISE = [row for label, n in (("1 K", 1 << 10), ("1 M", 1 << 20), ("16 M", 1
     (f"where, {label}", "", "torch.where(c, a, b)"), (f"a > b, {label}", "", "a > b"),
     (f"clamp, {label}", "", "a.clamp(0.2, 0.8)"), (f"to float64, {label}", "", "a.double()"),
 )]
+DOUBLES = _rows(
+    "pointwise", "torch.manual_seed(0); a = torch.randn(1 << 20, dtype=torch.float64); b = torch.rand(1 << 20, "
+    "dtype=torch.float64) * 0.9 + 0.05; h = torch.randn(1 << 20).half(); w = torch.randn(1 << 20).bfloat16()",
+    ("float64 pow, 1 M", "", "b ** a"), ("float64 pow 1.7, 1 M", "", "b ** 1.7"),
+    ("float64 atan2, 1 M", "", "torch.atan2(a, b)"),
+    *((f"float64 {name}, 1 M", "", f"torch.{name}({x})") for name, x in (
+        ("lgamma", "a"), ("digamma", "a"), ("erf", "a"), ("erfc", "a"), ("erfinv", "b"), ("exp2", "a"), ("i0", "a"),
+        ("special.bessel_j0", "a"), ("special.modified_bessel_k0", "b"), ("special.ndtri", "b"))),
+    ("float64 igamma, 1 M", "", "torch.igamma(b, b)"), ("float64 elu, 1 M", "", "F.elu(a)"),
+    ("float16 exp, 1 M", "", "h.exp()"), ("bfloat16 mul by number, 1 M", "", "w * 2.5"),
+)
 STRIDED = _rows(
     "pointwise", "torch.manual_seed(0); a = torch.rand(1024, 1024); r = torch.rand(1024); h = a.bfloat16()",
     ("add a row, 1024²", "", "a + r"), ("add a column, 1024²", "", "a + r[:, None]"),
@@ -276,5 +287,5 @@ MOVEMENT = _rows(
     ("randn 1 M", "", "torch.randn(1 << 20)"), ("randperm 100 K", "", "torch.randperm(100000)"),
 )
 
-ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *STRIDED, *REDUCTIONS, *NETWORKS,
-        *SEQUENCE, *MOVEMENT]
+ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *DOUBLES, *STRIDED, *REDUCTIONS,
+        *NETWORKS, *SEQUENCE, *MOVEMENT]

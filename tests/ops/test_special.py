@@ -106,3 +106,57 @@ def test_polygamma_as_a_method():
     expected = scipy_special.polygamma(2, x.numpy())
     np.testing.assert_allclose(x.polygamma(2).numpy(), expected, rtol=1e-12)
     np.testing.assert_allclose(x.polygamma_(2).numpy(), expected, rtol=1e-12)
+
+
+#: function, reference, inputs, units of the last place of a result of at least 1 (below: of 1)
+PRECISE = [
+    ("erf", "erf", np.linspace(-6, 6, 100001), 3), ("erfc", "erfc", np.linspace(-6, 25, 100001), 3),
+    ("erfinv", "erfinv", np.linspace(-1, 1, 100001)[1:-1], 16),
+    ("lgamma", "gammaln", np.linspace(1e-6, 40, 100001), 32),
+    ("lgamma", "gammaln", np.linspace(-30.003, -0.003, 9973), 256),
+    ("digamma", "digamma", np.linspace(0.01, 40, 100001), 16),
+    ("digamma", "digamma", np.linspace(-30.003, -0.003, 9973), 1e6),  # SciPy loses digits near the poles
+]
+
+
+@pytest.mark.parametrize("name, reference, x, ulps", PRECISE)
+def test_error_and_gamma_functions_of_doubles(name, reference, x, ulps):
+    found, expected = getattr(flambeau, name)(flambeau.from_numpy(x)).numpy(), getattr(scipy_special, reference)(x)
+    error = np.abs(found - expected) / np.spacing(np.maximum(np.abs(expected), 1))
+    assert error.max() <= ulps, (error.max(), x[error.argmax()])
+
+
+def test_far_tails():
+    y = 1 - 10.0 ** -np.linspace(0.1, 15.9, 200)
+    np.testing.assert_allclose(flambeau.erfinv(flambeau.from_numpy(y)).numpy(), scipy_special.erfinv(y), rtol=4e-15)
+    p = 10.0 ** -np.linspace(0.1, 300, 2000)
+    np.testing.assert_allclose(special.ndtri(flambeau.from_numpy(p)).numpy(), scipy_special.ndtri(p), rtol=3e-15)
+    np.testing.assert_equal(flambeau.erfinv(flambeau.tensor([1.0, -1.0, 1.5], dtype=flambeau.float64)).tolist(),
+                            [np.inf, -np.inf, np.nan])
+    edges = flambeau.tensor([0.0, -0.0, -2.0, float("inf"), -float("inf")], dtype=flambeau.float64)
+    np.testing.assert_equal(flambeau.lgamma(edges).tolist(), [np.inf] * 5)
+    np.testing.assert_equal(flambeau.digamma(edges[:4]).tolist(), [-np.inf, np.inf, np.nan, np.inf])
+
+
+def test_powers_of_doubles():
+    generator = np.random.default_rng(0)
+    x = np.concatenate([generator.uniform(0, 3, 50000), 10 ** generator.uniform(-300, 300, 50000), [5e-324, 2e-310]])
+    y = generator.normal(size=len(x)) * 5
+    with np.errstate(all="ignore"):
+        expected = np.power(x, y)
+    normal = (expected > 1e-307) & (expected < np.inf)
+    found = flambeau.pow(flambeau.from_numpy(x), flambeau.from_numpy(y)).numpy()
+    assert (np.abs(found[normal] - expected[normal]) <= np.spacing(expected[normal])).all()
+    np.testing.assert_allclose(found[~normal], expected[~normal], atol=1e-307)
+
+
+def test_special_powers_of_doubles():
+    """Zeros, infinities, signs, whole and odd exponents: as the C library's pow."""
+    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, np.inf, -np.inf, np.nan, 3.0, -3.0, 1e16, 1e-310, -1e308]
+    x, y = (a.ravel().copy() for a in np.meshgrid(values, [*values, 5.0, -5.0, 2.0**53 - 1, 2.0**53 + 2]))
+    with np.errstate(all="ignore"):
+        expected = np.power(x, y)
+    found = flambeau.pow(flambeau.from_numpy(x), flambeau.from_numpy(y)).numpy()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
+    np.testing.assert_allclose(found, expected, rtol=2.3e-16)

@@ -9,7 +9,7 @@ template <class T> inline constexpr T kRootHalf = T(0.70710678118654752440);
 template <class T> inline constexpr T kGeluA = T(0.79788456080286535588);
 template <class T> inline constexpr T kGeluB = T(0.044715);
 
-inline double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * kRootHalf<double>)); }
+inline double gelu_erf(double x) { return 0.5 * x * (1 + erf_(x * kRootHalf<double>)); }
 // erf(x / sqrt(2)) = x P(x^2) / Q(x^2) up to 5.52, where it rounds to 1; below -5.52 the result is 0 to 2e-7.
 inline float gelu_erf(float x) {
   float y = x < -5.52f ? -5.52f : x, c = 5.52f < y ? 5.52f : y, z = c * c;
@@ -62,7 +62,9 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary_n<[]<class T>(T a, T l) { return l < a ? a - l : a < -l ? a + l : a * T(0); }, 1, float, double>("softshrink"),
       unary<[]<class T>(T a) { return erf_(a); }, float, double>("erf", 2),
       unary<[]<class T>(T a) { return erfc_(a); }, float, double>("erfc", 4),
-      unary<[](float a) { return erfinv_(a); }, float>("erfinv", 4),
+      unary<[]<class T>(T a) { return erfinv_(a); }, float, double>("erfinv", 4),
+      unary<[]<class T>(T a) { return T(lgamma_(double(a))); }, float, double>("lgamma", 8),
+      unary<[]<class T>(T a) { return T(digamma_(double(a))); }, float, double>("digamma", 8),
   });
 });
 

@@ -37,10 +37,9 @@ inline float pow_(float x, float y) {
   result = (x != x) | (y != y) ? nan<float> : result;
   return (x == 1.f) | (y == 0.f) ? 1.f : result;
 }
-inline double pow_(double x, double y) { return std::pow(x, y); }
 
 template <class T> void pow_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  if (s[2] || !s[1]) return run2<T, T, T>(p, s, n, [](T x, T y) { return pow_(x, y); });
+  if (s[2] || !s[1]) return run2<T, T, T>(p, s, n, [](T x, T y) __attribute__((always_inline)) { return pow_(x, y); });
   const T y = *reinterpret_cast<const T*>(p[2]);
   if (y == T(2)) return run1<T, T>(p, n, [](T x) { return x * x; });
   if (y == T(3)) return run1<T, T>(p, n, [](T x) { return x * x * x; });

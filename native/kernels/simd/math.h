@@ -319,8 +319,6 @@ inline float erf_quick(float x) {
   value = value > 1.f ? 1.f : value;
   return value < -1.f ? -1.f : value;
 }
-inline double erf_(double x) { return std::erf(x); }
-inline double erf_quick(double x) { return std::erf(x); }
 
 // exp(-x^2) times a polynomial in (|x| - 3) / (|x| + 3); the tail keeps its relative accuracy
 inline float erfc_(float x) {
@@ -334,7 +332,6 @@ inline float erfc_(float x) {
   tail = abs_(x) > 10.1f ? 0. : tail;
   return x != x ? x : float(x < 0 ? 2 - tail : tail);
 }
-inline double erfc_(double x) { return std::erfc(x); }
 // x times a polynomial in w = -log(1 - x^2), in sqrt(w) for the tails
 inline float erfinv_(float x) {
   double w = -log_((1 - double(x)) * (1 + double(x))), s = std::sqrt(w) - 3;
@@ -354,3 +351,5 @@ template <class T> inline T max_nan(T a, T b) { return a != a ? a : b != b ? b :
 template <class T> inline T min_nan(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b; }
 
 }  // namespace flambeau::FLAMBEAU_SIMD
+
+#include "math_double.h"  // the longer texts of double

@@ -131,16 +131,10 @@ template <bool Upper> inline double incomplete_gamma(double a, double x) {
   return Upper ? q : 1 - q;
 }
 
-inline double psi(double x) {  // digamma of x > 1
-  double value = 0;
-  for (; x < 10; x += 1) value -= 1 / x;
-  double z = 1 / (x * x);
-  return value + std::log(x) - 0.5 / x - z * horner(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12);
-}
 // Minus the derivative of P(a, x) by a, over the density of the gamma distribution at x: by the series of P.
 inline double gamma_slope(double a, double x) {
   if (!(a > 0) || !(x > 0)) return a != a || x != x ? nan<double> : 0;
-  double term = 1 / a, shift = std::log(x) - psi(a + 1), sum = 0;  // terms of x^(k+1) / (a (a + 1) … (a + k))
+  double term = 1 / a, shift = std::log(x) - digamma_(a + 1), sum = 0;  // terms of x^(k+1) / (a (a + 1) … (a + k))
   double k = a;
   for (int64_t step = 0; step < 2000000; ++step) {
     double part = term * shift;

@@ -5,19 +5,6 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-// psi(x): recurrence to x >= 10, then the asymptotic series; reflection below 0.
-inline double digamma_(double x) {
-  if (x == 0) return std::copysign(inf<double>, -x);
-  if (x < 0) {
-    if (x == std::floor(x)) return nan<double>;
-    return digamma_(1 - x) - kPi / std::tan(kPi * (x - std::nearbyint(x)));
-  }
-  double value = 0;
-  for (; x < 10; x += 1) value -= 1 / x;
-  double z = 1 / (x * x);
-  double tail = horner(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12);
-  return value + std::log(x) - 0.5 / x - z * tail;
-}
 inline double trigamma_(double x) {
   if (x == std::floor(x) && x <= 0) return inf<double>;
   if (x < 0.5) {
@@ -63,32 +50,13 @@ inline double polygamma_(double x, double n) {
   double value = std::tgamma(n + 1) * zeta_(n + 1, x);
   return std::fmod(n, 2) == 1 ? value : -value;
 }
-// Start from Giles' single-precision polynomial (GPU Computing Gems 2, 2012), then two Newton steps on erf; the upper
-// tail steps on erfc, where 1 - y keeps its digits.
-inline double erfinv_(double y) {
-  double a = abs_(y);
-  if (!(a < 1)) return a == 1 ? std::copysign(inf<double>, y) : nan<double>;
-  double w = -std::log((1 - a) * (1 + a)), x;
-  if (w < 5) {
-    x = horner(w - 2.5, 1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
-               3.43273939e-07, 2.81022636e-08);
-  } else {
-    x = horner(std::sqrt(w) - 3, 2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
-               0.00134934322, 0.000100950558, -0.000200214257);
-  }
-  x *= a;
-  constexpr double half_root_pi = 0.886226925452758013649;
-  for (int k = 0; k < 2; ++k) {
-    double error = a < 0.5 ? std::erf(x) - a : (1 - a) - std::erfc(x);
-    double step = error * half_root_pi * std::exp(x * x);
-    x -= step / (1 + x * step);  // Halley: the second derivative is -2 x times the first
-  }
-  return std::copysign(x, y);
-}
+// Central and moderate tails by erfinv's polynomials, whose argument c = 4 p (1 - p) keeps its digits.
 inline double ndtri_(double p) {
+  double y = p < 0.5 ? p : 1 - p;
+  if (y > 1e-16) return copysign_(1.4142135623730950488 * (1 - 2 * y) * erfinv_ratio(4 * y * (1 - y)), p - 0.5);
   return p < 0 || 1 < p ? nan<double> : p < 0.1 ? [](double q) {  // far below one half 2 p - 1 loses digits: Newton on erfc
     if (q == 0) return -inf<double>;
-    double x = q < 1e-300 ? -37 : 1.4142135623730950488 * erfinv_(2 * q - 1 == -1 ? -1 + 1e-15 : 2 * q - 1);
+    double s = std::sqrt(-2 * std::log(q)), x = std::log(2 * kPi * s * s) / (2 * s) - s;
     for (int k = 0; k < 60; ++k) {
       double cdf = 0.5 * std::erfc(-x * 0.70710678118654752440);
       double step = (std::log(cdf) - std::log(q)) * cdf / (0.39894228040143267794 * std::exp(-0.5 * x * x));
@@ -136,9 +104,6 @@ template <class T> inline T neighbour(T a, T b) {
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
-      unary<[](double a) { return erfinv_(a); }, double>("erfinv", 32),
-      unary<[]<class T>(T a) { return T(std::lgamma(double(a))); }, float, double>("lgamma", 16),
-      unary<[]<class T>(T a) { return T(digamma_(a)); }, float, double>("digamma", 16),
       unary_n<[]<class T>(T a, T n) { return T(polygamma_(a, n)); }, 1, float, double>("_polygamma", 32),
       binary<[]<class T>(T s, T q) { return T(zeta_(s, q)); }, float, double>("special_zeta", 32),
       unary<[]<class T>(T a) { return T(ndtri_(a)); }, float, double>("special_ndtri", 32),

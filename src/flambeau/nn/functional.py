@@ -29,6 +29,7 @@ _OPERATORS = (
     "prelu", "gumbel_softmax",
     # shapes of images
     "pad", "interpolate", "grid_sample", "affine_grid", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "native_channel_shuffle",
     # distances
     "cosine_similarity", "pairwise_distance", "pdist",
 )  # fmt: skip
