@@ -163,6 +163,7 @@ void write(char* at, DType dtype, const Value& v) {
 void store(PyObject* o, Tensor& t, int dim, char*& at) {
   if (is_tensor(o) && as_tensor(o)->ndim > 0) {
     Tensor& part = *as_tensor(o);
+    check_own_values(part);
     if (part.ndim != t.ndim - dim || !std::equal(part.sizes, part.sizes + part.ndim, t.sizes + dim))
       value_error("tensor(): expected a tensor of shape ", shape_text({t.sizes + dim, size_t(t.ndim - dim)}), " at dim ", dim, " (got ", shape_text(part.shape()), ")");
     TensorRef c = to_dtype(*contiguous(part), t.dtype);
@@ -173,7 +174,8 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
   if (dim == t.ndim) {
     Value v;
     if (is_tensor(o)) {
-      Held number = checked(element_object(*as_tensor(o), as_tensor(o)->data));
+      TensorRef inner = readable(*as_tensor(o));
+      Held number = checked(element_object(*inner, inner->data));
       number_value(number.p, v);
     } else if (is_sequence(o)) {
       value_error("tensor(): too many dimensions at dim ", dim, ": expected a number, got a sequence");

@@ -88,6 +88,7 @@ int tensor_clear(PyObject* o) {
 
 // A new object of `type` over the memory of `source`, without history.
 PyObject* as_subclass(PyTypeObject* type, const Tensor& source, bool requires_grad) {
+  if (__builtin_expect(source.level, 0)) runtime_error("inside a transform (vmap, jvp …) a tensor cannot become an instance of another class (", type->tp_name, ")");
   if (type == TensorType) {
     TensorRef t = alias(source);
     t->flags &= ~kWrappedNumber;
@@ -452,6 +453,7 @@ PyObject* t_set_storage(PyObject* o, PyObject* args) {  // _set_storage(source, 
     if (PyErr_Occurred()) throw PythonError();
     if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
     Tensor &t = self(o), &s = self(source);
+    check_own_values(t), check_own_values(s);
     int64_t low = offset, high = offset, room = s.storage ? int64_t(s.storage->nbytes) / s.itemsize() : 0;
     for (size_t k = 0; k < sizes.size(); ++k) {
       int64_t reach;

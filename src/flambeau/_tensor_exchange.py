@@ -28,6 +28,8 @@ def numpy(self, *, force=False):
         raise RuntimeError("numpy(): a tensor inside a transform (vmap, jvp …) has no values of its own there")
     if self.dtype is _C.bfloat16 and force:
         self = self.float()
+    if type(self).__dict__.get("__torch_dispatch__") is not None and not self._storage_ptr():
+        raise RuntimeError(".numpy() is not supported for tensor subclasses without memory of their own")
     try:
         return np.asarray(memoryview(self))
     except BufferError as error:

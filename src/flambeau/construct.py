@@ -18,6 +18,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     if pin_memory:
         raise NotImplementedError("tensor: pin_memory=True needs a CUDA device; this build has none")
+    if _C.level_of(data):  # inside a transform: the same values under the same wrapper
+        t = data.detach().clone() if dtype is None else data.detach().clone().to(dtype)
+        return _finished(t, device, requires_grad)
     t = _C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True)
     return _finished(t, device, requires_grad)
 

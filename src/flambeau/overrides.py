@@ -143,6 +143,19 @@ def dispatches(tensors):
     return bool(_dispatch_modes or _overriding(tuple(tensors), {}, "__torch_dispatch__"))
 
 
+def _local_scalar_dense(self):
+    """What `__torch_dispatch__` is asked for item(), bool() and their kind; the answer is a Python number."""
+    return self.item()
+
+
+_local_scalar_dense.name = "_local_scalar_dense"
+
+
+def _value_of(wrapper):
+    """The number that a wrapper without memory stands for, as a tensor."""
+    return _C.array(handle_torch_dispatch(_local_scalar_dense, (wrapper,), {}), wrapper.dtype, True)
+
+
 class _Switch:
     """A context in which a native switch is on."""
 
