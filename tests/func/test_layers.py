@@ -49,7 +49,7 @@ def test_layer(name):
     net = make().double()
     xs = [flambeau.randn(N, *s).double() for s in shapes]
     stacked = {k: flambeau.stack([p.detach() * (1 + j / 10) for j in range(N)]) for k, p in net.named_parameters()}
-    buffers = {k: b for k, b in net.named_buffers()}
+    buffers = dict(net.named_buffers())
 
     def call(parameters, *inputs):
         return first(functional_call(net, (parameters, buffers), inputs))
@@ -60,7 +60,7 @@ def test_layer(name):
     one = {k: p[1] for k, p in stacked.items()}
     for parameters, p_dims in ((one, None), (stacked, 0)):
         for inputs, x_dims in ((xs, 0), ([x[1] for x in xs], None)):
-            if p_dims is None and x_dims is None or (p_dims == 0 and not stacked):
+            if (p_dims is None and x_dims is None) or (p_dims == 0 and not stacked):
                 continue
             dims = (p_dims, *(x_dims for _ in xs))
 
