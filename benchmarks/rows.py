@@ -266,6 +266,9 @@ SEQUENCE = _rows(
     *((f"{name} 256 x 128, forward + backward", "x = torch.rand(256, 128, requires_grad=True); "
        f"t = torch.rand(256, 128); given = [x]\ndef result(): return F.{name}(x, t)\n" + BACK, "back()")
       for name in ("mse_loss", "smooth_l1_loss", "binary_cross_entropy_with_logits")),
+    ("pack and pad 64 sequences of up to 100 steps", "from operator import attrgetter; "
+     "r = attrgetter('utils.rnn')(nn); x = torch.rand(64, 100, 32); n = torch.arange(100, 36, -1)",
+     "r.pad_packed_sequence(r.pack_padded_sequence(x, n, True))"),
     ("Sequential of 10 Linear(8, 8)", "m = nn.Sequential(*[nn.Linear(8, 8) for _ in range(10)]); x = torch.rand(1, 8)",
      "m(x)", None, 5.0),
 )

@@ -250,6 +250,9 @@ void forward(Call& c) {
   Operand<T> state(in[kWhh], p, gru ? 2 * n : l.gates, 1, p, l.steps), fresh, project;
   if (gru) fresh = Operand<T>(in[kWhh] + 2 * n * p, p, n, 1, p, l.steps);
   if (l.projected()) project = Operand<T>(in[kWhr], n, p, 1, n, l.steps);
+  // packed where many rows meet it and a panel stays in the first two caches; otherwise gemm chooses the way
+  const bool packed = l.rows >= 64 && l.inputs <= 1024;
+  Operand<T> input(in[kWih], l.inputs, l.gates, 1, l.inputs, packed ? l.steps : 1);
   const std::vector<T> bias = joined_bias(l, in[kBih], in[kBhh]);
   {
     LockRelease lock(work_of(l));
@@ -257,8 +260,12 @@ void forward(Call& c) {
     in[kH0] ? (void)std::copy_n(in[kH0], l.batch * p, h) : (void)std::fill_n(h, l.batch * p, T(0));
     if (l.mode == Mode::LSTM)
       in[kC0] ? (void)std::copy_n(in[kC0], l.batch * n, cell) : (void)std::fill_n(cell, l.batch * n, T(0));
-    gemm<T>(l.rows, l.gates, l.inputs, in[kInput], l.inputs, 1, in[kWih], 1, l.inputs, gates, ld,
-            {1, 0, bias.empty() ? nullptr : bias.data()});
+    const Epilogue<T> shares{1, 0, bias.empty() ? nullptr : bias.data()};
+    input.pack();
+    parallel_for(l.rows, input.panels ? std::max<int64_t>(1, (1 << 19) / (l.gates * l.inputs)) : l.rows,
+                 [&](int64_t row, int64_t end) {
+      input.multiply(end - row, in[kInput] + row * l.inputs, l.inputs, gates + row * ld, ld, shares);
+    });
     walk(l, false, [&](int64_t, int64_t b, int64_t m, int64_t row) {
       T *g = gates + row * ld, *y = out + row * p;
       state.multiply(m, h + b * p, p, g, ld, {1, 1});
