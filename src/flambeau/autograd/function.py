@@ -6,6 +6,7 @@ calls a `_Rule` below, which checks what the user's backward returned.
 
 from contextlib import contextmanager
 from functools import wraps
+from types import SimpleNamespace
 from weakref import ref
 
 from .. import _C
@@ -458,6 +459,9 @@ class _VariableType(type):
 
 class Variable(_C.Tensor, metaclass=_VariableType):
     """The old name of a tensor that takes part in autograd: every tensor is one, and making one gives a tensor."""
+
+    #: where PyTorch's programs look for `queue_callback`
+    _execution_engine = SimpleNamespace(queue_callback=_C.queue_callback)
 
     def __new__(cls, data, requires_grad=False):
         return data.detach().requires_grad_(requires_grad)

@@ -347,3 +347,11 @@ def increment_version(tensors):
     """Says that the tensors' memory was written behind the library's back, so that saved uses of it are noticed."""
     for t in (tensors,) if isinstance(tensors, _C.Tensor) else tensors:
         t._bump_version()
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled):
+    """Accepted for PyTorch's programs: a backward pass here runs on one thread and has no streams that could differ."""
+
+
+def set_override_stale_capture_stream(enabled):
+    """Accepted for PyTorch's programs: there are no streams to capture."""
