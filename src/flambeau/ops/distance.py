@@ -70,10 +70,12 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got shapes {list(x1.shape)} and"
                            f" {list(x2.shape)}")
+    by_product = max(x1.shape[-2], x2.shape[-2]) > _BY_PRODUCT[compute_mode]
+    if x1.ndim == 2 and x2.ndim == 2:
+        return _cdist(x1.unsqueeze(0), x2.unsqueeze(0), p, by_product).squeeze(0)
     batch = OPS["broadcast_tensors"](*(x.new_empty(()).expand(x.shape[:-2]) for x in (x1, x2)))[0].shape
     count = prod(batch)
     rows = [x.expand(*batch, *x.shape[-2:]).reshape(count, *x.shape[-2:]) for x in (x1, x2)]
-    by_product = max(x1.shape[-2], x2.shape[-2]) > _BY_PRODUCT[compute_mode]
     return _cdist(*rows, p, by_product).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
 
