@@ -33,6 +33,8 @@ int64_t place_of(char mode, int64_t at, int64_t n) {
 
 Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode) {
   Border b;
+  if (mode != "reflect" && mode != "replicate" && mode != "circular")
+    runtime_error("pad: expected mode reflect, replicate or circular, got '", std::string(mode), "'");
   const int padded = int(pad.size()) / 2, lead = int(shape.size()) - padded;
   if (pad.size() % 2 || padded > kPadded || lead < 0)
     runtime_error("pad: expected up to ", kPadded, " pairs for a tensor of shape ", shape_text(shape), ", got ", shape_text(pad));
