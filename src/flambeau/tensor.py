@@ -331,10 +331,13 @@ def polygamma(self, n):
 @method
 def polygamma_(self, n):
     """polygamma, written into self."""
+    if not self.is_floating_point():
+        raise RuntimeError(f"polygamma_: a floating-point result can't be cast to the desired output type {self.dtype}")
     return self.copy_(OPS["polygamma"](n, self.clone() if self.requires_grad else self))
 
 
-for _function in (_inspection.equal, _inspection.allclose, _inspection.is_conj, _inspection.resolve_conj):
+for _function in (_inspection.equal, _inspection.allclose, _inspection.is_nonzero,
+                  _inspection.is_conj, _inspection.resolve_conj):
     method(_function)
 
 

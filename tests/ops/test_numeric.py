@@ -186,3 +186,14 @@ def test_composites_in_place_keep_what_their_rules_need():
     first, x.grad = x.grad, None
     x.mvlgamma(2).sum().backward()
     assert flambeau.equal(first, x.grad)
+
+
+def test_named_results_are_public_types():
+    x = flambeau.tensor([[3.0, 1.0], [2.0, 4.0]])
+    for name, made in (("max", x.max(1)), ("sort", x.sort()), ("frexp", x.frexp()), ("mode", x.mode()),
+                       ("histogram", x.histogram(2)), ("aminmax", x.aminmax()), ("cummax", x.cummax(0))):
+        assert type(made) is getattr(flambeau.return_types, name)
+    assert type(flambeau.var_mean(x)) is tuple
+    assert x[0, 0].is_nonzero()
+    with pytest.raises(RuntimeError):
+        flambeau.tensor([2]).polygamma_(1)
