@@ -184,7 +184,7 @@ def _context_type(cls):
 
 
 def _among(tensor, tensors):
-    for t in tensors:  # no generator: this runs several times per call, mostly over nothing
+    for t in tensors:  # noqa: SIM110  runs several times per call, and a generator costs more than this
         if tensor is t:
             return True
     return False
@@ -226,11 +226,12 @@ def _check_dirty(cls, ctx, inputs, results, record):
 
 def _record(cls, ctx, args, results, outputs, tracked):
     node = _C.function_node(
-        _Rule(cls, ctx, args, outputs), tuple(a if isinstance(a, _C.Tensor) else None for a in args),
-        tuple(y if k in tracked else None for k, y in enumerate(outputs)), f"{cls.__name__}Backward")
-    for k in tracked:
-        if _among(outputs[k], ctx._dirty) and outputs[k]._is_view():
-            _C.rebase(outputs[k], node)
+        _Rule(cls, ctx, args, outputs), tuple([a if isinstance(a, _C.Tensor) else None for a in args]),
+        tuple([y if k in tracked else None for k, y in enumerate(outputs)]), f"{cls.__name__}Backward")
+    if ctx._dirty:
+        for k in tracked:
+            if _among(outputs[k], ctx._dirty) and outputs[k]._is_view():
+                _C.rebase(outputs[k], node)
     own = {id(y): k for k, y in enumerate(results) if k in tracked and y is outputs[k]}
     ctx._saved = [None if t is None else _Saved(t, (ref(node), own[id(t)]) if id(t) in own else None)
                   for t in ctx._to_save]
@@ -270,7 +271,6 @@ class _Saved:
             _C.set_history(output, node, position)
         return output
 
-
     def _unpack_hooked(self):
         found = self.hooks[1](self.packed)
         if not isinstance(found, _C.Tensor):
@@ -295,16 +295,15 @@ class _Rule:
 
     def __init__(self, cls, ctx, args, outputs):
         self.cls, self.ctx = cls, ctx
-        self.tensor_places = tuple(isinstance(a, _C.Tensor) for a in args)
-        self.shapes = tuple(a.shape if isinstance(a, _C.Tensor) else None for a in args)
-        self.blank = tuple((y.shape, y.dtype, y.device) if isinstance(y, _C.Tensor) else None for y in outputs)
+        self.shapes = [a.shape if isinstance(a, _C.Tensor) else None for a in args]
+        self.blank = [(y.shape, y.dtype, y.device) if isinstance(y, _C.Tensor) else None for y in outputs]
 
     def release(self):
         """The engine's word that no further pass comes."""
         self.ctx._saved = None
 
     def __call__(self, *grads):
-        if self.ctx._materialize:
+        if self.ctx._materialize and _among(None, grads):
             grads = tuple(OPS["zeros"](b[0], dtype=b[1], device=b[2]) if g is None and b is not None else g
                           for g, b in zip(grads, self.blank, strict=True))
         backward = self.cls.backward if self.cls.backward is not Function.backward else self.cls.vjp
@@ -323,7 +322,7 @@ class _Rule:
             raise RuntimeError(f"function {name}Backward returned an incorrect number of gradients "
                                f"(expected {expected}, got {len(found)})")
         for k, (g, shape) in enumerate(zip(found, self.shapes, strict=True)):
-            if g is None:
+            if g is None or (type(g) is _C.Tensor and g.shape == shape):
                 continue
             if shape is None:
                 raise RuntimeError(f"function {name}Backward returned a gradient different than None at position "
