@@ -115,7 +115,7 @@ struct Reader {
           tensor(v.tensor);
           return;
         }
-        if (arg.number && number_value(o, v)) return;
+        if (arg.number && !(op.inplace && position == 0) && number_value(o, v)) return;
         if (overrides(o)) { f.foreign = true; v = Value(); return; }
         break;
       case Type::Scalar:

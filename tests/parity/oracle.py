@@ -1,6 +1,6 @@
 """PyTorch's side of `tests.parity.samples`: iterates its operator samples, and writes programs and their outcomes.
 
-Runs in PyTorch's interpreter: `python oracle.py FOLDER PATTERN`. One file per operator, FOLDER/name.pickle: a dict
+Runs in PyTorch's interpreter: `python oracle.py FOLDER PATTERN [wide]`. One file per operator, FOLDER/name.pickle: a dict
 with its name, path, and cases (form, dtype, program, storages, tensors, outcome).
 """
 
@@ -24,6 +24,9 @@ SPACES = (("torch", torch), ("torch.nn.functional", torch.nn.functional), ("torc
           ("torch.signal.windows", torch.signal.windows), ("torch.Tensor", torch.Tensor), ("operator", operator),
           ("torch.masked", torch.masked), ("torch._C._nn", torch._C._nn))
 COUNTS = {torch.float64: 40, torch.float32: 8, torch.int64: 8, torch.bool: 8, torch.complex64: 8, torch.bfloat16: 8}
+#: with --wide: the other dtypes, and PyTorch's larger set of inputs
+WIDE = {torch.float64: 120, torch.int64: 60, torch.complex128: 20, torch.float16: 20, torch.int32: 12, torch.uint8: 12,
+        torch.int8: 12, torch.int16: 8}
 GETTERS = {}
 PATHS = {}
 for prefix, space in SPACES:
@@ -123,14 +126,25 @@ def inputs_without_grad(args, kwargs):
     return plain(args), {k: plain(v) for k, v in kwargs.items()}
 
 
+def tensors_of(x):
+    if isinstance(x, torch.Tensor):
+        return [x]
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [t for part in x for t in tensors_of(part)] if isinstance(x, (list, tuple)) else []
+
+
 UNSPECIFIED = ("empty", "new_empty")
 
 
-def cases_of(info, dtype, count):
+def cases_of(info, dtype, count, wide):
     grad = info.supports_autograd and (dtype.is_floating_point or dtype.is_complex) and \
         info.supports_dtype(dtype, "cpu") and dtype in info.supported_backward_dtypes("cpu")
     values = not any(info.name.startswith(n) for n in UNSPECIFIED)
-    for number, sample in enumerate(itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=grad), count)):
+    made = (info.reference_inputs if wide else info.sample_inputs)("cpu", dtype, requires_grad=grad)
+    if wide:  # what is far larger than the others shows nothing that they do not
+        made = (s for s in made if all(t.numel() <= 4096 for t in tensors_of((s.input, s.args, s.kwargs))))
+    for number, sample in enumerate(itertools.islice(made, count)):
         args, kwargs = (sample.input, *sample.args), dict(sample.kwargs)
         process = sample.output_process_fn_grad
         trivial = process is None or is_identity(process)
@@ -187,14 +201,14 @@ def error_cases(info):
         yield found
 
 
-def write(info, folder):
+def write(info, folder, wide):
     cases = []
-    for dtype, count in COUNTS.items():
+    for dtype, count in (WIDE if wide else COUNTS).items():
         if dtype in info.dtypes:
             torch.manual_seed(0)
             np.random.seed(0)
             random.seed(0)
-            cases += collect(cases_of(info, dtype, count), dtype_of(dtype))
+            cases += collect(cases_of(info, dtype, count, wide), dtype_of(dtype))
     cases += collect(error_cases(info), "error")
     name = info.name + ("." + info.variant_test_name if info.variant_test_name else "")
     record = {"name": name, "path": PATHS.get(id(info.op)), "cases": cases}
@@ -216,12 +230,12 @@ def collect(cases, what):
     return found
 
 
-def main(folder, pattern):
+def main(folder, pattern, wide=""):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     for info in op_db:
         if re.search(pattern, info.name) and not info.name.startswith(("jiterator", "sparse.")):
-            write(info, folder)
+            write(info, folder, wide == "wide")
             print(info.name, flush=True)
 
 
