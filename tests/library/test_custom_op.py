@@ -135,6 +135,7 @@ def test_modes_see_one_call():
         flambeau.ones(2) * 2
     assert calls[0] is not None and flambeau.ops.testlib.seen.default in calls
     assert flambeau.ops.aten.mul.Tensor in calls
+    assert flambeau.ops.aten.add.Tensor(flambeau.ones(1), 1).item() == 2
 
 
 def test_an_operator_may_be_replaced():

@@ -32,7 +32,7 @@ class Operator:
                             f"{schema.text}", "none")
         self.recorded = type(f"GeneratedBackwardFor_{self.namespace}_{self.name}_default", (_Recorded,), {})
         self.packet = Packet(self)
-        namespace(self.namespace).add(self.name, self.packet)
+        namespace(self.namespace)._register(self.name, self.packet)
 
     def __repr__(self):
         return f"{self.namespace}.{self.name}"

@@ -62,7 +62,7 @@ class Namespace:
     def __init__(self, name):
         self._name = name
 
-    def add(self, name, packet):
+    def _register(self, name, packet):
         """Makes an operator an attribute."""
         setattr(self, name, packet)
 
@@ -96,7 +96,7 @@ class _Aten(Namespace):
             op = OPS[name.removesuffix("_")].inplace_form
         if op is None:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
-        self.add(name, _AtenPacket(op))
+        self._register(name, _AtenPacket(op))
         return getattr(self, name)
 
 
