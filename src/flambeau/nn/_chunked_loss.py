@@ -1,9 +1,9 @@
 """linear_cross_entropy: the loss of a classifier's last layer, without holding all its logits at once if so asked."""
 
-import dataclasses
 import warnings
+from collections import namedtuple
 
-from .. import bfloat16, cat, dtype, float16, float32, float64, int64
+from .. import bfloat16, cat, float16, float32, float64, int64
 from ..autograd import Function
 from ..ops.kinds import OPS
 
@@ -11,8 +11,11 @@ _linear, _cross_entropy, _softmax = OPS["linear"], OPS["cross_entropy"], OPS["so
 _POLICIES = ("auto", "accurate", "balanced", "compact")
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
-class LinearCrossEntropyOptions:
+_OPTIONS = {"allow_retain_graph": False, "batch_chunk_size": None, "chunking_method": "auto", "acc_policy": "auto",
+            "acc_dtype": None}  # fmt: skip
+
+
+class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS, defaults=_OPTIONS.values())):
     """How linear_cross_entropy cuts the batch into pieces, so that only one piece's logits are in memory.
 
     `batch_chunk_size` is the number of rows of a piece; `chunking_method` "aspect_ratio" (":N" for N times smaller
@@ -25,13 +28,14 @@ class LinearCrossEntropyOptions:
     64
     """
 
-    allow_retain_graph: bool = False
-    batch_chunk_size: int | None = None
-    chunking_method: str | None = "auto"
-    acc_policy: str = "auto"
-    acc_dtype: dtype | None = None
+    __slots__ = ()
 
-    def __post_init__(self):
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls, *args, **kwargs)
+        self._check()
+        return self
+
+    def _check(self):
         if self.acc_policy not in _POLICIES:
             raise ValueError(f"invalid acc_policy: {self.acc_policy!r}, expected one of {', '.join(_POLICIES)}")
         if self.chunking_method not in (None, "auto"):
