@@ -26,6 +26,11 @@ NAMES = [
     "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss",
     "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
     "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold", "ctc_loss",
+    "affine_grid", "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "grid_sample", "grouped_mm", "has_torch_function", "has_torch_function_unary",
+    "has_torch_function_variadic", "linear_cross_entropy", "multi_head_attention_forward", "scaled_addmm",
+    "scaled_addmm_", "scaled_grouped_mm", "scaled_mm", "ScalingType", "SwizzleType", "upsample", "upsample_bilinear",
+    "upsample_nearest",
 ]  # fmt: skip
 
 
@@ -308,3 +313,17 @@ def test_losses_refuse_what_would_broadcast():
         with pytest.raises(error):
             call()
     assert flambeau.isfinite(F.soft_margin_loss(x, x > 0))
+
+
+def test_overrides_are_seen_and_products_for_gpus_say_so():
+    class Own(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "own"
+
+    plain, own = flambeau.ones(1), flambeau.ones(1).as_subclass(Own)
+    assert F.has_torch_function((plain, own)) and F.has_torch_function_unary(own)
+    assert F.has_torch_function_variadic(plain, own) and not F.has_torch_function_variadic(plain, plain)
+    for name in ("scaled_mm", "scaled_grouped_mm", "grouped_mm", "scaled_addmm", "scaled_addmm_"):
+        with pytest.raises(NotImplementedError, match=name):
+            getattr(F, name)(plain, plain)
