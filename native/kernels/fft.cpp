@@ -355,6 +355,11 @@ void complex_lines(const Transform<T>& t, const Lines& lines) {
   });
 }
 
+template <class T>
+struct HalfCircle {
+  std::vector<T> values;  // re, im of exp(-2 pi i k / n) for k up to n / 2
+};
+
 // Real to complex: an even length as complex numbers of half of it.
 template <class T>
 void real_line(const Transform<T>& t, const T* in, T* out) {
@@ -376,12 +381,19 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
     z = packed.data();
   }
   complex_line<T>(h, z, 2, h, f.data(), 2, false, T(1));
-  const T half = t.scale * T(0.5);
+  auto circle = kept<HalfCircle<T>>(n, [&] {
+    auto made = std::make_shared<HalfCircle<T>>();
+    for (int64_t k = 0; k <= h; ++k) {
+      auto w = root(k, n);
+      made->values.push_back(T(w.real())), made->values.push_back(T(w.imag()));
+    }
+    return made;
+  });
+  const T half = t.scale * T(0.5), *roots = circle->values.data();
   for (int64_t k = 0; k <= h; ++k) {
     const T *u = &f[size_t(2 * (k % h))], *v = &f[size_t(2 * ((h - k) % h))];
     T er = u[0] + v[0], ei = u[1] - v[1], dr = u[0] - v[0], di = u[1] + v[1];  // sums of even, differences of odd places
-    auto w = root(k, n);
-    T wr = T(w.real()), wi = T(w.imag());
+    T wr = roots[2 * k], wi = roots[2 * k + 1];
     out[k * t.out_step] = (er + di * wr + dr * wi) * half;
     out[k * t.out_step + 1] = (ei + di * wi - dr * wr) * (t.conjugate ? -half : half);
   }
