@@ -144,7 +144,8 @@ struct Transform {
   int64_t n;              // its length
   FftLoad load = FftLoad::Complex;
   FftStore store = FftStore::Complex;
-  bool inverse = false, conjugate = false;
+  bool swap_in = false, swap_out = false;  // both: an inverse transform
+  bool conjugate = false;
   T scale = 1;
   int64_t given;          // elements of the input, zeros follow
   const T* in;
@@ -166,7 +167,7 @@ void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& li
   parallel_for(groups, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, cost)), [&](int64_t first, int64_t last) {
     T *a = scratch<T>(kScratchA, 2 * t.n * lanes), *b = scratch<T>(kScratchB, 2 * t.n * lanes);
     FftJob<T> job;
-    job.load = t.load, job.store = t.store, job.swap = t.inverse, job.conjugate = t.conjugate, job.scale = t.scale, job.given = t.given;
+    job.load = t.load, job.store = t.store, job.swap_in = t.swap_in, job.swap_out = t.swap_out, job.conjugate = t.conjugate, job.scale = t.scale, job.given = t.given;
     job.in_step = t.in_step, job.out_step = t.out_step, job.factor_step = factor_step;
     for (int64_t g = first; g < last; ++g) {
       const int64_t left = lines.count - g * per_group, used = std::min(lanes, left);
@@ -204,58 +205,50 @@ int64_t rows_for(int64_t n) {
   return a > 1 && a < n ? a : 0;
 }
 
-template <class T>
-struct Factors {
-  std::vector<T> values;
-};
-
 // Bailey (1990): columns, a factor each, rows; the second round writes its results transposed.
 template <class T>
-void four_steps(int64_t n, int64_t rows, const T* in, int64_t in_step, T* out, int64_t out_step, bool inverse, T scale) {
-  const int64_t cols = n / rows, lanes = kernels<T>().lanes, width = (cols + lanes - 1) / lanes * lanes;
-  auto first = plan_of<T>(rows), second = plan_of<T>(cols);
-  auto factors = kept<Factors<T>>(n, [&] {  // by rows of the intermediate, padded to whole vectors
-    auto made = std::make_shared<Factors<T>>();
-    made->values.assign(size_t(2 * rows * width), T(0));
+struct FourSteps {
+  int64_t n, rows, cols, width;  // width: cols padded to whole vectors
+  PlanRef<T> first, second;
+  std::vector<T> factors;        // by rows of the intermediate
+};
+template <class T>
+std::shared_ptr<const FourSteps<T>> four_steps_of(int64_t n) {
+  return kept<FourSteps<T>>(n, [&]() -> std::shared_ptr<const FourSteps<T>> {
+    auto made = std::make_shared<FourSteps<T>>();
+    const int64_t rows = rows_for(n), lanes = kernels<T>().lanes;
+    made->n = n, made->rows = rows;
+    if (!rows) return made;
+    const int64_t cols = made->cols = n / rows, width = made->width = (cols + lanes - 1) / lanes * lanes;
+    made->first = plan_of<T>(rows), made->second = plan_of<T>(cols);
+    made->factors.assign(size_t(2 * rows * width), T(0));
     parallel_for(rows, std::max<int64_t>(1, 4096 / cols), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k)
         for (int64_t j = 0; j < cols; ++j) {
           auto z = root(k * j, n);
-          made->values[size_t(2 * (k * width + j))] = T(z.real());
-          made->values[size_t(2 * (k * width + j) + 1)] = T(z.imag());
+          made->factors[size_t(2 * (k * width + j))] = T(z.real());
+          made->factors[size_t(2 * (k * width + j) + 1)] = T(z.imag());
         }
     });
     return made;
   });
-  std::vector<T> middle(size_t(2 * n));
-  Transform<T> down{rows};
-  down.inverse = false, down.given = rows, down.in = in, down.out = middle.data();
-  down.in_step = cols * in_step, down.out_step = 2 * cols;
+}
+// An inverse transform exchanges real and imaginary parts as they come in and as they go out.
+template <class T>
+void four_steps(const FourSteps<T>& p, const T* in, int64_t in_step, T* out, int64_t out_step, bool inverse, T scale) {
+  T* middle = scratch<T>(kScratchC, 2 * p.n);
+  Transform<T> down{p.rows};
+  down.swap_in = inverse, down.given = p.rows, down.in = in, down.out = middle;
+  down.in_step = p.cols * in_step, down.out_step = 2 * p.cols;
   Lines columns;
-  columns.add(cols, in_step, 2);
-  // an inverse transform exchanges the parts as they come in, and again as the second round gives them out
-  std::vector<T> exchanged;
-  if (inverse) {
-    exchanged.resize(size_t(2 * n));
-    parallel_for(n, 16384, [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) exchanged[size_t(2 * k)] = in[k * in_step + 1], exchanged[size_t(2 * k + 1)] = in[k * in_step];
-    });
-    down.in = exchanged.data();
-    down.in_step = 2 * cols;
-    columns.dims.clear(), columns.count = 1;
-    columns.add(cols, 2, 2);
-  }
-  side_by_side(*first, down, columns, factors->values.data(), 2 * width, 2);
-  Transform<T> across{cols};
-  across.given = cols, across.in = middle.data(), across.out = out, across.in_step = 2, across.out_step = rows * out_step;
+  columns.add(p.cols, in_step, 2);
+  side_by_side(*p.first, down, columns, p.factors.data(), 2 * p.width, 2);
+  Transform<T> across{p.cols};
+  across.swap_out = inverse, across.given = p.cols, across.in = middle, across.out = out, across.in_step = 2, across.out_step = p.rows * out_step;
   across.scale = scale;
   Lines lines;
-  lines.add(rows, 2 * cols, out_step);
-  side_by_side(*second, across, lines);
-  if (inverse)
-    parallel_for(n, 16384, [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) std::swap(out[k * out_step], out[k * out_step + 1]);
-    });
+  lines.add(p.rows, 2 * p.cols, out_step);
+  side_by_side(*p.second, across, lines);
 }
 
 // exp(-i pi k^2 / n), and the transform of its conjugate laid out for a cyclic convolution of length m.
@@ -315,10 +308,12 @@ template <class T>
 void complex_line(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse, T scale) {
   auto plan = plan_of<T>(n);
   if (plan->largest > kLargestFactor) return bluestein(n, in, in_step, given, out, out_step, inverse, scale);
-  int64_t rows = n >= 128 && given >= n ? rows_for(n) : 0;
-  if (rows) return four_steps(n, rows, in, in_step, out, out_step, inverse, scale);
+  if (n >= 128 && given >= n) {
+    auto p = four_steps_of<T>(n);
+    if (p->rows) return four_steps(*p, in, in_step, out, out_step, inverse, scale);
+  }
   Transform<T> t{n};
-  t.inverse = inverse, t.scale = scale, t.given = given, t.in = in, t.out = out, t.in_step = in_step, t.out_step = out_step;
+  t.swap_in = t.swap_out = inverse, t.scale = scale, t.given = given, t.in = in, t.out = out, t.in_step = in_step, t.out_step = out_step;
   side_by_side(*plan, t, Lines{});
 }
 
@@ -351,7 +346,7 @@ void complex_lines(const Transform<T>& t, const Lines& lines) {
   const bool few = lines.count * 2 <= kernels<T>().lanes && t.n >= 128;
   if (plan->largest <= kLargestFactor && !(whole && (few || t.n > kLong))) return side_by_side(*plan, t, lines);
   one_by_one<T>(lines, t.n, [&](int64_t from, int64_t to) {
-    complex_line<T>(t.n, t.in + from, t.in_step, t.given, t.out + to, t.out_step, t.inverse, t.scale);
+    complex_line<T>(t.n, t.in + from, t.in_step, t.given, t.out + to, t.out_step, t.swap_in, t.scale);
   });
 }
 
@@ -359,6 +354,18 @@ template <class T>
 struct HalfCircle {
   std::vector<T> values;  // re, im of exp(-2 pi i k / n) for k up to n / 2
 };
+
+template <class T>
+std::shared_ptr<const HalfCircle<T>> half_circle(int64_t n) {
+  return kept<HalfCircle<T>>(n, [&] {
+    auto made = std::make_shared<HalfCircle<T>>();
+    for (int64_t k = 0; k <= n / 2; ++k) {
+      auto w = root(k, n);
+      made->values.push_back(T(w.real())), made->values.push_back(T(w.imag()));
+    }
+    return made;
+  });
+}
 
 // Real to complex: an even length as complex numbers of half of it.
 template <class T>
@@ -381,14 +388,7 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
     z = packed.data();
   }
   complex_line<T>(h, z, 2, h, f.data(), 2, false, T(1));
-  auto circle = kept<HalfCircle<T>>(n, [&] {
-    auto made = std::make_shared<HalfCircle<T>>();
-    for (int64_t k = 0; k <= h; ++k) {
-      auto w = root(k, n);
-      made->values.push_back(T(w.real())), made->values.push_back(T(w.imag()));
-    }
-    return made;
-  });
+  auto circle = half_circle<T>(n);
   const T half = t.scale * T(0.5), *roots = circle->values.data();
   for (int64_t k = 0; k <= h; ++k) {
     const T *u = &f[size_t(2 * (k % h))], *v = &f[size_t(2 * ((h - k) % h))];
@@ -403,6 +403,29 @@ template <class T>
 void hermitian_line(const Transform<T>& t, const T* in, T* out) {
   const int64_t n = t.n, h = n / 2;
   std::vector<T> z, f;
+  if (n % 2 == 0) {
+    auto circle = half_circle<T>(n);
+    const T* roots = circle->values.data();
+    auto half = [&](int64_t k, T& re, T& im) {
+      re = k < t.given ? in[k * t.in_step] : T(0);
+      im = k < t.given && k && k != h ? in[k * t.in_step + 1] : T(0);
+      if (t.conjugate) im = -im;
+    };
+    z.resize(size_t(n));
+    for (int64_t k = 0; k < h; ++k) {
+      T ar, ai, br, bi;
+      half(k, ar, ai);
+      half(h - k, br, bi);
+      T er = ar + br, ei = ai - bi, dr = ar - br, di = ai + bi, wr = roots[2 * k], wi = -roots[2 * k + 1];
+      T pr = dr * wr - di * wi, pi = dr * wi + di * wr;
+      z[size_t(2 * k)] = er - pi, z[size_t(2 * k + 1)] = ei + pr;
+    }
+    T* to = out;
+    if (t.out_step != 1) f.resize(size_t(n)), to = f.data();
+    complex_line<T>(h, z.data(), 2, h, to, 2, true, t.scale);
+    if (to != out) for (int64_t k = 0; k < n; ++k) out[k * t.out_step] = f[size_t(k)];
+    return;
+  }
   fill_twice(z, n);
   fill_twice(f, n);
   for (int64_t k = 0; k <= h && k < t.given; ++k) {
@@ -430,7 +453,7 @@ template <class T>
 void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inverse, double scale, bool conjugate = false) {
   const int in_parts = is_complex(x.dtype) ? 2 : 1, out_parts = is_complex(y.dtype) ? 2 : 1;
   Transform<T> t{n};
-  t.inverse = inverse, t.conjugate = conjugate, t.scale = T(scale), t.given = x.sizes[dim];
+  t.swap_in = t.swap_out = inverse, t.conjugate = conjugate, t.scale = T(scale), t.given = x.sizes[dim];
   t.in = x.ptr<T>(), t.out = y.ptr<T>();
   t.in_step = x.strides[dim] * in_parts, t.out_step = y.strides[dim] * out_parts;
   Lines lines;

@@ -29,7 +29,7 @@ template <class T>
 struct FftJob {
   FftLoad load = FftLoad::Complex;
   FftStore store = FftStore::Complex;
-  bool swap = false;  // an inverse transform
+  bool swap_in = false, swap_out = false;  // exchange real and imaginary parts; both: an inverse transform
   T scale = 1;
   bool conjugate = false;  // Hermitian spectra: their conjugates
   int64_t given = 0;  // how many elements of the input there are; zeros follow

@@ -1,6 +1,7 @@
 // The passes of Fourier transforms, W of them side by side in the lanes of a vector.
 #include "../fft.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace flambeau::FLAMBEAU_SIMD {
@@ -103,12 +104,6 @@ void pass_any(int radix, int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to,
 }
 
 template <class T>
-inline Vec<T> at(const T* const* lanes, int64_t offset) {
-  Vec<T> v;
-  for (int k = 0; k < kW<T>; ++k) v[k] = lanes[k][offset];
-  return v;
-}
-template <class T>
 inline Vec<T> load(const T* p) {
   Vec<T> v;
   std::memcpy(&v, p, sizeof v);
@@ -139,80 +134,134 @@ struct Masks {
   }
 };
 
+// Elements of lanes that lie apart pass through a tile in cache, element by element on one side, by vectors on the other.
+constexpr int kTile = 16;
+template <class T, int parts>
+inline void gather(T* tile, const T* const* lanes, int64_t start, int64_t step, int64_t n) {
+  struct Element { T x[parts]; };
+  for (int l = 0; l < kW<T>; ++l) {
+    const T* p = lanes[l] + start * step;
+    for (int64_t k = 0; k < n; ++k) std::memcpy(tile + (k * kW<T> + l) * parts, p + k * step, sizeof(Element));
+  }
+}
+template <class T, int parts>
+inline void scatter(const T* tile, T* const* lanes, int64_t start, int64_t step, int64_t n) {
+  struct Element { T x[parts]; };
+  for (int l = 0; l < kW<T>; ++l) {
+    if (!lanes[l]) continue;
+    T* p = lanes[l] + start * step;
+    for (int64_t k = 0; k < n; ++k) std::memcpy(p + k * step, tile + (k * kW<T> + l) * parts, sizeof(Element));
+  }
+}
+template <class T>
+inline Cx<T> apart(const T* p, const Masks<T>& m) {
+  Vec<T> a = load(p), b = load(p + kW<T>);
+  return {__builtin_shuffle(a, b, m.even), __builtin_shuffle(a, b, m.odd)};
+}
+template <class T>
+inline void together(T* p, const Cx<T>& v, const Masks<T>& m) {
+  store(p, __builtin_shuffle(v.r, v.i, m.low));
+  store(p + kW<T>, __builtin_shuffle(v.r, v.i, m.high));
+}
+
 template <class T>
 void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
   const int64_t n = plan.n, given = std::min(n, job.given), step = job.in_step;
+  const Masks<T> m;
+  alignas(64) T tile[2 * kTile * kW<T>], tile2[2 * kTile * kW<T>];
   if (job.load == FftLoad::Complex) {
     const bool whole = adjacent(job.in, kW<T>, 2);
-    const Masks<T> m;
-    for (int64_t k = 0; k < given; ++k) {
-      Cx<T> v;
-      if (whole) {
-        Vec<T> a = load(job.in[0] + k * step), b = load(job.in[0] + k * step + kW<T>);
-        v = {__builtin_shuffle(a, b, m.even), __builtin_shuffle(a, b, m.odd)};
-      } else {
-        v = {at(job.in, k * step), at(job.in, k * step + 1)};
+    for (int64_t start = 0; start < given; start += kTile) {
+      const int64_t count = std::min<int64_t>(kTile, given - start);
+      if (!whole) gather<T, 2>(tile, job.in, start, step, count);
+      for (int64_t k = 0; k < count; ++k) {
+        Cx<T> v = apart<T>(whole ? job.in[0] + (start + k) * step : tile + 2 * k * kW<T>, m);
+        to[start + k] = job.swap_in ? Cx<T>{v.i, v.r} : v;
       }
-      to[k] = job.swap ? Cx<T>{v.i, v.r} : v;
     }
     for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
   } else if (job.load == FftLoad::Reals) {
-    for (int64_t k = 0; k < given; ++k) to[k] = {at(job.in, k * step), at(job.in2, k * step)};
+    const bool whole = adjacent(job.in, kW<T>, 1) && adjacent(job.in2, kW<T>, 1);
+    for (int64_t start = 0; start < given; start += kTile) {
+      const int64_t count = std::min<int64_t>(kTile, given - start);
+      if (!whole) {
+        gather<T, 1>(tile, job.in, start, step, count);
+        gather<T, 1>(tile2, job.in2, start, step, count);
+      }
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t at = (start + k) * step;
+        to[start + k] = whole ? Cx<T>{load(job.in[0] + at), load(job.in2[0] + at)} : Cx<T>{load(tile + k * kW<T>), load(tile2 + k * kW<T>)};
+      }
+    }
     for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
   } else {  // a + i b of two halves of Hermitian spectra, exchanged for the inverse transform
-    for (int64_t k = 0; k <= n / 2; ++k) {
-      Cx<T> a{}, b{};
-      if (k < job.given) a = {at(job.in, k * step), at(job.in, k * step + 1)}, b = {at(job.in2, k * step), at(job.in2, k * step + 1)};
-      if (k == 0 || 2 * k == n) a.i = b.i = Vec<T>{};
-      if (job.conjugate) a.i = -a.i, b.i = -b.i;
-      to[k] = {a.i + b.r, a.r - b.i};
-      if (k && 2 * k != n) to[n - k] = {b.r - a.i, a.r + b.i};
+    for (int64_t start = 0; start <= n / 2; start += kTile) {
+      const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start), there = std::clamp<int64_t>(job.given - start, 0, count);
+      gather<T, 2>(tile, job.in, start, step, there);
+      gather<T, 2>(tile2, job.in2, start, step, there);
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t k = start + j;
+        Cx<T> a{}, b{};
+        if (j < there) a = apart<T>(tile + 2 * j * kW<T>, m), b = apart<T>(tile2 + 2 * j * kW<T>, m);
+        if (k == 0 || 2 * k == n) a.i = b.i = Vec<T>{};
+        if (job.conjugate) a.i = -a.i, b.i = -b.i;
+        to[k] = {a.i + b.r, a.r - b.i};
+        if (k && 2 * k != n) to[n - k] = {b.r - a.i, a.r + b.i};
+      }
     }
   }
 }
 
 template <class T>
-inline void put(T* const* lanes, int64_t offset, Vec<T> r, Vec<T> i) {
-  for (int k = 0; k < kW<T>; ++k)
-    if (lanes[k]) lanes[k][offset] = r[k], lanes[k][offset + 1] = i[k];
-}
-template <class T>
 void write(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
   const int64_t n = plan.n, step = job.out_step;
   const T scale = job.scale;
+  const Masks<T> m;
+  alignas(64) T tile[2 * kTile * kW<T>], tile2[2 * kTile * kW<T>];
   if (job.store == FftStore::Complex) {
     const bool whole = adjacent(job.out, kW<T>, 2);
-    const Masks<T> m;
-    for (int64_t k = 0; k < n; ++k) {
-      Cx<T> v = from[k];
-      if (job.factor) {
-        Vec<T> a = load(job.factor + k * job.factor_step), b = load(job.factor + k * job.factor_step + kW<T>);
-        Vec<T> wr = __builtin_shuffle(a, b, m.even), wi = __builtin_shuffle(a, b, m.odd);
-        v = {v.r * wr - v.i * wi, v.r * wi + v.i * wr};
+    for (int64_t start = 0; start < n; start += kTile) {
+      const int64_t count = std::min<int64_t>(kTile, n - start);
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t k = start + j;
+        Cx<T> v = from[k];
+        if (job.factor) {
+          Cx<T> w = apart<T>(job.factor + k * job.factor_step, m);
+          v = {v.r * w.r - v.i * w.i, v.r * w.i + v.i * w.r};
+        }
+        if (scale != T(1)) v = scaled(v, scale);
+        if (job.swap_out) v = {v.i, v.r};
+        together<T>(whole ? job.out[0] + k * step : tile + 2 * j * kW<T>, v, m);
       }
-      if (scale != T(1)) v = scaled(v, scale);
-      if (job.swap) v = {v.i, v.r};
-      if (whole) {
-        T* p = job.out[0] + k * step;
-        store(p, __builtin_shuffle(v.r, v.i, m.low));
-        store(p + kW<T>, __builtin_shuffle(v.r, v.i, m.high));
-      } else {
-        put(job.out, k * step, v.r, v.i);
-      }
+      if (!whole) scatter<T, 2>(tile, job.out, start, step, count);
     }
   } else if (job.store == FftStore::Hermitian) {  // the spectra of a and b from that of a + i b
     const T half = scale * T(0.5), sign = job.conjugate ? -half : half;
-    for (int64_t k = 0; k <= n / 2; ++k) {
-      const Cx<T> &u = from[k], &v = from[k ? n - k : 0];
-      put(job.out, k * step, (u.r + v.r) * half, (u.i - v.i) * sign);
-      put(job.out2, k * step, (u.i + v.i) * half, (v.r - u.r) * sign);
+    for (int64_t start = 0; start <= n / 2; start += kTile) {
+      const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start);
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t k = start + j;
+        const Cx<T> &u = from[k], &v = from[k ? n - k : 0];
+        together<T>(tile + 2 * j * kW<T>, Cx<T>{(u.r + v.r) * half, (u.i - v.i) * sign}, m);
+        together<T>(tile2 + 2 * j * kW<T>, Cx<T>{(u.i + v.i) * half, (v.r - u.r) * sign}, m);
+      }
+      scatter<T, 2>(tile, job.out, start, step, count);
+      scatter<T, 2>(tile2, job.out2, start, step, count);
     }
   } else {
-    for (int64_t k = 0; k < n; ++k)
-      for (int l = 0; l < kW<T>; ++l) {
-        if (job.out[l]) job.out[l][k * step] = from[k].i[l] * scale;
-        if (job.out2[l]) job.out2[l][k * step] = from[k].r[l] * scale;
+    const bool whole = adjacent(job.out, kW<T>, 1) && adjacent(job.out2, kW<T>, 1);
+    for (int64_t start = 0; start < n; start += kTile) {
+      const int64_t count = std::min<int64_t>(kTile, n - start);
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t k = start + j;
+        store(whole ? job.out[0] + k * step : tile + j * kW<T>, from[k].i * scale);
+        store(whole ? job.out2[0] + k * step : tile2 + j * kW<T>, from[k].r * scale);
       }
+      if (!whole) {
+        scatter<T, 1>(tile, job.out, start, step, count);
+        scatter<T, 1>(tile2, job.out2, start, step, count);
+      }
+    }
   }
 }
 
