@@ -380,18 +380,19 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
     for (int64_t k = 0; k <= h; ++k) out[k * t.out_step] = f[size_t(2 * k)], out[k * t.out_step + 1] = t.conjugate ? -f[size_t(2 * k + 1)] : f[size_t(2 * k + 1)];
     return;
   }
-  std::vector<T> packed, f(static_cast<size_t>(n));
+  std::vector<T> packed;
+  T* f = scratch<T>(kScratchD, n);
   const T* z = in;
   if (t.in_step != 1 || t.given < n) {
     packed.assign(size_t(n), T(0));
     for (int64_t k = 0; k < std::min(n, t.given); ++k) packed[size_t(k)] = in[k * t.in_step];
     z = packed.data();
   }
-  complex_line<T>(h, z, 2, h, f.data(), 2, false, T(1));
+  complex_line<T>(h, z, 2, h, f, 2, false, T(1));
   auto circle = half_circle<T>(n);
   const T half = t.scale * T(0.5), *roots = circle->values.data();
   for (int64_t k = 0; k <= h; ++k) {
-    const T *u = &f[size_t(2 * (k % h))], *v = &f[size_t(2 * ((h - k) % h))];
+    const T *u = f + 2 * (k == h ? 0 : k), *v = f + 2 * (k ? h - k : 0);
     T er = u[0] + v[0], ei = u[1] - v[1], dr = u[0] - v[0], di = u[1] + v[1];  // sums of even, differences of odd places
     T wr = roots[2 * k], wi = roots[2 * k + 1];
     out[k * t.out_step] = (er + di * wr + dr * wi) * half;

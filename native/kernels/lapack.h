@@ -42,6 +42,7 @@ int size_of_work(T query) { return std::max(1, int(std::real(query))); }
 template <class T>
 struct Work {
   std::vector<T> memory;
+  int known = 0;  // what the routine asked for, of the first matrix of a batch
   T* at_least(int64_t n) {
     if (int64_t(memory.size()) < n) memory.resize(size_t(n));
     return memory.data();
@@ -85,6 +86,11 @@ void trsm(char side, char uplo, char trans, char diag, int m, int n, const T* a,
   call(f, &side, &uplo, &trans, &diag, &m, &n, &one, a, &lda, b, &ldb, kOne, kOne, kOne, kOne);
 }
 template <class T>
+void trsv(char uplo, char trans, char diag, int n, const T* a, int lda, T* x, int step) {
+  static void* const f = routine<T>("trsv");
+  call(f, &uplo, &trans, &diag, &n, a, &lda, x, &step, kOne, kOne, kOne);
+}
+template <class T>
 int sytrf(bool hermitian, int n, T* a, int lda, int* pivots, Work<T>& work) {
   static void* const symmetric = routine<T>("sytrf");
   static void* const adjoint = routine<T>("sytrf", "hetrf");
@@ -105,22 +111,18 @@ void sytrs(bool hermitian, int n, int nrhs, const T* a, int lda, const int* pivo
   int info = 0;
   call(hermitian ? adjoint : symmetric, &uplo, &n, &nrhs, a, &lda, pivots, b, &ldb, &info, kOne);
 }
+inline constexpr int kBlocks = 64;  // columns that reflections are applied to together, at most
+
 template <class T>
 void geqrf(int m, int n, T* a, int lda, T* tau, Work<T>& work) {
   static void* const f = routine<T>("geqrf");
-  int info = 0, lwork = -1;
-  T query{};
-  call(f, &m, &n, a, &lda, tau, &query, &lwork, &info);
-  lwork = size_of_work(query);
+  int info = 0, lwork = kBlocks * std::max(1, n);
   call(f, &m, &n, a, &lda, tau, work.at_least(lwork), &lwork, &info);
 }
 template <class T>
 void orgqr(int m, int n, int k, T* a, int lda, const T* tau, Work<T>& work) {
   static void* const f = routine<T>("orgqr", "ungqr");
-  int info = 0, lwork = -1;
-  T query{};
-  call(f, &m, &n, &k, a, &lda, tau, &query, &lwork, &info);
-  lwork = size_of_work(query);
+  int info = 0, lwork = kBlocks * std::max(1, n);
   call(f, &m, &n, &k, a, &lda, tau, work.at_least(lwork), &lwork, &info);
 }
 template <class T>
@@ -144,13 +146,19 @@ int heevd(bool vectors, char uplo, int n, T* a, int lda, real_t<T>* w, Work<T>& 
   T query{};
   R rquery{};
   if constexpr (kComplex<T>) {
-    call(f, &job, &uplo, &n, a, &lda, w, &query, &lwork, &rquery, &lrwork, &iquery, &liwork, &info, kOne, kOne);
-    lwork = size_of_work(query), lrwork = size_of_work(rquery), liwork = std::max(1, iquery);
+    if (!work.known) {
+      call(f, &job, &uplo, &n, a, &lda, w, &query, &lwork, &rquery, &lrwork, &iquery, &liwork, &info, kOne, kOne);
+      work.known = size_of_work(query), rwork.known = size_of_work(rquery), iwork.known = std::max(1, iquery);
+    }
+    lwork = work.known, lrwork = rwork.known, liwork = iwork.known;
     call(f, &job, &uplo, &n, a, &lda, w, work.at_least(lwork), &lwork, rwork.at_least(lrwork), &lrwork,
          iwork.at_least(liwork), &liwork, &info, kOne, kOne);
   } else {
-    call(f, &job, &uplo, &n, a, &lda, w, &query, &lwork, &iquery, &liwork, &info, kOne, kOne);
-    lwork = size_of_work(query), liwork = std::max(1, iquery);
+    if (!work.known) {
+      call(f, &job, &uplo, &n, a, &lda, w, &query, &lwork, &iquery, &liwork, &info, kOne, kOne);
+      work.known = size_of_work(query), iwork.known = std::max(1, iquery);
+    }
+    lwork = work.known, liwork = iwork.known;
     call(f, &job, &uplo, &n, a, &lda, w, work.at_least(lwork), &lwork, iwork.at_least(liwork), &liwork, &info, kOne, kOne);
   }
   return info;
@@ -165,14 +173,20 @@ int geev(bool vectors, int n, T* a, int lda, std::complex<real_t<T>>* w, T* v, i
   T query{};
   if constexpr (kComplex<T>) {
     real_t<T>* r = rwork.at_least(2 * std::max(1, n));
-    call(f, &no, &job, &n, a, &lda, w, static_cast<T*>(nullptr), &one, v, &ldv, &query, &lwork, r, &info, kOne, kOne);
-    lwork = size_of_work(query);
+    if (!work.known) {
+      call(f, &no, &job, &n, a, &lda, w, static_cast<T*>(nullptr), &one, v, &ldv, &query, &lwork, r, &info, kOne, kOne);
+      work.known = size_of_work(query);
+    }
+    lwork = work.known;
     call(f, &no, &job, &n, a, &lda, w, static_cast<T*>(nullptr), &one, v, &ldv, work.at_least(lwork), &lwork, r, &info, kOne, kOne);
   } else {
     T* re = rwork.at_least(2 * std::max(1, n));
     T* im = re + n;
-    call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, &query, &lwork, &info, kOne, kOne);
-    lwork = size_of_work(query);
+    if (!work.known) {
+      call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, &query, &lwork, &info, kOne, kOne);
+      work.known = size_of_work(query);
+    }
+    lwork = work.known;
     call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, work.at_least(lwork), &lwork, &info, kOne, kOne);
     for (int k = 0; k < n; ++k) w[k] = {re[k], im[k]};
   }
@@ -191,12 +205,18 @@ int gesdd(char job, int m, int n, T* a, int lda, real_t<T>* s, T* u, int ldu, T*
   if constexpr (kComplex<T>) {
     int64_t size = job == 'N' ? 7 * few : few * std::max(5 * few + 7, 2 * most + 2 * few + 1);
     real_t<T>* r = rwork.at_least(std::max<int64_t>(1, size));
-    call(f, &job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, &query, &lwork, r, i, &info, kOne);
-    lwork = size_of_work(query);
+    if (!work.known) {
+      call(f, &job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, &query, &lwork, r, i, &info, kOne);
+      work.known = size_of_work(query);
+    }
+    lwork = work.known;
     call(f, &job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, work.at_least(lwork), &lwork, r, i, &info, kOne);
   } else {
-    call(f, &job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, &query, &lwork, i, &info, kOne);
-    lwork = size_of_work(query);
+    if (!work.known) {
+      call(f, &job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, &query, &lwork, i, &info, kOne);
+      work.known = size_of_work(query);
+    }
+    lwork = work.known;
     call(f, &job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, work.at_least(lwork), &lwork, i, &info, kOne);
   }
   return info;

@@ -170,6 +170,11 @@ void cpu_triangular(Call& c) {
         }
         b.read(k, rows, cols, x, rows);
         char uplo = upper != transposed ? 'U' : 'L', trans = transposed ? 'T' : 'N', diag = unit ? 'U' : 'N';
+        if (nrhs <= 2 && n >= 256) {  // X A = B is A^T X^T = B^T
+          for (int64_t j = 0; j < nrhs; ++j)
+            lapack::trsv(uplo, left == transposed ? 'T' : 'N', diag, int(n), matrix, int(lda), left ? x + j * rows : x + j, left ? 1 : int(rows));
+          continue;
+        }
         each_piece(nrhs, [&](int64_t from, int64_t to) {
           if (left) lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
           else lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));

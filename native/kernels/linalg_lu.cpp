@@ -13,7 +13,7 @@ constexpr int kSmall = 24;
 
 // P A = L U in place, pivots counted from 1 as LAPACK's; returns the first zero pivot (0: none).
 template <class T>
-int lu_loops(int m, int n, T* a, int lda, int32_t* pivots, bool pivot) {
+[[gnu::always_inline]] inline int lu_loops(int m, int n, T* a, int lda, int32_t* pivots, bool pivot) {
   int info = 0;
   for (int k = 0; k < std::min(m, n); ++k) {
     T* column = a + int64_t(k) * lda;
@@ -76,6 +76,13 @@ int lu_blocks(int m, int n, T* a, int lda, int32_t* pivots) {
 }
 template <class T>
 int lu(int m, int n, T* a, int lda, int32_t* pivots, bool pivot) {
+  if (m == n && lda == n && pivot) switch (n) {  // loops of a length known before
+    case 2: return lu_loops(2, 2, a, 2, pivots, true);
+    case 3: return lu_loops(3, 3, a, 3, pivots, true);
+    case 4: return lu_loops(4, 4, a, 4, pivots, true);
+    case 8: return lu_loops(8, 8, a, 8, pivots, true);
+    default: break;
+  }
   if (!pivot || std::max(m, n) <= kSmall) return lu_loops(m, n, a, lda, pivots, pivot);
   if constexpr (!lapack::kComplex<T>)
     if (std::min(m, n) >= 256) return lu_blocks(m, n, a, lda, pivots);
@@ -86,7 +93,7 @@ enum class Op : uint8_t { None, Transpose, Adjoint };
 
 // op(P L U) X = B in place of B.
 template <class T>
-void solve_loops(Op op, int n, int nrhs, const T* a, int lda, const int32_t* pivots, T* b, int ldb) {
+[[gnu::always_inline]] inline void solve_loops(Op op, int n, int nrhs, const T* a, int lda, const int32_t* pivots, T* b, int ldb) {
   for (int j = 0; j < nrhs; ++j) {
     T* x = b + int64_t(j) * ldb;
     if (op == Op::None) {
@@ -124,6 +131,13 @@ void solve_loops(Op op, int n, int nrhs, const T* a, int lda, const int32_t* piv
 template <class T>
 void solve(Op op, int n, int nrhs, const T* a, int lda, const int32_t* pivots, T* b, int ldb) {
   if (n == 0 || nrhs == 0) return;
+  if (op == Op::None && lda == n && ldb == n) switch (n) {
+    case 2: return solve_loops(Op::None, 2, nrhs, a, 2, pivots, b, 2);
+    case 3: return solve_loops(Op::None, 3, nrhs, a, 3, pivots, b, 3);
+    case 4: return solve_loops(Op::None, 4, nrhs, a, 4, pivots, b, 4);
+    case 8: return solve_loops(Op::None, 8, nrhs, a, 8, pivots, b, 8);
+    default: break;
+  }
   if (n <= kSmall) return solve_loops(op, n, nrhs, a, lda, pivots, b, ldb);
   char trans = op == Op::None ? 'N' : op == Op::Transpose ? 'T' : 'C';
   each_piece(nrhs, [&](int64_t first, int64_t last) {

@@ -69,6 +69,7 @@ struct Matrices {
     }
   }
   T* at(int64_t b) const {
+    if (ndim == 1) return reinterpret_cast<T*>(const_cast<char*>(data)) + b * stride[0];
     int64_t offset = 0;
     for (int d = ndim - 1; d >= 0; --d) {
       offset += b % size[d] * stride[d];

@@ -83,22 +83,41 @@ void pass(int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to, const T* w) {
       }
     }
 }
+// Any odd radix: x_b and x_(radix - b) meet in the results j and radix - j, as sums with cosines and differences with sines.
 constexpr int kMostGeneric = 64;
 template <class T>
 void pass_any(int radix, int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to, const T* w, const T* roots) {
+  const int half = radix / 2;
   for (int64_t k = 0; k < l; ++k)
     for (int64_t x = 0; x < inner; ++x) {
-      Cx<T> v[kMostGeneric];
-      for (int j = 0; j < radix; ++j) v[j] = from[x + inner * (j + int64_t(radix) * k)];
-      for (int j = 0; j < radix; ++j) {
-        Cx<T> sum = v[0];
-        for (int b = 1, at = 0; b < radix; ++b) {
-          at += j;
-          if (at >= radix) at -= radix;
-          sum = sum + times(v[b], roots[2 * at], roots[2 * at + 1]);
+      Cx<T> sum[kMostGeneric / 2], difference[kMostGeneric / 2];
+      const Cx<T>* at = from + x + inner * radix * k;
+      const Cx<T> zero = at[0];
+      Cx<T> all = zero;
+      for (int b = 1; b <= half; ++b) {
+        const Cx<T> u = at[inner * b], v = at[inner * (radix - b)];
+        sum[b - 1] = u + v;
+        difference[b - 1] = u - v;
+        all = all + sum[b - 1];
+      }
+      const T* t = w + 2 * (radix - 1) * x;
+      to[x + inner * k] = all;
+      for (int j = 1; j <= half; ++j) {
+        Cx<T> p = zero, q{};
+        for (int b = 1, r = 0; b <= half; ++b) {
+          r += j;
+          if (r >= radix) r -= radix;
+          p = p + scaled(sum[b - 1], roots[2 * r]);
+          q = q + scaled(difference[b - 1], -roots[2 * r + 1]);
         }
-        const T* t = w + 2 * ((radix - 1) * x + j - 1);
-        to[x + inner * (k + l * j)] = x && j ? times(sum, t[0], t[1]) : sum;
+        q = turned(q);
+        Cx<T> first = p + q, last = p - q;
+        if (x) {
+          first = times(first, t[2 * j - 2], t[2 * j - 1]);
+          last = times(last, t[2 * (radix - j) - 2], t[2 * (radix - j) - 1]);
+        }
+        to[x + inner * (k + l * j)] = first;
+        to[x + inner * (k + l * (radix - j))] = last;
       }
     }
 }
