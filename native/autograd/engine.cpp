@@ -26,7 +26,7 @@ void (*profile_node)(Node&, bool) = nullptr;
 namespace {
 
 OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
-    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"}, op_isnan{"isnan"}, op_any{"any"};
+    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"}, op_contiguous{"contiguous"}, op_isnan{"isnan"}, op_any{"any"};
 
 int active_passes = 0;        // of all threads: two may run over one graph
 bool hints_disturbed = false;  // since some pass now active began, another one may have overwritten its hints
@@ -391,10 +391,15 @@ void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRe
   // a copy of the gradient laid out as the base is, so that the view's geometry applies to it
   bool wrapped = (base.flags | grads[0]->flags) & kDispatch;
   TensorRef whole;
-  if (wrapped && !base.contiguous()) not_implemented("CopySlices: inside a transform, the gradient of a write through a view needs a contiguous base");
-  if (wrapped) {
-    TensorRef zeros = invoke(op_zeros_like, {Value(&base)});
-    whole = invoke(op_add, {Value(zeros.get()), Value(grads[0].get())});
+  if (wrapped) {  // zeros with the base's batch, if it has one
+    whole = invoke(op_zeros_like, {Value(&base)});
+    if (base.contiguous()) {
+      whole = invoke(op_add, {Value(whole.get()), Value(grads[0].get())});
+      if (!whole->contiguous()) whole = invoke(op_contiguous, {Value(whole.get())});
+    }
+    for (int k = 0; k < base.ndim; ++k)
+      if (base.sizes[k] > 1 && base.strides[k] != whole->strides[k])
+        not_implemented("inside a transform, a write through a view of a tensor whose elements overlap or have gaps has no derivative: write into a clone()");
   } else {
     whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
   }
@@ -409,7 +414,7 @@ void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRe
     c.inplace = true;
     run_op(c);
   };
-  if (!wrapped) inplace(op_copy, *whole, grads[0].get());
+  if (!wrapped || !base.contiguous()) inplace(op_copy, *whole, grads[0].get());
   TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
                                            Value((view.data - base.data) / view.itemsize())});
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});

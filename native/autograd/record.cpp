@@ -159,9 +159,6 @@ static int written_edge(const Node& node, const Tensor& self) {
 
 void rebase_history(Tensor& self, NodeRef node) {
   if (!self.base) return set_history(self, node.get(), 0);
-  if (self.level && !self.base->contiguous())
-    not_implemented(node_name(*node), ": inside a transform, an in-place write through a view of a tensor that is not contiguous is not "
-                    "recorded; write out of place, as with flambeau.where, index_put or scatter, or into a clone()");
   // A write through a view: the base's new history is its old one with this slice replaced.
   Tensor& base = *self.base;
   int written = written_edge(*node, self);

@@ -123,3 +123,37 @@ def test_jacobians():
     both = jacrev(lambda x, y: {"a": x * y, "b": (x + y).sum()}, argnums=(0, 1), chunk_size=2)(x, x)
     same(both["a"][1], flambeau.diag(x))
     same(both["b"][0], flambeau.ones(3))
+
+
+def test_rearrange():
+    from flambeau.func import debug_unwrap, rearrange
+    x = flambeau.arange(24).reshape(2, 3, 4)
+    same(rearrange(x, "a b c -> c (b a)"), x.permute(2, 1, 0).reshape(4, 6))
+    same(rearrange(x, "a b (c d) -> d a 1 (b c)", c=2), x.reshape(2, 3, 2, 2).permute(3, 0, 1, 2).reshape(2, 2, 1, 6))
+    same(rearrange(x, "... c -> c ..."), x.movedim(-1, 0))
+    same(rearrange([x, x], "n a ... -> (n a) (...)"), flambeau.stack([x, x]).reshape(4, 12))
+    same(vmap(lambda t: rearrange(t, "a b -> b a"))(x), x.mT)
+    for pattern in ("a b -> a", "a b c -> a b d", "a b (c d) -> a b c d", "a b c", "a a b -> a b", "a b (c -> a b c"):
+        with pytest.raises(ValueError):
+            rearrange(x, pattern)
+    assert debug_unwrap(x) is x
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_writes_through_views_are_differentiated(dim):
+    def f(a, b):
+        z = a * 1
+        z[0] = b[0] * 2
+        z[:, 1:].mul_(b[:, 1:])
+        z.transpose(0, 1)[1].add_(a[:, 0])
+        return (z * z).sin().sum()
+
+    a, b = flambeau.randn(4, 4, 4).double(), flambeau.randn(4, 4, 4).double()
+    for dims in ((dim, dim), (dim, None)):
+        def of(x, k, d):
+            return x[0] if d is None else x.select(d, k)
+        given = [x[0] if d is None else x for x, d in zip((a, b), dims, strict=True)]
+        found = vmap(grad(f, argnums=(0, 1)), in_dims=dims)(*given)
+        each = [grad(f, argnums=(0, 1))(of(a, k, dims[0]), of(b, k, dims[1])) for k in range(4)]
+        same(found[0], flambeau.stack([e[0] for e in each]))
+        same(found[1], flambeau.stack([e[1] for e in each]))

@@ -23,4 +23,6 @@ from ._jvp import hessian as hessian
 from ._jvp import jacfwd as jacfwd
 from ._jvp import jvp as jvp
 from ._jvp import linearize as linearize
+from ._levels import debug_unwrap as debug_unwrap
+from ._rearrange import rearrange as rearrange
 from ._vmap import vmap as vmap

@@ -106,6 +106,21 @@ class below:
         _announce()
 
 
+def debug_unwrap(tensor, *, recurse=True):
+    """What a tensor inside a transform stands for one level below (`recurse`: at the bottom), to look at in a debugger.
+
+    >>> import flambeau
+    >>> def look(x):
+    ...     print(flambeau.func.debug_unwrap(x))
+    ...     return x
+    >>> _ = flambeau.vmap(look)(flambeau.tensor([1., 2.]))
+    tensor([1., 2.])
+    """
+    if not isinstance(tensor, Wrapper):
+        return tensor
+    return debug_unwrap(tensor.value) if recurse else tensor.value
+
+
 def innermost():
     """The frame of the innermost transform; None outside all of them."""
     frames = stack.frames

@@ -41,6 +41,26 @@ def is_namedtuple(x):
     return isinstance(x, tuple) and hasattr(type(x), "_fields")
 
 
+#: class -> (flatten: object -> (children, context), unflatten: (children, context) -> object)
+_REGISTERED = {}
+
+
+def register_pytree_node(cls, flatten_fn, unflatten_fn, **_):
+    """Makes instances of cls containers: flatten_fn(x) -> (children, context), unflatten_fn(children, context) -> x.
+
+    >>> from flambeau.utils import _pytree
+    >>> class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> _pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, _: Pair(*children))
+    >>> _pytree.tree_leaves(Pair(1, [2, 3]))
+    [1, 2, 3]
+    """
+    if cls in _REGISTERED:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    _REGISTERED[cls] = flatten_fn, unflatten_fn
+
+
 def _children(tree):
     """(type, context, children) of a container; None for a leaf."""
     kind = type(tree)
@@ -48,6 +68,9 @@ def _children(tree):
         return kind, None, tree
     if kind is dict or kind is OrderedDict:
         return kind, list(tree), list(tree.values())
+    if kind in _REGISTERED:
+        children, context = _REGISTERED[kind][0](tree)
+        return kind, context, list(children)
     if is_namedtuple(tree):
         return kind, None, tree
     if isinstance(tree, tuple) and kind.__module__ == "torch.return_types":
@@ -80,6 +103,16 @@ def tree_leaves(tree, is_leaf=None):
     return tree_flatten(tree, is_leaf)[0]
 
 
+def tree_structure(tree, is_leaf=None):
+    """The spec alone."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_iter(tree, is_leaf=None):
+    """An iterator over the leaves."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
 def tree_unflatten(leaves, spec):
     """The tree of that spec with these leaves."""
     leaves = list(leaves)
@@ -91,6 +124,8 @@ def tree_unflatten(leaves, spec):
         if s.type is None:
             return next(found)
         children = [build(c) for c in s.children_specs]
+        if s.type in _REGISTERED:
+            return _REGISTERED[s.type][1](children, s.context)
         if s.type in (tuple, list):
             return s.type(children)
         if s.type in (dict, OrderedDict):
@@ -155,10 +190,11 @@ def broadcast_prefix(prefix, tree_spec):
             out.extend([p] * s.num_leaves)
             return True
         kind, context, children = found
-        if (kind is not s.type or len(children) != len(s.children_specs)
-                or (context is not None and set(context) != set(s.context))):
+        if kind is not s.type or len(children) != len(s.children_specs):
             return False
-        if context is not None:
+        if kind in (dict, OrderedDict):
+            if set(context) != set(s.context):
+                return False
             children = [p[key] for key in s.context]
         return all(walk(c, cs) for c, cs in zip(children, s.children_specs, strict=True))
 
