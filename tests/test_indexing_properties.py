@@ -74,7 +74,7 @@ def reference(shape, key):
         assume(False)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(advanced=False))
 def test_views(case):
     shape, key = case
@@ -86,7 +86,7 @@ def test_views(case):
         assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(advanced=True))
 def test_values(case):
     shape, key = case
@@ -95,7 +95,7 @@ def test_values(case):
     assert found.shape == np.shape(expected) and np.array_equal(found.numpy(), expected)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(advanced=True), st.booleans())
 def test_assignment(case, number):
     shape, key = case
@@ -110,7 +110,7 @@ def test_assignment(case, number):
     assert np.array_equal(x.numpy(), array)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(advanced=True))
 def test_gradients(case):
     shape, key = case
@@ -123,7 +123,7 @@ def test_gradients(case):
     assert np.allclose(x.grad.numpy(), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(advanced=True))
 def test_gradients_of_assignment(case):
     shape, key = case

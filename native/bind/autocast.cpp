@@ -6,7 +6,7 @@
 
 namespace flambeau {
 
-thread_local bool autocast_enabled = false;
+FLAMBEAU_TLS bool autocast_enabled = false;
 
 namespace {
 

@@ -754,7 +754,7 @@ static PyObject* call_autocast(OpObject& op, Frame& f) {
 
 PyObject* call_parsed(OpObject& op, Frame& f) {
   PyObject* result;
-  if (__builtin_expect(autocast_enabled && op.autocast, 0)) result = call_autocast(op, f);
+  if (__builtin_expect(op.autocast && autocast_enabled, 0)) result = call_autocast(op, f);
   else if (__builtin_expect(profiling, 0)) result = profiled_call(op, f, call_plain);
   else result = call_plain(op, f);
   if (__builtin_expect(!result, 0)) explain_failure(op, f);

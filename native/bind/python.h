@@ -168,7 +168,7 @@ PyObject* profiled_call(OpObject& op, Frame& frame, PyObject* (*call)(OpObject&,
 void add_profile(PyObject* module);
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 enum AutocastPolicy : uint8_t { kAutocastNone, kAutocastLower, kAutocastFloat32, kAutocastAsIs };
-extern thread_local bool autocast_enabled;
+extern FLAMBEAU_TLS bool autocast_enabled;
 void autocast_arguments(OpObject& op, Frame& frame);  // autocast.cpp: converts the tensors as the op's policy asks
 extern int function_modes;  // how many TorchFunctionModes are active
 extern thread_local bool overrides_disabled;

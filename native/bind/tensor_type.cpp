@@ -196,7 +196,15 @@ PyObject* get_version(PyObject* o, void*) {
   return nullptr;
 }
 PyObject* get_base(PyObject* o, void*) { return Py_NewRef(self(o).base ? py(self(o).base) : Py_None); }
-PyObject* get_grad(PyObject* o, void*) { return Py_NewRef(self(o).grad ? py(self(o).grad) : Py_None); }
+PyObject* get_grad(PyObject* o, void*) {
+  Tensor& t = self(o);
+  if (t.grad) return Py_NewRef(py(t.grad));
+  if (t.grad_fn && !(t.flags & kRetainGrad) &&
+      PyErr_WarnEx(PyExc_UserWarning, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed: backward() fills only "
+                                      "that of leaves. Call retain_grad() on this tensor before backward(), or ask the leaf.", 1) < 0)
+    return nullptr;
+  Py_RETURN_NONE;
+}
 PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(self(o).flags & kRetainGrad); }
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guarded([&] {

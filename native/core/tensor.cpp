@@ -330,7 +330,7 @@ TensorRef wrap_number(const Scalar& value, DType dtype) {
 
 namespace {
 DType default_float = DType::Float32;
-thread_local Device default_place;
+__attribute__((tls_model("initial-exec"))) thread_local Device default_place;  // read by every call that makes a tensor
 int threads = 0;
 }  // namespace
 
