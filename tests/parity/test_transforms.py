@@ -1,4 +1,4 @@
-"""Jacobians, per-sample gradients, ensembles, tangent kernels …: one program, both libraries, the same numbers."""
+"""Function transforms against PyTorch: values, shapes, dtypes, requires_grad, and the types of errors."""
 
 import os
 import pickle
@@ -6,26 +6,37 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+import flambeau
+
+from .transforms import CASES, run
+
 pytestmark = pytest.mark.parity
-PROGRAM = Path(__file__).with_name("transforms_program.py")
 
 
-def results(python, library, file):
-    subprocess.run([python, str(PROGRAM), library, str(file)], check=True, timeout=300)
-    return pickle.loads(file.read_bytes())
+@pytest.fixture(scope="module")
+def pytorchs(tmp_path_factory):
+    python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to an interpreter that has")
+    path = tmp_path_factory.mktemp("torch") / "transforms.pickle"
+    subprocess.run([python, str(Path(__file__).with_name("transforms.py")), str(path)], check=True, capture_output=True)
+    return pickle.loads(path.read_bytes())
 
 
-def flat(x):
-    return [a for part in x for a in flat(part)] if isinstance(x, list) else [x]
+def agree(mine, theirs):
+    if isinstance(theirs, (list, tuple)) and not isinstance(theirs, str):
+        return isinstance(mine, (list, tuple)) and len(mine) == len(theirs) and all(map(agree, mine, theirs))
+    if isinstance(theirs, dict):
+        return list(mine) == list(theirs) and all(agree(mine[k], theirs[k]) for k in theirs)
+    if isinstance(theirs, float):
+        return mine == pytest.approx(theirs, rel=1e-6, abs=1e-9, nan_ok=True)
+    return mine == theirs
 
 
-def test_same_numbers(torch_process, tmp_path):
-    ours = results(sys.executable, "flambeau", tmp_path / "flambeau.pickle")
-    theirs = results(os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable), "torch", tmp_path / "torch.pickle")
-    assert ours.keys() == theirs.keys()
-    for name, expected in theirs.items():
-        for a, b in zip(flat(ours[name]), flat(expected), strict=True):
-            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * max(1.0, float(np.abs(b).max())), err_msg=name)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", CASES)
+def test_transform(expression, pytorchs):
+    mine, theirs = run(flambeau, expression), pytorchs[expression]
+    assert agree(mine, theirs), f"{mine} | PyTorch {theirs}"
