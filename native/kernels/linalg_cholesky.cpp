@@ -269,8 +269,13 @@ void cpu_ldl_solve(Call& c) {
       a.read(k, n, n, dense.data(), n);
       b.read(k, n, nrhs, x, n);
       p.read(k, n, 1, pivots.data(), n);
-      for (int64_t i = 0; i < n; ++i)
-        if (pivots[size_t(i)] == 0 || std::abs(pivots[size_t(i)]) > n) runtime_error(c.name(), ": pivots must lie between 1 and the order of LD, got ", pivots[size_t(i)]);
+      for (int64_t i = 0; i < n; ++i) {  // LAPACK would follow any: negative ones belong to two rows each
+        const int32_t v = pivots[size_t(i)];
+        bool two = v < 0 && i + 1 < n && pivots[size_t(i + 1)] < 0;
+        if (v == 0 || std::abs(int64_t(v)) > n || (v < 0 && !two) || (two && std::abs(int64_t(pivots[size_t(i + 1)])) > n))
+          runtime_error(c.name(), ": pivots must be those of ldl_factor: between 1 and the order of LD, or two negative ones; got ", v);
+        i += two;
+      }
       lapack::sytrs(hermitian, int(n), int(nrhs), dense.data(), int(n), pivots.data(), x, int(n));
     }
   });

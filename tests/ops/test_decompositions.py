@@ -225,6 +225,14 @@ def test_ldl_solves_indefinite_systems():
             close(s @ x, b)
 
 
+@pytest.mark.parametrize("pivots", [[0, 1, 2], [4, 1, 2], [1, 2, -3], [-1, 2, 3], [-9, -1, 3]])
+def test_pivots_that_are_none(pivots):
+    a, b = flambeau.eye(3), flambeau.ones(3, 1)
+    for call in (linalg.ldl_solve, linalg.lu_solve):
+        with pytest.raises(RuntimeError, match=r"(?i)pivots"):
+            call(a, flambeau.tensor(pivots, dtype=flambeau.int32), b)
+
+
 def test_threads_do_not_change_results():
     a = random(300, 300)
     before, threads = linalg.lu_factor(a)[0], flambeau.get_num_threads()
