@@ -116,7 +116,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     reduction = chosen(reduction, size_average, reduce)
     rows, labels = _rows("multi_margin_loss", input, target)
     if weight is not None and (weight.ndim != 1 or weight.numel() != rows.shape[1]):
-        raise ValueError(f"multi_margin_loss: expected a weight of shape [{rows.shape[1]}], got {list(weight.shape)}")
+        error = RuntimeError if weight.ndim == 1 else ValueError
+        raise error(f"multi_margin_loss: expected a weight of shape [{rows.shape[1]}], got {list(weight.shape)}")
     index = labels.long().unsqueeze(1)
     z = (margin - rows.gather(1, index) + rows).clamp(min=0)
     z = z if p == 1 else z.square()
