@@ -296,7 +296,7 @@ def sum_to_size(self, size):
     inner = [k for k in range(lead, self.dim()) if size[k - lead] == 1 and self.shape[k] != 1]
     if inner:
         made = made.sum(inner, True)
-    return made.sum(list(range(lead))) if lead else made.clone() if self.dim() == 0 else made
+    return made.sum(list(range(lead))) if lead else made.sum() if not size else made
 
 
 @composite("fill_diagonal_(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor", namespace=None, method=True,
