@@ -35,6 +35,7 @@ NB_MODULE(_C, m) {
   add_op_type(module);
   add_construction(module);
   add_reshaping(module);
+  add_dispatch(module);
   add_levels(module);
   add_generator_type(module);
   add_dlpack(module);

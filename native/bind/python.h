@@ -186,6 +186,7 @@ void add_op_type(PyObject* module);
 void add_construction(PyObject* module);
 void add_reshaping(PyObject* module);
 void add_levels(PyObject* module);
+void add_dispatch(PyObject* module);
 void add_generator_type(PyObject* module);
 void add_dlpack(PyObject* module);
 void add_autocast(PyObject* module);

@@ -1,0 +1,149 @@
+// Where a call leaves the native path for Python: `__torch_function__` at the public call, transform levels, dispatch modes
+// and `__torch_dispatch__` below autograd. What is active is counted here, so that other calls only look at a number.
+#include "python.h"
+
+namespace flambeau {
+
+int function_modes = 0;
+int dispatch_modes = 0;
+thread_local bool overrides_disabled = false;
+
+namespace {
+
+int user_modes = 0;
+int all_levels = 0;
+PyObject* override_handler;  // overrides.py: (op, args, kwargs) -> result
+PyObject* dispatch_handler;
+
+}  // namespace
+
+PyObject* call_override(PyObject* op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (!override_handler) {
+    PyErr_SetString(PyExc_RuntimeError, "flambeau.overrides is not loaded");
+    return nullptr;
+  }
+  Held positional(PyTuple_New(n)), keywords(PyDict_New());
+  if (!positional || !keywords) return nullptr;
+  for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(positional.p, k, Py_NewRef(args[k]));
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k)
+    if (PyDict_SetItem(keywords.p, PyTuple_GET_ITEM(kwnames, k), args[n + k]) < 0) return nullptr;
+  return PyObject_CallFunctionObjArgs(override_handler, op, positional.p, keywords.p, nullptr);
+}
+
+namespace {
+
+// A transform level, a dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
+// Levels come first: modes and subclasses see what the levels made of the call.
+bool dispatch_to_python(Call& c) {
+  int level = level_of(c);
+  if (!level) {
+    bool subclass = false;
+    auto look = [&](Tensor* t) {
+      if (!t || !(t->flags & kDispatch)) return;
+      subclass = true;
+      if (dispatch_disabled) check_own_values(*t);  // or the kernel would read memory that is not there
+    };
+    for (int k = 0; k < c.nargs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor) look(v.tensor);
+      else if (v.tag == Tag::Tensors)
+        for (int64_t j = 0; j < v.tensors.size; ++j) look(v.tensors.data[j]);
+    }
+    if (dispatch_disabled) return false;
+    if (!user_modes && !subclass) return false;
+  }
+  OpObject* op = static_cast<OpObject*>(c.op->py_op);
+  if (c.inplace && op->inplace_form) op = op->inplace_form;
+  const Schema& s = c.op->schema;
+  Held args(PyTuple_New(s.npositional)), kwargs(PyDict_New());
+  for (int k = 0; k < c.nargs; ++k) {
+    const bool format = s.args[k].type == Type::MemoryFormat && c.args[k].tag == Tag::Int;
+    Held v = checked(format ? Py_NewRef(format_object(int(c.args[k].i))) : value_object(c.args[k]));
+    if (k < s.npositional) PyTuple_SET_ITEM(args.p, k, v.give());
+    else if (!s.args[k].has_default || std::memcmp(&c.args[k], &s.args[k].value, sizeof(Value)) != 0)
+      checked(PyDict_SetItem(kwargs.p, static_cast<PyObject*>(s.args[k].py_name), v.p));
+  }
+  if (!c.inplace && c.given) checked(PyDict_SetItemString(kwargs.p, "out", py(c.given)));
+  Held number;
+  if (level) {
+    number = checked(PyLong_FromLong(level));
+  }
+  Held result = checked(PyObject_CallFunctionObjArgs(level ? level_handlers().interpret : dispatch_handler, (PyObject*)op, args.p, kwargs.p, number.p, nullptr));
+  auto push = [&](PyObject* o) {
+    if (!is_tensor(o)) type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
+    c.push(TensorRef::borrow(as_tensor(o)));
+  };
+  if (PyTuple_Check(result.p) || PyList_Check(result.p))
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result.p); ++k) push(PySequence_Fast_GET_ITEM(result.p, k));
+  else if (result.p != Py_None) push(result.p);
+  return true;
+}
+
+// A row whose kernel is Python: no graph, no modes inside; its results are copied into those that `infer` declared.
+void python_body(Call& c) {
+  if (!c.op->body) not_implemented(c.name(), ": the record has no kernel");
+  Held args(PyTuple_New(c.nargs));
+  for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
+  struct Alone {
+    bool grad = std::exchange(grad_enabled, false), overrides = std::exchange(overrides_disabled, true),
+         dispatch = std::exchange(dispatch_disabled, true);
+    ~Alone() { grad_enabled = grad, overrides_disabled = overrides, dispatch_disabled = dispatch; }
+  } alone;
+  Held result = checked(PyObject_CallObject(static_cast<PyObject*>(c.op->body), args.p));
+  auto take = [&](int k, PyObject* o) {
+    if (!is_tensor(o)) type_error(c.name(), ": the kernel returned ", Py_TYPE(o)->tp_name, " instead of a Tensor");
+    copy_into(c.out(k), *as_tensor(o));
+  };
+  if (is_tensor(result.p)) return take(0, result.p);
+  for (int k = 0; k < c.nout(); ++k) take(k, PyTuple_GET_ITEM(result.p, k));
+}
+
+PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_handlers takes two callables");
+  Py_XSETREF(override_handler, Py_NewRef(a[0]));
+  Py_XSETREF(dispatch_handler, Py_NewRef(a[1]));
+  dispatch_override = dispatch_to_python;
+  call_python_kernel = python_body;
+  Py_RETURN_NONE;
+}
+PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) active
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
+  function_modes = int(PyLong_AsLong(a[0]));
+  user_modes = int(PyLong_AsLong(a[1]));
+  dispatch_modes = user_modes + all_levels;
+  Py_RETURN_NONE;
+}
+// set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not take)
+// what is made from no tensor
+PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "set_levels takes a number and a bool");
+  long now = PyLong_AsLong(a[0]);
+  if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
+  all_levels += int(now) - active_levels;
+  active_levels = int(now);
+  level_factories = a[1] == Py_True;
+  dispatch_modes = user_modes + all_levels;
+  Py_RETURN_NONE;
+}
+PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was
+  bool before = std::exchange(overrides_disabled, on == Py_True);
+  return PyBool_FromLong(before);
+}
+PyObject* disable_dispatch(PyObject*, PyObject* on) {
+  bool before = std::exchange(dispatch_disabled, on == Py_True);
+  return PyBool_FromLong(before);
+}
+
+PyMethodDef functions[] = {
+    {"set_handlers", (PyCFunction)(void*)set_handlers, METH_FASTCALL},
+    {"set_modes", (PyCFunction)(void*)set_modes, METH_FASTCALL},
+    {"set_levels", (PyCFunction)(void*)set_levels, METH_FASTCALL},
+    {"disable_overrides", disable_overrides, METH_O},
+    {"disable_dispatch", disable_dispatch, METH_O},
+    {}};
+
+}  // namespace
+
+void add_dispatch(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace flambeau
