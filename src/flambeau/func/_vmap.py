@@ -44,7 +44,8 @@ def _name(func):
 
 
 def _inputs(func, in_dims, args, kwargs):
-    """(leaves, their batch dimensions, spec, batch size); keyword arguments are the same for all elements."""
+    """(leaves, their batch dimensions, spec, batch size); keyword arguments are the same for all elements. No spec:
+    the leaves are the arguments."""
     name = _name(func)
     if not isinstance(in_dims, (int, tuple, list)):
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
@@ -52,6 +53,13 @@ def _inputs(func, in_dims, args, kwargs):
     if not args and not kwargs:
         raise ValueError(f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
                          "vmap over a function with no inputs. The latter is unsupported.")
+    if not kwargs and all(isinstance(x, _C.Tensor) for x in args):  # tensors alone, as mostly: no trees
+        dims = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
+        if len(dims) == len(args) and all(d is None or isinstance(d, int) for d in dims):
+            for x, d in zip(args, dims, strict=True):
+                _check_dim(name, in_dims, x, d)
+            dims = [d if d is None or d >= 0 else d + x.ndim for x, d in zip(args, dims, strict=True)]
+            return args, dims, None, _batch_size(name, in_dims, args, dims)
     given, arg_spec = tree_flatten(tuple(args))
     dims = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, arg_spec)
     if dims is None:
@@ -95,6 +103,8 @@ def _run(func, leaves, dims, spec, size, out_dims, randomness):
     with BatchFrame(size, randomness) as frame:
         inside = [x if d is None else frame.wrap(x if d == 0 else OPS["movedim"](x, d, 0))
                   for x, d in zip(leaves, dims, strict=True)]
+        if spec is None:
+            return _outputs(func, frame, func(*inside), out_dims)
         args, kwargs = tree_unflatten(inside, spec)
         return _outputs(func, frame, func(*args, **kwargs), out_dims)
 
@@ -124,6 +134,8 @@ def _out_leaves(func, out, out_dims):
 
 
 def _outputs(func, frame, out, out_dims):
+    if isinstance(out, _C.Tensor) and isinstance(out_dims, int):
+        return _output(func, frame, out, out_dims)
     leaves, dims, spec = _out_leaves(func, out, out_dims)
     return tree_unflatten([_output(func, frame, x, d) for x, d in zip(leaves, dims, strict=True)], spec)
 
