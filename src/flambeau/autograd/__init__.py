@@ -31,7 +31,7 @@ from .gradcheck import gradcheck as gradcheck
 from .gradcheck import gradgradcheck as gradgradcheck
 
 #: loaded when first used
-_LAZY = ("profiler",)
+_LAZY = ("forward_ad", "profiler")
 
 
 def __getattr__(name):
