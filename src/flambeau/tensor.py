@@ -94,7 +94,7 @@ for _name, _dtype in _NAMES.items():
 @method
 def __rdiv__(self, other):
     """other / self, by the name that PyTorch keeps for it."""
-    return other / self
+    return self.reciprocal() * other
 
 
 @method

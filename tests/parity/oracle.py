@@ -1,7 +1,7 @@
 """PyTorch's side of `tests.parity.samples`: iterates its operator samples, and writes programs and their outcomes.
 
-Runs in PyTorch's interpreter: `python oracle.py FOLDER PATTERN [wide]`. One file per operator, FOLDER/name.pickle: a dict
-with its name, path, and cases (form, dtype, program, storages, tensors, outcome).
+Runs in PyTorch's interpreter: `python oracle.py FOLDER PATTERN [wide]`. One file per operator, FOLDER/name.pickle: a
+dict with its name, path, and cases (form, dtype, program, storages, tensors, outcome).
 """
 
 import itertools

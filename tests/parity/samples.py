@@ -292,7 +292,8 @@ def records(python, pattern, folder, wide):
     """The operators' records: made by the oracle while they are read, or found in the folder."""
     marker = Path(folder) / f"made-{re.sub(r'[^a-z0-9]', '_', pattern)}"
     if not marker.exists():
-        process = subprocess.Popen([python, str(Path(__file__).with_name("oracle.py")), str(folder), pattern, "wide" if wide else ""],
+        oracle = Path(__file__).with_name("oracle.py")
+        process = subprocess.Popen([python, str(oracle), str(folder), pattern, "wide" if wide else ""],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         error = process.communicate()[1]
         if process.returncode:
