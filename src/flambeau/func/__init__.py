@@ -14,7 +14,6 @@ from ._functional_call import functional_call as functional_call
 from ._functional_call import functionalize as functionalize
 from ._functional_call import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._functional_call import stack_module_state as stack_module_state
-from ._grad import batched_gradients as batched_gradients
 from ._grad import grad as grad
 from ._grad import grad_and_value as grad_and_value
 from ._grad import jacrev as jacrev
