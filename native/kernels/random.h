@@ -62,7 +62,7 @@ struct Run {
   }
 };
 
-Run run_of(const Call& c, Tensor& t) {
+inline Run run_of(const Call& c, Tensor& t) {
   check_writable(c, t);
   int64_t one = 1;
   if (dense(t)) return {view_of(t, Dims(&t.numel, 1), Dims(&one, 1), t.data), {}};
@@ -119,7 +119,7 @@ void each_double(const Call& c, Tensor& t, Generator& g, F next) {
   });
 }
 
-TensorRef as_real(Tensor& t) {  // complex seen as pairs of reals, innermost
+inline TensorRef as_real(Tensor& t) {  // complex seen as pairs of reals, innermost
   std::vector<int64_t> sizes(t.sizes, t.sizes + t.ndim), strides(t.strides, t.strides + t.ndim);
   for (int64_t& s : strides) s *= 2;
   sizes.push_back(2);
