@@ -147,3 +147,15 @@ def test_functionalize():
     same(functionalize(f)(x), flambeau.tensor([[4., 4.], [2., 2.]]))
     same(x, flambeau.tensor([[2., 2.], [1., 1.]]))
     same(vmap(functionalize(lambda x: x.clone().mul_(2)))(x), x * 2)
+
+
+def test_inference_mode():
+    net = nn.Linear(3, 1)
+    with flambeau.inference_mode():
+        x = flambeau.ones(2, 3)
+        same(grad(lambda a: (a * a).sum())(x), 2 * x)
+        same(vmap(grad(lambda a: (a * a).sum()))(x), 2 * x)
+        found = grad(lambda a: net(a).sum())(x)
+        same(vjp(lambda a: a * 2, x)[1](x)[0], 2 * x)
+        assert not found.requires_grad
+    same(found, net.weight.detach().expand(2, 3))

@@ -52,6 +52,10 @@ def fresh(tensor, what):
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise RuntimeError(f"{what}: only Tensors of floating point and complex dtype can require gradients, got "
                            f"{tensor.dtype}; choose other argnums for inputs that are not differentiated")
+    if tensor.is_inference():  # memory that no tape may save
+        inference = _C.set_inference_mode(False)
+        tensor = tensor.clone()
+        _C.set_inference_mode(inference)
     frame = innermost()
     if frame is not None and not (isinstance(tensor, Wrapper) and tensor.frame is frame):
         return frame.lift(tensor).requires_grad_()
@@ -74,9 +78,11 @@ class Tape:
     def run(self, call):
         """call(), recorded whatever the caller's grad mode."""
         _C.set_grad_enabled(True)
+        inference = _C.set_inference_mode(False)
         try:
             return call()
         finally:
+            _C.set_inference_mode(inference)
             _C.set_grad_enabled(self.ambient)
 
     def finish(self, outputs):
@@ -97,7 +103,11 @@ class Tape:
         found = (None,) * len(self.inputs)
         if pairs:
             roots, grads = zip(*pairs, strict=True)
-            found = _C.backward(roots, grads, retain or create, create, tuple(self.inputs), False)
+            inference = _C.set_inference_mode(False)
+            try:
+                found = _C.backward(roots, grads, retain or create, create, tuple(self.inputs), False)
+            finally:
+                _C.set_inference_mode(inference)
         if not self.ambient:
             found = tuple(g if g is None else _plain(g) for g in found)
         return [OPS["zeros_like"](without_history(x)) if g is None else g
