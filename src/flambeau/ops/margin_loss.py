@@ -124,7 +124,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None:
         z = z * weight.gather(0, labels.long()).unsqueeze(1)
     loss = z.scatter(1, index, 0.0).sum(1) / rows.shape[1]
-    return reduced(loss if input.ndim == 2 else loss.squeeze(0), reduction)
+    return reduced(loss if input.ndim == 2 or target.ndim == 1 else loss.squeeze(0), reduction)
 
 
 @composite("multilabel_margin_loss(Tensor input, Tensor target, " + _LEGACY.format("") + ") -> Tensor",
