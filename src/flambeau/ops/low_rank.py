@@ -11,7 +11,7 @@ _NOT_COMPARED = "depends on random projections; tested by name"
 def _range(A, q, niter):
     """Orthonormal columns that nearly span A's range (Halko, Martinsson, Tropp 2009, algorithm 4.4)."""
     Q = linalg_qr(A @ OPS["randn"](A.shape[-1], q, dtype=A.dtype, device=A.device))[0]
-    for _ in range(niter):
+    for _ in range(niter if A.numel() else 0):
         Q = linalg_qr(_h(A) @ Q)[0]
         Q = linalg_qr(A @ Q)[0]
     return Q
