@@ -284,18 +284,19 @@ void cpu_without_repeats(Call& c) {
   visit_dtype(given.dtype, [&]<class S>() {
     const S* from = x->ptr<S>();
     const int64_t n = given.numel;
-    auto kept = std::make_unique_for_overwrite<S[]>(size_t(n));
+    TensorRef scratch = empty(given.shape(), given.dtype);
+    S* kept = scratch->ptr<S>();
     int64_t count = 0;
     {
       LockRelease lock(n * 2);
-      if (n) kept[size_t(count++)] = from[0];
+      if (n) kept[count++] = from[0];
       for (int64_t i = 1; i < n; ++i) {  // always written, counted where it differs: no branch to predict
-        kept[size_t(count)] = from[i];
+        kept[count] = from[i];
         count += !(from[i] == from[i - 1]);
       }
     }
     Tensor& out = c.output({&count, 1}, given.dtype, given.device);
-    if (count) std::memcpy(out.data, kept.get(), size_t(count) * sizeof(S));
+    if (count) std::memcpy(out.data, kept, size_t(count) * sizeof(S));
   });
 }
 
