@@ -61,7 +61,11 @@ struct Shape {
   int64_t out() const { return axis[0].out * axis[1].out * axis[2].out; }
 };
 
+void check_pooled(const Call& c, int64_t nd, int64_t lead = 0) {
+  if (nd < 1 || nd > 3 || lead < 0) runtime_error(c.name(), ": expected 1 to 3 pooled dimensions, got ", nd);
+}
 void check_input(const Call& c, const Tensor& x, int nd) {
+  check_pooled(c, nd);
   bool good = x.ndim == nd + 1 || x.ndim == nd + 2;
   for (int d = x.ndim == nd + 2 ? 1 : 0; good && d < x.ndim; ++d) good = x.size(d) > 0;
   if (!good)
@@ -94,6 +98,7 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
                   bool include_pad) {
   Shape s;
   int nd = int(sizes.size()) - lead;
+  check_pooled(c, nd, lead);
   for (int d = 0; d < lead; ++d) s.planes *= sizes[d], s.result.push_back(sizes[d]);
   for (int d = 0; d < nd; ++d) {
     Axis& a = s.axis[3 - nd + d];
@@ -131,6 +136,7 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
 Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
   Shape s;
   int nd = int(sizes.size()) - lead;
+  check_pooled(c, nd, lead);
   for (int d = 0; d < lead; ++d) s.planes *= sizes[d], s.result.push_back(sizes[d]);
   for (int d = 0; d < nd; ++d) {
     Axis& a = s.axis[3 - nd + d];
@@ -531,6 +537,7 @@ Shape adaptive_backward_shape(const Call& c) {
   Tensor& g = c.tensor(0);
   Dims size = c.ints(1);
   int nd = int(c.integer(2));
+  check_pooled(c, nd);
   if (size.size() != g.ndim || g.ndim < nd || !std::ranges::equal(size.first(g.ndim - nd),
       g.shape().first(g.ndim - nd)))
     runtime_error(c.name(), ": the gradient's shape ", shape_text(g.shape()), " does not fit input size ",
