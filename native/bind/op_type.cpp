@@ -197,22 +197,28 @@ PyObject* call_native(OpObject& op, Frame& f) {
   return nullptr;
 }
 
-// Whether so many arguments can be a call of the schema at all: more than its own are sizes, one by one.
-bool count_fits(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_ssize_t keywords) {
+// Whether such arguments can be a call of the schema at all, so far as that is seen without a thrown TypeError, which
+// costs more than the call: their number (more than its own are sizes, one by one), and no number for a tensor.
+bool may_fit(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_ssize_t keywords) {
   if (positional > s.npositional &&
       !(s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints && PyLong_Check(args[positional - 1])))
     return false;
   Py_ssize_t required = 0;
   for (const Arg& arg : s.args) required += !arg.has_default && !arg.optional;
-  return positional + keywords >= required;
+  if (positional + keywords < required) return false;
+  for (Py_ssize_t k = 0; k < std::min<Py_ssize_t>(positional, s.npositional); ++k) {
+    const Arg& arg = s.args[size_t(k)];
+    if (arg.type == Type::Tensor && !arg.number && (PyLong_CheckExact(args[k]) || PyFloat_CheckExact(args[k]))) return false;
+  }
+  return true;
 }
 
 PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const Py_ssize_t forms = PyTuple_GET_SIZE(op.alternatives);
-  std::vector<std::string> reasons;  // of the forms so far; empty: the number of arguments, cheaper than a thrown TypeError
+  std::vector<std::string> reasons;  // of the forms so far; empty: it cannot fit
   for (Py_ssize_t k = 0; k < forms; ++k) {
     OpObject& alternative = *as_op(PyTuple_GET_ITEM(op.alternatives, k));
-    if (!count_fits(alternative.def->schema, args, n, kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) continue;
+    if (!may_fit(alternative.def->schema, args, n, kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) continue;
     Frame f;
     std::string why;
     if (parse_arguments(alternative, args, n, kwnames, f, &why)) {
@@ -228,7 +234,7 @@ PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyOb
   for (Py_ssize_t k = 0; k < forms; ++k) {
     const std::string& why = reasons[size_t(k)];
     text += "\n * " + as_op(PyTuple_GET_ITEM(op.alternatives, k))->def->schema.text + "\n     " +
-            (why.empty() ? "the number of arguments does not fit" : why);
+            (why.empty() ? "these arguments cannot fit" : why);
   }
   PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments; its forms are:%s", op.name, text.c_str());
   return nullptr;
