@@ -4,7 +4,7 @@ import math
 
 from .._C import complex128, float64
 from .arithmetic import div_conj, mul_conj, zero
-from .kinds import composite, differentiated, elementwise
+from .kinds import OPS, composite, differentiated, elementwise
 from .selection import where
 
 
@@ -223,5 +223,6 @@ def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    parts = [(self - j / 2).lgamma() for j in range(p)]
-    return sum(parts[1:], parts[0]) + p * (p - 1) / 4 * math.log(math.pi)
+    x = self if self.is_floating_point() else self * 1.0
+    halves = OPS["arange"](p, dtype=x.dtype, device=x.device) / 2
+    return (x.unsqueeze(-1) - halves).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
