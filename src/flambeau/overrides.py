@@ -101,7 +101,19 @@ def _overriding(args, kwargs, name):
 
 def handle_torch_function(func, args, kwargs):
     """The override's answer to `func(*args, **kwargs)`; the plain call where no override is left."""
-    found = _overriding(args, kwargs, "__torch_function__")
+    def otherwise(types):
+        if not types:
+            with disable_torch_function():
+                return func(*args, **kwargs)
+        names = ", ".join(t.__name__ for t in types)
+        raise TypeError(f"no implementation found for {func.name!r} on types that implement __torch_function__: "
+                        f"[{names}]")
+
+    return _asked(func, _overriding(args, kwargs, "__torch_function__"), args, kwargs, otherwise)
+
+
+def _asked(func, found, args, kwargs, otherwise):
+    """The answer of the newest function mode, else of the first of `found` that has one, else otherwise(types)."""
     types = tuple(type(x) for x in found)
     if _function_modes:
         with _Off(_function_modes) as mode:
@@ -110,11 +122,7 @@ def handle_torch_function(func, args, kwargs):
         result = type(x).__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    if not found:
-        with disable_torch_function():
-            return func(*args, **kwargs)
-    names = ", ".join(t.__name__ for t in types)
-    raise TypeError(f"no implementation found for {func.name!r} on types that implement __torch_function__: [{names}]")
+    return otherwise(types)
 
 
 def handle_torch_dispatch(func, args, kwargs):
@@ -207,17 +215,11 @@ def wrap_torch_function(dispatcher):
 
 def redispatch_function(public_api, relevant_args, args, kwargs):
     """The answer of the mode or of the first of `relevant_args` that gives one to `public_api(*args, **kwargs)`."""
-    found = _overriding(tuple(relevant_args), {}, "__torch_function__")
-    types = tuple(type(x) for x in found)
-    if _function_modes:
-        with _Off(_function_modes) as mode:
-            return mode.__torch_function__(public_api, types, args, kwargs)
-    for x in found:
-        result = type(x).__torch_function__(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    raise TypeError(f"no implementation found for {resolve_name(public_api) or public_api!r} on types that implement "
-                    f"__torch_function__: {[t.__name__ for t in types]}")
+    def otherwise(types):
+        raise TypeError(f"no implementation found for {resolve_name(public_api) or public_api!r} on types that "
+                        f"implement __torch_function__: {[t.__name__ for t in types]}")
+
+    return _asked(public_api, _overriding(tuple(relevant_args), {}, "__torch_function__"), args, kwargs, otherwise)
 
 
 # --- what can be overridden -------------------------------------------------------------------------------------------

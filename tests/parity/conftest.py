@@ -42,12 +42,18 @@ class Torch:
 
 
 @pytest.fixture(scope="session")
-def torch_process():
+def torch_python():
+    """An interpreter that has PyTorch; what asks for it is skipped without one."""
     python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
     known = subprocess.run([python, "-c", "import torch, numpy"], capture_output=True, check=False)
     if known.returncode:
         pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to an interpreter that has")
-    torch = Torch(python)
+    return python
+
+
+@pytest.fixture(scope="session")
+def torch_process(torch_python):
+    torch = Torch(torch_python)
     yield torch
     torch.process.stdin.close()
     torch.process.stdout.close()

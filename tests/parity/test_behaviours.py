@@ -1,10 +1,8 @@
 """Modules against PyTorch in what they do beyond numbers: hooks, state dicts, parametrizations, pruning."""
 
-import os
 import pickle
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +16,9 @@ pytestmark = pytest.mark.parity
 
 
 @pytest.fixture(scope="module")
-def pytorchs(tmp_path_factory):
-    python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
-    if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True, check=False).returncode:
-        pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to an interpreter that has")
+def pytorchs(torch_python, tmp_path_factory):
     path = tmp_path_factory.mktemp("torch") / "behaviours.pickle"
-    subprocess.run([python, str(Path(__file__).with_name("behaviours.py")), str(path)], check=True)
+    subprocess.run([torch_python, str(Path(__file__).with_name("behaviours.py")), str(path)], check=True)
     return pickle.loads(path.read_bytes())
 
 

@@ -1,8 +1,6 @@
 """Layers against PyTorch: results, gradients and buffers for the same seed."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +14,9 @@ pytestmark = pytest.mark.parity
 
 
 @pytest.fixture(scope="module")
-def pytorchs(tmp_path_factory):
-    python = os.environ.get("FLAMBEAU_TORCH_PYTHON", sys.executable)
-    if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True, check=False).returncode:
-        pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to an interpreter that has")
+def pytorchs(torch_python, tmp_path_factory):
     path = tmp_path_factory.mktemp("torch") / "layers.npz"
-    subprocess.run([python, str(Path(__file__).with_name("layer_cases.py")), str(path)], check=True)
+    subprocess.run([torch_python, str(Path(__file__).with_name("layer_cases.py")), str(path)], check=True)
     return np.load(path)
 
 
