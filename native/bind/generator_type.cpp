@@ -100,19 +100,21 @@ PyObject* reduce(PyObject* o, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): starts the stream of that seed; returns self."},
-    {"seed", seed, METH_NOARGS, "Seeds from the system's entropy; returns the seed."},
-    {"initial_seed", initial_seed, METH_NOARGS, "The seed the stream was started with."},
-    {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor."},
-    {"set_state", set_state, METH_O, "set_state(state): continues from a state got by get_state."},
-    {"clone_state", clone_state, METH_NOARGS, "A new generator in the same state."},
+    {"manual_seed", manual_seed, METH_O,
+     "manual_seed($self, seed, /)\n--\n\nStarts the stream of that seed; returns self."},
+    {"seed", seed, METH_NOARGS, "seed($self, /)\n--\n\nSeeds from the system's entropy; returns the seed."},
+    {"initial_seed", initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed the stream was started with."},
+    {"get_state", get_state, METH_NOARGS, "get_state($self, /)\n--\n\nThe state as a uint8 tensor."},
+    {"set_state", set_state, METH_O, "set_state($self, state, /)\n--\n\nContinues from a state got by get_state."},
+    {"clone_state", clone_state, METH_NOARGS, "clone_state($self, /)\n--\n\nA new generator in the same state."},
     {"__reduce__", reduce, METH_NOARGS},
     {}};
 PyGetSetDef getset[] = {{"device", get_device, nullptr, "Always the CPU."}, {}};
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Generator, weakrefs), READONLY}, {}};
 PyType_Slot slots[] = {{Py_tp_new, (void*)generator_new}, {Py_tp_dealloc, (void*)generator_dealloc}, {Py_tp_methods, methods},
                        {Py_tp_getset, getset}, {Py_tp_members, members},
-                       {Py_tp_doc, (void*)"A stream of random numbers: MT19937, the same numbers as PyTorch for the same seed."}, {}};
+                       {Py_tp_doc, (void*)"Generator(device=None)\n--\n\n"
+                                          "A stream of random numbers: MT19937, the same numbers as PyTorch for the same seed."}, {}};
 PyType_Spec spec = {"flambeau.Generator", sizeof(Generator), 0, Py_TPFLAGS_DEFAULT, slots};
 
 }  // namespace

@@ -161,8 +161,8 @@ PyMethodDef functions[] = {{"set_level_handlers", (PyCFunction)(void*)set_level_
                            {"leads_elsewhere", (PyCFunction)(void*)leads_elsewhere, METH_FASTCALL},
                            {}};
 PyMethodDef wrapper_def = {"_make_wrapper_subclass", (PyCFunction)(void*)make_wrapper_subclass, METH_VARARGS | METH_KEYWORDS,
-                           "_make_wrapper_subclass(cls, size, *, strides, dtype, device, requires_grad …): a tensor of the class "
-                           "that has sizes but no memory; the class's __torch_dispatch__ runs every operator on it."};
+                           "_make_wrapper_subclass(cls, size, *, strides=None, dtype=None, device=None, requires_grad=False, "
+                           "**others)\n--\n\nA tensor of the class that has sizes but no memory; the class's __torch_dispatch__ runs every operator on it."};
 
 }  // namespace
 

@@ -38,11 +38,16 @@ PyObject* dtype_is_signed(PyObject* o, void*) {
 }
 PyObject* dtype_to_real(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(real_of(of(o)))); }
 PyObject* dtype_to_complex(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(complex_of(of(o)))); }
-PyGetSetDef dtype_getset[] = {{"itemsize", dtype_itemsize}, {"is_floating_point", dtype_is_floating},
-                              {"is_complex", dtype_is_complex}, {"is_signed", dtype_is_signed}, {}};
-PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS}, {"to_real", dtype_to_real, METH_NOARGS},
-                               {"to_complex", dtype_to_complex, METH_NOARGS}, {}};
-PyType_Slot dtype_slots[] = {{Py_tp_repr, (void*)dtype_repr}, {Py_tp_getset, dtype_getset}, {Py_tp_methods, dtype_methods}, {}};
+PyGetSetDef dtype_getset[] = {{"itemsize", dtype_itemsize, nullptr, "Bytes of one element."},
+                              {"is_floating_point", dtype_is_floating, nullptr, "Whether it is a floating-point type."},
+                              {"is_complex", dtype_is_complex, nullptr, "Whether its numbers are complex."},
+                              {"is_signed", dtype_is_signed, nullptr, "Whether it holds negative numbers."}, {}};
+PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS}, {"to_real", dtype_to_real, METH_NOARGS,
+                                "to_real($self, /)\n--\n\nThe real dtype of a complex number's parts; itself if real."},
+                               {"to_complex", dtype_to_complex, METH_NOARGS,
+                                "to_complex($self, /)\n--\n\nThe complex dtype with parts of this one."}, {}};
+PyType_Slot dtype_slots[] = {{Py_tp_repr, (void*)dtype_repr}, {Py_tp_getset, dtype_getset}, {Py_tp_methods, dtype_methods},
+                             {Py_tp_doc, (void*)"The type of a tensor's elements, as float32."}, {}};
 PyType_Spec dtype_spec = {"flambeau.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
 
 // --- device
@@ -105,14 +110,16 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS}, {"__
                                 {"__exit__", device_exit, METH_VARARGS}, {}};
 PyType_Slot device_slots[] = {{Py_tp_new, (void*)device_new}, {Py_tp_repr, (void*)device_repr}, {Py_tp_str, (void*)device_str},
                               {Py_tp_hash, (void*)device_hash}, {Py_tp_richcompare, (void*)device_compare},
-                              {Py_tp_getset, device_getset}, {Py_tp_methods, device_methods}, {}};
+                              {Py_tp_getset, device_getset}, {Py_tp_methods, device_methods},
+                              {Py_tp_doc, (void*)"device(type, index=None)\n--\n\nWhere a tensor's memory is: \"cpu\" or \"meta\"."}, {}};
 PyType_Spec device_spec = {"flambeau.device", sizeof(DeviceObject), 0, Py_TPFLAGS_DEFAULT, device_slots};
 
 // --- memory formats and layouts
 PyObject* format_repr(PyObject* o) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name); }
 PyObject* format_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name + 6); }
 PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS}, {}};
-PyType_Slot format_slots[] = {{Py_tp_repr, (void*)format_repr}, {Py_tp_methods, format_methods}, {}};
+PyType_Slot format_slots[] = {{Py_tp_repr, (void*)format_repr}, {Py_tp_methods, format_methods},
+                              {Py_tp_doc, (void*)"The order of a tensor's elements in memory, as channels_last."}, {}};
 PyType_Spec format_spec = {"flambeau.memory_format", sizeof(FormatObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
 // --- Size: a tuple of ints
@@ -163,11 +170,13 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 PyObject* size_reduce(PyObject* o, PyObject*) {
   return Py_BuildValue("(O(N))", SizeType, PyTuple_GetSlice(o, 0, PyTuple_GET_SIZE(o)));
 }
-PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "Number of elements of a tensor of this size."},
+PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS,
+                               "numel($self, /)\n--\n\nNumber of elements of a tensor of this size."},
                               {"__reduce__", size_reduce, METH_NOARGS}, {}};
 PyType_Slot size_slots[] = {{Py_tp_new, (void*)size_new}, {Py_tp_repr, (void*)size_repr}, {Py_tp_methods, size_methods},
                             {Py_mp_subscript, (void*)size_subscript}, {Py_sq_concat, (void*)size_concat},
-                            {Py_sq_repeat, (void*)size_repeat}, {}};
+                            {Py_sq_repeat, (void*)size_repeat},
+                            {Py_tp_doc, (void*)"Size(iterable=(), /)\n--\n\nThe sizes of a tensor: a tuple of ints."}, {}};
 PyType_Spec size_spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, size_slots};
 
 }  // namespace

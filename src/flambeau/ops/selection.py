@@ -18,7 +18,7 @@ def _where_indices(condition):
     return condition.nonzero(as_tuple=True)
 
 
-overloads("where", where, _where_indices, method=False, doc=where.__doc__)
+overloads("where", where, _where_indices, method=False, doc=where.summary)
 
 masked_fill = elementwise(
     "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote="first_only", out=False,
