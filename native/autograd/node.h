@@ -96,7 +96,6 @@ std::string node_name(const Node&);
 
 // --- grad mode (of this thread) -------------------------------------------------------------------------------------
 // initial-exec: read on every call, and the module's few bytes fit the static block
-#define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) thread_local
 extern FLAMBEAU_TLS bool grad_enabled;
 extern FLAMBEAU_TLS bool inference_enabled;
 extern FLAMBEAU_TLS bool watch_writes;    // call before_write ahead of every in-place write

@@ -1,5 +1,7 @@
 // The extension module flambeau._C: puts the parts together.
 #include <nanobind/nanobind.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../core/memory.h"
 #include "../kernels/lapack.h"
@@ -46,6 +48,13 @@ NB_MODULE(_C, m) {
   add_profile(module);
   retake_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
   release_lock = []() -> void* { return PyEval_SaveThread(); };
+  hear_signals = [](void*& state) {
+    if (syscall(SYS_gettid) != getpid()) return false;  // Python runs handlers in the main thread alone
+    retake_lock(std::exchange(state, nullptr));
+    checked(PyErr_CheckSignals());
+    state = release_lock();
+    return true;
+  };
   warn = [](const std::string& text) {
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
   };

@@ -61,10 +61,13 @@ KeepLock::KeepLock() { ++lock_keepers; }
 KeepLock::~KeepLock() { --lock_keepers; }
 
 LockRelease::LockRelease(int64_t work) {
-  if (work >= kLockWork && release_lock && !lock_keepers) state = release_lock();
+  if (work < kLockWork || !release_lock || lock_keepers) return;
+  state = release_lock();
+  begin_interruptible(&state);
 }
 LockRelease::~LockRelease() {
-  if (state) retake_lock(state);
+  if (running.lock == &state) end_interruptible();
+  if (state) retake_lock(state);  // null: a handler raised, and the lock is ours
 }
 
 }  // namespace flambeau

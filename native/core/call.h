@@ -106,7 +106,8 @@ const PrimitiveRow* find_primitive(std::string_view name);
 inline void (*call_python_kernel)(Call&) = nullptr;  // bind/ sets it
 inline void python_kernel(Call& c) { call_python_kernel(c); }
 
-// Kernels whose work is large release the interpreter lock: run(work, f) with `work` in element visits.
+// Kernels whose work is large release the interpreter lock while one lives; `work` is in element visits. Only then can
+// they be interrupted (parallel.h), so a kernel whose time depends on values counts that too.
 struct LockRelease {
   explicit LockRelease(int64_t work);
   ~LockRelease();

@@ -9,8 +9,7 @@ namespace flambeau {
 inline constexpr uint64_t kDefaultSeed = 67280421310721;
 inline constexpr size_t kGeneratorStateBytes = 5056;
 
-// A Generator is its Python object, as a Tensor is. A kernel holds `busy` while it draws (take it after LockRelease, so
-// that nobody waits for the interpreter lock while holding it).
+// A Generator is its Python object, as a Tensor is. A kernel draws while it has a Drawing, which holds `busy`.
 struct Generator : Object {
   void* weakrefs;
   uint64_t seed;
@@ -44,6 +43,14 @@ struct Generator : Object {
 uint64_t random_seed();                                              // from the system's entropy
 void generator_state(const Generator& g, uint8_t* bytes);            // kGeneratorStateBytes of them
 void set_generator_state(Generator& g, const uint8_t* bytes, size_t size);
+
+// Holds a generator while numbers are drawn; made after LockRelease, so that nobody waits for the interpreter lock while
+// holding it. A signal's handler may draw too, so signals wait.
+struct Drawing {
+  explicit Drawing(Generator& g) : guard(g.busy) {}
+  std::lock_guard<std::mutex> guard;
+  Uninterrupted uninterrupted;
+};
 
 extern Generator* (*allocate_generator)();  // bind/ sets it, so that the object has its Python type
 Generator& default_generator();

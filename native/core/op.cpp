@@ -8,8 +8,8 @@ namespace flambeau {
 
 thread_local bool dispatch_disabled = false;
 bool (*dispatch_override)(Call&) = nullptr;
-__attribute__((tls_model("initial-exec"))) thread_local int active_levels = 0;
-__attribute__((tls_model("initial-exec"))) thread_local bool level_factories = false;
+FLAMBEAU_TLS int active_levels = 0;
+FLAMBEAU_TLS bool level_factories = false;
 void (*run_composite)(Call&) = nullptr;
 void (*warn)(const std::string&) = nullptr;
 

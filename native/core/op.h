@@ -94,8 +94,8 @@ struct OpHandle {
 extern int dispatch_modes;                  // how many TorchDispatchModes and transform levels are active
 extern thread_local bool dispatch_disabled;
 extern bool (*dispatch_override)(Call&);    // runs a primitive in Python: at its level, or through __torch_dispatch__
-extern __attribute__((tls_model("initial-exec"))) thread_local int active_levels;  // transform levels of this thread
-extern __attribute__((tls_model("initial-exec"))) thread_local bool level_factories;  // the innermost one takes what is made from no tensor
+extern FLAMBEAU_TLS int active_levels;  // transform levels of this thread
+extern FLAMBEAU_TLS bool level_factories;  // the innermost one takes what is made from no tensor
 // The transform level a call belongs to: the highest among its arguments; of random operators the innermost one.
 int level_of(const Call& c);
 extern void (*run_composite)(Call&);

@@ -1,7 +1,6 @@
 #include "tensor.h"
 
 #include <immintrin.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -104,6 +103,12 @@ std::string shape_text(Dims shape) {
   std::string text = "[";
   for (size_t k = 0; k < shape.size(); ++k) text += (k ? ", " : "") + std::to_string(shape[k]);
   return text + "]";
+}
+
+void size_overflow(const char* op, const char* between, std::span<const int64_t> sizes) {
+  std::string text;
+  for (size_t k = 0; k < sizes.size(); ++k) text += (k ? between : "") + std::to_string(sizes[k]);
+  runtime_error(op, ": ", text, " is more than an int64 holds (size calculation overflowed); use smaller sizes");
 }
 
 int64_t count(Dims shape) {
@@ -330,8 +335,7 @@ TensorRef wrap_number(const Scalar& value, DType dtype) {
 
 namespace {
 DType default_float = DType::Float32;
-__attribute__((tls_model("initial-exec"))) thread_local Device default_place;  // read by every call that makes a tensor
-int threads = 0;
+FLAMBEAU_TLS Device default_place;  // read by every call that makes a tensor
 }  // namespace
 
 DType default_dtype() { return default_float; }
@@ -343,18 +347,6 @@ void set_flush_denormal(bool on) {
     unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
     _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
   };
-  set();
-#pragma omp parallel num_threads(num_threads())
-  set();
+  run_on_every_thread([](void* f) { (*static_cast<decltype(set)*>(f))(); }, &set);
 }
-int num_threads() {
-  if (threads == 0) threads = std::max(1, omp_get_max_threads());
-  return threads;
-}
-void set_num_threads(int n) {
-  threads = std::max(1, n);
-  omp_set_num_threads(threads);  // oneDNN shares the pool
-}
-bool in_parallel() { return omp_in_parallel(); }
-
 }  // namespace flambeau

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "dtype.h"
+#include "parallel.h"
 #include "scalar.h"
+#include "size.h"
 
 namespace flambeau {
 
@@ -177,21 +179,5 @@ Device default_device();  // where tensors are made that name no device
 void set_default_device(Device);
 // Numbers too small to be normal count as zero, in this thread and in those of large operations.
 void set_flush_denormal(bool on);
-
-// --- threads --------------------------------------------------------------------------------------------------------
-int num_threads();
-void set_num_threads(int);
-bool in_parallel();
-// f(begin, end) over [0, n) in pieces of at least `grain`; serial when n <= grain or already inside a parallel region.
-// Results must not depend on how the range is cut.
-template <class F>
-void parallel_for(int64_t n, int64_t grain, F&& f) {
-  if (n <= 0) return;
-  int threads = n > grain && !in_parallel() ? num_threads() : 1;
-  int64_t pieces = std::min<int64_t>(threads, (n + grain - 1) / grain);
-  if (pieces <= 1) return f(int64_t(0), n);
-#pragma omp parallel for num_threads(int(pieces)) schedule(static, 1)
-  for (int64_t k = 0; k < pieces; ++k) f(n * k / pieces, n * (k + 1) / pieces);
-}
 
 }  // namespace flambeau

@@ -189,7 +189,7 @@ void cpu_dirichlet(Call& c) {
   Generator& g = generator(c, 1);
   TensorRef samples = doubles_like(c.tensor(0), out);
   double* x = samples->ptr<double>();
-  std::lock_guard guard(g.busy);
+  Drawing drawing(g);
   for (int64_t k = 0; k < out.numel; ++k) x[k] = std::max(std::numeric_limits<double>::min(), sample_gamma(g, x[k]));
   const int64_t n = out.sizes[out.ndim - 1];
   auto share = [&]<class T>(T* to) {
@@ -318,7 +318,7 @@ void sample_rows(Call& c, const Tensor& p, Generator& g) {
   const T* from = p.ptr<T>();
   int64_t* out = c.out().ptr<int64_t>();
   for (int64_t r = 0; r < rows; ++r) check_distribution(c, from + r * n, n);
-  std::lock_guard guard(g.busy);
+  Drawing drawing(g);
   if (c.boolean(2) && draws > 1) {
     for (int64_t r = 0; r < rows; ++r) search(g, from + r * n, n, draws, out + r * draws);
     return;
@@ -395,7 +395,7 @@ void cpu_dropout(Call& c) {
   uint64_t bound = threshold(keep);
   uint8_t* to = mask.ptr<uint8_t>();
   {
-    std::lock_guard guard(g.busy);
+    Drawing drawing(g);
     draw64(g, mask.numel, [&](int64_t k, uint64_t r) { to[k] = (r & kMask53) < bound; });
   }
   scale_kept_any(*x, mask, out, keep);

@@ -6,8 +6,6 @@
 #include "elementwise.h"
 
 #include <array>
-#include <exception>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -106,23 +104,6 @@ bool plain(const Tensor& t) { return (t.flags & kContiguous) && t.device.type ==
 // same memory or none shared: the common in-place and fresh cases
 bool safe_beside(const Tensor& out, const char* p, int64_t bytes) {
   return p == out.data || p + bytes <= out.data || out.data + out.nbytes() <= p;
-}
-
-// Runs f(begin, end) over threads; an error thrown by a loop crosses the parallel region here.
-template <class F>
-void guarded_parallel(int64_t n, int64_t grain, F&& f) {
-  if (n <= grain) return f(int64_t(0), n);
-  std::exception_ptr error;
-  std::mutex lock;
-  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
-    try {
-      f(begin, end);
-    } catch (...) {
-      std::lock_guard guard(lock);
-      if (!error) error = std::current_exception();
-    }
-  });
-  if (error) std::rethrow_exception(error);
 }
 
 struct Short {
@@ -225,7 +206,7 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
     return true;
   }
   LockRelease lock(n * row.weight);
-  guarded_parallel(n, std::max<int64_t>(kGrain / row.weight, 1024), [&](int64_t begin, int64_t end) {
+  parallel_for(n, std::max<int64_t>(kGrain / row.weight, 1024), [&](int64_t begin, int64_t end) {
     char* p[4];
     for (int k = 0; k <= operands; ++k) p[k] = s.ptr[k] ? s.ptr[k] + begin * s.stride[k] : nullptr;
     loop(p, s.stride, end - begin, scalars);
@@ -650,7 +631,7 @@ struct Worker {
 
 void execute(const Plan& p, int64_t numel, int weight) {
   bool rows = p.space.ndim > 1 && p.space.size[0] >= kShortRow;
-  guarded_parallel(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
+  parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     Worker worker(p);
     if (rows) worker.run_rows(begin, end);
     else worker.run_blocks(begin, end);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "combine.h"
 #include "options.h"
@@ -158,8 +159,9 @@ void cpu_gather(Call& c) {
   int64_t n = w.length(), si = w.stride[0][w.ndim - 1], st = w.stride[1][w.ndim - 1], so = w.stride[2][w.ndim - 1];
   int64_t bad = 0;
   bool failed = false;
+  std::mutex mutex;
   auto note = [&](const int64_t* at, int64_t count) __attribute__((noinline, cold)) {
-#pragma omp critical(flambeau_gather)
+    std::lock_guard guard(mutex);
     bad = at[first_outside(at, count, si, size) * si], failed = true;
   };
   visit_size(out.itemsize(), [&]<class T>() {

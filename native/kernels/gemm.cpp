@@ -31,12 +31,12 @@ struct Buffer {
   size_t size = 0;
   ~Buffer() { std::free(data); }
 };
-thread_local Buffer buffers[kScratchSlots];
+thread_local Buffer buffers[2][kScratchSlots];  // [1]: of a signal's handler, which runs in the middle of a kernel
 
 }  // namespace
 
 void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
-  Buffer& b = buffers[slot];
+  Buffer& b = buffers[running.in_handler][slot];
   if (b.size < nbytes) {
     std::free(b.data);
     b.size = 0;
@@ -48,7 +48,7 @@ void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
 }
 
 void trim_scratch() {
-  for (Buffer& b : buffers)
+  for (Buffer& b : buffers[running.in_handler])
     if (b.size > (64 << 20)) {
       std::free(b.data);
       b.data = nullptr, b.size = 0;

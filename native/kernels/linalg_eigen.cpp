@@ -1,5 +1,7 @@
 // Eigenvalues and singular values, with their vectors.
+#include <atomic>
 #include <limits>
+#include <mutex>
 
 #include "matrices.h"
 
@@ -18,8 +20,9 @@ constexpr int kNotFinite = -1;
 struct Failure {
   int64_t batch = -1;
   int info = 0;
+  std::mutex mutex;
   void note(int64_t b, int found) {
-#pragma omp critical(flambeau_linalg_failure)
+    std::lock_guard guard(mutex);
     if (batch < 0 || b < batch) batch = b, info = found;
   }
   void raise(const char* api, bool batched, const char* what) const {
@@ -110,7 +113,7 @@ void cpu_eig(Call& c) {
   const bool wanted = c.boolean(1);
   if (n == 0) return;
   Failure failure;
-  bool infinite = false;
+  std::atomic<bool> infinite = false;
   {
     LockRelease lock(A.numel * n * 8);
     visit_matrices(c, A.dtype, [&]<class T>() {
@@ -123,7 +126,6 @@ void cpu_eig(Call& c) {
         for (int64_t b = first; b < last; ++b) {
           from.read(b, n, n, a.data(), n);
           if (!finite(a.data(), n * n)) {
-#pragma omp atomic write
             infinite = true;
             continue;
           }

@@ -100,7 +100,7 @@ void fill_normal(const Call& c, Tensor& t, Generator& g, double mean, double std
   if (t.numel < 16 || !t.contiguous())
     return each_double(c, t, g, [&](Generator& g) { return g.gauss() * std + mean; });
   LockRelease lock(t.numel * 8);
-  std::lock_guard guard(g.busy);
+  Drawing drawing(g);
   switch (t.dtype) {
     case DType::Float32: return block_normal(g, t.ptr<float>(), t.numel, float(mean), float(std));
     case DType::Float64: return block_normal(g, t.ptr<double>(), t.numel, mean, std);
@@ -306,7 +306,7 @@ void cpu_randperm(Call& c) {
   TensorRef direct = out.dtype == DType::Int64 ? TensorRef::borrow(&out) : empty(Dims(&n, 1), DType::Int64);
   {
     LockRelease lock(n * 16);
-    std::lock_guard guard(g.busy);
+    Drawing drawing(g);
     int64_t* p = direct->ptr<int64_t>();
     std::iota(p, p + n, int64_t(0));
     bool wide = n >= int64_t(std::numeric_limits<uint32_t>::max() / 20);

@@ -88,7 +88,7 @@ void fill_run(const Call& c, Tensor& t, DType as, Generator& g, F fill) {
   char* data = run.flat->data;
   if (t.dtype == as) {
     LockRelease lock(n * 8);
-    std::lock_guard guard(g.busy);
+    Drawing drawing(g);
     fill(reinterpret_cast<T*>(data), n);
   } else {
     int64_t most = std::min(kChunk, n);
@@ -96,7 +96,7 @@ void fill_run(const Call& c, Tensor& t, DType as, Generator& g, F fill) {
     for (int64_t done = 0; done < n; done += kChunk) {
       int64_t take = std::min(kChunk, n - done);
       {
-        std::lock_guard guard(g.busy);
+        Drawing drawing(g);
         fill(chunk->ptr<T>(), take);
       }
       TensorRef from = view_of(*chunk, Dims(&take, 1), Dims(&one, 1), chunk->data);
