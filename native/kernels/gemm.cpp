@@ -1,5 +1,5 @@
-// Which product goes where: small operands to the register tiles in place, large float32 and bfloat16 to oneDNN, the
-// rest to the blocked product below; integers to plain loops, complex numbers to four real products.
+// Which product goes where: small operands to the register tiles in place, large ones to the blocked product, bfloat16 to
+// oneDNN where the processor multiplies it; integers to plain loops, complex numbers to four real products.
 #include "gemm.h"
 
 #include <cstdlib>
@@ -62,6 +62,7 @@ constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two ca
 constexpr int64_t kSerial = INT64_MAX / 2;        // a grain no range reaches
 constexpr int64_t kParallelWork = 96 * 96 * 96;
 constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 1536;
+constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
 
 template <class T>
 Epilogue<T> shifted(Epilogue<T> e, int64_t row, int64_t col) {
@@ -83,15 +84,17 @@ void only_epilogue(int64_t m, int64_t n, T* c, int64_t crs, const Epilogue<T>& e
 }
 
 // The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
+// Few columns do not repay packing A: its rows are read in place, each one for all columns before the next.
 template <class T>
 void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
              int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {
   const auto& kernels = gemm_kernels<T>();
   const int64_t mr = kernels.mr, nr = kernels.nr;
+  const bool packs = acs != 1 || n > kInPlaceColumns;
   const int64_t pieces = (k + kBlockK - 1) / kBlockK, kc = (k + pieces - 1) / pieces;
-  const int64_t mc = std::min(kBlockM, (m + mr - 1) / mr * mr), nc = std::min(kBlockN / nr * nr,
-      (n + nr - 1) / nr * nr);
-  T* pa = scratch<T>(kScratchA, mc * kc);
+  const int64_t mc = packs ? std::min(kBlockM, (m + mr - 1) / mr * mr) : mr;
+  const int64_t nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
+  T* pa = packs ? scratch<T>(kScratchA, mc * kc) : nullptr;
   T* pb = scratch<T>(kScratchB, nc * kc);
   for (int64_t j0 = 0; j0 < n; j0 += nc) {
     int64_t nj = std::min(nc, n - j0);
@@ -103,12 +106,18 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
       Epilogue<T> step{e.alpha, first ? e.beta : T(1), final ? e.bias_col : nullptr, final ? e.bias_row : nullptr};
       for (int64_t i0 = 0; i0 < m; i0 += mc) {
         int64_t mi = std::min(mc, m - i0);
-        for (int64_t i = 0; i < mi; i += mr)
-          kernels.pack(pa + i * kp, int(mr), a + (i0 + i) * ars + p0 * acs, ars, acs, std::min(mr, mi - i), kp);
-        for (int64_t j = 0; j < nj; j += nr)
+        const T* rows = a + i0 * ars + p0 * acs;
+        if (packs)
           for (int64_t i = 0; i < mi; i += mr)
-            kernels.micro(kp, pa + i * kp, pb + j * kp, c + (i0 + i) * crs + j0 + j, crs, int(std::min(mr, mi - i)),
-                          int(std::min(nr, nj - j)), shifted(step, i0 + i, j0 + j));
+            kernels.pack(pa + i * kp, int(mr), rows + i * ars, ars, acs, std::min(mr, mi - i), kp);
+        for (int64_t j = 0; j < nj; j += nr)
+          for (int64_t i = 0; i < mi; i += mr) {
+            T* to = c + (i0 + i) * crs + j0 + j;
+            const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
+            const Epilogue<T> here = shifted(step, i0 + i, j0 + j);
+            if (packs) kernels.micro(kp, pa + i * kp, pb + j * kp, to, crs, height, width, here);
+            else kernels.tile(kp, rows, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
+          }
       }
     }
   }
@@ -134,34 +143,6 @@ void blocked_parallel(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, 
     }
   });
 }
-
-#ifdef FLAMBEAU_ONEDNN
-// dnnl_sgemm wants one unit stride in each operand.
-bool onednn_sgemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, int64_t acs, const float* b,
-                  int64_t brs, int64_t bcs, float* c, int64_t crs, const Epilogue<float>& e) {
-  bool ta = acs != 1, tb = bcs != 1;
-  if (ta ? ars != 1 || acs < m : ars < k) return false;
-  if (tb ? brs != 1 || bcs < k : brs < n) return false;
-  if (crs < n) return false;
-  float beta = e.beta;
-  if (e.bias_col || e.bias_row) {
-    if (beta != 0) return false;
-    parallel_for(m, std::max<int64_t>(1, 32768 / n), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        float* row = c + i * crs;
-        float add = e.bias_row ? e.bias_row[i] : 0;
-        if (e.bias_col) for (int64_t j = 0; j < n; ++j) row[j] = e.bias_col[j] + add;
-        else for (int64_t j = 0; j < n; ++j) row[j] = add;
-      }
-    });
-    beta = 1;
-  }
-  auto status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, e.alpha, a, ta ? acs : ars, b, tb ? bcs : brs,
-                           beta, c, crs);
-  if (status != dnnl_success) runtime_error("matmul: oneDNN failed with status ", int(status));
-  return true;
-}
-#endif
 
 // Products with a vector. Returns false when the shape or the strides ask for the general way.
 template <class T>
@@ -221,18 +202,13 @@ void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs,
   const auto& kernels = gemm_kernels<T>();
   if (m * n * k <= kDirectWork && n * k * int64_t(sizeof(T)) <= kDirectBytes) {
     T local[2048];
-    int64_t need = bcs != 1 ? std::min<int64_t>(kernels.nr,
-        (n + kernels.width - 1) / kernels.width * kernels.width) * k : 0;
+    int64_t need = std::min<int64_t>(kernels.nr, (n + kernels.width - 1) / kernels.width * kernels.width) * k;
     T* panel = need <= 2048 ? local : scratch<T>(kScratchB, need);
     // halves of C for two threads would cost more than they save below this size
     if (!threads || m * n * k <= kParallelWork || m < 2 * kernels.mr)
       return kernels.direct(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, panel);
   }
   if (!threads || m * n * k <= kParallelWork) return blocked(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
-#ifdef FLAMBEAU_ONEDNN
-  if constexpr (std::is_same_v<T, float>)
-    if (!in_parallel() && onednn_sgemm(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e)) return;
-#endif
   blocked_parallel(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
 }
 template void gemm<float>(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*, int64_t, int64_t,

@@ -1,84 +1,134 @@
 // The inner loops of matrix products, for the instruction set this file is compiled for.
 //
-// One register tile (kernel<>) serves packed panels and small operands read in place. Tile heights are powers of two
-// because layer widths are; a tile three vectors wide keeps both multipliers busy with few loads.
+// One register tile (kernel<>) serves packed panels and small operands read in place. Its sums fill the registers but
+// for one row of B and a number of A: 6 x 2 vectors of the 16 that AVX2 has, 8 x 3 of the 32 of AVX-512.
+#include <cstring>
+
 #include "../gemm.h"
 #include "lanes.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
-constexpr int kWide = 3;  // vectors across a tile
+#if FLAMBEAU_LEVEL == 1
+constexpr int kRows = 8, kWide = 3;
+#else
+constexpr int kRows = 6, kWide = 2;
+#endif
+constexpr int kPackedRows = 48;
 
-// One tile: C[MR, cols] += A B. Packed: a[k][X::rows], whole vectors of B. Otherwise A through its strides, and the
-// last vector of B is masked.
-template <class X, int MR, int NV, bool Packed>
-void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
-            typename X::T* c, int64_t crs, int cols, const Epilogue<typename X::T>& e) {
+// What a tile of sums becomes in C, when there is no bias and no masked vector.
+template <class X, int MR, int NV>
+inline void finish_whole(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, typename X::T scale_sum,
+                         typename X::T scale_c) {
+  constexpr int W = X::width;
+  const auto alpha = X::set(scale_sum), beta = X::set(scale_c);
+  const bool adds = scale_c != 0;
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i, c += crs)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      auto v = X::mul(acc[i][j], alpha);
+      X::store(c + j * W, adds ? X::fma(beta, X::load(c + j * W), v) : v);
+    }
+}
+
+template <class X, int MR, int NV>
+void finish(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, int cols, const Epilogue<typename X::T> e) {
   using T = typename X::T;
   using V = typename X::V;
   constexpr int W = X::width;
   const auto last = X::mask(cols - (NV - 1) * W);
+  auto load = [&](const T* p, int j) { return j + 1 < NV ? X::load(p + j * W) : X::load(p + j * W, last); };
+  const V alpha = X::set(e.alpha), beta = X::set(e.beta);
+#pragma GCC unroll 8
+  for (int i = 0; i < MR; ++i, c += crs)
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      V v = X::mul(acc[i][j], alpha);
+      if (e.beta != 0) v = X::fma(beta, load(c, j), v);
+      if (e.bias_col) v = X::add(v, load(e.bias_col, j));
+      if (e.bias_row) v = X::add(v, X::set(e.bias_row[i]));
+      if (j + 1 < NV) X::store(c + j * W, v);
+      else X::store(c + j * W, v, last);
+    }
+}
+
+// One tile: C[MR, cols] += A B. Packed: a[k][kRows], b[k][kWide vectors]. Otherwise both are read through their strides,
+// and the last vector of B is masked.
+template <class X, int MR, int NV, bool Packed>
+void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
+            typename X::T* c, int64_t crs, int cols, const Epilogue<typename X::T>& e) {
+  using V = typename X::V;
+  constexpr int W = X::width;
+  const bool whole = cols == NV * W;
   V acc[MR][NV];
 #pragma GCC unroll 8
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) acc[i][j] = X::zero();
-  for (int64_t p = 0; p < k; ++p) {
-    V row[NV];
+  auto add = [&](int64_t steps, auto&& vector_of_b) {
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) row[j] = Packed || j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last);
+    for (int64_t p = 0; p < steps; ++p) {
+      V row[NV];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) row[j] = vector_of_b(j);
 #pragma GCC unroll 8
-    for (int i = 0; i < MR; ++i) {
-      V x = X::set(Packed ? a[i] : a[i * ars]);
+      for (int i = 0; i < MR; ++i) {
+        V x = X::set(Packed ? a[i] : a[i * ars]);
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) acc[i][j] = X::fma(x, row[j], acc[i][j]);
+        for (int j = 0; j < NV; ++j) acc[i][j] = X::fma(x, row[j], acc[i][j]);
+      }
+      a += Packed ? kRows : acs;
+      b += Packed ? kWide * W : brs;
     }
-    a += Packed ? X::rows : acs;
-    b += brs;
-  }
-  const V alpha = X::set(e.alpha), beta = X::set(e.beta);
+  };
+  if (Packed || whole) {
+    // C is wanted when the sums are done
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; ++i) {
-    T* to = c + i * crs;
-#pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) {
-      V v = X::mul(acc[i][j], alpha);
-      if (e.beta != 0)
-        v = j + 1 < NV ? X::fma(beta, X::load(to + j * W), v) : X::fma(beta, X::load(to + j * W, last), v);
-      if (e.bias_col)
-        v = X::add(v, j + 1 < NV ? X::load(e.bias_col + j * W) : X::load(e.bias_col + j * W, last));
-      if (e.bias_row) v = X::add(v, X::set(e.bias_row[i]));
-      if (j + 1 < NV) X::store(to + j * W, v);
-      else X::store(to + j * W, v, last);
-    }
+    for (int i = 0; i < MR; ++i) __builtin_prefetch(c + i * crs, 1), __builtin_prefetch(c + i * crs + NV * W - 1, 1);
+    add(k, [&](int j) { return X::load(b + j * W); });
+  } else {
+    const auto last = X::mask(cols - (NV - 1) * W);
+    add(k, [&](int j) { return j + 1 < NV ? X::load(b + j * W) : X::load(b + j * W, last); });
   }
+  if (whole && !e.bias_col && !e.bias_row) finish_whole<X>(acc, c, crs, e.alpha, e.beta);
+  else finish<X>(acc, c, crs, cols, e);
 }
 
 template <class X>
 using Kernel = void (*)(int64_t, const typename X::T*, int64_t, int64_t, const typename X::T*, int64_t,
                         typename X::T*, int64_t, int, const Epilogue<typename X::T>&);
 
-#define ROW(X, MR, P) {kernel<X, MR, 1, P>, kernel<X, MR, 2, P>, kernel<X, MR, 3, P>}
 #if FLAMBEAU_LEVEL == 1
+#define ROW(X, MR, P) {kernel<X, MR, 1, P>, kernel<X, MR, 2, P>, kernel<X, MR, 3, P>}
 #define TILES(X, P) {ROW(X, 1, P), ROW(X, 2, P), ROW(X, 3, P), ROW(X, 4, P), ROW(X, 5, P), ROW(X, 6, P), \
                      ROW(X, 7, P), ROW(X, 8, P)}
 #else
-#define TILES(X, P) {ROW(X, 1, P), ROW(X, 2, P), ROW(X, 3, P), ROW(X, 4, P)}
+#define ROW(X, MR, P) {kernel<X, MR, 1, P>, kernel<X, MR, 2, P>}
+#define TILES(X, P) {ROW(X, 1, P), ROW(X, 2, P), ROW(X, 3, P), ROW(X, 4, P), ROW(X, 5, P), ROW(X, 6, P)}
 #endif
 template <class X, bool Packed>
-constexpr Kernel<X> kTiles[X::rows][kWide] = TILES(X, Packed);
+constexpr Kernel<X> kTiles[kRows][kWide] = TILES(X, Packed);
 
 template <class X>
 void micro(int64_t k, const typename X::T* a, const typename X::T* b, typename X::T* c, int64_t crs, int rows, int cols,
            const Epilogue<typename X::T>& e) {
-  kTiles<X, true>[rows - 1][(cols - 1) / X::width](k, a, 0, 0, b, kWide * X::width, c, crs, cols, e);
+  kTiles<X, true>[rows - 1][(cols - 1) / X::width](k, a, 0, 0, b, 0, c, crs, cols, e);
 }
 
-// 8x8 floats or 4x4 doubles, rows `rs` apart, written as columns `width` apart.
-inline void transpose(const float* src, int64_t rs, float* dst, int64_t width) {
+// C[rows, cols] from A through its strides and B with rows `brs` apart.
+template <class X>
+void tile(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
+          typename X::T* c, int64_t crs, int rows, int cols, const Epilogue<typename X::T>& e) {
+  kTiles<X, false>[rows - 1][(cols - 1) / X::width](k, a, ars, acs, b, brs, c, crs, cols, e);
+}
+
+// 8x8 floats or 4x4 doubles, rows `rs` apart, written as columns `width` apart in their order.
+// Rows past `rows` repeat the last one.
+inline void transpose(const float* src, int64_t rs, int rows, float* dst, int64_t width) {
   __m256 r[8], t[8];
-  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + i * rs);
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + std::min(i, rows - 1) * rs);
   for (int i = 0; i < 8; i += 2) {
     t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
     t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
@@ -89,14 +139,12 @@ inline void transpose(const float* src, int64_t rs, float* dst, int64_t width) {
     r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
     r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
   }
-  for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(dst + i * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-    _mm256_storeu_ps(dst + (i + 4) * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-  }
+  for (int i = 0; i < 4; ++i) _mm256_storeu_ps(dst + i * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+  for (int i = 0; i < 4; ++i) _mm256_storeu_ps(dst + (i + 4) * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
 }
-inline void transpose(const double* src, int64_t rs, double* dst, int64_t width) {
-  __m256d a = _mm256_loadu_pd(src), b = _mm256_loadu_pd(src + rs), c = _mm256_loadu_pd(src + 2 * rs),
-          d = _mm256_loadu_pd(src + 3 * rs);
+inline void transpose(const double* src, int64_t rs, int rows, double* dst, int64_t width) {
+  auto row = [&](int i) { return _mm256_loadu_pd(src + std::min(i, rows - 1) * rs); };
+  __m256d a = row(0), b = row(1), c = row(2), d = row(3);
   __m256d ab = _mm256_unpacklo_pd(a, b), ba = _mm256_unpackhi_pd(a, b), cd = _mm256_unpacklo_pd(c, d),
           dc = _mm256_unpackhi_pd(c, d);
   _mm256_storeu_pd(dst, _mm256_permute2f128_pd(ab, cd, 0x20));
@@ -105,37 +153,39 @@ inline void transpose(const double* src, int64_t rs, double* dst, int64_t width)
   _mm256_storeu_pd(dst + 3 * width, _mm256_permute2f128_pd(ba, dc, 0x31));
 }
 
+// Whole vectors along k become columns of the panel. Where a vector does not divide the panel's width, the last rows'
+// vectors reach into the next column, which is written after them.
+template <class X>
+int64_t pack_transposed(typename X::T* panel, int width, const typename X::T* src, int64_t rs, int64_t k) {
+  constexpr int B = sizeof(typename X::T) == 4 ? 8 : 4;
+  const int64_t end = width % B ? k - 1 : k;
+  int64_t p = 0;
+  for (; p + B <= end; p += B)
+    for (int i = (width - 1) / B * B; i >= 0; i -= B)
+      transpose(src + i * rs + p, rs, std::min(B, width - i), panel + p * width + i, width);
+  return p;
+}
+
+template <int Width, class T>
+void pack_rows(T* panel, const T* src, int64_t ks, int64_t k) {
+  for (int64_t p = 0; p < k; ++p, src += ks, panel += Width) std::memcpy(panel, src, Width * sizeof(T));
+}
+
 template <class X>
 void pack(typename X::T* panel, int width, const typename X::T* src, int64_t rs, int64_t ks, int64_t rows, int64_t k) {
-  using T = typename X::T;
-  constexpr int B = sizeof(T) == 4 ? 8 : 4;
-  if (rs == 1) {
-    if (rows == width && width % B == 0) {
-      for (int64_t p = 0; p < k; ++p, src += ks, panel += width)
-        for (int j = 0; j < width; j += B)
-          if constexpr (B == 8) _mm256_storeu_ps(panel + j, _mm256_loadu_ps(src + j));
-          else _mm256_storeu_pd(panel + j, _mm256_loadu_pd(src + j));
-      return;
-    }
-    for (int64_t p = 0; p < k; ++p, src += ks, panel += width) {
-      for (int64_t i = 0; i < rows; ++i) panel[i] = src[i];
-      for (int64_t i = rows; i < width; ++i) panel[i] = 0;
-    }
-    return;
+  if (rs == 1 && rows == width) {
+    constexpr int W = X::width;
+    if (width == kRows) return pack_rows<kRows>(panel, src, ks, k);
+    if (width == W) return pack_rows<W>(panel, src, ks, k);
+    if (width == 2 * W) return pack_rows<2 * W>(panel, src, ks, k);
+    if (width == kWide * W) return pack_rows<kWide * W>(panel, src, ks, k);
   }
-  if (rows < width)
-    for (int64_t p = 0; p < k; ++p)
-      for (int64_t i = rows; i < width; ++i) panel[p * width + i] = 0;
-  int64_t i = 0;
-  if (ks == 1)
-    for (; i + B <= rows; i += B) {
-      int64_t p = 0;
-      for (; p + B <= k; p += B) transpose(src + i * rs + p, rs, panel + p * width + i, width);
-      for (; p < k; ++p)
-        for (int64_t q = 0; q < B; ++q) panel[p * width + i + q] = src[(i + q) * rs + p];
-    }
-  for (; i < rows; ++i)
-    for (int64_t p = 0; p < k; ++p) panel[p * width + i] = src[i * rs + p * ks];
+  int64_t p = rows == width && ks == 1 ? pack_transposed<X>(panel, width, src, rs, k) : 0;
+  for (; p < k; ++p) {
+    auto* to = panel + p * width;
+    for (int64_t i = 0; i < rows; ++i) to[i] = src[i * rs + p * ks];
+    for (int64_t i = rows; i < width; ++i) to[i] = 0;
+  }
 }
 
 // Four rows share each load of x.
@@ -185,7 +235,8 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
             int64_t brs, int64_t bcs, typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e,
             typename X::T* scratch) {
   constexpr int NR = kWide * X::width;
-  bool packed = bcs != 1 && n > 1;
+  // columns of B that many rows meet are worth bringing together: rows of a power of two share few places of the cache
+  bool packed = n > 1 && (bcs != 1 || m >= kPackedRows);
   for (int64_t j = 0; j < n; j += NR) {
     int cols = int(std::min<int64_t>(NR, n - j));
     const typename X::T* panel = b + j * bcs;
@@ -195,8 +246,8 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
       pack<X>(scratch, int(step), panel, bcs, brs, cols, k);
       panel = scratch;
     }
-    for (int64_t i = 0; i < m; i += X::rows) {
-      int rows = int(std::min<int64_t>(X::rows, m - i));
+    for (int64_t i = 0; i < m; i += kRows) {
+      int rows = int(std::min<int64_t>(kRows, m - i));
       Epilogue<typename X::T> tile = e;
       if (e.bias_col) tile.bias_col += j;
       if (e.bias_row) tile.bias_row += i;
@@ -207,7 +258,7 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
 }
 
 template <class X>
-constexpr GemmKernels<typename X::T> kKernels{X::rows, kWide * X::width, X::width, micro<X>, pack<X>, direct<X>, dots<X>};
+constexpr GemmKernels<typename X::T> kKernels{kRows, kWide * X::width, X::width, micro<X>, tile<X>, pack<X>, direct<X>, dots<X>};
 
 const bool registered = [] {
   gemm_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;
