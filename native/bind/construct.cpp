@@ -1,7 +1,7 @@
 // Tensors from Python data: nested sequences, numbers, and memory of other libraries through the buffer protocol.
 #include <cstring>
 
-#include "python.h"
+#include "numpy_types.h"
 
 namespace flambeau {
 namespace {
@@ -42,7 +42,13 @@ DType buffer_dtype(const Py_buffer& b) {
 // A tensor over the memory of `o` (an exporter of the buffer protocol).
 TensorRef from_buffer(PyObject* o) {
   auto hold = std::make_unique<BufferHold>();
-  checked(PyObject_GetBuffer(o, &hold->view, PyBUF_STRIDES | PyBUF_FORMAT));
+  if (PyObject_GetBuffer(o, &hold->view, PyBUF_STRIDES | PyBUF_FORMAT) < 0) {
+    if (!is_numpy_array(o) || !PyErr_ExceptionMatches(PyExc_ValueError)) throw PythonError();
+    PyErr_Clear();  // dates, and other dtypes that NumPy itself cannot describe to others
+    Held dtype = checked(PyObject_GetAttrString(o, "dtype"));
+    Held text = checked(PyObject_Str(dtype.p));
+    type_error("tensor(): tensors cannot hold a NumPy array of dtype ", PyUnicode_AsUTF8(text.p), "; convert it first: array.astype('int64')");
+  }
   Py_buffer& b = hold->view;
   struct Release { Py_buffer* b; ~Release() { if (b) PyBuffer_Release(b); } } guard{&b};
   DType dtype = buffer_dtype(b);
@@ -83,66 +89,85 @@ bool is_sequence(PyObject* o) {
 }
 
 PyObject* item_at(PyObject* seq, Py_ssize_t k) {  // new
+  if (k % 1024 == 1023 && PyErr_CheckSignals()) return nullptr;  // a range of 2**62 can be interrupted
   if (PyList_Check(seq)) return k < PyList_GET_SIZE(seq) ? Py_NewRef(PyList_GET_ITEM(seq, k)) : PySequence_GetItem(seq, k);
   return PySequence_GetItem(seq, k);
+}
+
+// What ends the nesting and is copied whole: a tensor or an array with dimensions. One element of a tensor, in whatever
+// shape, counts as a number; an array keeps its shape.
+bool is_block(PyObject* o) {
+  if (is_tensor(o)) return as_tensor(o)->numel != 1;
+  return is_numpy_array(o);
+}
+TensorRef block(PyObject* o) {
+  if (!is_tensor(o)) return from_buffer(o);
+  check_own_values(*as_tensor(o));
+  if (as_tensor(o)->is_meta()) runtime_error("tensor(): a meta tensor inside the data has no values to copy");
+  return TensorRef::borrow(as_tensor(o));
 }
 
 void find_shape(PyObject* o, std::vector<int64_t>& shape) {
   Held hold = Held::borrow(o);
   while (true) {
-    if (is_tensor(hold.p)) {
-      shape.insert(shape.end(), as_tensor(hold.p)->sizes, as_tensor(hold.p)->sizes + as_tensor(hold.p)->ndim);
-      return;
+    if (is_tensor(hold.p) || is_numpy_array(hold.p)) {
+      if (is_block(hold.p)) {
+        TensorRef t = block(hold.p);
+        for (int64_t size : t->shape()) {
+          shape.push_back(size);
+          if (size == 0) return;  // nothing below has a size, as in an empty list
+        }
+      }
+      break;
     }
-    if (!is_sequence(hold.p)) return;
+    if (is_numpy_scalar(hold.p) || !is_sequence(hold.p)) return;
     Py_ssize_t n = PySequence_Size(hold.p);
     if (n < 0) throw PythonError();
     shape.push_back(n);
-    if (shape.size() > size_t(kMaxDims)) value_error("too many dimensions: nested more than ", kMaxDims, " deep");
+    if (shape.size() > size_t(kMaxDims)) value_error("tensor(): the data is nested more than ", kMaxDims, " deep");
     if (n == 0) return;
     hold = checked(item_at(hold.p, 0));
   }
+  if (shape.size() > size_t(kMaxDims)) value_error("tensor(): the data has more than ", kMaxDims, " dimensions");
 }
 
-struct Inferred {
-  Category category = Category::Bool;
-  DType dtype = DType::Undefined;  // of tensors inside
-  bool any = false;
-};
+[[noreturn]] void no_number(PyObject* o, int depth) {
+  const char* type = Py_TYPE(o)->tp_name;
+  bool text = PyUnicode_Check(o) || PyBytes_Check(o);
+  if (text || is_numpy_scalar(o))
+    fail(PyUnicode_Check(o) && depth ? ErrorKind::Value : ErrorKind::Type, "tensor(): a ", type, " is no number; expected numbers, tensors or nested sequences of them");
+  runtime_error("tensor(): no dtype for a ", type, "; expected numbers, tensors or nested sequences of them");
+}
 
-void infer(PyObject* o, Inferred& in) {
-  Value v;
-  if (is_tensor(o)) {
-    DType d = as_tensor(o)->dtype;
-    in.dtype = in.dtype == DType::Undefined ? d : promote_types(in.dtype, d);
+// The dtype one element asks for: its own where it has one, else what Python's kind of number stands for.
+DType leaf_dtype(PyObject* o, int depth) {
+  if (is_tensor(o)) return as_tensor(o)->dtype;
+  if (is_numpy_array(o)) return from_buffer(o)->dtype;
+  if (DType d = numpy_scalar_dtype(o); d != DType::Undefined) return d;
+  if (is_numpy_scalar(o)) no_number(o, depth);
+  if (PyFloat_Check(o)) return default_dtype();
+  if (PyBool_Check(o)) return DType::Bool;
+  if (PyLong_Check(o)) return DType::Int64;
+  if (PyComplex_Check(o)) return complex_of(default_dtype());
+  if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) return default_dtype();
+  no_number(o, depth);
+}
+
+// The dtype all elements of `o` promote to. `depth` levels of the shape are behind; what nests deeper is no array.
+void infer(PyObject* o, int depth, int ndim, DType& dtype) {
+  bool leaf = is_tensor(o) || is_numpy_array(o) || is_numpy_scalar(o) || !is_sequence(o);
+  if (leaf) {
+    DType d = leaf_dtype(o, depth);
+    dtype = dtype == DType::Undefined || dtype == d ? d : promote_types(dtype, d);
     return;
   }
-  if (is_sequence(o)) {
-    Py_ssize_t n = PySequence_Size(o);
-    if (n < 0) throw PythonError();
-    if (Py_EnterRecursiveCall(" while reading nested data")) throw PythonError();
-    for (Py_ssize_t k = 0; k < n; ++k) {
-      Held item = checked(item_at(o, k));
-      infer(item.p, in);
-    }
-    Py_LeaveRecursiveCall();
-    return;
+  Py_ssize_t n = PySequence_Size(o);
+  if (n < 0) throw PythonError();
+  if (depth == ndim) type_error("tensor(): expected a number at depth ", depth, ", where the first element is one (got a ", Py_TYPE(o)->tp_name, ")");
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    Held item = checked(item_at(o, k));
+    infer(item.p, depth + 1, ndim, dtype);
   }
-  if (std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_CheckBuffer(o) && !PyFloat_Check(o)) {  // NumPy scalars keep their dtype
-    TensorRef t = from_buffer(o);
-    in.dtype = in.dtype == DType::Undefined ? t->dtype : promote_types(in.dtype, t->dtype);
-    return;
-  }
-  int overflow = 0;
-  if (PyLong_CheckExact(o)) PyLong_AsLongLongAndOverflow(o, &overflow);
-  if (overflow) value_error("Overflow when unpacking long long: an int64 holds less than ", overflow < 0 ? "-2**63" : "2**63", "; dtype=uint64 holds up to 2**64 - 1");
-  if (!number_value(o, v)) {
-    if (PyObject_HasAttrString(o, "__float__")) v = Value(0.0);
-    else if (PyUnicode_Check(o) || PyBytes_Check(o)) type_error("tensor(): invalid data type '", Py_TYPE(o)->tp_name, "'; expected numbers, tensors or nested sequences of them");
-    else runtime_error("Could not infer dtype of ", Py_TYPE(o)->tp_name, "; expected numbers, tensors or nested sequences of them");
-  }
-  in.any = true;
-  in.category = std::max(in.category, v.scalar().category);
 }
 
 void write(char* at, DType dtype, const Value& v) {
@@ -152,7 +177,7 @@ void write(char* at, DType dtype, const Value& v) {
     bool is_signed = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32 || dtype == DType::Int64;
     bool fits = bits == 64 || (is_signed ? s.i >= -(int64_t(1) << (bits - 1)) && s.i < (int64_t(1) << (bits - 1))
                                          : s.i > -(int64_t(1) << bits) && s.i < (int64_t(1) << bits));  // negative numbers wrap
-    if (!fits) runtime_error("value cannot be converted to type ", dtype_name(dtype), " without overflow: ", s.i);
+    if (!fits) runtime_error("tensor(): ", s.i, " does not fit in ", dtype_name(dtype));
   }
   if (is_integral(dtype) && s.category == Category::Floating && !(s.re > -9.3e18 && s.re < 1.85e19))
     fail(s.re != s.re ? ErrorKind::Value : ErrorKind::Overflow, "tensor(): cannot convert float ", s.re, " to ", dtype_name(dtype));
@@ -160,38 +185,76 @@ void write(char* at, DType dtype, const Value& v) {
   visit_dtype(dtype, [&]<class T>() { *reinterpret_cast<T*>(at) = s.to<T>(); });
 }
 
-void store(PyObject* o, Tensor& t, int dim, char*& at) {
-  if (is_tensor(o) && as_tensor(o)->ndim > 0) {
-    Tensor& part = *as_tensor(o);
-    check_own_values(part);
-    if (part.ndim != t.ndim - dim || !std::equal(part.sizes, part.sizes + part.ndim, t.sizes + dim))
-      value_error("tensor(): expected a tensor of shape ", shape_text({t.sizes + dim, size_t(t.ndim - dim)}), " at dim ", dim, " (got ", shape_text(part.shape()), ")");
-    TensorRef c = to_dtype(*contiguous(part), t.dtype);
-    std::memcpy(at, c->data, size_t(c->nbytes()));
-    at += c->nbytes();
-    return;
+// A Python integer of any size: exact where the dtype holds it, rounded for floating point.
+void write_integer(char* at, DType dtype, PyObject* o) {
+  int overflow;
+  long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (!overflow) return write(at, dtype, Value(int64_t(i)));
+  if (is_differentiable(dtype)) {
+    double d = PyLong_AsDouble(o);
+    if (d == -1 && PyErr_Occurred()) throw PythonError();
+    return write(at, dtype, Value(d));
   }
+  if (dtype == DType::Bool) return write(at, dtype, Value(true));
+  unsigned long long u = 0;
+  bool fits = dtype == DType::UInt64 && overflow > 0;
+  if (fits) {
+    u = PyLong_AsUnsignedLongLong(o);
+    fits = !PyErr_Occurred();
+    PyErr_Clear();
+  }
+  if (!fits)
+    fail(dtype == DType::UInt64 ? ErrorKind::Overflow : ErrorKind::Value, "tensor(): an integer ",
+         overflow < 0 ? "below -2**63" : dtype == DType::UInt64 ? "of 2**64 or more" : "of 2**63 or more", " does not fit in ", dtype_name(dtype),
+         dtype == DType::Int64 && overflow > 0 ? "; dtype=uint64 holds up to 2**64 - 1" : "");
+  *reinterpret_cast<uint64_t*>(at) = u;
+}
+
+void write_number(char* at, DType dtype, PyObject* o, int depth) {
+  if (PyFloat_Check(o)) return write(at, dtype, Value(PyFloat_AS_DOUBLE(o)));
+  if (PyLong_Check(o) && !PyBool_Check(o)) return write_integer(at, dtype, o);
+  if (numpy_scalar_dtype(o) != DType::Undefined) {
+    Held item = checked(PyObject_CallMethod(o, "item", nullptr));
+    return write_number(at, dtype, item.p, depth);
+  }
+  if (is_numpy_scalar(o) || PyUnicode_Check(o) || PyBytes_Check(o)) no_number(o, depth);
+  Value v;
+  if (!number_value(o, v)) {
+    double d = PyFloat_AsDouble(o);
+    if (d == -1 && PyErr_Occurred()) throw PythonError();
+    v = Value(d);
+  }
+  write(at, dtype, v);
+}
+
+void store_block(PyObject* o, Tensor& t, int dim, char*& at) {
+  TensorRef part = block(o);
+  if (part->ndim != t.ndim - dim || !std::equal(part->sizes, part->sizes + part->ndim, t.sizes + dim))
+    value_error("tensor(): expected a tensor of shape ", shape_text({t.sizes + dim, size_t(t.ndim - dim)}), " at dim ", dim, " (got ", shape_text(part->shape()), ")");
+  TensorRef c = to_dtype(*contiguous(*part), t.dtype);
+  if (c->nbytes()) std::memcpy(at, c->data, size_t(c->nbytes()));
+  at += c->nbytes();
+}
+
+void store(PyObject* o, Tensor& t, int dim, char*& at) {
+  if (is_block(o)) return store_block(o, t, dim, at);
   if (dim == t.ndim) {
-    Value v;
     if (is_tensor(o)) {
       TensorRef inner = readable(*as_tensor(o));
       Held number = checked(element_object(*inner, inner->data));
-      number_value(number.p, v);
-    } else if (is_sequence(o)) {
-      value_error("tensor(): too many dimensions at dim ", dim, ": expected a number, got a sequence");
-    } else if (!number_value(o, v)) {
-      double d = PyFloat_AsDouble(o);
-      if (d == -1 && PyErr_Occurred()) throw PythonError();
-      v = Value(d);
+      write_number(at, t.dtype, number.p, dim);
+    } else if (is_sequence(o) && !is_numpy_scalar(o)) {
+      type_error("tensor(): expected a number at depth ", dim, ", where the first element is one (got a ", Py_TYPE(o)->tp_name, ")");
+    } else {
+      write_number(at, t.dtype, o, dim);
     }
-    write(at, t.dtype, v);
     at += t.itemsize();
     return;
   }
   Py_ssize_t n = is_sequence(o) ? PySequence_Size(o) : -1;
   if (n < 0 && PyErr_Occurred()) throw PythonError();
-  if (n < 0) type_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got ", Py_TYPE(o)->tp_name, ")");
-  if (n != t.sizes[dim]) value_error("expected sequence of length ", t.sizes[dim], " at dim ", dim, " (got ", n, ")");
+  if (n < 0 || is_tensor(o)) type_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got ", Py_TYPE(o)->tp_name, ")");
+  if (n != t.sizes[dim]) value_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got length ", n, ")");
   if (dim + 1 == t.ndim && PyList_CheckExact(o) && t.dtype == DType::Float32) {  // the common case, without dispatch per element
     auto* out = reinterpret_cast<float*>(at);
     Py_ssize_t k = 0;
@@ -207,8 +270,6 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
   }
 }
 
-bool numpy_array(PyObject* o) { return PyObject_CheckBuffer(o) && std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0; }
-
 // array(data, dtype or None, copy) -> Tensor
 PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
@@ -223,7 +284,7 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
       if (!t.is_meta()) copy_into(*out, t);
       return take_object(std::move(out));
     }
-    if (!copy && (numpy_array(a[0]) || PyByteArray_Check(a[0]) || PyMemoryView_Check(a[0]))) {
+    if (!copy && (is_numpy_array(a[0]) || PyByteArray_Check(a[0]) || PyMemoryView_Check(a[0]))) {
       TensorRef t = from_buffer(a[0]);
       return take_object(dtype == DType::Undefined ? std::move(t) : to_dtype(*t, dtype));
     }
@@ -233,7 +294,7 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 PyObject* from_numpy(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
-    if (!numpy_array(o)) type_error("from_numpy(): expected np.ndarray (got ", Py_TYPE(o)->tp_name, ")");
+    if (!is_numpy_array(o)) type_error("from_numpy(): expected np.ndarray (got ", Py_TYPE(o)->tp_name, ")");
     return take_object(from_buffer(o));
   });
 }
@@ -303,7 +364,7 @@ PyMethodDef functions[] = {
 }  // namespace
 
 TensorRef tensor_from_data(PyObject* data, DType dtype) {
-  if (numpy_array(data) || PyMemoryView_Check(data)) {
+  if (is_numpy_array(data) || PyMemoryView_Check(data)) {
     TensorRef t = from_buffer(data);
     TensorRef out = empty(t->shape(), dtype == DType::Undefined ? t->dtype : dtype);
     copy_into(*out, *t);
@@ -311,14 +372,8 @@ TensorRef tensor_from_data(PyObject* data, DType dtype) {
   }
   std::vector<int64_t> shape;
   find_shape(data, shape);
-  if (dtype == DType::Undefined) {
-    Inferred in;
-    infer(data, in);
-    DType numbers = in.category == Category::Bool && in.any ? DType::Bool
-                    : in.category == Category::Integer ? DType::Int64
-                    : in.category == Category::Complex ? complex_of(default_dtype()) : default_dtype();
-    dtype = in.dtype == DType::Undefined ? numbers : !in.any ? in.dtype : category(numbers) > category(in.dtype) ? numbers : in.dtype;
-  }
+  if (dtype == DType::Undefined) infer(data, 0, int(shape.size()), dtype);
+  if (dtype == DType::Undefined) dtype = default_dtype();  // no elements
   TensorRef t = empty(shape, dtype);
   char* at = t->data;
   if (t->numel > 0) store(data, *t, 0, at);

@@ -1,7 +1,7 @@
 // Python's operators on tensors: a + b, a < b, a @ b … straight to the operator, without a name look-up.
 #include <cstring>
 
-#include "python.h"
+#include "numpy_types.h"
 
 namespace flambeau {
 namespace {
@@ -37,11 +37,10 @@ bool understood(PyObject* o) {
   return number_value(o, v);
 }
 
-bool is_array(PyObject* o) { return !is_tensor(o) && std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") == 0; }
 
 PyObject* binary(SlotOp& slot, PyObject* a, PyObject* b, bool inplace) {
-  if (__builtin_expect(is_array(a) || is_array(b), 0)) {  // an array beside a tensor acts as a tensor
-    PyObject* array = is_array(a) ? a : b;
+  if (__builtin_expect(is_numpy_array(a) || is_numpy_array(b), 0)) {  // an array beside a tensor acts as a tensor
+    PyObject* array = is_numpy_array(a) ? a : b;
     Held tensor(guarded([&] { return take_object(tensor_from_data(array, DType::Undefined)); }));
     if (!tensor) return nullptr;
     return array == a ? binary(slot, tensor.p, b, inplace) : binary(slot, a, tensor.p, inplace);

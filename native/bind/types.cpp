@@ -1,7 +1,7 @@
 // dtype, device, Size, memory formats and layouts as Python objects, and numbers both ways.
 #include <cmath>
 
-#include "python.h"
+#include "numpy_types.h"
 
 namespace flambeau {
 
@@ -306,7 +306,7 @@ bool number_value(PyObject* o, Value& v) {
       unsigned long long u = PyLong_AsUnsignedLongLong(o);  // uint64 values wrap into the same bits
       if (PyErr_Occurred()) {
         PyErr_Clear();
-        runtime_error("Overflow when unpacking long: the Python int does not fit in 64 bits");
+        fail(ErrorKind::Overflow, "the Python int has more than 64 bits, which no number of a tensor holds; use a float");
       }
       i = (long long)u;
     }
@@ -314,10 +314,9 @@ bool number_value(PyObject* o, Value& v) {
   } else if (PyComplex_Check(o)) {
     v.tag = Tag::Complex;
     v.c = {PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)};
-  } else if (!is_tensor(o) && std::strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && !PySequence_Check(o)) {  // NumPy scalars
-    Held item(PyObject_CallMethod(o, "item", nullptr));
-    if (!item) throw PythonError();
-    return std::strncmp(Py_TYPE(item.p)->tp_name, "numpy.", 6) != 0 && number_value(item.p, v);
+  } else if (numpy_scalar_dtype(o) != DType::Undefined) {
+    Held item = checked(PyObject_CallMethod(o, "item", nullptr));
+    return !is_numpy_scalar(item.p) && number_value(item.p, v);
   } else {
     return false;
   }

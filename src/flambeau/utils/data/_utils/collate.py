@@ -1,5 +1,6 @@
 """How a list of samples becomes one batch: tensors are stacked, containers are transposed."""
 
+import sys
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 
@@ -29,11 +30,13 @@ default_collate_fn_map = {flambeau.Tensor: _stack, float: _floats, int: _ints, s
 
 
 def _is_numpy(value):
-    return type(value).__module__ == "numpy"
+    """Whether it is a NumPy array or number, or one of a subclass; NumPy is not imported for this."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
 def _collate_numpy(batch):
-    if type(batch[0]).__name__ != "ndarray":  # a NumPy number
+    if not hasattr(batch[0], "__len__"):  # a NumPy number
         return flambeau.as_tensor(batch)
     if batch[0].dtype.kind in "OSU":
         raise TypeError(_REFUSED.format(batch[0].dtype))
