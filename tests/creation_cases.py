@@ -120,7 +120,8 @@ def other_cases(library):
         "series of ints": lambda: Series([1, 2]), "series of floats": lambda: Series([1.5, 2]),
         "series of float64": lambda: Series(np.ones(2)), "series of float32": lambda: Series(np.ones(2, np.float32)),
         "[series of float64]": lambda: [Series(np.ones(2))],
-        "array series of float64": lambda: ArraySeries(np.ones(2)), "array series of a list": lambda: ArraySeries([1, 2]),
+        "array series of float64": lambda: ArraySeries(np.ones(2)),
+        "array series of a list": lambda: ArraySeries([1, 2]),
         "[array series of int16]": lambda: [ArraySeries(np.ones(2, np.int16))],
         "only __array__": OnlyArray, "[only __array__]": lambda: [OnlyArray()],
         "own array": lambda: np.ones(2).view(OwnArray), "[own array]": lambda: [np.ones(2).view(OwnArray)],
@@ -149,7 +150,8 @@ def other_cases(library):
         "uint64 above 2**63": lambda: np.full(1, 2 ** 63 + 2048, np.uint64),
         "[float, uint64 above 2**63]": lambda: [1.5, np.uint64(2 ** 63 + 2048)],
         "mixed": lambda: [True, 1, 1.5, 1j], "bools and ints": lambda: [True, 1], "complex and int": lambda: [1j, 1],
-        "Size": lambda: two.shape, "[arrays of one number type]": lambda: [list(np.ones(3)), list(np.ones(3, np.float32))],
+        "Size": lambda: two.shape,
+        "[arrays of one number type]": lambda: [list(np.ones(3)), list(np.ones(3, np.float32))],
         "nested arrays": lambda: [[np.ones(2)], [np.ones(2)]], "read-only": lambda: np.broadcast_to(np.ones(1), (3,)),
     }
 
@@ -157,7 +159,8 @@ def other_cases(library):
 def functions(library, collate):
     return {
         "tensor": library.tensor, "as_tensor": library.as_tensor, "asarray": library.asarray,
-        "from_numpy": library.from_numpy, "new_tensor": lambda data: library.ones(1, dtype=library.float16).new_tensor(data),
+        "from_numpy": library.from_numpy,
+        "new_tensor": lambda data: library.ones(1, dtype=library.float16).new_tensor(data),
         "tensor of int64": lambda data: library.tensor(data, dtype=library.int64),
         "default_collate": lambda data: collate([data, data]),
     }

@@ -1,4 +1,4 @@
-"""Tensors from data: dtypes, shapes and values as PyTorch makes them, and nothing that a caught mistake leaves behind."""
+"""Tensors from data: dtypes, shapes and values as PyTorch makes them, and caught mistakes leave nothing behind."""
 
 import json
 import re
