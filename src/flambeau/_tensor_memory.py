@@ -79,7 +79,9 @@ def pin_memory(self, device=None):
 
 @method
 def is_pinned(self, device=None):
-    """Whether a device can copy from this memory directly."""
+    """Whether a device can copy from this memory directly: never, whichever device is asked about."""
+    if device is not None:
+        _C.device(device)
     return False
 
 
@@ -87,10 +89,24 @@ def is_pinned(self, device=None):
 def dim_order(self, ambiguity_check=False):
     """The dimensions from the largest step in memory to the smallest.
 
+    ambiguity_check: True raises where other orders describe the memory as well (a dimension of size 1); a list of
+    memory formats, where the tensor has more than one of them, or none.
+
     >>> import flambeau
     >>> flambeau.ones(2, 3).t().dim_order()
     (1, 0)
     """
+    if ambiguity_check is True:
+        found = 2 if any(n == 1 for n in self.shape) or len(set(self.stride())) < self.ndim else 1
+    elif ambiguity_check is False:
+        found = 1
+    elif isinstance(ambiguity_check, list) and all(isinstance(f, _C.memory_format) for f in ambiguity_check):
+        found = sum(self.is_contiguous(memory_format=f) for f in ambiguity_check)
+    else:
+        raise TypeError(f"dim_order: ambiguity_check is a bool or a list of memory formats, got {ambiguity_check!r}")
+    if found != 1:
+        raise RuntimeError(f"dim_order: the order is not unique for shape {list(self.shape)} with strides "
+                           f"{list(self.stride())}")
     return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
 
 

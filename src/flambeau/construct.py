@@ -17,7 +17,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             [3, 4]])
     """
     if pin_memory:
-        raise NotImplementedError("tensor: pin_memory=True needs a CUDA device; this build has none")
+        raise RuntimeError("tensor: pin_memory=True needs a CUDA device; pinned memory is not available here")
     if _C.level_of(data):  # inside a transform: the same values under the same wrapper
         t = data.detach().clone() if dtype is None else data.detach().clone().to(dtype)
         return _finished(t, device, requires_grad)
@@ -52,10 +52,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return t.requires_grad_() if requires_grad else t
 
 
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     """A copy of `data` with this tensor's dtype and device unless others are given."""
-    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad,
-                  pin_memory=pin_memory)
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 _C.Tensor.new_tensor = new_tensor

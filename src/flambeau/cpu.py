@@ -28,6 +28,11 @@ def device_count():
     return 1
 
 
+def _the_cpu(device):
+    if isinstance(device, str) and _C.device(device).type != "cpu":
+        raise ValueError(f"flambeau.cpu: expected a CPU device, got {device!r}")
+
+
 def current_device():
     """Its name."""
     return "cpu"
@@ -35,14 +40,17 @@ def current_device():
 
 def set_device(device):
     """There is only one: nothing changes."""
+    _the_cpu(device)
 
 
 def synchronize(device=None):
     """Waits for all work: there is none once a call has returned."""
+    _the_cpu(device)
 
 
 def current_stream(device=None):
     """The stream of the CPU."""
+    _the_cpu(device)
     return Stream()
 
 
@@ -61,6 +69,7 @@ def get_capabilities():
 
 def set_rng_state(new_state, device="cpu"):
     """The state of the default generator."""
+    _the_cpu(device)
     _C.default_generator.set_state(new_state)
 
 

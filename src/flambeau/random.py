@@ -46,6 +46,9 @@ class fork_rng:
     """A context after which the default generator is where it was before."""
 
     def __init__(self, devices=None, enabled=True):
+        if devices and enabled:
+            raise AssertionError(f"fork_rng: devices={list(devices)} have generators of their own, but this build has "
+                                 "none of them; leave `devices` out")
         self.enabled = enabled
 
     def __enter__(self):

@@ -224,6 +224,8 @@ class UntypedStorage(_Storage):
     @staticmethod
     def from_buffer(buffer, count=-1, byte_order=None, offset=0, dtype=_C.uint8, shared=False):
         """The bytes of a buffer, copied."""
+        if shared:
+            raise NotImplementedError("from_buffer: shared=True is not available; use share_memory_() of the result")
         view = memoryview(buffer).cast("B")[offset:]
         view = view if count < 0 else view[:count * dtype.itemsize]
         made = UntypedStorage(_C.frombuffer(bytearray(view), dtype=_C.uint8))

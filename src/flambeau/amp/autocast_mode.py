@@ -24,13 +24,15 @@ def _kind(device_type):
 
 
 def is_autocast_available(device_type):
-    """Whether autocast knows that kind of device ("cpu" is the only one it does something for).
+    """Whether autocast changes what operators do on that kind of device: on the CPU, the one there is.
 
     >>> import flambeau
     >>> flambeau.amp.is_autocast_available("cpu")
     True
+    >>> flambeau.amp.is_autocast_available("cuda")
+    False
     """
-    return _kind(device_type) in ("cpu", "cuda")
+    return _kind(device_type.partition(":")[0] if isinstance(device_type, str) else device_type) == "cpu"
 
 
 # --- state --------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ class FunctionEvent:
 
     device_time_total = self_device_time_total = device_memory_usage = self_device_memory_usage = 0
     is_async = False
+    overload_name = ""  # an operator is recorded under one name
 
     def __init__(self, number, row, origin):
         name, begin, end, memory, _, thread, sequence, shapes, stack, modules = row
@@ -141,7 +142,8 @@ class EventList(list):
         groups = {}
         for event in self:
             stack = [s for s in event.stack if not s.startswith(_ROOT)][:group_by_stack_n]
-            key = (event.key, str(event.input_shapes) if group_by_input_shape else "", tuple(stack))
+            overload = event.overload_name if group_by_overload_name else ""
+            key = (event.key, overload, str(event.input_shapes) if group_by_input_shape else "", tuple(stack))
             if key not in groups:
                 groups[key] = FunctionEventAvg(event, group_by_input_shape, stack)
             groups[key].add(event)

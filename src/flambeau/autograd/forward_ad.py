@@ -89,7 +89,10 @@ def unpack_dual(tensor, *, level=None):
     """(primal, tangent) of a tensor; the tangent is None where the tensor has none at this level."""
     if not isinstance(tensor, _C.Tensor):
         raise TypeError(f"unpack_dual: expected a Tensor, got {type(tensor).__name__}")
-    frame = _levels[-1] if _levels else innermost()
+    if level is None:
+        frame = _levels[-1] if _levels else innermost()
+    else:
+        frame = _levels[level] if 0 <= level < len(_levels) else None
     if type(tensor) is Dual and tensor.frame is frame:
         return UnpackedDualTensor(tensor.value, tensor.tangent)
     return UnpackedDualTensor(tensor, None)

@@ -30,6 +30,15 @@ class profile:
                  post_processing_timeout_s=None):
         if use_cuda or use_device not in (None, "cpu"):
             raise NotImplementedError("profile: only the CPU can be profiled here")
+        if not use_cpu:
+            raise AssertionError("profile: no activity to record with use_cpu=False; the CPU is the one that there is")
+        for name, value in (("experimental_config", experimental_config),
+                            ("custom_trace_id_callback", custom_trace_id_callback),
+                            ("post_processing_timeout_s", post_processing_timeout_s)):
+            if value is not None:
+                raise NotImplementedError(f"profile: {name} is of the Kineto library, which is not used here; "
+                                          "leave it out")
+        self.acc_events = acc_events
         self.enabled, self.with_flops = enabled, with_flops
         self.options = (_SHAPES * bool(record_shapes or with_flops) | _MEMORY * bool(profile_memory)
                         | _STACK * bool(with_stack) | _MODULES * bool(with_modules))
@@ -49,7 +58,9 @@ class profile:
             self._finish(_C.profile_stop())
 
     def _finish(self, rows):
-        self.function_events = events_of(rows, self._origin, self.with_flops)
+        events = events_of(rows, self._origin, self.with_flops)
+        kept = self.function_events if self.acc_events and self.function_events else []
+        self.function_events = EventList([*kept, *events])
         if not self.profile_memory:
             for event in self.function_events:
                 event.cpu_memory_usage = event.self_cpu_memory_usage = 0
@@ -61,7 +72,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
         """Times, memory and counts by name; `.table()` prints them."""
-        return self._events().key_averages(group_by_input_shape, group_by_stack_n)
+        return self._events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def table(self, sort_by=None, row_limit=100, **kwargs):
         """Every single event as text."""

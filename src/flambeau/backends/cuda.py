@@ -1,6 +1,7 @@
 """CUDA: not used; its switches can be set, so that programs that set them run, and change nothing here."""
 
 from contextlib import contextmanager
+from enum import Enum
 from types import SimpleNamespace
 
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
@@ -9,7 +10,6 @@ cufft_plan_cache = SimpleNamespace(size=0, max_size=0)
 
 _on = {"flash_sdp": True, "mem_efficient_sdp": True, "math_sdp": True, "cudnn_sdp": True,
        "fp16_bf16_reduction_math_sdp": False}
-_preferred = {"linalg": "default", "blas": "cublas", "rocm_fa": "default"}
 
 
 def is_built():
@@ -56,19 +56,30 @@ is_flash_attention_available = is_ck_sdpa_available = _available
 can_use_flash_attention = can_use_efficient_attention = can_use_cudnn_attention = _available
 
 
-def _preference(name):
-    def preferred(backend=None):
-        if backend is not None:
-            _preferred[name] = backend
-        return _preferred[name]
+def _preference(name, default, others):
+    kind = Enum(f"_{name.capitalize()}Backend", ["Default", *others], start=0)
 
-    preferred.__doc__ = f"The {name} library asked for; sets it where one is given."
+    def preferred(backend=None):
+        if isinstance(backend, str):
+            chosen = next((member for member in kind if member.name.lower() == backend.lower()), None)
+        else:
+            chosen = backend
+        if backend is not None and not isinstance(chosen, kind):
+            raise RuntimeError(f"preferred_{name}_library: expected one of "
+                               f"{', '.join(member.name.lower() for member in kind)}, got {backend!r}")
+        if chosen not in (None, kind.Default, kind[default]):
+            raise RuntimeError(f"preferred_{name}_library: {chosen.name} is a library of GPUs and not available in "
+                               "this build; leave the preference at 'default'")
+        return kind[default]
+
+    preferred.__name__ = preferred.__qualname__ = f"preferred_{name}_library"
+    preferred.__doc__ = f"The {name} library of GPUs that is preferred: the default; others are not available."
     return preferred
 
 
-preferred_linalg_library = _preference("linalg")
-preferred_blas_library = _preference("blas")
-preferred_rocm_fa_library = _preference("rocm_fa")
+preferred_linalg_library = _preference("linalg", "Default", ["Cusolver", "Magma"])
+preferred_blas_library = _preference("blas", "Cublas", ["Cublas", "Cublaslt", "Hipblas", "Hipblaslt", "Ck"])
+preferred_rocm_fa_library = _preference("rocm_fa", "Default", ["AOTriton", "Ck"])
 
 
 def blas_workspace_size(*args):

@@ -275,7 +275,7 @@ def _lifted(tensor, level):
     return stack.frames[level - 1].lift(tensor)
 
 
-def _tensor_places(values, tangents):
+def _tensor_places(tangents):
     """Where tangents are: (argument, None) or (argument, position in its list)."""
     for k, t in enumerate(tangents):
         if isinstance(t, list):
@@ -293,7 +293,7 @@ def _levels_of(values):
 
 
 def _by_pull_back(op, values, tangents, options):
-    places = list(_tensor_places(values, tangents))
+    places = list(_tensor_places(tangents))
     before = _C.set_grad_enabled(True)
     try:
         level = max(*_levels_of(values), *_levels_of(tangents))

@@ -107,7 +107,6 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def jacobian(*args, **kwargs):
         numbers, chosen = pick(args, argnums, "jacfwd")
-        several = isinstance(argnums, tuple)
         inputs, in_spec = tree_flatten(chosen)
         shapes = {}
 
@@ -122,13 +121,13 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
 
         rows, aux = vmap(push, out_dims=(0, None) if has_aux else (0, 0), randomness=randomness,
                          chunk_size=chunk_size)(*_standard_basis(inputs))
-        result = _columns_tree(rows, shapes["spec"], inputs, in_spec, several)
+        result = _columns_tree(rows, shapes["spec"], inputs, in_spec)
         return (result, aux) if has_aux else result
 
     return jacobian
 
 
-def _columns_tree(rows, out_spec, inputs, in_spec, several):
+def _columns_tree(rows, out_spec, inputs, in_spec):
     """Pushed basis vectors, per output, cut into one block per (output, input): a tree of trees."""
     sizes = [x.numel() for x in inputs]
     trees = []

@@ -1,8 +1,12 @@
 """What users call to register operators, their implementations and their rules."""
 
+from functools import partial
+from warnings import warn
+
 from .. import _C
 from ..autograd.grad_mode import no_grad
 from ..autograd.gradcheck import gradcheck
+from ..enumerations import Tag
 from ..ops.comparison import equal
 from ._operator import SLOTS, find
 from ._operator import define as _define
@@ -77,7 +81,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     """
     def register(function):
         text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
-        operator = _define(name, text)
+        operator = _define(name, text, _tags(name, tags))
         for device in _devices(device_types):
             operator.kernels[device] = function
         return CustomOpDef(operator, function)
@@ -102,7 +106,37 @@ def define(qualname, schema, *, lib=None, tags=()):
     >>> flambeau.ops.example.twice(flambeau.ones(1))
     tensor([2.])
     """
-    _define(qualname, schema)
+    _owned(lib, qualname)
+    _define(qualname, schema, _tags(qualname, tags))
+
+
+def _tags(name, tags):
+    """The tags as a list, each one a Tag."""
+    found = [tags] if isinstance(tags, Tag) else list(tags or ())
+    for tag in found:
+        if not isinstance(tag, Tag):
+            raise TypeError(f"{name}: tags are members of flambeau.Tag, got {tag!r}")
+    return found
+
+
+def _owned(lib, op):
+    """`lib` is the Library that the operator belongs to. Registrations stay until the program ends."""
+    if lib is None:
+        return
+    if not isinstance(lib, Library):
+        raise TypeError(f"lib is a flambeau.library.Library, got {type(lib).__name__}")
+    qualname = getattr(op, "qualified", op)
+    if isinstance(qualname, str) and qualname.partition("::")[0] != lib.ns:
+        raise ValueError(f"{qualname} does not belong to the library {lib.ns!r}; pass a Library of its own namespace")
+
+
+def _put(operator, key, function, allow_override=False):
+    """The kernel for a dispatch key; a second one replaces the first."""
+    slot = _slot(key)
+    if slot in operator.kernels and not allow_override:
+        warn(f"{operator.qualified}: the implementation for {key or 'any device'!r} is replaced; allow_override=True "
+             "says that this is meant", stacklevel=3)
+    operator.kernels[slot] = function
 
 
 def _slot(key):
@@ -114,9 +148,11 @@ def _slot(key):
 
 def impl(qualname, types="default", func=None, *, lib=None):
     """Decorator: the implementation of an operator for device types (or PyTorch's dispatch keys)."""
+    _owned(lib, qualname)
+
     def register(function):
         for key in (types,) if isinstance(types, str) else types:
-            find(qualname).kernels[_slot(key)] = function
+            _put(find(qualname), key, function)
         return function
 
     return register if func is None else register(func)
@@ -124,6 +160,8 @@ def impl(qualname, types="default", func=None, *, lib=None):
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
     """Decorator: the implementation for tensors of these device types (None: all)."""
+    _owned(lib, op)
+
     def register(function):
         for device in _devices(device_types):
             find(op).kernels[device] = function
@@ -134,8 +172,14 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 def register_fake(op, func=None, /, *, lib=None, allow_override=False):
     """Decorator: the result's shape and dtype for meta tensors, without data."""
+    _owned(lib, op)
+
     def register(function):
-        find(op).fake = function
+        operator = find(op)
+        if operator.fake is not None and not allow_override:
+            warn(f"{operator.qualified}: the fake implementation is replaced; allow_override=True says that this is "
+                 "meant", stacklevel=2)
+        operator.fake = function
         return function
 
     return register if func is None else register(func)
@@ -146,6 +190,7 @@ impl_abstract = register_fake
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """The derivative: backward(ctx, *grads), with what setup_context(ctx, inputs, output) kept in ctx."""
+    _owned(lib, op)
     operator = find(op)
     if operator.schema.mutated:
         raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.qualified}: it "
@@ -155,6 +200,8 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
 
 def register_vmap(op, func=None, /, *, lib=None):
     """Decorator: func(info, in_dims, *args) -> (result, out_dims) runs a whole batch at once."""
+    _owned(lib, op)
+
     def register(function):
         find(op).vmap = function
         return function
@@ -164,6 +211,8 @@ def register_vmap(op, func=None, /, *, lib=None):
 
 def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
     """Decorator: what a mode or subclass does with this operator, instead of its __torch_dispatch__."""
+    _owned(lib, op)
+
     def register(function):
         find(op).dispatch_rules[torch_dispatch_class] = function
         return function
@@ -206,9 +255,15 @@ class Library:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
 
     def define(self, schema, alias_analysis="", *, tags=()):
-        """Registers "name(Tensor x) -> Tensor" in this namespace; returns the name."""
+        """Registers "name(Tensor x) -> Tensor" in this namespace; returns the name.
+
+        `tags` are the operator's `tags`. alias_analysis is for compilers and is kept: calls follow the schema."""
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Library.define: alias_analysis is 'FROM_SCHEMA', 'CONSERVATIVE' or '', "
+                               f"got {alias_analysis!r}")
         name = schema.split("(", 1)[0].strip()
-        _define(f"{self.ns}::{name}", schema[schema.index("("):])
+        operator = _define(f"{self.ns}::{name}", schema[schema.index("("):], _tags(name, tags))
+        operator.alias_analysis = alias_analysis
         return name
 
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
@@ -218,7 +273,7 @@ class Library:
         if fn is fallthrough_kernel:
             return
         operator = find(self._qualified(op_name))
-        operator.kernels[_slot(dispatch_key or self.dispatch_key)] = fn
+        _put(operator, dispatch_key or self.dispatch_key, fn, allow_override)
 
     def _qualified(self, op_name):
         name = getattr(op_name, "qualified", op_name)
@@ -254,10 +309,15 @@ def opcheck(op, args, kwargs=None, *, test_utils=("test_schema", "test_autograd_
     """Tests an operator on sample arguments: {test: "SUCCESS" or the exception}.
 
     test_schema: it writes into what its schema says and nothing else; test_autograd_registration: gradcheck of its
-    formula (float64 inputs that require grad); test_faketensor: the fake implementation agrees with the real one.
+    formula (float64 inputs that require grad), to atol and rtol; test_faketensor: the fake implementation agrees with
+    the real one.
     """
+    if (atol is None) != (rtol is None):
+        raise ValueError(f"opcheck: atol and rtol are given together or not at all, got atol={atol}, rtol={rtol}")
+    tolerances = {} if atol is None else {"atol": atol, "rtol": rtol}
     operator, kwargs = find(op), kwargs or {}
-    tests = {"test_schema": _test_schema, "test_autograd_registration": _test_autograd, "test_faketensor": _test_fake}
+    tests = {"test_schema": _test_schema, "test_autograd_registration": partial(_test_autograd, **tolerances),
+             "test_faketensor": _test_fake}
     names = (test_utils,) if isinstance(test_utils, str) else test_utils
     found = {}
     for name in names:
@@ -287,13 +347,13 @@ def _test_schema(operator, args, kwargs):
                                "written to; name it in mutates_args")
 
 
-def _test_autograd(operator, args, kwargs):
+def _test_autograd(operator, args, kwargs, **tolerances):
     if operator.backward is None:
         if any(isinstance(a, _C.Tensor) and a.requires_grad for a in args) and "composite" not in operator.kernels:
             raise RuntimeError(f"{operator.qualified}: an argument requires grad, but there is no autograd formula")
         return
     if any(isinstance(a, _C.Tensor) and a.requires_grad and a.dtype in (_C.float64, _C.complex128) for a in args):
-        gradcheck(lambda *given: operator.op(*given, **kwargs), _copies(args))
+        gradcheck(lambda *given: operator.op(*given, **kwargs), _copies(args), **tolerances)
 
 
 def _test_fake(operator, args, kwargs):

@@ -21,10 +21,11 @@ SLOTS = {"CompositeExplicitAutograd": None, "CompositeImplicitAutograd": "compos
 class Operator:
     """One registered operator. `kernels` maps a device type (None: any) to its implementation."""
 
-    def __init__(self, name, schema):
+    def __init__(self, name, schema, tags=()):
         self.namespace, self.name = name.split("::")
         self.qualified = name
         self.schema = schema
+        self.tags, self.alias_analysis = list(tags), ""
         self.kernels = {}
         self.fake = self.backward = self.setup_context = self.vmap = None
         self.dispatch_rules = {}
@@ -215,12 +216,12 @@ def _spread(grads, spec):
 OPERATORS = {}
 
 
-def define(name, text):
+def define(name, text, tags=()):
     """Registers `ns::name` with a schema; an operator of that name is replaced."""
     if name.count("::") != 1 or not all(name.split("::")):
         raise ValueError(f"custom operator {name!r}: expected a name of the form \"namespace::name\"")
     schema = parse(name + text if text.lstrip().startswith("(") else text)
-    OPERATORS[name] = Operator(name, schema)
+    OPERATORS[name] = Operator(name, schema, tags)
     return OPERATORS[name]
 
 

@@ -54,10 +54,10 @@ globals().update({name: _find(name) for name in (*_OPERATORS, *_MAX_POOLS, *_LOS
 unfold, fold = _find("im2col"), _find("col2im")
 
 
-def _softmax_dim(name, ndim):
+def _softmax_dim(name, ndim, stacklevel):
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -72,7 +72,7 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None):
     >>> flambeau.nn.functional.softmax(flambeau.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return _softmax(input, _softmax_dim("softmax", input.dim()) if dim is None else dim, dtype=dtype)
+    return _softmax(input, _softmax_dim("softmax", input.dim(), _stacklevel) if dim is None else dim, dtype=dtype)
 
 
 def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
@@ -82,7 +82,8 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     >>> flambeau.nn.functional.log_softmax(flambeau.zeros(2), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    return _log_softmax(input, _softmax_dim("log_softmax", input.dim()) if dim is None else dim, dtype=dtype)
+    dim = _softmax_dim("log_softmax", input.dim(), _stacklevel) if dim is None else dim
+    return _log_softmax(input, dim, dtype=dtype)
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
@@ -92,7 +93,7 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
     >>> flambeau.nn.functional.softmin(flambeau.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    return _softmax(-input, _softmax_dim("softmin", input.dim()) if dim is None else dim, dtype=dtype)
+    return _softmax(-input, _softmax_dim("softmin", input.dim(), _stacklevel) if dim is None else dim, dtype=dtype)
 
 
 # ---- what other code asks of this module ----------------------------------------------------------------------------

@@ -104,10 +104,15 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
        " -> (Tensor, Tensor, Tensor)")
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """group_norm, the means, and the reciprocals of the deviations of each sample's groups."""
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(f"native_group_norm: input has {input.numel()} elements (shape {list(input.shape)}), but "
+                           f"N * C * HxW = {N} * {C} * {HxW} = {N * C * HxW}")
+    if group < 1 or C % group:
+        raise RuntimeError(f"native_group_norm: C = {C} channels cannot be shared out among {group} groups")
     grouped = input.reshape(N, group, -1)
     mean = grouped.mean(-1)
     rest = OPS["var"](grouped, -1, correction=0).add(eps).rsqrt()
-    return OPS["group_norm"](input, group, weight, bias, eps), mean, rest
+    return OPS["group_norm"](input.reshape(N, C, HxW), group, weight, bias, eps).reshape(input.shape), mean, rest
 
 
 @_flat("norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor")

@@ -1,5 +1,7 @@
 """Low-rank approximations by random projections, and extreme eigenpairs by iteration."""
 
+from types import SimpleNamespace
+
 from .factorization import linalg_qr
 from .kinds import OPS, composite, differentiated
 from .linalg import _h
@@ -71,18 +73,33 @@ def _orthonormal(S, B):
     return S @ (V[:, kept] / w[kept].sqrt())
 
 
-def _lobpcg(A, B, X, iK, niter, tol, largest, tracker):
+def _track(tracker, batch_index, step, A, B, iK, X, E, residual, wanted, converged):
+    """Shows a step to the caller's function; True if it asks for an end by bvars["force_stop"]."""
+    if tracker is None:
+        return False
+    worker = SimpleNamespace(
+        A=A, B=B, iK=iK, X=X, E=E, R=residual, fparams={"tol": wanted["tol"]}, bparams={"largest": wanted["largest"]},
+        iparams={"m": A.shape[-1], "n": X.shape[-1], "k": wanted["k"], "niter": wanted["niter"],
+                 "batch_index": batch_index},
+        ivars={"istep": step, "iterations_left": wanted["niter"] - step, "converged_count": int(converged.sum())},
+        fvars={}, bvars={"force_stop": False}, tvars={"rerr": residual.norm(2, 0)})
+    tracker(worker)
+    return bool(worker.bvars["force_stop"])
+
+
+def _lobpcg(A, B, X, iK, k, niter, tol, largest, tracker, batch_index):
     """Knyazev (2001): Rayleigh-Ritz on the span of the iterates, preconditioned residuals and former directions."""
-    k, P = X.shape[-1], None
+    wanted, P = {"k": k, "niter": niter, "tol": tol, "largest": largest}, None
+    k = X.shape[-1]
     X = _orthonormal(X, B)
     scale = A.abs().sum(-1).amax()
     for step in range(niter + 1):
         w, V = eigh(_h(X) @ (A @ X))
         X = X @ V
         residual = A @ X - (X if B is None else B @ X) * w
-        if tracker is not None:
-            tracker({"istep": step, "E": w, "X": X, "R": residual})
-        if step == niter or bool((residual.norm(2, 0) <= tol * scale).all()):
+        converged = residual.norm(2, 0) <= tol * scale
+        stop = _track(tracker, batch_index, step, A, B, iK, X, w, residual, wanted, converged)
+        if stop or step == niter or bool(converged.all()):
             break
         W = residual if iK is None else iK @ residual
         S = _orthonormal(OPS["cat"]([X, W] + ([P] if P is not None else []), -1), B)
@@ -102,7 +119,13 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
            ortho_iparams=None, ortho_fparams=None, ortho_bparams=None):
     """k largest (or smallest) eigenvalues of a symmetric positive-definite A (generalised: A x = w B x) and their
     vectors, by the locally optimal preconditioned conjugate gradient method: from X (n random columns), preconditioned
-    by iK, until the residuals are below tol or `niter` rounds are done. Small problems are solved directly.
+    by iK, until the residuals are below tol or `niter` rounds are done. Small problems are solved directly, and so are
+    those whose derivative is wanted.
+
+    A batch of matrices is solved one by one; X and iK then have its batch dimensions. tracker(worker) is called in each
+    round, with the state in worker.X, E, R, ivars ("istep", "converged_count"), iparams ("batch_index") and the
+    arguments; worker.bvars["force_stop"] = True ends that matrix's rounds. Both methods, "basic" and "ortho", are one
+    here: a basis is made orthonormal by an eigendecomposition, which the ortho_ parameters have no part in.
 
     >>> import flambeau
     >>> flambeau.lobpcg(flambeau.diag(flambeau.arange(1., 9.)), k=1)[0].round(decimals=4)
@@ -112,22 +135,46 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
         raise RuntimeError(f"lobpcg: A must be batches of square matrices, got shape {list(A.shape)}")
     if method not in (None, "ortho", "basic"):
         raise ValueError(f"lobpcg: expected method 'ortho' or 'basic', got {method!r}")
+    for name, given in (("iparams", ortho_iparams), ("fparams", ortho_fparams), ("bparams", ortho_bparams)):
+        if given:
+            raise NotImplementedError(f"lobpcg: ortho_{name}={given!r}: the basis is made orthonormal by an "
+                                      "eigendecomposition, which has no such parameters; leave it out")
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if X is None else X.shape[-1]) if n is None else n
     largest = True if largest is None else largest
     if A.ndim > 2:
         batch = A.shape[:-2]
-        one = [lobpcg(a, k, None if B is None else b, None, n, None, niter, tol, largest, method)
-               for a, b in zip(A.reshape(-1, *A.shape[-2:]), A.reshape(-1, *A.shape[-2:]) if B is None
-                               else B.expand(A.shape).reshape(-1, *A.shape[-2:]))]
+        one = [_one(*each, k, n, niter, tol, largest, tracker, index) for index, each in enumerate(zip(
+            _unbatched(A, A), _unbatched(B, A), _unbatched(X, A, "X"), _unbatched(iK, A)))]
         values, vectors = (OPS["stack"]([r[j] for r in one]) for j in (0, 1))
         return values.reshape(*batch, k), vectors.reshape(*batch, A.shape[-1], k)
+    return _one(A, B, X, iK, k, n, niter, tol, largest, tracker, 0)
+
+
+def _unbatched(matrix, A, strict=""):
+    """The matrices of a batch, one by one: `matrix` broadcast to the batch of A; None for each if there is none."""
+    batch = A.shape[:-2]
+    if matrix is None:
+        return [None] * batch.numel()
+    if strict and matrix.shape[:-2] != batch:
+        raise RuntimeError(f"lobpcg: {strict} has shape {list(matrix.shape)}; for A of shape {list(A.shape)} it is "
+                           f"{[*batch, A.shape[-1], matrix.shape[-1]]}")
+    return list(matrix.expand(*batch, *matrix.shape[-2:]).reshape(-1, *matrix.shape[-2:]))
+
+
+def _one(A, B, X, iK, k, n, niter, tol, largest, tracker, batch_index):
+    """The eigenpairs of one matrix."""
     m = A.shape[-1]
+    niter = 1000 if niter is None else niter
     if m < 3 * n or differentiated(A, B):
-        return _directly(A, B, k, largest)
+        w, V = _directly(A, B, k, largest)
+        residual = A @ V - (V if B is None else B @ V) * w
+        _track(tracker, batch_index, 0, A, B, iK, V, w, residual,
+               {"k": k, "niter": niter, "tol": tol, "largest": largest}, w == w)
+        return w, V
     X = OPS["randn"](m, n, dtype=A.dtype, device=A.device) if X is None else X
     tol = {"torch.float32": 1.2e-07 ** 0.5, "torch.float64": 2.3e-16 ** 0.5}[str(A.dtype)] if tol is None else tol
-    w, V = _lobpcg(A, B, X, iK, 1000 if niter is None else niter, tol, largest, tracker)
+    w, V = _lobpcg(A, B, X, iK, k, niter, tol, largest, tracker, batch_index)
     return w[:k], V[:, :k]
 
 

@@ -39,6 +39,7 @@ class Overload:
         self._overloadname = "default"
         self.namespace = operator.namespace
         self._schema = operator.schema
+        self.tags = operator.tags
 
     def __call__(self, *args, **kwargs):
         return self._operator.op(*args, **kwargs)

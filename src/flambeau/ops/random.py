@@ -1,5 +1,7 @@
 """Random tensors and dropout; the numbers are PyTorch's for the same seed."""
 
+import warnings
+
 from .arithmetic import zero
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
 from .kinds import composite, elementwise, overloads, plain, primitive
@@ -314,6 +316,8 @@ def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     >>> flambeau.nn.functional.gumbel_softmax(flambeau.zeros(2, 3), hard=True).sum(-1)
     tensor([1., 1.])
     """
+    if eps != 1e-10:
+        warnings.warn(f"gumbel_softmax: eps={eps} has no effect: the noise needs none", stacklevel=2)
     noise = -empty(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:

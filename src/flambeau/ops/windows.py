@@ -11,7 +11,7 @@ _END = "*, dtype? dtype=None, layout? layout=None, device? device=None, bool pin
 
 # --- flambeau.hann_window and its kind: `periodic` windows leave out the last of one number more ---------------------
 
-def _positions(name, length, periodic, dtype, device):
+def _positions(name, length, periodic, dtype, device, pin_memory):
     """(0, 1, … length - 1 in the dtype the window is computed in, its dtype, the number of steps of a period)."""
     dtype = _C.default_dtype() if dtype is None else dtype
     if not dtype.is_floating_point and not dtype.is_complex:
@@ -19,7 +19,8 @@ def _positions(name, length, periodic, dtype, device):
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
     wide = dtype if dtype in (_C.float32, _C.float64) else _C.float32
-    return OPS["arange"](length, dtype=wide, device=device), dtype, max(length if periodic else length - 1, 1)
+    positions = OPS["arange"](length, dtype=wide, device=device, pin_memory=pin_memory)
+    return positions, dtype, max(length if periodic else length - 1, 1)
 
 
 def _finish(values, length, dtype, requires_grad):
@@ -27,9 +28,9 @@ def _finish(values, length, dtype, requires_grad):
     return values.requires_grad_() if requires_grad else values
 
 
-def _cosines(name, length, periodic, factors, dtype, device, requires_grad):
+def _cosines(name, length, periodic, factors, dtype, device, pin_memory, requires_grad):
     """factors[0] - factors[1] cos x + factors[2] cos 2 x …, x once around the circle."""
-    k, dtype, period = _positions(name, length, periodic, dtype, device)
+    k, dtype, period = _positions(name, length, periodic, dtype, device, pin_memory)
     values = k * 0 + factors[0]
     for j, f in enumerate(factors[1:], 1):
         values = values + (k * (2 * pi * j / period)).cos() * (f if j % 2 == 0 else -f)
@@ -45,7 +46,7 @@ def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device
     >>> flambeau.hann_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    return _cosines("hann_window", window_length, periodic, (0.5, 0.5), dtype, device, requires_grad)
+    return _cosines("hann_window", window_length, periodic, (0.5, 0.5), dtype, device, pin_memory, requires_grad)
 
 
 @composite("hamming_window(int window_length, bool periodic=True, float alpha=0.54, float beta=0.46, " + _END,
@@ -58,7 +59,7 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype
     >>> flambeau.hamming_window(2)
     tensor([0.0800, 1.0000])
     """
-    return _cosines("hamming_window", window_length, periodic, (alpha, beta), dtype, device, requires_grad)
+    return _cosines("hamming_window", window_length, periodic, (alpha, beta), dtype, device, pin_memory, requires_grad)
 
 
 @composite("blackman_window(int window_length, bool periodic=True, " + _END, samples="windows")
@@ -70,7 +71,8 @@ def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, de
     >>> flambeau.blackman_window(4).round(decimals=4).abs()
     tensor([0.0000, 0.3400, 1.0000, 0.3400])
     """
-    return _cosines("blackman_window", window_length, periodic, (0.42, 0.5, 0.08), dtype, device, requires_grad)
+    return _cosines("blackman_window", window_length, periodic, (0.42, 0.5, 0.08), dtype, device, pin_memory,
+                    requires_grad)
 
 
 @composite("bartlett_window(int window_length, bool periodic=True, " + _END, samples="windows")
@@ -82,7 +84,7 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, de
     >>> flambeau.bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    k, dtype, period = _positions("bartlett_window", window_length, periodic, dtype, device)
+    k, dtype, period = _positions("bartlett_window", window_length, periodic, dtype, device, pin_memory)
     return _finish(1 - (k * (2 / period) - 1).abs(), window_length, dtype, requires_grad)
 
 
@@ -95,7 +97,7 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout
     >>> flambeau.kaiser_window(4, beta=0.)
     tensor([1., 1., 1., 1.])
     """
-    k, dtype, period = _positions("kaiser_window", window_length, periodic, dtype, device)
+    k, dtype, period = _positions("kaiser_window", window_length, periodic, dtype, device, pin_memory)
     return _finish(_kaiser(k * (2 / period) - 1, beta), window_length, dtype, requires_grad)
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import time
+import warnings
 from enum import Enum
 
 from .. import _C
@@ -53,9 +54,21 @@ def supported_activities():
     return {ProfilerActivity.CPU}
 
 
+def _recordable(activities):
+    """Those of the activities that can be recorded here; a warning names the others."""
+    wanted = supported_activities() if activities is None else list(activities)
+    for activity in wanted:
+        if not isinstance(activity, ProfilerActivity):
+            raise TypeError(f"profile: activities are members of ProfilerActivity, got {activity!r}")
+    left_out = [a.name for a in wanted if a not in supported_activities()]
+    if left_out:
+        warnings.warn(f"profile: {', '.join(left_out)} cannot be recorded in this build; only CPU can", stacklevel=3)
+    return supported_activities().intersection(wanted)
+
+
 def kineto_available():
-    """Whether traces can be written: yes, by the profiler's own recorder."""
-    return True
+    """Whether the Kineto library does the recording: no, the profiler's own recorder does, and writes traces too."""
+    return False
 
 
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
@@ -121,15 +134,18 @@ class profile:
                  profile_memory=False, with_stack=False, with_flops=False, with_modules=False,
                  experimental_config=None, execution_trace_observer=None, acc_events=False, use_cuda=None,
                  custom_trace_id_callback=None, post_processing_timeout_s=None):
-        wanted = set(activities) if activities is not None else supported_activities()
-        if use_cuda or not wanted:
+        if use_cuda or not _recordable(activities):
             raise AssertionError("profile: no activity to record; ProfilerActivity.CPU is the one that there is")
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution_trace_observer is not available")
         self.record_steps = schedule is not None
         self.schedule, self.on_trace_ready = schedule or _always, on_trace_ready
         self._make = lambda: _Recording(record_shapes=record_shapes, profile_memory=profile_memory,
-                                        with_stack=with_stack, with_flops=with_flops, with_modules=with_modules)
+                                        with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+                                        experimental_config=experimental_config,
+                                        custom_trace_id_callback=custom_trace_id_callback,
+                                        post_processing_timeout_s=post_processing_timeout_s)
+        self._make()  # refuses what it cannot do before the loop begins
         self.acc_events, self._kept = acc_events, []
         self.step_num, self.profiler, self._running, self._metadata = 0, None, False, {}
         self._range = None
@@ -204,7 +220,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
         """Times, memory and counts by name; `.table()` prints them."""
-        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(self, path):
         """A JSON file (compressed, if the name ends in .gz) that chrome://tracing and Perfetto open."""
@@ -226,9 +242,11 @@ class profile:
     preset_metadata_json = add_metadata_json
 
     def toggle_collection_dynamic(self, enable, activities):
-        """Recording off and on again inside one recording."""
+        """Recording of these activities off and on again inside one recording."""
         if not self._running:
             raise RuntimeError("profile: toggle_collection_dynamic needs a running recording")
+        if not _recordable(activities):
+            return
         if enable:
             _C.profile_resume(self.profiler.options)
         else:

@@ -45,7 +45,8 @@ def is_namedtuple(x):
 _REGISTERED = {}
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, **_):
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
+                         from_dumpable_context=None, flatten_with_keys_fn=None):
     """Makes instances of cls containers: flatten_fn(x) -> (children, context), unflatten_fn(children, context) -> x.
 
     >>> from flambeau.utils import _pytree

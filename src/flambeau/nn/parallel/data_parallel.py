@@ -29,5 +29,7 @@ def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, mo
     >>> flambeau.nn.parallel.data_parallel(flambeau.nn.Identity(), flambeau.ones(1))
     tensor([1.])
     """
+    if device_ids or output_device is not None:
+        raise RuntimeError(f"data_parallel: no device {device_ids or output_device}: this build has none but the CPU")
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*args, **(module_kwargs or {}))

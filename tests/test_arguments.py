@@ -1,0 +1,381 @@
+"""Every argument is honoured or refused: no function of the package takes one that it never reads."""
+
+import ast
+import io
+import warnings
+from pathlib import Path
+
+import pytest
+
+import flambeau
+from flambeau import nn
+
+PACKAGE = Path(flambeau.__file__).parent
+
+# --- no parameter is left unread --------------------------------------------------------------------------------------
+
+#: why a parameter may go unread -> "module: function parameter parameter, …; module: …"
+REASONS = {
+    "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
+        storage: copy_ non_blocking, to non_blocking, type non_blocking; tensor: to non_blocking, _type non_blocking""",
+    "the function refuses every call, so it reads nothing": """
+        tensor: cuda non_blocking memory_format; storage: cuda device non_blocking, pin_memory device""",
+    "layouts other than strided are refused by the argument parser, before the body": """
+        ops/composed: range_ layout, empty_permuted layout; ops/fourier: fftfreq layout, rfftfreq layout;
+        ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
+        bartlett_window layout, kaiser_window layout""",
+    "one device, one stream, nothing pending: the answer is the same for every argument": """
+        accelerator: current_accelerator check_available; cuda: is_bf16_supported including_emulation;
+        backends/cuda: _available args kwargs, blas_workspace_size args; storage: is_pinned device;
+        streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
+        utils/checkpoint: get_device_states args,
+        set_device_states states; autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
+        set_override_stale_capture_stream enabled; nn/parallel/data_parallel: __init__ device_ids output_device,
+        data_parallel dim""",
+    "chooses between implementations with one result; there is one implementation": """
+        nn/utils/clip_grad: get_total_norm foreach, clip_grads_with_norm_ foreach, clip_grad_norm_ foreach,
+        clip_grad_value_ foreach; 
+        ops/comparison: isin assume_unique;
+        nn/attention/flex_attention: create_block_mask _compile, flex_attention kernel_options;
+        ops/flat: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
+    "a permission, not an order: distinct elements may come in any order, and come sorted": """
+        ops/sorting: unique sorted""",
+    "nothing is compiled: the only backend runs the function as it is (others are refused)": """
+        compiler: compile fullgraph dynamic name recompile_limit isolate_recompiles shapes_spec,
+        list_backends exclude_tags, disable recursive reason, set_stance skip_guard_eval_unsafe force_backend""",
+    "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """
+        hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
+        load trust_repo force_reload verbose skip_validation""",
+    "files are read as data only, whatever is asked for": """
+        serialization: load weights_only; hub: load_state_dict_from_url weights_only""",
+    "always false, or always the argument itself": """
+        inspection: is_conj input; masked: is_masked_tensor obj; _tensor_layouts: to_dense masked_grad""",
+    "private in PyTorch (an underscore); accepted, since other code passes it": """
+        serialization: save _disable_byteorder_record; storage: __init__ _internal""",
+    "kept for programs that pass it; documented as without effect": """
+        nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
+        utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing; utils/_pytree: register_pytree_node
+        serialized_type_name to_dumpable_context from_dumpable_context flatten_with_keys_fn""",
+    "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
+        nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
+        _kept t dim;
+        optim/rprop: _update step;
+        optim/adadelta: _begin group; optim/adafactor: _begin group; optim/adamax: _begin group;
+        optim/nadam: _begin group; optim/radam: _begin group; optim/sgd: _begin group;
+        optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
+        optim/swa_utils: ema_update num_averaged; utils/_selective: policy ctx args kwargs;
+        utils/data/_utils/collate: _stack collate_fn_map, _floats collate_fn_map, _ints collate_fn_map,
+        _as_is collate_fn_map; nn/_trace: after args, _recurrent out; overrides: answer args kwargs;
+        tensor_types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;
+        _pickle_writer: none obj; autograd/forward_ad: forward ctx primal, backward ctx;
+        autograd/function: forward sources; multiprocessing/shared: __init__ args kwargs;
+        nn/parameter: _rebuild_parameter hooks; storage: _rebuild dtype; serialization: tensor hooks, tensor_v3 hooks,
+        parameter hooks; ops/copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;
+        autograd/grad_mode: __init__ func; ops/_sample_signal: fft_freq m, windows m,
+        signal_windows m; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__ inputs""",
+}
+#: one table of functions with one signature per module: each reads what it needs
+CALLBACKS = ("_hints", "func/")
+
+
+def allowed():
+    found = {}
+    for text in REASONS.values():
+        for part in text.split(";"):
+            module, _, functions = part.strip().partition(":")
+            for entry in functions.split(","):
+                name, *parameters = entry.split()
+                found.setdefault((module, name), set()).update(parameters)
+    return found
+
+
+def functions(tree):
+    return (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def statements(function):
+    """The body without its docstring."""
+    return [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+
+
+def unread(function):
+    """The parameters that the body never names, in itself or in a function within it."""
+    arguments = function.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    names += [a.arg for a in (arguments.vararg, arguments.kwarg) if a]
+    read = {node.id for s in function.body for node in ast.walk(s)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return [name for name in names if name not in read and name not in ("self", "cls", "_", "__")]
+
+
+def is_protocol(function):
+    """Python calls it with a fixed list of arguments (`__exit__`, `__torch_dispatch__`, …)."""
+    dunder = function.name.startswith("__") and function.name.endswith("__")
+    return dunder and function.name not in ("__init__", "__new__", "__call__")
+
+
+def refuses(function):
+    """All it does is raise."""
+    body = statements(function)
+    return len(body) == 1 and isinstance(body[0], ast.Raise)
+
+
+def offenders():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        if not module.startswith(CALLBACKS):
+            for function in functions(ast.parse(path.read_text(encoding="utf-8"))):
+                if not is_protocol(function) and not refuses(function):
+                    yield from ((module, function.name, name) for name in unread(function))
+
+
+def test_no_parameter_is_left_unread():
+    known, found = allowed(), list(offenders())
+    new = [each for each in found if each[2] not in known.get(each[:2], ())]
+    assert not new, "these arguments are never read: honour them, refuse them, or give the reason in REASONS"
+
+
+def test_every_reason_is_still_needed():
+    found = set(offenders())
+    stale = [(*place, name) for place, names in allowed().items() for name in names if (*place, name) not in found]
+    assert not stale
+
+
+def test_public_callbacks_of_transforms_take_no_unread_argument():
+    """The modules of CALLBACKS have few public functions, which are held to the rule like all others."""
+    for path in sorted(PACKAGE.joinpath("func").glob("*.py")):
+        for function in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            public = function.name in ("vmap", "grad", "grad_and_value", "vjp", "jvp", "jacfwd", "hessian", "linearize",
+                                       "functional_call", "stack_module_state", "functionalize")
+            assert not (public and unread(function)), (path.name, function.name)
+
+
+# --- named cases ------------------------------------------------------------------------------------------------------
+
+FACTORIES = {
+    "zeros": lambda **k: flambeau.zeros(2, **k), "tensor": lambda **k: flambeau.tensor([1.], **k),
+    "normal": lambda **k: flambeau.normal(0., 1., (2,), **k),
+    "new_zeros": lambda **k: flambeau.ones(1).new_zeros(2, **k),
+    "range": lambda **k: flambeau.range(0, 3, **k),
+    "empty_permuted": lambda **k: flambeau.empty_permuted((2, 3), (1, 0), **k),
+} | {name: lambda name=name, **k: getattr(flambeau, name)(4, **k) for name in (
+    "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "eye", "arange", "rand")}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_pinned_memory_needs_a_gpu(name):
+    FACTORIES[name](pin_memory=False)
+    with pytest.raises(RuntimeError, match="pin_memory"):
+        FACTORIES[name](pin_memory=True)
+
+
+@pytest.mark.parametrize("name", [n for n in FACTORIES if n != "tensor"])
+def test_other_layouts_are_refused(name):
+    FACTORIES[name](layout=flambeau.strided)
+    with pytest.raises(NotImplementedError, match="strided"):
+        FACTORIES[name](layout=flambeau.sparse_coo)
+
+
+@pytest.mark.parametrize("argument", ["layout", "pin_memory"])
+def test_new_tensor_takes_what_pytorchs_takes(argument):
+    with pytest.raises(TypeError, match=argument):
+        flambeau.ones(1).new_tensor([1.], **{argument: None})
+
+
+def positive(*batch, n=20):
+    a = flambeau.randn(*batch, n, n, dtype=flambeau.float64)
+    return a @ a.mT + flambeau.eye(n, dtype=flambeau.float64)
+
+
+def test_lobpcg_of_a_batch_starts_from_x_and_shows_each_round():
+    flambeau.manual_seed(0)
+    A, X = positive(2), flambeau.randn(2, 20, 2, dtype=flambeau.float64)
+    rounds, exact = [], flambeau.linalg.eigh(A)
+    w, V = flambeau.lobpcg(A, k=2, X=X, tracker=rounds.append)
+    flambeau.testing.assert_close(w, exact.eigenvalues[:, -2:].flip(-1))
+    assert {r.iparams["batch_index"] for r in rounds} == {0, 1}
+    first = next(r for r in rounds if r.iparams["batch_index"] == 1)
+    span = flambeau.linalg.lstsq(X[1], first.X).solution  # the first vectors lie in what X spans
+    flambeau.testing.assert_close(X[1] @ span, first.X)
+    solved = []
+    flambeau.lobpcg(A, k=2, X=V, tracker=solved.append)
+    assert len(solved) == 2 < len(rounds)
+
+
+def test_lobpcg_uses_the_preconditioner_of_each_matrix():
+    flambeau.manual_seed(0)
+    A = flambeau.diag_embed(flambeau.arange(1., 41., dtype=flambeau.float64).expand(2, 40).pow(2))
+    X = flambeau.randn(2, 40, 1, dtype=flambeau.float64)
+    plain, better = [], []
+    flambeau.lobpcg(A, X=X, largest=False, tracker=plain.append)
+    flambeau.lobpcg(A, X=X, iK=flambeau.linalg.inv(A), largest=False, tracker=better.append)
+    assert len(better) < len(plain)
+
+
+def test_lobpcg_refuses_what_it_cannot_honour():
+    A = positive(2)
+    with pytest.raises(RuntimeError, match="X has shape"):
+        flambeau.lobpcg(A, X=flambeau.randn(20, 1, dtype=flambeau.float64))
+    with pytest.raises(NotImplementedError, match="ortho_iparams"):
+        flambeau.lobpcg(A, ortho_iparams={"i_max": 3})
+
+
+def test_lobpcg_ends_when_the_tracker_says_so():
+    rounds = []
+
+    def once(worker):
+        rounds.append(worker.ivars["istep"])
+        worker.bvars["force_stop"] = True
+
+    flambeau.lobpcg(positive(), tracker=once)
+    assert rounds == [0]
+
+
+@pytest.mark.parametrize("n, c, hxw, group", [(2, 5, 3, 2), (2, 4, 7, 2), (3, 4, 3, 2), (2, 4, 3, 3)])
+def test_native_group_norm_checks_its_sizes(n, c, hxw, group):
+    with pytest.raises(RuntimeError, match="native_group_norm"):
+        flambeau.native_group_norm(flambeau.ones(2, 4, 3), None, None, n, c, hxw, group, 1e-5)
+
+
+def test_native_group_norm_takes_its_shape_from_the_numbers():
+    x = flambeau.randn(24)
+    result, mean, _ = flambeau.native_group_norm(x, None, None, 2, 4, 3, 2, 1e-5)
+    flambeau.testing.assert_close(result, nn.functional.group_norm(x.reshape(2, 4, 3), 2).reshape(24))
+    assert mean.shape == (2, 2)
+
+
+def test_a_profile_of_nothing_is_refused():
+    activities = flambeau.profiler.ProfilerActivity
+    with pytest.warns(UserWarning, match="CUDA"), pytest.raises(AssertionError, match="CPU"):
+        flambeau.profiler.profile(activities=[activities.CUDA])
+    with pytest.warns(UserWarning, match="CUDA"):
+        flambeau.profiler.profile(activities=[activities.CPU, activities.CUDA])
+    with pytest.raises(TypeError, match="ProfilerActivity"):
+        flambeau.profiler.profile(activities=["cpu"])
+    with pytest.raises(AssertionError, match="use_cpu"):
+        flambeau.autograd.profiler.profile(use_cpu=False)
+    with pytest.raises(NotImplementedError, match="experimental_config"):
+        flambeau.profiler.profile(experimental_config=object())
+
+
+def test_dynamic_collection_is_of_the_activities_named():
+    activities = flambeau.profiler.ProfilerActivity
+    with flambeau.profiler.profile() as prof:
+        with pytest.warns(UserWarning, match="CUDA"):
+            prof.toggle_collection_dynamic(False, [activities.CUDA])
+        flambeau.ones(2).exp()
+        prof.toggle_collection_dynamic(False, [activities.CPU])
+        flambeau.ones(2).sin()
+    names = {e.name for e in prof.events()}
+    assert "aten::exp" in names and "aten::sin" not in names
+
+
+def test_accumulated_events_of_a_profile_used_twice():
+    for keep, expected in ((False, 1), (True, 2)):
+        prof = flambeau.autograd.profiler.profile(acc_events=keep)
+        for _ in range(2):
+            with prof:
+                flambeau.ones(2).exp()
+        assert sum(e.name == "aten::exp" for e in prof.function_events) == expected
+
+
+def test_opcheck_compares_to_the_tolerances_given():
+    name = "arguments::almost_square"
+    square = flambeau.library.custom_op(name, lambda x: x * x, mutates_args=(), schema="(Tensor x) -> Tensor")
+    square.register_fake(flambeau.empty_like)
+    square.register_autograd(lambda ctx, g: 2.01 * ctx.x * g,
+                             setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]))
+    x = flambeau.tensor([1.5, 2.], dtype=flambeau.float64, requires_grad=True)
+    with pytest.raises(RuntimeError):
+        flambeau.library.opcheck(square, (x,))
+    flambeau.library.opcheck(square, (x,), atol=0.1, rtol=0.1)
+    with pytest.raises(ValueError, match="together"):
+        flambeau.library.opcheck(square, (x,), atol=0.1)
+
+
+def test_tags_and_alias_analysis_of_a_library():
+    lib = flambeau.library.Library("arguments", "FRAGMENT")
+    lib.define("tagged(Tensor x) -> Tensor", tags=(flambeau.Tag.pointwise,))
+    assert flambeau.ops.arguments.tagged.default.tags == [flambeau.Tag.pointwise]
+    flambeau.library.define("arguments::tagged2", "(Tensor x) -> Tensor", lib=lib, tags=flambeau.Tag.core)
+    assert flambeau.ops.arguments.tagged2.default.tags == [flambeau.Tag.core]
+    with pytest.raises(TypeError, match="Tag"):
+        lib.define("wrong(Tensor x) -> Tensor", tags=("pointwise",))
+    with pytest.raises(RuntimeError, match="alias_analysis"):
+        lib.define("wrong(Tensor x) -> Tensor", "PERHAPS")
+    other = flambeau.library.Library("arguments_too", "FRAGMENT")
+    with pytest.raises(ValueError, match="arguments_too"):
+        flambeau.library.impl("arguments::tagged", "cpu", lambda x: x, lib=other)
+
+
+def test_an_implementation_is_replaced_with_a_warning_or_by_permission():
+    lib = flambeau.library.Library("arguments", "FRAGMENT")
+    lib.define("twice(Tensor x) -> Tensor")
+    lib.impl("twice", lambda x: x * 2, "CPU")
+    with pytest.warns(UserWarning, match="allow_override"):
+        lib.impl("twice", lambda x: x + x, "CPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lib.impl("twice", lambda x: x * 3, "CPU", allow_override=True)
+    assert flambeau.ops.arguments.twice(flambeau.ones(1)).item() == 3
+
+
+@pytest.mark.parametrize("name, known", [("blas", "cublaslt"), ("linalg", "magma"), ("rocm_fa", "ck")])
+def test_preferred_libraries_are_those_there_are(name, known):
+    preferred = getattr(flambeau.backends.cuda, f"preferred_{name}_library")
+    assert preferred() is preferred("default") is preferred(preferred())
+    with pytest.raises(RuntimeError, match="not available"):
+        preferred(known)
+    for wrong in ("nonsense", 3):
+        with pytest.raises(RuntimeError, match="expected one of"):
+            preferred(wrong)
+
+
+def test_nothing_is_available_that_is_not():
+    assert flambeau.amp.is_autocast_available("cpu") and flambeau.amp.is_autocast_available("cpu:0")
+    assert not any(map(flambeau.amp.is_autocast_available, ("cuda", "mps", "xpu", "meta")))
+    assert not flambeau.profiler.kineto_available()
+
+
+def test_dim_order_says_when_it_is_ambiguous():
+    assert flambeau.ones(2, 3).dim_order(ambiguity_check=True) == (0, 1)
+    for check in (True, [flambeau.contiguous_format, flambeau.channels_last]):
+        with pytest.raises(RuntimeError, match="not unique"):
+            flambeau.ones(1, 1, 1, 1).dim_order(ambiguity_check=check)
+    with pytest.raises(TypeError, match="ambiguity_check"):
+        flambeau.ones(2).dim_order(ambiguity_check="yes")
+
+
+def test_devices_that_are_not_there():
+    with pytest.raises(AssertionError, match="fork_rng"):
+        flambeau.random.fork_rng(devices=[0])
+    with pytest.raises(ValueError, match="CPU"):
+        flambeau.cpu.synchronize("cuda")
+    with pytest.raises(RuntimeError, match="device"):
+        nn.parallel.data_parallel(nn.Identity(), flambeau.ones(1), device_ids=[0])
+    with pytest.raises(RuntimeError):
+        flambeau.ones(1).is_pinned("nonsense")
+    with pytest.raises(RuntimeError):
+        flambeau.autograd.graph.save_on_cpu(device_type="nonsense")
+
+
+def test_the_level_of_a_dual_tensor():
+    from flambeau.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(flambeau.ones(1), flambeau.ones(1))
+        assert forward_ad.unpack_dual(x, level=0).tangent is not None
+        assert forward_ad.unpack_dual(x, level=5).tangent is None
+
+
+def test_smaller_ones():
+    with pytest.warns(UserWarning, match="eps"):
+        nn.functional.gumbel_softmax(flambeau.zeros(2, 3), eps=0.1)
+    with pytest.raises(NotImplementedError, match="shared"):
+        flambeau.UntypedStorage.from_buffer(b"1234", shared=True)
+    with pytest.raises(TypeError, match="misspelled"):
+        flambeau.utils._pytree.register_pytree_node(io.BytesIO, None, None, misspelled=1)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        nn.functional.softmax(flambeau.zeros(2), _stacklevel=2)
+    assert found and Path(found[0].filename).name == "functional.py"
