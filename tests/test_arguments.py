@@ -34,8 +34,7 @@ REASONS = {
         data_parallel dim""",
     "chooses between implementations with one result; there is one implementation": """
         nn/utils/clip_grad: get_total_norm foreach, clip_grads_with_norm_ foreach, clip_grad_norm_ foreach,
-        clip_grad_value_ foreach; 
-        ops/comparison: isin assume_unique;
+        clip_grad_value_ foreach; ops/comparison: isin assume_unique;
         nn/attention/flex_attention: create_block_mask _compile, flex_attention kernel_options;
         ops/flat: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
