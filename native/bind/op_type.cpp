@@ -525,13 +525,6 @@ PyObject* op_reduce(PyObject* o, PyObject*) {
   return Py_BuildValue("(O(O))", get.p, as_op(o)->name);
 }
 
-// What is only asked for by help() and the like is built in Python, from the record (ops/_describe.py).
-PyObject* op_described(PyObject* o, void* what) {
-  Held module(PyImport_ImportModule("flambeau.ops._describe"));
-  Held describe(module ? PyObject_GetAttrString(module.p, static_cast<const char*>(what)) : nullptr);
-  return describe ? PyObject_CallOneArg(describe.p, o) : nullptr;
-}
-
 PyMemberDef op_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY},
     {"__dictoffset__", T_PYSSIZET, offsetof(OpObject, dict), READONLY},
@@ -548,11 +541,7 @@ PyMemberDef op_members[] = {
     {"is_method", T_BOOL, offsetof(OpObject, method), READONLY},
     {}};
 PyGetSetDef op_getset[] = {{"schema", op_schema}, {"kind", op_kind}, {"rules", op_rules}, {"body", op_body}, {"random", op_random}, {"arguments", op_arguments},
-                          {"__dict__", PyObject_GenericGetDict},
-                          {"__signature__", op_described, nullptr, nullptr, (void*)"signature"},
-                          {"__text_signature__", op_described, nullptr, nullptr, (void*)"text_signature"},
-                          {"__module__", op_described, nullptr, nullptr, (void*)"module"},
-                          {"__doc__", op_described, nullptr, nullptr, (void*)"document"}, {}};
+                          {"__dict__", PyObject_GenericGetDict}, {}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS}, {}};
 PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, (void*)op_repr}, {Py_tp_descr_get, (void*)op_get},
                           {Py_tp_members, op_members}, {Py_tp_getset, op_getset}, {Py_tp_methods, op_methods}, {}};

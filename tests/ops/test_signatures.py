@@ -99,7 +99,6 @@ def test_public_operators_say_who_they_are():
     for name, op in all_ops():
         assert op.__name__ == op.__qualname__ == op.name
         assert op.__module__.startswith("flambeau")
-        assert op.__text_signature__ == str(inspect.signature(op))
         assert not battery.is_public(name) or "." in name or op.__doc__.strip(), name
 
 

@@ -6,7 +6,7 @@ import inspect
 import keyword
 import re
 
-from .kinds import ALIASES, OPS
+from .kinds import OPS
 
 _PARAMETER = re.compile(r"(?P<type>\S+) (?P<name>\w+)(?:=(?P<default>.*))?$", re.DOTALL)
 
@@ -169,20 +169,6 @@ def _parameters(op, order, keyword_only, defaults, gathered):
             yield inspect.Parameter(_python_name(op, name), inspect.Parameter.KEYWORD_ONLY, default=defaults[name])
     if any(each.takes_out for each in op.alternatives or [op]):
         yield inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-
-
-def text_signature(op):
-    """The signature as text, as of builtin functions."""
-    return str(signature(op))
-
-
-def module(op):
-    """The module where the operator is public."""
-    space = op.namespace
-    if space is None:  # a method, or public under another name, as linalg_svd is linalg.svd
-        names = [name for name, other in ALIASES.items() if other is op]
-        space = "" if op.is_method else names[0].rpartition(".")[0] if names else "ops"
-    return f"flambeau.{space}" if space else "flambeau"
 
 
 @functools.cache

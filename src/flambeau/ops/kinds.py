@@ -25,7 +25,27 @@ Fields common to all kinds
     doc         the public docstring
 """
 
+import importlib
+
 from .. import _C
+
+
+class _Described:
+    """An attribute of operators that is built from the record when somebody asks (ops/_describe.py)."""
+
+    def __init__(self, what, of_type=None):
+        self.what, self.of_type = what, of_type
+
+    def __get__(self, op, kind):
+        if op is not None:
+            return getattr(importlib.import_module("flambeau.ops._describe"), self.what)(op)
+        if self.of_type is None:
+            raise AttributeError(f"type object {kind.__name__!r} has no {self.what}")
+        return self.of_type
+
+
+_C.Op.__doc__ = _Described("document", "One operator, made from its record: a function, and a method of Tensor.")
+_C.Op.__signature__ = _Described("signature")
 
 #: name -> Op, in order of definition: the op table
 OPS = {}
@@ -35,6 +55,13 @@ ALIASES = {}
 
 #: schema text -> facts that only tests and documentation ask for
 FACTS = {}
+
+
+def _belongs(op, module):
+    """The module that `__module__` names; flambeau itself unless this says otherwise."""
+    for form in (op, op.inplace_form):
+        if form is not None:
+            form.__module__ = module.rstrip(".")
 
 
 def _alias(op, names):
@@ -50,6 +77,10 @@ def _define(kind, schema, d, body, *, promote="default", namespace="", method=No
             aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none"):
     op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers)
     name = op.name
+    if namespace:
+        _belongs(op, "flambeau." + namespace)
+    elif namespace is None and not method:
+        _belongs(op, "flambeau." + (aliases[0].rpartition(".")[0] if aliases else "ops"))
     if name in OPS:
         raise RuntimeError(f"operator {name!r} has two records")
     OPS[name] = op
