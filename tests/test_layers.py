@@ -18,9 +18,9 @@ LAYERS = [
      "defaults", "enumerations", "futures", "interchange", "nested", "sparse", "streams", "symbolic", "tensor_types",
      "__config__"},
     # loaded when first used, when the package is complete
-    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_pickle_reader",
-     "_pickle_writer", "_pickling", "_tensor_str", "profiler", "debug", "_errstate", "masked", "multiprocessing",
-     "types", "library", "__future__"},
+    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_loader",
+     "_pickle_reader", "_pickle_writer", "_replacing", "_shown", "_pickling", "_tensor_str", "profiler", "debug",
+     "_errstate", "masked", "multiprocessing", "types", "library", "__future__"},
     {"graph", "fx", "jit", "compile", "export"},
     {"vision", "text", "distributed", "cli", "__main__", "as_torch"},
 ]

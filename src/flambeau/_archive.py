@@ -1,14 +1,28 @@
-"""The zip archives of `save` and `load`: how entries lie in them, how a file is replaced, what reading checks."""
+"""The zip archives of `save` and `load`: how entries lie in them, and what reading checks.
+
+The archive is read without the standard library's reader, which believes the directory at the end where it differs
+from the headers before the entries: here every byte of an entry is bounded by what comes after it, and both must agree.
+"""
 
 import os
 import zipfile
 import zlib
-from contextlib import contextmanager, suppress
-from struct import pack, unpack
+from struct import Struct, pack
 from sys import byteorder
+
+from ._shown import shown
 
 ALIGNMENT = 64
 _CHUNK = 1 << 24
+
+# Signature first; the field names of the zip format are beside the places that use them.
+_END = Struct("<4s4H2LH")
+_LOCATOR = Struct("<4sLQL")
+_END64 = Struct("<4sQ2H2L4Q")
+_CENTRAL = Struct("<4s6H3L5H2L")
+_LOCAL = Struct("<4s5H3L2H")
+_FULL32 = 0xFFFFFFFF  # "the number stands in the zip64 field"
+_ENCRYPTED, _SIZES_FOLLOW, _UTF8 = 0x1 | 0x40 | 0x2000, 0x8, 0x800
 
 
 def put(archive, name, data):
@@ -25,115 +39,206 @@ def put(archive, name, data):
             entry.write(data[start:start + _CHUNK])
 
 
-@contextmanager
-def replacing(path):
-    """A file in the folder of `path` that becomes `path` in one move when the block succeeds, else disappears."""
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"save: cannot write {path}: Parent directory {folder} does not exist.")
-    if os.path.isdir(target):
-        raise RuntimeError(f"save: cannot write {path}: it is a directory")
-    if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe cannot be replaced
-        with open(target, "wb") as file:
-            yield file
-        return
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(OSError):
-            os.chmod(temporary, os.stat(target).st_mode)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    with suppress(OSError):  # the new name itself must survive a power cut; not every file system can say so
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+class _Entry:
+    """What the directory says of an entry; `limit` is where the next one begins."""
+
+    __slots__ = ("crc", "flags", "limit", "name", "size", "start")
+
+    def __init__(self, name, flags, crc, size, start):
+        self.name = name  # as bytes
+        self.flags = flags
+        self.crc = crc
+        self.size = size
+        self.start = start
 
 
 class Archive:
-    """The entries of a file, checked for form before anything is read."""
+    """The entries of a file. Its directory is checked at once, an entry's own header when the entry is used."""
 
     def __init__(self, file, name):
         self.name = name
         self.file = file
         file.seek(0, os.SEEK_END)
-        size = file.tell()
-        file.seek(0)
-        if file.read(4) != b"PK\x03\x04":
-            empty = " (the file is empty)" if size == 0 else ""
+        self.bytes = file.tell()
+        if self._at(0, min(4, self.bytes)) != b"PK\x03\x04":
+            empty = " (the file is empty)" if self.bytes == 0 else ""
             raise RuntimeError(f"load: {name} is not a zip archive as written by save{empty}; "
                                "files in PyTorch's older formats are not read")
-        try:
-            self.zip = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, EOFError, ValueError, OSError, NotImplementedError) as error:
-            raise RuntimeError(f"load: {name} is truncated or damaged: {error}") from None
         self.entries = {}
-        for info in self.zip.infolist():
-            if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-                raise RuntimeError(f"load: {name}: entry {info.filename!r} is compressed; "
-                                   "entries must be stored as they are")
-            if info.filename in self.entries:
-                raise RuntimeError(f"load: {name}: entry {info.filename!r} stands there twice")
-            self.entries[info.filename] = info
-        if sum(info.file_size for info in self.entries.values()) > size:
-            raise RuntimeError(f"load: {name}: its entries claim more bytes than the file has ({size})")
-        folders = [name.partition("/") for name in self.entries]
-        tops = [top + "/" for top, _, rest in folders if rest == "data.pkl"]
+        self._read_directory()
+        tops = [path[:-len("data.pkl")] for path in self.entries if path.count("/") == 1 and path.endswith("/data.pkl")]
         if len(tops) != 1:
             raise RuntimeError(f"load: {name}: expected one entry data.pkl, found {len(tops)}")
         self.top = tops[0]
         if self.top + "constants.pkl" in self.entries:
             raise RuntimeError(f"load: {name} is a TorchScript archive, which is a program and not data")
-        order = self.read("byteorder").decode("latin1") if self.top + "byteorder" in self.entries else "little"
-        if order != byteorder:
-            raise RuntimeError(f"load: {name} was written with byte order {order!r}; this machine's is {byteorder!r}")
+        order = self.read("byteorder") if self.top + "byteorder" in self.entries else b"little"
+        if order.decode("latin1") != byteorder:
+            raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
+                               f"this machine's is {byteorder!r}")
+
+    # --- the directory
+
+    def _at(self, start, count):
+        """That many bytes of the file from `start`, or fewer at its end."""
+        self.file.seek(start)
+        data = self.file.read(count)
+        while len(data) < count and (more := self.file.read(count - len(data))):
+            data += more
+        return data
+
+    def _damaged(self, what):
+        raise RuntimeError(f"load: {self.name} is truncated or damaged: {what}")
+
+    def _ending(self):
+        """Where the directory begins, its length, and the number of entries in it."""
+        tail_start = max(0, self.bytes - _END.size - 0xFFFF)
+        tail = self._at(tail_start, self.bytes - tail_start)
+        at = tail.rfind(b"PK\x05\x06")
+        if at < 0 or len(tail) - at < _END.size:
+            self._damaged("a zip archive's end is missing")
+        _, disk, first_disk, here, count, size, start, comment = _END.unpack_from(tail, at)
+        end = tail_start + at
+        if disk or first_disk or here != count or end + _END.size + comment != self.bytes:
+            self._damaged("the zip archive's end does not fit the file")
+        large = self._ending64(end)
+        if large is not None:
+            for short, full, long in zip((count, size, start), (0xFFFF, _FULL32, _FULL32), large):
+                if short not in (full, long):
+                    self._damaged("the two ends of its directory differ")
+            count, size, start, end = large
+        if start + size != end:
+            self._damaged(f"its directory, {size} bytes at {start}, does not end at {end}")
+        return start, size, count
+
+    def _ending64(self, end):
+        """(count, size, start, where it ends) of a large archive's directory; None for others."""
+        found = self._at(end - _LOCATOR.size, _LOCATOR.size) if end >= _LOCATOR.size else b""
+        if found[:4] != b"PK\x06\x07":
+            return None
+        _, disk, at, disks = _LOCATOR.unpack(found)
+        record = self._at(at, _END64.size) if at + _END64.size <= end else b""
+        if len(record) < _END64.size or record[:4] != b"PK\x06\x06":
+            self._damaged("its directory's end is not where it should be")
+        _, length, _, _, here, first, count, total, size, start = _END64.unpack(record)
+        if disk or disks > 1 or here or first or count != total or at + 12 + length != end - _LOCATOR.size:
+            self._damaged("its directory's end does not fit the file")
+        return count, size, start, at
+
+    def _read_directory(self):
+        start, size, count = self._ending()
+        directory = self._at(start, size)
+        at = 0
+        while at < size:
+            at = self._read_entry(directory, at)
+        if len(self.entries) != count:
+            self._damaged(f"its directory has {len(self.entries)} entries instead of {count}")
+        limit = start
+        for entry in sorted(self.entries.values(), key=lambda entry: entry.start, reverse=True):
+            entry.limit = limit
+            if entry.start + _LOCAL.size + len(entry.name) + entry.size > limit:
+                raise RuntimeError(f"load: {self.name}: its entries claim more bytes than the file has ({self.bytes}): "
+                                   f"{shown(entry.name)} has no room for {entry.size}")
+            limit = entry.start
+
+    def _read_entry(self, directory, at):
+        """Takes one entry in; where the next one begins."""
+        fields = directory[at:at + _CENTRAL.size]
+        if len(fields) < _CENTRAL.size or fields[:4] != b"PK\x01\x02":
+            self._damaged(f"no entry of its directory at byte {at}")
+        _, _, _, flags, method, _, _, crc, packed, size, names, extras, comments, disk, _, _, start = \
+            _CENTRAL.unpack(fields)
+        first = at + _CENTRAL.size
+        raw = directory[first:first + names]
+        after = first + names + extras + comments
+        if after > len(directory):
+            self._damaged(f"an entry of its directory reaches past its end, at byte {at}")
+        size, packed, start = self._wide(directory[first + names:first + names + extras], (size, packed, start))
+        path = self._path(raw, flags)
+        if method or packed != size or flags & _ENCRYPTED or disk not in (0, 0xFFFF):
+            raise RuntimeError(f"load: {self.name}: entry {shown(path)} is compressed or encrypted; "
+                               "entries must be stored as they are")
+        if path in self.entries:
+            raise RuntimeError(f"load: {self.name}: entry {shown(path)} stands there twice")
+        self.entries[path] = _Entry(raw, flags, crc, size, start)
+        return after
+
+    def _wide(self, extra, numbers):
+        """The numbers, those that do not fit 32 bits taken from the zip64 field."""
+        if _FULL32 not in numbers:
+            return numbers
+        field, at = b"", 0
+        while at + 4 <= len(extra) and not field:
+            kind, length = int.from_bytes(extra[at:at + 2], "little"), int.from_bytes(extra[at + 2:at + 4], "little")
+            field = extra[at + 4:at + 4 + length] if kind == 1 else b""
+            at += 4 + length
+        values = []
+        for number in numbers:
+            if number == _FULL32:
+                if len(field) < 8:
+                    self._damaged("a size of 64 bits is missing")
+                number, field = int.from_bytes(field[:8], "little"), field[8:]
+            values.append(number)
+        return tuple(values)
+
+    def _path(self, raw, flags):
+        try:
+            path = raw.decode("utf-8" if flags & _UTF8 else "cp437")
+        except UnicodeDecodeError:
+            self._damaged(f"{shown(raw)} is not a name")
+        if "\0" in path or path.startswith("/") or ".." in path.split("/"):
+            raise RuntimeError(f"load: {self.name}: {shown(path)} is not the name of an entry as written by save")
+        return path
+
+    # --- entries
 
     def size(self, entry):
-        info = self.entries.get(self.top + entry)
-        if info is None:
-            raise RuntimeError(f"load: {self.name}: entry {entry!r} is missing")
-        return info.file_size
-
-    @contextmanager
-    def open(self, entry):
-        """The entry's bytes; its checksum is verified at the end."""
-        self.size(entry)
-        try:
-            with self.zip.open(self.entries[self.top + entry]) as stream:
-                yield stream
-        except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, OSError, ValueError) as error:
-            raise RuntimeError(f"load: {self.name}: entry {entry!r} is damaged: {error}") from None
-
-    def read(self, entry):
-        with self.open(entry) as stream:
-            return stream.read()
-
-    def read_into(self, entry, memory):
-        """Fills `memory` with the entry, whose size has been compared with it."""
-        with self.open(entry) as stream:
-            done = 0
-            while done < len(memory):
-                got = stream.readinto(memory[done:done + _CHUNK])
-                if not got:
-                    raise EOFError("it ends early")
-                done += got
-            stream.read(1)  # past the end: this is where the checksum is compared
+        found = self.entries.get(self.top + entry)
+        if found is None:
+            raise RuntimeError(f"load: {self.name}: entry {shown(entry)} is missing")
+        return found.size
 
     def offset(self, entry):
-        """Where the entry's bytes begin in the file."""
-        start = self.entries[self.top + entry].header_offset
-        self.file.seek(start)
-        header = self.file.read(30)
-        if len(header) != 30 or header[:4] != b"PK\x03\x04":
-            raise RuntimeError(f"load: {self.name}: entry {entry!r} is damaged: no header at byte {start}")
-        name, extra = unpack("<HH", header[26:30])
-        return start + 30 + name + extra
+        """Where the entry's bytes begin in the file, once its own header has been compared with the directory."""
+        self.size(entry)
+        found = self.entries[self.top + entry]
+        head = self._at(found.start, _LOCAL.size + len(found.name))
+        if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
+            self._wrong(entry, f"no header at byte {found.start}")
+        _, _, flags, method, _, _, crc, packed, size, names, extras = _LOCAL.unpack_from(head)
+        start = found.start + _LOCAL.size + names + extras
+        if _FULL32 in (size, packed):
+            size, packed = self._wide(self._at(start - extras, extras), (size, packed))
+        later = flags & _SIZES_FOLLOW  # these fields may then be empty
+        same = all(here == there or (later and here == 0)
+                   for here, there in ((crc, found.crc), (size, found.size), (packed, found.size)))
+        if not same or method or flags != found.flags or head[_LOCAL.size:] != found.name or names != len(found.name):
+            self._wrong(entry, "its header differs from the archive's directory")
+        if start + found.size > found.limit:
+            self._wrong(entry, "it reaches into the next entry")
+        return start
+
+    def _wrong(self, entry, what):
+        raise RuntimeError(f"load: {self.name}: entry {shown(entry)} is damaged: {what}")
+
+    def read(self, entry):
+        data = bytearray(self.size(entry))
+        self.read_into(entry, memoryview(data))
+        return data
+
+    def read_into(self, entry, memory):
+        """Fills `memory` with the entry, whose size has been compared with it, and verifies the checksum."""
+        try:
+            self.file.seek(self.offset(entry))
+            crc = done = 0
+            while done < len(memory):
+                piece = self.file.read(min(_CHUNK, len(memory) - done))
+                if not piece:
+                    self._wrong(entry, "it ends early")
+                memory[done:done + len(piece)] = piece
+                crc = zlib.crc32(piece, crc)
+                done += len(piece)
+        except OSError as error:
+            self._wrong(entry, error)
+        if crc != self.entries[self.top + entry].crc:
+            self._wrong(entry, "Bad CRC-32: its bytes are not those that were written")

@@ -1,11 +1,15 @@
 """Reads a pickle as data: a stack machine that knows the opcodes of containers and numbers and runs no code.
 
 `GLOBAL` only looks a name up in the caller's table; `REDUCE` only calls functions of that table. Every length is
-checked against the bytes there are, so that a damaged or hostile stream ends in a PickleError that says where.
+checked against the bytes there are, and what could cost more than the stream's length has a budget in proportion to
+it, so that a damaged or hostile stream ends soon, in a PickleError that says where.
 """
 
 from collections import OrderedDict
+from itertools import chain
 from struct import Struct
+
+from ._shown import clipped, shown
 
 
 class PickleError(RuntimeError):
@@ -13,29 +17,60 @@ class PickleError(RuntimeError):
 
 
 class Allowed:
-    """An entry of the table: a name that may stand in a stream. `call` makes the object of a REDUCE; else `value`."""
+    """An entry of the table: a name that may stand in a stream. `call` makes the object of a REDUCE; else `value`.
 
-    __slots__ = ("call", "value")
+    `keys` says what of a call's argument becomes keys: its "items", or the first of each of its "pairs".
+    """
 
-    def __init__(self, call=None, value=None):
+    __slots__ = ("call", "keys", "value")
+
+    def __init__(self, call=None, value=None, keys=None):
         self.call = call
         self.value = value
+        self.keys = keys
+
+
+class Outside:
+    """The base of what a persistent id stands for: an argument of calls, never part of the result."""
 
 
 _MARK = object()
 _I4, _U4, _U8, _U2, _F8 = Struct("<i"), Struct("<I"), Struct("<Q"), Struct("<H"), Struct(">d")
 
+# The budgets of a stream of n bytes are `floor + factor * n`. What writers produce stays far below them: they copy each
+# element once or twice, and use a key in two bytes or more.
+_WORK = 1 << 17, 8       # steps of hashing and comparing keys
+_COPIES = 1 << 16, 4     # elements (or characters) that calls copy from one object into another
+_WRITTEN_OUT = 1 << 24, 1000  # length of the result as text, when what is shared is counted at each place
+DEPTH = 1000             # of the result; Python's own writers and printers stop near it
+_KEY_DEPTH = 8
+_TWINS = 64              # keys of one hash: a dict compares each new one with all of them
+_LONGEST_NAME = 1000
+_SCALARS = frozenset({type(None), bool, float})
+_LEAVES = _SCALARS | {int, complex, str, bytes}
+_SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+
+
+def _budget(bounds, size):
+    return bounds[0] + bounds[1] * size
+
 
 class Reader:
-    """One stream. `find(module, name)` gives an Allowed or raises; `persistent(key)` the object kept outside."""
+    """One stream. `find(module, name)` gives an Allowed or raises; `persistent(key)` the object kept outside;
+    `parts(object)` what an object that is no container refers to.
+    """
 
-    def __init__(self, data, find, persistent):
+    def __init__(self, data, find, persistent, parts=lambda value: ()):
         self.data = data
         self.at = 0
         self.find = find
         self.persistent = persistent
+        self.parts = parts
         self.stack = []
         self.memo = {}
+        self.work = _budget(_WORK, len(data))
+        self.copies = _budget(_COPIES, len(data))
+        self.twins = {}  # hash -> the different keys that have it, where a file can choose the hash
 
     def load(self):
         """The object of the stream."""
@@ -43,19 +78,81 @@ class Reader:
         try:
             while True:
                 start = self.at
-                code = self.take(1)[0]
+                code = self.data[start] if start < len(self.data) else self.take(1)
+                self.at = start + 1
                 if code == 0x2E:  # STOP
                     if len(self.stack) != 1:
                         raise PickleError("the stream ends with a wrong number of objects")
-                    return self.plain(self.stack[0])
+                    result = self.plain(self.stack[0])
+                    check_extent(result, _budget(_WRITTEN_OUT, len(self.data)), self.parts)
+                    return result
                 run = _OPCODES.get(code)
                 if run is None:
                     raise PickleError(f"opcode {code:#04x} is not one of plain data")
                 run(self)
         except PickleError as error:
-            raise PickleError(f"{error} (at byte {start})") from None
+            raise PickleError(f"{clipped(error)} (at byte {start})") from None
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise PickleError(f"damaged: {type(error).__name__}: {error} (at byte {start})") from error
+            raise PickleError(f"damaged: {type(error).__name__}: {clipped(error)} (at byte {start})") from error
+
+    # --- budgets
+
+    def spend(self, steps):
+        self.work -= steps
+        if self.work < 0:
+            raise PickleError(f"its keys cost more work than {len(self.data)} bytes of data can need")
+
+    def copy(self, count):
+        self.copies -= count
+        if self.copies < 0:
+            raise PickleError(f"it copies more elements than {len(self.data)} bytes of data can need")
+
+    def key(self, value, depth=0):
+        """Lets `value` become a key: scalars, and shallow tuples and frozensets of them, whose hash costs little."""
+        kind = type(value)
+        if kind in _SCALARS:
+            self.spend(1)
+        elif kind is str or kind is bytes:
+            self.spend(1 + (len(value) >> 8))
+        elif kind is int:
+            self.spend(1 + (value.bit_length() >> 8))
+            if value.bit_length() > 60:  # up to here an int is its own hash
+                self.twin(value)
+        elif isinstance(value, (tuple, frozenset)):
+            if depth == _KEY_DEPTH:
+                raise PickleError(f"a key nested more than {_KEY_DEPTH} deep")
+            self.spend(1 + len(value))
+            for item in value:
+                self.key(item, depth + 1)
+            if depth == 0:
+                self.twin(value)
+        elif kind.__hash__ is None or issubclass(kind, Outside):
+            raise PickleError(f"a key of the unhashable type {kind.__name__}")
+        else:
+            self.spend(1)
+            if kind is complex:
+                self.twin(value)
+
+    def twin(self, value):
+        """Counts the keys of one hash."""
+        twins = self.twins.setdefault(hash(value), [])
+        if value not in twins:
+            if len(twins) == _TWINS:
+                raise PickleError(f"more than {_TWINS} different keys have one hash, which happens only on purpose")
+            twins.append(value)
+
+    def keys_of(self, value, what):
+        """Lets the items of `value`, or the first of each pair in it, become keys."""
+        if isinstance(value, dict):
+            return  # its keys were let in before, and their hashes are stored with them
+        if not isinstance(value, (list, tuple, set, frozenset)):
+            raise PickleError(f"a {type(value).__name__} where a list is expected")
+        for item in value:
+            if what == "pairs":
+                if not isinstance(item, (list, tuple)) or len(item) != 2:
+                    raise PickleError(f"{shown(item)} where a pair of key and value is expected")
+                item = item[0]
+            self.key(item)
 
     # --- bytes and stack
 
@@ -71,7 +168,7 @@ class Reader:
         return form.unpack(self.take(form.size))[0]
 
     def line(self):
-        end = self.data.find(b"\n", self.at, self.at + 1000)
+        end = self.data.find(b"\n", self.at, self.at + _LONGEST_NAME)
         if end < 0:
             raise PickleError("truncated: no end of line")
         line = self.data[self.at:end]
@@ -138,7 +235,9 @@ class Reader:
 
     def setitem(self):
         value, key = self.plain(self.pop()), self.plain(self.pop())
-        self.kind(dict)[key] = value
+        target = self.kind(dict)
+        self.key(key)
+        target[key] = value
 
     def setitems(self):
         items = list(map(self.plain, self.to_mark()))
@@ -146,11 +245,21 @@ class Reader:
             raise PickleError("a key without a value")
         target = self.kind(dict)
         for key, value in zip(items[::2], items[1::2]):
+            self.key(key)
             target[key] = value
 
     def additems(self):
-        items = self.to_mark()
-        self.kind(set).update(map(self.plain, items))
+        items = self.plain_keys()
+        self.kind(set).update(items)
+
+    def frozen(self):
+        self.push(frozenset(self.plain_keys()))
+
+    def plain_keys(self):
+        items = list(map(self.plain, self.to_mark()))
+        for item in items:
+            self.key(item)
+        return items
 
     def remember(self, number):
         self.memo[number] = self.top()
@@ -165,14 +274,19 @@ class Reader:
 
     def stack_global(self):
         name, module = self.pop(), self.pop()
-        if not isinstance(name, str) or not isinstance(module, str):
-            raise PickleError("a name is expected")
+        if not isinstance(name, str) or not isinstance(module, str) or len(name) + len(module) > _LONGEST_NAME:
+            raise PickleError(f"{shown(module)}, {shown(name)} where a name is expected")
         self.name(module, name)
 
     def reduce(self):
         args, function = self.pop(), self.pop()
         if type(function) is not Allowed or function.call is None or not isinstance(args, tuple):
             raise PickleError("a call of something that is not in the table")
+        for value in args:
+            if isinstance(value, _SIZED):
+                self.copy(len(value))
+        if function.keys is not None and args:
+            self.keys_of(args[0], function.keys)
         self.push(function.call(*args))
 
     def build(self):
@@ -181,9 +295,10 @@ class Reader:
             state = state[0]
         if not isinstance(state, dict) or type(target) is not OrderedDict:
             raise PickleError(f"attributes for a {type(target).__name__}")
+        self.copy(len(state))
         for key, value in state.items():
             if not isinstance(key, str) or hasattr(OrderedDict, key):
-                raise PickleError(f"attribute {key!r} of an OrderedDict")
+                raise PickleError(f"attribute {shown(key)} of an OrderedDict")
             target.__dict__[key] = value
 
     def outside(self):
@@ -196,6 +311,62 @@ class Reader:
         if not self.stack:
             raise PickleError("an object is missing")
         self.stack.pop()
+
+
+class _Level:
+    """A container on the path of `check_extent`: what is left of it, and its length and height so far."""
+
+    __slots__ = ("height", "length", "rest", "value")
+
+    def __init__(self, value, rest):
+        self.value = value
+        self.rest = rest
+        self.length = 1
+        self.height = 0
+
+    def add(self, length, height):
+        self.length += length
+        self.height = max(self.height, height + 1)
+
+
+def _inside(value, parts):
+    if isinstance(value, dict):
+        attributes = value.__dict__.values() if type(value) is OrderedDict else ()
+        return chain(value.values(), attributes)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return iter(value)
+    if isinstance(value, Outside):
+        raise PickleError("a storage that belongs to no tensor")
+    return iter(parts(value))
+
+
+def check_extent(root, longest, parts):
+    """Refuses what is nested too deeply, or is longer than `longest` written out: to print, copy or compare it would
+    never end. Each object is visited once; inside itself it counts as a leaf. `parts(object)`: what a leaf refers to.
+    """
+    measured = {}  # id -> (length, height)
+    path = [_Level(root, _inside(root, parts))]
+    while path:
+        level = path[-1]
+        for child in level.rest:
+            kind = type(child)
+            if kind in _LEAVES:
+                level.length += len(child) if kind is str or kind is bytes else 1
+            elif id(child) in measured:
+                level.add(*measured[id(child)])
+            else:
+                measured[id(child)] = 1, 0
+                path.append(_Level(child, _inside(child, parts)))
+                break
+        else:
+            measured[id(level.value)] = level.length, level.height
+            path.pop()
+            if path:
+                path[-1].add(level.length, level.height)
+        if level.length > longest:
+            raise PickleError("its parts refer to each other so often that, written out, it would be endless")
+        if max(len(path), level.height) > DEPTH:
+            raise PickleError(f"it is nested more than {DEPTH} deep")
 
 
 def _protocol(self):
@@ -239,7 +410,7 @@ _OPCODES = {ord(key) if isinstance(key, str) else key: run for key, run in {
     "u": Reader.setitems,
     0x8F: lambda r: r.push(set()),
     0x90: Reader.additems,
-    0x91: lambda r: r.push(frozenset(map(r.plain, r.to_mark()))),
+    0x91: Reader.frozen,
     "q": lambda r: r.remember(r.take(1)[0]),
     "r": lambda r: r.remember(r.number(_U4)),
     0x94: lambda r: r.remember(len(r.memo)),
