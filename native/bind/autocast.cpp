@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -96,10 +97,10 @@ PyObject* set_autocast_policy(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"autocast_state", autocast_state, METH_NOARGS, nullptr},
-                           {"set_autocast_state", set_autocast_state, METH_VARARGS, nullptr},
-                           {"clear_autocast_cache", clear_autocast_cache, METH_NOARGS, nullptr},
-                           {"set_autocast_policy", set_autocast_policy, METH_VARARGS, nullptr},
+PyMethodDef functions[] = {{"autocast_state", slot<autocast_state>, METH_NOARGS, nullptr},
+                           {"set_autocast_state", slot<set_autocast_state>, METH_VARARGS, nullptr},
+                           {"clear_autocast_cache", slot<clear_autocast_cache>, METH_NOARGS, nullptr},
+                           {"set_autocast_policy", slot<set_autocast_policy>, METH_VARARGS, nullptr},
                            {}};
 
 }  // namespace

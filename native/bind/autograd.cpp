@@ -1,5 +1,6 @@
 // Module functions of autograd: the doors into the engine, nodes of custom functions, hooks of tensors, grad modes.
 #include "autograd.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -247,15 +248,15 @@ PyObject* set_inference(PyObject*, PyObject* on) { return PyBool_FromLong(std::e
 PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_enabled); }
 
 PyMethodDef functions[] = {
-    {"backward", (PyCFunction)(void*)backward, METH_FASTCALL}, {"backward_scalar", (PyCFunction)(void*)backward_scalar, METH_FASTCALL},
-    {"function_node", (PyCFunction)(void*)function_node, METH_FASTCALL}, {"rebase", (PyCFunction)(void*)rebase, METH_FASTCALL},
-    {"set_history", set_history_, METH_VARARGS}, {"tensor_hooks", tensor_hooks, METH_O},
-    {"accumulate_hooks", accumulate_hooks_, METH_O}, {"retain_grad", retain_grad, METH_O},
-    {"set_grad_enabled", set_grad_enabled, METH_O}, {"is_grad_enabled", is_grad_enabled, METH_NOARGS},
-    {"set_node_handlers", (PyCFunction)(void*)set_node_handlers, METH_FASTCALL}, {"set_anomaly_check", set_anomaly_check, METH_O},
-    {"set_grad_layout", set_grad_layout, METH_O}, {"queue_callback", queue_callback_, METH_O}, {"current_pass", current_pass_, METH_NOARGS},
-    {"running_node", running_node_, METH_NOARGS}, {"pass_is_limited", pass_is_limited_, METH_NOARGS}, {"pass_members", pass_members, METH_O}, {"set_write_hook", set_write_hook, METH_O},
-    {"set_inference_mode", set_inference, METH_O}, {"is_inference_mode", is_inference, METH_NOARGS}, {}};
+    {"backward", method<backward>(), METH_FASTCALL}, {"backward_scalar", method<backward_scalar>(), METH_FASTCALL},
+    {"function_node", method<function_node>(), METH_FASTCALL}, {"rebase", method<rebase>(), METH_FASTCALL},
+    {"set_history", slot<set_history_>, METH_VARARGS}, {"tensor_hooks", slot<tensor_hooks>, METH_O},
+    {"accumulate_hooks", slot<accumulate_hooks_>, METH_O}, {"retain_grad", slot<retain_grad>, METH_O},
+    {"set_grad_enabled", slot<set_grad_enabled>, METH_O}, {"is_grad_enabled", slot<is_grad_enabled>, METH_NOARGS},
+    {"set_node_handlers", method<set_node_handlers>(), METH_FASTCALL}, {"set_anomaly_check", slot<set_anomaly_check>, METH_O},
+    {"set_grad_layout", slot<set_grad_layout>, METH_O}, {"queue_callback", slot<queue_callback_>, METH_O}, {"current_pass", slot<current_pass_>, METH_NOARGS},
+    {"running_node", slot<running_node_>, METH_NOARGS}, {"pass_is_limited", slot<pass_is_limited_>, METH_NOARGS}, {"pass_members", slot<pass_members>, METH_O}, {"set_write_hook", slot<set_write_hook>, METH_O},
+    {"set_inference_mode", slot<set_inference>, METH_O}, {"is_inference_mode", slot<is_inference>, METH_NOARGS}, {}};
 
 }  // namespace
 

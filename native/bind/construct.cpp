@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "numpy_types.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -353,10 +354,10 @@ PyObject* placed(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 
 PyMethodDef functions[] = {
-    {"placed", (PyCFunction)(void*)placed, METH_FASTCALL},
-    {"array", (PyCFunction)(void*)array, METH_FASTCALL},
-    {"from_numpy", from_numpy, METH_O, "from_numpy(ndarray, /)\n--\n\nA tensor over the array's memory."},
-    {"frombuffer", (PyCFunction)(void*)frombuffer, METH_VARARGS | METH_KEYWORDS,
+    {"placed", method<placed>(), METH_FASTCALL},
+    {"array", method<array>(), METH_FASTCALL},
+    {"from_numpy", slot<from_numpy>, METH_O, "from_numpy(ndarray, /)\n--\n\nA tensor over the array's memory."},
+    {"frombuffer", method<frombuffer>(), METH_VARARGS | METH_KEYWORDS,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\n"
      "A 1-d tensor over the buffer's memory."},
     {}};

@@ -1,6 +1,7 @@
 // Where a call leaves the native path for Python: `__torch_function__` at the public call, transform levels, dispatch modes
 // and `__torch_dispatch__` below autograd. What is active is counted here, so that other calls only look at a number.
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -135,11 +136,11 @@ PyObject* disable_dispatch(PyObject*, PyObject* on) {
 }
 
 PyMethodDef functions[] = {
-    {"set_handlers", (PyCFunction)(void*)set_handlers, METH_FASTCALL},
-    {"set_modes", (PyCFunction)(void*)set_modes, METH_FASTCALL},
-    {"set_levels", (PyCFunction)(void*)set_levels, METH_FASTCALL},
-    {"disable_overrides", disable_overrides, METH_O},
-    {"disable_dispatch", disable_dispatch, METH_O},
+    {"set_handlers", method<set_handlers>(), METH_FASTCALL},
+    {"set_modes", method<set_modes>(), METH_FASTCALL},
+    {"set_levels", method<set_levels>(), METH_FASTCALL},
+    {"disable_overrides", slot<disable_overrides>, METH_O},
+    {"disable_dispatch", slot<disable_dispatch>, METH_O},
     {}};
 
 }  // namespace

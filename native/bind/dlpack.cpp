@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -203,8 +204,8 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   });
 }
 
-PyMethodDef functions[] = {{"to_dlpack", (PyCFunction)(void*)to_dlpack, METH_FASTCALL, nullptr},
-                           {"from_dlpack", from_dlpack, METH_O, nullptr},
+PyMethodDef functions[] = {{"to_dlpack", method<to_dlpack>(), METH_FASTCALL, nullptr},
+                           {"from_dlpack", slot<from_dlpack>, METH_O, nullptr},
                            {}};
 
 }  // namespace

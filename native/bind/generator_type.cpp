@@ -4,6 +4,7 @@
 #include <new>
 
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -100,18 +101,18 @@ PyObject* reduce(PyObject* o, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"manual_seed", manual_seed, METH_O,
+    {"manual_seed", slot<manual_seed>, METH_O,
      "manual_seed($self, seed, /)\n--\n\nStarts the stream of that seed; returns self."},
-    {"seed", seed, METH_NOARGS, "seed($self, /)\n--\n\nSeeds from the system's entropy; returns the seed."},
-    {"initial_seed", initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed the stream was started with."},
-    {"get_state", get_state, METH_NOARGS, "get_state($self, /)\n--\n\nThe state as a uint8 tensor."},
-    {"set_state", set_state, METH_O, "set_state($self, state, /)\n--\n\nContinues from a state got by get_state."},
-    {"clone_state", clone_state, METH_NOARGS, "clone_state($self, /)\n--\n\nA new generator in the same state."},
-    {"__reduce__", reduce, METH_NOARGS},
+    {"seed", slot<seed>, METH_NOARGS, "seed($self, /)\n--\n\nSeeds from the system's entropy; returns the seed."},
+    {"initial_seed", slot<initial_seed>, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed the stream was started with."},
+    {"get_state", slot<get_state>, METH_NOARGS, "get_state($self, /)\n--\n\nThe state as a uint8 tensor."},
+    {"set_state", slot<set_state>, METH_O, "set_state($self, state, /)\n--\n\nContinues from a state got by get_state."},
+    {"clone_state", slot<clone_state>, METH_NOARGS, "clone_state($self, /)\n--\n\nA new generator in the same state."},
+    {"__reduce__", slot<reduce>, METH_NOARGS},
     {}};
-PyGetSetDef getset[] = {{"device", get_device, nullptr, "Always the CPU."}, {}};
+PyGetSetDef getset[] = {{"device", slot<get_device>, nullptr, "Always the CPU."}, {}};
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Generator, weakrefs), READONLY}, {}};
-PyType_Slot slots[] = {{Py_tp_new, (void*)generator_new}, {Py_tp_dealloc, (void*)generator_dealloc}, {Py_tp_methods, methods},
+PyType_Slot slots[] = {{Py_tp_new, type_slot<generator_new>()}, {Py_tp_dealloc, type_slot<generator_dealloc>()}, {Py_tp_methods, methods},
                        {Py_tp_getset, getset}, {Py_tp_members, members},
                        {Py_tp_doc, (void*)"Generator(device=None)\n--\n\n"
                                           "A stream of random numbers: MT19937, the same numbers as PyTorch for the same seed."}, {}};

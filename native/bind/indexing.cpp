@@ -1,6 +1,7 @@
 // x[…] and x[…] = y: integers, slices, None and ... become views at once; tensors, lists and masks go to `index`.
 #include "../kernels/views.h"
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -37,22 +38,6 @@ bool stands_for_tuple(PyObject* key) {
   return false;
 }
 
-struct Items {
-  PyObject* const* data;
-  Py_ssize_t size;
-  Held keep;
-  explicit Items(PyObject* const* key) : data(key), size(1) {
-    if (PyTuple_Check(*key)) {
-      data = &PyTuple_GET_ITEM(*key, 0);
-      size = PyTuple_GET_SIZE(*key);
-    } else if (stands_for_tuple(*key)) {
-      keep = checked(PyList_AsTuple(*key));
-      data = &PyTuple_GET_ITEM(keep.p, 0);
-      size = PyTuple_GET_SIZE(keep.p);
-    }
-  }
-};
-
 bool is_mask(const Tensor& t) { return t.dtype == DType::Bool || t.dtype == DType::UInt8; }
 
 // An index that is a tensor, or becomes one: list, range, array. Throws for what is no index.
@@ -70,6 +55,49 @@ TensorRef index_tensor(PyObject* o) {
   if (is_differentiable(t->dtype)) index_error("tensors used as indices must be long, int, byte or bool tensors, got a ", Py_TYPE(o)->tp_name, " of ", dtype_name(t->dtype));
   return t;
 }
+
+// Reading these runs no Python code.
+bool is_settled(PyObject* item) {
+  if (PySlice_Check(item)) {
+    auto* s = reinterpret_cast<PySliceObject*>(item);
+    auto settled = [](PyObject* bound) { return bound == Py_None || PyLong_Check(bound); };
+    return settled(s->start) && settled(s->stop) && settled(s->step);
+  }
+  return PyLong_Check(item) || item == Py_None || item == Py_Ellipsis || Py_TYPE(item) == TensorType;
+}
+Held settle(PyObject* item) {
+  if (is_settled(item)) return Held::borrow(item);
+  if (is_plain_index(item)) return checked(PyNumber_Index(item));
+  if (!PySlice_Check(item)) return Held(take_object(index_tensor(item)));
+  auto* s = reinterpret_cast<PySliceObject*>(item);
+  auto bound = [](PyObject* o) {
+    return o == Py_None ? Held::borrow(o) : checked(PyLong_FromLongLong(slice_bound(o)));
+  };
+  Held start = bound(s->start), stop = bound(s->stop), step = bound(s->step);
+  return checked(PySlice_New(start.p, stop.p, step.p));
+}
+
+// The items of a key, with every __index__ called and every sequence read: no Python code runs between the first look at
+// the indexed tensor's layout and the result, so nothing can change that tensor or the key in between.
+struct Items {
+  PyObject* const* data;
+  Py_ssize_t size;
+  Held keep;
+  explicit Items(PyObject* const* key) : data(key), size(1) {
+    if (stands_for_tuple(*key)) {
+      keep = PyList_Check(*key) ? checked(PyList_AsTuple(*key)) : Held::borrow(*key);
+      data = &PyTuple_GET_ITEM(keep.p, 0);
+      size = PyTuple_GET_SIZE(keep.p);
+    }
+    bool settled = true;
+    for (Py_ssize_t k = 0; k < size; ++k) settled &= is_settled(data[k]);
+    if (settled) return;
+    Held all = checked(PyTuple_New(size));
+    for (Py_ssize_t k = 0; k < size; ++k) PyTuple_SET_ITEM(all.p, k, settle(data[k]).give());
+    keep = std::move(all);
+    data = &PyTuple_GET_ITEM(keep.p, 0);
+  }
+};
 
 int64_t dims_taken(PyObject* o) {
   if (is_tensor(o)) return is_mask(*as_tensor(o)) ? as_tensor(o)->ndim : 1;
@@ -217,13 +245,14 @@ void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
 // --- x[…] ------------------------------------------------------------------------------------------------------------
 
 TensorRef take(Tensor& self, PyObject* key) {
-  Steps steps(self, must_record(self));
   if (PyLong_CheckExact(key) && self.ndim > 0) {
+    Steps steps(self, must_record(self));
     steps.select(0, integer_of(key));
     return steps.result();
   }
   Picks picks;
   Items items(&key);
+  Steps steps(self, must_record(self));
   apply_key(self, items, steps, picks);
   if (!picks.any()) return steps.result();
   TensorRef source = !steps.recorded || steps.current ? steps.result() : TensorRef::borrow(&self);
@@ -302,9 +331,10 @@ void put_view(Tensor& place, TensorRef value, const Value& number) {
 void put(Tensor& self, PyObject* key, PyObject* o) {
   Value number;
   TensorRef value = assigned_value(o, self, number);
-  Steps steps(self, must_record(self) || (value && grad_enabled && tensor_requires_grad(*value)));
+  const bool recorded = must_record(self) || (value && grad_enabled && tensor_requires_grad(*value));
   Picks picks;
   if (PyLong_CheckExact(key) && self.ndim > 0) {
+    Steps steps(self, recorded);
     steps.select(0, integer_of(key));
     return put_view(*steps.result(), value, number);
   }
@@ -312,6 +342,7 @@ void put(Tensor& self, PyObject* key, PyObject* o) {
                              reinterpret_cast<PySliceObject*>(key)->stop == Py_None && reinterpret_cast<PySliceObject*>(key)->step == Py_None))
     return put_view(self, value, number);  // all of it: no view needed
   Items items(&key);
+  Steps steps(self, recorded);
   apply_key(self, items, steps, picks);
   if (!picks.any()) return put_view(*steps.result(), value, number);
   bool whole = steps.recorded ? !steps.current : steps.layout.ndim == self.ndim && steps.layout.data == self.data && std::ranges::equal(steps.layout.shape(), self.shape());
@@ -351,8 +382,8 @@ int assign_subscript(PyObject* o, PyObject* key, PyObject* value) {
 }  // namespace
 
 void add_index_slots(std::vector<PyType_Slot>& slots) {
-  slots.push_back({Py_mp_subscript, (void*)subscript});
-  slots.push_back({Py_mp_ass_subscript, (void*)assign_subscript});
+  slots.push_back({Py_mp_subscript, type_slot<subscript>()});
+  slots.push_back({Py_mp_ass_subscript, type_slot<assign_subscript>()});
 }
 
 }  // namespace flambeau

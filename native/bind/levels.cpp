@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -154,13 +155,13 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyMethodDef functions[] = {{"set_level_handlers", (PyCFunction)(void*)set_level_handlers, METH_FASTCALL},
-                           {"make_level", (PyCFunction)(void*)make_level, METH_FASTCALL},
-                           {"set_like", (PyCFunction)(void*)set_like, METH_FASTCALL},
-                           {"level_of", level_of_tensor, METH_O},
-                           {"leads_elsewhere", (PyCFunction)(void*)leads_elsewhere, METH_FASTCALL},
+PyMethodDef functions[] = {{"set_level_handlers", method<set_level_handlers>(), METH_FASTCALL},
+                           {"make_level", method<make_level>(), METH_FASTCALL},
+                           {"set_like", method<set_like>(), METH_FASTCALL},
+                           {"level_of", slot<level_of_tensor>, METH_O},
+                           {"leads_elsewhere", method<leads_elsewhere>(), METH_FASTCALL},
                            {}};
-PyMethodDef wrapper_def = {"_make_wrapper_subclass", (PyCFunction)(void*)make_wrapper_subclass, METH_VARARGS | METH_KEYWORDS,
+PyMethodDef wrapper_def = {"_make_wrapper_subclass", method<make_wrapper_subclass>(), METH_VARARGS | METH_KEYWORDS,
                            "_make_wrapper_subclass(cls, size, *, strides=None, dtype=None, device=None, requires_grad=False, "
                            "**others)\n--\n\nA tensor of the class that has sizes but no memory; the class's __torch_dispatch__ runs every operator on it."};
 

@@ -86,7 +86,7 @@ NB_MODULE(_C, m) {
   m.def("set_flush_denormal", set_flush_denormal);
   m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
   m.def("set_default_dtype", [](nb::object d) {
-    DType dtype = reinterpret_cast<DTypeObject*>(d.ptr())->dtype;
-    set_default_dtype(dtype);
+    if (Py_TYPE(d.ptr()) != DTypeType) throw nb::type_error("set_default_dtype: expected a flambeau.dtype");
+    set_default_dtype(reinterpret_cast<DTypeObject*>(d.ptr())->dtype);
   });
 }

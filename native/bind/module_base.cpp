@@ -7,6 +7,7 @@
 #include "module_base.h"
 
 #include "origin.h"
+#include "slot.h"
 
 #include <Python.h>
 #include <structmember.h>
@@ -293,7 +294,7 @@ PyObject* module_new(PyTypeObject* type, PyObject*, PyObject*) {
   if (!o) return nullptr;
   ModuleObject* self = cast(o);
   self->dict = PyDict_New();
-  self->vectorcall = module_vectorcall;
+  self->vectorcall = slot<module_vectorcall>;
   self->look = true;
   if (!self->dict) {
     Py_DECREF(o);
@@ -356,29 +357,29 @@ PyObject* set_global_hooks(PyObject*, PyObject* value) {
 }
 
 PyMethodDef methods[] = {
-    {"__getattr__", module_getattr, METH_O, nullptr},
-    {"__setattr__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(module_setattr)), METH_FASTCALL, nullptr},
-    {"__delattr__", module_delattr, METH_O, nullptr},
+    {"__getattr__", slot<module_getattr>, METH_O, nullptr},
+    {"__setattr__", method<module_setattr>(), METH_FASTCALL, nullptr},
+    {"__delattr__", slot<module_delattr>, METH_O, nullptr},
     {}};
 PyMemberDef members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(ModuleObject, dict), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(ModuleObject, weakrefs), READONLY, nullptr},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(ModuleObject, vectorcall), READONLY, nullptr},
     {}};
-PyGetSetDef attributes[] = {{"__dict__", get_dict, set_dict, nullptr, nullptr}, {}};
-PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(module_new)},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(module_dealloc)},
-                       {Py_tp_traverse, reinterpret_cast<void*>(module_traverse)},
-                       {Py_tp_clear, reinterpret_cast<void*>(module_clear)},
-                       {Py_tp_getattro, reinterpret_cast<void*>(module_getattro)},
-                       {Py_tp_call, reinterpret_cast<void*>(module_tp_call)},
+PyGetSetDef attributes[] = {{"__dict__", slot<get_dict>, slot<set_dict>, nullptr, nullptr}, {}};
+PyType_Slot slots[] = {{Py_tp_new, type_slot<module_new>()},
+                       {Py_tp_dealloc, type_slot<module_dealloc>()},
+                       {Py_tp_traverse, type_slot<module_traverse>()},
+                       {Py_tp_clear, type_slot<module_clear>()},
+                       {Py_tp_getattro, type_slot<module_getattro>()},
+                       {Py_tp_call, type_slot<module_tp_call>()},
                        {Py_tp_methods, methods},
                        {Py_tp_members, members},
                        {Py_tp_getset, attributes},
                        {0, nullptr}};
 PyType_Spec spec = {"flambeau._C.ModuleBase", sizeof(ModuleObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
-PyMethodDef switch_def = {"set_global_module_hooks", set_global_hooks, METH_O, nullptr};
+PyMethodDef switch_def = {"set_global_module_hooks", slot<set_global_hooks>, METH_O, nullptr};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // The Node type (`tensor.grad_fn`): life cycle, and what users can read of a graph.
 #include "autograd.h"
 #include "origin.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -135,7 +136,7 @@ PyObject* node_op(PyObject* o, void*) {
 }
 std::string name_of_function(const Node& n) {
   PyObject* given = n.dict ? PyDict_GetItemString(static_cast<PyObject*>(n.dict), "_name") : nullptr;
-  return given ? PyUnicode_AsUTF8(given) : "FunctionBackward";
+  return given ? text_of(given) : "FunctionBackward";
 }
 PyObject* node_inputs(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
@@ -208,13 +209,14 @@ PyObject* accumulate_node_(PyObject*, PyObject* o) {
     return py(accumulate_node(*as_tensor(o)).detach());
   });
 }
-PyMethodDef module_functions[] = {{"accumulate_node", accumulate_node_, METH_O}, {}};
+PyMethodDef module_functions[] = {{"accumulate_node", slot<accumulate_node_>, METH_O}, {}};
 
 // n._saved_self, n._saved_result …: what the node keeps, by the argument's name
 PyObject* node_getattr(PyObject* o, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
   Node& n = as_node(o);
-  if (text && std::strncmp(text, "_saved_", 7) == 0 && n.kind == NodeKind::Rules) {
+  if (std::strncmp(text, "_saved_", 7) == 0 && n.kind == NodeKind::Rules) {
     int slot = saved_slot(n, text + 7);
     if (slot >= 0) {
       return guarded([&]() -> PyObject* {
@@ -226,7 +228,7 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
       });
     }
   }
-  if (text && std::strncmp(text, "_raw_saved_", 11) == 0) return PyObject_CallMethod(o, "_raw_saved", "O", name);
+  if (std::strncmp(text, "_raw_saved_", 11) == 0) return PyObject_CallMethod(o, "_raw_saved", "O", name);
   PyObject* found = PyObject_GenericGetAttr(o, name);
   if (found || n.kind != NodeKind::Function || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
   PyErr_Clear();  // a custom Function's node shows its context: saved_tensors, attributes
@@ -236,24 +238,24 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
   return PyObject_GenericGetAttr(o, name);
 }
 
-PyGetSetDef getset[] = {{"next_functions", node_next, nullptr, "((node, output number), …): where this node's gradients go."},
-                        {"variable", node_variable, nullptr, "AccumulateGrad: the leaf tensor."},
-                        {"metadata", node_metadata, nullptr, "A dict of the user's own."},
-                        {"op", node_op, nullptr, "The recorded operator, or None."},
-                        {"_outputs", node_inputs, nullptr, "(shape, dtype, device) of each result."},
-                        {"origin", node_origin, nullptr, "(file, line, function) of the call that was recorded, or None."},
-                        {"modules", node_scope, nullptr, "The modules the call was made in, outermost first."},
-                        {"_released", node_released, nullptr, "Whether saved tensors were freed by a backward pass."},
+PyGetSetDef getset[] = {{"next_functions", slot<node_next>, nullptr, "((node, output number), …): where this node's gradients go."},
+                        {"variable", slot<node_variable>, nullptr, "AccumulateGrad: the leaf tensor."},
+                        {"metadata", slot<node_metadata>, nullptr, "A dict of the user's own."},
+                        {"op", slot<node_op>, nullptr, "The recorded operator, or None."},
+                        {"_outputs", slot<node_inputs>, nullptr, "(shape, dtype, device) of each result."},
+                        {"origin", slot<node_origin>, nullptr, "(file, line, function) of the call that was recorded, or None."},
+                        {"modules", slot<node_scope>, nullptr, "The modules the call was made in, outermost first."},
+                        {"_released", slot<node_released>, nullptr, "Whether saved tensors were freed by a backward pass."},
                         {"__dict__", PyObject_GenericGetDict}, {}};
-PyMethodDef methods[] = {{"name", node_name_, METH_NOARGS, "What kind of node this is, as 'MulBackward0'."},
-                         {"_sequence_nr", node_sequence, METH_NOARGS}, {"_pre_hooks", node_pre, METH_NOARGS},
-                         {"_post_hooks", node_post, METH_NOARGS}, {"_saved_names", node_saved_names, METH_NOARGS},
-                         {"_pack_saved", node_pack_saved, METH_VARARGS}, {}};
+PyMethodDef methods[] = {{"name", slot<node_name_>, METH_NOARGS, "What kind of node this is, as 'MulBackward0'."},
+                         {"_sequence_nr", slot<node_sequence>, METH_NOARGS}, {"_pre_hooks", slot<node_pre>, METH_NOARGS},
+                         {"_post_hooks", slot<node_post>, METH_NOARGS}, {"_saved_names", slot<node_saved_names>, METH_NOARGS},
+                         {"_pack_saved", slot<node_pack_saved>, METH_VARARGS}, {}};
 PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Node, dict), READONLY},
                          {"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY}, {}};
-PyType_Slot slots[] = {{Py_tp_dealloc, (void*)node_dealloc}, {Py_tp_traverse, (void*)node_traverse}, {Py_tp_clear, (void*)node_clear},
-                       {Py_tp_repr, (void*)node_repr}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
-                       {Py_tp_getattro, (void*)node_getattr}, {}};
+PyType_Slot slots[] = {{Py_tp_dealloc, type_slot<node_dealloc>()}, {Py_tp_traverse, type_slot<node_traverse>()}, {Py_tp_clear, type_slot<node_clear>()},
+                       {Py_tp_repr, type_slot<node_repr>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
+                       {Py_tp_getattro, type_slot<node_getattr>()}, {}};
 PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 }  // namespace

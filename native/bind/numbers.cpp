@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "numpy_types.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -156,7 +157,7 @@ Py_ssize_t length(PyObject* o) {
 }  // namespace
 
 void add_number_slots(std::vector<PyType_Slot>& slots) {
-#define FLAMBEAU_SLOT(id) slots.push_back({Py_nb_##id, (void*)nb_##id});
+#define FLAMBEAU_SLOT(id) slots.push_back({Py_nb_##id, type_slot<nb_##id>()});
 #define FLAMBEAU_PAIR(id) FLAMBEAU_SLOT(id) FLAMBEAU_SLOT(inplace_##id)
   FLAMBEAU_PAIR(add) FLAMBEAU_PAIR(subtract) FLAMBEAU_PAIR(multiply) FLAMBEAU_PAIR(true_divide) FLAMBEAU_PAIR(floor_divide)
   FLAMBEAU_PAIR(remainder) FLAMBEAU_PAIR(and) FLAMBEAU_PAIR(or) FLAMBEAU_PAIR(xor) FLAMBEAU_PAIR(lshift)
@@ -165,9 +166,9 @@ void add_number_slots(std::vector<PyType_Slot>& slots) {
   FLAMBEAU_SLOT(bool) FLAMBEAU_SLOT(float) FLAMBEAU_SLOT(int) FLAMBEAU_SLOT(index)
 #undef FLAMBEAU_PAIR
 #undef FLAMBEAU_SLOT
-  slots.push_back({Py_tp_richcompare, (void*)richcompare});
-  slots.push_back({Py_tp_hash, (void*)hash});
-  slots.push_back({Py_mp_length, (void*)length});
+  slots.push_back({Py_tp_richcompare, type_slot<richcompare>()});
+  slots.push_back({Py_tp_hash, type_slot<hash>()});
+  slots.push_back({Py_mp_length, type_slot<length>()});
   add_index_slots(slots);
 }
 

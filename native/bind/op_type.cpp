@@ -1,6 +1,7 @@
 // The Op type: every operator is one native callable made from its record.
 #include "../autograd/format.h"
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -105,6 +106,9 @@ PyObject* finish_out(OpObject& op, const Frame& f, PyObject* result) {
     } else {
       Py_ssize_t n = PyTuple_GET_SIZE(r.p);
       if (!PyTuple_Check(out) && !PyList_Check(out)) type_error(name, "(): argument 'out' must be a tuple of ", n, " Tensors, not ", Py_TYPE(out)->tp_name);
+      Held own = Held(PyList_Check(out) ? PyList_AsTuple(out) : Py_NewRef(out));  // a warning's filter may change the list
+      checked(own ? 0 : -1);
+      out = own.p;
       if (PySequence_Fast_GET_SIZE(out) != n) type_error(name, "(): expected ", n, " tensors in out=, got ", PySequence_Fast_GET_SIZE(out));
       for (Py_ssize_t k = 0; k < n; ++k) check_out(*op.def, f, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
       for (Py_ssize_t k = 0; k < n; ++k) write_out(name, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
@@ -115,7 +119,7 @@ PyObject* finish_out(OpObject& op, const Frame& f, PyObject* result) {
       }
     }
     if (op.def->schema.list_result) Py_RETURN_NONE;
-    return Py_NewRef(out);
+    return Py_NewRef(f.out);
   });
 }
 
@@ -284,7 +288,7 @@ void add_rules(OpDef& op, PyObject* d) {
     rule.tuple = PyTuple_Check(key);
     Held keys(rule.tuple ? Py_NewRef(key) : PyTuple_Pack(1, key));
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keys.p); ++k) {
-      const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keys.p, k));
+      std::string name = text_of(PyTuple_GET_ITEM(keys.p, k));
       int position = argument_index(op.schema, name);
       if (position < 0) value_error("record \"", op.schema.text, "\": derivative of '", name, "', which is not an argument");
       rule.inputs.push_back(uint8_t(position));
@@ -296,7 +300,7 @@ void add_rules(OpDef& op, PyObject* d) {
     Held argcount = checked(PyObject_GetAttrString(code.p, "co_argcount"));
     uint64_t args = 0, results = 0;
     for (long k = 0; k < PyLong_AsLong(argcount.p); ++k) {
-      RuleParam p = rule_param(op.schema, PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.p, k)));
+      RuleParam p = rule_param(op.schema, text_of(PyTuple_GET_ITEM(names.p, k)));
       rule.params.push_back(p);
       if (p.source == Source::Arg) args |= uint64_t(1) << p.index;
       if (p.source == Source::ArgShape || p.source == Source::ArgDType) rule.meta_args |= uint64_t(1) << p.index;
@@ -325,7 +329,7 @@ std::string capitalised(const std::string& name) {  // max_pool2d -> MaxPool2D, 
 OpObject* new_op(PyObject* name, PyObject* name_space, bool method, PyObject* doc) {
   auto* op = reinterpret_cast<OpObject*>(OpType->tp_alloc(OpType, 0));
   if (!op) throw PythonError();
-  op->vectorcall = op_vectorcall;
+  op->vectorcall = slot<op_vectorcall>;
   op->name = Py_NewRef(name);
   op->name_space = Py_NewRef(name_space);
   op->doc = Py_NewRef(doc);
@@ -361,11 +365,11 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     auto choice = [](PyObject* o, const char* const* names, int count, const char* what) {
       for (int k = 0; k < count; ++k)
         if (PyUnicode_CompareWithASCIIString(o, names[k]) == 0) return k;
-      value_error("unknown ", what, " '", PyUnicode_AsUTF8(o), "'");
+      value_error("unknown ", what, " '", text_of(o), "'");
     };
     auto def = std::make_unique<OpDef>();
     def->kind = Kind(choice(a[0], kinds, 5, "kind"));
-    def->schema = parse_schema(PyUnicode_AsUTF8(a[1]));
+    def->schema = parse_schema(text_of(a[1]));
     def->name = def->schema.name;
     def->shown = def->name.substr(0, def->name.find('.'));
     if (def->schema.args.size() > size_t(kMaxArgs)) value_error("record \"", def->schema.text, "\": more than ", kMaxArgs, " arguments");
@@ -540,10 +544,10 @@ PyMemberDef op_members[] = {
     {"takes_out", T_BOOL, offsetof(OpObject, takes_out), READONLY},
     {"is_method", T_BOOL, offsetof(OpObject, method), READONLY},
     {}};
-PyGetSetDef op_getset[] = {{"schema", op_schema}, {"kind", op_kind}, {"rules", op_rules}, {"body", op_body}, {"random", op_random}, {"arguments", op_arguments},
-                          {"__dict__", PyObject_GenericGetDict}, {}};
-PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS}, {}};
-PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, (void*)op_repr}, {Py_tp_descr_get, (void*)op_get},
+PyGetSetDef op_getset[] = {{"schema", slot<op_schema>}, {"kind", slot<op_kind>}, {"rules", slot<op_rules>}, {"body", slot<op_body>},
+                           {"random", slot<op_random>}, {"arguments", slot<op_arguments>}, {"__dict__", PyObject_GenericGetDict}, {}};
+PyMethodDef op_methods[] = {{"__reduce__", slot<op_reduce>, METH_NOARGS}, {}};
+PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, type_slot<op_repr>()}, {Py_tp_descr_get, type_slot<op_get>()},
                           {Py_tp_members, op_members}, {Py_tp_getset, op_getset}, {Py_tp_methods, op_methods}, {}};
 PyType_Spec op_spec = {"flambeau.Op", sizeof(OpObject), 0,
                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, op_slots};
@@ -572,11 +576,11 @@ PyObject* result_repr(PyObject* o) {
   return text ? PyUnicode_FromFormat("%U)", text.p) : nullptr;
 }
 
-PyMethodDef functions[] = {{"name_nodes", name_nodes, METH_VARARGS, nullptr},
-                           {"keep_format", keep_format, METH_O, nullptr},
-                           {"define", (PyCFunction)(void*)define, METH_FASTCALL},
-                           {"define_overloads", (PyCFunction)(void*)define_overloads, METH_FASTCALL},
-                           {"bind_alias", (PyCFunction)(void*)bind_alias, METH_FASTCALL},
+PyMethodDef functions[] = {{"name_nodes", slot<name_nodes>, METH_VARARGS, nullptr},
+                           {"keep_format", slot<keep_format>, METH_O, nullptr},
+                           {"define", method<define>(), METH_FASTCALL},
+                           {"define_overloads", method<define_overloads>(), METH_FASTCALL},
+                           {"bind_alias", method<bind_alias>(), METH_FASTCALL},
                            {}};
 
 }  // namespace

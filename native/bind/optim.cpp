@@ -4,6 +4,7 @@
 
 #include "../kernels/optim_step.h"
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -44,20 +45,21 @@ bool gather_state(PyObject* state, PyObject* param, PyObject* keys, Tensor* (&fo
     if (!value && PyErr_Occurred()) throw PythonError();
     if (!value || value == Py_None) return false;
     if (!is_tensor(value))
-      type_error("optimizer state: expected a Tensor for '", PyUnicode_AsUTF8(key), "', got ", Py_TYPE(value)->tp_name);
+      type_error("optimizer state: expected a Tensor for '", text_of(key), "', got ", Py_TYPE(value)->tp_name);
     found[k] = as_tensor(value);
   }
   return true;
 }
 
-Gathered gather(PyObject* params, PyObject* state, PyObject* keys, PyObject* fresh) {
+Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh) {
   Gathered all;
-  Py_ssize_t count = PyList_GET_SIZE(params);
+  Held params = checked(PyList_AsTuple(list));  // a parameter's own __hash__ may change the list
+  Py_ssize_t count = PyTuple_GET_SIZE(params.p);
   all.slots.reserve(count);
   all.steps.reserve(count);
   all.held.reserve(5 * count);
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* item = PyList_GET_ITEM(params, i);
+    PyObject* item = PyTuple_GET_ITEM(params.p, i);
     if (!is_tensor(item)) type_error("optimizer: expected parameters to be Tensors, got ", Py_TYPE(item)->tp_name);
     Tensor* param = as_tensor(item);
     if (!param->grad) continue;
@@ -112,7 +114,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyMethodDef methods[] = {
-    {"optim_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(step)), METH_FASTCALL, nullptr},
+    {"optim_step", method<step>(), METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -11,6 +11,7 @@
 #undef Py_BUILD_CORE
 
 #include "origin.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -116,7 +117,7 @@ PyObject* module_stack(PyObject*, PyObject*) {  // the modules being called, out
   if (list) PyList_Reverse(list);
   return list;
 }
-PyMethodDef functions[] = {{"module_stack", module_stack, METH_NOARGS}, {"set_library_folder", set_library, METH_O}, {}};
+PyMethodDef functions[] = {{"module_stack", slot<module_stack>, METH_NOARGS}, {"set_library_folder", slot<set_library>, METH_O}, {}};
 
 }  // namespace
 

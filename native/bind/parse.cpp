@@ -58,6 +58,17 @@ struct Reader {
     return f.more().ints.back().get();
   }
 
+  // A list or tuple whose items may be read one by one although reading one runs Python code (__index__, __float__):
+  // itself where no item can, else a tuple of them.
+  PyObject* owned(PyObject* list) {
+    if (!PyList_Check(list)) return list;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); ++k) {
+      PyObject* item = PyList_GET_ITEM(list, k);
+      if (!PyLong_CheckExact(item) && !PyFloat_CheckExact(item)) return f.keep(checked(PyList_AsTuple(list)));
+    }
+    return list;
+  }
+
   bool ints(PyObject* const* items, Py_ssize_t n, Value& v) {
     int64_t* p = int_memory(n);
     for (Py_ssize_t k = 0; k < n; ++k) {
@@ -142,7 +153,10 @@ struct Reader {
         break;
       case Type::Ints:
         if (PyTuple_Check(o) && ints(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), v)) return;
-        if (PyList_Check(o) && ints(reinterpret_cast<PyListObject*>(o)->ob_item, PyList_GET_SIZE(o), v)) return;
+        if (PyList_Check(o)) {
+          PyObject* t = owned(o);
+          if (ints(PySequence_Fast_ITEMS(t), PySequence_Fast_GET_SIZE(t), v)) return;
+        }
         if (is_index(o)) {
           int n = arg.repeat ? arg.repeat : 1;
           int64_t* p = int_memory(n);
@@ -158,11 +172,12 @@ struct Reader {
         break;
       case Type::Floats: {
         if (!PyTuple_Check(o) && !PyList_Check(o)) break;
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+        PyObject* t = owned(o);
+        Py_ssize_t n = PySequence_Fast_GET_SIZE(t);
         f.more().floats.push_back(std::make_unique<double[]>(size_t(n) + 1));
         double* p = f.more().floats.back().get();
         for (Py_ssize_t k = 0; k < n; ++k) {
-          p[k] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(o, k));
+          p[k] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(t, k));
           if (p[k] == -1 && PyErr_Occurred()) throw PythonError();
         }
         v.tag = Tag::Floats;
@@ -252,7 +267,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
   Py_ssize_t positional = n;
   bool variadic = n > 0 && schema.npositional == 1 && schema.args[0].type == Type::Tensors && schema.args[0].repeat && (is_tensor(args[0]) || overrides(args[0]));
   if (variadic) {  // Tensor[1]: meshgrid(x, y)
-    Held all(PyTuple_New(n));
+    Held all = checked(PyTuple_New(n));
     for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(all.p, k, Py_NewRef(args[k]));
     f.objects[0] = f.keep(std::move(all));
     reader.tensors(args, n, f.values[0], false);
@@ -300,7 +315,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
           if (o != Py_None) f.out = o;
           continue;
         }
-        type_error(name, "() got an unexpected keyword argument '", PyUnicode_AsUTF8(key), "'; it takes ", schema.text);
+        type_error(name, "() got an unexpected keyword argument '", text_of(key), "'; it takes ", schema.text);
       }
       if (given >> k & 1) type_error(name, "() got multiple values for argument '", schema.args[k].name, "'");
       take(k, args[n + j]);

@@ -7,6 +7,7 @@
 #include "../core/memory.h"
 #include "autograd.h"
 #include "origin.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -181,9 +182,9 @@ PyObject* end_range(PyObject*, PyObject* token) {
 PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(profiling); }
 PyObject* clock_(PyObject*, PyObject*) { return PyLong_FromLongLong(now()); }
 
-PyMethodDef functions[] = {{"profile_start", start, METH_O}, {"profile_pause", pause, METH_NOARGS}, {"profile_resume", resume, METH_O}, {"profile_stop", stop, METH_NOARGS},
-                           {"profile_begin", begin_range, METH_O}, {"profile_end", end_range, METH_O},
-                           {"profile_on", is_on, METH_NOARGS}, {"profile_clock", clock_, METH_NOARGS}, {}};
+PyMethodDef functions[] = {{"profile_start", slot<start>, METH_O}, {"profile_pause", slot<pause>, METH_NOARGS}, {"profile_resume", slot<resume>, METH_O}, {"profile_stop", slot<stop>, METH_NOARGS},
+                           {"profile_begin", slot<begin_range>, METH_O}, {"profile_end", slot<end_range>, METH_O},
+                           {"profile_on", slot<is_on>, METH_NOARGS}, {"profile_clock", slot<clock_>, METH_NOARGS}, {}};
 
 }  // namespace
 

@@ -78,6 +78,7 @@ inline Held checked(PyObject* owned) {
 inline void checked(int status) {
   if (status < 0) throw PythonError();
 }
+std::string text_of(PyObject* str);  // a str (or any object's str()) for a message: lone surrogates are spelled out
 
 void set_error(const std::exception& e);
 // Runs f and turns what it throws into a Python exception.

@@ -1,5 +1,6 @@
 // resize_: a tensor in another shape over its own memory. (squeeze_ and its kind are views in place: autograd/record.cpp)
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -29,7 +30,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
-PyMethodDef functions[] = {{"resize", (PyCFunction)(void*)resize, METH_FASTCALL}, {}};
+PyMethodDef functions[] = {{"resize", method<resize>(), METH_FASTCALL}, {}};
 
 }  // namespace
 

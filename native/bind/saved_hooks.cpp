@@ -1,5 +1,6 @@
 // Saved-tensor hooks: what a node keeps for its rule is given to a user's function, and asked back when the rule runs.
 #include "autograd.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -90,17 +91,17 @@ PyObject* top_hooks(PyObject*, PyObject*) {  // (pack, unpack) or None
 PyObject* set_disabled(PyObject*, PyObject* message) {
   return guarded([&]() -> PyObject* {
     if (message != Py_None && packing)
-      runtime_error("disable_saved_tensors_hooks: saved tensor hooks are active here: ", PyUnicode_AsUTF8(message));
+      runtime_error("disable_saved_tensors_hooks: saved tensor hooks are active here: ", text_of(message));
     PyObject* before = disabled ? disabled : Py_NewRef(Py_None);
     disabled = message == Py_None ? nullptr : Py_NewRef(message);
     return before;
   });
 }
 
-PyMethodDef functions[] = {{"push_saved_hooks", (PyCFunction)(void*)push_hooks, METH_FASTCALL},
-                           {"pop_saved_hooks", pop_hooks, METH_NOARGS},
-                           {"top_saved_hooks", top_hooks, METH_NOARGS},
-                           {"set_saved_hooks_disabled", set_disabled, METH_O}, {}};
+PyMethodDef functions[] = {{"push_saved_hooks", method<push_hooks>(), METH_FASTCALL},
+                           {"pop_saved_hooks", slot<pop_hooks>, METH_NOARGS},
+                           {"top_saved_hooks", slot<top_hooks>, METH_NOARGS},
+                           {"set_saved_hooks_disabled", slot<set_disabled>, METH_O}, {}};
 
 }  // namespace
 

@@ -15,6 +15,15 @@ R failed() {
   else if constexpr (!std::is_void_v<R>) return R(-1);  // int, Py_ssize_t, Py_hash_t
 }
 
+// From a deallocation: nobody to tell, and an exception may be on its way.
+inline void unheard(const std::exception& e) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  set_error(e);
+  PyErr_WriteUnraisable(nullptr);
+  PyErr_Restore(type, value, trace);
+}
+
 template <auto f>
 struct Slot;
 template <class R, class... A, R (*f)(A...)>
@@ -23,12 +32,12 @@ struct Slot<f> {
     try {
       return f(a...);
     } catch (const std::exception& e) {
-      set_error(e);
+      if constexpr (std::is_void_v<R>) return unheard(e);
+      else set_error(e);
     } catch (...) {
       PyErr_SetString(PyExc_SystemError, "an unknown C++ exception");
     }
-    if constexpr (std::is_void_v<R>) PyErr_WriteUnraisable(nullptr);  // deallocation: nobody to tell
-    else return failed<R>();
+    if constexpr (!std::is_void_v<R>) return failed<R>();
   }
 };
 template <auto f>

@@ -2,6 +2,7 @@
 #include "storage.h"
 
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 namespace {
@@ -93,11 +94,11 @@ PyObject* bump(PyObject*, PyObject* o) {
 }
 
 PyMethodDef methods[] = {
-    {"storage_resizable", storage_resizable, METH_O, nullptr},
-    {"bump_version", bump, METH_O, nullptr},
-    {"storage_id", storage_id, METH_O, nullptr},
-    {"storage_bytes", storage_bytes, METH_O, nullptr},
-    {"storage_view", storage_view, METH_VARARGS, nullptr},
+    {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
+    {"bump_version", slot<bump>, METH_O, nullptr},
+    {"storage_id", slot<storage_id>, METH_O, nullptr},
+    {"storage_bytes", slot<storage_bytes>, METH_O, nullptr},
+    {"storage_view", slot<storage_view>, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "python.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -115,14 +116,14 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
   PyObject* shape = nullptr;
   PyObject *key, *value;
   for (Py_ssize_t k = 0; kwargs && PyDict_Next(kwargs, &k, &key, &value);) {
-    const char* name = PyUnicode_AsUTF8(key);
-    if (!std::strcmp(name, "device")) {
+    std::string name = text_of(key);
+    if (name == "device") {
       if (value == Py_None) continue;
       Device d = parse_device(value);
       if (d.type != DeviceType::CPU) runtime_error("legacy constructor expects device type: cpu but device type: ", device_name({d.type, -1}), " was passed");
-    } else if (!std::strcmp(name, "size") && n == 0 && PyTuple_Check(value)) {
+    } else if (name == "size" && n == 0 && PyTuple_Check(value)) {
       shape = value;
-    } else if ((!std::strcmp(name, "data") || !std::strcmp(name, "other")) && n == 0) {
+    } else if ((name == "data" || name == "other") && n == 0) {
       first = value, n = 1;
     } else {
       type_error("new() got an unexpected keyword argument '", name, "'; it takes sizes, size=, data= or device=");
@@ -134,8 +135,10 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
   if (all_sizes || (n == 0 && !shape)) shape = args;
   if (shape) {
     std::vector<int64_t> dims;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) dims.push_back(PyNumber_AsSsize_t(PyTuple_GET_ITEM(shape, k), PyExc_OverflowError));
-    if (PyErr_Occurred()) throw PythonError();
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) {
+      dims.push_back(PyNumber_AsSsize_t(PyTuple_GET_ITEM(shape, k), PyExc_OverflowError));
+      if (dims.back() == -1 && PyErr_Occurred()) throw PythonError();
+    }
     if (n == 0 && shape == args) dims.push_back(0);
     for (int64_t size : dims)
       if (size < 0) runtime_error("Trying to create tensor with negative dimension ", size, ": ", shape_text(dims));
@@ -171,7 +174,7 @@ PyObject* legacy_tensor_object(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!O!O!", DTypeType, &dtype, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) return nullptr;
   return guarded([&] { return take_object(legacy_tensor(reinterpret_cast<DTypeObject*>(dtype)->dtype, positional, keywords)); });
 }
-PyMethodDef legacy_def = {"_legacy_tensor", legacy_tensor_object, METH_VARARGS, nullptr};
+PyMethodDef legacy_def = {"_legacy_tensor", slot<legacy_tensor_object>, METH_VARARGS, nullptr};
 
 // --- attributes ------------------------------------------------------------------------------------------------------
 
@@ -291,32 +294,32 @@ int set_data(PyObject* o, PyObject* value, void*) {
 }
 
 PyGetSetDef getset[] = {
-    {"shape", get_shape, nullptr, "The sizes of the dimensions, as a Size."},
-    {"dtype", get_dtype, nullptr, "The element type."},
-    {"device", get_device, nullptr, "Where the memory is."},
-    {"layout", get_layout, nullptr, "How the memory is organised: strided."},
-    {"ndim", get_ndim, nullptr, "Number of dimensions."},
-    {"itemsize", get_itemsize, nullptr, "Bytes of one element."},
-    {"nbytes", get_nbytes, nullptr, "Bytes of all elements."},
-    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients flow to this tensor."},
-    {"grad", get_grad, set_grad, "The gradient that backward() accumulated, or None."},
-    {"grad_fn", get_grad_fn, nullptr, "The graph node that made this tensor, or None."},
-    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded operation made this tensor."},
-    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on this non-leaf tensor."},
-    {"data", get_data, set_data, "The same memory without history."},
-    {"output_nr", get_output_nr, nullptr, "Which result of grad_fn this is."},
-    {"_version", get_version, nullptr, "How often the memory was written in place."},
-    {"_base", get_base, nullptr, "The tensor this is a view of, or None."},
-    {"is_cuda", get_false, nullptr, "Whether it is on a CUDA device."},
-    {"is_sparse", get_false, nullptr, "False: every tensor is strided."},
-    {"is_quantized", get_false, nullptr, "False: no tensor is quantized."},
-    {"is_mps", get_false, nullptr, "False: this build has no MPS device."},
-    {"is_nested", get_false, nullptr, "False: no tensor is nested."},
-    {"is_sparse_csr", get_false, nullptr, "False: every tensor is strided."},
-    {"is_xpu", get_false, nullptr, "False: this build has no XPU device."},
-    {"is_mkldnn", get_false, nullptr, "False: every tensor is strided."},
-    {"is_cpu", get_is_cpu, nullptr, "Whether it is on the CPU."},
-    {"is_meta", get_is_meta, nullptr, "Whether it has no elements, only a shape, a dtype and strides."},
+    {"shape", slot<get_shape>, nullptr, "The sizes of the dimensions, as a Size."},
+    {"dtype", slot<get_dtype>, nullptr, "The element type."},
+    {"device", slot<get_device>, nullptr, "Where the memory is."},
+    {"layout", slot<get_layout>, nullptr, "How the memory is organised: strided."},
+    {"ndim", slot<get_ndim>, nullptr, "Number of dimensions."},
+    {"itemsize", slot<get_itemsize>, nullptr, "Bytes of one element."},
+    {"nbytes", slot<get_nbytes>, nullptr, "Bytes of all elements."},
+    {"requires_grad", slot<get_requires_grad>, slot<set_requires_grad>, "Whether gradients flow to this tensor."},
+    {"grad", slot<get_grad>, slot<set_grad>, "The gradient that backward() accumulated, or None."},
+    {"grad_fn", slot<get_grad_fn>, nullptr, "The graph node that made this tensor, or None."},
+    {"is_leaf", slot<get_is_leaf>, nullptr, "Whether no recorded operation made this tensor."},
+    {"retains_grad", slot<get_retains_grad>, nullptr, "Whether retain_grad() was called on this non-leaf tensor."},
+    {"data", slot<get_data>, slot<set_data>, "The same memory without history."},
+    {"output_nr", slot<get_output_nr>, nullptr, "Which result of grad_fn this is."},
+    {"_version", slot<get_version>, nullptr, "How often the memory was written in place."},
+    {"_base", slot<get_base>, nullptr, "The tensor this is a view of, or None."},
+    {"is_cuda", slot<get_false>, nullptr, "Whether it is on a CUDA device."},
+    {"is_sparse", slot<get_false>, nullptr, "False: every tensor is strided."},
+    {"is_quantized", slot<get_false>, nullptr, "False: no tensor is quantized."},
+    {"is_mps", slot<get_false>, nullptr, "False: this build has no MPS device."},
+    {"is_nested", slot<get_false>, nullptr, "False: no tensor is nested."},
+    {"is_sparse_csr", slot<get_false>, nullptr, "False: every tensor is strided."},
+    {"is_xpu", slot<get_false>, nullptr, "False: this build has no XPU device."},
+    {"is_mkldnn", slot<get_false>, nullptr, "False: every tensor is strided."},
+    {"is_cpu", slot<get_is_cpu>, nullptr, "Whether it is on the CPU."},
+    {"is_meta", slot<get_is_meta>, nullptr, "Whether it has no elements, only a shape, a dtype and strides."},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
     {}};
 
@@ -494,42 +497,42 @@ PyObject* t_is_view(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).bas
 
 
 PyMethodDef methods[] = {
-    {"size", (PyCFunction)(void*)t_size, METH_FASTCALL | METH_KEYWORDS,
+    {"size", method<t_size>(), METH_FASTCALL | METH_KEYWORDS,
      "size($self, /, dim=None)\n--\n\nAll sizes as a Size, or that of one dimension."},
-    {"stride", (PyCFunction)(void*)t_stride, METH_FASTCALL | METH_KEYWORDS,
+    {"stride", method<t_stride>(), METH_FASTCALL | METH_KEYWORDS,
      "stride($self, /, dim=None)\n--\n\nSteps between elements, in elements."},
-    {"dim", t_dim, METH_NOARGS, "dim($self, /)\n--\n\nNumber of dimensions."},
-    {"ndimension", t_dim, METH_NOARGS, "ndimension($self, /)\n--\n\nNumber of dimensions."},
-    {"numel", t_numel, METH_NOARGS, "numel($self, /)\n--\n\nNumber of elements."},
-    {"nelement", t_numel, METH_NOARGS, "nelement($self, /)\n--\n\nNumber of elements."},
-    {"data_ptr", t_data_ptr, METH_NOARGS, "data_ptr($self, /)\n--\n\nAddress of the first element."},
-    {"_storage_ptr", t_storage_ptr, METH_NOARGS, "_storage_ptr($self, /)\n--\n\nAddress of the storage's first byte."},
-    {"_storage_nbytes", t_storage_nbytes, METH_NOARGS, "_storage_nbytes($self, /)\n--\n\nBytes of the storage."},
-    {"_set_storage", t_set_storage, METH_VARARGS,
+    {"dim", slot<t_dim>, METH_NOARGS, "dim($self, /)\n--\n\nNumber of dimensions."},
+    {"ndimension", slot<t_dim>, METH_NOARGS, "ndimension($self, /)\n--\n\nNumber of dimensions."},
+    {"numel", slot<t_numel>, METH_NOARGS, "numel($self, /)\n--\n\nNumber of elements."},
+    {"nelement", slot<t_numel>, METH_NOARGS, "nelement($self, /)\n--\n\nNumber of elements."},
+    {"data_ptr", slot<t_data_ptr>, METH_NOARGS, "data_ptr($self, /)\n--\n\nAddress of the first element."},
+    {"_storage_ptr", slot<t_storage_ptr>, METH_NOARGS, "_storage_ptr($self, /)\n--\n\nAddress of the storage's first byte."},
+    {"_storage_nbytes", slot<t_storage_nbytes>, METH_NOARGS, "_storage_nbytes($self, /)\n--\n\nBytes of the storage."},
+    {"_set_storage", slot<t_set_storage>, METH_VARARGS,
      "_set_storage($self, /, *args)\n--\n\nViews another storage from here on."},
-    {"storage_offset", t_storage_offset, METH_NOARGS,
+    {"storage_offset", slot<t_storage_offset>, METH_NOARGS,
      "storage_offset($self, /)\n--\n\nElements between the start of the storage and the first element."},
-    {"element_size", t_element_size, METH_NOARGS, "element_size($self, /)\n--\n\nBytes of one element."},
-    {"is_floating_point", t_is_floating, METH_NOARGS,
+    {"element_size", slot<t_element_size>, METH_NOARGS, "element_size($self, /)\n--\n\nBytes of one element."},
+    {"is_floating_point", slot<t_is_floating>, METH_NOARGS,
      "is_floating_point($self, /)\n--\n\nWhether the dtype is a floating-point type."},
-    {"is_complex", t_is_complex, METH_NOARGS, "is_complex($self, /)\n--\n\nWhether the dtype is complex."},
-    {"is_inference", t_is_inference, METH_NOARGS,
+    {"is_complex", slot<t_is_complex>, METH_NOARGS, "is_complex($self, /)\n--\n\nWhether the dtype is complex."},
+    {"is_inference", slot<t_is_inference>, METH_NOARGS,
      "is_inference($self, /)\n--\n\nWhether it was made in inference mode."},
-    {"get_device", t_get_device, METH_NOARGS, "get_device($self, /)\n--\n\nIndex of the device; -1 on the CPU."},
-    {"is_contiguous", (PyCFunction)(void*)t_is_contiguous, METH_VARARGS | METH_KEYWORDS,
+    {"get_device", slot<t_get_device>, METH_NOARGS, "get_device($self, /)\n--\n\nIndex of the device; -1 on the CPU."},
+    {"is_contiguous", method<t_is_contiguous>(), METH_VARARGS | METH_KEYWORDS,
      "is_contiguous($self, /, memory_format=None)\n--\n\nWhether the elements lie in that order without gaps."},
-    {"item", t_item, METH_NOARGS, "item($self, /)\n--\n\nThe only element, as a Python number."},
-    {"tolist", t_tolist, METH_NOARGS, "tolist($self, /)\n--\n\nThe elements as nested lists (a number for 0-d)."},
-    {"detach", t_detach, METH_NOARGS, "detach($self, /)\n--\n\nThe same memory without history."},
-    {"detach_", t_detach_, METH_NOARGS, "detach_($self, /)\n--\n\nForgets this tensor's history."},
-    {"requires_grad_", (PyCFunction)(void*)t_requires_grad_, METH_VARARGS | METH_KEYWORDS,
+    {"item", slot<t_item>, METH_NOARGS, "item($self, /)\n--\n\nThe only element, as a Python number."},
+    {"tolist", slot<t_tolist>, METH_NOARGS, "tolist($self, /)\n--\n\nThe elements as nested lists (a number for 0-d)."},
+    {"detach", slot<t_detach>, METH_NOARGS, "detach($self, /)\n--\n\nThe same memory without history."},
+    {"detach_", slot<t_detach_>, METH_NOARGS, "detach_($self, /)\n--\n\nForgets this tensor's history."},
+    {"requires_grad_", method<t_requires_grad_>(), METH_VARARGS | METH_KEYWORDS,
      "requires_grad_($self, /, requires_grad=True)\n--\n\nSets requires_grad; returns self."},
-    {"_make_subclass", t_make_subclass, METH_VARARGS | METH_STATIC,
+    {"_make_subclass", slot<t_make_subclass>, METH_VARARGS | METH_STATIC,
      "_make_subclass(cls, data, require_grad=False, /)\n--\n\nThe memory of `data` as an instance of cls."},
-    {"as_subclass", t_as_subclass, METH_O, "as_subclass($self, cls, /)\n--\n\nThe same tensor as an instance of cls."},
-    {"_bump_version", t_bump_version, METH_NOARGS,
+    {"as_subclass", slot<t_as_subclass>, METH_O, "as_subclass($self, cls, /)\n--\n\nThe same tensor as an instance of cls."},
+    {"_bump_version", slot<t_bump_version>, METH_NOARGS,
      "_bump_version($self, /)\n--\n\nCounts one more write: what autograd saved before is stale."},
-    {"_is_view", t_is_view, METH_NOARGS,
+    {"_is_view", slot<t_is_view>, METH_NOARGS,
      "_is_view($self, /)\n--\n\nWhether it shares the memory of a tensor it was made from."},
     {}};
 
@@ -593,7 +596,7 @@ PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), 
                          {}};
 
 PyObject* disabled(PyObject*, PyObject*, PyObject*) { Py_RETURN_NOTIMPLEMENTED; }
-PyMethodDef disabled_def = {"_disabled_torch_function_impl", (PyCFunction)(void*)disabled, METH_VARARGS | METH_KEYWORDS,
+PyMethodDef disabled_def = {"_disabled_torch_function_impl", method<disabled>(), METH_VARARGS | METH_KEYWORDS,
                             "As a class's __torch_function__: its tensors take part in operators like plain ones."};
 
 }  // namespace
@@ -604,9 +607,9 @@ void add_tensor_type(PyObject* module) {
   disabled_override = checked(PyCFunction_New(&disabled_def, nullptr)).give();
   checked(PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_override));
   std::vector<PyType_Slot> slots = {
-      {Py_tp_new, (void*)tensor_new}, {Py_tp_dealloc, (void*)tensor_dealloc}, {Py_tp_traverse, (void*)tensor_traverse},
-      {Py_tp_clear, (void*)tensor_clear}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
-      {Py_bf_getbuffer, (void*)get_buffer}, {Py_bf_releasebuffer, (void*)release_buffer},
+      {Py_tp_new, type_slot<tensor_new>()}, {Py_tp_dealloc, type_slot<tensor_dealloc>()}, {Py_tp_traverse, type_slot<tensor_traverse>()},
+      {Py_tp_clear, type_slot<tensor_clear>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
+      {Py_bf_getbuffer, type_slot<get_buffer>()}, {Py_bf_releasebuffer, type_slot<release_buffer>()},
       {Py_tp_doc, (void*)"Tensor(*args)\n--\n\nAn array of one dtype on one device, with gradients."}};
   add_number_slots(slots);
   slots.push_back({0, nullptr});

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "numpy_types.h"
+#include "slot.h"
 
 namespace flambeau {
 
@@ -38,15 +39,15 @@ PyObject* dtype_is_signed(PyObject* o, void*) {
 }
 PyObject* dtype_to_real(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(real_of(of(o)))); }
 PyObject* dtype_to_complex(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(complex_of(of(o)))); }
-PyGetSetDef dtype_getset[] = {{"itemsize", dtype_itemsize, nullptr, "Bytes of one element."},
-                              {"is_floating_point", dtype_is_floating, nullptr, "Whether it is a floating-point type."},
-                              {"is_complex", dtype_is_complex, nullptr, "Whether its numbers are complex."},
-                              {"is_signed", dtype_is_signed, nullptr, "Whether it holds negative numbers."}, {}};
-PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS}, {"to_real", dtype_to_real, METH_NOARGS,
+PyGetSetDef dtype_getset[] = {{"itemsize", slot<dtype_itemsize>, nullptr, "Bytes of one element."},
+                              {"is_floating_point", slot<dtype_is_floating>, nullptr, "Whether it is a floating-point type."},
+                              {"is_complex", slot<dtype_is_complex>, nullptr, "Whether its numbers are complex."},
+                              {"is_signed", slot<dtype_is_signed>, nullptr, "Whether it holds negative numbers."}, {}};
+PyMethodDef dtype_methods[] = {{"__reduce__", slot<dtype_reduce>, METH_NOARGS}, {"to_real", slot<dtype_to_real>, METH_NOARGS,
                                 "to_real($self, /)\n--\n\nThe real dtype of a complex number's parts; itself if real."},
-                               {"to_complex", dtype_to_complex, METH_NOARGS,
+                               {"to_complex", slot<dtype_to_complex>, METH_NOARGS,
                                 "to_complex($self, /)\n--\n\nThe complex dtype with parts of this one."}, {}};
-PyType_Slot dtype_slots[] = {{Py_tp_repr, (void*)dtype_repr}, {Py_tp_getset, dtype_getset}, {Py_tp_methods, dtype_methods},
+PyType_Slot dtype_slots[] = {{Py_tp_repr, type_slot<dtype_repr>()}, {Py_tp_getset, dtype_getset}, {Py_tp_methods, dtype_methods},
                              {Py_tp_doc, (void*)"The type of a tensor's elements, as float32."}, {}};
 PyType_Spec dtype_spec = {"flambeau.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
 
@@ -105,11 +106,11 @@ PyObject* device_exit(PyObject*, PyObject*) {
   outer_devices.pop_back();
   Py_RETURN_NONE;
 }
-PyGetSetDef device_getset[] = {{"type", device_type}, {"index", device_index}, {}};
-PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS}, {"__enter__", device_enter, METH_NOARGS},
-                                {"__exit__", device_exit, METH_VARARGS}, {}};
-PyType_Slot device_slots[] = {{Py_tp_new, (void*)device_new}, {Py_tp_repr, (void*)device_repr}, {Py_tp_str, (void*)device_str},
-                              {Py_tp_hash, (void*)device_hash}, {Py_tp_richcompare, (void*)device_compare},
+PyGetSetDef device_getset[] = {{"type", slot<device_type>}, {"index", slot<device_index>}, {}};
+PyMethodDef device_methods[] = {{"__reduce__", slot<device_reduce>, METH_NOARGS}, {"__enter__", slot<device_enter>, METH_NOARGS},
+                                {"__exit__", slot<device_exit>, METH_VARARGS}, {}};
+PyType_Slot device_slots[] = {{Py_tp_new, type_slot<device_new>()}, {Py_tp_repr, type_slot<device_repr>()}, {Py_tp_str, type_slot<device_str>()},
+                              {Py_tp_hash, type_slot<device_hash>()}, {Py_tp_richcompare, type_slot<device_compare>()},
                               {Py_tp_getset, device_getset}, {Py_tp_methods, device_methods},
                               {Py_tp_doc, (void*)"device(type, index=None)\n--\n\nWhere a tensor's memory is: \"cpu\" or \"meta\"."}, {}};
 PyType_Spec device_spec = {"flambeau.device", sizeof(DeviceObject), 0, Py_TPFLAGS_DEFAULT, device_slots};
@@ -117,8 +118,8 @@ PyType_Spec device_spec = {"flambeau.device", sizeof(DeviceObject), 0, Py_TPFLAG
 // --- memory formats and layouts
 PyObject* format_repr(PyObject* o) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name); }
 PyObject* format_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name + 6); }
-PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS}, {}};
-PyType_Slot format_slots[] = {{Py_tp_repr, (void*)format_repr}, {Py_tp_methods, format_methods},
+PyMethodDef format_methods[] = {{"__reduce__", slot<format_reduce>, METH_NOARGS}, {}};
+PyType_Slot format_slots[] = {{Py_tp_repr, type_slot<format_repr>()}, {Py_tp_methods, format_methods},
                               {Py_tp_doc, (void*)"The order of a tensor's elements in memory, as channels_last."}, {}};
 PyType_Spec format_spec = {"flambeau.memory_format", sizeof(FormatObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
@@ -129,9 +130,12 @@ PyObject* size_repr(PyObject* o) {
   return PyUnicode_FromFormat("torch.Size(%R)", list.p);
 }
 PyObject* size_numel(PyObject* o, PyObject*) {
-  int64_t n = 1;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k) n *= PyLong_AsLongLong(PyTuple_GET_ITEM(o, k));
-  return PyLong_FromLongLong(n);
+  std::vector<int64_t> sizes;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k) {
+    sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(o, k)));
+    if (sizes.back() == -1 && PyErr_Occurred()) throw PythonError();
+  }
+  return PyLong_FromLongLong(size_product("Size.numel", sizes));
 }
 PyObject* as_size(PyObject* tuple) {  // steals
   if (!tuple || !PyTuple_CheckExact(tuple)) return tuple;
@@ -170,12 +174,12 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 PyObject* size_reduce(PyObject* o, PyObject*) {
   return Py_BuildValue("(O(N))", SizeType, PyTuple_GetSlice(o, 0, PyTuple_GET_SIZE(o)));
 }
-PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS,
+PyMethodDef size_methods[] = {{"numel", slot<size_numel>, METH_NOARGS,
                                "numel($self, /)\n--\n\nNumber of elements of a tensor of this size."},
-                              {"__reduce__", size_reduce, METH_NOARGS}, {}};
-PyType_Slot size_slots[] = {{Py_tp_new, (void*)size_new}, {Py_tp_repr, (void*)size_repr}, {Py_tp_methods, size_methods},
-                            {Py_mp_subscript, (void*)size_subscript}, {Py_sq_concat, (void*)size_concat},
-                            {Py_sq_repeat, (void*)size_repeat},
+                              {"__reduce__", slot<size_reduce>, METH_NOARGS}, {}};
+PyType_Slot size_slots[] = {{Py_tp_new, type_slot<size_new>()}, {Py_tp_repr, type_slot<size_repr>()}, {Py_tp_methods, size_methods},
+                            {Py_mp_subscript, type_slot<size_subscript>()}, {Py_sq_concat, type_slot<size_concat>()},
+                            {Py_sq_repeat, type_slot<size_repeat>()},
                             {Py_tp_doc, (void*)"Size(iterable=(), /)\n--\n\nThe sizes of a tensor: a tuple of ints."}, {}};
 PyType_Spec size_spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, size_slots};
 
@@ -197,6 +201,12 @@ void set_error(const std::exception& e) {
   PyErr_SetString(types[int(error->kind)], error->what());
 }
 
+std::string text_of(PyObject* o) {
+  Held str = checked(PyObject_Str(o));
+  Held bytes = checked(PyUnicode_AsEncodedString(str.p, "utf-8", "backslashreplace"));
+  return std::string(PyBytes_AS_STRING(bytes.p), size_t(PyBytes_GET_SIZE(bytes.p)));
+}
+
 PyObject* dtype_object(DType d) { return dtypes[int(d)]; }
 
 PyObject* device_object(Device d) {
@@ -208,7 +218,14 @@ PyObject* device_object(Device d) {
 PyObject* size_object(Dims shape) {
   PyObject* size = SizeType->tp_alloc(SizeType, Py_ssize_t(shape.size()));
   if (!size) return nullptr;
-  for (size_t k = 0; k < shape.size(); ++k) PyTuple_SET_ITEM(size, k, PyLong_FromLongLong(shape[k]));
+  for (size_t k = 0; k < shape.size(); ++k) {
+    PyObject* number = PyLong_FromLongLong(shape[k]);
+    if (!number) {
+      Py_DECREF(size);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(size, k, number);
+  }
   return size;
 }
 
@@ -222,7 +239,7 @@ Device parse_device(PyObject* o) {
   if (Py_TYPE(o) == DeviceObjectType) return device_of(o);
   if (PyLong_Check(o)) runtime_error("device: a bare index ", PyLong_AsLong(o), " names a CUDA device, and this build has none; use \"cpu\"");
   if (!PyUnicode_Check(o)) type_error("device: expected a flambeau.device or a string such as \"cpu\", got ", Py_TYPE(o)->tp_name);
-  std::string text = PyUnicode_AsUTF8(o);
+  std::string text = text_of(o);
   std::string type = text.substr(0, text.find(':'));
   Device d;
   if (type == "cpu") d.type = DeviceType::CPU;
@@ -245,7 +262,7 @@ DType parse_dtype(PyObject* o, const char* op) {
   if (o == (PyObject*)&PyBool_Type) return DType::Bool;
   if (o == (PyObject*)&PyComplex_Type) return DType::Complex128;
   if (PyObject_HasAttrString(o, "_unavailable_dtype"))
-    not_implemented(op, ": tensors of dtype ", PyUnicode_AsUTF8(checked(PyObject_Str(o)).p), " are not available");
+    not_implemented(op, ": tensors of dtype ", text_of(o), " are not available");
   type_error(op, "(): argument 'dtype' must be a flambeau.dtype, not ", Py_TYPE(o)->tp_name);
 }
 
@@ -395,8 +412,8 @@ PyObject* result_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
-PyMethodDef functions[] = {{"promote_types", (PyCFunction)(void*)promote_types_, METH_FASTCALL},
-                           {"result_type", (PyCFunction)(void*)result_type, METH_FASTCALL}, {}};
+PyMethodDef functions[] = {{"promote_types", method<promote_types_>(), METH_FASTCALL},
+                           {"result_type", method<result_type>(), METH_FASTCALL}, {}};
 
 }  // namespace
 

@@ -45,7 +45,22 @@ struct Axis {
     if (!include_pad) w.extent = std::max<int64_t>(0, w.end - w.begin);
     return w;
   }
-  int64_t reach() const { return std::min(kernel, in + 2 * pad); }  // places a window visits at most
+  int64_t reach() const { return even ? std::min(kernel, (in - 1) / dilation + 1) : in / std::max<int64_t>(out, 1) + 2; }  // places of the source that a window visits at most
+  // The places that lie inside the source for some output: windows may be far longer than the source, all in padding.
+  void make_taps() {
+    int64_t done = 0;
+    for (int64_t o = out - 1; even && o >= 0; --o) {  // later outputs read earlier places
+      int64_t before = pad - o * stride;              // places of the window ahead of the source
+      int64_t k = std::max(done, before > 0 ? (before + dilation - 1) / dilation : 0);
+      done = std::max(k, std::min(kernel, before + in > 0 ? (before + in - 1) / dilation + 1 : 0));
+      for (; k < done; ++k) {
+        int64_t base = k * dilation - pad;
+        int64_t first = base >= 0 ? 0 : (-base + stride - 1) / stride;
+        int64_t last = in > base ? std::min(out, (in - base + stride - 1) / stride) : 0;
+        if (first < last) taps.push_back({base, first, last});
+      }
+    }
+  }
   void tabulate() {
     if (out > (1 << 16)) return;
     windows.resize(out);
@@ -59,6 +74,16 @@ struct Shape {
   std::vector<int64_t> result;
   int64_t in() const { return axis[0].in * axis[1].in * axis[2].in; }
   int64_t out() const { return axis[0].out * axis[1].out * axis[2].out; }
+  void check(const char* op) const {
+    size_product(op, {axis[0].in, axis[1].in, axis[2].in});
+    size_product(op, {axis[0].out, axis[1].out, axis[2].out});
+  }
+  // Visits of source elements per plane, and the planes that make a piece.
+  double work() const {
+    return double(out()) * double(axis[0].reach()) * double(axis[1].reach()) * double(axis[2].reach()) + double(in());
+  }
+  int64_t grain() const { return std::max<int64_t>(1, int64_t(32768 / std::max(1., work()))); }
+  int64_t visits() const { return int64_t(std::min(1e15, double(planes) * work())); }
 };
 
 void check_pooled(const Call& c, int64_t nd, int64_t lead = 0) {
@@ -123,13 +148,7 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
     a.include_pad = include_pad;
     a.tabulate();
   }
-  Axis& w = s.axis[2];
-  for (int64_t k = 0; k < w.reach(); ++k) {
-    int64_t base = k * w.dilation - w.pad;
-    int64_t first = base >= 0 ? 0 : (-base + w.stride - 1) / w.stride;
-    int64_t last = w.in > base ? std::min(w.out, (w.in - base + w.stride - 1) / w.stride) : 0;
-    if (first < last) w.taps.push_back({base, first, last});
-  }
+  s.check(c.name());
   return s;
 }
 
@@ -149,6 +168,7 @@ Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
     a.even = false;
     a.tabulate();
   }
+  s.check(c.name());
   return s;
 }
 
@@ -197,8 +217,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
       : std::numeric_limits<T>::lowest();
-  const int64_t work = s.out() * D.reach() * H.reach() * W.reach();
-  parallel_for(s.planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
+  parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     std::vector<T> best(W.out);
     std::vector<I> place(W.out);
     for (; p < end; ++p) {
@@ -206,6 +225,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
       int64_t at = p * s.out();
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
+          interruption_point();
           const Window d = D.window(di), h = H.window(hi);
           const I first = I((d.begin * H.in + h.begin) * W.in);
           if (W.out < 8) {  // rows too short for vectors: one window after the other, in registers
@@ -238,15 +258,16 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   });
 }
 
-void run_max(Call& c, const Shape& s) {
+void run_max(Call& c, Shape s) {
   Tensor &out = c.out(0), &indices = c.out(1);
   if (out.numel == 0) return;
+  s.axis[2].make_taps();
   DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
   TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), wide;
   Tensor* values = &out;
   if (compute != dtype) wide = empty(out.shape(), compute, out.device), values = wide.get();
   {
-    LockRelease lock(x->numel + out.numel * 4);
+    LockRelease lock(s.visits());
     if (compute == DType::Float64) max_planes<double, int64_t>(s, x->ptr<double>(), values->ptr<double>(),
         indices.ptr<int64_t>());
     else if (compute == DType::Int64) max_planes<int64_t, int64_t>(s, x->ptr<int64_t>(), values->ptr<int64_t>(),
@@ -375,11 +396,10 @@ T sum(const T* p, int64_t n) {
 template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const int64_t work = s.out() * D.reach() * H.reach() * W.reach() + s.in();
   auto covers = [](const Axis& a) { return a.out == 1 && a.window(0).begin == 0 && a.window(0).end == a.in &&
       a.window(0).extent == a.in; };
   const bool whole = covers(D) && covers(H) && covers(W);
-  parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
+  parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     for (; p < end; ++p) {
       const T* plane = x + p * s.in();
       T* to = y + p * s.out();
@@ -389,6 +409,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
       }
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
+          interruption_point();
           const Window d = D.window(di), h = H.window(hi);
           if (W.even && W.out < 8) {  // rows too short for vectors
             const bool seen = d.begin < d.end && h.begin < h.end;
@@ -440,8 +461,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
 template <class T>
 void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const int64_t work = s.out() * D.reach() * H.reach() * W.reach() + s.in();
-  parallel_for(s.planes, std::max<int64_t>(1, 32768 / work), [&](int64_t p, int64_t end) {
+  parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     std::vector<T> share(W.out);
     for (; p < end; ++p) {
       T* plane = x + p * s.in();
@@ -449,6 +469,7 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
       std::fill_n(plane, s.in(), T(0));
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
+          interruption_point();
           const Window d = D.window(di), h = H.window(hi);
           for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor)
               : T(d.extent * h.extent * W.window(o).extent));
@@ -471,16 +492,17 @@ void mean(const Shape& s, const Tensor& from, Tensor& to, double divisor) {
 }
 
 template <bool Backward>
-void run_mean(Call& c, const Shape& s, double divisor) {
+void run_mean(Call& c, Shape s, double divisor) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
+  if (!Backward) s.axis[2].make_taps();
   if (c.tensor(0).numel == 0) return fill(out, 0);
   DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : dtype;
   TensorRef from = contiguous(*to_dtype(c.tensor(0), compute)), wide;
   Tensor* to = &out;
   if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
   {
-    LockRelease lock(from->numel + out.numel);
+    LockRelease lock(s.visits());
     if (compute == DType::Float64) mean<Backward, double>(s, *from, *to, divisor);
     else mean<Backward, float>(s, *from, *to, divisor);
   }
