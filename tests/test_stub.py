@@ -1,12 +1,23 @@
-"""The type stub that the build makes of the records: it is Python, it is complete, and it says what the records say."""
+"""The type stubs that the build makes: they are Python, they are complete, and type checkers accept programs."""
 
 import ast
+import importlib
 import importlib.util
+import inspect
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import flambeau
 
 GENERATOR = Path(__file__).parent.parent / "cmake" / "make_stubs.py"
+PROGRAMS = sorted((Path(__file__).parent / "typed").glob("*.py"))
 
 
 def generator():
@@ -16,8 +27,25 @@ def generator():
     return module
 
 
-TEXT = generator().stub(flambeau)
-TREE = ast.parse(TEXT)
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory):
+    """The folder with the stubs: made once, for all workers of a run."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = (shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "stubs"
+    if not shared.exists():
+        made = tmp_path_factory.mktemp("made")
+        generator().write(flambeau, made / "flambeau")
+        (made / "flambeau" / "py.typed").touch()
+        try:
+            made.rename(shared)
+        except OSError:  # another worker was faster
+            assert shared.exists()
+    return shared
+
+
+@pytest.fixture(scope="module")
+def root(stubs):
+    return ast.parse((stubs / "flambeau" / "__init__.pyi").read_text(encoding="utf-8"))
 
 
 def functions(body):
@@ -39,20 +67,19 @@ def names(body):
             yield from (alias.asname for alias in node.names)
 
 
-def test_every_public_name_is_typed():
-    missing = {name for name in dir(flambeau) if not name.startswith("_")} - set(names(TREE.body)) - {"cli"}
+def test_every_public_name_is_typed(root):
+    missing = {name for name in dir(flambeau) if not name.startswith("_")} - set(names(root.body)) - {"cli"}
     assert not missing
 
 
-def test_every_tensor_method_is_typed():
-    tensor = next(node for node in TREE.body if isinstance(node, ast.ClassDef) and node.name == "Tensor")
+def test_every_tensor_method_is_typed(root):
+    tensor = next(node for node in root.body if isinstance(node, ast.ClassDef) and node.name == "Tensor")
     missing = {name for name in vars(flambeau.Tensor) if not name.startswith("_")} - set(names(tensor.body))
     assert not missing
 
 
-def test_operators_have_the_arguments_of_their_records():
-    typed = functions(TREE.body)
-    for name, definitions in typed.items():
+def test_operators_have_the_arguments_of_their_records(root):
+    for name, definitions in functions(root.body).items():
         op = getattr(flambeau, name)
         if type(op).__name__ != "Op" or op.alternatives:
             continue
@@ -62,7 +89,98 @@ def test_operators_have_the_arguments_of_their_records():
         assert {"self" if a == "input" and "self" in expected else a for a in given} == expected, name
 
 
-def test_the_installed_stub_is_the_generated_one():
-    installed = Path(flambeau.__file__).with_name("__init__.pyi")
-    if installed.exists():
-        assert installed.read_text(encoding="utf-8") == TEXT
+def test_the_installed_stubs_are_the_generated_ones(stubs):
+    installed = Path(flambeau.__file__).parent
+    assert (installed / "py.typed").exists()
+    if (installed / "__init__.pyi").exists():
+        for path in stubs.glob("flambeau/**/*.pyi"):
+            there = installed / path.relative_to(stubs / "flambeau")
+            assert there.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), there
+
+
+def test_public_lists_are_literal():
+    """Type checkers and editors read `__all__`; they do not compute it."""
+    for path in Path(flambeau.__file__).parent.rglob("__init__.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                assert all(isinstance(e, (ast.Constant, ast.Starred)) for e in node.value.elts), path
+    layers = importlib.import_module("flambeau.nn.modules")
+    assert sorted(layers.__all__) == sorted(name for name in dir(layers) if name[0].isupper())
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+def spaces():
+    """The public modules."""
+    yield flambeau
+    for found in pkgutil.walk_packages(flambeau.__path__, "flambeau."):
+        if any(part.startswith("_") for part in found.name.split(".")) or found.name.startswith("flambeau.cli"):
+            continue
+        module, (above, _, last) = importlib.import_module(found.name), found.name.rpartition(".")
+        if getattr(sys.modules[above], last) is module:  # a function of that name may hide it
+            yield module
+
+
+def public(module):
+    """The names a user may write after the module's name."""
+    for name in getattr(module, "__all__", None) or dir(module):
+        value = getattr(module, name)
+        if (inspect.ismodule(value) and value.__name__.rpartition(".")[2] != name) or name == "cli":
+            continue  # a module under another name is the importing module's own affair
+        place = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or "flambeau"
+        if not name.startswith("_") and str(place).startswith("flambeau"):
+            yield name
+
+
+def all_names():
+    """A program that names every public name of every namespace, and every method of Tensor."""
+    lines = []
+    for module in spaces():
+        lines.append(f"import {module.__name__}")
+        lines += [f"{module.__name__}.{name}" for name in sorted(set(public(module)))]
+    lines.append("x: flambeau.Tensor = flambeau.ones(1)")
+    lines += [f"x.{name}" for name in dir(flambeau.Tensor) if not name.startswith("_")]
+    return "\n".join(lines) + "\n"
+
+
+def run(command, **environment):
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+
+
+def test_mypy_knows_every_name_and_accepts_typed_programs(stubs, tmp_path):
+    """Strictly, and without an error in the stubs themselves."""
+    pytest.importorskip("mypy")
+    (tmp_path / "all_names.py").write_text(all_names(), encoding="utf-8")
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import flambeau\nflambeau.nn.Linaer(1, 2)\nflambeau.zeros('a')\nx: int = flambeau.ones(1)\n"
+                     "flambeau.nn.Linear('a', 2)\nflambeau.ones(1).vieww(1)\n", encoding="utf-8")
+    done = run([sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", os.devnull,
+                *map(str, PROGRAMS), str(tmp_path / "all_names.py"), str(wrong)], MYPYPATH=str(stubs))
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert not [line for line in errors if "wrong.py" not in line]
+    assert {int(line.partition("wrong.py:")[2].split(":")[0]) for line in errors} == {2, 3, 4, 5, 6}
+
+
+@pytest.mark.parametrize("named", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["programs", "names"])
+def test_pyright_accepts_typed_programs(stubs, tmp_path, named):
+    """Where pyright is installed, with a node of its own; every public name in the long sweeps."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    pyright = shutil.which("pyright", path=path)
+    if pyright is None or shutil.which("node") is None:
+        pytest.skip("pyright and node are not installed")
+    for program in PROGRAMS:
+        shutil.copy(program, tmp_path)
+    if named:
+        (tmp_path / "all_names.py").write_text(all_names(), encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text(
+        f'{{"extraPaths": ["{stubs}"], "typeCheckingMode": "standard", "reportUnusedExpression": false}}',
+        encoding="utf-8")
+    done = run([pyright, "-p", str(tmp_path), "--pythonpath", sys.executable])
+    assert not [line for line in done.stdout.splitlines() if " error: " in line or " - error" in line], done.stdout
+    assert re.search(r"^0 errors", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_typed_programs_run(program):
+    done = run([sys.executable, "-W", "error", str(program)])
+    assert done.returncode == 0, done.stderr

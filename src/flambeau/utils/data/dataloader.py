@@ -1,11 +1,14 @@
 """The loader: which samples form a batch, how they are fetched, and what an epoch draws from the random stream."""
 
 from itertools import islice
+from typing import Generic, TypeVar
 from warnings import warn
 
 from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset, batch_function
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, fresh_seed
+
+T = TypeVar("T")
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
@@ -46,7 +49,7 @@ def _check_iterable(shuffle, sampler, batch_sampler):
                              f"but got {name}={value}")
 
 
-class DataLoader:
+class DataLoader(Generic[T]):
     """Batches of a dataset, in order or shuffled.
 
     With the default `collate_fn`, batches of a TensorDataset (or of a Subset of one) are gathered by one indexing per
