@@ -33,8 +33,8 @@ PARAMETERS = table(
     ("bool", "inplace bias affine track_running_stats batch_first bidirectional elementwise_affine keepdim"
              " requires_grad ceil_mode count_include_pad return_indices recurse strict training pin_memory shuffle"
              " drop_last persistent_workers create_graph nesterov maximize amsgrad differentiable capturable"
-             " prepend with_kwargs always_call enabled norm_first add_zero_attn add_bias_kv equal_nan set_to_none remove_duplicate"
-             " persistent"),
+             " prepend with_kwargs always_call enabled norm_first add_zero_attn add_bias_kv equal_nan"
+             " set_to_none remove_duplicate persistent"),
     ("str", "reduction padding_mode nonlinearity mode key prefix name"),
     ("dtype | None", "dtype"),
     ("device | str | int | None", "device map_device"),
