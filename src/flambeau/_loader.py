@@ -45,36 +45,9 @@ class Loader:
         self.changed = {}     # (number, dtype, conj, neg) -> a storage's bytes conjugated or negated
         self.states = {}      # id of a parameter -> its attributes
         self.kept = []        # those parameters: their ids must stay theirs
-        call = lambda function, keys=None: Allowed(call=function, keys=keys)
-        self.table = {
-            "torch._utils._rebuild_tensor_v2": call(self.tensor),
-            "torch._utils._rebuild_tensor": call(lambda *a: self.tensor(*a, False, None)),
-            "torch._utils._rebuild_tensor_v3": call(self.tensor_v3),
-            "torch._utils._rebuild_parameter": call(self.parameter),
-            "torch._utils._rebuild_parameter_with_state": call(self.parameter_with_state),
-            "torch._utils._rebuild_meta_tensor_no_storage": call(self.meta),
-            "torch.Size": call(self.shape),
-            "torch.device": call(self.place_named),
-            "torch.storage.UntypedStorage": Allowed(value="UntypedStorage"),
-            "collections.OrderedDict": call(OrderedDict, "pairs"),
-            "collections.Counter": call(lambda items=(): Counter(_checked(dict(items), dict)), "pairs"),
-            "collections.defaultdict": call(self.default),
-            "_codecs.encode": call(self.latin1),
+        self.table = _PLAIN | {
+            "torch._utils." + name: Allowed(call=getattr(self, method)) for name, method in _REBUILD.items()
         }
-        for kind, keys in ((set, "items"), (frozenset, "items"), (list, None), (tuple, None), (dict, "pairs")):
-            self.builtin(kind, lambda items=(), kind=kind: kind(_checked(items, (list, tuple, dict))), keys)
-        self.builtin(bytearray, self.byte_array)
-        self.builtin(complex, lambda re, im: complex(_checked(re, (int, float)), _checked(im, (int, float))))
-        self.builtin(int, None)
-        self.builtin(float, None)
-        for name in STORAGES:
-            self.table["torch." + name] = Allowed(value=name)
-        for name in DTYPES:
-            self.table["torch." + name] = Allowed(value=getattr(flambeau, name))
-
-    def builtin(self, kind, call, keys=None):
-        entry = Allowed(call=call, value="builtin " + kind.__name__, keys=keys)
-        self.table["builtins." + kind.__name__] = self.table["__builtin__." + kind.__name__] = entry
 
     def load(self):
         data = self.archive.read("data.pkl")
@@ -167,6 +140,9 @@ class Loader:
             raise PickleError("a tensor without a storage")
         return self.view(storage, storage.dtype, offset, size, stride, requires_grad, metadata)
 
+    def old_tensor(self, storage, offset, size, stride):
+        return self.tensor(storage, offset, size, stride, False, None)
+
     def tensor_v3(self, storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
         if not isinstance(storage, _Storage) or not isinstance(dtype, flambeau.dtype):
             raise PickleError("a tensor without a storage or without a dtype")
@@ -205,30 +181,44 @@ class Loader:
         self.kept.append(result)
         return result
 
-    # --- plain data
 
-    def shape(self, dims=()):
-        if not all(type(n) is int and n.bit_length() < 63 for n in _checked(dims, (tuple, list))):
-            raise PickleError(f"a size {shown(dims)}")
-        return flambeau.Size(dims)
+# --- plain data
 
-    def place_named(self, kind, *index):
-        if type(kind) is not str or len(kind) > _LONGEST_DEVICE or any(type(n) is not int or n >> 15 for n in index):
-            raise PickleError(f"a device {shown(kind)} with number {shown(index)}")
-        return flambeau.device(kind, *index)
 
-    def default(self, factory=None):
-        if factory is not None and (type(factory) is not str or factory not in _FACTORIES):
-            raise PickleError(f"a defaultdict of {shown(factory)}")
-        return defaultdict(_FACTORIES[factory])
+def _size(dims=()):
+    if not all(type(n) is int and n.bit_length() < 63 for n in _checked(dims, (tuple, list))):
+        raise PickleError(f"a size {shown(dims)}")
+    return flambeau.Size(dims)
 
-    def byte_array(self, data=b"", *encoding):
-        return bytearray(self.latin1(data, *encoding) if encoding else _checked(data, bytes))
 
-    def latin1(self, text, encoding="latin1"):
-        if type(text) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
-            raise PickleError(f"bytes in the encoding {shown(encoding)}")
-        return text.encode("latin1")
+def _device(kind, *index):
+    if type(kind) is not str or len(kind) > _LONGEST_DEVICE or any(type(n) is not int or n >> 15 for n in index):
+        raise PickleError(f"a device {shown(kind)} with number {shown(index)}")
+    return flambeau.device(kind, *index)
+
+
+def _default(factory=None):
+    if factory is not None and (type(factory) is not str or factory not in _FACTORIES):
+        raise PickleError(f"a defaultdict of {shown(factory)}")
+    return defaultdict(_FACTORIES[factory])
+
+
+def _latin1(text, encoding="latin1"):
+    if type(text) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
+        raise PickleError(f"bytes in the encoding {shown(encoding)}")
+    return text.encode("latin1")
+
+
+def _byte_array(data=b"", *encoding):
+    return bytearray(_latin1(data, *encoding) if encoding else _checked(data, bytes))
+
+
+def _complex(re, im):
+    return complex(_checked(re, (int, float)), _checked(im, (int, float)))
+
+
+def _container(kind):
+    return lambda items=(): kind(_checked(items, (list, tuple, dict)))
 
 
 _FACTORIES = {None: None, "builtin list": list, "builtin dict": dict, "builtin set": set, "builtin int": int,
@@ -268,3 +258,34 @@ def _check_layout(offset, size, stride, room, dtype):
                           f"the end of its storage of {room} elements")
     if count * dtype.itemsize >= 1 << 63:
         raise PickleError(f"a tensor of size {shown(size)}: no memory can be that large")
+
+
+def _plain_names():
+    """The names that need nothing of the file: functions of plain data, dtypes and kinds of storages."""
+    names = {
+        "torch.Size": Allowed(call=_size),
+        "torch.device": Allowed(call=_device),
+        "torch.storage.UntypedStorage": Allowed(value="UntypedStorage"),
+        "collections.OrderedDict": Allowed(call=OrderedDict, keys="pairs"),
+        "collections.Counter": Allowed(call=lambda items=(): Counter(dict(items)), keys="pairs"),
+        "collections.defaultdict": Allowed(call=_default),
+        "_codecs.encode": Allowed(call=_latin1),
+    }
+    builtins = {
+        "set": (_container(set), "items"), "frozenset": (_container(frozenset), "items"),
+        "list": (_container(list), None), "tuple": (_container(tuple), None), "dict": (_container(dict), "pairs"),
+        "bytearray": (_byte_array, None), "complex": (_complex, None), "int": (None, None), "float": (None, None),
+    }
+    for name, (call, keys) in builtins.items():
+        entry = Allowed(call=call, value="builtin " + name, keys=keys)
+        names["builtins." + name] = names["__builtin__." + name] = entry
+    names |= {"torch." + name: Allowed(value=name) for name in STORAGES}
+    return names | {"torch." + name: Allowed(value=getattr(flambeau, name)) for name in DTYPES}
+
+
+_PLAIN = _plain_names()
+_REBUILD = {  # the methods of Loader that make tensors
+    "_rebuild_tensor": "old_tensor", "_rebuild_tensor_v2": "tensor", "_rebuild_tensor_v3": "tensor_v3",
+    "_rebuild_parameter": "parameter", "_rebuild_parameter_with_state": "parameter_with_state",
+    "_rebuild_meta_tensor_no_storage": "meta",
+}

@@ -74,22 +74,21 @@ class Reader:
 
     def load(self):
         """The object of the stream."""
-        start = 0
+        data, size, start = self.data, len(self.data), 0
         try:
             while True:
                 start = self.at
-                code = self.data[start] if start < len(self.data) else self.take(1)
+                if start >= size:
+                    raise PickleError("truncated: its end is missing")
                 self.at = start + 1
+                code = data[start]
                 if code == 0x2E:  # STOP
                     if len(self.stack) != 1:
                         raise PickleError("the stream ends with a wrong number of objects")
                     result = self.plain(self.stack[0])
-                    check_extent(result, _budget(_WRITTEN_OUT, len(self.data)), self.parts)
+                    check_extent(result, _budget(_WRITTEN_OUT, size), self.parts)
                     return result
-                run = _OPCODES.get(code)
-                if run is None:
-                    raise PickleError(f"opcode {code:#04x} is not one of plain data")
-                run(self)
+                _OPCODES[code](self)
         except PickleError as error:
             raise PickleError(f"{clipped(error)} (at byte {start})") from None
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -156,6 +155,16 @@ class Reader:
 
     # --- bytes and stack
 
+    def byte(self):
+        at = self.at
+        if at >= len(self.data):
+            raise PickleError("truncated: a byte wanted, none left")
+        self.at = at + 1
+        return self.data[at]
+
+    def unknown(self):
+        raise PickleError(f"opcode {self.data[self.at - 1]:#04x} is not one of plain data")
+
     def take(self, n):
         end = self.at + n
         if n < 0 or end > len(self.data):
@@ -177,6 +186,9 @@ class Reader:
 
     def push(self, value):
         self.stack.append(value)
+
+    def small(self):
+        self.stack.append(self.byte())
 
     def pop(self):
         if not self.stack or self.stack[-1] is _MARK:
@@ -370,12 +382,12 @@ def check_extent(root, longest, parts):
 
 
 def _protocol(self):
-    version = self.take(1)[0]
+    version = self.byte()
     if version > 5:
         raise PickleError(f"pickle protocol {version}")
 
 
-_OPCODES = {ord(key) if isinstance(key, str) else key: run for key, run in {
+_KNOWN = {ord(key) if isinstance(key, str) else key: run for key, run in {
     0x80: _protocol,
     0x95: lambda r: r.take(8),
     "(": lambda r: r.push(_MARK),
@@ -385,17 +397,17 @@ _OPCODES = {ord(key) if isinstance(key, str) else key: run for key, run in {
     "N": lambda r: r.push(None),
     0x88: lambda r: r.push(True),
     0x89: lambda r: r.push(False),
-    "K": lambda r: r.push(r.take(1)[0]),
+    "K": Reader.small,
     "M": lambda r: r.push(r.number(_U2)),
     "J": lambda r: r.push(r.number(_I4)),
-    0x8A: lambda r: r.long(r.take(1)[0]),
+    0x8A: lambda r: r.long(r.byte()),
     0x8B: lambda r: r.long(r.number(_I4)),
     "G": lambda r: r.push(r.number(_F8)),
     "X": lambda r: r.text(r.number(_U4)),
-    0x8C: lambda r: r.text(r.take(1)[0]),
+    0x8C: lambda r: r.text(r.byte()),
     0x8D: lambda r: r.text(r.number(_U8)),
     "B": lambda r: r.push(bytes(r.take(r.number(_U4)))),
-    "C": lambda r: r.push(bytes(r.take(r.take(1)[0]))),
+    "C": lambda r: r.push(bytes(r.take(r.byte()))),
     0x8E: lambda r: r.push(bytes(r.take(r.number(_U8)))),
     "]": lambda r: r.push([]),
     "a": Reader.append,
@@ -411,10 +423,10 @@ _OPCODES = {ord(key) if isinstance(key, str) else key: run for key, run in {
     0x8F: lambda r: r.push(set()),
     0x90: Reader.additems,
     0x91: Reader.frozen,
-    "q": lambda r: r.remember(r.take(1)[0]),
+    "q": lambda r: r.remember(r.byte()),
     "r": lambda r: r.remember(r.number(_U4)),
     0x94: lambda r: r.remember(len(r.memo)),
-    "h": lambda r: r.recall(r.take(1)[0]),
+    "h": lambda r: r.recall(r.byte()),
     "j": lambda r: r.recall(r.number(_U4)),
     "c": lambda r: r.name(r.line(), r.line()),
     0x93: Reader.stack_global,
@@ -422,3 +434,4 @@ _OPCODES = {ord(key) if isinstance(key, str) else key: run for key, run in {
     "b": Reader.build,
     "Q": Reader.outside,
 }.items()}
+_OPCODES = [_KNOWN.get(code, Reader.unknown) for code in range(256)]

@@ -187,7 +187,7 @@ def transplant(r, stream, places):
 def tower(r, stream, places):
     """An opcode that nests or doubles, many times."""
     at = r.choice(places)
-    stream[at:at] = r.choice(TOWERS) * r.choice((3, 30, 300, 1500))
+    stream[at:at] = r.choice(TOWERS) * r.choice((3, 3, 10, 30, 30, 100, 300, 1500))
 
 
 def operand(r, stream, places):

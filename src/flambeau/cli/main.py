@@ -7,9 +7,10 @@ from pathlib import Path
 
 import flambeau
 
-from .errors import UserError
+from .errors import UserError, reason
 from .info import info
 from .predict import predict
+from .streams import READER_GONE, abandon_stdout, open_closed_streams
 from .train import INTERRUPTED, train
 
 DESCRIPTION = "Train small networks on real images, use them, and look at what Flambeau runs on."
@@ -68,8 +69,25 @@ def parser():
 
 
 def main(arguments=None):
-    """Run the command; the exit code: 0, 2 for the user's mistakes, 130 after Ctrl-C."""
-    options = parser().parse_args(arguments)
+    """Run the command; the exit code: 0, 2 for mistakes of the user, 130 after Ctrl-C, 141 if nobody reads the output.
+    """
+    open_closed_streams()
+    try:
+        try:
+            return answer(parser().parse_args(arguments))
+        finally:  # now, when it can still be answered; the interpreter's own flush comes after everything
+            sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+        return READER_GONE
+    except OSError as error:  # what belongs to a file was made a UserError there
+        abandon_stdout()
+        print(f"flambeau: cannot print: {reason(error)}", file=sys.stderr)
+        return 2
+
+
+def answer(options):
+    """The exit code of one command."""
     try:
         return options.run(options)
     except UserError as error:

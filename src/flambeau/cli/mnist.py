@@ -1,13 +1,13 @@
 """MNIST from a folder of the user's: its four idx files, looked for, downloaded if asked, checked, read."""
 
 import hashlib
-import os
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from tqdm import tqdm
 
+from .._replacing import replacing
 from .errors import UserError, reason
 from .idx import read_idx
 from .networks import MnistNet
@@ -72,25 +72,23 @@ def fetch_missing(folder):
         path = folder / name
         if path.is_file() or path.with_suffix("").is_file():
             continue
-        part = folder / f"{name}.part{os.getpid()}"
         try:
-            found = download(SOURCE + name, part)
-            if found != checksum:
-                raise UserError(f"{path}: the download is damaged (md5 {found}, published {checksum}): try again")
-            os.replace(part, path)
+            with replacing(path) as file:
+                found = download(SOURCE + name, file)
+                if found != checksum:
+                    raise UserError(f"{path}: the download is damaged (md5 {found}, published {checksum}): try again")
         except OSError as error:  # urllib's errors are OSErrors
             why = getattr(error, "reason", None) or reason(error)
             raise UserError(f"{path}: download from {SOURCE + name} failed: {why}") from error
-        finally:
-            part.unlink(missing_ok=True)
 
 
-def download(url, path):
-    """Write what stands at `url` to `path`; the md5 of it."""
+def download(url, file):
+    """Write what stands at `url` to `file`; the md5 of it."""
     digest = hashlib.md5(usedforsecurity=False)
-    with urllib.request.urlopen(url, timeout=30) as answer, open(path, "wb") as file:
+    with urllib.request.urlopen(url, timeout=30) as answer:
         total = int(answer.headers.get("Content-Length") or 0) or None
-        with tqdm(total=total, unit="B", unit_scale=True, desc=path.name.split(".")[0], disable=None) as bar:
+        name = url.rpartition("/")[2].split(".")[0]
+        with tqdm(total=total, unit="B", unit_scale=True, desc=name, disable=None) as bar:
             while block := answer.read(1 << 16):
                 file.write(block)
                 digest.update(block)

@@ -2,23 +2,24 @@
 
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
+from .._replacing import replacing
 from . import picture
 from .checkpoint import save_checkpoint
 from .errors import UserError, reason
+from .lock import locked
 
 
-def replace(path, write):
-    """`write(temporary path)`, then one move to `path`: a reader never meets half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+@contextmanager
+def replacement(path):
+    """A file that becomes `path` in one move: a reader never meets half of it."""
     try:
-        write(temporary)
-        os.replace(temporary, path)
+        with replacing(path) as file:
+            yield file
     except OSError as error:
         raise UserError(f"{path}: could not be written: {reason(error)}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class Output:
@@ -28,10 +29,19 @@ class Output:
         self.metrics = self.folder / "metrics.jsonl"
         self.picture = self.folder / "picture.png"
 
-    def prepare(self):
-        """Make the folder. A checkpoint that is already there gives way, but is kept; where it then is, or None."""
+    @contextmanager
+    def held(self):
+        """Make the folder, and let no other training write into it."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{self.folder}: cannot be written to: {reason(error)}") from error
+        with locked(self.folder):
+            yield
+
+    def give_way(self):
+        """A checkpoint that is already there is kept under another name: which, or None."""
+        try:
             if not self.checkpoint.exists():
                 return None
             old = self.folder / "checkpoint.old.pt"
@@ -44,12 +54,14 @@ class Output:
         """The checkpoint, and the metrics exactly up to it."""
         save_checkpoint(self.checkpoint, training)
         lines = "".join(json.dumps(row) + "\n" for row in training.history)
-        replace(self.metrics, lambda path: path.write_text(lines, encoding="utf-8"))
+        with replacement(self.metrics) as file:
+            file.write(lines.encode())
 
     def draw(self, report):
         """The picture; False where matplotlib is not installed."""
         try:
-            replace(self.picture, lambda path: picture.draw(report, path))
+            with replacement(self.picture) as file:
+                picture.draw(report, file)
         except ImportError:
             return False
         return True

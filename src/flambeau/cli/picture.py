@@ -20,7 +20,7 @@ class Report:
     predictions: numpy.ndarray   # [n]
 
 
-def draw(report, path):
+def draw(report, file):
     """Write the picture; ImportError where matplotlib is not installed."""
     # an optional dependency: everything else works without it
     from matplotlib import rc_context
@@ -46,7 +46,7 @@ def draw(report, path):
             axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         draw_confusion(figure.add_subplot(top[2]), report)
         draw_images(figure, grid[1], report)
-        figure.savefig(path, dpi=110, format="png")
+        figure.savefig(file, dpi=110, format="png")
 
 
 def split(history):

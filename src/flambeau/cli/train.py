@@ -24,6 +24,7 @@ def train(options):
     """Run the command; its exit code."""
     if options.threads:
         flambeau.set_num_threads(options.threads)
+    before = stamp(options.resume)
     saved = load_checkpoint(options.resume) if options.resume else None
     if saved and saved["task"] != options.task:
         raise UserError(f"{options.resume}: a checkpoint of {saved['task']}, not of {options.task}")
@@ -33,14 +34,36 @@ def train(options):
         restore(training, saved, options.resume)
 
     output = Output(options.output or (options.resume.parent if options.resume else Path("runs") / task.name))
+    with output.held():
+        if stamp(options.resume) != before:
+            raise UserError(f"{options.resume}: another training has replaced it just now: try again")
+        return carry_out(training, output, options)
+
+
+def stamp(path):
+    """Tells one version of a file from the next; None where there is no file."""
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return found and (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def carry_out(training, output, options):
+    """The run in a folder that is ours; the exit code."""
+    task = training.task
     same_file = options.resume and output.checkpoint.exists() and output.checkpoint.samefile(options.resume)
-    if not same_file and (old := output.prepare()):
+    if not same_file and (old := output.give_way()):
         print(f"the checkpoint of an earlier run is kept as {old}")
     output.save(training)  # a full disk shows now, before the work
 
     describe(training, output)
     with Interrupt() as interrupt:
-        finished = run(training, output, interrupt)
+        try:
+            finished = run(training, output, interrupt)
+        except BrokenPipeError:  # whoever read our lines has gone
+            output.save(training)
+            raise
         output.save(training)
     if not finished:
         print(f"interrupted in epoch {training.epoch + 1}; continue with\n"
