@@ -39,12 +39,12 @@ _I4, _U4, _U8, _U2, _F8 = Struct("<i"), Struct("<I"), Struct("<Q"), Struct("<H")
 
 # The budgets of a stream of n bytes are `floor + factor * n`. What writers produce stays far below them: they copy each
 # element once or twice, and use a key in two bytes or more.
-_WORK = 1 << 17, 8       # steps of hashing and comparing keys
+_WORK = 1 << 20, 16      # steps of hashing and comparing keys
 _COPIES = 1 << 16, 4     # elements (or characters) that calls copy from one object into another
 _WRITTEN_OUT = 1 << 24, 1000  # length of the result as text, when what is shared is counted at each place
 DEPTH = 1000             # of the result; Python's own writers and printers stop near it
-_KEY_DEPTH = 8
-_TWINS = 64              # keys of one hash: a dict compares each new one with all of them
+KEY_DEPTH = 8
+_TWINS = 256             # keys of one hash: a dict compares each new one with all of them
 _LONGEST_NAME = 1000
 _SCALARS = frozenset({type(None), bool, float})
 _LEAVES = _SCALARS | {int, complex, str, bytes}
@@ -86,7 +86,7 @@ class Reader:
                     if len(self.stack) != 1:
                         raise PickleError("the stream ends with a wrong number of objects")
                     result = self.plain(self.stack[0])
-                    check_extent(result, _budget(_WRITTEN_OUT, size), self.parts)
+                    check_extent(result, size, self.parts)
                     return result
                 _OPCODES[code](self)
         except PickleError as error:
@@ -118,8 +118,8 @@ class Reader:
             if value.bit_length() > 60:  # up to here an int is its own hash
                 self.twin(value)
         elif isinstance(value, (tuple, frozenset)):
-            if depth == _KEY_DEPTH:
-                raise PickleError(f"a key nested more than {_KEY_DEPTH} deep")
+            if depth == KEY_DEPTH:
+                raise PickleError(f"a key nested more than {KEY_DEPTH} deep")
             self.spend(1 + len(value))
             for item in value:
                 self.key(item, depth + 1)
@@ -352,10 +352,12 @@ def _inside(value, parts):
     return iter(parts(value))
 
 
-def check_extent(root, longest, parts):
-    """Refuses what is nested too deeply, or is longer than `longest` written out: to print, copy or compare it would
-    never end. Each object is visited once; inside itself it counts as a leaf. `parts(object)`: what a leaf refers to.
+def check_extent(root, size, parts):
+    """Refuses what is nested too deeply, or is too long written out for a stream of `size` bytes: to print, copy or
+    compare it would never end. Each object is visited once; inside itself it counts as a leaf. `parts(object)`: what
+    one that is no container refers to.
     """
+    longest = _budget(_WRITTEN_OUT, size)
     measured = {}  # id -> (length, height)
     path = [_Level(root, _inside(root, parts))]
     while path:

@@ -7,6 +7,8 @@ without running code.
 from collections import Counter, OrderedDict, defaultdict
 from struct import pack
 
+from ._pickle_reader import KEY_DEPTH
+
 
 class Global:
     """A name `module.name` that stands for itself in the stream."""
@@ -41,6 +43,10 @@ class Persistent:
 
 _FACTORIES = {list: "list", dict: "dict", int: "int", float: "float", set: "set"}
 _BATCH = 1000  # entries between two marks, as other writers cut them
+
+
+def _shallow(key, depth):
+    return depth > 0 and all(_shallow(item, depth - 1) for item in key if isinstance(item, (tuple, frozenset)))
 
 
 class Writer:
@@ -167,9 +173,15 @@ class Writer:
         for start in range(0, len(items), _BATCH):
             self.parts.append(b"(")
             for key, value in items[start:start + _BATCH]:
+                self.check_key(key)
                 self.write(key)
                 self.child(key, value)
             self.parts.append(b"u")
+
+    def check_key(self, key):
+        """Refuses a key that could not be read again."""
+        if isinstance(key, (tuple, frozenset)) and not _shallow(key, KEY_DEPTH):
+            raise TypeError(f"{self.place()} has a key nested more than {KEY_DEPTH} deep, which cannot be stored")
 
     def dict(self, obj):
         self.parts.append(b"}")
@@ -200,6 +212,8 @@ class Writer:
         self.pairs(obj.items())
 
     def set(self, obj):
+        for item in obj:
+            self.check_key(item)
         self.write(Reduce(Global("__builtin__", type(obj).__name__), (list(obj),)))
         self.remember(obj)
 

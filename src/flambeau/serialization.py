@@ -19,6 +19,7 @@ import flambeau
 from . import _C
 from ._archive import ALIGNMENT, Archive, put
 from ._loader import DTYPES, STORAGES, Loader
+from ._pickle_reader import PickleError, check_extent
 from ._pickle_writer import Global, Persistent, Reduce, Writer
 from ._replacing import replacing
 
@@ -86,12 +87,20 @@ class _Collector:
         return Reduce(Global("torch._utils", "_rebuild_tensor_v3"), (*args, Global("torch", name)))
 
 
+def _attributes(value):
+    return vars(value).values() if isinstance(value, flambeau.nn.Parameter) else ()
+
+
 def _write_archive(obj, file, top):
     collector = _Collector()
     try:
         pickled = Writer(collector.special).dump(obj)
     except RecursionError:
         raise ValueError("the object is nested too deeply to be stored") from None
+    try:
+        check_extent(obj, len(pickled), _attributes)
+    except PickleError as error:
+        raise ValueError(f"the object cannot be stored: {error}") from None
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         put(archive, f"{top}/data.pkl", pickled)
         put(archive, f"{top}/.format_version", b"1")

@@ -1,7 +1,9 @@
 """Files made to hang the reader, to eat memory or to deceive it: each ends soon, in an error that names the file."""
 
 import io
+import itertools
 import struct
+import sys
 import zipfile
 import zlib
 from collections import OrderedDict
@@ -185,14 +187,40 @@ def through(obj):
 @pytest.mark.parametrize("obj", [
     {(1, (2, (3, "x"))): 1, frozenset([(1, 2), (3,)]): 2, 2.5: 3, 1j: 4, b"k": 5, None: 6, flambeau.float32: 7},
     {k * 2**61: k for k in range(40)},
+    dict.fromkeys(itertools.product((-2, -1), repeat=8)),
     [{"exp_avg": k, "exp_avg_sq": k, "long name " * 30: k} for k in range(3000)],
     [{(3, k % 7): k, (1, 2, 3, 4, 5, 6, 7, 8): k} for k in range(3000)],
     [set(range(3000)), bytearray(300_000), bytes(300_000), OrderedDict((str(k), k) for k in range(3000))],
     [["shared"] * 1000] * 1000,
     [[k] for k in range(100_000)],
-], ids=["keys", "large ints", "dicts", "tuples as keys", "copies", "shared", "many lists"])
+], ids=["keys", "large ints", "tuples of one hash", "dicts", "tuples as keys", "copies", "shared", "many lists"])
 def test_budgets_leave_room_for_honest_files(obj):
     assert through(obj) == obj
+
+
+def test_what_could_not_be_read_again_is_not_written():
+    deep = []
+    for _ in range(10):
+        deep = (deep,) if deep else (1,)
+    with pytest.raises(TypeError, match=r"obj\['a'\] has a key nested more than 8 deep"):
+        through({"a": {deep: 1}})
+    with pytest.raises(TypeError, match="has a key nested"):
+        through({deep})
+    twice = [[]]
+    for _ in range(60):
+        twice = [twice, twice]
+    with pytest.raises(ValueError, match="save: the object cannot be stored: its parts refer to each other so often"):
+        through(twice)
+    nested = []
+    for _ in range(1500):
+        nested = [nested]
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(20_000)
+        with pytest.raises(ValueError, match="nested more than 1000 deep"):
+            through(nested)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_negated_views_share_one_computed_storage():
