@@ -9,6 +9,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import flambeau
 
+from . import skips
+
 
 @pytest.fixture(autouse=True)
 def fresh_state():
@@ -20,3 +22,20 @@ def fresh_state():
     if flambeau.get_default_dtype() != flambeau.float32:
         flambeau.set_default_dtype(flambeau.float32)
         raise AssertionError("the test left another default dtype")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--pin-skips", action="store_true", help="write tests/skips.txt anew for the tests that run")
+
+
+def pytest_configure(config):
+    if config.getoption("--pin-skips") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(skips.Pins(), "pins of skips")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if not item.config.getoption("--pin-skips"):
+        skips.judge(report)
+    return report

@@ -81,9 +81,9 @@ void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
   Tensor& t = *as_tensor(out);
   if (t.dtype != result.dtype && stands_in(kStrict, op.name))
     runtime_error(op.shown, ": Expected out tensor to have dtype ", dtype_name(result.dtype), ", but got ", dtype_name(t.dtype), " instead");
-  if (!t.storage || !t.numel || !stands_in(kApart, op.name)) return;
+  if (!stands_in(kApart, op.name)) return;
   auto check = [&](const Tensor* x) {
-    if (x && x->storage == t.storage && x->numel)
+    if (x && (x == &t || (t.storage && x->storage == t.storage && x->numel && t.numel)))
       runtime_error(op.shown, ": unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                     "memory location. Please clone() the tensor before performing the operation.");
   };

@@ -7,6 +7,11 @@ namespace {
 PyObject* s_torch_function;
 
 [[noreturn]] void bad_argument(const OpObject& op, const Arg& arg, int position, const char* expected, PyObject* got) {
+  // where PyTorch has an overload for 0-d tensors, another tensor is of the right type and has a wrong value
+  for (const char* name : {"linspace", "logspace", "narrow"})
+    if (is_tensor(got) && op.def->shown == name)
+      runtime_error(name, "(): argument '", arg.name, "' must be a number or a 0-d tensor of one, got ",
+                    dtype_name(as_tensor(got)->dtype), " of shape ", shape_text(as_tensor(got)->shape()));
   type_error(op.def->shown, "(): argument '", arg.name, "' (position ", position + 1, ") must be ", expected,
              ", not ", Py_TYPE(got)->tp_name);
 }
@@ -257,6 +262,16 @@ int find_keyword(const Schema& schema, PyObject* name) {
   return -1;
 }
 
+// What makes a tensor of numbers alone makes it in the dtype of `out=`: arange(5, out=halves).
+void dtype_of_out(const Schema& schema, Frame& f, int k) {
+  for (const Arg& arg : schema.args)
+    if (arg.type == Type::Tensor || arg.type == Type::Tensors || arg.type == Type::Any) return;
+  if (!is_tensor(f.out)) return;
+  f.values[k].tag = Tag::DType;
+  f.values[k].dtype = as_tensor(f.out)->dtype;
+  f.objects[k] = f.keep(checked(value_object(f.values[k])));
+}
+
 void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& f, bool trying) {
   const Schema& schema = op.def->schema;
   const char* name = op.def->shown.c_str();
@@ -333,6 +348,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
     }
     f.values[k] = arg.value;
     f.objects[k] = static_cast<PyObject*>(arg.py_default);
+    if (__builtin_expect(f.out && arg.type == Type::DType, 0)) dtype_of_out(schema, f, k);
   }
   if (__builtin_expect(op.def->needs_tensor, 0) && !f.foreign) {
     bool tensor = false;

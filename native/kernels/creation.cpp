@@ -101,25 +101,30 @@ Range read_range(const Call& c) {
     runtime_error(c.name(), ": unsupported range: ", start, " -> ", end, " (step ", step, ")");
   if (step > 0 ? end < start : end > start)
     runtime_error(c.name(), ": upper bound and lower bound inconsistent with step sign (", start, " -> ", end, ", step ", step, ")");
-  if (r.integral) {
-    __int128 span = __int128(r.end.i) - r.start.i, pace = r.step.i;
-    __int128 n = (span + (pace > 0 ? pace - 1 : pace + 1)) / pace;
+  return r;
+}
+
+// How many numbers there are. For int64 the range is truncated first; other integers are counted before that.
+void count_range(const Call& c, Range& r, DType dtype) {
+  const double largest = std::max(std::abs(number(r.start)), std::abs(number(r.end)));
+  if (r.integral || (dtype == DType::Int64 && largest < 0x1p63 && std::abs(number(r.step)) < 0x1p63)) {
+    __int128 start = r.start.to<int64_t>(), pace = r.step.to<int64_t>(), span = r.end.to<int64_t>() - start;
+    if (pace == 0) value_error(c.name(), ": step must be nonzero; ", number(r.step), " becomes 0 in int64");
+    __int128 n = std::max<__int128>((span + (pace > 0 ? pace - 1 : pace + 1)) / pace, 0);
     if (n > INT64_MAX) runtime_error(c.name(), ": invalid size, possible overflow");
     r.count = int64_t(n);
   } else {
-    double n = std::ceil((end - start) / step);
+    double n = std::ceil((number(r.end) - number(r.start)) / number(r.step));
     if (!(n < 0x1p63)) runtime_error(c.name(), ": invalid size, possible overflow");
     r.count = int64_t(n);
   }
-  return r;
 }
 
 void infer_arange(Call& c) {
   Range r = read_range(c);
   Options o = read_options(c, 3, r.integral ? DType::Int64 : default_dtype());
   if (o.dtype == DType::Bool || is_complex(o.dtype)) not_implemented(c.name(), ": no range of dtype ", dtype_name(o.dtype));
-  if (is_integral(o.dtype) && r.step.to<int64_t>() == 0)  // the numbers are truncated, but counted before that
-    value_error(c.name(), ": step must be nonzero; ", number(r.step), " becomes 0 in ", dtype_name(o.dtype));
+  count_range(c, r, o.dtype);
   create(c, Dims(&r.count, 1), o);
 }
 

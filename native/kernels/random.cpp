@@ -1,4 +1,5 @@
 // Random tensors: which uniform, normal and integer numbers of the engine become which elements, by PyTorch's rules.
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -18,7 +19,7 @@ void half_uniform(Generator& g, T* to, int64_t n, double from, double end) {
     int64_t take = std::min<int64_t>(512, n - k);
     uniform24(g, buffer, take);
     for (int64_t j = 0; j < take; ++j) {
-      T value = T(buffer[j] * width + low);
+      T value = T(std::fma(buffer[j], width, low));
       to[k + j] = float(value) == float(T(float(end))) ? T(low) : value;  // rounding must not reach the open end
     }
   }
@@ -40,7 +41,7 @@ void fill_uniform(const Call& c, Tensor& t, Generator& g, double from, double en
         uniform24(g, x, take);
         if (low == 0 && high == 1) continue;
         for (int64_t j = 0; j < take; ++j) {
-          float value = x[j] * width + low;
+          float value = std::fma(x[j], width, low);  // one rounding, as PyTorch's, in every build
           x[j] = value == high ? low : value;
         }
       }
@@ -49,7 +50,7 @@ void fill_uniform(const Call& c, Tensor& t, Generator& g, double from, double en
     double width = end - from;
     fill_run<double>(c, t, DType::Float64, g, [&](double* to, int64_t n) {
       draw64(g, n, [&](int64_t k, uint64_t r) {
-        double value = double(int64_t(r & kMask53)) * 0x1p-53 * width + from;
+        double value = std::fma(double(int64_t(r & kMask53)) * 0x1p-53, width, from);
         to[k] = value == end ? from : value;
       });
     });

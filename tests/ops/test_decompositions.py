@@ -256,3 +256,13 @@ def test_low_rank():
     w, x = flambeau.lobpcg(b, 2)
     close(b @ x, x * w, 1e-4 * float(w[0]))
     close(w, linalg.eigvalsh(b).flip(0)[:2], 1e-6)
+
+
+def test_no_reflections_have_a_derivative_of_zero():
+    for shape in ((0, 0), (5, 5), (2, 3, 2)):
+        a = random(*shape).requires_grad_()
+        tau = flambeau.zeros(*shape[:-2], 0, dtype=a.dtype, requires_grad=True)
+        q = linalg.householder_product(a, tau)
+        assert q.requires_grad and flambeau.equal(q, flambeau.eye(*shape[-2:], dtype=a.dtype).expand(shape))
+        ga, gtau = flambeau.autograd.grad(q.sum(), (a, tau))
+        assert flambeau.equal(ga, flambeau.zeros(shape, dtype=a.dtype)) and gtau.shape == tau.shape

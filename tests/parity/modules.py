@@ -19,6 +19,7 @@ import numpy as np
 
 import flambeau
 
+from . import pins
 from .module_cases import Case, run
 
 #: relative and absolute tolerance by dtype; an absolute one counts in units of the array's largest number above 1
@@ -93,6 +94,16 @@ def examine(python, only="", dtypes="float32,float64"):
     return table, failures
 
 
+def pinned(failures):
+    """{case: what differs} for the list differ_modules.txt."""
+    return {f"{c.module} [{c.label.strip()}] {c.dtype} {'train' if c.training else 'eval'}: {aspect}": text
+            for c, aspect, text in failures}
+
+
+def compared(table):
+    return lambda case: case.partition(" ")[0] in table
+
+
 def show(table):
     heads = ("module", "cases", "right", *COLUMNS, "error")
     rows = [(name, row["cases"], row["right"], *(row[c] or "" for c in (*COLUMNS, "error")))
@@ -112,15 +123,20 @@ def main():
     parser.add_argument("--only", metavar="RE", default="", help="modules whose name this expression finds")
     parser.add_argument("--dtypes", default="float32,float64", help="names of dtypes, with commas between them")
     parser.add_argument("--failures", metavar="FILE", help="where to write every difference, one a line")
+    parser.add_argument("--pin", action="store_true", help="write the list of differing cases anew")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     table, failures = examine(options.torch, options.only, options.dtypes)
     show(table)
+    if options.pin:
+        pins.write("modules", pinned(failures), compared(table))
+    problems = pins.problems("modules", pinned(failures), compared(table))
+    print("\n".join(problems) or "every difference is listed with its reason")
     if options.failures:
         lines = (f"{c.module} | {c.label} | {c.dtype} | {'train' if c.training else 'eval'} | {aspect} | {text}"
                  for c, aspect, text in failures)  # fmt: skip
         Path(options.failures).write_text("".join(line.replace("\n", " ") + "\n" for line in lines))
-    return 0 if not failures else 1
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Flambeau against PyTorch over PyTorch's own operator samples: `python -m tests.parity.samples --torch PYTHON`.
 
 Prints one row per namespace (names present, samples equal, forms equal, errors equal) and writes the failures, one
-line each. `oracle.py` makes the samples in PyTorch's interpreter; what a sample is stands in `exchange.py`.
+line each. `oracle.py` makes the samples in PyTorch's interpreter; what a sample is stands in `exchange.py`. The lists
+`differ_samples.txt` and `differ_wide_samples.txt` (of `--wide`) name each call that differs, with the reason
+(`pins.py`).
 """
 
 import argparse
@@ -19,7 +21,7 @@ import numpy as np
 
 import flambeau
 
-from . import names
+from . import names, pins
 from .exchange import Excluded, resolve, run
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 3e-5, "complex64": 3e-5}
@@ -222,10 +224,12 @@ class Table:
     def __init__(self):
         self.counts = collections.defaultdict(collections.Counter)
         self.failures, self.excluded = [], collections.Counter()
+        self.differing, self.names = {}, set()
         self.times = []
 
     def add(self, record):
         space, name = space_of(record), record["name"]
+        self.names.add(name)
         if reason := excluded_reason(name):
             self.excluded[reason, name] += 1
             return
@@ -258,6 +262,14 @@ class Table:
         if problem:
             line = f"{name} [{case['form']} {case['what']}] {problem} | {call_of(case)}"
             self.failures.append(" ".join(line.split()))
+            self.differing[f"{name} [{case['form']} {case['what']}] {problem.partition(':')[0]}"] = problem
+
+    def pins(self):
+        """{case: what differs}, with what could not be compared."""
+        return self.differing | {f"{name}: not compared": reason for reason, name in self.excluded}
+
+    def compared(self, case):
+        return re.match(r"[^ :]*", case)[0] in self.names
 
     def ratio(self, kind="samples"):
         total = sum(row[kind] for row in self.counts.values())
@@ -324,6 +336,7 @@ def main(arguments=None):
     parser.add_argument("--cache", help="folder that keeps PyTorch's outcomes for the next time")
     parser.add_argument("--names", help="table whose first column lists PyTorch's public names")
     parser.add_argument("--head", default="", help="words for the first line of the failures, after the date")
+    parser.add_argument("--pin", action="store_true", help="write the list of differing calls anew")
     parser.add_argument("--slow", action="store_true", help="also name the operators that took longest")
     options = parser.parse_args(arguments)
     if options.names:
@@ -331,6 +344,10 @@ def main(arguments=None):
     table = measure(options.torch, options.only, options.cache, options.wide)
     print(table)
     print(table.exclusions())
+    pinned = "wide_samples" if options.wide else "samples"
+    if options.pin:
+        pins.write(pinned, table.pins(), table.compared)
+    print("\n".join(pins.problems(pinned, table.pins(), table.compared)) or "every difference is listed with its reason")
     if options.slow:
         print("\n".join(f"{seconds:.1f} s {name}" for seconds, name in sorted(table.times)[-12:]))
     if options.failures:

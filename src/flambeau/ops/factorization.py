@@ -363,6 +363,8 @@ def householder_product(A, tau):
     result = OPS["eye"](*A.shape[-2:], dtype=A.dtype, device=A.device).expand(A.shape)
     for v, factor in reversed(_reflections(A, tau)):
         result = result - factor * v @ (_h(v) @ result)
+    if not tau.shape[-1]:  # the identity, whatever A is; as a function of A and tau its derivative is zero
+        result = result + A.narrow(-1, 0, 0).sum() + tau.sum()
     return _by_columns(result)
 
 

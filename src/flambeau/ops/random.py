@@ -22,8 +22,9 @@ randn_like = primitive(f"randn_like(Tensor self, *, {_GENERATOR}, {_LIKE}) -> Te
                        doc="Standard normal numbers with self's shape, dtype and device.\n\n"
                            ">>> flambeau.randn_like(flambeau.zeros(2, 3)).shape\ntorch.Size([2, 3])")
 
-_randint_high = primitive(f"randint.high(int high, int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", namespace=None)
-_randint_low = primitive(f"randint.low(int low, int high, int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor",
+_randint_high = primitive(f"randint.high(int high, int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True,
+                          namespace=None)
+_randint_low = primitive(f"randint.low(int low, int high, int[] size, *, {_GENERATOR}, {_OPTIONS}) -> Tensor", out=True,
                          namespace=None)
 randint = overloads("randint", _randint_high, _randint_low,
                     doc="Integers from low (0 unless given) up to, not including, high.\n\n"
