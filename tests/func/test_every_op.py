@@ -48,7 +48,7 @@ def function_of(name, sample):
 
 
 def loop(call, columns, in_dims):
-    """The stacked results of one call per element; None where the operator refuses, or shapes differ."""
+    """The stacked results of one call per element."""
     rows = []
     for k in range(2):
         rows.append(call(*[c[k].clone() if d == 0 else c for c, d in zip(columns, in_dims, strict=True)]))
@@ -81,16 +81,16 @@ def check(name, few=None):
         for columns, in_dims in batches(leaves):
             if name.endswith("_") and in_dims[0] is None:
                 continue
-            try:
-                expected = loop(call, columns, in_dims)
-            except battery.REFUSALS:
-                continue
+            expected = loop(call, columns, in_dims)
             if not expected:
                 continue
             close(vmap(call, in_dims=in_dims)(*columns), expected)
             checked += 1
-    if not checked:
-        pytest.skip("no sample that can be batched")
+    battery.compared(checked, "no sample that can be batched")
+
+
+def floating(t):
+    return t.is_floating_point() or t.is_complex()
 
 
 def check_backward(name, few=None):
@@ -98,8 +98,8 @@ def check_backward(name, few=None):
     checked = 0
     for sample, leaves in list(pairs(name))[:few]:
         call = function_of(name, sample)
-        wanted = [k for k, t in enumerate(leaves[0]) if t.is_floating_point() or t.is_complex()]
-        if not wanted:
+        wanted = [k for k, t in enumerate(leaves[0]) if floating(t)]
+        if not wanted or not any(map(floating, call(*leaves[0]))):
             continue
 
         def gradients(*values, call=call, wanted=wanted):
@@ -107,19 +107,15 @@ def check_backward(name, few=None):
                 full = list(values)
                 for k, x in zip(wanted, inputs, strict=True):
                     full[k] = x
-                return tuple(t for t in call(*full) if t.is_floating_point() or t.is_complex())
+                return tuple(filter(floating, call(*full)))
             outputs, pull = vjp(of, *[values[k] for k in wanted])
             return pull(tuple((y.detach() * 0.5 + 1) for y in outputs))
 
         columns, in_dims = next(batches(leaves))
-        try:
-            expected = loop(gradients, columns, in_dims)
-        except battery.REFUSALS:
-            continue
+        expected = loop(gradients, columns, in_dims)
         close(vmap(gradients, in_dims=in_dims)(*columns), expected)
         checked += 1
-    if not checked:
-        pytest.skip("nothing to differentiate")
+    battery.compared(checked, "nothing to differentiate")
 
 
 @pytest.mark.parametrize("name", names("vmap"))
@@ -127,10 +123,16 @@ def test_vmap_equals_the_loop(name):
     check(name, FEW)
 
 
-@pytest.mark.parametrize("name", names("gradcheck"))
+#: derivatives that nobody defines, by one of the arguments
+UNDEFINED = ("igamma", "igammac", "special_zeta")
+
+
+def differentiated():
+    return [n for n in names("gradcheck") if battery.skip_reason(n, "vmap") is None and n not in UNDEFINED]
+
+
+@pytest.mark.parametrize("name", differentiated())
 def test_vmap_of_backward(name):
-    if battery.skip_reason(name, "vmap"):
-        pytest.skip(battery.skip_reason(name, "vmap"))
     check_backward(name, FEW)
 
 
@@ -141,6 +143,6 @@ def test_vmap_of_every_sample(name):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", names("gradcheck"))
+@pytest.mark.parametrize("name", differentiated())
 def test_vmap_of_backward_of_every_sample(name):
     check_backward(name)

@@ -65,21 +65,17 @@ def differentiable():
 def test_every_operator(name):
     done = 0
     for sample in samples(name, DOUBLE)[:3]:
-        try:
-            reference = run(name, sample)
-        except battery.REFUSALS:
-            continue
+        reference = run(name, sample)
         if not any(floating(y) for y in tree_flatten(reference)[0]):
             continue
         flambeau.manual_seed(0)
         try:
             done += push_equals_pull(name, sample)
-        except NotImplementedError as refusal:
+        except NotImplementedError:
             if name not in UNDEFINED:
                 raise
-            pytest.skip(str(refusal))
-    if not done:
-        pytest.skip("no sample with floating arguments and results")
+            battery.compared(0, "a derivative that nobody defines")
+    battery.compared(done, "no sample with floating arguments and results")
 
 
 # --- compositions -----------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_many_sequences_are_divided_among_threads_without_a_trace(kind):
 def test_halves_are_computed_in_float32():
     layer = nn.LSTM(3, 4)
     x = flambeau.randn(5, 2, 3)
-    assert close(layer.bfloat16()(x.bfloat16())[0].float(), layer.float()(x.bfloat16().float())[0], atol=1e-2)
+    assert close(layer.bfloat16()(x.bfloat16())[0].float(), layer.float()(x.bfloat16().float())[0], rtol=2**-8)
 
 
 def test_dropout_between_layers_falls_on_packed_rows():

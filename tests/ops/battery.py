@@ -6,6 +6,7 @@ A record's fact `skip` is {law: reason} or one reason for all laws; `dtypes` res
 from functools import cache
 
 import numpy as np
+import pytest
 
 import flambeau
 from flambeau.ops import _sample_forms as sample_forms
@@ -37,6 +38,11 @@ def is_public(name):
     base = name.split(".")[0]
     return not base.startswith("_") and any(hasattr(space, base) for space in (
         flambeau, flambeau.nn.functional, flambeau.Tensor))
+
+
+def base(name):
+    """The name in messages: without the alternative's suffix."""
+    return name.split(".")[0]
 
 
 def skip_reason(name, law):
@@ -101,6 +107,12 @@ def run(name, sample):
     return OPS[name](*sample.args, **sample.kwargs)
 
 
+def compared(count, why):
+    """Ends a law's test: one that compared nothing is skipped, which tests/skips.txt must list."""
+    if not count:
+        pytest.skip(why)
+
+
 def tensors(result):
     """The tensors of a result, in order."""
     if isinstance(result, flambeau.Tensor):
@@ -108,6 +120,13 @@ def tensors(result):
     if isinstance(result, (tuple, list)):
         return [t for part in result for t in tensors(part)]
     return []
+
+
+def others(result):
+    """What else is in a result: numbers, bools, sizes, dtypes."""
+    if isinstance(result, (tuple, list)) and not isinstance(result, flambeau.Size):
+        return [x for part in result for x in others(part)]
+    return [] if isinstance(result, flambeau.Tensor) else [result]
 
 
 def map_tensors(f, sample):
@@ -157,7 +176,10 @@ def tolerance(dtype, atol=None):
 
 
 def assert_same(found, expected, dtype=None, atol=None, what=""):
-    """Results equal within the dtype's tolerance: same structure, shapes, dtypes."""
+    """Results equal within the dtype's tolerance: same types, structure, shapes, dtypes; numbers and sizes equal."""
+    assert type(found) is type(expected), f"{what}: {type(found).__name__} instead of {type(expected).__name__}"
+    for x, y in zip(others(found), others(expected), strict=True):
+        assert x == y or (x != x and y != y), f"{what}: {x} instead of {y}"
     a, b = tensors(found), tensors(expected)
     assert len(a) == len(b), f"{what}: {len(a)} results instead of {len(b)}"
     for x, y in zip(a, b, strict=True):

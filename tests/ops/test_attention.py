@@ -40,9 +40,24 @@ def test_fused_and_by_parts(shapes, causal, scale):
     np.testing.assert_allclose(array(attention(q, k, v, is_causal=causal, scale=scale)), expected, atol=1e-10)
     found = attention(q.float(), k.float(), v.float(), is_causal=causal, scale=scale)
     np.testing.assert_allclose(array(found), expected, atol=2e-5)
-    halves = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), is_causal=causal, scale=scale)
-    assert halves.dtype == flambeau.bfloat16
-    np.testing.assert_allclose(array(halves), expected, atol=0.1)
+    halves = [t.bfloat16() for t in (q, k, v)]
+    found = attention(*halves, is_causal=causal, scale=scale)
+    assert found.dtype == flambeau.bfloat16
+    expected = formula(*(array(t.double()) for t in halves), causal, scale)
+    np.testing.assert_allclose(array(found.double()), expected, rtol=2**-8, atol=1e-5)  # rounded once, at the end
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float16, flambeau.bfloat16], ids=str)
+def test_halves_with_dropout_are_rounded_once(dtype):
+    q, k, v = (made(2, 20, 8).to(dtype).requires_grad_() for _ in range(3))
+    wide = [t.detach().float().requires_grad_() for t in (q, k, v)]
+    mask, results = made(20, 20).round(), []
+    for given in ((q, k, v), wide):
+        flambeau.manual_seed(1)
+        out = attention(*given, dropout_p=0.4, attn_mask=mask.to(given[0].dtype))
+        results.append((out, *flambeau.autograd.grad(out.sum(), given)))
+    for half, single in zip(*results, strict=True):
+        assert flambeau.equal(half, single.to(dtype))
 
 
 @pytest.mark.parametrize("causal", [False, True])

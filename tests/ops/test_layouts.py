@@ -38,15 +38,15 @@ def by_strides(name):
     return name in ("as_strided", "view") or fact(name, "kind") == "view"
 
 
-@pytest.mark.parametrize("name", battery.with_samples("layouts"))
+#: another layout means other numbers
+NAMES = [n for n in battery.with_samples("layouts") if not battery.is_random(n)]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_layouts(name):
-    if battery.is_random(name):
-        pytest.skip("another layout means other numbers")
+    done = 0
     for sample in samples(name):
-        try:
-            expected = run(name, sample)
-        except NotImplementedError:
-            continue
+        expected = run(name, sample)
         for layout, change in LAYOUTS.items():
             moved = map_tensors(change, sample)
             try:
@@ -60,26 +60,37 @@ def test_layouts(name):
                 same_shapes(found, expected)
             else:
                 assert_same(found, expected, atol=1e-9, what=f"{name}{sample}, {layout}")
+            done += any(t.numel() > 1 for t in given(moved))
+    battery.compared(done, "no sample with a tensor of several elements")
 
 
-@pytest.mark.parametrize("name", battery.with_samples("layouts"))
+def given(sample):
+    found = []
+    map_tensors(lambda t: found.append(t) or t, sample)
+    return found
+
+
+#: a matrix of equal rows is singular, and equal lengths of packed sequences are other sequences
+NOT_OF_EQUAL_ROWS = ("cholesky", "inverse", "linalg_cholesky", "linalg_inv", "linalg_lu_factor", "linalg_solve",
+                     "linalg_tensorinv", "linalg_tensorsolve", "gru.data", "lstm.data", "rnn_relu.data",
+                     "rnn_tanh.data")
+
+
+@pytest.mark.parametrize("name", [n for n in battery.with_samples("layouts") if not by_strides(n)
+                                  and not n.endswith("_") and n not in NOT_OF_EQUAL_ROWS])
 def test_expanded_inputs(name):
+    done = 0
     for sample in samples(name)[:4]:
-        if by_strides(name):
-            continue
         dense = map_tensors(lambda t: expanded(t).clone(), sample)
         stretched = map_tensors(expanded, sample)
-        try:
-            expected = run(name, dense)
-        except battery.REFUSALS:
-            continue
-        assert_same(run(name, stretched), expected, atol=1e-9, what=f"{name}{sample}")
+        assert_same(run(name, stretched), run(name, dense), atol=1e-9, what=f"{name}{sample}")
+        done += any(0 in t.stride() for t in given(stretched))
+    battery.compared(done, "no sample with a tensor of several rows")
 
 
-@pytest.mark.parametrize("name", battery.with_samples("inputs_unchanged"))
+@pytest.mark.parametrize("name", [n for n in battery.with_samples("inputs_unchanged") if not n.endswith("_")])
 def test_inputs_stay_as_they_were(name):
-    if name.endswith("_"):
-        pytest.skip("in place")
+    done = 0
     for sample in samples(name)[:4]:
         before, versions = [], []
 
@@ -88,10 +99,9 @@ def test_inputs_stay_as_they_were(name):
             versions.append((t, t._version))
             return t
         map_tensors(note, sample)
-        try:
-            run(name, sample)
-        except NotImplementedError:
-            continue
+        run(name, sample)
         for (t, version), old in zip(versions, before, strict=True):
             assert t._version == version or name in ("batch_norm", "instance_norm"), "an input's version moved"
             assert flambeau.equal(t, old) or name in ("batch_norm", "instance_norm"), "an input changed"
+            done += 1
+    battery.compared(done, "no tensor among its arguments")

@@ -73,10 +73,8 @@ def test_record_is_complete(name):
         assert battery.generator_of(name) is not None or fact(name, "skip"), "neither samples nor a reason for none"
 
 
-@pytest.mark.parametrize("name", battery.NAMES)
+@pytest.mark.parametrize("name", battery.with_samples("samples"))
 def test_samples_run(name):
-    if battery.generator_of(name) is None or battery.skip_reason(name, "samples"):
-        pytest.skip(battery.skip_reason(name, "samples") or "no samples")
     found = battery.samples(name)
     assert found
     for sample in found:

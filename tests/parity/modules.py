@@ -25,6 +25,8 @@ from .module_cases import Case, run
 #: relative and absolute tolerance by dtype; an absolute one counts in units of the array's largest number above 1
 TOLERANCE = {"float16": (2e-3, 2e-3), "bfloat16": (2e-2, 2e-2), "float32": (5e-5, 5e-6), "float64": (1e-7, 1e-9)}
 HALF = ("float16", "bfloat16")
+#: CTCLoss sums exponentials over 50 steps: in float32 both libraries are off by 1.5e-4 from what float64 gives
+TOLERANCE["ctc"] = (1e-3, 2e-4)
 COLUMNS = ("state", "output", "input gradients", "parameter gradients", "buffers", "text")
 
 
@@ -57,7 +59,7 @@ def difference(mine, theirs, path="", dtype=""):
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         return f"{path}: {mine.dtype} {list(mine.shape)}, PyTorch {theirs.dtype} {list(theirs.shape)}"
     floating = theirs.dtype.kind == "f"
-    rtol, atol = TOLERANCE[dtype if floating and dtype in HALF else str(theirs.dtype)] if floating else (0, 0)
+    rtol, atol = TOLERANCE[dtype if floating and dtype in (*HALF, "ctc") else str(theirs.dtype)] if floating else (0, 0)
     with np.errstate(all="ignore"):
         finite = np.abs(theirs[np.isfinite(theirs)])
         if np.allclose(mine, theirs, rtol, atol * max(1, finite.max(initial=0)), equal_nan=True):
@@ -74,7 +76,8 @@ def compare(case, theirs):
             return {}  # half precision that PyTorch has no kernel for
         a, b = mine.get("error", ("no error", "")), theirs.get("error", ("no error", ""))
         return {} if a[0] == b[0] else {"error": f"{a[0]}: {a[1]}; PyTorch {b[0]}: {b[1]}"}
-    found = {aspect: difference(mine[aspect], theirs[aspect], aspect, case.dtype) for aspect in theirs}
+    dtype = "ctc" if (case.module, case.dtype) == ("CTCLoss", "float32") else case.dtype
+    found = {aspect: difference(mine[aspect], theirs[aspect], aspect, dtype) for aspect in theirs}
     if "materialized" in found:
         found["state"] = found["state"] or found.pop("materialized")
     return {aspect: text for aspect, text in found.items() if text}

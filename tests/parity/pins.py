@@ -2,8 +2,9 @@
 
 In a list a line `# reason` is followed by the cases that it explains; cases that differ in their number only share a
 line, as `name [form dtype 0,4,6] what differs`. A comparison fails on a case that its list does not have, and on a
-listed one that no longer differs. `--pin` of the commands writes a list anew: known cases keep their reasons, others
-come under UNEXPLAINED, and no test accepts a list with that heading.
+listed one that no longer differs (but a reason may begin with `may differ:`, where processors decide). `--pin` of the
+commands writes a list anew: known cases keep their reasons, others come under UNEXPLAINED, and no test accepts a list
+with that heading.
 """
 
 import re
@@ -50,8 +51,8 @@ def problems(name, found, ran=lambda case: True):
     """What a comparison must complain about. found: {case: what differs}; ran: whether a case was compared at all."""
     known = read(name)
     lines = [f"new: {case}: {text}" for case, text in found.items() if case not in known]
-    lines += [f"differs no longer, so shorten {path_of(name).name}: {case}" for case in known
-              if case not in found and ran(case)]
+    lines += [f"differs no longer, so shorten {path_of(name).name}: {case}" for case, reason in known.items()
+              if case not in found and ran(case) and not reason.startswith("may differ:")]
     return lines + [f"without a reason: {case}" for case, reason in known.items() if reason == UNEXPLAINED]
 
 
@@ -59,7 +60,8 @@ def write(name, found, ran=lambda case: True):
     """Writes the list anew from what was found; cases that were not compared this time stay."""
     known = read(name)
     reasons = {}
-    for case in [*found, *(c for c in known if not ran(c) and c not in found)]:
+    kept = (c for c, reason in known.items() if c not in found and (not ran(c) or reason.startswith("may differ:")))
+    for case in [*found, *kept]:
         reasons.setdefault(known.get(case, UNEXPLAINED), []).append(case)
     blocks = ["\n".join([f"# {reason}", *grouped(cases)]) for reason, cases in sorted(reasons.items())]
     path_of(name).write_text("\n\n".join(blocks) + "\n")

@@ -347,7 +347,8 @@ def main(arguments=None):
     pinned = "wide_samples" if options.wide else "samples"
     if options.pin:
         pins.write(pinned, table.pins(), table.compared)
-    print("\n".join(pins.problems(pinned, table.pins(), table.compared)) or "every difference is listed with its reason")
+    problems = pins.problems(pinned, table.pins(), table.compared)
+    print("\n".join(problems) or "every difference is listed with its reason")
     if options.slow:
         print("\n".join(f"{seconds:.1f} s {name}" for seconds, name in sorted(table.times)[-12:]))
     if options.failures:

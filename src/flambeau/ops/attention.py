@@ -66,6 +66,10 @@ allowed_backends = ("FLASH_ATTENTION", "MATH")
 
 
 def _by_parts(query, key, value, mask, dropout_p, is_causal, scale):
+    if query.dtype in (_C.float16, _C.bfloat16):  # in float32, and rounded once, as the fused kernel does
+        wide = [t.float() for t in (query, key, value)]
+        mask = mask.float() if mask is not None and mask.is_floating_point() else mask
+        return _by_parts(*wide, mask, dropout_p, is_causal, scale).to(query.dtype)
     scores = matmul(query * math.sqrt(scale), key.transpose(-2, -1) * math.sqrt(scale)) if scale > 0 else (
         matmul(query, key.transpose(-2, -1)) * scale)
     if is_causal:
