@@ -193,6 +193,7 @@ void assign(Tensor& self, Tensor& value) {
 // squeeze_, transpose_ …: self takes the view's geometry; its memory stays as it is.
 static void reshape_inplace(Call& c, uint64_t wanted) {
   Tensor& self = c.tensor(0);
+  await_calls(self);
   check_inplace(c.name(), self, wanted != 0);
   NodeRef node = wanted ? make_node(c, wanted, nullptr) : NodeRef();
   execute(c);

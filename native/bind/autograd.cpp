@@ -204,7 +204,7 @@ PyObject* set_node_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 PyObject* set_grad_layout(PyObject*, PyObject* on) { return PyBool_FromLong(!std::exchange(free_layout, on != Py_True)); }
 PyObject* set_anomaly_check(PyObject*, PyObject* on) { return PyBool_FromLong(std::exchange(anomaly_check, on == Py_True)); }
-PyObject* write_handler = nullptr;
+thread_local PyObject* write_handler = nullptr;
 // set_write_hook(callable or None) -> what it was
 PyObject* set_write_hook(PyObject*, PyObject* f) {
   PyObject* before = write_handler ? write_handler : Py_NewRef(Py_None);

@@ -5,14 +5,12 @@
 
 namespace flambeau {
 
-int function_modes = 0;
-int dispatch_modes = 0;
+FLAMBEAU_TLS int function_modes = 0;
 thread_local bool overrides_disabled = false;
 
 namespace {
 
-int user_modes = 0;
-int all_levels = 0;
+thread_local int user_modes = 0;
 PyObject* override_handler;  // overrides.py: (op, args, kwargs) -> result
 PyObject* dispatch_handler;
 
@@ -90,6 +88,11 @@ void python_body(Call& c) {
          dispatch = std::exchange(dispatch_disabled, true);
     ~Alone() { grad_enabled = grad, overrides_disabled = overrides, dispatch_disabled = dispatch; }
   } alone;
+  Calling* outer = std::exchange(Calling::innermost, nullptr);  // the calls inside own what they work on themselves
+  struct Restore {
+    Calling* outer;
+    ~Restore() { Calling::innermost = outer; }
+  } restore{outer};
   Held result = checked(PyObject_CallObject(static_cast<PyObject*>(c.op->body), args.p));
   auto take = [&](int k, PyObject* o) {
     if (!is_tensor(o)) type_error(c.name(), ": the kernel returned ", Py_TYPE(o)->tp_name, " instead of a Tensor");
@@ -107,11 +110,11 @@ PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   call_python_kernel = python_body;
   Py_RETURN_NONE;
 }
-PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) active
+PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) that this thread is in
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
   function_modes = int(PyLong_AsLong(a[0]));
   user_modes = int(PyLong_AsLong(a[1]));
-  dispatch_modes = user_modes + all_levels;
+  dispatch_modes = user_modes + active_levels;
   Py_RETURN_NONE;
 }
 // set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not take)
@@ -120,10 +123,9 @@ PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_levels takes a number and a bool");
   long now = PyLong_AsLong(a[0]);
   if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
-  all_levels += int(now) - active_levels;
   active_levels = int(now);
   level_factories = a[1] == Py_True;
-  dispatch_modes = user_modes + all_levels;
+  dispatch_modes = user_modes + active_levels;
   Py_RETURN_NONE;
 }
 PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was

@@ -36,7 +36,6 @@ PyObject* generator_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 void generator_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   if (self(o).weakrefs) PyObject_ClearWeakRefs(o);
-  self(o).busy.~mutex();
   type->tp_free(o);
   Py_DECREF(type);
 }
@@ -53,20 +52,30 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
         runtime_error("Overflow when unpacking long: a seed must fit in 64 bits");
       }
     }
+    std::lock_guard guard(self(o).busy);
     self(o).manual_seed(uint64_t(s));
     return Py_NewRef(o);
   });
 }
 PyObject* seed(PyObject* o, PyObject*) {
-  uint64_t s = random_seed();
-  self(o).manual_seed(s);
-  return PyLong_FromUnsignedLongLong(s);
+  return guarded([&] {
+    uint64_t s = random_seed();
+    std::lock_guard guard(self(o).busy);
+    self(o).manual_seed(s);
+    return PyLong_FromUnsignedLongLong(s);
+  });
 }
-PyObject* initial_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(self(o).seed); }
+PyObject* initial_seed(PyObject* o, PyObject*) {
+  return guarded([&] {
+    std::lock_guard guard(self(o).busy);
+    return PyLong_FromUnsignedLongLong(self(o).seed);
+  });
+}
 PyObject* get_state(PyObject* o, PyObject*) {
   return guarded([&] {
     int64_t shape[] = {int64_t(kGeneratorStateBytes)};
     TensorRef t = empty(shape, DType::UInt8);
+    std::lock_guard guard(self(o).busy);
     generator_state(self(o), t->ptr<uint8_t>());
     return take_object(std::move(t));
   });
@@ -75,6 +84,7 @@ PyObject* set_state(PyObject* o, PyObject* state) {
   return guarded([&] {
     if (!is_tensor(state) || as_tensor(state)->dtype != DType::UInt8) type_error("RNG state must be a torch.ByteTensor");
     TensorRef t = contiguous(*as_tensor(state));
+    std::lock_guard guard(self(o).busy);
     set_generator_state(self(o), t->ptr<uint8_t>(), size_t(t->numel));
     return Py_NewRef(o);
   });
@@ -83,6 +93,7 @@ PyObject* clone_state(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator* g = new_generator();
     std::vector<uint8_t> bytes(kGeneratorStateBytes);
+    std::lock_guard guard(self(o).busy);
     generator_state(self(o), bytes.data());
     set_generator_state(*g, bytes.data(), bytes.size());
     g->seed = self(o).seed;

@@ -48,6 +48,7 @@ PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
     Tensor& t = *as_tensor(a[0]);
     const Tensor& value = *as_tensor(a[1]);
     size_t hidden = size_t(PyLong_AsLong(a[2]));
+    await_calls(t);
     if (Storage* old = std::exchange(t.storage, nullptr)) release(old);
     share(t, value);
     set_dims(t, value.shape().subspan(hidden), value.stride().subspan(hidden));

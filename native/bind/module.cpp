@@ -46,8 +46,9 @@ NB_MODULE(_C, m) {
   add_optim(module);
   add_storage(module);
   add_profile(module);
-  retake_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
-  release_lock = []() -> void* { return PyEval_SaveThread(); };
+  lock_hooks = {[]() -> void* { return PyEval_SaveThread(); },
+                [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); },
+                [] { return PyGILState_Check() == 1; }};
   hear_signals = [](void*& state) {
     if (syscall(SYS_gettid) != getpid()) return false;  // Python runs handlers in the main thread alone
     retake_lock(std::exchange(state, nullptr));

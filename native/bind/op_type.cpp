@@ -52,6 +52,7 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
                       "Please clone() the tensor before performing the operation.");
   if (t.device != result.device) runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
   const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
+  await_calls(t);
   resize_for_out(t, result.shape(), name);
   // linalg gives an empty `out` the order of dimensions that LAPACK writes in
   if (!fits && result.ndim >= 2 && std::string_view(name).starts_with("linalg_")) {
@@ -95,9 +96,10 @@ void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
 }
 
 PyObject* finish_out(OpObject& op, const Frame& f, PyObject* result) {
-  PyObject* out = f.out;
-  Held r(result);
+  Held r(result), own;  // a tuple of its own: the list could change while results are written
   if (!r) return nullptr;
+  if (PyList_Check(f.out) && !(own = Held(PyList_AsTuple(f.out)))) return nullptr;
+  PyObject* out = own ? own.p : f.out;
   return guarded([&]() -> PyObject* {
     const char* name = op.def->shown.c_str();
     if (is_tensor(r.p)) {
@@ -180,6 +182,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
       c.given = f.values[0].tensor;
     } else if (f.out && op.def->kind == Kind::Elementwise && is_tensor(f.out)) {
       Tensor& t = *as_tensor(f.out);
+      await_calls(t);
       if (grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
         runtime_error(c.name(), "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
       check_out_of_inference(c.name(), t);

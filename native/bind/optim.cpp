@@ -106,6 +106,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
     OptimArgs options{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], uint32_t(flags)};
     Gathered all = gather(args[1], args[2], args[3], args[6]);
     if (all.missing) return all.missing.give();
+    Calling calling(all.held);
     optim_step(OptimKind(kind), options, all.slots);
     for (size_t k = 0; k < all.slots.size(); ++k)
       if (all.steps[k]) count_step(*all.steps[k], all.slots[k].step);

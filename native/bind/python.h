@@ -171,7 +171,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
 enum AutocastPolicy : uint8_t { kAutocastNone, kAutocastLower, kAutocastFloat32, kAutocastAsIs };
 extern FLAMBEAU_TLS bool autocast_enabled;
 void autocast_arguments(OpObject& op, Frame& frame);  // autocast.cpp: converts the tensors as the op's policy asks
-extern int function_modes;  // how many TorchFunctionModes are active
+extern FLAMBEAU_TLS int function_modes;  // how many TorchFunctionModes this thread is in
 extern thread_local bool overrides_disabled;
 // The call goes to overrides.py: `function` is an Op or a method, args as for a vectorcall.
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);

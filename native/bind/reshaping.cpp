@@ -17,6 +17,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
       shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(a[1], k)));
       if (shape.back() == -1 && PyErr_Occurred()) throw PythonError();
     }
+    await_calls(t);
     int64_t bytes, offset = t.storage ? t.data - static_cast<char*>(t.storage->data) : 0;
     if (__builtin_mul_overflow(count(shape), t.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
       runtime_error("resize_: size calculation overflowed for shape ", shape_text(shape));

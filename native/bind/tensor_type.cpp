@@ -279,6 +279,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     if (!value || !is_tensor(value)) type_error("Variable data has to be a tensor, but got ", value ? Py_TYPE(value)->tp_name : "nothing");
     Tensor &t = self(o), &v = self(value);
+    await_calls(t);
     if (t.level || v.level) runtime_error("data of a tensor inside a transform cannot be set");
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("data set to a tensor that requires gradients must be floating point or complex dtype");
     if (t.base) runtime_error("data of a view cannot be set");
@@ -471,6 +472,7 @@ PyObject* t_set_storage(PyObject* o, PyObject* args) {  // _set_storage(source, 
     if (PyErr_Occurred()) throw PythonError();
     if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
     Tensor &t = self(o), &s = self(source);
+    await_calls(t);
     check_own_values(t), check_own_values(s);
     int64_t low = offset, high = offset, room = s.storage ? int64_t(s.storage->nbytes) / s.itemsize() : 0;
     for (size_t k = 0; k < sizes.size(); ++k) {

@@ -6,9 +6,6 @@
 
 namespace flambeau {
 
-void* (*release_lock)() = nullptr;
-void (*retake_lock)(void*) = nullptr;
-
 namespace {
 auto& primitive_table() {  // function-local: filled by static constructors of other files
   static std::unordered_map<std::string_view, PrimitiveRow> table;
@@ -51,23 +48,6 @@ Tensor& Call::output(Dims shape, DType dtype, Device device) {
 Tensor& Call::output(Dims shape, DType dtype, Device device, Dims strides) {
   push(empty_strided(shape, strides, dtype, device));
   return out(nout() - 1);
-}
-
-// Below this many element visits, giving up the interpreter lock costs more than another thread gains.
-constexpr int64_t kLockWork = 1 << 17;
-
-static thread_local int lock_keepers = 0;
-KeepLock::KeepLock() { ++lock_keepers; }
-KeepLock::~KeepLock() { --lock_keepers; }
-
-LockRelease::LockRelease(int64_t work) {
-  if (work < kLockWork || !release_lock || lock_keepers) return;
-  state = release_lock();
-  begin_interruptible(&state);
-}
-LockRelease::~LockRelease() {
-  if (running.lock == &state) end_interruptible();
-  if (state) retake_lock(state);  // null: a handler raised, and the lock is ours
 }
 
 }  // namespace flambeau

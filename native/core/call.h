@@ -4,6 +4,7 @@
 // from the arguments' metadata, never their data), `cpu` computes into Call::out. On the meta device only `infer` runs.
 // The Python record of the same name (src/flambeau/ops) says everything else.
 #pragma once
+#include <memory>
 #include <string_view>
 
 #include "tensor.h"
@@ -106,19 +107,66 @@ const PrimitiveRow* find_primitive(std::string_view name);
 inline void (*call_python_kernel)(Call&) = nullptr;  // bind/ sets it
 inline void python_kernel(Call& c) { call_python_kernel(c); }
 
+// A native call that is running on this thread. From the moment it gives the interpreter lock back until it ends, it owns
+// the tensors it works on, and whoever wants to give one of them another storage or shape waits (await_calls): kernels
+// may read a tensor's address and sizes at any time.
+struct Calling {
+  explicit Calling(const Call& c) : outer(std::exchange(innermost, this)), call(&c) {}
+  explicit Calling(std::span<const TensorRef> tensors) : outer(std::exchange(innermost, this)), given(tensors) {}
+  Calling(const Calling&) = delete;
+  ~Calling() {
+    innermost = outer;
+    if (__builtin_expect(held, 0)) drop();
+  }
+  void hold();
+  void drop();
+  bool holds(const Tensor& t) const;
+  static FLAMBEAU_TLS Calling* innermost;
+
+  Calling* outer;
+  const Call* call = nullptr;
+  std::span<const TensorRef> given;
+  bool held = false;
+  const void* thread = nullptr;               // from here on: only while held
+  Calling *newer = nullptr, *older = nullptr;  // among all that are held, in any thread
+  std::vector<TensorRef> tensors;
+};
+// Called before a tensor takes another storage, shape or dtype: sleeps while calls of other threads hold it; throws when
+// a call of this thread does (a signal handler interrupted it).
+void await_held(const Tensor& t);
+extern Calling* held_calls;
+inline void await_calls(const Tensor& t) {
+  if (__builtin_expect(held_calls != nullptr, 0)) await_held(t);
+}
+
 // Kernels whose work is large release the interpreter lock while one lives; `work` is in element visits. Only then can
-// they be interrupted (parallel.h), so a kernel whose time depends on values counts that too.
+// they be interrupted (parallel.h), so a kernel whose time depends on values counts that too. Outside of a Calling, `also`
+// names the tensors that are used.
 struct LockRelease {
-  explicit LockRelease(int64_t work);
+  explicit LockRelease(int64_t work, std::initializer_list<const Tensor*> also = {});
   ~LockRelease();
   void* state = nullptr;
+  std::vector<TensorRef> tensors;
+  std::unique_ptr<Calling> calling;
 };
 // While one lives, kernels of this thread keep the interpreter lock.
 struct KeepLock {
   KeepLock();
   ~KeepLock();
 };
-extern void* (*release_lock)();
-extern void (*retake_lock)(void*);
+// Gives the interpreter lock back and takes it again. A fork in another thread waits for the code between the two, so
+// that a child is never made while native code is at work.
+void* release_lock();
+void retake_lock(void*);
+// Sleeps until ready(context), with neither the interpreter lock nor a place in the way of a fork.
+void wait_until(bool (*ready)(const void*), const void* context);
+const void* this_thread();   // tells living threads apart
+extern unsigned fork_count;  // how many forks lie between the first process and this one
+struct LockHooks {           // bind/ sets them: Python's lock
+  void* (*release)() = nullptr;
+  void (*retake)(void*) = nullptr;
+  bool (*held)() = nullptr;  // by this thread
+};
+extern LockHooks lock_hooks;
 
 }  // namespace flambeau

@@ -1,6 +1,8 @@
 // MT19937: seeding, the twist over a whole block, tempering, and PyTorch's layout of the saved state.
 #include "generator.h"
 
+#include "call.h"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -43,6 +45,14 @@ T get(const uint8_t* bytes, size_t at) {
 }  // namespace
 
 Generator* (*allocate_generator)() = plain_generator;
+
+void GeneratorLock::lock() {
+  while (taken.exchange(true, std::memory_order_acquire)) {
+    if (forks.exchange(fork_count) != fork_count) break;  // the holder stayed in the parent: ours now
+    wait_until([](const void* t) { return !static_cast<const std::atomic<bool>*>(t)->load(); }, &taken);
+  }
+  forks.store(fork_count);
+}
 
 Generator::Generator() : Object{1, nullptr}, weakrefs(nullptr) { manual_seed(kDefaultSeed); }
 

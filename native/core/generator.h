@@ -1,5 +1,6 @@
 // The random engine: MT19937 with the sampling rules that give PyTorch's numbers for the same seed.
 #pragma once
+#include <atomic>
 #include <mutex>
 
 #include "tensor.h"
@@ -8,6 +9,17 @@ namespace flambeau {
 
 inline constexpr uint64_t kDefaultSeed = 67280421310721;
 inline constexpr size_t kGeneratorStateBytes = 5056;
+
+// Held by whoever draws from a generator, reads its state or sets it, so that calls of several threads have some order.
+// Waiting for it gives the interpreter lock back, and no other thread of this process ever waits for that in turn.
+class GeneratorLock {
+ public:
+  void lock();
+  void unlock() { taken.store(false, std::memory_order_release); }
+ private:
+  std::atomic<bool> taken{false};
+  std::atomic<unsigned> forks{0};  // when it was taken: a holder from before a fork is not in this process
+};
 
 // A Generator is its Python object, as a Tensor is. A kernel draws while it has a Drawing, which holds `busy`.
 struct Generator : Object {
@@ -20,7 +32,7 @@ struct Generator : Object {
   static constexpr int kWords = 624;
   uint32_t key[kWords];
   uint32_t out[kWords];     // `key` tempered
-  std::mutex busy;
+  GeneratorLock busy;
 
   Generator();
   void manual_seed(uint64_t seed);
@@ -48,7 +60,7 @@ void set_generator_state(Generator& g, const uint8_t* bytes, size_t size);
 // holding it. A signal's handler may draw too, so signals wait.
 struct Drawing {
   explicit Drawing(Generator& g) : guard(g.busy) {}
-  std::lock_guard<std::mutex> guard;
+  std::lock_guard<GeneratorLock> guard;
   Uninterrupted uninterrupted;
 };
 

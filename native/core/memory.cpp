@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include "sanitize.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -55,6 +57,7 @@ void* system_allocate(size_t capacity) {
 }  // namespace
 
 void* allocate_block(size_t nbytes, size_t* capacity) {
+  assert_locked();
   if (nbytes > (size_t(1) << 62)) return nullptr;
   int k = size_class(nbytes, capacity);
   void* block = bins[k];
@@ -77,6 +80,7 @@ void* allocate_block(size_t nbytes, size_t* capacity) {
 }
 
 void free_block(void* block, size_t capacity) {
+  assert_locked();
   size_t same;
   int k = size_class(capacity, &same);
   stats.allocated -= int64_t(capacity);

@@ -10,6 +10,7 @@ thread_local bool dispatch_disabled = false;
 bool (*dispatch_override)(Call&) = nullptr;
 FLAMBEAU_TLS int active_levels = 0;
 FLAMBEAU_TLS bool level_factories = false;
+FLAMBEAU_TLS int dispatch_modes = 0;
 void (*run_composite)(Call&) = nullptr;
 void (*warn)(const std::string&) = nullptr;
 
@@ -72,6 +73,7 @@ Arguments look_at(const Call& c) {
 }  // namespace
 
 void resize_tensor(Tensor& out, Dims shape, const char* op) {
+  await_calls(out);
   int64_t bytes, offset = out.data - static_cast<char*>(out.storage->data);
   if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
     runtime_error(op, ": size calculation overflowed for shape ", shape_text(shape));
@@ -137,8 +139,9 @@ void execute(Call& c) {
   if (__builtin_expect(dispatch_modes || a.flags & kDispatch, 0) && dispatch_override && dispatch_override(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
+  if (!op.row->cpu) return op.row->infer(c);
+  Calling calling(c);
   op.row->infer(c);
-  if (!op.row->cpu) return;
   const Tensor* where = c.out1 ? c.out1.get() : first;
   if (where && where->device.type == DeviceType::Meta) return;
   op.row->cpu(c);

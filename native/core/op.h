@@ -91,7 +91,7 @@ struct OpHandle {
 };
 
 // Python's hooks into every call (bind/ sets them).
-extern int dispatch_modes;                  // how many TorchDispatchModes and transform levels are active
+extern FLAMBEAU_TLS int dispatch_modes;     // how many TorchDispatchModes and transform levels this thread is in
 extern thread_local bool dispatch_disabled;
 extern bool (*dispatch_override)(Call&);    // runs a primitive in Python: at its level, or through __torch_dispatch__
 extern FLAMBEAU_TLS int active_levels;  // transform levels of this thread

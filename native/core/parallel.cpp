@@ -1,5 +1,7 @@
 #include "parallel.h"
 
+#include "sanitize.h"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -105,8 +107,11 @@ void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
   }
   Region region(outer);
   auto bound = [&](int64_t k) { return int64_t(__int128(n) * k / pieces); };
+  char ends;
+  happens_before(&region);
 #pragma omp parallel for num_threads(int(pieces)) schedule(static, 1)
   for (int64_t k = 0; k < pieces; ++k) {
+    happens_after(&region);
     Region* before = running.region;
     running.region = &region;
     try {
@@ -117,7 +122,9 @@ void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
       region.fail(omp_get_thread_num() == 0);
     }
     running.region = before;
+    happens_before(&ends);
   }
+  happens_after(&ends);
   if (region.error) std::rethrow_exception(region.error);
 }
 

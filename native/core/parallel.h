@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) thread_local
+// Thread-local, read in one instruction: the library is loaded early enough to get its place in the first block, and
+// nothing has to be initialised at run time.
+#define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) constinit thread_local
 
 namespace flambeau {
 

@@ -42,6 +42,7 @@ std::string bytes_text(int64_t n) {
 }  // namespace
 
 Storage* blank_storage() {
+  assert_locked();
   Storage* s = free_storages;
   if (s)
     free_storages = static_cast<Storage*>(s->context);
@@ -245,6 +246,7 @@ void set_dims(Tensor& t, Dims shape, Dims strides) {
 }
 
 Tensor* allocate_tensor() {
+  assert_locked();
   Tensor* t = free_tensors;
   if (t) {
     free_tensors = reinterpret_cast<Tensor*>(t->storage);
@@ -260,6 +262,7 @@ void blank_tensor(Tensor* t) {  // everything after the object header
 }
 
 void recycle_tensor(Tensor* t) {
+  assert_locked();
   blank_tensor(t);
   t->storage = reinterpret_cast<Storage*>(free_tensors);
   free_tensors = t;

@@ -13,6 +13,7 @@
 
 #include "dtype.h"
 #include "parallel.h"
+#include "sanitize.h"
 #include "scalar.h"
 #include "size.h"
 
@@ -24,8 +25,12 @@ struct Object {
 };
 extern void (*release_object)(Object*);  // bind/ sets it: called when the count reaches zero
 extern void (*track_object)(Object*);    // bind/ sets it: from now on the object may be part of a cycle
-inline void retain(Object* o) { ++o->refcount; }
+inline void retain(Object* o) {
+  assert_locked();
+  ++o->refcount;
+}
 inline void release(Object* o) {
+  assert_locked();
   if (--o->refcount == 0) release_object(o);
 }
 
@@ -72,8 +77,12 @@ Storage* new_storage(size_t nbytes, Device device);  // uninitialised memory; co
 Storage* blank_storage();                            // no memory yet: for memory of other libraries; count 1
 void resize_storage(Storage*, size_t nbytes);        // keeps the first bytes
 void free_storage(Storage*);
-inline void retain(Storage* s) { ++s->refcount; }
+inline void retain(Storage* s) {
+  assert_locked();
+  ++s->refcount;
+}
 inline void release(Storage* s) {
+  assert_locked();
   if (--s->refcount == 0) free_storage(s);
 }
 

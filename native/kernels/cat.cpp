@@ -179,7 +179,13 @@ void infer_repeat_interleave(Call& c) {
 void cpu_repeat_interleave(Call& c) {
   TensorRef repeats = int64_list(c.tensor(0));
   int64_t* out = c.out().ptr<int64_t>();
-  for (int64_t k = 0; k < repeats->numel; ++k) out = std::fill_n(out, repeats->ptr<int64_t>()[k], k);
+  int64_t left = c.out().numel;  // what was counted: the repeats may be others by now
+  for (int64_t k = 0; k < repeats->numel; ++k) {
+    const int64_t n = std::clamp<int64_t>(__atomic_load_n(repeats->ptr<int64_t>() + k, __ATOMIC_RELAXED), 0, left);
+    out = std::fill_n(out, n, k);
+    left -= n;
+  }
+  std::fill_n(out, left, int64_t(0));
 }
 
 // --- roll and flip ---------------------------------------------------------------------------------------------------

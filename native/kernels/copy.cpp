@@ -415,7 +415,7 @@ void copy_into(Tensor& dst, const Tensor& src) {
       std::memcpy(dst.data, src.data, n);
       return;
     }
-    LockRelease lock(dst.numel);
+    LockRelease lock(dst.numel, {&dst, &src});
     return parallel_for(n, 4 * kGrain, [&](int64_t begin, int64_t end) { std::memcpy(dst.data + begin, src.data + begin, end - begin); });
   }
   Space s = copy_space(dst, src);
@@ -432,7 +432,7 @@ void copy_into(Tensor& dst, const Tensor& src) {
       s = copy_space(dst, *from);
     }
   }
-  LockRelease lock(dst.numel);
+  LockRelease lock(dst.numel, {&dst, from});
   if (dst.dtype != from->dtype) return copy_converted(s, dst, *from, make_cast(from->dtype, dst.dtype));
   visit_size(dst.itemsize(), [&]<class U>() {
     if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst.data, from->data);
@@ -480,7 +480,7 @@ void fill(Tensor& dst, const Scalar& value) {
     s.stride[0][0] = dst.itemsize();
     s.add_dim(1);
   }
-  LockRelease lock(dst.numel);
+  LockRelease lock(dst.numel, {&dst});
   visit_size(dst.itemsize(), [&]<class U>() {
     const U v = *reinterpret_cast<const U*>(bytes);
     if (s.linear(0, sizeof(U)))

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../core/call.h"
+#include "steady.h"
 
 namespace flambeau {
 namespace {
@@ -89,7 +90,7 @@ void infer_ctc(Call& c) {
 
 template <class T>
 void forward(Call& c) {
-  TensorRef x = contiguous(c.tensor(0)), labels = contiguous(c.tensor(1));
+  TensorRef x = contiguous(c.tensor(0)), labels = snapshot(c.tensor(1), DType::Int64);
   Problem p = problem_of(c, *x, 1, *labels);
   T *loss = c.out(0).ptr<T>(), *alpha = c.out(1).ptr<T>();
   const int64_t each = p.steps * p.width;
@@ -137,7 +138,7 @@ void one_backward(const Problem& p, const T* x, int64_t n, T g, T loss, const T*
 
 template <class T>
 void backward(Call& c) {
-  TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), labels = contiguous(c.tensor(2)), loss = contiguous(c.tensor(7)),
+  TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), labels = snapshot(c.tensor(2), DType::Int64), loss = contiguous(c.tensor(7)),
             alpha = contiguous(c.tensor(8));
   Problem p = problem_of(c, *x, 2, *labels);
   const int64_t each = p.steps * p.width;

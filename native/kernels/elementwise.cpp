@@ -205,6 +205,7 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
     if (n) loop(s.ptr, s.stride, n, scalars);
     return true;
   }
+  Calling calling(c);
   LockRelease lock(n * row.weight);
   parallel_for(n, std::max<int64_t>(kGrain / row.weight, 1024), [&](int64_t begin, int64_t end) {
     char* p[4];
@@ -639,6 +640,7 @@ void execute(const Plan& p, int64_t numel, int weight) {
 }
 
 void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
+  Calling calling(c);
   Plan p;
   Promotion types;
   Shape shape;

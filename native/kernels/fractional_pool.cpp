@@ -53,7 +53,7 @@ template <class T>
 void starts_of(T sample, int64_t in, int64_t out, int64_t kernel, int64_t* starts) {
   if (out > 1) {
     const T step = T(in - kernel) / T(out - 1);
-    for (int64_t i = 0; i < out - 1; ++i) starts[i] = int64_t((T(i) + sample) * step) - int64_t(sample * step);
+    for (int64_t i = 0; i < out - 1; ++i) starts[i] = std::clamp<int64_t>(int64_t((T(i) + sample) * step) - int64_t(sample * step), 0, in - kernel);
   }
   if (out > 0) starts[out - 1] = in - kernel;
 }

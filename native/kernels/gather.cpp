@@ -6,6 +6,7 @@
 
 #include "combine.h"
 #include "options.h"
+#include "steady.h"
 #include "views.h"
 #include "walk.h"
 
@@ -176,14 +177,14 @@ void cpu_gather(Call& c) {
           int64_t k = 0;
           for (; k + 8 <= count; k += 8) {  // eight reads, then eight writes: they overlap better
             T x[8];
-            for (int j = 0; j < 8; ++j) x[j] = from[at[k + j]];
+            for (int j = 0; j < 8; ++j) x[j] = from[index_within(at + k + j, size)];
             for (int j = 0; j < 8; ++j) to[k + j] = x[j];
           }
-          for (; k < count; ++k) to[k] = from[at[k]];
+          for (; k < count; ++k) to[k] = from[index_within(at + k, size)];
         } else if (si == 1 && so == 1) {
-          for (int64_t k = 0; k < count; ++k) to[k] = from[at[k] * step + k * st];
+          for (int64_t k = 0; k < count; ++k) to[k] = from[index_within(at + k, size) * step + k * st];
         } else {
-          for (int64_t k = 0; k < count; ++k) to[k * so] = from[at[k * si] * step + k * st];
+          for (int64_t k = 0; k < count; ++k) to[k * so] = from[index_within(at + k * si, size) * step + k * st];
         }
       }
     };
@@ -249,9 +250,9 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
         T* to = out.ptr<T>() + offset[1] + first * so;
         const T* from = source.ptr<T>() + offset[2] + first * ss;
         if (si == 1 && so == 0 && step == 1 && ss == 1) {
-          for (int64_t k = 0; k < n; ++k) one(to[at[k]], from[k]);
+          for (int64_t k = 0; k < n; ++k) one(to[index_within(at + k, size)], from[k]);
         } else {
-          for (int64_t k = 0; k < n; ++k) one(to[at[k * si] * step + k * so], from[k * ss]);
+          for (int64_t k = 0; k < n; ++k) one(to[index_within(at + k * si, size) * step + k * so], from[k * ss]);
         }
       });
     });
@@ -387,11 +388,11 @@ void infer_index_select(Call& c) {
   c.output(l.shape(), t.dtype, t.device);
 }
 
-// out[k] = table[index[k]] for rows of `bytes` bytes; rows of common small sizes avoid calling memcpy.
-void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, int64_t bytes, int64_t pitch) {
+// out[k] = table[index[k]] for rows of `bytes` bytes, `size` of them in the table; rows of common small sizes avoid calling memcpy.
+void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, int64_t size, int64_t bytes, int64_t pitch) {
   parallel_for(n, std::max<int64_t>(1, (kGrain * 8) / std::max<int64_t>(bytes, 16)), [&](int64_t a, int64_t b) {
     auto fixed = [&]<int64_t N>() {
-      for (int64_t k = a; k < b; ++k) std::memcpy(out + k * N, table + index[k] * pitch, N);
+      for (int64_t k = a; k < b; ++k) std::memcpy(out + k * N, table + index_within(index + k, size) * pitch, N);
     };
     switch (bytes) {
       case 4: return fixed.template operator()<4>();
@@ -400,7 +401,7 @@ void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, in
       case 32: return fixed.template operator()<32>();
       case 64: return fixed.template operator()<64>();
     }
-    for (int64_t k = a; k < b; ++k) std::memcpy(out + k * bytes, table + index[k] * pitch, bytes);
+    for (int64_t k = a; k < b; ++k) std::memcpy(out + k * bytes, table + index_within(index + k, size) * pitch, bytes);
   });
 }
 
@@ -438,9 +439,9 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
             const T* x = t.ptr<T>() + r * from;
             T* y = out.ptr<T>() + r * to;
             if (step == 1) {
-              for (int64_t k = 0; k < n; ++k) y[k] = x[at[k]];
+              for (int64_t k = 0; k < n; ++k) y[k] = x[index_within(at + k, size)];
             } else {
-              for (int64_t k = 0; k < n; ++k) y[k] = x[at[k] * step];
+              for (int64_t k = 0; k < n; ++k) y[k] = x[index_within(at + k, size) * step];
             }
           }
         });
@@ -450,13 +451,13 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
     if (outer.rows == 1 && run >= num_threads()) {  // inside a piece copy_rows stays on its thread
       parallel_for(run, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t a, int64_t b) {
         for (int64_t k = a; k < b; ++k)
-          copy_rows(out.data + k * to * item, t.data + k * from * item, at, n, inner * item, step * item);
+          copy_rows(out.data + k * to * item, t.data + k * from * item, at, n, size, inner * item, step * item);
       });
       return;
     }
     outer.each_row(0, outer.rows, [&](const int64_t* offset) {
       for (int64_t k = 0; k < run; ++k)
-        copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, inner * item, step * item);
+        copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, size, inner * item, step * item);
     });
     return;
   }
@@ -468,12 +469,14 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
   visit_size(item, [&]<class T>() {
     LockRelease lock(out.numel);
     parallel_for(n, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, out.numel / n)), [&](int64_t a, int64_t b) {
-      for (int64_t k = a; k < b; ++k)
+      for (int64_t k = a; k < b; ++k) {
+        const int64_t place = index_within(at + k, size) * step;
         w.each_row(0, w.rows, [&](const int64_t* offset) {
-          const T* x = t.ptr<T>() + at[k] * step + offset[0];
+          const T* x = t.ptr<T>() + place + offset[0];
           T* y = out.ptr<T>() + k * out.strides[d] + offset[1];
           for (int64_t j = 0; j < run; ++j) y[j * to] = x[j * from];
         });
+      }
     });
   });
 }
@@ -506,7 +509,8 @@ void infer_index_source(Call& c) {
 // f(out, out_stride, source, source_stride, n) for each row of each indexed slice, in the order of the indices.
 template <class F>
 void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, F f) {
-  check_indices(c, index, d, size_at(out, int(d)));
+  const int64_t size = size_at(out, int(d));
+  check_indices(c, index, d, size);
   Walk<2> w;
   for (int k = 0; k < out.ndim; ++k)
     if (k != d) w.add(out.sizes[k], {out.strides[k], source.strides[k]});
@@ -515,10 +519,12 @@ void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& s
   int64_t out_step = stride_at(out, int(d)), source_step = source.ndim ? source.strides[d] : 1;
   const int64_t* at = index.ptr<int64_t>();
   LockRelease lock(source.numel);
-  for (int64_t k = 0; k < index.numel; ++k)
+  for (int64_t k = 0; k < index.numel; ++k) {
+    const int64_t place = index_within(at + k, size) * out_step;
     w.each_row(0, w.rows, [&](const int64_t* offset) {
-      f(out.data + (at[k] * out_step + offset[0]) * item, to, source.data + (k * source_step + offset[1]) * item, from, run);
+      f(out.data + (place + offset[0]) * item, to, source.data + (k * source_step + offset[1]) * item, from, run);
     });
+  }
 }
 
 TensorRef apart(const Tensor& source, const Tensor& out) {
@@ -571,7 +577,7 @@ void cpu_index_fill(Call& c) {
   int64_t d = c.dim(1, out.ndim), size = size_at(out, int(d));
   TensorRef index = index_vector(c.tensor(2)), wrapped = empty(index->shape(), DType::Int64), value = empty({}, out.dtype);
   for (int64_t k = 0; k < index->numel; ++k) {
-    int64_t at = index->ptr<int64_t>()[k];
+    int64_t at = __atomic_load_n(index->ptr<int64_t>() + k, __ATOMIC_RELAXED);
     if (at < -size || at >= size) out_of_bounds(c, at, d, size);
     wrapped->ptr<int64_t>()[k] = at < 0 ? at + size : at;
   }
@@ -639,22 +645,23 @@ void cpu_embedding_backward(Call& c) {
   std::vector<int64_t> seen;
   if (c.boolean(4)) {
     seen.assign(rows, 0);
-    for (int64_t k = 0; k < n; ++k) ++seen[at[k]];
+    for (int64_t k = 0; k < n; ++k) ++seen[index_within(at + k, rows)];
   }
   {
     LockRelease lock(n * width);
     // every thread owns a range of columns' worth of rows: additions to one row keep their order
     parallel_for(rows, std::max<int64_t>(1, n * width < (1 << 17) ? rows : rows / 8), [&](int64_t first, int64_t last) {
       for (int64_t k = 0; k < n; ++k) {
-        if (at[k] < first || at[k] >= last || at[k] == padding) continue;
-        char* row = to.data + at[k] * width * item;
+        const int64_t r = index_within(at + k, rows);
+        if (r < first || r >= last || r == padding) continue;
+        char* row = to.data + r * width * item;
         const char* add = from->data + k * width * item;
         if (seen.empty()) {
           add_run(to.dtype, row, 1, add, 1, width);
         } else if (to.dtype == DType::Float64) {
-          for (int64_t j = 0; j < width; ++j) reinterpret_cast<double*>(row)[j] += reinterpret_cast<const double*>(add)[j] / double(seen[at[k]]);
+          for (int64_t j = 0; j < width; ++j) reinterpret_cast<double*>(row)[j] += reinterpret_cast<const double*>(add)[j] / double(seen[r]);
         } else {
-          for (int64_t j = 0; j < width; ++j) reinterpret_cast<float*>(row)[j] += reinterpret_cast<const float*>(add)[j] / float(seen[at[k]]);
+          for (int64_t j = 0; j < width; ++j) reinterpret_cast<float*>(row)[j] += reinterpret_cast<const float*>(add)[j] / float(seen[r]);
         }
       }
     });
@@ -676,7 +683,7 @@ void cpu_renorm(Call& c) {
   int64_t width = out.sizes[1];
   std::vector<bool> done(out.sizes[0]);
   for (int64_t k = 0; k < index->numel; ++k) {
-    int64_t r = index->ptr<int64_t>()[k];
+    int64_t r = index_within(index->ptr<int64_t>() + k, out.sizes[0]);
     if (done[r]) continue;
     done[r] = true;
     double* row = table->ptr<double>() + r * width;
@@ -715,7 +722,7 @@ void cpu_one_hot(Call& c) {
   TensorRef index = contiguous(c.tensor(0));
   int64_t classes = out.sizes[out.ndim - 1];
   for (int64_t k = 0; k < index->numel; ++k) {
-    int64_t at = index->ptr<int64_t>()[k];
+    int64_t at = __atomic_load_n(index->ptr<int64_t>() + k, __ATOMIC_RELAXED);
     if (at < 0) runtime_error(c.name(), ": Class values must be non-negative, got ", at);
     if (at >= classes) runtime_error(c.name(), ": Class values must be smaller than num_classes (", classes, "), got ", at);
     out.ptr<int64_t>()[k * classes + at] = 1;

@@ -3,6 +3,7 @@
 
 #include "combine.h"
 #include "options.h"
+#include "steady.h"
 #include "views.h"
 #include "walk.h"
 
@@ -14,28 +15,28 @@ constexpr int64_t kGrain = 1 << 14;
 int64_t count_true(const Tensor& mask) {  // contiguous bool
   int64_t n = 0;
   const uint8_t* m = mask.ptr<uint8_t>();
-  for (int64_t k = 0; k < mask.numel; ++k) n += m[k];
+  for (int64_t k = 0; k < mask.numel; ++k) n += m[k] != 0;
   return n;
 }
 TensorRef as_mask(const Tensor& t) { return contiguous(*to_dtype(t, DType::Bool)); }
 
-// Coordinates of the true elements: out[k * n + j] is coordinate k of the j-th one when `by_dim`, out[j * ndim + k] otherwise.
-void true_places(const Tensor& mask, int64_t n, int64_t* out, bool by_dim) {
+// Coordinates of the first n true elements (the first element of all where there are fewer by now):
+// out[k * n + j] is coordinate k of the j-th one.
+void true_places(const Tensor& mask, int64_t n, int64_t* out) {
   const uint8_t* m = mask.ptr<uint8_t>();
   int ndim = mask.ndim;
   if (ndim == 0 || n == 0) return;
   int64_t at[kMaxDims] = {}, j = 0, last = mask.sizes[ndim - 1];
-  int64_t step = by_dim ? 1 : ndim, pitch = by_dim ? n : 1;  // between places, between coordinates
-  for (int64_t base = 0; base < mask.numel; base += last) {
-    int64_t first = j, *column = out + (ndim - 1) * pitch;
+  for (int64_t base = 0; base < mask.numel && j < n; base += last) {
+    int64_t first = j, *column = out + (ndim - 1) * n;
     for (int64_t k = 0; k < last && j < n; ++k) {  // no branch on the mask: it cannot be predicted
-      column[j * step] = k;
-      j += m[base + k];
+      column[j] = k;
+      j += m[base + k] != 0;
     }
-    for (int d = 0; d + 1 < ndim; ++d)
-      for (int64_t k = first; k < j; ++k) out[d * pitch + k * step] = at[d];
+    for (int d = 0; d + 1 < ndim; ++d) std::fill(out + d * n + first, out + d * n + j, at[d]);
     for (int d = ndim - 2; d >= 0 && ++at[d] == mask.sizes[d]; --d) at[d] = 0;
   }
+  for (int d = 0; d < ndim; ++d) std::fill(out + d * n + j, out + (d + 1) * n, int64_t(0));
 }
 
 // --- the plan of an indexing ----------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<T
       int64_t n = count_true(*m), one = 1;
       int64_t sizes[2] = {std::max<int64_t>(m->ndim, 1), n};
       TensorRef all = empty(sizes, DType::Int64);
-      if (!shapes_only) true_places(*m, n, all->ptr<int64_t>(), true);
+      if (!shapes_only) true_places(*m, n, all->ptr<int64_t>());
       for (int64_t k = 0; k < takes; ++k)
         list.push_back({dim + k, view_of(*all, Dims(&n, 1), Dims(&one, 1), all->data + k * n * 8)});
       // a 0-d mask selects all or nothing: callers give it a dimension of its own first
@@ -124,7 +125,7 @@ Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices
     TensorRef index = expanded(*i.index, p.shape, DType::Int64);
     const int64_t* at = index->ptr<int64_t>();
     for (int64_t k = 0; k < n; ++k) {
-      int64_t j = at[k];
+      int64_t j = __atomic_load_n(at + k, __ATOMIC_RELAXED);
       if (j < -size || j >= size) {
         if (numel == 0 && size == 0) continue;
         index_error(c.name(), ": index ", j, " is out of bounds for dimension ", i.dim, " with size ", size);
@@ -217,6 +218,12 @@ void cpu_index(Call& c) {
   Tensor& out = c.out();
   Plan p = plan_of(c, self, c.tensors(1), true);
   if (out.numel == 0) return;
+  if (!std::ranges::equal(p.result, out.shape())) {  // a mask was written to since `out` was made: as many places as then
+    int64_t each = 1;
+    for (const auto* dims : {&p.before, &p.after})
+      for (int d : *dims) each *= self.sizes[d];
+    p.offsets.resize(size_t(out.numel / each), 0);
+  }
   visit_size(self.itemsize(), [&]<class T>() {
     const T* from = self.ptr<T>();
     T* to = out.ptr<T>();
@@ -322,7 +329,7 @@ void infer_nonzero(Call& c) {
 void cpu_nonzero(Call& c) {
   Tensor& out = c.out();
   TensorRef m = as_mask(c.tensor(0));
-  if (out.numel) true_places(*m, out.sizes[0], out.ptr<int64_t>(), true);
+  if (out.numel) true_places(*m, out.sizes[0], out.ptr<int64_t>());
 }
 
 // One row of coordinates per dimension, each its own contiguous tensor; a 0-d tensor counts as one of shape [1].
@@ -341,7 +348,7 @@ void cpu_nonzero_tuple(Call& c) {
     return;
   }
   std::vector<int64_t> all(n * t.ndim);
-  true_places(*m, n, all.data(), true);
+  true_places(*m, n, all.data());
   for (int k = 0; k < t.ndim; ++k) std::copy_n(all.data() + k * n, n, c.out(k).ptr<int64_t>());
 }
 
@@ -365,8 +372,9 @@ void cpu_masked_select(Call& c) {
     T *to = c.out().ptr<T>(), *end = to + c.out().numel;
     for (int64_t k = 0; k < m->numel && to < end; ++k) {  // no branch on the mask: it cannot be predicted
       *to = from[k];
-      to += keep[k];
+      to += keep[k] != 0;
     }
+    std::fill(to, end, T{});  // another thread has cleared some since they were counted
   });
 }
 
@@ -395,7 +403,7 @@ void cpu_masked_scatter(Call& c) {
   const uint8_t* keep = mask->ptr<uint8_t>();
   visit_size(out.itemsize(), [&]<class T>() {
     for (int64_t k = 0; k < mask->numel; ++k)
-      if (keep[k]) to->ptr<T>()[k] = source->ptr<T>()[j++];
+      if (keep[k] && j < source->numel) to->ptr<T>()[k] = source->ptr<T>()[j++];
   });
   if (to.get() != &out) copy_into(out, *to);
 }
@@ -414,7 +422,11 @@ void check_places(const Call& c, const Tensor& index, int64_t n) {
   const int64_t* bad = std::find_if(at, at + index.numel, [n](int64_t i) { return i < -n || i >= n; });
   index_error(c.name(), ": out of range: tried to access index ", *bad, " on a tensor of ", n, " elements.");
 }
-int64_t place(int64_t at, int64_t n) { return at < 0 ? at + n : at; }
+int64_t place(const int64_t* at, int64_t n) {
+  int64_t i = __atomic_load_n(at, __ATOMIC_RELAXED);
+  i += i < 0 ? n : 0;
+  return index_within(&i, n);
+}
 
 void infer_take(Call& c) {
   check_flat_index(c, c.tensor(1));
@@ -430,7 +442,7 @@ void cpu_take(Call& c) {
     const int64_t *at = index->ptr<int64_t>(), n = t->numel;
     T* to = c.out().ptr<T>();
     parallel_for(index->numel, 1 << 15, [=](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) to[k] = from[place(at[k], n)];
+      for (int64_t k = begin; k < end; ++k) to[k] = from[place(at + k, n)];
     });
   });
 }
@@ -454,12 +466,12 @@ void cpu_put(Call& c) {
   const int64_t *at = index->ptr<int64_t>(), n = out.numel, count = index->numel;
   if (!c.boolean(3)) {
     visit_size(out.itemsize(), [&]<class T>() {
-      for (int64_t k = 0; k < count; ++k) to->ptr<T>()[place(at[k], n)] = source->ptr<T>()[k];
+      for (int64_t k = 0; k < count; ++k) to->ptr<T>()[place(at + k, n)] = source->ptr<T>()[k];
     });
   } else {
     CombineFn add = combine_function(Combine::Add, out.dtype);
     const int64_t item = out.itemsize();
-    for (int64_t k = 0; k < count; ++k) add(to->data + place(at[k], n) * item, source->data + k * item);
+    for (int64_t k = 0; k < count; ++k) add(to->data + place(at + k, n) * item, source->data + k * item);
   }
   if (to.get() != &out) copy_into(out, *to);
 }

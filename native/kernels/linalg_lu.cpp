@@ -3,6 +3,7 @@
 // Small matrices are decomposed by the loops here: a call into LAPACK costs more than they do.
 #include <limits>
 
+#include "steady.h"
 #include "gemm.h"
 #include "matrices.h"
 
@@ -254,7 +255,7 @@ void cpu_lu_solve(Call& c) {
   lapack::load();
   const Tensor& given = c.tensor(0);
   const int64_t n = rows_of(given), batch = batch_count(given);
-  TensorRef pivots = contiguous(c.tensor(1));
+  TensorRef pivots = snapshot(c.tensor(1), DType::Int32);
   bool left = c.boolean(3), adjoint = c.boolean(4);
   const int32_t* p = pivots->ptr<int32_t>();
   for (int64_t k = 0; k < pivots->numel; ++k)
@@ -402,7 +403,7 @@ void infer_permutation(Call& c) {
   c.output(with(pivots.shape().first(size_t(pivots.ndim - 1)), {c.integer(1)}), DType::Int64, pivots.device);
 }
 void cpu_permutation(Call& c) {
-  TensorRef pivots = contiguous(c.tensor(0));
+  TensorRef pivots = snapshot(c.tensor(0), DType::Int32);
   Tensor& out = c.out();
   const int64_t m = c.integer(1), k = pivots->size(pivots->ndim - 1), batch = m ? out.numel / m : 0;
   for (int64_t b = 0; b < batch; ++b) {

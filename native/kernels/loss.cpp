@@ -1,4 +1,5 @@
 // Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross entropy.
+#include "steady.h"
 #include "reduce.h"
 #include "row_loops.h"
 #include "rows.h"
@@ -52,7 +53,7 @@ void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
     runtime_error(c.name(), ": weight tensor should be defined either for all ", classes, " classes or no classes but got weight tensor of shape: ",
                   shape_text(weight->shape()));
 }
-TensorRef labels_of(const Tensor& target) { return contiguous(*to_dtype(target, DType::Int64)); }
+TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64); }  // used again and again
 void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {
   const int64_t* t = labels.ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel; ++i)

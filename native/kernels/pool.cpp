@@ -347,8 +347,9 @@ bool scatter_planes(const T* g, const int64_t* index, int64_t planes, int64_t pl
       T* plane = to + p * out_places;
       std::fill_n(plane, out_places, T(0));
       for (int64_t i = p * places; i < (p + 1) * places; ++i) {
-        if (uint64_t(index[i]) >= uint64_t(out_places)) { good = false; continue; }
-        plane[index[i]] += g[i];
+        const int64_t at = __atomic_load_n(index + i, __ATOMIC_RELAXED);
+        if (uint64_t(at) >= uint64_t(out_places)) { good = false; continue; }
+        plane[at] += g[i];
       }
     }
   });

@@ -9,6 +9,7 @@
 
 #include "radix.h"
 #include "reduce.h"
+#include "steady.h"
 
 namespace flambeau {
 namespace {
@@ -252,7 +253,7 @@ void cpu_unique(Call& c) {
   const int64_t n = given.numel;
   const bool counting = c.boolean(2);
   const int64_t nothing = 0;
-  TensorRef x = contiguous(given), inverse = empty(c.boolean(1) ? given.shape() : Dims(&nothing, 1), DType::Int64);
+  TensorRef x = snapshot(given, given.dtype), inverse = empty(c.boolean(1) ? given.shape() : Dims(&nothing, 1), DType::Int64);
   visit_dtype(given.dtype, [&]<class S>() {
     if constexpr (!std::is_same_v<S, complex64> && !std::is_same_v<S, complex128>) {
       using Bits = BitsOf<sizeof(S)>;

@@ -6,15 +6,23 @@ Native code asks here only when a mode is active or an argument's type overrides
 import functools
 import importlib.util
 import sys
+import threading
 
 from . import _C
 
-_function_modes = []
-_dispatch_modes = []
+
+class _Modes(threading.local):
+    """The modes that this thread is in, newest last."""
+
+    def __init__(self):
+        self.function, self.dispatch = [], []
+
+
+_modes = _Modes()
 
 
 def _update():
-    _C.set_modes(len(_function_modes), len(_dispatch_modes))
+    _C.set_modes(len(_modes.function), len(_modes.dispatch))
 
 
 class _Off:
@@ -35,14 +43,16 @@ class _Off:
 
 class _Mode:
     def __enter__(self):
-        self._stack.append(self)
+        getattr(_modes, self._kind).append(self)
         _update()
         return self
 
     def __exit__(self, *_):
-        if not self._stack or self._stack[-1] is not self:
-            raise RuntimeError(f"{type(self).__name__}: modes must be left in the reverse order of entering")
-        self._stack.pop()
+        stack = getattr(_modes, self._kind)
+        if not stack or stack[-1] is not self:
+            raise RuntimeError(f"{type(self).__name__}: modes must be left in the reverse order of entering, in the "
+                               "thread that entered them")
+        stack.pop()
         _update()
 
 
@@ -61,7 +71,7 @@ class TorchFunctionMode(_Mode):
     2
     """
 
-    _stack = _function_modes
+    _kind = "function"
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
@@ -70,7 +80,7 @@ class TorchFunctionMode(_Mode):
 class TorchDispatchMode(_Mode):
     """Inside `with mode:` primitives, below autograd, go to `mode.__torch_dispatch__(func, types, args, kwargs)`."""
 
-    _stack = _dispatch_modes
+    _kind = "dispatch"
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
@@ -115,8 +125,8 @@ def handle_torch_function(func, args, kwargs):
 def _asked(func, found, args, kwargs, otherwise):
     """The answer of the newest function mode, else of the first of `found` that has one, else otherwise(types)."""
     types = tuple(type(x) for x in found)
-    if _function_modes:
-        with _Off(_function_modes) as mode:
+    if _modes.function:
+        with _Off(_modes.function) as mode:
             return mode.__torch_function__(func, types, args, kwargs)
     for x in found:
         result = type(x).__torch_function__(func, types, args, kwargs)
@@ -131,8 +141,8 @@ def handle_torch_dispatch(func, args, kwargs):
     types = tuple(type(x) for x in found)
     grad = _C.set_grad_enabled(False)
     try:
-        if _dispatch_modes:
-            with _Off(_dispatch_modes) as mode:
+        if _modes.dispatch:
+            with _Off(_modes.dispatch) as mode:
                 return mode.__torch_dispatch__(func, types, args, kwargs)
         for x in found:
             result = type(x).__torch_dispatch__(func, types, args, kwargs)
@@ -148,7 +158,7 @@ def dispatches(tensors):
     if _C.disable_dispatch(False):  # asked with dispatch off: it stays off
         _C.disable_dispatch(True)
         return False
-    return bool(_dispatch_modes or _overriding(tuple(tensors), {}, "__torch_dispatch__"))
+    return bool(_modes.dispatch or _overriding(tuple(tensors), {}, "__torch_dispatch__"))
 
 
 def _local_scalar_dense(self):
@@ -189,7 +199,7 @@ def disable_torch_dispatch():
 
 def has_torch_function(values):
     """Whether a call with these arguments would go to an override."""
-    return bool(_function_modes or _overriding(tuple(values), {}, "__torch_function__"))
+    return bool(_modes.function or _overriding(tuple(values), {}, "__torch_function__"))
 
 
 def is_tensor_like(value):

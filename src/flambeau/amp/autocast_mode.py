@@ -9,9 +9,16 @@ from . import policies as policies  # marks the operators
 
 _LOWER = (_C.bfloat16, _C.float16)
 _KINDS = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "mps", "mtia", "maia")
-_other_dtypes = {"cuda": _C.float16}
-_other_enabled = {}
-_nesting = threading.local()
+
+
+class _State(threading.local):
+    """Of this thread: how deep contexts are nested, and what is set for kinds of devices other than the CPU."""
+
+    def __init__(self):
+        self.depth, self.enabled, self.dtypes = 0, {}, {"cuda": _C.float16}
+
+
+_state = _State()
 
 
 def _kind(device_type):
@@ -39,7 +46,7 @@ def is_autocast_available(device_type):
 
 def is_autocast_enabled(device_type="cuda"):
     """Whether autocast is on for that kind of device; without one it asks about CUDA, as in PyTorch."""
-    return _C.autocast_state()[0] if device_type == "cpu" else _other_enabled.get(device_type, False)
+    return _C.autocast_state()[0] if device_type == "cpu" else _state.enabled.get(device_type, False)
 
 
 def set_autocast_enabled(device_type, enabled=None):
@@ -50,12 +57,12 @@ def set_autocast_enabled(device_type, enabled=None):
         _, dtype, cache = _C.autocast_state()
         _C.set_autocast_state(enabled, dtype, cache)
     else:
-        _other_enabled[_kind(device_type)] = enabled
+        _state.enabled[_kind(device_type)] = enabled
 
 
 def get_autocast_dtype(device_type):
     """The half-precision dtype of that kind of device."""
-    return _C.autocast_state()[1] if _kind(device_type) == "cpu" else _other_dtypes.get(device_type, _C.bfloat16)
+    return _C.autocast_state()[1] if _kind(device_type) == "cpu" else _state.dtypes.get(device_type, _C.bfloat16)
 
 
 def set_autocast_dtype(device_type, dtype):
@@ -64,7 +71,7 @@ def set_autocast_dtype(device_type, dtype):
         enabled, _, cache = _C.autocast_state()
         _C.set_autocast_state(enabled, dtype, cache)
     else:
-        _other_dtypes[device_type] = dtype
+        _state.dtypes[device_type] = dtype
 
 
 is_autocast_cpu_enabled = functools.partial(is_autocast_enabled, "cpu")
@@ -93,14 +100,14 @@ def clear_autocast_cache():
 
 def autocast_increment_nesting():
     """One context more is open; how many there are."""
-    _nesting.depth = getattr(_nesting, "depth", 0) + 1
-    return _nesting.depth
+    _state.depth += 1
+    return _state.depth
 
 
 def autocast_decrement_nesting():
     """One context less is open; how many there are."""
-    _nesting.depth = getattr(_nesting, "depth", 0) - 1
-    return _nesting.depth
+    _state.depth -= 1
+    return _state.depth
 
 
 # --- the context ----------------------------------------------------------------------------------------------------

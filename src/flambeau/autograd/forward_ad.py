@@ -8,6 +8,7 @@
 tensor(6.)
 """
 
+import threading
 from collections import namedtuple
 
 from .. import _C
@@ -19,25 +20,35 @@ from .function import Function
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
 UnpackedDualTensor.__doc__ = "The two parts of a dual tensor; `tangent` is None where there is none."
 
-_levels = []
+
+
+class _Entered(threading.local):
+    """The dual level that this thread is in: at most one frame."""
+
+    def __init__(self):
+        self.levels = []
+
+
+_entered = _Entered()
 
 
 def enter_dual_level():
     """Opens the level that dual tensors belong to; returns its number."""
-    if _levels:
+    if _entered.levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment: leave the dual level first, or nest "
                            "flambeau.func.jvp, which can be nested")
-    _levels.append(DualFrame(by_hand=True).__enter__())
-    return len(_levels) - 1
+    _entered.levels.append(DualFrame(by_hand=True).__enter__())
+    return len(_entered.levels) - 1
 
 
 def exit_dual_level(*, level=None):
     """Closes the current dual level; its dual tensors become unusable."""
-    if not _levels:
+    if not _entered.levels:
         raise RuntimeError("exit_dual_level: Trying to exit a forward AD level that was not entered")
-    if level is not None and level != len(_levels) - 1:
-        raise RuntimeError(f"exit_dual_level: Trying to exit level {level}, but the current one is {len(_levels) - 1}")
-    _levels.pop().__exit__(None, None, None)
+    current = len(_entered.levels) - 1
+    if level is not None and level != current:
+        raise RuntimeError(f"exit_dual_level: Trying to exit level {level}, but the current one is {current}")
+    _entered.levels.pop().__exit__(None, None, None)
 
 
 class dual_level:
@@ -51,12 +62,12 @@ class dual_level:
 
 
 def _frame(level, what):
-    if not _levels:
+    if not _entered.levels:
         raise RuntimeError(f"{what}: Trying to create a dual Tensor for forward AD but no level exists, make sure to "
                            "enter_dual_level() first.")
-    if level not in (None, 0, len(_levels) - 1):
+    if level not in (None, 0, len(_entered.levels) - 1):
         raise RuntimeError(f"{what}: there is no dual level {level}")
-    return _levels[-1]
+    return _entered.levels[-1]
 
 
 class _MakeDual(Function):
@@ -90,9 +101,9 @@ def unpack_dual(tensor, *, level=None):
     if not isinstance(tensor, _C.Tensor):
         raise TypeError(f"unpack_dual: expected a Tensor, got {type(tensor).__name__}")
     if level is None:
-        frame = _levels[-1] if _levels else innermost()
+        frame = _entered.levels[-1] if _entered.levels else innermost()
     else:
-        frame = _levels[level] if 0 <= level < len(_levels) else None
+        frame = _entered.levels[level] if 0 <= level < len(_entered.levels) else None
     if type(tensor) is Dual and tensor.frame is frame:
         return UnpackedDualTensor(tensor.value, tensor.tangent)
     return UnpackedDualTensor(tensor, None)
