@@ -47,11 +47,12 @@ T get(const uint8_t* bytes, size_t at) {
 Generator* (*allocate_generator)() = plain_generator;
 
 void GeneratorLock::lock() {
-  while (taken.exchange(true, std::memory_order_acquire)) {
-    if (forks.exchange(fork_count) != fork_count) break;  // the holder stayed in the parent: ours now
-    wait_until([](const void* t) { return !static_cast<const std::atomic<bool>*>(t)->load(); }, &taken);
+  const unsigned mine = 1 + fork_count;
+  for (unsigned found = 0; !taken.compare_exchange_weak(found, mine, std::memory_order_acquire);) {
+    if (found != mine) continue;  // free, or the holder stayed in the parent: ours if nobody is faster
+    wait_until([](const void* t) { return !static_cast<const std::atomic<unsigned>*>(t)->load(); }, &taken);
+    found = 0;
   }
-  forks.store(fork_count);
 }
 
 Generator::Generator() : Object{1, nullptr}, weakrefs(nullptr) { manual_seed(kDefaultSeed); }

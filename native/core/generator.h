@@ -15,10 +15,9 @@ inline constexpr size_t kGeneratorStateBytes = 5056;
 class GeneratorLock {
  public:
   void lock();
-  void unlock() { taken.store(false, std::memory_order_release); }
+  void unlock() { taken.store(0, std::memory_order_release); }
  private:
-  std::atomic<bool> taken{false};
-  std::atomic<unsigned> forks{0};  // when it was taken: a holder from before a fork is not in this process
+  std::atomic<unsigned> taken{0};  // 1 + fork_count when it was taken: a holder from before a fork is not in this process
 };
 
 // A Generator is its Python object, as a Tensor is. A kernel draws while it has a Drawing, which holds `busy`.
