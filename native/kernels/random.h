@@ -93,12 +93,10 @@ void fill_run(const Call& c, Tensor& t, DType as, Generator& g, F fill) {
   } else {
     int64_t most = std::min(kChunk, n);
     TensorRef chunk = empty(Dims(&most, 1), as);
+    Drawing drawing(g);  // of all chunks: nobody may seed in between
     for (int64_t done = 0; done < n; done += kChunk) {
       int64_t take = std::min(kChunk, n - done);
-      {
-        Drawing drawing(g);
-        fill(chunk->ptr<T>(), take);
-      }
+      fill(chunk->ptr<T>(), take);
       TensorRef from = view_of(*chunk, Dims(&take, 1), Dims(&one, 1), chunk->data);
       TensorRef to = view_of(*run.flat, Dims(&take, 1), Dims(&one, 1), data + done * t.itemsize());
       copy_into(*to, *from);

@@ -277,6 +277,8 @@ DRAWS = {
     "normal_": lambda g: flambeau.empty(N).normal_(generator=g),
     "bernoulli_": lambda g: flambeau.empty(N).bernoulli_(0.5, generator=g),
     "exponential_": lambda g: flambeau.empty(N).exponential_(generator=g),
+    "float16": lambda g: flambeau.rand(N, generator=g, dtype=flambeau.float16),
+    "int32": lambda g: flambeau.randint(0, 1000, (N,), generator=g, dtype=flambeau.int32),
     "multinomial": lambda g: flambeau.ones(N).multinomial(1, generator=g),
 }
 

@@ -1,11 +1,14 @@
-"""Results do not depend on the number of threads, and threads may share the library."""
+"""Results do not depend on the number of threads, threads may share the library, and each has its own modes."""
 
 import threading
+import time
 
 import pytest
 
 import flambeau
+import flambeau.autograd.forward_ad as forward_ad
 from flambeau.nn import functional as F
+from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
 
 
 @pytest.fixture
@@ -157,3 +160,174 @@ def test_backward_passes_in_threads_share_leaves():
         t.join()
     for k in range(4):
         flambeau.testing.assert_close(found[k], found[0] * (k + 1), rtol=1e-4, atol=1e-4)
+
+
+# --- what belongs to a thread -----------------------------------------------------------------------------------------
+
+def in_another_thread(ask):
+    return run_in_threads(lambda _: ask(), 1)[0]
+
+
+class Counting(TorchFunctionMode):
+    calls = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Watching(TorchDispatchMode):
+    calls = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", [Counting, Watching])
+def test_modes_belong_to_a_thread(kind):
+    with kind() as mode:
+        in_another_thread(lambda: flambeau.ones(2) + 1)
+        assert mode.calls == 0
+        _ = flambeau.ones(2) + 1
+        assert mode.calls > 0
+
+
+def test_modes_of_two_threads_cross():
+    """Entered in one order and left in the other: a thread leaves its own mode, and only that."""
+    entered, left = threading.Barrier(2), threading.Barrier(2)
+
+    def work(k):
+        for kind in (Counting, Watching):
+            if k:
+                entered.wait(60)
+            with kind() as mode:
+                if not k:
+                    entered.wait(60)
+                _ = flambeau.ones(2) * 2
+                seen = mode.calls
+                if k:
+                    left.wait(60)
+            if not k:
+                left.wait(60)
+            assert 0 < seen < 5
+            before = mode.calls
+            _ = flambeau.ones(2) * 2
+            assert mode.calls == before
+
+    run_in_threads(work, 2)
+
+
+def test_a_mode_is_left_where_it_was_entered():
+    mode = Counting()
+    with mode, pytest.raises(RuntimeError, match="thread"):
+        in_another_thread(lambda: mode.__exit__(None, None, None))
+
+
+PER_THREAD = {
+    "no_grad": (flambeau.no_grad, flambeau.is_grad_enabled, True),
+    "inference_mode": (flambeau.inference_mode, flambeau.is_inference_mode_enabled, False),
+    "autocast": (lambda: flambeau.autocast("cpu"), lambda: flambeau.is_autocast_enabled("cpu"), False),
+    "the dtype of autocast": (lambda: flambeau.autocast("cpu", dtype=flambeau.float16),
+                              lambda: flambeau.get_autocast_dtype("cpu"), flambeau.bfloat16),
+    "the cache of autocast": (lambda: flambeau.autocast("cpu", cache_enabled=False),
+                              flambeau.is_autocast_cache_enabled, True),
+    "the default device": (lambda: flambeau.device("meta"), lambda: flambeau.ones(1).device.type, "cpu"),
+    "errstate": (lambda: flambeau.errstate(all="raise"), lambda: (flambeau.ones(1) / 0).item(), float("inf")),
+    "dual level": (forward_ad.dual_level, lambda: (forward_ad.enter_dual_level(), forward_ad.exit_dual_level())[0], 0),
+}
+
+
+@pytest.mark.parametrize("name", PER_THREAD)
+def test_state_belongs_to_a_thread(name):
+    scope, ask, elsewhere = PER_THREAD[name]
+    assert ask() == elsewhere
+    with scope():
+        assert in_another_thread(ask) == elsewhere
+
+
+def test_autocast_of_other_devices_belongs_to_a_thread():
+    flambeau.set_autocast_enabled("cuda", True)
+    flambeau.set_autocast_dtype("cuda", flambeau.bfloat16)
+    try:
+        assert not in_another_thread(lambda: flambeau.is_autocast_enabled("cuda"))
+        assert in_another_thread(lambda: flambeau.get_autocast_dtype("cuda")) == flambeau.float16
+    finally:
+        flambeau.set_autocast_enabled("cuda", False)
+        flambeau.set_autocast_dtype("cuda", flambeau.float16)
+
+
+def test_transforms_belong_to_a_thread():
+    """A level that is active here changes nothing for calls of another thread."""
+    seen = []
+
+    def f(x):
+        seen.append(in_another_thread(lambda: (flambeau.rand(3) + 1).shape))
+        return x * 2
+
+    assert flambeau.func.vmap(f, randomness="different")(flambeau.ones(4)).tolist() == [2.0] * 4
+    assert [list(s) for s in seen] == [[3]]
+
+
+def test_saved_tensor_hooks_belong_to_a_thread():
+    packed = []
+    with flambeau.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        in_another_thread(lambda: flambeau.ones(2, requires_grad=True).exp())
+        assert not packed
+        flambeau.ones(2, requires_grad=True).exp()
+        assert packed
+
+
+def test_two_threads_allow_mutation_on_saved_tensors():
+    """Each keeps what its own writes destroy, whoever enters first and leaves first."""
+    barrier = threading.Barrier(2)
+
+    def work(k):
+        barrier.wait(60)
+        if k:
+            time.sleep(0.005)
+        for _ in range(50):
+            with flambeau.autograd.graph.allow_mutation_on_saved_tensors():
+                x = flambeau.full((3,), 2.0, requires_grad=True)
+                y = x.clone()
+                z = y * y
+                with flambeau.no_grad():
+                    y.zero_()
+                z.sum().backward()
+                assert x.grad.tolist() == [4.0] * 3
+
+    run_in_threads(work, 2)
+
+
+def test_allowing_mutation_ends_for_its_own_thread_only():
+    inside, outside = threading.Event(), threading.Event()
+
+    def work(k):
+        if k:
+            inside.wait(60)
+            with flambeau.autograd.graph.allow_mutation_on_saved_tensors():
+                pass
+            return outside.set()
+        with flambeau.autograd.graph.allow_mutation_on_saved_tensors():
+            x = flambeau.full((3,), 2.0, requires_grad=True)
+            y = x.clone()
+            z = y * y
+            inside.set()
+            outside.wait(60)
+            with flambeau.no_grad():
+                y.zero_()
+            z.sum().backward()
+            return x.grad.tolist()
+
+    assert run_in_threads(work, 2)[0] == [4.0] * 3
+
+
+def test_process_wide_settings_are():
+    """The default dtype and anomaly detection belong to the process, as in PyTorch."""
+    with flambeau.autograd.set_detect_anomaly(True):
+        assert in_another_thread(flambeau.is_anomaly_enabled)
+    flambeau.set_default_dtype(flambeau.float64)
+    try:
+        assert in_another_thread(lambda: flambeau.ones(1).dtype) == flambeau.float64
+    finally:
+        flambeau.set_default_dtype(flambeau.float32)
