@@ -1,5 +1,6 @@
 // Fractional max pooling: windows of one size whose steps are drawn, per plane, from one random number per axis
 // (Graham 2014).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
