@@ -101,7 +101,7 @@ extern FLAMBEAU_TLS bool inference_enabled;
 extern FLAMBEAU_TLS bool watch_writes;    // call before_write ahead of every in-place write
 extern FLAMBEAU_TLS bool packing;         // saved-tensor hooks are active on this thread
 extern FLAMBEAU_TLS bool free_layout;     // a new .grad may be laid out as it came
-extern FLAMBEAU_TLS bool anomaly_check;   // anomaly mode looks for NaN in what rules return
+extern bool anomaly_check;                // anomaly mode, of the process, looks for NaN in what rules return
 struct GradMode {
   bool before;
   explicit GradMode(bool on) : before(std::exchange(grad_enabled, on)) {}

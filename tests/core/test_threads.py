@@ -324,8 +324,14 @@ def test_allowing_mutation_ends_for_its_own_thread_only():
 
 def test_process_wide_settings_are():
     """The default dtype and anomaly detection belong to the process, as in PyTorch."""
-    with flambeau.autograd.set_detect_anomaly(True):
+    def gradient():
+        flambeau.zeros(1, requires_grad=True).sqrt().mul(0).sum().backward()
+
+    gradient()
+    with pytest.warns(UserWarning), flambeau.autograd.set_detect_anomaly(True):
         assert in_another_thread(flambeau.is_anomaly_enabled)
+        with pytest.raises(RuntimeError, match="nan"):
+            in_another_thread(gradient)
     flambeau.set_default_dtype(flambeau.float64)
     try:
         assert in_another_thread(lambda: flambeau.ones(1).dtype) == flambeau.float64
