@@ -328,8 +328,8 @@ def test_process_wide_settings_are():
         flambeau.zeros(1, requires_grad=True).sqrt().mul(0).sum().backward()
 
     gradient()
-    with pytest.warns(UserWarning), flambeau.autograd.set_detect_anomaly(True):
-        assert in_another_thread(flambeau.is_anomaly_enabled)
+    with pytest.warns(UserWarning, match="Error detected"), flambeau.autograd.set_detect_anomaly(True):
+        assert in_another_thread(flambeau.autograd.anomaly_mode.is_anomaly_enabled)
         with pytest.raises(RuntimeError, match="nan"):
             in_another_thread(gradient)
     flambeau.set_default_dtype(flambeau.float64)
