@@ -25,7 +25,7 @@ def test_downloads(weights, tmp_path):
     assert flambeau.load(target)["w"].tolist() == [0, 1, 2]
     with pytest.raises(RuntimeError, match="invalid hash"):
         hub.download_url_to_file(url, str(tmp_path / "bad.pth"), hash_prefix="00000000", progress=False)
-    assert not (tmp_path / "bad.pth").exists() and not list(tmp_path.glob("*.partial"))
+    assert not (tmp_path / "bad.pth").exists() and not list(tmp_path.glob(".*"))
 
 
 def test_state_dicts(weights, tmp_path):

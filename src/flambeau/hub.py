@@ -6,12 +6,12 @@ import importlib.util
 import os
 import re
 import sys
-import tempfile
 import urllib.request
 import zipfile
 from pathlib import Path
 from urllib.parse import urlparse
 
+from ._replacing import replacing
 from .serialization import load as _load_file
 
 _HASH = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth
@@ -43,25 +43,18 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
     dst = os.path.expanduser(os.fspath(dst))
     digest = hashlib.sha256() if hash_prefix is not None else None
     request = urllib.request.Request(url, headers={"User-Agent": "flambeau"})
-    folder, name = os.path.split(dst)
-    fd, partial = tempfile.mkstemp(prefix=name + ".", suffix=".partial", dir=folder or ".")
-    try:
-        with os.fdopen(fd, "wb") as file, urllib.request.urlopen(request) as answer:
-            size = int(answer.headers.get("Content-Length") or 0)
-            with _bar(size, progress) as advance:
-                while block := answer.read(_BLOCK):
-                    file.write(block)
-                    if digest:
-                        digest.update(block)
-                    advance(len(block))
-            if size and file.tell() != size:
-                raise RuntimeError(f"download_url_to_file: {url} ended after {file.tell()} of {size} bytes")
+    with replacing(dst) as file, urllib.request.urlopen(request) as answer:
+        size = int(answer.headers.get("Content-Length") or 0)
+        with _bar(size, progress) as advance:
+            while block := answer.read(_BLOCK):
+                file.write(block)
+                if digest:
+                    digest.update(block)
+                advance(len(block))
+        if size and file.tell() != size:
+            raise RuntimeError(f"download_url_to_file: {url} ended after {file.tell()} of {size} bytes")
         if digest and not digest.hexdigest().startswith(hash_prefix):
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
-        os.replace(partial, dst)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
 
 
 @contextlib.contextmanager
