@@ -14,6 +14,7 @@ from ._shown import shown
 
 ALIGNMENT = 64
 _CHUNK = 1 << 24
+_LARGE = 1 << 31  # sizes from here on are written as 64 bits
 
 # Signature first; the field names of the zip format are beside the places that use them.
 _END = Struct("<4s4H2LH")
@@ -28,7 +29,7 @@ _ENCRYPTED, _SIZES_FOLLOW, _UTF8 = 0x1 | 0x40 | 0x2000, 0x8, 0x800
 def put(archive, name, data):
     """One uncompressed entry whose bytes begin at a multiple of the alignment."""
     size = len(data)
-    large = size >= 1 << 31
+    large = size >= _LARGE
     info = zipfile.ZipInfo(name)
     info.file_size = size
     header = archive.fp.tell() + 30 + len(name.encode()) + (20 if large else 0) + 4

@@ -411,6 +411,7 @@ _KNOWN = {ord(key) if isinstance(key, str) else key: run for key, run in {
     "B": lambda r: r.push(bytes(r.take(r.number(_U4)))),
     "C": lambda r: r.push(bytes(r.take(r.byte()))),
     0x8E: lambda r: r.push(bytes(r.take(r.number(_U8)))),
+    0x96: lambda r: r.push(bytearray(r.take(r.number(_U8)))),
     "]": lambda r: r.push([]),
     "a": Reader.append,
     "e": Reader.appends,

@@ -11,6 +11,7 @@ from collections import OrderedDict
 import pytest
 
 import flambeau
+from flambeau import _archive
 from flambeau._pickle_writer import Global, Persistent, Writer
 
 from .sandbox import Sandbox
@@ -363,6 +364,19 @@ def test_large_archives_in_the_64_bit_form(mmap, tmp_path):
         path.write_bytes(raw[:at] + wrong + raw[at:])
         with pytest.raises(RuntimeError, match=text):
             flambeau.load(path, mmap=mmap)
+
+
+@pytest.mark.parametrize("mmap", [False, True], ids=["read", "mapped"])
+def test_large_entries_in_the_64_bit_form(mmap, tmp_path, monkeypatch):
+    """What save writes from 2 GiB on, in a small file."""
+    path = tmp_path / "m.pt"
+    with monkeypatch.context() as patch:
+        patch.setattr(_archive, "_LARGE", 60)
+        patch.setattr(zipfile, "ZIP64_LIMIT", 60)
+        flambeau.save({"w": flambeau.arange(20.0), "v": flambeau.ones(3)}, path)
+    assert b"\xff" * 8 + struct.pack("<H", len("m/data/0")) in path.read_bytes()
+    found = flambeau.load(path, mmap=mmap)
+    assert found["w"].tolist() == list(range(20)) and found["v"].tolist() == [1, 1, 1]
 
 
 def test_a_storage_of_a_mapped_file_may_not_reach_past_it(tmp_path):

@@ -539,7 +539,8 @@ def test_missing_file_and_other_archives(tmp_path):
 
 
 def test_streams_of_newer_protocols():
-    obj = {"a": [1, 2.5, "x", b"y", None, (True, False), {1}, frozenset([2]), 2**40], "b": "x" * 300}
+    obj = {"a": [1, 2.5, "x", b"y", None, (True, False), {1}, frozenset([2]), 2**40], "b": "x" * 300,
+           "c": bytearray(b"z")}
     for protocol in range(2, 6):
         loaded = Reader(pickle.dumps(obj, protocol), _loader.Loader(None, None, None).find, None).load()
         assert loaded == obj
