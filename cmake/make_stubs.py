@@ -118,6 +118,8 @@ class Stubs:
         lines = list(self.tensor()) if root else []
         for name in self.names(module):
             lines += self.entry(name, getattr(module, name))
+        if module.__name__ in tables.MORE:
+            lines.append(tables.MORE[module.__name__])
         if not root and "__all__" in vars(module):
             lines.append(f"__all__ = {sorted(n for n in module.__all__ if n in vars(module))!r}")
         lines = [annotated(line) for line in lines]
@@ -129,7 +131,7 @@ class Stubs:
         """Public names; private classes too, which may be bases; submodules of the package."""
         classes = {n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__}
         for name in sorted(set(dir(module)) | classes):
-            if name.startswith("_") and name != "__version__" and name not in classes:
+            if name.startswith("_") and name not in ("__version__", "__config__", "__future__") and name not in classes:
                 continue
             if (module is self.package and name == "Tensor") or name == "cli":
                 continue

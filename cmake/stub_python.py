@@ -112,7 +112,7 @@ def parameter_type(name, default, module):
     if kind is None:
         if default is empty or default is None or type(default) not in (bool, int, float, str):
             return "Any"
-        return "float" if type(default) is int and name in ("a", "b") else type(default).__name__
+        return "Any" if type(default) is int else type(default).__name__  # an int may stand for a tuple of them
     if default is None and kind != "Any" and "None" not in kind:
         kind += " | None"
     if default is not empty and type(default) in (bool, int, float, str) and kind != "Any":
@@ -190,7 +190,11 @@ class ClassStub:
         """The class statement and its body."""
         if issubclass(self.cls, tuple) and hasattr(self.cls, "_fields"):
             yield f"class {self.name}(NamedTuple):"
-            yield from [f"    {field}: Any" for field in self.cls._fields] or ["    ..."]
+            defaults = self.cls._field_defaults
+            yield from [f"    {field}: Any{' = ...' * (field in defaults)}" for field in self.cls._fields]
+            return
+        if type(self.cls).__name__ == "TensorType":  # LongTensor(2, 3) makes a Tensor
+            yield f"class {self.name}(_Tensor): ..."
             return
         bases = ", ".join(self.bases())
         body = [] if issubclass(self.cls, type) else list(self.body())
@@ -232,7 +236,7 @@ class ClassStub:
             yield from self.member(name, value)
         yield from self.call_of_forward(seen)
         if self.place in tables.MORE:
-            yield tables.MORE[self.place]
+            yield from tables.MORE[self.place].splitlines()
         yield from self.attributes(seen)
 
     def member(self, name, value):

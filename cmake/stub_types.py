@@ -22,7 +22,8 @@ PARAMETERS = table(
     ("int", "in_features out_features in_channels out_channels num_features num_embeddings embedding_dim input_size"
             " hidden_size num_layers embed_dim num_heads num_groups num_channels groups in1_features in2_features"
             " step_size T_max T_0 n_classes d_model nhead dim_feedforward upscale_factor downscale_factor"
-            " num_parameters blank patience cooldown"),
+            " num_parameters blank patience cooldown dim start_dim end_dim num_workers wait warmup active repeat"
+            " skip_first row_limit diagonal seed"),
     ("int | None", "padding_idx last_epoch proj_size kdim vdim num_samples"),
     ("int | Sequence[int]", "kernel_size stride dilation output_padding normalized_shape milestones"),
     ("str | int | Sequence[int]", "padding"),
@@ -35,7 +36,7 @@ PARAMETERS = table(
              " drop_last persistent_workers create_graph nesterov maximize amsgrad differentiable capturable"
              " prepend with_kwargs always_call enabled norm_first add_zero_attn add_bias_kv equal_nan"
              " set_to_none remove_duplicate persistent"),
-    ("str", "reduction padding_mode nonlinearity mode key prefix name"),
+    ("str", "reduction padding_mode nonlinearity"),
     ("dtype | None", "dtype"),
     ("device | str | int | None", "device map_device"),
     ("memory_format | None", "memory_format"),
@@ -58,6 +59,8 @@ LOCAL = {
     "flambeau.nn.modules.parameter_container": table(("Any", "key value parameters")),
     "flambeau.nn.modules.module": table(("Any", "value strict dtype device target"), ("str", "name prefix")),
     "flambeau.nn.modules.attention": table(("Tensor", "value")),
+    "flambeau.nn._summary": table(("Any", "input")), "flambeau.nn._check": table(("Any", "input target")),
+    "flambeau.nn.utils.prune": table(("Any", "parameters dim")),
     "flambeau.nn.utils": table(("Any", "name value dim mode input weight key"), ("Module", "module")),
     "flambeau.nn.init": table(("float", "a b mean val"), ("str", "mode")),
     "flambeau.nn.parallel": table(("Any", "module input target inputs")),
@@ -105,8 +108,6 @@ SIGNATURES = {
     "flambeau.nn.modules.module.Module.buffers": "(self, recurse: bool = True) -> Iterator[Tensor]",
     "flambeau.nn.modules.module.Module.named_buffers":
         "(self, prefix: str = '', recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]",
-    "flambeau.nn.modules.module.Module.__getattr__": "(self, name: str) -> Any",
-    "flambeau.nn.modules.module.Module.__setattr__": "(self, name: str, value: Any) -> None",
     "flambeau.nn.modules.module.Module.apply": "(self, fn: Callable[[Module], Any]) -> Self",
     "flambeau.nn.modules.container.ModuleList.__getitem__": "(self, index: Any) -> Any",
     "flambeau.nn.modules.container.ModuleList.__iter__": "(self) -> Iterator[Module]",
@@ -127,6 +128,9 @@ SIGNATURES = {
 }
 #: definitions that a class has in its stub besides its own
 MORE = {
+    "flambeau.ops": "def __getattr__(name: str) -> Any: ...",  # libraries add namespaces
+    "flambeau.nn.modules.module.Module":  # parameters, buffers, layers
+        "def __getattr__(self, name: str) -> Any: ...\ndef __setattr__(self, name: str, value: Any) -> None: ...",
     "flambeau.nn.modules.rnn.LSTM":
         "def __call__(self, input: Any, hx: Any = None) -> tuple[Any, tuple[Tensor, Tensor]]: ...",
     **{f"flambeau.nn.modules.rnn.{name}": "def __call__(self, input: Any, hx: Any = None) -> tuple[Any, Tensor]: ..."
@@ -135,11 +139,11 @@ MORE = {
 #: results by place, or by name in every place
 RESULTS = {
     "flambeau.autograd.grad": "tuple[Tensor, ...]", "flambeau.autograd._call.grad": "tuple[Tensor, ...]",
-    "flambeau.nn.modules.attention.MultiheadAttention.forward": "tuple[Tensor, Tensor | None]",
+    "flambeau.nn.modules.attention.MultiheadAttention.forward": "tuple[Tensor, Any]",
     "flambeau.nn.modules.rnn.RNNBase.forward": "Any",
     "flambeau.nn.modules.rnn.LSTMCell.forward": "tuple[Tensor, Tensor]",
     "flambeau.nn.modules.adaptive.AdaptiveLogSoftmaxWithLoss.forward": "Any",
-    "flambeau.nn.functional.multi_head_attention_forward": "tuple[Tensor, Tensor | None]",
+    "flambeau.nn.functional.multi_head_attention_forward": "tuple[Tensor, Any]",
     "flambeau.nn.utils.clip_grad.clip_grad_value_": "None",
     "state_dict": "dict[str, Any]", "numel": "int", "element_size": "int", "is_tensor": "bool",
     "__len__": "int", "__bool__": "bool", "__contains__": "bool", "__iter__": "Iterator[Any]", "extra_repr": "str",

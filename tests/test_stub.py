@@ -1,6 +1,7 @@
 """The type stubs that the build makes: they are Python, they are complete, and type checkers accept programs."""
 
 import ast
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import flambeau
+from flambeau.ops.kinds import OPS
 
 GENERATOR = Path(__file__).parent.parent / "cmake" / "make_stubs.py"
 PROGRAMS = sorted((Path(__file__).parent / "typed").glob("*.py"))
@@ -143,19 +145,34 @@ def all_names():
     return "\n".join(lines) + "\n"
 
 
+def examples():
+    """A program of the examples in the docstrings, one function each; they need no annotations of their own."""
+    parser, finder = doctest.DocTestParser(), doctest.DocTestFinder(exclude_empty=True)
+    found = [(test.name, test.examples) for module in spaces() for test in finder.find(module, module=module)]
+    found += [(name, parser.get_examples(op.__doc__ or "")) for name, op in OPS.items()]
+    lines = ['# mypy: disable-error-code="union-attr,empty-body,no-untyped-def,no-untyped-call,type-arg"',
+             "import flambeau"]
+    for k, (name, given) in enumerate(each for each in found if each[1]):
+        body = "".join(example.source for example in given)
+        lines += [f"def example{k}() -> None:  # {name}", *("    " + line for line in body.splitlines())]
+    return "\n".join(lines) + "\n"
+
+
 def run(command, **environment):
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
 
 
 def test_mypy_knows_every_name_and_accepts_typed_programs(stubs, tmp_path):
-    """Strictly, and without an error in the stubs themselves."""
+    """Strictly, without an error in the stubs themselves; the examples of the docstrings are programs too."""
     pytest.importorskip("mypy")
     (tmp_path / "all_names.py").write_text(all_names(), encoding="utf-8")
+    (tmp_path / "examples.py").write_text(examples(), encoding="utf-8")
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import flambeau\nflambeau.nn.Linaer(1, 2)\nflambeau.zeros('a')\nx: int = flambeau.ones(1)\n"
                      "flambeau.nn.Linear('a', 2)\nflambeau.ones(1).vieww(1)\n", encoding="utf-8")
     done = run([sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", os.devnull,
-                *map(str, PROGRAMS), str(tmp_path / "all_names.py"), str(wrong)], MYPYPATH=str(stubs))
+                *map(str, PROGRAMS), str(tmp_path / "all_names.py"), str(tmp_path / "examples.py"), str(wrong)],
+               MYPYPATH=str(stubs))
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert not [line for line in errors if "wrong.py" not in line]
     assert {int(line.partition("wrong.py:")[2].split(":")[0]) for line in errors} == {2, 3, 4, 5, 6}
