@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include <cstring>
+#include <memory>
 
 namespace flambeau {
 
@@ -60,6 +61,10 @@ void set_meta(GradMeta& meta, const Tensor& t) {
 }
 
 Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved) {
+  // all memory first: a node that is not whole must not exist
+  std::unique_ptr<Edge[]> edges(nedges <= 3 ? nullptr : new Edge[nedges]);
+  std::unique_ptr<Saved[]> saved(nsaved <= 5 ? nullptr : new Saved[nsaved]);
+  std::unique_ptr<GradMeta[]> more_meta(nouts <= 1 ? nullptr : new GradMeta[nouts - 1]);
   Node* n = free_nodes;
   if (n) {
     free_nodes = reinterpret_cast<Node*>(n->payload);
@@ -73,11 +78,11 @@ Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved) {
   n->nouts = uint16_t(nouts);
   n->nedges = uint16_t(nedges);
   n->nsaved = uint16_t(nsaved);
-  n->edges = nedges <= 3 ? n->inline_edges : new Edge[nedges];
-  n->saved = nsaved <= 5 ? n->inline_saved : new Saved[nsaved];
+  n->edges = edges ? edges.release() : n->inline_edges;
+  n->saved = saved ? saved.release() : n->inline_saved;
   for (int k = 0; k < nedges; ++k) n->edges[k] = Edge{};
   for (int k = 0; k < nsaved; ++k) n->saved[k] = Saved{};
-  if (nouts > 1) n->more_meta = new GradMeta[nouts - 1];
+  n->more_meta = more_meta.release();
   track_object(n);
   return n;
 }
@@ -128,17 +133,17 @@ void save_value(Node& n, int slot, const Value& v) {
     runtime_error("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
                   "tensor and use it in autograd.");
   if (__builtin_expect(packing, 0) && (v.tag == Tag::Tensor || v.tag == Tag::Tensors)) return pack_saved(n, s, v);
-  s.value = v;
+  Value own = v;  // the node's only when it is whole: a copy may find no memory
   switch (v.tag) {
     case Tag::Tensor:
       retain(v.tensor);
       s.version = v.tensor->storage ? v.tensor->storage->version : 0;
       break;
-    case Tag::Ints: s.value.ints.data = copied(v.ints.data, v.ints.size); break;
-    case Tag::Floats: s.value.floats.data = copied(v.floats.data, v.floats.size); break;
-    case Tag::Str: s.value.str.data = copied(v.str.data, v.str.size); break;
+    case Tag::Ints: own.ints.data = copied(v.ints.data, v.ints.size); break;
+    case Tag::Floats: own.floats.data = copied(v.floats.data, v.floats.size); break;
+    case Tag::Str: own.str.data = copied(v.str.data, v.str.size); break;
     case Tag::Tensors:
-      s.value.tensors.data = copied(v.tensors.data, v.tensors.size);
+      own.tensors.data = copied(v.tensors.data, v.tensors.size);
       s.version = versions_of(v);
       for (int64_t k = 0; k < v.tensors.size; ++k)
         if (v.tensors.data[k]) retain(v.tensors.data[k]);
@@ -147,6 +152,7 @@ void save_value(Node& n, int slot, const Value& v) {
     case Tag::Object: retain(static_cast<Object*>(v.object)); break;
     default: break;
   }
+  s.value = own;
 }
 
 void save_meta(Node& n, int slot, const Value& v) {

@@ -89,8 +89,8 @@ void attach_results(Call& c, Node& node, uint64_t wanted) {
   int nargs = int(op.schema.args.size()), nouts = c.nout();
   constexpr int kMostResults = 65535;
   if (nouts > kMostResults) runtime_error(c.name(), ": autograd records at most ", kMostResults, " results of one call, got ", nouts);
-  node.nouts = uint16_t(nouts);
   if (nouts > 1) node.more_meta = new GradMeta[nouts - 1];
+  node.nouts = uint16_t(nouts);  // after its memory is there
   uint64_t save = 0;
   for (size_t r = 0; r < op.rules.size(); ++r)
     if (rule_wanted(op.rules[r], wanted)) save |= op.saves_result[r];

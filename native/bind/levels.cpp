@@ -49,9 +49,9 @@ PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
     const Tensor& value = *as_tensor(a[1]);
     size_t hidden = size_t(PyLong_AsLong(a[2]));
     await_calls(t);
+    set_dims(t, value.shape().subspan(hidden), value.stride().subspan(hidden));  // first: it may fail
     if (Storage* old = std::exchange(t.storage, nullptr)) release(old);
     share(t, value);
-    set_dims(t, value.shape().subspan(hidden), value.stride().subspan(hidden));
     Py_RETURN_NONE;
   });
 }

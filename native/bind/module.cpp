@@ -68,6 +68,7 @@ NB_MODULE(_C, m) {
   };
   m.def("memory_stats", memory_stats_dict);
   m.def("empty_cache", empty_cache);
+  m.def("fail_allocation", fail_allocation);
   m.def("reset_peak_memory", reset_peak);
   m.def("cpu_capability", [] { return cpu_level() >= kAvx512 ? "AVX512" : "AVX2"; });
   m.def("num_threads", num_threads);

@@ -18,7 +18,8 @@ Node* new_object() {
   return n;
 }
 
-thread_local std::vector<Node*>* dying = nullptr;
+thread_local bool destroying = false;
+thread_local Node* waiting = nullptr;  // dead nodes, linked by their `sequence`: their death needs no memory
 
 void destroy(Node* n) {
   if (n->weakrefs) PyObject_ClearWeakRefs(py(n));
@@ -40,19 +41,19 @@ void destroy(Node* n) {
 void node_dealloc(PyObject* o) {
   if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
   Node* n = &as_node(o);
-  if (dying) {
-    dying->push_back(n);
+  if (destroying) {
+    n->sequence = reinterpret_cast<uint64_t>(waiting);
+    waiting = n;
     return;
   }
-  std::vector<Node*> queue;
-  dying = &queue;
+  destroying = true;
   destroy(n);
-  while (!queue.empty()) {
-    Node* next = queue.back();
-    queue.pop_back();
+  while (waiting) {
+    Node* next = waiting;
+    waiting = reinterpret_cast<Node*>(next->sequence);
     destroy(next);
   }
-  dying = nullptr;
+  destroying = false;
 }
 
 int node_traverse(PyObject* o, visitproc visit, void* arg) {

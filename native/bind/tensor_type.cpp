@@ -186,7 +186,7 @@ PyObject* get_device(PyObject* o, void*) { return device_object(self(o).device);
 PyObject* get_layout(PyObject*, void*) { return Py_NewRef(format_object(100)); }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(self(o).ndim); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(self(o).itemsize()); }
-PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(self(o).nbytes()); }
+PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(size_product("nbytes", {self(o).numel, self(o).itemsize()})); }
 PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(tensor_requires_grad(self(o))); }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(self(o).is_meta()); }
@@ -283,9 +283,9 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (t.level || v.level) runtime_error("data of a tensor inside a transform cannot be set");
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("data set to a tensor that requires gradients must be floating point or complex dtype");
     if (t.base) runtime_error("data of a view cannot be set");
+    set_dims(t, v.shape(), v.stride());  // first: the one thing here that may fail
     if (v.storage) retain(v.storage);
     Storage* old = std::exchange(t.storage, v.storage);
-    set_dims(t, v.shape(), v.stride());
     t.data = v.data;
     t.dtype = v.dtype;
     t.device = v.device;
@@ -481,12 +481,12 @@ PyObject* t_set_storage(PyObject* o, PyObject* args) {  // _set_storage(source, 
       if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) runtime_error("_set_storage: shape ", shape_text(sizes), " overflows");
     }
     if (count(sizes) > 0 && (low < 0 || high >= room)) runtime_error("_set_storage: shape ", shape_text(sizes), " with strides ", shape_text(steps), " reaches outside the storage of ", room, " elements");
+    set_dims(t, sizes, steps);  // first: the one thing here that may fail
     if (s.storage) retain(s.storage);
     Storage* old = std::exchange(t.storage, s.storage);
     t.dtype = s.dtype;
     t.device = s.device;
     t.data = static_cast<char*>(t.storage->data) + offset * t.itemsize();
-    set_dims(t, sizes, steps);
     if (old) release(old);
     return Py_NewRef(o);
   });
@@ -572,6 +572,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
     PyErr_Format(PyExc_BufferError, "Tensor: %s", problem);
     return -1;
   }
+  const int64_t nbytes = size_product("Tensor", {t.numel, t.itemsize()});
   t.storage->resizable = false;  // the address was given away
   auto* dims = new Py_ssize_t[2 * t.ndim + 1];
   for (int k = 0; k < t.ndim; ++k) {
@@ -581,7 +582,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   *view = Py_buffer{};
   view->buf = t.data;
   view->obj = Py_NewRef(o);
-  view->len = t.nbytes();
+  view->len = nbytes;
   view->itemsize = t.itemsize();
   view->readonly = t.storage->readonly;
   view->ndim = t.ndim;

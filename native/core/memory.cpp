@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 namespace flambeau {
@@ -24,6 +26,7 @@ constexpr size_t kHugePage = size_t(2) << 20;
 
 FreeBlock* bins[kClasses];
 MemoryStats stats;
+std::atomic<int64_t> until_failure{0};  // allocations up to one that fails; 0: none does
 
 // Rounds `nbytes` up to its class's capacity.
 int size_class(size_t nbytes, size_t* capacity) {
@@ -58,7 +61,7 @@ void* system_allocate(size_t capacity) {
 
 void* allocate_block(size_t nbytes, size_t* capacity) {
   assert_locked();
-  if (nbytes > (size_t(1) << 62)) return nullptr;
+  if (nbytes > (size_t(1) << 62) || allocation_fails()) return nullptr;
   int k = size_class(nbytes, capacity);
   void* block = bins[k];
   if (block) {
@@ -103,4 +106,27 @@ void empty_cache() {
   stats.cached = 0;
 }
 
+int64_t fail_allocation(int64_t n) { return until_failure.exchange(n); }
+
+bool allocation_fails() {
+  int64_t left = until_failure.load(std::memory_order_relaxed);
+  if (__builtin_expect(left == 0, 1)) return false;
+  while (left && !until_failure.compare_exchange_weak(left, left - 1)) {}
+  return left == 1;
+}
+
 }  // namespace flambeau
+
+// Every `new` of this library.
+extern "C" {
+void* __real__Znwm(size_t);
+void* __real__Znam(size_t);
+void* __wrap__Znwm(size_t nbytes) {
+  if (flambeau::allocation_fails()) throw std::bad_alloc();
+  return __real__Znwm(nbytes);
+}
+void* __wrap__Znam(size_t nbytes) {
+  if (flambeau::allocation_fails()) throw std::bad_alloc();
+  return __real__Znam(nbytes);
+}
+}

@@ -22,4 +22,9 @@ const MemoryStats& memory_stats();
 void reset_peak();
 void empty_cache();
 
+// For tests of failing memory: the n-th allocation from now on fails, be it a tensor's, scratch memory or any `new` of
+// this library (the linker sends those here: CMakeLists.txt). 0: none. Returns what was left of the count before.
+int64_t fail_allocation(int64_t n);
+bool allocation_fails();
+
 }  // namespace flambeau

@@ -97,6 +97,7 @@ void poll() {
 }
 
 void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
+  interruption_point();  // of kernels that are many short loops
   grain = std::max<int64_t>(grain, 1);
   const int threads = in_parallel() ? 1 : num_threads();
   const int64_t pieces = std::min<int64_t>(threads, (n - 1) / grain + 1);

@@ -125,12 +125,15 @@ int64_t count(Dims shape) {
   return n;
 }
 
+// Of a shape without elements the other sizes may be anything, and so may its strides.
+static int64_t wrapping_product(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+
 std::vector<int64_t> contiguous_strides(Dims shape) {
   std::vector<int64_t> strides(shape.size());
   int64_t step = 1;
   for (size_t k = shape.size(); k-- > 0;) {
     strides[k] = step;
-    step *= std::max<int64_t>(shape[k], 1);
+    step = wrapping_product(step, std::max<int64_t>(shape[k], 1));
   }
   return strides;
 }
@@ -161,7 +164,7 @@ std::vector<int64_t> dense_strides(const Tensor& t) {
   for (int k : order) {
     if (t.sizes[k] != 1 && t.strides[k] != step) return {};
     strides[k] = t.sizes[k] == 1 ? std::max<int64_t>(t.strides[k], 1) : step;
-    step *= t.sizes[k];
+    step = wrapping_product(step, t.sizes[k]);
   }
   return strides;
 }
@@ -188,8 +191,9 @@ Tensor* free_tensors = nullptr;
 
 int64_t* dims_memory(Tensor& t, size_t ndim) {
   if (ndim > size_t(kMaxDims)) runtime_error("tensors have at most ", kMaxDims, " dimensions, got ", ndim);
+  int64_t* memory = ndim <= size_t(kInlineDims) ? t.inline_dims : new int64_t[2 * ndim];
   if (t.sizes && t.sizes != t.inline_dims) delete[] t.sizes;
-  t.sizes = ndim <= size_t(kInlineDims) ? t.inline_dims : new int64_t[2 * ndim];
+  t.sizes = memory;
   t.strides = t.sizes + ndim;
   t.ndim = uint8_t(ndim);
   return t.sizes;
@@ -216,7 +220,7 @@ void set_contiguous_dims(Tensor& t, Dims shape) {
   for (size_t k = shape.size(); k-- > 0;) {
     sizes[k] = shape[k];
     t.strides[k] = step;
-    step *= shape[k] > 1 ? shape[k] : 1;
+    step = wrapping_product(step, shape[k] > 1 ? shape[k] : 1);
   }
   t.numel = numel;
   t.flags |= kContiguous;
@@ -240,7 +244,7 @@ void set_dims(Tensor& t, Dims shape, Dims strides) {
   bool contiguous = true;
   for (int k = t.ndim; k-- > 0;) {
     if (sizes[k] != 1 && t.strides[k] != step) contiguous = false;
-    step *= sizes[k];
+    step = wrapping_product(step, sizes[k]);
   }
   t.flags = uint16_t((contiguous || numel == 0) ? t.flags | kContiguous : t.flags & ~kContiguous);
 }

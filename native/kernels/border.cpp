@@ -31,7 +31,7 @@ int64_t place_of(char mode, int64_t at, int64_t n) {
   return far - std::abs(far - at);
 }
 
-Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode) {
+Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool places = true) {  // infer needs none
   Border b;
   if (mode != "reflect" && mode != "replicate" && mode != "circular")
     runtime_error("pad: expected mode reflect, replicate or circular, got '", std::string(mode), "'");
@@ -47,11 +47,15 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode) {
       runtime_error("pad: Padding size should be ", mode == "reflect" ? "less than" : "at most", " the corresponding input dimension, but got: padding (",
                     before, ", ", after, ") at dimension ", int64_t(shape.size()) - 1 - k, " of input ", shape_text(shape));
     s.in = n;
-    if (before < -(int64_t(1) << 40) || after < -(int64_t(1) << 40) || (s.out = n + before + after) < 0 || (n && s.out == 0) || s.out > int64_t(1) << 40)
+    constexpr int64_t most = int64_t(1) << 40;
+    if (n > most || std::min(before, after) < -most || std::max(before, after) > most)
+      runtime_error("pad: padding (", before, ", ", after, ") of a dimension of size ", n, " is too large; all must be within 2^40");
+    if ((s.out = n + before + after) < 0 || (n && s.out == 0) || s.out > int64_t(1) << 40)
       runtime_error("pad: dimension ", int64_t(shape.size()) - 1 - k, " of size ", n, " with padding (", before, ", ", after, ") would have size ", n + before + after);
     s.lead = std::max<int64_t>(before, 0);
     s.first = std::max<int64_t>(-before, 0);
     s.run = std::max<int64_t>(0, std::min(n, n + after) - s.first);
+    if (!places) continue;
     s.place.resize(size_t(s.out));
     const char kind = mode == "replicate" ? 'p' : mode[0];
     for (int64_t o = 0; o < s.out; ++o) s.place[size_t(o)] = place_of(kind, o - before, n);
@@ -83,7 +87,7 @@ int64_t plane_work(const Border& b) { return std::max<int64_t>(1, b.side[0].out 
 // _border(self, pad, mode)
 void infer_border(Call& c) {
   const Tensor& x = c.tensor(0);
-  const Border b = describe(c, x.shape(), c.ints(1), c.str(2));
+  const Border b = describe(c, x.shape(), c.ints(1), c.str(2), false);
   c.output(padded_shape(x.shape(), b, c.ints(1).size() / 2), x.dtype, x.device);
 }
 void cpu_border(Call& c) {

@@ -46,7 +46,7 @@ void infer_cat(Call& c) {
       if (j != d && t.sizes[j] != first->sizes[j])
         runtime_error(c.name(), ": Sizes of tensors must match except in dimension ", d, ". Expected size ", first->sizes[j], " but got size ",
                       t.sizes[j], " for tensor number ", k, " in the list (dimension ", j, ").");
-    total += t.sizes[d];
+    total = size_sum(c.name(), {total, t.sizes[d]});
   }
   l.sizes[d] = total;
   c.output(l.shape(), joint_dtype(tensors), first->device);

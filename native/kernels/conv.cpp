@@ -541,8 +541,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
         ") should be the same");
   if (x.dtype == DType::Bool) runtime_error(op, ": not implemented for dtype bool");
   auto shapes = [&] { return concat("Given groups=", g.groups, ", weight of size ", shape_text(w.shape())); };
-  int64_t out_channels = p.transposed ? w.size(1) * g.groups : w.size(0);
-  int64_t in_channels = p.transposed ? w.size(0) : w.size(1) * g.groups;
+  int64_t out_channels = p.transposed ? size_product(op, {w.size(1), g.groups}) : w.size(0);
+  int64_t in_channels = p.transposed ? w.size(0) : size_product(op, {w.size(1), g.groups});
   if (w.size(0) < g.groups)
     runtime_error(shapes(), ", expected weight to be at least ", g.groups, " at dimension 0, but got weight of size ",
         shape_text(w.shape()), " instead");
@@ -572,16 +572,14 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
         runtime_error("output padding must be smaller than either stride or dilation, but got output_padding ",
             extra[d],
                       ", stride ", g.stride[d], ", dilation ", g.dilation[d]);
-      int64_t grown;
-      if (__builtin_mul_overflow(size - 1, g.stride[d], &grown)) runtime_error(op, ": output size overflows");
-      int64_t result = grown - 2 * g.pad[d] + span + extra[d] + 1;
+      int64_t result = size_sum(op, {size_product(op, {size - 1, g.stride[d]}), -2 * g.pad[d], span, extra[d], 1});
       if (result < 0 || (result == 0 && size > 0))
         runtime_error(op, ": calculated output size along dimension ", axis, " is ", result, ", too small for input ",
             shape_text(x.shape()), " and weight ", shape_text(w.shape()));
       g.out[d] = size, g.in[d] = result;
       p.result.push_back(result);
     } else {
-      int64_t room = size + 2 * g.pad[d] - span - 1;
+      int64_t room = size_sum(op, {size, 2 * g.pad[d], -span, -1});
       if (room < 0)
         runtime_error("Calculated padded input size per channel: (", size + 2 * g.pad[d], "). Kernel size: (", span + 1,
                       "). Kernel size can't be greater than actual input size (dimension ", axis, " of input ",

@@ -260,7 +260,7 @@ void infer_triangle(Call& c) {
   Triangle t = triangle<Upper>(c);
   if (t.row < 0 || t.column < 0) runtime_error(c.name(), ": row and col must be non-negative, got ", t.row, " and ", t.column);
   constexpr int64_t most = int64_t(1) << 40;
-  if (t.row > most || t.column > most || std::abs(t.offset) > most) runtime_error(c.name(), ": row, col and offset must be below 2^40");
+  if (t.row > most || t.column > most || t.offset < -most || t.offset > most) runtime_error(c.name(), ": row, col and offset must be below 2^40");
   __int128 whole = __int128(t.row) * t.column;
   __int128 n = Upper ? whole - below(t.row, t.column, t.offset - 1) : below(t.row, t.column, t.offset);
   if (n > INT64_MAX / 2) runtime_error(c.name(), ": too many indices");

@@ -122,6 +122,7 @@ void one_backward(const Problem& p, const T* x, int64_t n, T g, T loss, const T*
   if (zero_infinity && loss == std::numeric_limits<T>::infinity()) return;
   std::vector<T> beta(size_t(width), kNever<T>), next(size_t(width), kNever<T>), share(size_t(p.classes));
   for (int64_t t = length - 1; t >= 0; --t) {
+    interruption_point();
     const T *emitted = x + t * row, *a = alpha + t * p.width;
     for (int64_t s = 0; s < width; ++s) {
       const bool end = t == length - 1;

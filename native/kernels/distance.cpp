@@ -101,7 +101,7 @@ void infer_pdist(Call& c) {
   if (x.ndim != 2) runtime_error("pdist: only supports 2D tensors, got: ", x.ndim, "D");
   check_real(c, x);
   check_norm(c, c.real(1));
-  const int64_t n = x.size(0), pairs = n < 2 ? 0 : n * (n - 1) / 2;
+  const int64_t n = x.size(0), pairs = n < 2 ? 0 : size_product("pdist", {n, n - 1}) / 2;
   c.output({&pairs, 1}, x.dtype, x.device);
 }
 template <class T>

@@ -18,6 +18,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kGrain = 32768;       // element visits that pay for a second thread
+constexpr int kByValue = 255;           // a row's weight where the time depends on the values: may take seconds for one element
 constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
 constexpr int kMaxOperands = 6;         // with the result
 constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
@@ -149,7 +150,7 @@ bool is_bias(const Tensor& self, const Tensor& t) {
 
 bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   const int operands = row.operands;
-  if (operands > 3 || promote == Promote::Logical) return false;
+  if (operands > 3 || promote == Promote::Logical || row.weight == kByValue) return false;
   int lead = 0;  // the first operand that decides shape and dtype: in 1 - x the second, in where(c, x, 0) too
   while (lead < operands && (c.args[lead].tag != Tag::Tensor || (row.bool_operands >> lead & 1))) ++lead;
   if (lead == operands || (lead > 0 && promote == Promote::FirstOnly)) return false;
@@ -679,7 +680,7 @@ void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
   lay_out(p, shape, copies);
   prepare_operands(c, row, p, compute);
   read_scalars(c, row, p.scalars);
-  LockRelease lock(out->numel * row.weight);
+  LockRelease lock(out->numel * (row.weight == kByValue ? 1 << 20 : row.weight));
   execute(p, out->numel, row.weight);
 }
 

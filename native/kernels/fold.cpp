@@ -48,7 +48,8 @@ void each_row(const Blocks& b, F&& row) {
       [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {
       int64_t n = i / b.channels, ch = i % b.channels;
-      for (int64_t k = 0; k < b.kh * b.kw; ++k) {
+      Poll poll;
+      for (int64_t k = 0; k < b.kh * b.kw; ++k, poll()) {
         int64_t y0 = k / b.kw * b.dh - b.ph, x0 = k % b.kw * b.dw - b.pw;
         int64_t at = (n * rows + ch * b.kh * b.kw + k) * places;
         for (int64_t y = 0; y < b.oh; ++y, at += b.ow) {

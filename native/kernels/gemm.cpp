@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "../core/memory.h"
 #include "elementwise.h"
 #include "onednn.h"
 
@@ -40,7 +41,7 @@ void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
   if (b.size < nbytes) {
     std::free(b.data);
     b.size = 0;
-    b.data = std::aligned_alloc(64, (nbytes + 4095) / 4096 * 4096);
+    b.data = allocation_fails() ? nullptr : std::aligned_alloc(64, (nbytes + 4095) / 4096 * 4096);
     if (!b.data) fail(ErrorKind::OutOfMemory, "out of memory: ", nbytes, " bytes of scratch memory");
     b.size = nbytes;
   }
@@ -105,6 +106,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
       bool first = p0 == 0, final = p0 + kp == k;
       Epilogue<T> step{e.alpha, first ? e.beta : T(1), final ? e.bias_col : nullptr, final ? e.bias_row : nullptr};
       for (int64_t i0 = 0; i0 < m; i0 += mc) {
+        interruption_point();
         int64_t mi = std::min(mc, m - i0);
         const T* rows = a + i0 * ars + p0 * acs;
         if (packs)
@@ -237,6 +239,7 @@ void float_to_half(DType dtype, const float* src, void* dst, int64_t n) {
 
 namespace {
 
+size_t area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
 const char* at(const void* p, int64_t elements, int64_t size) { return static_cast<const char*>(p) + elements * size; }
 
 #ifdef FLAMBEAU_ONEDNN
@@ -278,14 +281,14 @@ void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matri
 #endif
   // vectors, not the thread's scratch: gemm uses that itself
   auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
-    to.reset(new float[size_t(rows * cols)]);
+    to.reset(new float[area(rows, cols)]);
     parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
                  [&](int64_t i, int64_t end) {
                    for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
                  });
   };
   // a transposed operand is read along its contiguous direction and stays transposed
-  std::unique_ptr<float[]> fa, fb, fc(new float[size_t(m * n)]), fbias;
+  std::unique_ptr<float[]> fa, fb, fc(new float[area(m, n)]), fbias;
   bool ta = a.cs != 1 && a.rs == 1, tb = b.cs != 1 && b.rs == 1;
   unpack(ta ? MatrixView{a.data, a.cs, a.rs} : a, ta ? k : m, ta ? m : k, fa);
   unpack(tb ? MatrixView{b.data, b.cs, b.rs} : b, tb ? n : k, tb ? k : n, fb);
@@ -307,7 +310,7 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
                    int64_t bcs, U* c, int64_t crs, U alpha, U beta, const U* bias, bool threads) {
   std::unique_ptr<U[]> packed;
   if (bcs != 1) {
-    packed.reset(new U[size_t(k * n)]);
+    packed.reset(new U[area(k, n)]);
     for (int64_t p = 0; p < k; ++p)
       for (int64_t j = 0; j < n; ++j) packed[p * n + j] = b[p * brs + j * bcs];
     b = packed.get(), brs = n;
@@ -337,7 +340,7 @@ template <class R>
 void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int64_t ars, int64_t acs,
                   const std::complex<R>* b, int64_t brs, int64_t bcs, std::complex<R>* c, int64_t crs,
                   std::complex<R> alpha, std::complex<R> beta, const std::complex<R>* bias, bool threads) {
-  std::unique_ptr<R[]> memory(new R[size_t(2 * (m * k + k * n + m * n))]);
+  std::unique_ptr<R[]> memory(new R[2 * (area(m, k) + area(k, n) + area(m, n))]);
   R *ar = memory.get(), *ai = ar + m * k, *br = ai + m * k, *bi = br + k * n, *cr = bi + k * n, *ci = cr + m * n;
   for (int64_t i = 0; i < m; ++i)
     for (int64_t p = 0; p < k; ++p) ar[i * k + p] = a[i * ars + p * acs].real(),

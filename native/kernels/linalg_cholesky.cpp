@@ -76,7 +76,7 @@ void cpu_cholesky(Call& c) {
     visit_matrices(c, A.dtype, [&]<class T>() {
       Matrices<T> from(A, batch_of(A));
       each_matrix(batch, n * n * n / 3 + n * n, [&](int64_t first, int64_t last) {
-        std::vector<T> turned(upper ? size_t(n * n) : 0);
+        std::vector<T> turned(upper ? area(n, n) : 0);
         for (int64_t b = first; b < last; ++b) {
           T *x = out.ptr<T>() + b * n * n, *a = upper ? turned.data() : x;
           // the upper triangle is read as the adjoint of the lower one
@@ -145,7 +145,7 @@ void cpu_triangular(Call& c) {
     const bool by_columns = a.rs == 1 && a.cs >= n, by_rows = a.cs == 1 && a.rs >= n;
     each_matrix(count(batch_of(X)), n * n * nrhs, [&](int64_t first, int64_t last) {
       const bool small = n <= kSmall;
-      std::vector<T> dense(small || !(by_columns || by_rows) ? size_t(n * n) : 0), turned(small && !left ? size_t(rows * cols) : 0);
+      std::vector<T> dense(small || !(by_columns || by_rows) ? area(n, n) : 0), turned(small && !left ? area(rows, cols) : 0);
       for (int64_t k = first; k < last; ++k) {
         T* x = X.ptr<T>() + k * rows * cols;
         if (small) {  // X A = B is A^T X^T = B^T
@@ -263,7 +263,7 @@ void cpu_ldl_solve(Call& c) {
     TensorRef columns = view_of(*swaps, with(swaps->shape(), {1}), with(swaps->stride(), {1}), swaps->data);
     Matrices<int32_t> p(*columns, batch_of(X));
     std::vector<int32_t> pivots(static_cast<size_t>(n));
-    std::vector<T> dense(size_t(n * n));
+    std::vector<T> dense(area(n, n));
     for (int64_t k = 0; k < count(batch_of(X)); ++k) {
       T* x = X.ptr<T>() + k * n * nrhs;
       a.read(k, n, n, dense.data(), n);

@@ -63,7 +63,7 @@ void cpu_eigh(Call& c) {
         lapack::Work<T> work;
         lapack::Work<R> rwork;
         lapack::Work<int> iwork;
-        std::vector<T> scratch(wanted ? 0 : size_t(n * n));
+        std::vector<T> scratch(wanted ? 0 : area(n, n));
         for (int64_t b = first; b < last; ++b) {
           T* a = wanted ? vectors.ptr<T>() + b * n * n : scratch.data();
           from.read(b, n, n, a, n);
@@ -122,7 +122,7 @@ void cpu_eig(Call& c) {
       each_matrix(batch, 20 * n * n * n, [&](int64_t first, int64_t last) {
         lapack::Work<T> work;
         lapack::Work<lapack::real_t<T>> rwork;
-        std::vector<T> a(size_t(n * n)), v(wanted && !lapack::kComplex<T> ? size_t(n * n) : 0);
+        std::vector<T> a(area(n, n)), v(wanted && !lapack::kComplex<T> ? area(n, n) : 0);
         for (int64_t b = first; b < last; ++b) {
           from.read(b, n, n, a.data(), n);
           if (!finite(a.data(), n * n)) {
@@ -183,7 +183,7 @@ void cpu_svd(Call& c) {
       lapack::Work<T> work;
       lapack::Work<R> rwork;
       lapack::Work<int> iwork;
-      std::vector<T> a(size_t(m * n));
+      std::vector<T> a(area(m, n));
       for (int64_t b = first; b < last; ++b) {
         from.read(b, m, n, a.data(), m);
         T *u = vectors ? U.ptr<T>() + b * m * ucols : a.data(), *v = vectors ? V.ptr<T>() + b * vrows * n : a.data();

@@ -249,7 +249,7 @@ void cpu_lstsq(Call& c) {
         lapack::Work<T> work;
         lapack::Work<R> rwork;
         lapack::Work<int> iwork;
-        std::vector<T> a(size_t(m * n)), b(size_t(tall * std::max<int64_t>(1, nrhs)));
+        std::vector<T> a(area(m, n)), b(size_t(tall * std::max<int64_t>(1, nrhs)));
         std::vector<R> s(static_cast<size_t>(few));
         for (int64_t k = first; k < last; ++k) {
           from.read(k, m, n, a.data(), m);

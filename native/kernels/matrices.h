@@ -4,6 +4,9 @@
 
 namespace flambeau {
 
+// Elements of scratch for one matrix, which may be an expanded view far larger than memory.
+inline size_t area(int64_t rows, int64_t cols) { return size_t(size_product("linalg", {rows, cols})); }
+
 // The last two dimensions of a tensor are matrices; the ones before are the batch.
 inline Dims batch_of(const Tensor& t) { return t.shape().first(size_t(t.ndim - 2)); }
 inline int64_t rows_of(const Tensor& t) { return t.size(t.ndim - 2); }

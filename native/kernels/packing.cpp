@@ -14,7 +14,7 @@ int64_t rows_of(const Call& c, Dims batch_sizes, int64_t steps, int64_t sequence
     runtime_error(c.name(), ": ", int64_t(batch_sizes.size()), " batch sizes for ", steps, " steps");
   for (int64_t n : batch_sizes) {
     if (n < 0 || n > before) runtime_error(c.name(), ": batch sizes must not rise or pass ", sequences, ", got ", n);
-    rows += before = n;
+    rows = size_sum(c.name(), {rows, before = n});
   }
   return rows;
 }

@@ -249,7 +249,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
           }
           for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.window(o).begin);
           for (int64_t i = d.begin; i < d.end; i += D.dilation)
-            for (int64_t j = h.begin; j < h.end; j += H.dilation)
+            for (int64_t j = h.begin; j < h.end; j += H.dilation, interruption_point())
               max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
           for (int64_t o = 0; o < W.out; ++o) values[at + o] = best[o], indices[at + o] = place[o];
           at += W.out;
@@ -433,7 +433,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
           }
           std::fill_n(to, W.out, T(0));
           for (int64_t i = d.begin; i < d.end; ++i)
-            for (int64_t j = h.begin; j < h.end; ++j) {
+            for (int64_t j = h.begin; j < h.end; ++j, interruption_point()) {
               const T* row = plane + (i * H.in + j) * W.in;
               if (!W.even) {
                 for (int64_t o = 0; o < W.out; ++o) {
@@ -476,7 +476,7 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
               : T(d.extent * h.extent * W.window(o).extent));
           from += W.out;
           for (int64_t i = d.begin; i < d.end; ++i)
-            for (int64_t j = h.begin; j < h.end; ++j) {
+            for (int64_t j = h.begin; j < h.end; ++j, interruption_point()) {
               T* row = plane + (i * H.in + j) * W.in;
               for (int64_t o = 0; o < W.out; ++o)
                 for (int64_t q = W.window(o).begin; q < W.window(o).end; ++q) row[q] += share[o];

@@ -161,6 +161,7 @@ void walk(const Layer& l, bool backwards, F&& step) {
   const int64_t grain = l.steps == 1 || work < enough ? l.batch : std::max<int64_t>(4, l.batch * (enough / 2) / work);
   parallel_for(l.batch, std::max<int64_t>(1, grain), [&](int64_t begin, int64_t end) {
     for (int64_t s = 0; s < l.steps; ++s) {
+      interruption_point();
       const int64_t t = l.reverse != backwards ? l.steps - 1 - s : s;
       const int64_t m = std::min(end, l.batch_sizes[t]) - begin;
       if (m > 0) step(t, begin, m, l.offsets[t] + begin);

@@ -95,12 +95,13 @@ void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p
   const Axis& last = p.red[p.nred - 1];
   const bool runs = s.direct && last.in == int64_t(sizeof(T)) && (p.nred == 1 || last.size >= 64);
   int64_t fill = 0, start = lo;
+  Poll poll;
   for (int64_t i = lo; i < hi;) {
     int64_t at = p.nred == 1 ? i : i % last.size;
     int64_t run = std::min(last.size - at, hi - i);
     const char* q = base + (p.nred == 1 ? i * last.in : offset_of(p.red, p.nred, i));
     if (runs) {
-      for (int64_t k = 0; k < run; k += kRun)
+      for (int64_t k = 0; k < run; k += kRun, poll())
         op.block(acc, reinterpret_cast<const T*>(q) + k, std::min(kRun, run - k), i + k);
       i += run;
       continue;
@@ -109,6 +110,7 @@ void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p
     s.load(buffer + fill, q, last.in, run);
     fill += run;
     i += run;
+    poll();
     if (fill == kBlock || i == hi) {
       op.block(acc, buffer, fill, start);
       start = i;
@@ -123,7 +125,8 @@ void feed_columns(const Op& op, typename Op::Acc* acc, const Source<T>& s, const
                   int64_t step, int64_t w, int64_t lo, int64_t hi, T* buffer) {
   const T* rows[kRows];
   const bool direct = s.direct && step == int64_t(sizeof(T));
-  for (int64_t i = lo; i < hi; i += kRows) {
+  Poll poll;
+  for (int64_t i = lo; i < hi; i += kRows, poll()) {
     int n = int(std::min(kRows, hi - i));
     for (int r = 0; r < n; ++r) {
       const char* q = base + (nred == 1 ? (i + r) * red[0].in : offset_of(red, nred, i + r));
@@ -137,6 +140,9 @@ void feed_columns(const Op& op, typename Op::Acc* acc, const Source<T>& s, const
     op.columns(acc, rows, n, w, i);
   }
 }
+
+// Where piece k of `pieces` begins; expanded arrays are as long as int64 allows.
+inline int64_t part(int64_t length, int64_t k, int64_t pieces) { return int64_t(__int128(length) * k / pieces); }
 
 // Into how many pieces each of `units` independent reductions of `length` steps of `width` elements is cut.
 inline int64_t pieces_of(int64_t units, int64_t length, int64_t width) {
@@ -159,7 +165,7 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
       for (int64_t u = begin; u < end; ++u) {
         int64_t out = u / pieces, k = u % pieces;
         Acc acc = op.init();
-        feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), p.length * k / pieces, p.length * (k + 1) / pieces, buffer);
+        feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), part(p.length, k, pieces), part(p.length, k + 1, pieces), buffer);
         partial[size_t(u)] = acc;
       }
       return;
@@ -233,7 +239,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
       const char* base = s.data + offset_of(p.keep, p.nkeep - 1, o) + first * last.in;
       Acc* acc = all.empty() ? local.data() : all.data() + (piece * outer + o) * columns + first;
       for (int64_t j = 0; j < w; ++j) acc[j] = op.init();
-      feed_columns(op, acc, s, red, p.nred, base, last.in, w, length * piece / pieces, length * (piece + 1) / pieces,
+      feed_columns(op, acc, s, red, p.nred, base, last.in, w, part(length, piece, pieces), part(length, piece + 1, pieces),
                    buffer.data());
       if (!all.empty()) continue;
       int64_t rest = o, out = first * last.out;

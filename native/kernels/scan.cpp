@@ -63,6 +63,7 @@ void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t 
   typename Op::Acc acc[count];
   std::fill(acc, acc + count, Op::start());
   for (int64_t k = 0; k < n; k += kStrip) {
+    interruption_point();
     const int64_t m = std::min(kStrip, n - k);
     for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * n + k) * item, item, m);
     for (int64_t i = 0; i < m; ++i)
@@ -191,6 +192,7 @@ void scan_extreme_to(const Tensor& x, Store store, int64_t* indices, const Fibre
       T best{};
       int64_t at = 0;
       for (int64_t start = 0; start < f.n; start += kBlock) {
+        interruption_point();
         const int64_t n = std::min(kBlock, f.n - start);
         load(block, x.data + (first + start * f.inner) * item, f.inner * item, n);
         if (start == 0) best = block[0];

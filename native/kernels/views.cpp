@@ -438,6 +438,12 @@ void infer_select(Call& c) {
   c.view(l.of(t));
 }
 
+// Refuses at once what would fill the memory with views one by one: an expanded dimension may be 2^62 long.
+void expect_views(Call& c, int64_t n) {
+  if (n > (int64_t(1) << 31)) runtime_error(c.name(), ": the result would be ", n, " tensors; at most 2^31 are returned");
+  c.more.reserve(size_t(n));
+}
+
 void push_part(Call& c, const Tensor& t, int64_t d, int64_t start, int64_t length) {
   Layout l(t);
   apply_slice(l, int(d), {start, 1, length}, t.itemsize());
@@ -449,6 +455,7 @@ void split_equal(Call& c, const Tensor& t, int64_t d, int64_t part) {
   if (part < 0) runtime_error(c.name(), ": split expects split_size be non-negative, but got split_size=", part);
   if (part == 0 && size != 0) runtime_error(c.name(), ": split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
   if (size == 0 || part == 0) return push_part(c, t, d, 0, size);
+  expect_views(c, (size - 1) / part + 1);
   for (int64_t start = 0; start < size; start += part) push_part(c, t, d, start, std::min(part, size - start));
 }
 void infer_split(Call& c) {
@@ -493,6 +500,7 @@ void infer_unbind(Call& c) {
   int64_t d = c.dim(1, t.ndim);
   Layout l(t);
   l.erase(int(d));
+  expect_views(c, t.sizes[d]);
   for (int64_t k = 0; k < t.sizes[d]; ++k) {
     l.data = t.data + k * t.strides[d] * t.itemsize();
     c.view(l.of(t));

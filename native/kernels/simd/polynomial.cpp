@@ -6,6 +6,11 @@
 namespace flambeau::FLAMBEAU_SIMD {
 
 // --- polynomials by their three-term recurrences (DLMF 18.9); a negative degree gives 0 ----------------------------------
+//
+// The time of these depends on the degree, which may be 10^10: with this weight even one element gives the interpreter
+// lock back (kByValue in elementwise.cpp), and so can be interrupted.
+constexpr int kByDegree = 255;
+constexpr int64_t kClosedDegree = 1 << 20;  // from here on hyperbolic functions are the more accurate way, too
 
 // The four kinds of Chebyshev polynomials differ in p_1 alone; inside (-1, 1) a high degree is a quotient of cosines.
 enum class Kind { T, U, V, W };
@@ -23,6 +28,13 @@ template <Kind K> inline double chebyshev(double x, double degree) {
     if (K == Kind::U) return std::sin((n + 1) * angle) / std::sin(angle);
     if (K == Kind::V) return std::cos((n + 0.5) * angle) / std::cos(angle * 0.5);
     return std::sin((n + 0.5) * angle) / std::sin(angle * 0.5);
+  }
+  if (n > kClosedDegree && abs_(x) > 1) {
+    double angle = std::acosh(abs_(x)), sign = x > 0 || even ? 1 : -1;
+    if (K == Kind::T) return sign * std::cosh(n * angle);
+    if (K == Kind::U) return sign * std::sinh((n + 1) * angle) / std::sinh(angle);
+    if ((K == Kind::V) == (x > 0)) return sign * std::cosh((n + 0.5) * angle) / std::cosh(angle * 0.5);
+    return sign * std::sinh((n + 0.5) * angle) / std::sinh(angle * 0.5);
   }
   double before = 1, p = K == Kind::T ? x : K == Kind::U ? 2 * x : K == Kind::V ? 2 * x - 1 : 2 * x + 1;
   if (n == 0) return 1;
@@ -52,10 +64,12 @@ inline double laguerre(double x, double degree) {
   if (n < 0) return 0;
   if (n == 0 || x == 0) return 1;
   double before = 1, p = 1 - x;
+  Poll poll;
   for (int64_t k = 1; k < n && p == p; ++k) {
     double next = ((2 * k + 1 - x) * p - k * before) / (k + 1);
     before = p;
     p = next;
+    poll();
   }
   return p;
 }
@@ -65,10 +79,12 @@ inline double legendre(double x, double degree) {
   if (abs_(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
   if (n == 0) return 1;
   double before = 1, p = x;
+  Poll poll;
   for (int64_t k = 1; k < n && p == p; ++k) {
     double next = ((2 * k + 1) * x * p - k * before) / (k + 1);
     before = p;
     p = next;
+    poll();
   }
   return p;
 }
@@ -136,7 +152,8 @@ inline double gamma_slope(double a, double x) {
   if (!(a > 0) || !(x > 0)) return a != a || x != x ? nan<double> : 0;
   double term = 1 / a, shift = std::log(x) - digamma_(a + 1), sum = 0;  // terms of x^(k+1) / (a (a + 1) … (a + k))
   double k = a;
-  for (int64_t step = 0; step < 2000000; ++step) {
+  Poll poll;
+  for (int64_t step = 0; step < 2000000; ++step, poll()) {
     double part = term * shift;
     sum += part;
     k += 1;
@@ -151,20 +168,20 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary<[]<class T>(T a, T x) { return T(incomplete_gamma<false>(a, x)); }, float, double>("igamma", 32),
       binary<[]<class T>(T a, T x) { return T(incomplete_gamma<true>(a, x)); }, float, double>("igammac", 32),
-      binary<[]<class T>(T a, T x) { return T(gamma_slope(a, x)); }, float, double>("_standard_gamma_grad", 64),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(x, n)); }, float, double>("special_chebyshev_polynomial_t", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(x, n)); }, float, double>("special_chebyshev_polynomial_u", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(x, n)); }, float, double>("special_chebyshev_polynomial_v", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(x, n)); }, float, double>("special_chebyshev_polynomial_w", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_t", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_u", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_v", 16),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_w", 16),
+      binary<[]<class T>(T a, T x) { return T(gamma_slope(a, x)); }, float, double>("_standard_gamma_grad", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(x, n)); }, float, double>("special_chebyshev_polynomial_t", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(x, n)); }, float, double>("special_chebyshev_polynomial_u", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(x, n)); }, float, double>("special_chebyshev_polynomial_v", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(x, n)); }, float, double>("special_chebyshev_polynomial_w", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_t", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_u", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_v", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_w", kByDegree),
       // the degrees beyond which PyTorch gives up: by the exponent range of the dtype
       binary<[]<class T>(T x, T n) { return T(hermite(x, n, 2, sizeof(T) == 4 ? 128 : 512)); }, float, double>("special_hermite_polynomial_h", 16),
       binary<[]<class T>(T x, T n) { return T(hermite(x, n, 1, sizeof(T) == 4 ? 128 : 512)); }, float, double>("special_hermite_polynomial_he", 16),
-      binary<[]<class T>(T x, T n) { return T(laguerre(x, n)); }, float, double>("special_laguerre_polynomial_l", 16),
-      binary<[]<class T>(T x, T n) { return T(legendre(x, n)); }, float, double>("special_legendre_polynomial_p", 16),
+      binary<[]<class T>(T x, T n) { return T(laguerre(x, n)); }, float, double>("special_laguerre_polynomial_l", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(legendre(x, n)); }, float, double>("special_legendre_polynomial_p", kByDegree),
   });
 });
 
