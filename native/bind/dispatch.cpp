@@ -112,8 +112,10 @@ PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) that this thread is in
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
-  function_modes = int(PyLong_AsLong(a[0]));
-  user_modes = int(PyLong_AsLong(a[1]));
+  long functions = PyLong_AsLong(a[0]), dispatches = PyLong_AsLong(a[1]);
+  if (PyErr_Occurred()) return nullptr;
+  function_modes = int(functions);
+  user_modes = int(dispatches);
   dispatch_modes = user_modes + active_levels;
   Py_RETURN_NONE;
 }
@@ -122,6 +124,7 @@ PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function
 PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_levels takes a number and a bool");
   long now = PyLong_AsLong(a[0]);
+  if (now == -1 && PyErr_Occurred()) return nullptr;
   if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
   active_levels = int(now);
   level_factories = a[1] == Py_True;

@@ -31,6 +31,7 @@ PyObject* make_level(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (n != 4 || !PyType_Check(a[0]) || !is_tensor(a[1])) type_error("make_level takes a class, a tensor, a level, a number of dimensions");
     const Tensor& value = *as_tensor(a[1]);
     long level = PyLong_AsLong(a[2]), hidden = PyLong_AsLong(a[3]);
+    if (PyErr_Occurred()) throw PythonError();
     if (level < 1 || level > 255 || hidden < 0 || hidden > value.ndim) value_error("make_level: level ", level, ", hidden ", hidden);
     Tensor* t = new_subclass(reinterpret_cast<PyTypeObject*>(a[0]));
     share(*t, value);
@@ -48,6 +49,8 @@ PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
     Tensor& t = *as_tensor(a[0]);
     const Tensor& value = *as_tensor(a[1]);
     size_t hidden = size_t(PyLong_AsLong(a[2]));
+    if (PyErr_Occurred()) throw PythonError();
+    if (hidden > value.ndim) value_error("set_like: ", hidden, " hidden dimensions of ", int(value.ndim));
     await_calls(t);
     set_dims(t, value.shape().subspan(hidden), value.stride().subspan(hidden));  // first: it may fail
     if (Storage* old = std::exchange(t.storage, nullptr)) release(old);
@@ -61,6 +64,9 @@ PyObject* leads_elsewhere(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 2 || !PyTuple_Check(a[0]) || !PyTuple_Check(a[1])) type_error("leads_elsewhere takes two tuples of tensors");
     std::unordered_set<Object*> seen;
+    for (PyObject* list : {a[0], a[1]})
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k)
+        if (!is_tensor(PyTuple_GET_ITEM(list, k))) type_error("leads_elsewhere takes two tuples of tensors");
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k) seen.insert(as_tensor(PyTuple_GET_ITEM(a[1], k)));
     std::vector<Node*> open;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[0]); ++k) {

@@ -176,7 +176,10 @@ PyObject* begin_range(PyObject*, PyObject* name) {
 }
 PyObject* end_range(PyObject*, PyObject* token) {
   if (!PyTuple_Check(token)) Py_RETURN_NONE;
-  if (PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(token, 1)) == session) end_event(PyLong_AsLongLong(PyTuple_GET_ITEM(token, 0)));
+  long long k;
+  unsigned long long of;
+  if (!PyArg_ParseTuple(token, "LK", &k, &of)) return nullptr;
+  if (of == session && k >= 0 && k < (long long)events.size()) end_event(k);
   Py_RETURN_NONE;
 }
 PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(profiling); }
