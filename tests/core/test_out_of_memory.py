@@ -75,7 +75,8 @@ CASES = {
     "einsum": lambda: of(lambda a, b: fb.einsum("bij,bjk->bik", a, b), reals(3, 4, 5), reals(3, 5, 6)),
     "conv1d": lambda: of(lambda x, w: F.conv1d(x, w, padding=1), reals(2, 3, 20), reals(4, 3, 3)),
     "conv2d": lambda: of(lambda x, w: F.conv2d(x, w, padding=1), reals(2, 8, 20, 20), reals(16, 8, 3, 3)),
-    "conv2d of groups": lambda: of(lambda x, w: F.conv2d(x, w, groups=4, stride=2), reals(2, 8, 20, 20), reals(8, 2, 3, 3)),
+    "conv2d of groups": lambda:
+        of(lambda x, w: F.conv2d(x, w, groups=4, stride=2), reals(2, 8, 20, 20), reals(8, 2, 3, 3)),
     "float64 conv2d": lambda: of(F.conv2d, reals(2, 8, 20, 20, dtype=fb.float64), reals(16, 8, 3, 3, dtype=fb.float64)),
     "conv_transpose2d": lambda: of(F.conv_transpose2d, reals(2, 8, 10, 10), reals(8, 4, 3, 3)),
     "max_pool2d": lambda: of(lambda x: F.max_pool2d(x, 2, return_indices=True), reals(2, 3, 20, 20)),
@@ -85,7 +86,8 @@ CASES = {
     "pad": lambda: of(lambda x: F.pad(x, (1, 2), mode="reflect"), reals(2, 3, 20)),
     "layer_norm": lambda: of(lambda x: F.layer_norm(x, (40,)), reals(30, 40)),
     "batch_norm": lambda: of(lambda x: F.batch_norm(x, None, None, training=True), reals(4, 3, 5, 5)),
-    "attention": lambda: of(F.scaled_dot_product_attention, reals(2, 4, 30, 16), reals(2, 4, 30, 16), reals(2, 4, 30, 16)),
+    "attention": lambda:
+        of(F.scaled_dot_product_attention, reals(2, 4, 30, 16), reals(2, 4, 30, 16), reals(2, 4, 30, 16)),
     "lstm": lstm,
     "cat": lambda: of(lambda *t: fb.cat(t), reals(3, 4), reals(5, 4), reals(4, 2).t()[:2]),
     "stack": lambda: of(lambda *t: fb.stack(t, 1), reals(3, 4), reals(3, 4)),
@@ -112,17 +114,21 @@ CASES = {
     "rfft2": lambda: of(fb.fft.rfft2, reals(30, 20)),
     "cdist": lambda: of(fb.cdist, reals(30, 4), reals(20, 4)),
     "cross_entropy": lambda: of(F.cross_entropy, reals(30, 4), fb.arange(30) % 4),
-    "ctc_loss": lambda: of(lambda x: F.ctc_loss(x, fb.ones(2, 3, dtype=fb.int64), (9, 9), (3, 3)), reals(9, 2, 5).log_softmax(2)),
+    "ctc_loss": lambda:
+        of(lambda x: F.ctc_loss(x, fb.ones(2, 3, dtype=fb.int64), (9, 9), (3, 3)), reals(9, 2, 5).log_softmax(2)),
     "embedding": lambda: of(lambda w: F.embedding(fb.arange(5), w), reals(9, 4)),
-    "grid_sample": lambda: of(lambda x, g: F.grid_sample(x, g, align_corners=False), reals(1, 2, 5, 5), reals(1, 3, 3, 2) - 1),
+    "grid_sample": lambda:
+        of(lambda x, g: F.grid_sample(x, g, align_corners=False), reals(1, 2, 5, 5), reals(1, 3, 3, 2) - 1),
     "randn": lambda: of(lambda: fb.randn(300)),
     "multinomial": lambda: of(lambda p: fb.multinomial(p, 3), reals(9)),
     "backward of arithmetic": lambda: backward_of(lambda x, y: (x * y).exp() / y, leaf(3, 4), leaf(4)),
     "backward of views": lambda: backward_of(lambda x: x.t()[1:].reshape(-1)[::2], leaf(30, 40)),
     "backward of matmul": lambda: backward_of(fb.matmul, leaf(60, 70), leaf(70, 50)),
-    "backward of conv2d": lambda: backward_of(lambda x, w: F.conv2d(x, w, padding=1), leaf(2, 8, 20, 20), leaf(16, 8, 3, 3)),
+    "backward of conv2d": lambda:
+        backward_of(lambda x, w: F.conv2d(x, w, padding=1), leaf(2, 8, 20, 20), leaf(16, 8, 3, 3)),
     "backward of pooling": lambda: backward_of(lambda x: F.max_pool2d(x, 2), leaf(2, 3, 20, 20)),
-    "backward of attention": lambda: backward_of(F.scaled_dot_product_attention, leaf(2, 4, 30, 16), leaf(2, 4, 30, 16), leaf(2, 4, 30, 16)),
+    "backward of attention": lambda:
+        backward_of(F.scaled_dot_product_attention, leaf(2, 4, 30, 16), leaf(2, 4, 30, 16), leaf(2, 4, 30, 16)),
     "backward of softmax": lambda: backward_of(lambda x: F.cross_entropy(x, fb.arange(30) % 4), leaf(30, 4)),
     "backward of layer_norm": lambda: backward_of(lambda x: F.layer_norm(x, (40,)), leaf(30, 40)),
     "backward of lstm": lstm_backward,

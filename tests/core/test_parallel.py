@@ -32,7 +32,7 @@ LONG = {
     "a product of float32": "[fb.ones(6000, 6000) @ fb.ones(6000, 6000) for _ in range(100)]",
     "a product of integers": "fb.ones(9000, 9000, dtype=fb.int64) @ fb.ones(9000, 9000, dtype=fb.int64)",
     "distances": "fb.cdist(fb.rand(9000, 9000), fb.rand(9000, 9000), p=3.0)",
-    "a convolution": "fb.nn.functional.conv2d(fb.ones(64, 256, 64, 64, dtype=fb.float64), fb.ones(512, 256, 9, 9, dtype=fb.float64))",
+    "a convolution": "fb.nn.functional.conv2d(fb.ones(64, 256, 64, 64).double(), fb.ones(512, 256, 9, 9).double())",
     "a recurrence": "fb.nn.LSTM(600, 900)(fb.ones(9000, 32, 600))",
     "pooling": "fb.nn.functional.max_pool2d(fb.ones(1, 1, 4000, 4000), 1999, stride=1)",
 }
