@@ -125,7 +125,8 @@ elif part == "types":
     for cls in types_of:
         for value in pool:
             attempt(cls, value); attempt(cls, value, value); attempt(cls, **{"\ud800": value})
-            attempt(cls.__new__, value); attempt(cls.__new__, cls, value); attempt(type(cls).__call__, cls, size=value, device=value)
+            attempt(cls.__new__, value)
+            attempt(cls.__new__, cls, value); attempt(type(cls).__call__, cls, size=value, device=value)
 elif part == "operators":
     import operator
     names = ("add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge getitem iadd "
@@ -139,8 +140,8 @@ elif part == "operators":
                   operator.invert, abs, memoryview, reversed, dir):
             attempt(f, x)
 else:  # module functions
-    skip = {"set_num_threads", "fail_allocation", "set_handlers", "set_level_handlers", "set_node_handlers", "set_modes",
-            "set_levels"}
+    skip = {"set_num_threads", "fail_allocation", "set_handlers", "set_level_handlers", "set_node_handlers",
+            "set_modes", "set_levels"}
     for name, member in sorted(vars(_C).items()):
         if not callable(member) or isinstance(member, type) or name in skip or name.startswith("__"): continue
         for _ in range(60):
