@@ -156,3 +156,12 @@ def test_empty_input():
     assert x.grad.shape == x.shape
     with pytest.raises(IndexError, match="out of bounds"):
         F.cross_entropy(flambeau.zeros(3, 0), flambeau.zeros(3, dtype=flambeau.int64))
+
+
+def test_l1_loss_of_integers():
+    x, y = flambeau.tensor([1, -5, 3]), flambeau.tensor([4, 2, 3])
+    found = F.l1_loss(x, y, reduction="none")
+    assert found.dtype == flambeau.int64 and found.tolist() == [3, 7, 0]
+    assert F.l1_loss(x, y, reduction="sum").item() == 10
+    with pytest.raises(RuntimeError):
+        F.l1_loss(x, y)

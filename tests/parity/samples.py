@@ -1,9 +1,8 @@
 """Flambeau against PyTorch over PyTorch's own operator samples: `python -m tests.parity.samples --torch PYTHON`.
 
 Prints one row per namespace (names present, samples equal, forms equal, errors equal) and writes the failures, one
-line each. `oracle.py` makes the samples in PyTorch's interpreter; what a sample is stands in `exchange.py`. The lists
-`differ_samples.txt` and `differ_wide_samples.txt` (of `--wide`) name each call that differs, with the reason
-(`pins.py`).
+line each. `oracle.py` makes the samples in PyTorch's interpreter; what a sample is stands in `exchange.py`. The list
+`differ_samples.txt` names each call that differs, with the reason (`pins.py`); `--wide` has a list of its own.
 """
 
 import argparse

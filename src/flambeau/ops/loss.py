@@ -203,8 +203,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|, averaged (or summed, or as it is)."""
     same_size("l1_loss", input, target)
-    distance = (input - target).abs() if input.is_complex() or target.is_complex() else \
-        _absolute_difference(input, target)
+    real = not (input.is_complex() or target.is_complex()) and (input.is_floating_point() or target.is_floating_point())
+    distance = _absolute_difference(input, target) if real else (input - target).abs()
     return _weighted(distance, weight, chosen(reduction, size_average, reduce))
 
 
