@@ -86,7 +86,12 @@ PyObject* missing(PyObject* o, PyObject* name) {
   return nullptr;
 }
 
+void check_name(PyObject* name) {  // a slot that is called by its name is given anything
+  if (!PyUnicode_Check(name)) type_error("Module: the name of an attribute must be a str, not ", Py_TYPE(name)->tp_name);
+}
+
 PyObject* module_getattro(PyObject* o, PyObject* name) {
+  check_name(name);
   PyTypeObject* type = Py_TYPE(o);
   PyObject* descr = _PyType_Lookup(type, name);
   descrgetfunc get = nullptr;
@@ -120,10 +125,7 @@ PyObject* module_getattro(PyObject* o, PyObject* name) {
 
 // __getattr__(name), for subclasses that override it and ask super().
 PyObject* module_getattr(PyObject* o, PyObject* name) {
-  if (!PyUnicode_Check(name)) {
-    PyErr_SetString(PyExc_TypeError, "attribute name must be string");
-    return nullptr;
-  }
+  check_name(name);
   PyObject* found = nullptr;
   return registered(cast(o), name, &found) ? found : missing(o, name);
 }
@@ -140,6 +142,7 @@ PyObject* module_setattr(PyObject* o, PyObject* const* args, Py_ssize_t nargs) {
     PyErr_Format(PyExc_TypeError, "__setattr__ expected 2 arguments, got %zd", nargs);
     return nullptr;
   }
+  check_name(args[0]);
   if (plain(args[1])) {
     PyObject* old = nullptr;
     if (!registered(cast(o), args[0], &old)) {
@@ -154,6 +157,7 @@ PyObject* module_setattr(PyObject* o, PyObject* const* args, Py_ssize_t nargs) {
 }
 
 PyObject* module_delattr(PyObject* o, PyObject* name) {
+  check_name(name);
   PyObject* value = nullptr;
   PyObject* table = registered(cast(o), name, &value);
   if (table) {
