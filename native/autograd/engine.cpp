@@ -1,7 +1,8 @@
 // Reverse pass: visit nodes newest first and hand each one's gradients on to its inputs.
 //
-// A node's number is larger than those of all nodes it depends on, so a heap by number is a topological order: when a
-// node comes up, everything that could still add to its gradient has run. No dependency count, no pass over the graph.
+// A node's number is larger than those of all nodes its edges lead to (new_node sees to that), so a heap by number is a
+// topological order: when a node comes up, everything that could still add to its gradient has run. No dependency count,
+// no pass over the graph. What a pass knows is in its own lists, nothing in nodes or tensors.
 // A leaf knows the oldest live node that uses it; once that number is passed, its gradient is complete and is handed
 // over, so that a hook may use and free it while the pass goes on.
 #include <algorithm>
@@ -9,11 +10,12 @@
 #include <unordered_set>
 
 #include "node.h"
+#include "places.h"
 
 namespace flambeau {
 
-void (*apply_rules)(Node&, uint64_t, TensorRef*, TensorRef*) = nullptr;
-void (*apply_function)(Node&, uint64_t, TensorRef*, TensorRef*) = nullptr;
+void (*apply_rules)(Node&, const bool*, TensorRef*, TensorRef*) = nullptr;
+void (*apply_function)(Node&, const bool*, TensorRef*, TensorRef*) = nullptr;
 void (*release_function)(Node&) = nullptr;
 void (*run_node_hooks)(Node&, TensorRef*) = nullptr;
 void (*run_node_post_hooks)(Node&, TensorRef*, TensorRef*) = nullptr;
@@ -28,24 +30,19 @@ namespace {
 OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
     op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"}, op_contiguous{"contiguous"}, op_isnan{"isnan"}, op_any{"any"};
 
-int active_passes = 0;        // of all threads: two may run over one graph
-bool hints_disturbed = false;  // since some pass now active began, another one may have overwritten its hints
-
 struct Slot {
   Node* node = nullptr;  // counted
   TensorRef grad;        // of output 0
   std::vector<TensorRef> more;
-  bool own = false;      // `grad` was made by this pass: may be added to in place
 };
 
 struct LeafSlot {
   TensorRef leaf, grad;
-  bool own = false;
 };
 
-// sum of a and b; in place when `own` says a is ours alone
-TensorRef added(TensorRef a, TensorRef b, bool& own) {
-  if (own && !grad_enabled && a->refcount == 1 && !a->base && !((a->flags | b->flags) & kDispatch)) {
+// Sum of a and b; in place where nobody else sees a's memory.
+TensorRef added(TensorRef a, TensorRef b) {
+  if (!grad_enabled && unshared(*a) && !(b->flags & kDispatch)) {
     Value args[3] = {Value(a.get()), Value(b.get()), Value(int64_t(1))};
     Call c;
     c.op = &op_add.get();
@@ -58,7 +55,6 @@ TensorRef added(TensorRef a, TensorRef b, bool& own) {
       return a;
     }
   }
-  own = true;
   return invoke(op_add, {Value(a.get()), Value(b.get())});
 }
 
@@ -69,7 +65,8 @@ struct Lists {
   std::vector<LeafSlot> leaves;
   std::vector<std::pair<uint64_t, uint32_t>> waiting;  // heap of (first use, leaf): leaves whose gradient may still grow
   std::vector<NodeRef> roots;
-  void clear() { slots.clear(), free_slots.clear(), heap.clear(), leaves.clear(), waiting.clear(), roots.clear(); }
+  Places places;  // of nodes in `slots`, of leaves in `leaves`
+  void clear() { slots.clear(), free_slots.clear(), heap.clear(), leaves.clear(), waiting.clear(), roots.clear(), places.clear(); }
 };
 
 struct Pass;
@@ -89,25 +86,19 @@ struct Pass : Lists {
   std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
   Grads captured;
 
-  explicit Pass(BackwardOptions o) : Lists(std::exchange(spare, {})), options(o), number(++passes), outer(std::exchange(current_pass, this)) {
-    if (++active_passes > 1) hints_disturbed = true;
-  }
+  explicit Pass(BackwardOptions o) : Lists(std::exchange(spare, {})), options(o), number(++passes), outer(std::exchange(current_pass, this)) {}
   ~Pass() {
     current_pass = outer;
-    if (--active_passes == 0) hints_disturbed = false;
     for (Slot& s : slots)
       if (s.node) release(s.node);
     clear();
     constexpr size_t kKeep = 4096;
-    if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep) spare = std::move(static_cast<Lists&>(*this));
+    if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep && places.capacity() <= 2 * kKeep) spare = std::move(static_cast<Lists&>(*this));
   }
 
   uint32_t slot_of(Node* node) {
-    uint32_t k = node->slot;
-    if (k < slots.size() && slots[k].node == node) return k;
-    if (hints_disturbed)
-      for (k = 0; k < slots.size(); ++k)
-        if (slots[k].node == node) return k;
+    uint32_t k = places.find(node);
+    if (k != Places::kNone) return k;
     if (free_slots.empty()) {
       k = uint32_t(slots.size());
       slots.emplace_back();
@@ -117,42 +108,32 @@ struct Pass : Lists {
     }
     retain(node);
     slots[k].node = node;
-    node->slot = k;
+    places.insert(node, k);
     heap.emplace_back(node->sequence, k);
     std::push_heap(heap.begin(), heap.end());
     return k;
   }
 
   LeafSlot& leaf_of(Tensor* t) {
-    uint32_t k = t->output_nr;  // unused by leaves otherwise
-    if (k < leaves.size() && leaves[k].leaf.get() == t) return leaves[k];
-    if (hints_disturbed)
-      for (LeafSlot& s : leaves)
-        if (s.leaf.get() == t) return s;
-    t->output_nr = uint32_t(leaves.size());
-    waiting.emplace_back(t->first_use, t->output_nr);
+    uint32_t k = places.find(t);
+    if (k != Places::kNone) return leaves[k];
+    k = uint32_t(leaves.size());
+    places.insert(t, k);
+    waiting.emplace_back(t->first_use, k);
     std::push_heap(waiting.begin(), waiting.end());
-    leaves.push_back({TensorRef::borrow(t), {}, false});
+    leaves.push_back({TensorRef::borrow(t), {}});
     return leaves.back();
   }
 
-  void arrive(const Edge& edge, TensorRef grad, bool own) {
-    if (edge.leaf) {
-      LeafSlot& s = leaf_of(edge.tensor());
-      if (s.grad) s.grad = added(std::move(s.grad), std::move(grad), s.own);
-      else s.grad = std::move(grad), s.own = own;
-      return;
-    }
+  void arrive(const Edge& edge, TensorRef grad) {
+    if (edge.leaf) return add_to(leaf_of(edge.tensor()).grad, std::move(grad));
     Slot& s = slots[slot_of(edge.node())];
-    if (edge.output_nr == 0) {
-      if (s.grad) s.grad = added(std::move(s.grad), std::move(grad), s.own);
-      else s.grad = std::move(grad), s.own = own;
-      return;
-    }
+    if (edge.output_nr == 0) return add_to(s.grad, std::move(grad));
     if (s.more.size() < edge.output_nr) s.more.resize(edge.output_nr);
-    TensorRef& place = s.more[edge.output_nr - 1];
-    bool no = false;
-    place = place ? added(std::move(place), std::move(grad), no) : std::move(grad);
+    add_to(s.more[edge.output_nr - 1], std::move(grad));
+  }
+  static void add_to(TensorRef& place, TensorRef grad) {
+    place = place ? added(std::move(place), std::move(grad)) : std::move(grad);
   }
 
   bool wanted(const Edge& e) {
@@ -265,10 +246,10 @@ void check_nan(Node& node, TensorRef* out) {
 // The leaf's gradient is complete: hooks, then `.grad`.
 void finish_leaf(Pass& pass, uint32_t k) {
   LeafSlot s = std::exchange(pass.leaves[k], LeafSlot{});
+  pass.places.erase(s.leaf.get());
   if (!s.grad) return;
-  s.leaf->output_nr = 0;
   TensorExtra* extra = s.leaf->extra;
-  Node* node = extra ? extra->accumulate : nullptr;
+  NodeRef node = NodeRef::borrow(extra ? extra->accumulate : nullptr);  // a hook may drop it
   if (extra && extra->hooks) run_leaf_hooks(*s.leaf, s.grad);
   if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
   if (!pass.options.accumulate) return;
@@ -297,19 +278,18 @@ void finish_leaves(Pass& pass) {
 void run_node(Pass& pass, Node& node, TensorRef* grads) {
   constexpr int kInline = 8;
   TensorRef inline_out[kInline];
+  bool inline_needs[kInline];
   std::vector<TensorRef> heap_out;
+  std::unique_ptr<bool[]> heap_needs;
   TensorRef* out = inline_out;
+  bool* needs = inline_needs;
   if (node.nedges > kInline) {
-    heap_out.resize(node.nedges);
+    heap_out.resize(size_t(node.nedges));
+    heap_needs.reset(needs = new bool[size_t(node.nedges)]);
     out = heap_out.data();
   }
-  if (node.released && node.kind != NodeKind::Accumulate)
-    runtime_error(node_name(node), ": Trying to backward through the graph a second time (or directly access saved tensors after "
-                  "they have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-                  "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time");
-  uint64_t needs = 0;  // not kept in the node: another thread's pass may run it at the same time
-  for (int k = 0; k < node.nedges && k < 64; ++k)
-    if (pass.wanted(node.edges[k])) needs |= uint64_t(1) << k;
+  if (node.released && node.kind != NodeKind::Accumulate) graph_was_freed(node);
+  for (int k = 0; k < node.nedges; ++k) needs[k] = pass.wanted(node.edges[k]);
   {
     ProfiledNode profiled(&node);
     switch (node.kind) {
@@ -322,15 +302,13 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
   if (node.hooks) run_node_post_hooks(node, out, grads);
   for (int k = 0; k < node.nedges; ++k) {
     const Edge& e = node.edges[k];
-    if (!out[k] || !pass.wanted(e)) continue;
-    TensorRef g;
-    bool fresh = out[k]->refcount == 1;
-    if (e.leaf) g = fitted(std::move(out[k]), e.tensor()->shape(), e.tensor()->dtype, node, k);
-    else {
+    if (!out[k] || !needs[k]) continue;
+    if (e.leaf) {
+      pass.arrive(e, fitted(std::move(out[k]), e.tensor()->shape(), e.tensor()->dtype, node, k));
+    } else {
       const GradMeta& m = e.node()->output_meta(e.output_nr);
-      g = fitted(std::move(out[k]), m.shape(), m.dtype, node, k);
+      pass.arrive(e, fitted(std::move(out[k]), m.shape(), m.dtype, node, k));
     }
-    pass.arrive(e, std::move(g), fresh);
   }
   if (pass.options.keep_graph) return;
   release_saved(node);
@@ -344,12 +322,13 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
   KeepLock keep;  // two threads may add to one leaf
   if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kDispatch, 0)) {
     track_object(&leaf);
-    TensorRef sum = leaf.grad ? invoke(op_add, {Value(leaf.grad), Value(grad.get())}) : std::move(grad);
+    TensorRef before = TensorRef::borrow(leaf.grad);  // adding may run Python, which may assign another
+    TensorRef sum = before ? invoke(op_add, {Value(before.get()), Value(grad.get())}) : std::move(grad);
     if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
     return;
   }
   if (!leaf.grad) {
-    bool ours = grad->refcount == 1 && grad->storage && grad->storage->refcount == 1 && !grad->base;
+    bool ours = unshared(*grad);
     std::vector<int64_t> wanted = leaf.contiguous() ? std::vector<int64_t>() : dense_strides(leaf);  // empty: rows
     bool fits = wanted.empty() ? grad->contiguous() : std::equal(wanted.begin(), wanted.end(), grad->strides);
     if (create_graph) {
@@ -365,24 +344,25 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
     leaf.grad = grad.detach();
     return;
   }
+  TensorRef before = TensorRef::borrow(leaf.grad);
   if (create_graph) {
-    TensorRef sum = invoke(op_add, {Value(leaf.grad), Value(grad.get())});
-    release(std::exchange(leaf.grad, sum.detach()));
+    TensorRef sum = invoke(op_add, {Value(before.get()), Value(grad.get())});
+    if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
     return;
   }
   GradMode off(false);
-  Value args[3] = {Value(leaf.grad), Value(grad.get()), Value(int64_t(1))};
+  Value args[3] = {Value(before.get()), Value(grad.get()), Value(int64_t(1))};
   Call c;
   c.op = &op_add.get();
   c.args = args;
   c.nargs = int(c.op->schema.args.size());
-  c.given = leaf.grad;
+  c.given = before.get();
   c.inplace = true;
   execute(c);
-  bump_version(*leaf.grad);
+  bump_version(*before);
 }
 
-void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRef* out) {
+void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, TensorRef* out) {
   auto& [view_ref, base_ref, fn_ref, written] = *static_cast<Slices*>(node.payload);
   Tensor& view = *view_ref;
   Tensor& base = *base_ref;
@@ -418,12 +398,11 @@ void copy_slices_backward(Node& node, uint64_t needs, TensorRef* grads, TensorRe
   TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
                                            Value((view.data - base.data) / view.itemsize())});
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
-  uint64_t inner_needs = 0;
-  for (int k = 0, at = 1; k < fn.nedges && k < 64; ++k)
-    if (k == written || needs >> at++ & 1) inner_needs |= uint64_t(1) << k;
-  std::vector<TensorRef> inner(std::max<int>(fn.nedges, 1));
-  if (fn.kind == NodeKind::Rules) apply_rules(fn, inner_needs, &incoming, inner.data());
-  else apply_function(fn, inner_needs, &incoming, inner.data());
+  auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
+  for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];
+  std::vector<TensorRef> inner(size_t(fn.nedges) + 1);
+  if (fn.kind == NodeKind::Rules) apply_rules(fn, inner_needs.get(), &incoming, inner.data());
+  else apply_function(fn, inner_needs.get(), &incoming, inner.data());
   if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
   else inplace(op_zero, *slice, nullptr);
   out[0] = std::move(whole);
@@ -489,7 +468,7 @@ void start(Pass& pass, std::span<const Target> roots, std::span<Tensor* const> g
   for (size_t k = 0; k < roots.size(); ++k) {
     Edge e;
     if (roots[k].node) e = Edge{roots[k].node, roots[k].output_nr, false}, retain(e.target);
-    else set_edge(e, *roots[k].tensor, UINT64_MAX);
+    else set_edge(e, *roots[k].tensor);
     struct Drop {
       Edge& e;
       ~Drop() { drop_edge(e); }
@@ -497,7 +476,7 @@ void start(Pass& pass, std::span<const Target> roots, std::span<Tensor* const> g
     if (!e.target) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
     if (pass.limited && e.leaf && pass.captures.contains(e.target)) pass.leads[e.target] = true;
     if (!e.leaf) pass.roots.push_back(NodeRef::borrow(e.node()));
-    if (pass.wanted(e)) pass.arrive(e, TensorRef::borrow(grads[k]), false);
+    if (pass.wanted(e)) pass.arrive(e, TensorRef::borrow(grads[k]));
   }
 }
 
@@ -508,6 +487,7 @@ NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many) {
   pass.heap.pop_back();
   Slot& s = pass.slots[k];
   NodeRef node = NodeRef::steal(std::exchange(s.node, nullptr));
+  pass.places.erase(node.get());
   one = std::move(s.grad);
   if (node->nouts > 1) {
     many = std::move(s.more);
@@ -515,7 +495,6 @@ NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many) {
     many.insert(many.begin(), std::move(one));
   }
   s.more.clear();
-  s.own = false;
   pass.free_slots.push_back(k);
   return node;
 }

@@ -1,7 +1,9 @@
 #include "node.h"
 
 #include <cstring>
-#include <memory>
+#include <limits>
+
+#include "../core/free_list.h"
 
 namespace flambeau {
 
@@ -16,31 +18,34 @@ void (*pack_saved)(Node&, Saved&, const Value&) = nullptr;
 void (*note_origin)(Node&) = nullptr;
 void (*node_created)(Node&) = nullptr;
 void (*before_write)(Tensor&) = nullptr;
+void (*retain_again)(Tensor&) = nullptr;
 std::string (*function_name)(const Node&) = nullptr;
 bool watch_creation = false;
 
 namespace {
 
-Node* free_nodes = nullptr;
+void destroy_node(void* n) { free_object(static_cast<Node*>(n)); }
+FreeList<Node, offsetof(Node, payload)> free_nodes{"nodes", destroy_node};
 uint64_t next_sequence = 1;
 
+// The slot is empty before anything is released: a release may run Python, which may look at this node again.
 void drop(Saved& s) {
-  switch (s.value.tag) {
-    case Tag::Tensor: release(s.value.tensor); break;
-    case Tag::Ints: delete[] s.value.ints.data; break;
-    case Tag::Floats: delete[] s.value.floats.data; break;
-    case Tag::Str: delete[] s.value.str.data; break;
+  Value value = std::exchange(s.value, Value());
+  s.packed = false;
+  switch (value.tag) {
+    case Tag::Tensor: release(value.tensor); break;
+    case Tag::Ints: delete[] value.ints.data; break;
+    case Tag::Floats: delete[] value.floats.data; break;
+    case Tag::Str: delete[] value.str.data; break;
     case Tag::Tensors:
-      for (int64_t k = 0; k < s.value.tensors.size; ++k)
-        if (s.value.tensors.data[k]) release(s.value.tensors.data[k]);
-      delete[] s.value.tensors.data;
+      for (int64_t k = 0; k < value.tensors.size; ++k)
+        if (value.tensors.data[k]) release(value.tensors.data[k]);
+      delete[] value.tensors.data;
       break;
     case Tag::Generator:
-    case Tag::Object: release(static_cast<Object*>(s.value.object)); break;
+    case Tag::Object: release(static_cast<Object*>(value.object)); break;
     default: break;
   }
-  s.value = Value();
-  s.packed = false;
 }
 
 template <class T>
@@ -60,31 +65,44 @@ void set_meta(GradMeta& meta, const Tensor& t) {
   std::copy(t.sizes, t.sizes + t.ndim, meta.heap_sizes ? meta.heap_sizes : meta.inline_sizes);
 }
 
-Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved) {
-  // all memory first: a node that is not whole must not exist
-  std::unique_ptr<Edge[]> edges(nedges <= 3 ? nullptr : new Edge[nedges]);
-  std::unique_ptr<Saved[]> saved(nsaved <= 5 ? nullptr : new Saved[nsaved]);
-  std::unique_ptr<GradMeta[]> more_meta(nouts <= 1 ? nullptr : new GradMeta[nouts - 1]);
-  Node* n = free_nodes;
-  if (n) {
-    free_nodes = reinterpret_cast<Node*>(n->payload);
-    n->refcount = 1;
-  } else {
-    n = allocate_node_object();
-  }
+Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (nouts > kMost || nedges > kMost)
+    runtime_error("autograd records at most ", kMost, " inputs and results of one call, got ", nedges, " inputs and ", nouts, " results");
+  Node* n = free_nodes.take();
+  if (n) n->refcount = 1;
+  else n = allocate_node_object();
   std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, offsetof(Node, inline_edges) - sizeof(Object));
   n->kind = kind;
-  n->sequence = next_sequence++;
-  n->nouts = uint16_t(nouts);
-  n->nedges = uint16_t(nedges);
-  n->nsaved = uint16_t(nsaved);
-  n->edges = edges ? edges.release() : n->inline_edges;
-  n->saved = saved ? saved.release() : n->inline_saved;
+  n->edges = n->inline_edges;
+  n->saved = n->inline_saved;
+  NodeRef hold = NodeRef::steal(n);
+  if (nedges > 3) n->edges = new Edge[size_t(nedges)];
+  n->nedges = int32_t(nedges);
   for (int k = 0; k < nedges; ++k) n->edges[k] = Edge{};
+  if (nsaved > 5) n->saved = new Saved[size_t(nsaved)];
+  n->nsaved = nsaved;
   for (int k = 0; k < nsaved; ++k) n->saved[k] = Saved{};
-  n->more_meta = more_meta.release();
+  n->nouts = 1;
+  if (nouts > 1) set_outputs(*n, nouts);
   track_object(n);
-  return n;
+  return hold.detach();
+}
+
+void set_outputs(Node& n, int64_t nouts) {
+  if (nouts > 1) n.more_meta = new GradMeta[size_t(nouts - 1)];
+  n.nouts = int32_t(nouts);
+}
+
+void number_node(Node& n) {
+  n.sequence = next_sequence++;
+#ifdef FLAMBEAU_SANITIZE
+  for (int k = 0; k < n.nedges; ++k) {
+    const Edge& e = n.edges[k];
+    if (e.target && !e.leaf && e.node()->sequence >= n.sequence)
+      runtime_error("autograd: ", node_name(n), " has an edge to ", node_name(*e.node()), ", which is newer: an error of flambeau's own");
+  }
+#endif
 }
 
 // A node that saved no tensor has nothing to free, and may run again.
@@ -92,14 +110,19 @@ void release_saved(Node& n) {
   for (int k = 0; k < n.nsaved; ++k) {
     Saved& s = n.saved[k];
     if (s.value.tag != Tag::Tensor && s.value.tag != Tag::Tensors && !s.packed) continue;
-    drop(s);
     n.released = true;
+    drop(s);
   }
 }
 
+void graph_was_freed(const Node& n) {
+  runtime_error(node_name(n), ": what this node saved for its derivative is gone: a backward pass over the graph frees it. To run a second "
+                "time (or to read saved tensors afterwards), pass retain_graph=True to the first backward() or grad()");
+}
+
 void clear_node(Node* n) {
-  for (int k = 0; k < n->nsaved; ++k) drop(n->saved[k]);
   n->released = true;
+  for (int k = 0; k < n->nsaved; ++k) drop(n->saved[k]);
   for (int k = 0; k < n->nedges; ++k) drop_edge(n->edges[k]);
 }
 
@@ -109,13 +132,12 @@ void recycle_node(Node* n) {
   delete[] n->meta.heap_sizes;
   for (int k = 0; k + 1 < n->nouts; ++k) delete[] n->more_meta[k].heap_sizes;
   delete[] n->more_meta;
-  n->payload = free_nodes;
-  free_nodes = n;
+  free_nodes.give(n);
 }
 
 // Versions only grow, so their sum tells whether any has changed.
-uint32_t versions_of(const Value& list) {
-  uint32_t sum = 0;
+uint64_t versions_of(const Value& list) {
+  uint64_t sum = 0;
   for (int64_t k = 0; k < list.tensors.size; ++k)
     if (const Tensor* t = list.tensors.data[k]; t && t->storage) sum += t->storage->version;
   return sum;
@@ -199,7 +221,7 @@ std::string node_name(const Node& n) {
 
 TensorRef unpack_tensor(Node& n, Saved& s) {
   Tensor* t = s.value.tensor;
-  uint32_t now = t->storage ? t->storage->version : 0;
+  uint64_t now = t->storage ? t->storage->version : 0;
   bool only_geometry = n.kind == NodeKind::Rules && n.op->kind == Kind::View;  // a view's rule never looks at values
   if (now != s.version && !only_geometry) {
     std::string made = s.own_result ? concat(", which is output ", s.output_nr, " of ", node_name(n), ",")
@@ -228,6 +250,7 @@ void set_history(Tensor& t, Node* node, uint32_t output_nr) {
   if (old) release(old);
   t.output_nr = output_nr;
   t.flags &= ~kRequiresGrad;
+  if (__builtin_expect(t.flags & kRetainGrad, 0)) retain_again(t);
 }
 
 void set_view(Tensor& view, Tensor& base) {
@@ -254,13 +277,21 @@ Node* grad_fn_of(Tensor& t) {
   return t.grad_fn;
 }
 
-void set_edge(Edge& edge, Tensor& t, uint64_t sequence) {
+// One more edge, of a node that is being made: it will have the next number or a later one.
+static void count_use(Tensor& leaf) {
+  if (leaf.uses == 0) leaf.first_use = next_sequence;
+  else if (leaf.uses == std::numeric_limits<uint32_t>::max())
+    runtime_error("autograd: a leaf tensor is used by 2**32 - 1 inputs of recorded calls, and no more can be counted");
+  ++leaf.uses;
+}
+
+void set_edge(Edge& edge, Tensor& t) {
   if (Node* fn = grad_fn_of(t)) {
     retain(fn);
     edge = Edge{fn, t.output_nr, false};
   } else if (t.flags & kRequiresGrad) {
+    count_use(t);
     retain(&t);
-    if (t.uses++ == 0) t.first_use = sequence;
     edge = Edge{&t, 0, true};
   }
 }
@@ -268,7 +299,7 @@ void set_edge(Edge& edge, Tensor& t, uint64_t sequence) {
 NodeRef accumulate_node(Tensor& leaf) {
   if (!leaf.extra) leaf.extra = new TensorExtra;
   if (leaf.extra->accumulate) return NodeRef::borrow(leaf.extra->accumulate);
-  NodeRef node = NodeRef::steal(new_node(NodeKind::Accumulate, 1, 0, 0));
+  NodeRef node = new_node(NodeKind::Accumulate, 1, 0, 0, [](Node&) {});
   retain(&leaf);
   node->payload = &leaf;
   set_meta(node->meta, leaf);
@@ -278,10 +309,10 @@ NodeRef accumulate_node(Tensor& leaf) {
 }
 
 void copy_edge(Edge& to, const Edge& from) {
+  if (!from.target) return;
+  if (from.leaf) count_use(*from.tensor());
+  retain(from.target);
   to = from;
-  if (!to.target) return;
-  retain(to.target);
-  if (to.leaf) ++to.tensor()->uses;
 }
 
 void drop_edge(Edge& edge) {

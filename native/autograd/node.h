@@ -26,9 +26,9 @@ struct Edge {
 
 struct Saved {
   Value value;              // tensors are counted; lists are copied; `packed`: what bind/ made of them
-  uint32_t version = 0;     // of the tensor's storage when it was saved
-  bool own_result = false;  // a result of this very node, kept as an alias without history (no reference cycle)
+  uint64_t version = 0;     // of the tensor's storage when it was saved
   uint32_t output_nr = 0;
+  bool own_result = false;  // a result of this very node, kept as an alias without history (no reference cycle)
   DType dtype = DType::Undefined;  // save_meta: the argument's
   bool packed = false;      // a pack hook took the tensor (or list of tensors)
 };
@@ -39,14 +39,13 @@ struct Node : Object {
   void* dict;
   void* weakrefs;
   const OpDef* op;      // Rules
-  uint64_t sequence;    // newer nodes have larger numbers: the order of the backward pass
+  uint64_t sequence;    // larger than those of the nodes its edges lead to: the order of the backward pass
   NodeKind kind;
   bool released;        // saved values are gone (after a backward without retain_graph)
-  uint16_t nouts;
-  uint16_t nedges;
-  uint16_t nsaved;
-  uint32_t slot;        // the engine's hint
-  Edge* edges;
+  int32_t nouts;
+  int32_t nedges;
+  int32_t nsaved;
+  Edge* edges;          // set while the node is made, see new_node
   Saved* saved;         // Rules: [arguments…, results…]
   void* hooks;          // bind/: Python hooks
   void* payload;        // Function: the Python context; CopySlices: see rebase_history; Accumulate: the leaf
@@ -70,7 +69,19 @@ struct TensorExtra {
 };
 
 extern Node* (*allocate_node_object)();      // bind/ sets it
-Node* new_node(NodeKind kind, int nouts, int nedges, int nsaved);
+Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved);  // without edges and without a number
+void number_node(Node&);
+// `set_edges(node)` fills the edges. It may make other nodes (a view whose base was written to gets a new one), so a node
+// takes its number after it: every edge leads to an older node, and the engine needs nothing else for its order.
+template <class SetEdges>
+NodeRef new_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved, SetEdges&& set_edges) {
+  NodeRef node = NodeRef::steal(blank_node(kind, nouts, nedges, nsaved));
+  set_edges(*node);
+  number_node(*node);
+  return node;
+}
+void set_outputs(Node&, int64_t nouts);      // how many results the node has, when it was made before they were known
+[[noreturn]] void graph_was_freed(const Node&);  // throws: a pass needs saved values that an earlier one has freed
 void release_saved(Node&);                   // frees saved values; edges stay
 void clear_node(Node*);                      // drops everything it holds
 void recycle_node(Node*);
@@ -87,11 +98,12 @@ extern void (*pack_saved)(Node&, Saved&, const Value&);
 extern void (*note_origin)(Node&);
 extern void (*node_created)(Node&);
 extern void (*before_write)(Tensor&);
+extern void (*retain_again)(Tensor&);  // a tensor that retains its gradient has got another node
 extern std::string (*function_name)(const Node&);
 extern bool watch_creation;  // anomaly mode or a creation hook: call node_created
 // Throws when a tensor of a saved list was modified in place.
 void check_list(Node&, Saved&);
-uint32_t versions_of(const Value& list);
+uint64_t versions_of(const Value& list);
 std::string node_name(const Node&);
 
 // --- grad mode (of this thread) -------------------------------------------------------------------------------------
@@ -111,7 +123,7 @@ struct GradMode {
 bool tensor_requires_grad(const Tensor& t);
 // The node of a non-leaf tensor (made anew for a view whose base was written to); null for a leaf. Borrowed.
 Node* grad_fn_of(Tensor& t);
-void set_edge(Edge& edge, Tensor& t, uint64_t sequence);  // edge, of a node so numbered, to where t's gradient goes
+void set_edge(Edge& edge, Tensor& t);  // edge, of the node being made, to where t's gradient goes
 void copy_edge(Edge& to, const Edge& from);
 void drop_edge(Edge& edge);
 void set_history(Tensor& t, Node* node, uint32_t output_nr);
@@ -123,10 +135,10 @@ void assign(Tensor& self, Tensor& value);         // self.copy_(value), recorded
 
 // --- engine ---------------------------------------------------------------------------------------------------------
 using Grads = std::vector<TensorRef>;
-// bind/ sets these: they call Python. `needs`: bit k: edge k is wanted; `grads`: one per output, null where none came;
+// bind/ sets these: they call Python. `needs[k]`: edge k is wanted; `grads`: one per output, null where none came;
 // `out`: one per edge.
-extern void (*apply_rules)(Node&, uint64_t needs, TensorRef* grads, TensorRef* out);
-extern void (*apply_function)(Node&, uint64_t needs, TensorRef* grads, TensorRef* out);
+extern void (*apply_rules)(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
+extern void (*apply_function)(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
 extern void (*release_function)(Node&);  // a Function's context forgets what it kept
 extern void (*run_node_hooks)(Node&, TensorRef* grads);  // tensor hooks, pre-hooks, retain_grad
 extern void (*run_node_post_hooks)(Node&, TensorRef* out, TensorRef* grads);
@@ -170,7 +182,7 @@ struct Slices {
   NodeRef node;          // the node of the write itself
   int written;           // its edge that belongs to the view; -1: none
 };
-void copy_slices_backward(Node&, uint64_t needs, TensorRef* grads, TensorRef* out);
+void copy_slices_backward(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
 void free_copy_slices(Node&);
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph);
 // The leaf's place in the graph as a node, one for all who ask while one of them holds it; borrowed for the moment.

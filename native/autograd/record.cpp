@@ -41,14 +41,34 @@ uint64_t wanted_at_level(const Call& c, uint64_t wanted) {
 
 constexpr int kMaxAssign = 8;
 
-int edge_count(const Value& v) { return v.tag == Tag::Tensors ? int(v.tensors.size) : 1; }
+int64_t edge_count(const Value& v) { return v.tag == Tag::Tensors ? v.tensors.size : 1; }
 
 bool rule_wanted(const Rule& rule, uint64_t wanted) { return rule.input_mask & wanted; }
 
-// Edges in the order of the rules' inputs, arguments saved as the wanted rules ask; results are saved after the run.
+// Edges in the order of the rules' inputs.
+inline void set_edges(const Call& c, uint64_t wanted, Edge* edge) {
+  int level = __builtin_expect(active_levels, 0) ? level_of(c) : 0;
+  for (const Rule& rule : c.op->rules)
+    for (uint8_t k : rule.inputs) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor) {
+        if (wanted >> k & 1) set_edge(*edge, *v.tensor);
+        ++edge;
+      } else if (v.tag == Tag::Tensors) {
+        for (int64_t j = 0; j < v.tensors.size; ++j, ++edge)
+          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]) && (!level || v.tensors.data[j]->level == level))
+            set_edge(*edge, *v.tensors.data[j]);
+      } else {
+        ++edge;
+      }
+    }
+}
+
+// A node with its edges, and the arguments that the wanted rules ask for; results are saved after the run.
 NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
   const OpDef& op = *c.op;
-  int nedges = 0, nargs = int(op.schema.args.size());
+  int64_t nedges = 0;
+  int nargs = int(op.schema.args.size());
   for (const Rule& rule : op.rules)
     for (uint8_t k : rule.inputs) nedges += edge_count(c.args[k]);
   uint64_t save = 0, meta = 0, geometry = 0;
@@ -58,24 +78,11 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
       meta |= op.rules[r].meta_args;
       geometry |= op.rules[r].geometry_args;
     }
-  NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults));
-  node->op = &op;
+  NodeRef node = new_node(NodeKind::Rules, 1, nedges, nargs + op.schema.nresults, [&](Node& n) {
+    n.op = &op;
+    set_edges(c, wanted, n.edges);
+  });
   note_origin(*node);
-  int e = 0, level = __builtin_expect(active_levels, 0) ? level_of(c) : 0;
-  for (const Rule& rule : op.rules)
-    for (uint8_t k : rule.inputs) {
-      const Value& v = c.args[k];
-      if (v.tag == Tag::Tensor) {
-        if (wanted >> k & 1) set_edge(node->edges[e], *v.tensor, node->sequence);
-        ++e;
-      } else if (v.tag == Tag::Tensors) {
-        for (int64_t j = 0; j < v.tensors.size; ++j, ++e)
-          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]) && (!level || v.tensors.data[j]->level == level))
-            set_edge(node->edges[e], *v.tensors.data[j], node->sequence);
-      } else {
-        ++e;
-      }
-    }
   for (int k = 0; k < nargs; ++k) {
     if (save >> k & 1) save_value(*node, k, k == 0 && saved_self ? *saved_self : c.args[k]);
     else if (meta >> k & 1) save_meta(*node, k, c.args[k]);
@@ -87,10 +94,7 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
 void attach_results(Call& c, Node& node, uint64_t wanted) {
   const OpDef& op = *c.op;
   int nargs = int(op.schema.args.size()), nouts = c.nout();
-  constexpr int kMostResults = 65535;
-  if (nouts > kMostResults) runtime_error(c.name(), ": autograd records at most ", kMostResults, " results of one call, got ", nouts);
-  if (nouts > 1) node.more_meta = new GradMeta[nouts - 1];
-  node.nouts = uint16_t(nouts);  // after its memory is there
+  set_outputs(node, nouts);
   uint64_t save = 0;
   for (size_t r = 0; r < op.rules.size(); ++r)
     if (rule_wanted(op.rules[r], wanted)) save |= op.saves_result[r];
@@ -162,13 +166,12 @@ void rebase_history(Tensor& self, NodeRef node) {
   // A write through a view: the base's new history is its old one with this slice replaced.
   Tensor& base = *self.base;
   int written = written_edge(*node, self);
-  NodeRef slices = NodeRef::steal(new_node(NodeKind::CopySlices, 1, node->nedges + (written < 0), 0));
+  NodeRef slices = new_node(NodeKind::CopySlices, 1, int64_t(node->nedges) + (written < 0), 0, [&](Node& n) {
+    if (tensor_requires_grad(base)) set_edge(n.edges[0], base);
+    for (int k = 0, at = 1; k < node->nedges; ++k)
+      if (k != written) copy_edge(n.edges[at++], node->edges[k]);
+  });
   set_meta(slices->meta, base);
-  if (tensor_requires_grad(base)) set_edge(slices->edges[0], base, node->sequence);
-  for (int k = 0, at = 1; k < node->nedges; ++k) {
-    if (k == written) continue;
-    copy_edge(slices->edges[at++], node->edges[k]);
-  }
   slices->payload = new Slices{alias(self), alias(base), node, written};
   set_history(base, slices.get(), 0);
   self.view_version = self.storage->version - 1;  // stale: its own node is made from the base's when it is asked for

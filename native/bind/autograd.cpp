@@ -13,7 +13,7 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
     PyObject* item = PyTuple_GET_ITEM(o, k);
     if (is_tensor(item)) {
       list.emplace_back(as_tensor(item));
-    } else if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 && Py_TYPE(PyTuple_GET_ITEM(item, 0)) == NodeType) {
+    } else if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 && is_node(PyTuple_GET_ITEM(item, 0))) {
       Node& n = as_node(PyTuple_GET_ITEM(item, 0));
       long nr = PyLong_AsLong(PyTuple_GET_ITEM(item, 1));
       if (nr < 0 || nr >= n.nouts) index_error(what, ": element ", k, " is output ", nr, " of ", node_name(n), ", which has ", n.nouts);
@@ -90,13 +90,13 @@ PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 4 || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2])) type_error("function_node takes a callable, inputs, outputs, name");
     Py_ssize_t nin = PyTuple_GET_SIZE(a[1]), nout = PyTuple_GET_SIZE(a[2]);
-    if (nout > 255) runtime_error("a Function returns at most 255 tensors, got ", nout);
-    NodeRef node = NodeRef::steal(new_node(NodeKind::Function, int(std::max<Py_ssize_t>(nout, 1)), int(nin), 0));
-    node->payload = Py_NewRef(a[0]);
-    for (Py_ssize_t k = 0; k < nin; ++k) {
-      PyObject* o = PyTuple_GET_ITEM(a[1], k);
-      if (is_tensor(o) && tensor_requires_grad(*as_tensor(o))) set_edge(node->edges[k], *as_tensor(o), node->sequence);
-    }
+    NodeRef node = new_node(NodeKind::Function, std::max<Py_ssize_t>(nout, 1), nin, 0, [&](Node& made) {
+      made.payload = Py_NewRef(a[0]);
+      for (Py_ssize_t k = 0; k < nin; ++k) {
+        PyObject* o = PyTuple_GET_ITEM(a[1], k);
+        if (is_tensor(o) && tensor_requires_grad(*as_tensor(o))) set_edge(made.edges[k], *as_tensor(o));
+      }
+    });
     Held dict = checked(PyObject_GenericGetDict(py(node.get()), nullptr));
     checked(PyDict_SetItemString(dict.p, "_name", a[3]));
     for (Py_ssize_t k = 0; k < nout; ++k) {
@@ -114,7 +114,7 @@ PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // rebase(tensor, node): the tensor was written in place by the operation recorded in `node`
 PyObject* rebase(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 2 || !is_tensor(a[0]) || Py_TYPE(a[1]) != NodeType) type_error("rebase takes a tensor and a node");
+    if (n != 2 || !is_tensor(a[0]) || !is_node(a[1])) type_error("rebase takes a tensor and a node");
     rebase_history(*as_tensor(a[0]), NodeRef::borrow(&as_node(a[1])));
     Py_RETURN_NONE;
   });
@@ -152,6 +152,15 @@ PyObject* accumulate_hooks_(PyObject*, PyObject* o) {
     return Py_NewRef(static_cast<PyObject*>(t.extra->accumulate_hooks));
   });
 }
+// Tells t's node that t wants its gradient; done again when a write gives t another node.
+void note_retained(Tensor& t) {
+  Node& fn = *t.grad_fn;
+  if (!fn.hooks) fn.hooks = checked(PyList_New(0)).give();
+  Held ref = checked(PyWeakref_NewRef(py(&t), nullptr));
+  Held entry = checked(Py_BuildValue("(iiO)", int(kRetainGradHook), int(t.output_nr), ref.p));
+  checked(PyList_Append(static_cast<PyObject*>(fn.hooks), entry.p));
+}
+
 PyObject* retain_grad(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("retain_grad takes a tensor");
@@ -160,10 +169,7 @@ PyObject* retain_grad(PyObject*, PyObject* o) {
     Node* fn = grad_fn_of(t);
     if (!fn || t.flags & kRetainGrad) Py_RETURN_NONE;
     t.flags |= kRetainGrad;
-    if (!fn->hooks) fn->hooks = checked(PyList_New(0)).give();
-    Held ref = checked(PyWeakref_NewRef(o, nullptr));
-    Held entry = checked(Py_BuildValue("(iiO)", int(kRetainGradHook), int(t.output_nr), ref.p));
-    checked(PyList_Append(static_cast<PyObject*>(fn->hooks), entry.p));
+    note_retained(t);
     Py_RETURN_NONE;
   });
 }
@@ -184,7 +190,8 @@ PyObject* creation_handler = nullptr;  // (node): anomaly mode and creation hook
   PyErr_NormalizeException(&type, &value, &trace);
   if (trace) PyException_SetTraceback(value, trace);
   if (context_handler && value && PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
-    PyObject* done = PyObject_CallFunctionObjArgs(context_handler, py(&n), value, nullptr);
+    Held node(node_object(n));
+    PyObject* done = PyObject_CallFunctionObjArgs(context_handler, node.p, value, nullptr);
     if (!done) PyErr_Clear();  // the user's error matters, not ours
     Py_XDECREF(done);
   }
@@ -192,7 +199,7 @@ PyObject* creation_handler = nullptr;  // (node): anomaly mode and creation hook
   throw PythonError();
 }
 void tell_creation(Node& n) {
-  if (creation_handler) checked(PyObject_CallOneArg(creation_handler, py(&n)));
+  if (creation_handler) checked(PyObject_CallOneArg(creation_handler, Held(node_object(n)).p));
 }
 // set_node_handlers(explain, created or None)
 PyObject* set_node_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -215,7 +222,7 @@ PyObject* set_write_hook(PyObject*, PyObject* f) {
 PyObject* current_pass_(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass_number()); }
 PyObject* running_node_(PyObject*, PyObject*) {
   Node* n = running_node();
-  return Py_NewRef(n ? py(n) : Py_None);
+  return n ? node_object(*n) : Py_NewRef(Py_None);
 }
 PyObject* pass_is_limited_(PyObject*, PyObject*) { return PyBool_FromLong(pass_is_limited()); }
 // pass_members([leaf or (node, output number) or None, …]) -> whether this pass has a gradient for each
@@ -263,6 +270,7 @@ PyMethodDef functions[] = {
 void add_autograd_functions(PyObject* module) {
   add_node_context = explain;
   node_created = tell_creation;
+  retain_again = note_retained;
   before_write = [](Tensor& t) { checked(PyObject_CallOneArg(write_handler, py(&t))); };
   run_callback = [](Object* callback) { checked(PyObject_CallNoArgs(py(callback))); };
   checked(PyModule_AddFunctions(module, functions));

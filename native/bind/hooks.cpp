@@ -66,6 +66,15 @@ void replace_gradients(PyObject* r, TensorRef* grads, int n, const char* what) {
   }
 }
 
+// A retained gradient is a tensor of its own: the one that flows on may be the caller's, or another tensor's gradient too.
+void retain_gradient(Tensor& t, Tensor& grad) {
+  static OpHandle clone{"clone"}, add{"add"};
+  TensorRef before = TensorRef::borrow(t.grad);
+  TensorRef now = before ? invoke(add, {Value(before.get()), Value(&grad)}) : invoke(clone, {Value(&grad)});
+  track_object(&t);
+  if (Tensor* old = std::exchange(t.grad, now.detach())) release(old);
+}
+
 void node_hooks(Node& n, TensorRef* grads) {
   Held list = Held::borrow(static_cast<PyObject*>(n.hooks));
   for (int pass = kTensorHook; pass <= kPreHook; ++pass)
@@ -77,12 +86,10 @@ void node_hooks(Node& n, TensorRef* grads) {
       if (pass == kTensorHook) {
         if (grads[nr]) run_tensor_hooks(what, grads[nr]);
       } else if (pass == kRetainGradHook) {
-        PyObject* target = PyWeakref_GetObject(what);
-        if (target && target != Py_None && grads[nr]) {
-          Tensor& t = *as_tensor(target);
-          if (t.grad && !grad_enabled) accumulate_grad(t, grads[nr], false);
-          else if (!t.grad) { track_object(&t); t.grad = TensorRef(grads[nr]).detach(); }
-        }
+        Held target = Held::borrow(PyWeakref_GetObject(what));
+        if (!target || target.p == Py_None || !grads[nr]) continue;
+        Tensor& t = *as_tensor(target.p);
+        if (t.grad_fn == &n && long(t.output_nr) == nr) retain_gradient(t, *grads[nr]);  // else: written to since
       } else {
         Held values = checked(PyDict_Values(what));
         for (Py_ssize_t j = 0; j < PyList_GET_SIZE(values.p); ++j) {

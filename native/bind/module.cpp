@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../core/free_list.h"
 #include "../core/memory.h"
 #include "../kernels/lapack.h"
 #include "module_base.h"
@@ -23,6 +24,14 @@ nb::dict memory_stats_dict() {
   d["cached"] = m.cached;
   d["allocations"] = m.allocations;
   d["system_allocations"] = m.system_allocations;
+  nb::dict objects;
+  int64_t bytes = 0;
+  for (const FreeListBase* list = FreeListBase::all; list; list = list->next) {
+    objects[list->name] = list->count;
+    bytes += list->count * int64_t(list->item_size);
+  }
+  d["free_objects"] = objects;
+  d["free_object_bytes"] = bytes;
   return d;
 }
 

@@ -1,4 +1,6 @@
 // The Node type (`tensor.grad_fn`): life cycle, and what users can read of a graph.
+#include <unordered_map>
+
 #include "autograd.h"
 #include "origin.h"
 #include "slot.h"
@@ -34,6 +36,10 @@ void destroy(Node* n) {
     release(leaf);
   } else Py_XDECREF(static_cast<PyObject*>(n->payload));
   n->payload = nullptr;
+  if (PyTypeObject* type = Py_TYPE(py(n)); type != NodeType) {  // the next node of this memory has another name
+    Py_SET_TYPE(py(n), NodeType);
+    Py_DECREF(type);
+  }
   recycle_node(n);
 }
 
@@ -67,10 +73,14 @@ int node_traverse(PyObject* o, visitproc visit, void* arg) {
     if (v.tag == Tag::Tensor) Py_VISIT(py(v.tensor));
     else if (v.tag == Tag::Tensors) {
       for (int64_t j = 0; j < v.tensors.size; ++j) Py_VISIT(py(v.tensors.data[j]));
-    } else if (v.tag == Tag::Object) Py_VISIT(static_cast<PyObject*>(v.object));
+    } else if (v.tag == Tag::Object || v.tag == Tag::Generator) Py_VISIT(static_cast<PyObject*>(v.object));
   }
   if (n.kind == NodeKind::CopySlices) {
-    if (auto* s = static_cast<Slices*>(n.payload)) Py_VISIT(py(s->node.get()));
+    if (auto* s = static_cast<Slices*>(n.payload)) {
+      Py_VISIT(py(s->node.get()));
+      Py_VISIT(py(s->view.get()));
+      Py_VISIT(py(s->base.get()));
+    }
   } else {
     Py_VISIT(static_cast<PyObject*>(n.payload));
   }
@@ -101,10 +111,11 @@ PyObject* node_next(PyObject* o, void*) {
       if (!e.target) {
         pair = Py_BuildValue("(Oi)", Py_None, 0);
       } else if (e.leaf) {
-        pair = Py_BuildValue("(Ni)", py(accumulate_node(*e.tensor()).detach()), 0);
+        pair = Py_BuildValue("(Ni)", node_object(*accumulate_node(*e.tensor())), 0);
       } else {
-        pair = Py_BuildValue("(Oi)", py(e.target), int(e.output_nr));
+        pair = Py_BuildValue("(Ni)", node_object(*e.node()), int(e.output_nr));
       }
+      if (!pair) throw PythonError();
       PyTuple_SET_ITEM(t.p, k, pair);
     }
     return t.give();
@@ -207,7 +218,7 @@ PyObject* node_pack_saved(PyObject* o, PyObject* args) {
 PyObject* accumulate_node_(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("accumulate_node takes a tensor");
-    return py(accumulate_node(*as_tensor(o)).detach());
+    return node_object(*accumulate_node(*as_tensor(o)));
   });
 }
 PyMethodDef module_functions[] = {{"accumulate_node", slot<accumulate_node_>, METH_O}, {}};
@@ -221,10 +232,7 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
     int slot = saved_slot(n, text + 7);
     if (slot >= 0) {
       return guarded([&]() -> PyObject* {
-        if (n.released)
-          runtime_error(node_name(n), ": Trying to backward through the graph a second time (or directly access saved tensors after they "
-                        "have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-                        "autograd.grad(). Specify retain_graph=True to keep them");
+        if (n.released) graph_was_freed(n);
         return saved_object(n, slot);
       });
     }
@@ -259,7 +267,47 @@ PyType_Slot slots[] = {{Py_tp_dealloc, type_slot<node_dealloc>()}, {Py_tp_traver
                        {Py_tp_getattro, type_slot<node_getattr>()}, {}};
 PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
+// A subclass of Node with this name and nothing else of its own.
+Held named_type(const std::string& name, const char* module) {
+  PyType_Slot own[] = {{Py_tp_dealloc, (void*)node_dealloc}, {Py_tp_traverse, (void*)node_traverse}, {Py_tp_clear, (void*)node_clear}, {}};
+  std::string full = concat(module, ".", name);
+  PyType_Spec subclass = {full.c_str(), sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, own};
+  return checked(PyType_FromSpecWithBases(&subclass, reinterpret_cast<PyObject*>(NodeType)));
+}
+
+// A custom Function's class keeps the type of its nodes; null: this node is not of a Function class.
+PyObject* type_of_function(Node& n) {  // borrowed
+  Held owner(PyObject_GetAttrString(static_cast<PyObject*>(n.payload), "cls"));
+  if (!owner || !PyType_Check(owner.p)) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  PyObject* own = reinterpret_cast<PyTypeObject*>(owner.p)->tp_dict;
+  if (PyObject* known = PyDict_GetItemString(own, "_node_type")) return known;
+  Held made = named_type(node_name(n), "flambeau.autograd.function");
+  checked(PyObject_SetAttrString(owner.p, "_node_type", made.p));
+  return made.p;  // the class keeps it
+}
+
+PyObject* type_of_node(Node& n) {  // borrowed
+  if (n.kind == NodeKind::Function)
+    if (PyObject* type = type_of_function(n)) return type;
+  static auto& types = *new std::unordered_map<std::string, PyObject*>;  // as many as there are operators
+  PyObject*& type = types[node_name(n)];
+  if (!type) type = named_type(node_name(n), "flambeau.autograd.graph").give();
+  return type;
+}
+
 }  // namespace
+
+// Nodes are made as plain Nodes; one that comes into view gets the class of its name.
+PyObject* node_object(Node& n) {
+  if (Py_TYPE(py(&n)) == NodeType) {
+    PyObject* type = type_of_node(n);
+    Py_SET_TYPE(py(&n), reinterpret_cast<PyTypeObject*>(Py_NewRef(type)));
+  }
+  return Py_NewRef(py(&n));
+}
 
 void add_node_type(PyObject* module) {
   NodeType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());

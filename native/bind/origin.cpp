@@ -10,6 +10,7 @@
 #endif
 #undef Py_BUILD_CORE
 
+#include "../core/free_list.h"
 #include "origin.h"
 #include "slot.h"
 
@@ -17,7 +18,7 @@ namespace flambeau {
 namespace {
 
 FLAMBEAU_TLS ModuleCall* innermost = nullptr;
-Scope* free_scopes = nullptr;
+FreeList<Scope, offsetof(Scope, outer)> free_scopes{"scopes", [](void* s) { delete static_cast<Scope*>(s); }};
 PyObject* library = nullptr;  // the folder whose code is not the user's
 
 Scope* scope_of(ModuleCall& call) {
@@ -26,9 +27,8 @@ Scope* scope_of(ModuleCall& call) {
   if (outer) ++outer->count;
   if (!*call.handle) *call.handle = PyWeakref_NewRef(call.module, nullptr);
   if (!*call.handle) PyErr_Clear();
-  Scope* s = free_scopes;
-  if (s) free_scopes = s->outer;
-  else s = new Scope;
+  Scope* s = free_scopes.take();
+  if (!s) s = new Scope;
   *s = Scope{1, Py_XNewRef(*call.handle), outer};
   return call.scope = s;
 }
@@ -132,8 +132,7 @@ void release_scope(void* p) {
   while (s && --s->count == 0) {
     Scope* outer = s->outer;
     Py_XDECREF(s->module);
-    s->outer = free_scopes;
-    free_scopes = s;
+    free_scopes.give(s);
     s = outer;
   }
 }

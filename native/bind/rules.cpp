@@ -78,7 +78,7 @@ PyObject* shapes_of_list(const Saved& s, bool list) {
   return t;
 }
 
-PyObject* rule_argument(Node& n, uint64_t needs, const Rule& rule, const RuleParam& p, TensorRef* grads, int first_edge) {
+PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const RuleParam& p, TensorRef* grads, int first_edge) {
   int nargs = int(n.op->schema.args.size());
   switch (p.source) {
     case Source::Grad: {
@@ -116,7 +116,7 @@ PyObject* rule_argument(Node& n, uint64_t needs, const Rule& rule, const RulePar
     default: {
       PyObject* t = PyTuple_New(Py_ssize_t(rule.inputs.size()));
       for (size_t k = 0; t && k < rule.inputs.size(); ++k)
-        PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs >> (first_edge + int(k)) & 1));
+        PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs[first_edge + int(k)]));
       return t;
     }
   }
@@ -128,7 +128,7 @@ void take_gradient(Node& n, PyObject* o, TensorRef& out) {
   out = TensorRef::borrow(as_tensor(o));
 }
 
-void apply_python_rules(Node& n, uint64_t needs, TensorRef* grads, TensorRef* out) {
+void apply_python_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
   const OpDef& op = *n.op;
   int e = 0;
   bool any = false;
@@ -157,7 +157,7 @@ void apply_python_rules(Node& n, uint64_t needs, TensorRef* grads, TensorRef* ou
     } else {
       e += int(rule.inputs.size());
     }
-    for (int k = first; k < e; ++k) wanted |= k < 64 ? needs >> k & 1 : bool(n.edges[k].target);
+    for (int k = first; k < e; ++k) wanted |= needs[k];
     if (!wanted) continue;
     constexpr int kMostParams = 24;
     PyObject* args[kMostParams];
@@ -168,6 +168,7 @@ void apply_python_rules(Node& n, uint64_t needs, TensorRef* grads, TensorRef* ou
       ~Release() { for (int k = 0; k < n; ++k) Py_DECREF(a[k]); }
     } guard{args, count};
     for (const RuleParam& p : rule.params) {
+      if (__builtin_expect(n.released, 0)) graph_was_freed(n);  // meanwhile, by another thread's pass
       PyObject* o = rule_argument(n, needs, rule, p, grads, first);
       if (!o) throw PythonError();
       args[count++] = o;
@@ -186,7 +187,7 @@ void apply_python_rules(Node& n, uint64_t needs, TensorRef* grads, TensorRef* ou
 }
 
 // Function nodes: payload(*gradients or None) -> tuple with one gradient per edge.
-void apply_python_function(Node& n, uint64_t, TensorRef* grads, TensorRef* out) {
+void apply_python_function(Node& n, const bool*, TensorRef* grads, TensorRef* out) {
   Held args(PyTuple_New(n.nouts));
   for (int k = 0; k < n.nouts; ++k) PyTuple_SET_ITEM(args.p, k, Py_NewRef(grads[k] ? py(grads[k].get()) : Py_None));
   Held result = checked(PyObject_Call(static_cast<PyObject*>(n.payload), args.p, nullptr));

@@ -20,7 +20,7 @@ Held history_of(Tensor& t, bool own) {
 Held packed_tensor(Tensor& t, bool own, PyObject* pack, PyObject* unpack) {
   Held history = history_of(t, own);
   Held plain(take_object(alias(t)));
-  uint32_t version = t.storage ? t.storage->version : 0;
+  uint64_t version = t.storage ? t.storage->version : 0;
   Held made = checked(PyObject_CallOneArg(pack, plain.p));
   if (t.storage && t.storage->version != version)
     runtime_error("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
@@ -32,9 +32,11 @@ Held packed_tensor(Tensor& t, bool own, PyObject* pack, PyObject* unpack) {
 // An identity node in front of a leaf, so that what a hook gave back leads to it.
 void lead_to(Tensor& t, Tensor& leaf) {
   static OpHandle clone{"clone"};
-  NodeRef node = NodeRef::steal(new_node(NodeKind::Rules, 1, 1, int(clone.get().schema.args.size()) + 1));
-  node->op = &clone.get();
-  set_edge(node->edges[0], leaf, node->sequence);
+  OpDef& op = clone.get();
+  NodeRef node = new_node(NodeKind::Rules, 1, 1, int(op.schema.args.size()) + 1, [&](Node& n) {
+    n.op = &op;
+    set_edge(n.edges[0], leaf);
+  });
   set_meta(node->meta, t);
   set_history(t, node.get(), 0);
 }
@@ -48,7 +50,7 @@ Held unpacked_tensor(Node& n, Saved& s, PyObject* entry) {
   if (!grad_enabled || (source == Py_None && !s.own_result)) return found;
   TensorRef t = alias(*as_tensor(found.p));
   if (s.own_result) set_history(*t, &n, s.output_nr);
-  else if (Py_TYPE(source) == NodeType) set_history(*t, &as_node(source), uint32_t(PyLong_AsLong(PyTuple_GET_ITEM(history, 1))));
+  else if (is_node(source)) set_history(*t, &as_node(source), uint32_t(PyLong_AsLong(PyTuple_GET_ITEM(history, 1))));
   else lead_to(*t, *as_tensor(source));
   return Held(take_object(std::move(t)));
 }

@@ -194,7 +194,7 @@ PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(self(o).device
 PyObject* get_is_leaf(PyObject* o, void*) { return PyBool_FromLong(!grad_fn_of(self(o))); }
 PyObject* get_output_nr(PyObject* o, void*) { return PyLong_FromLong(self(o).grad_fn ? self(o).output_nr : 0); }
 PyObject* get_version(PyObject* o, void*) {
-  if (!(self(o).flags & kInference)) return PyLong_FromUnsignedLong(self(o).storage ? self(o).storage->version : 0);
+  if (!(self(o).flags & kInference)) return PyLong_FromUnsignedLongLong(self(o).storage ? self(o).storage->version : 0);
   PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
   return nullptr;
 }
@@ -212,7 +212,7 @@ PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(self(o).
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guarded([&] {
     Node* n = grad_fn_of(self(o));
-    return Py_NewRef(n ? reinterpret_cast<PyObject*>(n) : Py_None);
+    return n ? node_object(*n) : Py_NewRef(Py_None);
   });
 }
 int set_requires_grad_of(Tensor& t, bool on) {
@@ -268,6 +268,10 @@ PyObject* get_data(PyObject* o, void*) {
       s->device = shared->device;
       s->readonly = shared->readonly;
       s->resizable = false;
+      if (shared->free == release_context) {  // .data of .data: straight to the owner, no chain
+        retain(static_cast<Storage*>(shared->context));
+        release(std::exchange(shared, static_cast<Storage*>(shared->context)));
+      }
       s->context = shared;  // takes over the alias's count
       s->free = release_context;
       t->storage = s;
@@ -292,6 +296,23 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (old) release(old);
     return 0;
   });
+}
+
+// An object with attributes may be part of a cycle (x.me = x).
+int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
+  int status = PyObject_GenericSetAttr(o, name, value);
+  if (self(o).dict) track_object(&self(o));
+  return status;
+}
+PyObject* get_dict(PyObject* o, void*) {
+  PyObject* dict = PyObject_GenericGetDict(o, nullptr);
+  if (dict) track_object(&self(o));
+  return dict;
+}
+int set_dict(PyObject* o, PyObject* value, void*) {
+  int status = PyObject_GenericSetDict(o, value, nullptr);
+  if (status == 0) track_object(&self(o));
+  return status;
 }
 
 PyGetSetDef getset[] = {
@@ -321,7 +342,7 @@ PyGetSetDef getset[] = {
     {"is_mkldnn", slot<get_false>, nullptr, "False: every tensor is strided."},
     {"is_cpu", slot<get_is_cpu>, nullptr, "Whether it is on the CPU."},
     {"is_meta", slot<get_is_meta>, nullptr, "Whether it has no elements, only a shape, a dtype and strides."},
-    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {"__dict__", slot<get_dict>, slot<set_dict>},
     {}};
 
 // --- methods that are not operators ---------------------------------------------------------------------------------
@@ -423,7 +444,7 @@ PyObject* t_detach_(PyObject* o, PyObject*) {
     Tensor& t = self(o);
     if (t.base) runtime_error("Can't detach views in-place. Use detach() instead.");
     if (Node* n = std::exchange(t.grad_fn, nullptr)) release(n);
-    t.flags &= ~kRequiresGrad;
+    t.flags &= ~(kRequiresGrad | kRetainGrad);
     t.output_nr = 0;
     return Py_NewRef(o);
   });
@@ -560,11 +581,26 @@ const char* buffer_format(DType d) {
   }
 }
 
+// What a consumer of the buffer holds until it gives it back. The memory is its storage's, not the tensor's: `x.data = …`
+// may give the tensor another one meanwhile.
+struct GivenBuffer {
+  Storage* storage;
+  std::vector<Py_ssize_t> dims;  // sizes, then steps in bytes
+  explicit GivenBuffer(const Tensor& t) : storage(t.storage), dims(2 * size_t(t.ndim) + 1) {
+    for (int k = 0; k < t.ndim; ++k) {
+      dims[size_t(k)] = t.sizes[k];
+      dims[size_t(t.ndim + k)] = t.strides[k] * t.itemsize();
+    }
+    retain(storage);
+  }
+  ~GivenBuffer() { release(storage); }
+};
+
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
   const char* format = buffer_format(t.dtype);
-  const char* problem = t.flags & kDispatch && (t.level || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
-                        : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
+  const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
+                        : !t.storage ? "it has no memory" : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
                         : grad_enabled && tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
@@ -574,11 +610,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   }
   const int64_t nbytes = size_product("Tensor", {t.numel, t.itemsize()});
   t.storage->resizable = false;  // the address was given away
-  auto* dims = new Py_ssize_t[2 * t.ndim + 1];
-  for (int k = 0; k < t.ndim; ++k) {
-    dims[k] = t.sizes[k];
-    dims[t.ndim + k] = t.strides[k] * t.itemsize();
-  }
+  auto* given = new GivenBuffer(t);
   *view = Py_buffer{};
   view->buf = t.data;
   view->obj = Py_NewRef(o);
@@ -587,12 +619,12 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   view->readonly = t.storage->readonly;
   view->ndim = t.ndim;
   view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
-  view->shape = flags & PyBUF_ND ? dims : nullptr;
-  view->strides = flags & PyBUF_STRIDES ? dims + t.ndim : nullptr;
-  view->internal = dims;
+  view->shape = flags & PyBUF_ND ? given->dims.data() : nullptr;
+  view->strides = flags & PyBUF_STRIDES ? given->dims.data() + t.ndim : nullptr;
+  view->internal = given;
   return 0;
 }
-void release_buffer(PyObject*, Py_buffer* view) { delete[] static_cast<Py_ssize_t*>(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<GivenBuffer*>(view->internal); }
 
 PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY},
                          {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY},
@@ -611,7 +643,7 @@ void add_tensor_type(PyObject* module) {
   checked(PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_override));
   std::vector<PyType_Slot> slots = {
       {Py_tp_new, type_slot<tensor_new>()}, {Py_tp_dealloc, type_slot<tensor_dealloc>()}, {Py_tp_traverse, type_slot<tensor_traverse>()},
-      {Py_tp_clear, type_slot<tensor_clear>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
+      {Py_tp_clear, type_slot<tensor_clear>()}, {Py_tp_setattro, type_slot<set_attribute>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
       {Py_bf_getbuffer, type_slot<get_buffer>()}, {Py_bf_releasebuffer, type_slot<release_buffer>()},
       {Py_tp_doc, (void*)"Tensor(*args)\n--\n\nAn array of one dtype on one device, with gradients."}};
   add_number_slots(slots);
@@ -624,6 +656,11 @@ void add_tensor_type(PyObject* module) {
   checked(PyModule_AddObject(module, "_legacy_tensor", checked(PyCFunction_New(&legacy_def, nullptr)).give()));
   allocate_object = new_exact;
   release_object = [](Object* o) { _Py_Dealloc(py(o)); };
+  free_object = [](Object* o) {
+    PyTypeObject* type = Py_TYPE(py(o));
+    PyObject_GC_Del(o);
+    Py_DECREF(type);
+  };
   track_object = [](Object* o) {
     if (!PyObject_GC_IsTracked(py(o))) PyObject_GC_Track(py(o));
   };

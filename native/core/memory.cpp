@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include "free_list.h"
 #include "sanitize.h"
 
 #include <sys/mman.h>
@@ -104,6 +105,7 @@ void empty_cache() {
   for (FreeBlock*& bin : bins)
     while (bin) std::free(std::exchange(bin, bin->next));
   stats.cached = 0;
+  for (FreeListBase* list = FreeListBase::all; list; list = list->next) list->clear();
 }
 
 int64_t fail_allocation(int64_t n) { return until_failure.exchange(n); }

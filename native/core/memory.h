@@ -20,7 +20,7 @@ void* allocate_block(size_t nbytes, size_t* capacity);  // 64-byte aligned; null
 void free_block(void* block, size_t capacity);
 const MemoryStats& memory_stats();
 void reset_peak();
-void empty_cache();
+void empty_cache();  // gives back free blocks, and the objects kept in free lists (free_list.h)
 
 // For tests of failing memory: the n-th allocation from now on fails, be it a tensor's, scratch memory or any `new` of
 // this library (the linker sends those here: CMakeLists.txt). 0: none. Returns what was left of the count before.

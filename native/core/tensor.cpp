@@ -6,12 +6,14 @@
 #include <cmath>
 #include <cstring>
 
+#include "free_list.h"
 #include "memory.h"
 
 namespace flambeau {
 
 void (*release_object)(Object*) = nullptr;
 void (*track_object)(Object*) = nullptr;
+void (*free_object)(Object*) = nullptr;
 TensorRef (*alias_wrapper)(const Tensor&) = nullptr;
 Tensor* (*allocate_object)() = nullptr;
 
@@ -19,7 +21,7 @@ Tensor* (*allocate_object)() = nullptr;
 
 namespace {
 
-Storage* free_storages = nullptr;
+FreeList<Storage, offsetof(Storage, context)> free_storages{"storages", [](void* s) { ::operator delete(s); }};
 
 void free_cached(Storage* s) {
   if (s->data) free_block(s->data, reinterpret_cast<size_t>(s->context));
@@ -43,11 +45,8 @@ std::string bytes_text(int64_t n) {
 
 Storage* blank_storage() {
   assert_locked();
-  Storage* s = free_storages;
-  if (s)
-    free_storages = static_cast<Storage*>(s->context);
-  else
-    s = static_cast<Storage*>(::operator new(sizeof(Storage)));
+  Storage* s = free_storages.take();
+  if (!s) s = static_cast<Storage*>(::operator new(sizeof(Storage)));
   *s = Storage{1, 0, nullptr, 0, {}, true, false, false, nullptr, nullptr};
   return s;
 }
@@ -88,8 +87,7 @@ void resize_storage(Storage* s, size_t nbytes) {
 
 void free_storage(Storage* s) {
   if (s->free) s->free(s);
-  s->context = free_storages;
-  free_storages = s;
+  free_storages.give(s);
 }
 
 // --- shapes ---------------------------------------------------------------------------------------------------------
@@ -187,7 +185,8 @@ bool may_overlap(const Tensor& t) {
 
 namespace {
 
-Tensor* free_tensors = nullptr;
+void destroy_tensor(void* t) { free_object(static_cast<Tensor*>(t)); }
+FreeList<Tensor, offsetof(Tensor, storage)> free_tensors{"tensors", destroy_tensor};
 
 int64_t* dims_memory(Tensor& t, size_t ndim) {
   if (ndim > size_t(kMaxDims)) runtime_error("tensors have at most ", kMaxDims, " dimensions, got ", ndim);
@@ -251,9 +250,8 @@ void set_dims(Tensor& t, Dims shape, Dims strides) {
 
 Tensor* allocate_tensor() {
   assert_locked();
-  Tensor* t = free_tensors;
+  Tensor* t = free_tensors.take();
   if (t) {
-    free_tensors = reinterpret_cast<Tensor*>(t->storage);
     t->refcount = 1;
     t->storage = nullptr;
     return t;
@@ -268,8 +266,7 @@ void blank_tensor(Tensor* t) {  // everything after the object header
 void recycle_tensor(Tensor* t) {
   assert_locked();
   blank_tensor(t);
-  t->storage = reinterpret_cast<Storage*>(free_tensors);
-  free_tensors = t;
+  free_tensors.give(t);
 }
 
 TensorRef empty(Dims shape, DType dtype, Device device) {

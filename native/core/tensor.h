@@ -25,6 +25,7 @@ struct Object {
 };
 extern void (*release_object)(Object*);  // bind/ sets it: called when the count reaches zero
 extern void (*track_object)(Object*);    // bind/ sets it: from now on the object may be part of a cycle
+extern void (*free_object)(Object*);     // bind/ sets it: gives back the memory of an object that holds nothing any more
 inline void retain(Object* o) {
   assert_locked();
   ++o->refcount;
@@ -62,8 +63,8 @@ struct Device {
 std::string device_name(Device d);
 
 struct Storage {
-  int32_t refcount;
-  uint32_t version;        // bumped by every in-place write through any view
+  int64_t refcount;
+  uint64_t version;        // bumped by every in-place write through any view
   void* data;
   size_t nbytes;
   Device device;
@@ -118,9 +119,9 @@ struct Tensor : Object {
   Device device;
   uint16_t flags;
   uint8_t level;       // 0: ordinary; else a wrapper of that transform level (bind/levels.cpp): its memory is not its value
-  uint32_t output_nr;  // which output of grad_fn this is
-  uint32_t view_version;   // of a view: the version its grad_fn was made for
+  uint32_t output_nr;      // which output of grad_fn this is
   uint32_t uses;           // of a leaf: edges of live graph nodes that lead here
+  uint64_t view_version;   // of a view: the version its grad_fn was made for
   uint64_t first_use;      // of a leaf: the oldest of those nodes is not older than this one (autograd/engine.cpp)
   Node* grad_fn;
   Tensor* grad;
@@ -181,6 +182,13 @@ std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op);
 // plain contiguous ones.
 std::vector<int64_t> dense_strides(const Tensor& t);
 bool may_overlap(const Tensor& t);             // two indices can name one address (expanded, …)
+// Whether the caller's reference is the only way to the tensor's memory, so that a write is seen by nobody else. The
+// storage decides: two tensors may share one, and it may stand for memory of another library.
+inline bool unshared(const Tensor& t) {
+  const Storage* s = t.storage;
+  return t.refcount == 1 && s && s->refcount == 1 && s->resizable && !(t.flags & kDispatch) && !t.weakrefs &&
+         (t.contiguous() || !may_overlap(t));
+}
 
 DType default_dtype();
 void set_default_dtype(DType);
