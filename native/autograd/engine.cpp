@@ -350,6 +350,9 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
     if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
     return;
   }
+  if (may_overlap(*before))
+    runtime_error("backward: .grad of shape ", shape_text(before->shape()), " has elements that share memory (it was expanded), so nothing can be added to it; "
+                  "assign a clone() of it");
   GradMode off(false);
   Value args[3] = {Value(before.get()), Value(grad.get()), Value(int64_t(1))};
   Call c;

@@ -299,9 +299,10 @@ void set_edge(Edge& edge, Tensor& t) {
 NodeRef accumulate_node(Tensor& leaf) {
   if (!leaf.extra) leaf.extra = new TensorExtra;
   if (leaf.extra->accumulate) return NodeRef::borrow(leaf.extra->accumulate);
-  NodeRef node = new_node(NodeKind::Accumulate, 1, 0, 0, [](Node&) {});
-  retain(&leaf);
-  node->payload = &leaf;
+  NodeRef node = new_node(NodeKind::Accumulate, 1, 0, 0, [&](Node& n) {
+    retain(&leaf);
+    n.payload = &leaf;
+  });
   set_meta(node->meta, leaf);
   node->sequence = UINT64_MAX;  // as soon as its gradient is complete
   leaf.extra->accumulate = node.get();

@@ -31,9 +31,7 @@ void destroy(Node* n) {
   release_origin(*n);
   if (n->kind == NodeKind::CopySlices) free_copy_slices(*n);
   else if (n->kind == NodeKind::Accumulate) {
-    auto* leaf = static_cast<Tensor*>(n->payload);
-    if (leaf->extra && leaf->extra->accumulate == n) leaf->extra->accumulate = nullptr;
-    release(leaf);
+    if (n->payload) release(static_cast<Tensor*>(n->payload));
   } else Py_XDECREF(static_cast<PyObject*>(n->payload));
   n->payload = nullptr;
   if (PyTypeObject* type = Py_TYPE(py(n)); type != NodeType) {  // the next node of this memory has another name
@@ -47,6 +45,10 @@ void destroy(Node* n) {
 void node_dealloc(PyObject* o) {
   if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
   Node* n = &as_node(o);
+  if (n->kind == NodeKind::Accumulate) {  // from now on, who asks the leaf gets another
+    auto* leaf = static_cast<Tensor*>(n->payload);
+    if (leaf && leaf->extra && leaf->extra->accumulate == n) leaf->extra->accumulate = nullptr;
+  }
   if (destroying) {
     n->sequence = reinterpret_cast<uint64_t>(waiting);
     waiting = n;

@@ -84,18 +84,21 @@ PyObject* storage_resizable(PyObject*, PyObject* o) {
   });
 }
 
-// A write that native code did not see (into memory shared with NumPy, say) counts as one.
-PyObject* bump(PyObject*, PyObject* o) {
+// bump_version(t, times=1): a write that native code did not see (into memory shared with NumPy, say) counts as one.
+PyObject* bump(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (!is_tensor(o)) type_error("bump_version: expected a Tensor, got ", Py_TYPE(o)->tp_name);
-    bump_version(*as_tensor(o));
+    if (n < 1 || n > 2 || !is_tensor(a[0])) type_error("bump_version takes a tensor and how often it was written");
+    long long times = n == 2 ? PyLong_AsLongLong(a[1]) : 1;
+    if (PyErr_Occurred()) throw PythonError();
+    if (times < 0) value_error("bump_version: versions only grow, got ", times);
+    if (Storage* s = as_tensor(a[0])->storage) s->version += uint64_t(times);
     Py_RETURN_NONE;
   });
 }
 
 PyMethodDef methods[] = {
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
-    {"bump_version", slot<bump>, METH_O, nullptr},
+    {"bump_version", method<bump>(), METH_FASTCALL, nullptr},
     {"storage_id", slot<storage_id>, METH_O, nullptr},
     {"storage_bytes", slot<storage_bytes>, METH_O, nullptr},
     {"storage_view", slot<storage_view>, METH_VARARGS, nullptr},

@@ -38,9 +38,15 @@ Tensor* new_subclass(PyTypeObject* type) {
 
 namespace {
 
+// A long chain of gradients of gradients must not recurse: each gives up its own before it goes.
+void release_gradient(Tensor* g) {
+  while (g->refcount == 1 && g->grad && !g->weakrefs) release(std::exchange(g, std::exchange(g->grad, nullptr)));
+  release(g);
+}
+
 void drop_references(Tensor* t) {
   Py_CLEAR(*reinterpret_cast<PyObject**>(&t->dict));
-  if (auto* g = std::exchange(t->grad, nullptr)) release(g);
+  if (auto* g = std::exchange(t->grad, nullptr)) release_gradient(g);
   if (auto* b = std::exchange(t->base, nullptr)) release(b);
   if (auto* n = std::exchange(t->grad_fn, nullptr)) release(n);
   if (auto* e = std::exchange(t->extra, nullptr)) {

@@ -1,7 +1,7 @@
 """Programs whose gradients are easy to get wrong: tensors used in many places, hooks, writes through views.
 
-Each function takes the library and returns plain lists. Run as a script with PyTorch, this file writes PyTorch's results,
-`program_gradients.json`, which `test_programs.py` compares with.
+Each function takes the library and returns plain lists. Run as a script with PyTorch, this file writes PyTorch's
+results, `program_gradients.json`, which `test_programs.py` compares with.
 """
 
 import importlib
@@ -32,7 +32,7 @@ def recorder(log, name, scale=None):
     return hook
 
 
-# --- a tensor used in many places --------------------------------------------------------------------------------------
+# --- a tensor used in many places -----------------------------------------------------------------------------------
 
 
 def many_uses(torch):
