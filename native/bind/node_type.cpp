@@ -267,11 +267,12 @@ PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Node, dict), RE
 PyType_Slot slots[] = {{Py_tp_dealloc, type_slot<node_dealloc>()}, {Py_tp_traverse, type_slot<node_traverse>()}, {Py_tp_clear, type_slot<node_clear>()},
                        {Py_tp_repr, type_slot<node_repr>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
                        {Py_tp_getattro, type_slot<node_getattr>()}, {}};
-PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(Node), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 // A subclass of Node with this name and nothing else of its own.
 Held named_type(const std::string& name, const char* module) {
-  PyType_Slot own[] = {{Py_tp_dealloc, (void*)node_dealloc}, {Py_tp_traverse, (void*)node_traverse}, {Py_tp_clear, (void*)node_clear}, {}};
+  PyType_Slot own[] = {{Py_tp_dealloc, type_slot<node_dealloc>()}, {Py_tp_traverse, type_slot<node_traverse>()}, {Py_tp_clear, type_slot<node_clear>()}, {}};
   std::string full = concat(module, ".", name);
   PyType_Spec subclass = {full.c_str(), sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, own};
   return checked(PyType_FromSpecWithBases(&subclass, reinterpret_cast<PyObject*>(NodeType)));

@@ -3,6 +3,7 @@
 #include "free_list.h"
 #include "sanitize.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -106,6 +107,9 @@ void empty_cache() {
     while (bin) std::free(std::exchange(bin, bin->next));
   stats.cached = 0;
   for (FreeListBase* list = FreeListBase::all; list; list = list->next) list->clear();
+#ifdef __GLIBC__
+  malloc_trim(0);  // small blocks go back to the system too
+#endif
 }
 
 int64_t fail_allocation(int64_t n) { return until_failure.exchange(n); }

@@ -78,7 +78,7 @@ void resize_tensor(Tensor& out, Dims shape, const char* op) {
   if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
     runtime_error(op, ": size calculation overflowed for shape ", shape_text(shape));
   if (out.storage->readonly) runtime_error(op, ": the memory is read-only");
-  if (out.storage->refcount > 1 && size_t(bytes) > out.storage->nbytes) {
+  if (out.storage->refcount > 1 && out.storage->resizable && size_t(bytes) > out.storage->nbytes) {
     // other tensors point into this memory: it stays theirs, and this tensor moves
     Storage* larger = new_storage(size_t(bytes), out.device);
     if (larger->data) std::memcpy(larger->data, out.storage->data, out.storage->nbytes);

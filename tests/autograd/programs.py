@@ -283,7 +283,7 @@ def writes_through_two_views(torch):
     base = x * 2
     row, column = base[0], base[:, 1]
     row.mul_(3)
-    column.add_(row[:2])
+    column.add_(row[:2].clone())
     (row.sum() + (column * 7).sum() + base.sum()).backward()
     return values(base, x.grad)
 

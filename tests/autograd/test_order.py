@@ -73,12 +73,10 @@ def program(seed, hooks):
 
         def add(x):
             values.append(x)
-            if hooks is not None and rng.random() < 0.3 and x.requires_grad:
+            hooked = rng.random() < 0.3
+            if hooks is not None and hooked and x.requires_grad:
                 mark = len(values)
                 x.register_hook(lambda g: hooks.update([mark]))
-            elif hooks is None:
-                rng.random()
-            return x
 
         for _ in range(rng.randint(3, 14)):
             kind, x = rng.randrange(13), pick()
@@ -104,12 +102,12 @@ def program(seed, hooks):
                 add(Scaled.apply(x, pick(x.shape)))
             elif kind == 10:
                 add(flambeau.cat([x, pick(x.shape)]).narrow(0, 0, x.shape[0]))
-            elif kind == 11 and x._base is None and x.grad_fn is not None:
+            elif kind == 11 and x._base is None:
                 Written.apply(x)
             else:
                 x.copy_(pick(x.shape) * 0.9)
         chosen = [pick() for _ in range(3)]
-        return sum((v * v.detach().mul(0).add(1)).sum() * (k + 1) for k, v in enumerate(chosen)), values
+        return sum((v.sin() * (k + 1)).sum() for k, v in enumerate(chosen)), values
     return run
 
 
