@@ -6,8 +6,8 @@ from . import _C
 def stats():
     """Bytes in use (`allocated`), the most there ever were (`peak`), kept for reuse (`cached`), and counts of requests.
 
-    Objects without their values (tensors, graph nodes …) are kept for reuse too, up to a bound: `free_objects` counts them
-    by kind, and `free_object_bytes` is what they take.
+    Objects without their values (tensors, graph nodes …) are kept for reuse too, up to a bound: `free_objects` counts
+    them by kind, and `free_object_bytes` is what they take.
 
     >>> import flambeau
     >>> before = flambeau.memory.stats()["allocated"]
