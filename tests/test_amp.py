@@ -113,7 +113,7 @@ def test_custom_functions():
 
 
 def test_requests_that_cannot_be_met():
-    with pytest.warns(UserWarning, match="target dtype is not supported"):
+    with pytest.warns(UserWarning, match=r"not in torch\.float64: autocast is off"):
         assert not flambeau.autocast("cpu", dtype=flambeau.float64)._enabled
     with pytest.warns(UserWarning, match="CUDA is not available"):
         assert not flambeau.autocast("cuda")._enabled
@@ -157,7 +157,7 @@ def test_misuse_of_the_scaler():
     w = flambeau.ones(1, requires_grad=True)
     optimizer = flambeau.optim.SGD([w], lr=0.1)
     scaler = flambeau.GradScaler("cpu")
-    with pytest.raises(AssertionError, match="_scale is None"):
+    with pytest.raises(AssertionError, match="there is no scale yet"):
         scaler.step(optimizer)
     scaler.scale(w.sum()).backward()
     scaler.unscale_(optimizer)

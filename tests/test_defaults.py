@@ -109,5 +109,5 @@ def test_futures():
     failed.set_exception(ValueError("no"))
     with pytest.raises(ValueError, match="no"):
         after.wait()
-    with pytest.raises(RuntimeError, match="completed"):
+    with pytest.raises(RuntimeError, match="this future has a result or an exception"):
         failed.set_result(1)

@@ -19,13 +19,14 @@ def test_close(actual, expected):
 
 
 @pytest.mark.parametrize(("actual", "expected", "text"), [
-    (t([1.0, 2.0]), t([1.0, 3.0]), "Mismatched elements: 1 / 2 \\(50.0%\\)\n"
-     "Greatest absolute difference: 1.0 at index \\(1,\\) \\(up to 1e-05 allowed\\)"),
-    (t([1, 2]), t([1, 3]), "not equal"), (t(1.0), t(2.0), "not close"), ([1, t([2.0])], [1, t([3.0])], r"item \[1\]"),
-    ({"a": [1.0]}, {"a": [2.0]}, r"item \['a'\]\[0\]"), ({"a": 1}, {"b": 1}, "keys"), ([1], [1, 2], "length"),
-    (t([1.0]), t([1.0]).double(), "dtype"), (t([[1.0, 2.0]]), t([1.0, 2.0]), "shape"), (1.0, 2.0, "Expected 2.0"),
-    (t([float("nan")]), t([float("nan")]), "nan|Mismatched"), (None, 1, "None mismatch"),
-    (t([float("inf"), 1.0]), t([float("inf"), 5.0]), "1 / 2"), (1, 1.0, "types"),
+    (t([1.0, 2.0]), t([1.0, 3.0]), "differ in 1 of 2 elements \\(50.0%\\)\n"
+     "largest absolute difference 1.0 at index \\(1,\\), allowed atol=1e-05"),
+    (t([1, 2]), t([1, 3]), "1 of 2 elements"), (t(1.0), t(2.0), "allowed atol=1e-05"),
+    ([1, t([2.0])], [1, t([3.0])], r"at actual\[1\]"), ([1], [1, 2], "1 entries, expected 2"),
+    ({"a": [1.0]}, {"a": [2.0]}, r"at actual\['a'\]\[0\]"), ({"a": 1}, {"b": 1}, "keys"),
+    (t([1.0]), t([1.0]).double(), "dtype"), (t([[1.0, 2.0]]), t([1.0, 2.0]), "shape"), (1.0, 2.0, "expected 2.0"),
+    (t([float("nan")]), t([float("nan")]), "differ in 1 of 1"), (None, 1, "actual is None"),
+    (t([float("inf"), 1.0]), t([float("inf"), 5.0]), "1 of 2"), (1, 1.0, "type int, expected float"),
 ])
 def test_not_close(actual, expected, text):
     with pytest.raises(AssertionError, match=text):
@@ -37,11 +38,11 @@ def test_options():
     assert_close(nan, nan, equal_nan=True)
     assert_close(t([1.0]), t([1.5]), rtol=0, atol=0.6)
     assert_close(t([1.0]), t([1.0]).double(), check_dtype=False)
-    with pytest.raises(ValueError, match="either specified or omitted"):
+    with pytest.raises(ValueError, match="atol is missing"):
         assert_close(1, 1, rtol=0.1)
     with pytest.raises(AssertionError, match=r"^mine$"):
         assert_close(1, 2, msg="mine")
-    with pytest.raises(TypeError, match="No comparison pair"):
+    with pytest.raises(TypeError, match="no way to compare a str"):
         assert_close("a", "a")
     with pytest.raises(AssertionError, match="stride"):
         assert_close(flambeau.ones(2, 3), flambeau.ones(3, 2).t(), check_stride=True)
@@ -64,7 +65,7 @@ def test_make_tensor(dtype):
 
 
 def test_make_tensor_errors():
-    with pytest.raises(ValueError, match="must be less than"):
+    with pytest.raises(ValueError, match="low must be below high"):
         make_tensor(2, dtype=flambeau.float32, low=2, high=1)
     with pytest.raises(ValueError, match="requires_grad"):
         make_tensor(2, dtype=flambeau.int64, requires_grad=True)
@@ -84,7 +85,7 @@ def test_memory_statistics():
 
 def test_older_comparison():
     flambeau.testing.assert_allclose(flambeau.ones(2), [1.0, 1.00005])
-    with pytest.raises(AssertionError, match=r"0\.0001 allowed"):
+    with pytest.raises(AssertionError, match=r"rtol=0\.0001"):
         flambeau.testing.assert_allclose(flambeau.ones(1), [2.0])
 
 
@@ -97,7 +98,7 @@ def test_drawn_values_are_pytorchs():
     assert repr(drawn(dtype=flambeau.float32, noncontiguous=True)[0]) == "tensor([-7.0998, -8.5148, -7.9179,  4.3866])"
     assert drawn(dtype=flambeau.int64)[0].tolist() == [4, 2, 7, 3]
     assert drawn(dtype=flambeau.uint8, exclude_zero=True)[1].tolist() == [1, 1, 1, 5]
-    with pytest.raises(ValueError, match="only supports"):
+    with pytest.raises(ValueError, match=r"outside what torch\.uint8 can hold"):
         drawn(dtype=flambeau.uint8, low=-3, high=-1)
     with pytest.raises(ValueError, match="NaN"):
         drawn(dtype=flambeau.float32, low=float("nan"))

@@ -293,7 +293,7 @@ class Reader:
     def reduce(self):
         args, function = self.pop(), self.pop()
         if type(function) is not Allowed or function.call is None or not isinstance(args, tuple):
-            raise PickleError("a call of something that is not in the table")
+            raise PickleError("only objects of the table of allowed calls can be called while loading")
         for value in args:
             if isinstance(value, _SIZED):
                 self.copy(len(value))

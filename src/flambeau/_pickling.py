@@ -70,8 +70,9 @@ def deepcopy_tensor(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-                           "at the moment: copy a result with x.detach().clone()")
+        raise RuntimeError(f"deepcopy: this tensor of shape {list(self.shape)} was computed by "
+                           f"{type(self.grad_fn).__name__} and has a history; only leaves are copied together with it. "
+                           "Copy its values with x.detach().clone()")
     shape, strides = tuple(self.shape), tuple(self.stride())
     if self.is_meta:
         t = flambeau.empty_strided(shape, strides, dtype=self.dtype, device="meta")

@@ -21,7 +21,8 @@ def numpy(self, *, force=False):
     if force:
         self = self.detach()
     if self.requires_grad and _C.is_grad_enabled():
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        raise RuntimeError("numpy: this tensor requires grad, and a NumPy array would lose its history; call "
+                           "x.detach().numpy()")
     if self.is_meta:
         raise TypeError("can't convert meta device type tensor to numpy: it has no data")
     if _C.level_of(self):
@@ -29,7 +30,8 @@ def numpy(self, *, force=False):
     if self.dtype is _C.bfloat16 and force:
         self = self.float()
     if type(self).__dict__.get("__torch_dispatch__") is not None and not self._storage_ptr():
-        raise RuntimeError(".numpy() is not supported for tensor subclasses without memory of their own")
+        raise RuntimeError(f"numpy: a {type(self).__name__} holds no memory of its own that an array could share; "
+                           "convert the tensors it wraps")
     try:
         return np.asarray(memoryview(self))
     except BufferError as error:
@@ -76,8 +78,7 @@ def __dlpack_device__(self):
 
 
 def _cuda_array_interface(self):
-    raise AttributeError(f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} "
-                         "If CUDA data is required use tensor.cuda() to copy tensor to device memory.")
+    raise AttributeError(f"{self.type()} has no __cuda_array_interface__: its memory is not on a CUDA device")
 
 
 Tensor.__cuda_array_interface__ = property(_cuda_array_interface)

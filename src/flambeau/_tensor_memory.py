@@ -74,7 +74,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
 @method
 def pin_memory(self, device=None):
     """Memory a device can copy from directly; there is no such device here."""
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    raise RuntimeError("pin_memory: there is no accelerator to pin memory for; leave the call out")
 
 
 @method
@@ -124,7 +124,8 @@ def map_(self, other, callable):
 
 def _replace(t, function, *sources):
     if t.requires_grad:
-        raise RuntimeError("Can't call apply_() or map_() on a tensor that requires grad. Use tensor.detach() first.")
+        raise RuntimeError("apply_ and map_ change values behind autograd's back, so a tensor that requires grad is "
+                           "refused; call x.detach() first")
     columns = [source.reshape(-1).tolist() for source in sources]
     values = [function(*row) for row in zip(*columns)]
     return t.copy_(tensor(values, dtype=t.dtype).reshape(t.shape)) if values else t

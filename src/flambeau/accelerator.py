@@ -22,7 +22,8 @@ def current_accelerator(check_available=False):
 
 
 def _refuse(*args, **kwargs):
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    raise RuntimeError("flambeau.accelerator: this build has no accelerator; ask flambeau.accelerator.is_available() "
+                       "first")
 
 
 class device_index:

@@ -17,7 +17,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     tensor([2.])
     """
     if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+        raise RuntimeError(f"compile: mode={mode!r} and options={options!r} exclude each other; pass one of them")
     backend = _default[0] if backend is None else backend
     if not disable and backend != "eager":
         raise NotImplementedError(

@@ -42,7 +42,7 @@ def set_default_tensor_type(t):
     kind = t
     dtype = _type_named(t) if isinstance(t, str) else getattr(t, "dtype", None)
     if not isinstance(dtype, _C.dtype):
-        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+        raise TypeError(f"set_default_dtype: expected a floating-point dtype, got {type(dtype).__name__}")
     if getattr(kind, "is_cuda", False):
         raise TypeError(f"type {kind.__module__}.{kind.__name__} not available. This build has no CUDA device.")
     set_default_dtype(dtype)
@@ -91,14 +91,14 @@ def set_deterministic_debug_mode(debug_mode):
     """0 or "default", 1 or "warn", 2 or "error": use_deterministic_algorithms by level."""
     names = {"default": 0, "warn": 1, "error": 2}
     if not isinstance(debug_mode, (int, str)):
-        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+        raise TypeError(f"set_deterministic_debug_mode: expected a str or an int, got {type(debug_mode).__name__}")
     if isinstance(debug_mode, str):
         if debug_mode not in names:
-            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`, "
-                               f"but got {debug_mode}")
+            raise RuntimeError("set_deterministic_debug_mode: the levels are 'default', 'warn' and 'error', got "
+                               f"{debug_mode!r}")
         debug_mode = names[debug_mode]
     if debug_mode not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+        raise RuntimeError(f"set_deterministic_debug_mode: the levels are 0, 1 and 2, got {debug_mode}")
     _set_mode(debug_mode > 0, debug_mode == 1)
 
 
@@ -120,8 +120,8 @@ def set_num_interop_threads(n):
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise RuntimeError("set_num_interop_threads expects a positive integer")
     if _STATE["interop"] is not None:
-        raise RuntimeError("cannot set number of interop threads after parallel work has started or "
-                           "set_num_interop_threads called")
+        raise RuntimeError("set_num_interop_threads: the number is fixed once it has been set or parallel work has "
+                           "begun; call it once, at the start of the program")
     _STATE["interop"] = n
 
 
@@ -137,7 +137,7 @@ def is_warn_always_enabled():
 def set_warn_always(b):
     """Whether warnings that are given once are given every time; here every warning always is."""
     if not isinstance(b, bool):
-        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+        raise RuntimeError(f"set_warn_always: expected a bool, got {type(b).__name__}")
     _STATE["warn_always"] = b
 
 

@@ -40,16 +40,16 @@ class Future:
         try:
             self._future.set_result(result)
         except InvalidStateError:
-            raise RuntimeError("Attempting to mark a completed Future as complete again.") from None
+            raise RuntimeError("Future.set_result: this future has a result or an exception already") from None
 
     def set_exception(self, result):
         """Sets an exception in the value's place."""
         if not isinstance(result, BaseException):
-            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+            raise AssertionError(f"Future.set_exception: expected an exception, got {type(result).__name__}")
         try:
             self._future.set_exception(result)
         except InvalidStateError:
-            raise RuntimeError("Attempting to mark a completed Future as complete again.") from None
+            raise RuntimeError("Future.set_exception: this future has a result or an exception already") from None
 
     def add_done_callback(self, callback):
         """Calls `callback(self)` when the value is there (at once, if it is)."""

@@ -98,7 +98,7 @@ def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=Tr
 def _entries(repo_or_dir, source):
     """The module `hubconf.py` of a folder."""
     if source not in ("github", "local"):
-        raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
+        raise ValueError(f"hub: source must be 'github' or 'local', got {source!r}")
     if source == "github":
         raise NotImplementedError("hub: programs are not downloaded and run; get the repository yourself and use "
                                   f"source='local' with its folder (asked for: {repo_or_dir})")
@@ -121,7 +121,7 @@ def _entries(repo_or_dir, source):
 
 def _entry(module, model):
     if not isinstance(model, str):
-        raise ValueError("Invalid input: model should be a string of function name")
+        raise ValueError(f"hub: model is the name of a function in hubconf.py, a str, got {type(model).__name__}")
     found = getattr(module, model, None)
     if found is None or not callable(found):
         raise RuntimeError(f"Cannot find callable {model} in hubconf")

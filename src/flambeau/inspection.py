@@ -58,8 +58,7 @@ def _two_tensors(op, input, other):
         if not isinstance(x, _C.Tensor):
             raise TypeError(f"{op}(): argument '{which}' must be Tensor, not {type(x).__name__}")
     if input.device != other.device:
-        raise RuntimeError(f"{op}: Expected all tensors to be on the same device, but found at least two devices, "
-                           f"{input.device} and {other.device}")
+        raise RuntimeError(f"{op}: tensors of two devices, {input.device} and {other.device}; move one with .to()")
 
 
 def equal(input, other):
@@ -147,10 +146,10 @@ def get_default_dtype():
 def set_default_dtype(d):
     """Sets the dtype of new floating-point tensors: float32, float64, float16 or bfloat16."""
     if not isinstance(d, _C.dtype):
-        raise TypeError("invalid dtype object: only floating-point types are supported as the default type, "
-                        f"got {type(d).__name__}")
+        raise TypeError(f"set_default_dtype: expected a floating-point dtype, got {type(d).__name__}")
     if not d.is_floating_point or d.itemsize < 2:
-        raise TypeError(f"only floating-point types are supported as the default type, got {d}")
+        raise TypeError(f"set_default_dtype: {d} cannot be the default, because it is not floating point of 16 bits or "
+                        "more")
     _C.set_default_dtype(d)
 
 
@@ -185,7 +184,7 @@ class finfo:
         dtype = get_default_dtype() if dtype is None else dtype
         real = dtype.to_real() if dtype.is_complex else dtype
         if real not in _FLOATS:
-            raise TypeError(f"finfo() requires a floating point input type, got {dtype}; use iinfo to handle it")
+            raise TypeError(f"finfo: {dtype} is not a floating-point dtype; iinfo describes integers")
         self.bits, exponent, mantissa = _FLOATS[real]
         bias = 2 ** (exponent - 1) - 1
         self.dtype = str(real).removeprefix("torch.")
@@ -212,7 +211,7 @@ class iinfo:
     def __init__(self, type):
         name = str(type).removeprefix("torch.")
         if type.is_floating_point or type.is_complex or type is _C.bool:
-            raise TypeError(f"iinfo() requires an integer input type, got {type}; use finfo for floating point")
+            raise TypeError(f"iinfo: {type} is not an integer dtype; finfo describes floating point")
         self.dtype, self.bits = name, type.itemsize * 8
         self.min = -2 ** (self.bits - 1) if type.is_signed else 0
         self.max = 2 ** (self.bits - type.is_signed) - 1

@@ -38,7 +38,7 @@ def dlpack_device(t):
 def dlpack(t, stream=-1, max_version=None, dl_device=None, copy=None):
     """The capsule of `Tensor.__dlpack__`: of DLPack 1.x where the caller knows that version."""
     if stream not in (-1, None):
-        raise AssertionError("stream should be None on cpu.")
+        raise AssertionError(f"DLPack: memory of the CPU has no streams; leave stream out, got {stream!r}")
     if dl_device is not None and next(iter(dl_device)) != DLDeviceType.kDLCPU:
         if copy is False:
             raise ValueError(f"cannot move the tensor to DLPack device {tuple(dl_device)} without copying")

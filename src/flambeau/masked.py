@@ -23,8 +23,8 @@ def _dims(input, dim):
     wrapped = []
     for d in dims:
         if not -max(input.ndim, 1) <= d < max(input.ndim, 1):
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(input.ndim, 1)}, "
-                             f"{max(input.ndim, 1) - 1}], but got {d})")
+            raise IndexError(f"dim {d} is out of range for {input.ndim} dimensions: {-max(input.ndim, 1)} to "
+                             f"{max(input.ndim, 1) - 1}")
         wrapped.append(d % max(input.ndim, 1))
     if len(set(wrapped)) != len(wrapped):
         raise RuntimeError(f"dim={dims} contains repeated dimensions")
@@ -121,7 +121,7 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The mean of the elements whose mask is True; NaN of none."""
     x = _prepared(input, dtype, None)
     if not (x.is_floating_point() or x.is_complex()):
-        raise ValueError(f"mean: expected a floating-point or complex dtype, got {x.dtype}; give dtype=")
+        raise ValueError(f"mean: {x.dtype} has no mean of its own kind; give a floating-point dtype=")
     total = sum(x, dim, keepdim=keepdim, mask=mask)
     return total / _count(input, dim, keepdim, mask).to(total.dtype)
 
@@ -163,7 +163,8 @@ def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, root):
     if unbiased is not None and correction is not None:
-        raise ValueError("only one of unbiased and correction can be given")
+        raise ValueError(f"unbiased={unbiased} and correction={correction} say the same thing twice; pass only "
+                         "correction")
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     x = _prepared(input, dtype, _C.default_dtype())

@@ -116,8 +116,7 @@ def handle_torch_function(func, args, kwargs):
             with disable_torch_function():
                 return func(*args, **kwargs)
         names = ", ".join(t.__name__ for t in types)
-        raise TypeError(f"no implementation found for {func.name!r} on types that implement __torch_function__: "
-                        f"[{names}]")
+        raise TypeError(f"{func.name}: __torch_function__ of {names} returned NotImplemented for this call")
 
     return _asked(func, _overriding(args, kwargs, "__torch_function__"), args, kwargs, otherwise)
 
@@ -226,8 +225,8 @@ def wrap_torch_function(dispatcher):
 def redispatch_function(public_api, relevant_args, args, kwargs):
     """The answer of the mode or of the first of `relevant_args` that gives one to `public_api(*args, **kwargs)`."""
     def otherwise(types):
-        raise TypeError(f"no implementation found for {resolve_name(public_api) or public_api!r} on types that "
-                        f"implement __torch_function__: {[t.__name__ for t in types]}")
+        raise TypeError(f"{resolve_name(public_api) or public_api}: __torch_function__ of "
+                        f"{', '.join(t.__name__ for t in types)} returned NotImplemented for this call")
 
     return _asked(public_api, _overriding(tuple(relevant_args), {}, "__torch_function__"), args, kwargs, otherwise)
 

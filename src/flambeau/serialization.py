@@ -185,7 +185,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         raise NotImplementedError("load: pickle_module and its arguments are not supported: files are read as data")
     if hasattr(f, "read"):
         if mmap:
-            raise ValueError("load: f must be a file name in order to use the mmap argument")
+            raise ValueError("load: mmap=True reads from a file on disk; pass its name as f")
         return Loader(Archive(f, getattr(f, "name", "the file")), map_location, None).load()
     path = os.fsdecode(f)
     with open(path, "rb") as file:

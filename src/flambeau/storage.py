@@ -266,7 +266,7 @@ class TypedStorage(_Storage):
 
     def __getitem__(self, index):
         if isinstance(index, slice):
-            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+            raise RuntimeError("TypedStorage: an index must be an int here; take slices of untyped()")
         return self._memory[index].item()
 
     def untyped(self):

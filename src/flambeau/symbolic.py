@@ -85,10 +85,10 @@ def sym_fresh_size(expr):
 def _truth(pred):
     if hasattr(pred, "numel"):
         if pred.numel() != 1:
-            raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
+            raise RuntimeError(f"cond: pred must hold one element, got shape {list(pred.shape)}")
         return bool(pred)
     if not isinstance(pred, (bool, int, float)):
-        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+        raise RuntimeError(f"cond: pred must be a bool or a Tensor, got {type(pred).__name__}")
     return bool(pred)
 
 
@@ -100,9 +100,10 @@ def cond(pred, true_fn, false_fn, operands=()):
     tensor([1.])
     """
     if not callable(true_fn) or not callable(false_fn):
-        raise RuntimeError("Expect both branches to be callable.")
+        raise RuntimeError(f"cond: true_fn and false_fn must be functions, got {type(true_fn).__name__} and "
+                           f"{type(false_fn).__name__}")
     if not isinstance(operands, (tuple, list)):
-        raise RuntimeError(f"cond: operands must be a tuple or list, got {type(operands).__name__}")
+        raise RuntimeError(f"cond: operands must be a tuple or a list, got {type(operands).__name__}")
     return (true_fn if _truth(pred) else false_fn)(*operands)
 
 
@@ -118,8 +119,8 @@ def while_loop(cond_fn, body_fn, carried_inputs):
         result = body_fn(*carried)
         result = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         if len(result) != len(carried):
-            raise RuntimeError(f"body_fn should return the same number of elements as carried_inputs: expected "
-                               f"{len(carried)}, got {len(result)}")
+            raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {len(carried)}, got "
+                               f"{len(result)}")
         carried = result
     return carried
 

@@ -225,7 +225,7 @@ def _assign(part, value):
 
 def _conjugate_transpose(self):
     if self.dim() not in (0, 2):
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor.")
+        raise RuntimeError(f"Tensor.H: expected a matrix, got {self.dim()} dimensions; mH transposes the last two")
     return self if self.dim() == 0 else _movement.adjoint(self)
 
 
@@ -265,7 +265,7 @@ def resize_as_(self, the_template, memory_format=None):
 @method
 def __iter__(self):
     if self.ndim == 0:
-        raise TypeError("iteration over a 0-d tensor")
+        raise TypeError("a tensor without dimensions cannot be iterated over; .item() is its value")
     return iter(self.unbind(0))
 
 
@@ -278,7 +278,7 @@ def __reversed__(self):
 def __contains__(self, element):
     if isinstance(element, (Tensor, int, float, complex, bool)):
         return bool((element == self).any().item())
-    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    raise RuntimeError(f"`in`: expected a number or a Tensor on the left, got {type(element).__name__}")
 
 
 @method
@@ -332,7 +332,8 @@ def polygamma(self, n):
 def polygamma_(self, n):
     """polygamma, written into self."""
     if not self.is_floating_point():
-        raise RuntimeError(f"polygamma_: a floating-point result can't be cast to the desired output type {self.dtype}")
+        raise RuntimeError(f"polygamma_: the result is floating point, which a tensor of {self.dtype} cannot hold; use "
+                           "polygamma")
     return self.copy_(OPS["polygamma"](n, self.clone() if self.requires_grad else self))
 
 

@@ -52,7 +52,7 @@ class _Comparison:
 
     def fail(self, text, path):
         if path:
-            text += "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in path)
+            text += "\nat actual" + "".join(f"[{key!r}]" for key in path)
         raise AssertionError(self.msg(text) if callable(self.msg) else self.msg or text)
 
     def compare(self, actual, expected, path=()):
@@ -66,30 +66,31 @@ class _Comparison:
             self.mappings(actual, expected, path)
         elif _is_sequence(actual) and _is_sequence(expected):
             if len(actual) != len(expected):
-                self.fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path)
+                self.fail(f"actual has {len(actual)} entries, expected {len(expected)}", path)
             for k, (x, y) in enumerate(zip(actual, expected)):
                 self.compare(x, y, (*path, k))
         elif isinstance(actual, bool) and isinstance(expected, bool):
             if actual is not expected:
-                self.fail(f"Booleans mismatch: {actual} is not {expected}", path)
+                self.fail(f"actual is {actual}, expected {expected}", path)
         elif isinstance(actual, _NUMBERS) and isinstance(expected, _NUMBERS):
             self.numbers(actual, expected, path)
         elif actual is None or expected is None:
             if actual is not expected:
-                self.fail(f"None mismatch: {actual} is not {expected}", path)
+                self.fail(f"actual is {actual}, expected {expected}", path)
         else:
             self.no_pair(actual, expected)
 
     @staticmethod
     def no_pair(actual, expected):
-        raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
+        raise TypeError(f"assert_close: there is no way to compare a {type(actual).__name__} with a "
+                        f"{type(expected).__name__}")
 
     def mappings(self, actual, expected, path):
         missing, extra = expected.keys() - actual.keys(), actual.keys() - expected.keys()
         if missing or extra:
-            self.fail("The keys of the mappings do not match:\n"
-                      f"Missing keys in the actual mapping: {sorted(missing, key=str)}\n"
-                      f"Additional keys in the actual mapping: {sorted(extra, key=str)}", path)
+            self.fail("actual and expected have different keys.\n"
+                      f"missing from actual: {sorted(missing, key=str)}\n"
+                      f"in actual only: {sorted(extra, key=str)}", path)
         for key in actual:
             self.compare(actual[key], expected[key], (*path, key))
 
@@ -99,7 +100,7 @@ class _Comparison:
     def numbers(self, actual, expected, path):
         rtol, atol = self.tolerances(actual, expected)
         if self.checks["dtype"] and type(actual) is not type(expected):
-            self.fail(f"The (d)types do not match: {type(actual)} != {type(expected)}.", path)
+            self.fail(f"actual has type {type(actual).__name__}, expected {type(expected).__name__}", path)
         if actual == expected or (self.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
             return
         difference = abs(actual - expected)
@@ -110,14 +111,13 @@ class _Comparison:
 
     def attributes(self, actual, expected, path):
         if actual.shape != expected.shape:
-            self.fail(f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}.", path)
+            self.fail(f"actual has shape {list(actual.shape)}, expected {list(expected.shape)}", path)
         for name in ("layout", "device", "dtype"):
             x, y = getattr(actual, name), getattr(expected, name)
             if self.checks[name] and x != y:
-                self.fail(f"The values for attribute '{name}' do not match: {x} != {y}.", path)
+                self.fail(f"actual has {name} {x}, expected {y}", path)
         if self.checks["stride"] and actual.stride() != expected.stride():
-            self.fail("The values for attribute 'stride()' do not match: "
-                      f"{actual.stride()} != {expected.stride()}.", path)
+            self.fail(f"actual has strides {actual.stride()}, expected {expected.stride()}", path)
 
     def tensors(self, actual, expected, path):
         rtol, atol = self.tolerances(actual, expected)
@@ -142,11 +142,10 @@ class _Comparison:
 
 def _scalar_report(actual, expected, difference, relative, rtol, atol):
     if rtol == atol == 0:
-        return (f"Scalars are not equal!\n\nExpected {expected} but got {actual}.\n"
-                f"Absolute difference: {difference}\nRelative difference: {relative}")
-    return (f"Scalars are not close!\n\nExpected {expected} but got {actual}.\n"
-            f"Absolute difference: {difference} (up to {atol} allowed)\n"
-            f"Relative difference: {relative} (up to {rtol} allowed)")
+        return f"actual is {actual}, expected {expected}: off by {difference}"
+    return (f"actual is {actual}, expected {expected}\n"
+            f"absolute difference {difference}, allowed atol={atol}\n"
+            f"relative difference {relative}, allowed rtol={rtol}")
 
 
 def _report(good, difference, expected, rtol, atol):
@@ -154,13 +153,12 @@ def _report(good, difference, expected, rtol, atol):
     bad, total = int((~good).sum()), good.numel()
     relative = difference / expected.abs()
     equal = rtol == atol == 0
-    lines = [f"Tensor-likes are not {'equal' if equal else 'close'}!", "",
-             f"Mismatched elements: {bad} / {total} ({bad / total:.1%})"]
-    for name, values, allowed in (("absolute", difference, atol), ("relative", relative, rtol)):
+    lines = [f"actual and expected differ in {bad} of {total} elements ({bad / total:.1%})"]
+    for name, values, allowed in (("absolute", difference, f"atol={atol}"), ("relative", relative, f"rtol={rtol}")):
         values = values.masked_fill(good, 0).reshape(-1)
         at = int(values.argmax())
-        limit = "" if equal else f" (up to {allowed} allowed)"
-        lines.append(f"Greatest {name} difference: {values[at].item()} at index {_unravel(at, good.shape)}{limit}")
+        limit = "" if equal else f", allowed {allowed}"
+        lines.append(f"largest {name} difference {values[at].item()} at index {_unravel(at, good.shape)}{limit}")
     return "\n".join(lines)
 
 
@@ -191,17 +189,12 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     >>> flambeau.testing.assert_close(flambeau.ones(2), flambeau.ones(2) + 1e-7)
     >>> flambeau.testing.assert_close([1, 2], [1, 3])
     Traceback (most recent call last):
-    AssertionError: Scalars are not equal!
-    <BLANKLINE>
-    Expected 3 but got 2.
-    Absolute difference: 1
-    Relative difference: 0.3333333333333333
-    <BLANKLINE>
-    The failure occurred for item [1]
+    AssertionError: actual is 2, expected 3: off by 1
+    at actual[1]
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, "
-                         f"but got no {'rtol' if rtol is None else 'atol'}.")
+        raise ValueError(f"assert_close: rtol and atol must be given together; {'rtol' if rtol is None else 'atol'} is "
+                         "missing")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value is not None and not value >= 0:
             raise ValueError(f"assert_close: {name} must be >= 0, got {value}")
@@ -236,12 +229,11 @@ def _bounds(dtype, low, high):
         lowest, highest, least, most = info.min, info.max, -9, 9
     low, high = (least if low is None else low), (most if high is None else high)
     if any(isinstance(value, float) and math.isnan(value) for value in (low, high)):
-        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
+        raise ValueError(f"make_tensor: low and high must be numbers, got low={low} and high={high}")
     if low > high or (low == high and integral) or math.inf == low:
-        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+        raise ValueError(f"make_tensor: low must be below high, got low={low} and high={high}")
     if high < lowest or low >= highest:
-        raise ValueError(f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only "
-                         f"supports [{lowest}, {highest})")
+        raise ValueError(f"make_tensor: [{low}, {high}) lies outside what {dtype} can hold, [{lowest}, {highest})")
     low, high = max(low, lowest), min(high, highest)
     return (math.ceil(low), math.ceil(high)) if integral else (low, high)
 
@@ -257,14 +249,13 @@ def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=
     torch.Size([2, 3])
     """
     if noncontiguous and memory_format is not None:
-        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
-                         f"noncontiguous={noncontiguous} and memory_format={memory_format}")
+        raise ValueError(f"make_tensor: noncontiguous={noncontiguous} and memory_format={memory_format} exclude each "
+                         "other")
     if len(shape) == 1 and isinstance(shape[0], Sequence):
         shape = tuple(shape[0])
     integral = not (dtype.is_floating_point or dtype.is_complex)
     if requires_grad and integral:
-        raise ValueError("`requires_grad=True` is not supported for boolean and integral dtypes, but got "
-                         f"dtype={dtype}")
+        raise ValueError(f"make_tensor: requires_grad=True needs a floating-point or complex dtype, got {dtype}")
     wide = (*shape[:-1], 2 * shape[-1]) if noncontiguous and shape and math.prod(shape) > 1 else shape
     result = _drawn(wide, dtype, device, low, high)
     if wide is not shape:

@@ -156,14 +156,14 @@ def test_detach_and_no_grad():
 
 
 def test_strict():
-    with pytest.raises(RuntimeError, match="independent of the primals"):
+    with pytest.raises(RuntimeError, match="with strict=True every result must depend on"):
         jvp(lambda x: flambeau.ones(2), (X,), (V,), strict=True)
     assert_close(jvp(lambda x: flambeau.ones(2), (X,), (V,))[1], flambeau.zeros(2))
 
 
 @pytest.mark.parametrize("primals, tangents, text", [
-    (X, (V,), "to be a tuple"), ((X,), (V, V), "same python structure"), ((X,), (V[:2],), "same size"),
-    ((X,), (V.float(),), "dtype"), ((1.0,), (V,), "to be Tensors"),
+    (X, (V,), "primals must be a tuple"), ((X,), (V, V), "one tangent per primal"), ((X,), (V[:2],), "same size"),
+    ((X,), (V.float(),), "dtype"), ((1.0,), (V,), "f, primals, tangents"),
 ])
 def test_refused(primals, tangents, text):
     with pytest.raises(RuntimeError, match=text):
@@ -179,7 +179,7 @@ def test_dual_level():
         assert_close(tangent, X.exp() * V)
         assert fwAD.unpack_dual(X).tangent is None
         assert fwAD.unpack_dual(dual.detach()).tangent is None
-        with pytest.raises(RuntimeError, match="Nested"):
+        with pytest.raises(RuntimeError, match="a dual level is open already, and levels do"):
             fwAD.enter_dual_level()
     with pytest.raises(RuntimeError, match="no level exists"):
         fwAD.make_dual(X, V)
@@ -239,5 +239,5 @@ def test_custom_function():
     assert_close(jvp(Square.apply, (X,), (V,))[1], 2 * X * V)
     assert_close(jvp(grad(lambda x: Square.apply(x).sum()), (X,), (V,))[1], 2 * V)
     assert_close(grad(lambda x: jvp(Square.apply, (x,), (V,))[1].sum())(X), 2 * V)
-    with pytest.raises(NotImplementedError, match="must implement the jvp"):
+    with pytest.raises(NotImplementedError, match="forward-mode differentiation needs its jvp"):
         jvp(Backward.apply, (X,), (V,))

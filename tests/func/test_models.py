@@ -117,7 +117,7 @@ def test_functional_call():
     assert tied[0].weight is before
     with pytest.raises(RuntimeError, match="strict"):
         functional_call(net, {"weight": before}, x, strict=True)
-    with pytest.raises(ValueError, match="multiple"):
+    with pytest.raises(ValueError, match="more than one of the dicts gives a value for"):
         functional_call(net, ({"weight": before}, {"weight": before}), x)
     with pytest.raises(AttributeError):
         functional_call(net, {"nothing": before}, x)

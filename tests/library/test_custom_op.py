@@ -72,13 +72,13 @@ def test_lists_and_several_results():
 
 def test_without_formula():
     y = make("plain")(flambeau.ones(2, requires_grad=True))
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+    with pytest.raises(RuntimeError, match="testlib::plain: this operator has no"):
         y.sum().backward()
 
 
 def test_fake():
     op = make("faked")
-    with pytest.raises(RuntimeError, match="no fake impl registered"):
+    with pytest.raises(RuntimeError, match="testlib::faked: nothing says which shape and"):
         op(flambeau.empty(3, device="meta"))
     op.register_fake(lambda x: flambeau.empty_like(x))
     assert op(flambeau.empty(3, device="meta")).shape == (3,)
@@ -92,14 +92,14 @@ def test_mutation():
     version = x._version
     op(x)
     assert x.tolist() == [0.5, 0.5] and x._version == version + 1
-    with pytest.raises(RuntimeError, match="in-place"):
+    with pytest.raises(RuntimeError, match="testlib::halve: it writes into a leaf that"):
         op(flambeau.ones(2, requires_grad=True))
     with pytest.raises(RuntimeError, match="non-functional"):
         op.register_autograd(lambda ctx, g: g)
 
 
 def test_aliasing_is_refused():
-    with pytest.raises(RuntimeError, match="alias"):
+    with pytest.raises(RuntimeError, match="testlib::same: it returns an input, or one"):
         make("same", body=_same)(flambeau.ones(2))
 
 

@@ -32,7 +32,7 @@ def test_list_behaviour(make):
     assert sizes(modules) == [7, 4] and list(modules._modules) == ["0", "1"]
     modules += make(linears(8))
     assert sizes(modules + make(linears(6))) == [7, 4, 8, 6]
-    with pytest.raises(IndexError, match="out of range"):
+    with pytest.raises(IndexError, match="index 3 is outside a container of 3"):
         modules[3]
     with pytest.raises(TypeError, match="not a Module"):
         modules.append(3)
@@ -47,7 +47,7 @@ def test_sequential_from_names_and_slices():
     assert len(doubled) == 3 and len(2 * doubled) == 6
     with pytest.raises(ValueError, match="Non-positive"):
         doubled * 0
-    with pytest.raises(ValueError, match="add operator supports only"):
+    with pytest.raises(ValueError, match="expected another Sequential"):
         doubled + [nn.ReLU()]
 
 
@@ -58,7 +58,7 @@ def test_module_dict():
     assert "b" in modules and len(modules) == 3
     assert isinstance(modules.pop("b"), nn.Tanh)
     assert [name for name, _ in modules.named_parameters()] == ["c.weight", "c.bias"]
-    with pytest.raises(TypeError, match="should be called with an iterable"):
+    with pytest.raises(TypeError, match="expected a mapping or pairs"):
         modules.update(3)
     with pytest.raises(ValueError, match="has length 1; 2 is required"):
         modules.update([("x",)])
@@ -106,5 +106,5 @@ def test_parameter_dict():
     )
     del params["a"]
     assert [name for name, _ in params.named_parameters()] == ["b"]
-    with pytest.raises(TypeError, match="not a string"):
+    with pytest.raises(TypeError, match="keys must be strings"):
         params[3] = flambeau.zeros(1)

@@ -45,7 +45,7 @@ def test_gains():
 
 
 def test_errors_and_warnings():
-    with pytest.raises(ValueError, match="fewer than 2 dimensions"):
+    with pytest.raises(ValueError, match="fan_in and fan_out exist from 2 dimensions on"):
         init.xavier_uniform_(flambeau.empty(3))
     with pytest.raises(ValueError, match="Mode fan_up not supported"):
         init.kaiming_uniform_(flambeau.empty(3, 3), mode="fan_up")

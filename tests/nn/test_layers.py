@@ -36,20 +36,20 @@ def test_every_layer_is_shown_and_takes_device_and_dtype():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError, "in_channels must be divisible by groups"),
-        (lambda: nn.Conv2d(4, 3, 3, groups=2), ValueError, "out_channels must be divisible by groups"),
-        (lambda: nn.Conv2d(4, 4, 3, groups=0), ValueError, "groups must be a positive integer"),
-        (lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2), ValueError, "not supported for strided"),
-        (lambda: nn.Conv2d(4, 4, 3, padding="sane"), ValueError, "Invalid padding string"),
-        (lambda: nn.Conv2d(4, 4, 3, padding_mode="mirror"), ValueError, "padding_mode must be one of"),
-        (lambda: nn.ConvTranspose2d(4, 4, 3, padding_mode="reflect"), ValueError, 'Only "zeros"'),
+        (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError, "in_channels=3 cannot be divided into groups="),
+        (lambda: nn.Conv2d(4, 3, 3, groups=2), ValueError, "out_channels=3 cannot be divided into groups="),
+        (lambda: nn.Conv2d(4, 4, 3, groups=0), ValueError, "must be positive"),
+        (lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2), ValueError, "needs stride"),
+        (lambda: nn.Conv2d(4, 4, 3, padding="sane"), ValueError, "padding must be a number, numbers"),
+        (lambda: nn.Conv2d(4, 4, 3, padding_mode="mirror"), ValueError, "padding_mode must be"),
+        (lambda: nn.ConvTranspose2d(4, 4, 3, padding_mode="reflect"), ValueError, "padding_mode must be"),
         (lambda: nn.Dropout(1.5), ValueError, "between 0 and 1"),
-        (lambda: nn.GroupNorm(3, 4), ValueError, "divisible by num_groups"),
+        (lambda: nn.GroupNorm(3, 4), ValueError, "cannot be divided into num_groups="),
         (lambda: nn.Embedding(3, 4, padding_idx=3), AssertionError, "padding_idx"),
         (lambda: nn.BatchNorm2d(3)(flambeau.zeros(2, 3)), ValueError, "expected 4D input"),
         (lambda: nn.BatchNorm1d(3)(flambeau.zeros(3)), ValueError, "expected 2D or 3D input"),
-        (lambda: nn.Bilinear(0, 1, 1), ValueError, "in1_features must be > 0"),
-        (lambda: nn.MultiMarginLoss(p=3), ValueError, "only p == 1 and p == 2"),
+        (lambda: nn.Bilinear(0, 1, 1), ValueError, "_features must be positive"),
+        (lambda: nn.MultiMarginLoss(p=3), ValueError, "p must be"),
         (lambda: nn.TripletMarginLoss(margin=0), ValueError, "margin"),
         (lambda: nn.Unflatten("a", (1, 2)), TypeError, "Unflatten"),
     ],
@@ -83,7 +83,7 @@ def test_transposed_convolution_reaches_every_output_size():
     for size in (9, 10):
         assert layer(x, output_size=(size, size)).shape == (1, 3, size, size)
         assert layer(x, output_size=(1, 3, size, size)).shape == (1, 3, size, size)
-    with pytest.raises(ValueError, match="requested an output size"):
+    with pytest.raises(ValueError, match="cannot come from input of size"):
         layer(x, output_size=(11, 11))
     with pytest.raises(ValueError, match="must have 2 or 4 elements"):
         layer(x, output_size=(9,))
@@ -190,7 +190,7 @@ def test_embedding_bag_weights_and_errors():
     index, weights = flambeau.tensor([[0, 1]]), flambeau.tensor([[2.0, 3.0]])
     assert layer(index, per_sample_weights=weights).tolist() == [[32]] and not layer.weight.requires_grad
     for act, error, text in (
-        (lambda: layer(index, flambeau.tensor([0])), ValueError, "offsets has to be None"),
+        (lambda: layer(index, flambeau.tensor([0])), ValueError, "-d input are the bags, so offsets must be None"),
         (lambda: layer(index[0]), ValueError, "needs offsets"),
         (lambda: layer(index[0], flambeau.tensor([1])), RuntimeError, "start at 0"),
         (lambda: layer(index[0], flambeau.tensor([0, 5])), RuntimeError, "within the 2"),

@@ -39,7 +39,7 @@ def test_becomes_the_plain_layer(lazy, plain, shape):
 def test_before_the_first_call():
     layer = nn.LazyLinear(2, dtype=flambeau.float64)
     assert isinstance(layer.weight, nn.UninitializedParameter) and isinstance(layer.weight, nn.Parameter)
-    with pytest.raises(RuntimeError, match="uninitialized"):
+    with pytest.raises(RuntimeError, match="this parameter or buffer has no shape yet,"):
         _ = layer.weight.shape
     twin = copy.deepcopy(layer)
     assert twin.weight is not layer.weight and twin.double()(flambeau.zeros(3, dtype=flambeau.float64)).shape == (2,)
@@ -57,13 +57,13 @@ def test_loading_gives_shapes():
 
 
 def test_wrong_first_input():
-    with pytest.raises(RuntimeError, match="Expected 3D"):
+    with pytest.raises(RuntimeError, match="input must have"):
         nn.LazyConv2d(2, 3)(flambeau.zeros(3, 3))
 
 
 def test_no_operator_sees_a_tensor_without_shape():
     for waiting in (nn.LazyLinear(2).weight, nn.LazyBatchNorm1d().running_mean):
-        with pytest.raises(ValueError, match="uninitialized"):
+        with pytest.raises(ValueError, match="this parameter has no shape yet, because its"):
             waiting + 1
         assert waiting.dtype == flambeau.float32 and not waiting.is_complex()
 

@@ -32,7 +32,7 @@ def test_scatter_and_gather():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert parallel.gather([x[0], x[1]], "cpu").tolist() == [0, 1]
-    assert "scalars" in str(seen[0].message)
+    assert "no dim 0 to join" in str(seen[0].message)
 
 
 def test_replicate_and_apply():
@@ -53,5 +53,5 @@ def test_sync_batch_norm():
     assert s[0].running_mean is not None and s[1][0].momentum is None
     x = flambeau.randn(2, 3, 4, 4)
     assert flambeau.equal(s[0].train()(x), nn.BatchNorm2d(3)(x))
-    with pytest.raises(ValueError, match="at least 2D"):
+    with pytest.raises(ValueError, match="input must have"):
         s[0](flambeau.ones(3))

@@ -48,7 +48,7 @@ def test_strict_errors_name_all_keys():
     with pytest.raises(RuntimeError) as caught:
         model().load_state_dict(state)
     assert str(caught.value) == (
-        "Error(s) in loading state_dict for Sequential:\n\t"
+        "load_state_dict: Sequential does not take this state:\n\t"
         'Missing key(s) in state_dict: "0.bias". \n\t'
         'Unexpected key(s) in state_dict: "other.weight", "1.extra". '
     )
@@ -60,7 +60,7 @@ def test_strict_errors_name_all_keys():
 def test_wrong_shapes_and_values():
     state = model().state_dict()
     state["0.weight"] = flambeau.ones(4, 2)
-    with pytest.raises(RuntimeError, match=r"size mismatch for 0.weight: copying a param with shape .*\[4, 2\]"):
+    with pytest.raises(RuntimeError, match=r"0\.weight: the state has shape \[4, 2\], the model \[3, 2\]"):
         model().load_state_dict(state, strict=False)
     state["0.weight"] = [1, 2]
     with pytest.raises(RuntimeError, match=r'parameter named "0.weight", expected torch.Tensor'):
@@ -145,7 +145,7 @@ def test_hooks():
     net._register_state_dict_hook(lambda m, state, prefix, meta: {"replaced": True})
     assert net.state_dict() == {"replaced": True}
     net.register_load_state_dict_post_hook(lambda m, keys: 3)
-    with pytest.raises(RuntimeError, match="not expected to return"):
+    with pytest.raises(RuntimeError, match="load_state_dict post-hook: change the lists of"):
         net.load_state_dict(state)
 
 

@@ -53,7 +53,7 @@ def test_muon(options, expected):
 
 
 def test_muon_and_sparse_adam_refuse():
-    with pytest.raises(ValueError, match="2D"):
+    with pytest.raises(ValueError, match="parameters must have 2 dimensions"):
         flambeau.optim.Muon([flambeau.ones(2, requires_grad=True)])
     with pytest.raises(NotImplementedError, match="dense"):
         flambeau.optim.SparseAdam([flambeau.ones(2, requires_grad=True)])

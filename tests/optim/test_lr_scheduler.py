@@ -98,14 +98,14 @@ def test_adam_betas_cycle():
     (lambda o: lr_scheduler.LambdaLR(o, [abs, abs]), ValueError, "Expected 1 lr_lambdas"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1), ValueError, "total_steps"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 10, pct_start=2.0), ValueError, "pct_start"),
-    (lambda o: lr_scheduler.OneCycleLR(o, [0.1, 0.2], 10), ValueError, "same length"),
+    (lambda o: lr_scheduler.OneCycleLR(o, [0.1, 0.2], 10), ValueError, "one value per parameter group is expected"),
     (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 10, anneal_strategy="x"), ValueError, "anneal_strategy"),
     (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 0), ValueError, "T_0"),
     (lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.2, mode="x"), ValueError, "mode"),
-    (lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=1.5), ValueError, "Factor"),
+    (lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=1.5), ValueError, "factor must be below"),
     (lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.StepLR(o, 1)], [1]), ValueError, "milestone"),
-    (lambda o: lr_scheduler.ChainedScheduler([]), ValueError, "at least one"),
-    (lambda o: lr_scheduler.LinearLR(o, start_factor=0), ValueError, "Starting"),
+    (lambda o: lr_scheduler.ChainedScheduler([]), ValueError, "no scheduler is given to chain"),
+    (lambda o: lr_scheduler.LinearLR(o, start_factor=0), ValueError, "start_factor must be above"),
 ])
 def test_bad_arguments(make, error, text):
     with pytest.raises(error, match=text):
@@ -119,7 +119,7 @@ def test_too_many_steps_of_one_cycle():
         opt.step()
         schedule.step()
     opt.step()
-    with pytest.raises(ValueError, match="Tried to step 4 times"):
+    with pytest.raises(ValueError, match="lies past the end of the schedule,"):
         schedule.step()
 
 

@@ -157,7 +157,7 @@ def test_state_that_does_not_fit(change):
     opt = ALL["SGD"]([flambeau.ones(2, requires_grad=True)])
     state = opt.state_dict()
     change(state)
-    with pytest.raises(ValueError, match="loaded state dict"):
+    with pytest.raises(ValueError, match="in the state and 1 in the optimizer|has 0 parameter groups, the optimizer 1"):
         opt.load_state_dict(state)
 
 
@@ -234,13 +234,13 @@ def one():
 
 
 @pytest.mark.parametrize(("make", "error", "text"), [
-    (lambda: flambeau.optim.SGD([], lr=0.1), ValueError, "empty parameter list"),
+    (lambda: flambeau.optim.SGD([], lr=0.1), ValueError, "there are no parameters"),
     (lambda: flambeau.optim.SGD(one(), lr=0.1), TypeError, "iterable of Tensors or dicts"),
-    (lambda: flambeau.optim.SGD([1], lr=0.1), TypeError, "can only optimize Tensors"),
-    (lambda: flambeau.optim.SGD([one() * 2], lr=0.1), ValueError, "non-leaf"),
-    (lambda: flambeau.optim.SGD([{"params": {one()}}], lr=0.1), TypeError, "ordered collections"),
+    (lambda: flambeau.optim.SGD([1], lr=0.1), TypeError, "parameters must be Tensors"),
+    (lambda: flambeau.optim.SGD([one() * 2], lr=0.1), ValueError, "a parameter of shape"),
+    (lambda: flambeau.optim.SGD([{"params": {one()}}], lr=0.1), TypeError, "parameters in a set have no fixed order"),
     (lambda: flambeau.optim.SGD([one()], lr=-1), ValueError, "Invalid learning rate: -1"),
-    (lambda: flambeau.optim.SGD([one()], nesterov=True), ValueError, "Nesterov"),
+    (lambda: flambeau.optim.SGD([one()], nesterov=True), ValueError, "nesterov=True needs momentum above"),
     (lambda: flambeau.optim.Adam([one()], betas=(1.0, 0.9)), ValueError, "beta parameter at index 0"),
     (lambda: flambeau.optim.Adam([one()], eps=-1), ValueError, "epsilon"),
     (lambda: flambeau.optim.Adam([one()], differentiable=True), NotImplementedError, "differentiable"),
@@ -255,9 +255,9 @@ def test_bad_arguments(make, error, text):
 
 def test_same_parameter_twice():
     p = one()
-    with pytest.warns(UserWarning, match="duplicate"):
+    with pytest.warns(UserWarning, match="names a parameter more than once"):
         flambeau.optim.SGD([p, p], lr=0.1)
-    with pytest.raises(ValueError, match="more than one parameter group"):
+    with pytest.raises(ValueError, match="is in another group already"):
         flambeau.optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1)
 
 

@@ -140,7 +140,7 @@ class Changing:
 def test_a_different_recomputation_is_noticed():
     x = flambeau.rand(2, requires_grad=True)
     y = checkpoint(Changing(lambda x: x.exp().sin().cos(), lambda x: x.exp().cos()), x, use_reentrant=False)
-    with pytest.raises(CheckpointError, match=r"different number of tensors(.|\n)*forward: 3\n(.|\n)*recomputation: 2"):
+    with pytest.raises(CheckpointError, match="saved 3 tensors for backward in its first run and 2 in"):
         y.sum().backward()
     changing = Changing(lambda x: x.exp()[:1].cos(), lambda x: x.exp().cos())
     y = checkpoint(changing, x, use_reentrant=False)
@@ -159,13 +159,13 @@ def test_an_argument_written_to_is_noticed():
     x, w = flambeau.rand(2, requires_grad=True), flambeau.ones(2)
     y = checkpoint(lambda x, w: (x * w).exp(), x, w, use_reentrant=False)
     w.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"an argument of the function, .* at version 0 and has been changed"):
         y.sum().backward()
 
 
 def test_reentrant_limits():
     x = flambeau.rand(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"incompatible with \.grad\(\)"):
+    with pytest.raises(RuntimeError, match="with use_reentrant=True neither grad"):
         flambeau.autograd.grad(checkpoint(flambeau.exp, x, use_reentrant=True).sum(), x)
     with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
         checkpoint(flambeau.exp, flambeau.ones(2), use_reentrant=True)
@@ -208,7 +208,7 @@ def test_saved_tensors_may_be_read_once():
             (x,) = ctx.saved_tensors
             return g * x.exp()
     x = flambeau.rand(2, requires_grad=True)
-    with pytest.raises(CheckpointError, match="already unpacked once"):
+    with pytest.raises(CheckpointError, match="a saved tensor was asked for twice"):
         checkpoint(Twice.apply, x, use_reentrant=False).sum().backward()
 
 

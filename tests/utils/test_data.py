@@ -77,7 +77,7 @@ def test_collate():
     assert [t.tolist() for t in batch["pair"].b] == [[2, 2], [3, 3]]
     assert batch["b"].dtype is flambeau.bool
     assert data.default_collate([numpy.float32(1), numpy.float32(2)]).dtype is flambeau.float32
-    with pytest.raises(RuntimeError, match="equal size"):
+    with pytest.raises(RuntimeError, match="the lists of a batch must have one length"):
         data.default_collate([[1, 2], [3]])
     with pytest.raises(TypeError, match="default_collate"):
         data.default_collate([object()])
@@ -107,7 +107,7 @@ def test_datasets():
     assert len(both) == 20
     assert both[-1] == 81
     assert both[12] == 4
-    with pytest.raises(ValueError, match="absolute value"):
+    with pytest.raises(ValueError, match="is out of range for"):
         both[-21]
     with pytest.raises(IndexError):
         both[20]
@@ -155,7 +155,7 @@ def test_bad_arguments(make, error):
 
 
 def test_a_split_without_samples_warns():
-    with pytest.warns(UserWarning, match="index 1 is 0"):
+    with pytest.warns(UserWarning, match="part 1 is empty"):
         data.random_split(Squares(), [1.0, 0.0])
 
 

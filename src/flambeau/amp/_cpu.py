@@ -8,7 +8,7 @@ from . import autocast_mode, grad_scaler
 
 
 def _outdated(name):
-    warn(f"`torch.cpu.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('cpu', args...)` instead.",
+    warn(f"flambeau.cpu.amp.{name}(...) is the old spelling of flambeau.amp.{name}('cpu', ...); write the latter",
          FutureWarning, stacklevel=3)
 
 

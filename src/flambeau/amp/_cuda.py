@@ -8,7 +8,7 @@ from . import autocast_mode, grad_scaler
 
 
 def _outdated(name):
-    warn(f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('cuda', args...)` instead.",
+    warn(f"flambeau.cuda.amp.{name}(...) is the old spelling of flambeau.amp.{name}('cuda', ...); write the latter",
          FutureWarning, stacklevel=3)
 
 

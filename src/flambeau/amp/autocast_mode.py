@@ -23,10 +23,9 @@ _state = _State()
 
 def _kind(device_type):
     if not isinstance(device_type, str):
-        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        raise ValueError(f"autocast: device_type must be a string such as 'cpu', got {type(device_type).__name__}")
     if device_type not in (*_KINDS, "meta"):
-        raise RuntimeError(f"autocast: Expected one of {', '.join(_KINDS)} device type at start of device string: "
-                           f"{device_type}")
+        raise RuntimeError(f"autocast: unknown device type {device_type!r}; known are {', '.join(_KINDS)}")
     return device_type
 
 
@@ -132,8 +131,8 @@ class autocast:
             warn(f"autocast: {device_type.upper()} is not available in this build. Disabling autocast.", stacklevel=2)
             enabled = False
         if enabled and self.fast_dtype not in _LOWER:
-            warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                 f"CPU Autocast only supports dtypes of {', '.join(map(str, _LOWER))} currently.", stacklevel=2)
+            warn(f"autocast on the CPU computes in {' or '.join(map(str, _LOWER))}, not in {self.fast_dtype}: autocast "
+                 "is off here", stacklevel=2)
             enabled = False
         self._enabled = enabled
 

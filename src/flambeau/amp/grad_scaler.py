@@ -45,9 +45,9 @@ class GradScaler:
             enabled = False
         self._enabled = enabled
         if enabled and growth_factor <= 1.0:
-            raise AssertionError(f"GradScaler: the growth factor must be > 1.0, got {growth_factor}")
+            raise AssertionError(f"GradScaler: growth_factor must be above 1, got {growth_factor}")
         if enabled and backoff_factor >= 1.0:
-            raise AssertionError(f"GradScaler: the backoff factor must be < 1.0, got {backoff_factor}")
+            raise AssertionError(f"GradScaler: backoff_factor must be below 1, got {backoff_factor}")
         self._init_scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
         self._growth_interval, self._init_growth_tracker = growth_interval, 0
         self._scale = self._growth_tracker = None
@@ -60,8 +60,8 @@ class GradScaler:
 
     def _begun(self, name):
         if self._scale is None:
-            raise AssertionError(f"Attempted {name} but _scale is None.  This may indicate your script did not use "
-                                 "scaler.scale(loss or outputs) earlier in the iteration.")
+            raise AssertionError(f"GradScaler.{name}: there is no scale yet; call scaler.scale(loss).backward() before "
+                                 "it")
 
     # --- the three calls of a step
 
@@ -77,7 +77,8 @@ class GradScaler:
             return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)
         if hasattr(outputs, "__iter__"):
             return map(self.scale, outputs)
-        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        raise ValueError("GradScaler.scale: expected a tensor, or tensors in an iterable, got "
+                         f"{type(outputs).__name__}")
 
     def unscale_(self, optimizer):
         """Divides the gradients of an optimizer's parameters by the scale, for instance before they are clipped."""
@@ -86,9 +87,11 @@ class GradScaler:
         self._begun("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise RuntimeError(f"GradScaler.unscale_: the gradients of this {type(optimizer).__name__} are unscaled "
+                               "already; call it once per update()")
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("unscale_() is being called after step().")
+            raise RuntimeError(f"GradScaler.unscale_: this {type(optimizer).__name__} has made its step; unscale "
+                               "before step(), or call update() first")
         state["found_inf"] = self._unscale(optimizer, self._scale.double().reciprocal().float())
         state["stage"] = OptState.UNSCALED
 
@@ -113,11 +116,13 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise RuntimeError("GradScaler.step: an optimizer that takes a closure cannot be used with an enabled "
+                               "scaler")
         self._begun("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise RuntimeError(f"GradScaler.step: this {type(optimizer).__name__} has made its step; call update() "
+                               "before the next one")
         if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
         result = None if state["found_inf"].item() else optimizer.step(*args, **kwargs)
@@ -136,7 +141,8 @@ class GradScaler:
         else:
             found = [s["found_inf"] for s in self._per_optimizer_states.values() if s["found_inf"] is not None]
             if not found:
-                raise AssertionError("No inf checks were recorded prior to update.")
+                raise AssertionError("GradScaler.update: no optimizer has been unscaled or stepped since the last "
+                                     "update(); call scaler.step(optimizer) first")
             self._adapt(any(x.item() for x in found))
         self._per_optimizer_states = defaultdict(_fresh)
 
@@ -206,8 +212,8 @@ class GradScaler:
         if not self._enabled:
             return
         if len(state_dict) == 0:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance "
-                               "of GradScaler.")
+            raise RuntimeError("GradScaler.load_state_dict: the state is empty, as that of a scaler with "
+                               "enabled=False is")
         self._init_scale = state_dict["scale"]
         self._init_growth_tracker = state_dict["_growth_tracker"]
         if self._scale is not None:
@@ -220,8 +226,8 @@ class GradScaler:
         state = self.__dict__.copy()
         if self._enabled:
             if self._per_optimizer_states:
-                raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, "
-                                     "or at the end after scaler.update().")
+                raise AssertionError("GradScaler: the state of an iteration cannot be pickled; pickle the scaler "
+                                     "after update(), before the next unscale_()")
             state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker(),
                       "_scale": None, "_growth_tracker": None}
         return state

@@ -33,14 +33,14 @@ def _gradient(op, k, y, g):
         return _edge_gradient(op, k, y, g)
     if g is None:
         if y.requires_grad and y.numel() != 1:
-            raise RuntimeError(f"{op}: grad can be implicitly created only for scalar outputs, "
-                               f"tensor {k} has shape {list(y.shape)}: pass its gradient")
+            raise RuntimeError(f"{op}: output {k} has shape {list(y.shape)}; only an output of one element needs no "
+                               "gradient: pass one of that shape, or call it on a sum or mean")
         if y.requires_grad and not y.is_floating_point():
-            raise RuntimeError(f"{op}: grad can be implicitly created only for real scalar outputs "
-                               f"but got {y.dtype}")
+            raise RuntimeError(f"{op}: output {k} is {y.dtype}; without a gradient given it must be real and floating "
+                               "point")
         return OPS["ones_like"](y.detach())
     if not isinstance(g, _C.Tensor):
-        raise TypeError(f"{op}: gradients can be either Tensors or None, but got {type(g).__name__}")
+        raise TypeError(f"{op}: gradient {k} must be a Tensor or None, got {type(g).__name__}")
     if g.shape != y.shape:
         raise RuntimeError(f"{op}: Mismatch in shape: grad_output[{k}] has a shape of {list(g.shape)} and "
                            f"output[{k}] has a shape of {list(y.shape)}.")
@@ -55,8 +55,8 @@ def _edge_gradient(op, k, edge, g):
     shape, dtype, device = edge.node._outputs[edge.output_nr]
     if g is None:
         if shape.numel() != 1:
-            raise RuntimeError(f"{op}: grad can be implicitly created only for scalar outputs, "
-                               f"edge {k} has shape {list(shape)}: pass its gradient")
+            raise RuntimeError(f"{op}: edge {k} has shape {list(shape)}; only an output of one element needs no "
+                               "gradient: pass one of that shape")
         return OPS["ones"](shape, dtype=dtype, device=device)
     if g.shape != shape:
         raise RuntimeError(f"{op}: Mismatch in shape: grad_output[{k}] has a shape of {list(g.shape)} and "
@@ -119,8 +119,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         return tuple(_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True))
     if not allow_unused and any(g is None for g in found):
         unused = [k for k, g in enumerate(found) if g is None]
-        raise RuntimeError(f"grad: One of the differentiated Tensors appears to not have been used in the graph "
-                           f"(inputs {unused}). Set allow_unused=True if this is the desired behavior.")
+        raise RuntimeError(f"grad: the outputs do not depend on inputs {unused}; pass allow_unused=True to get None "
+                           "for them")
     return found
 
 

@@ -81,13 +81,13 @@ def explain(node, error):
 def _anomaly_text(node):
     kept = node.metadata.get("traceback_")
     if kept is None:
-        return (f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly "
-                "during forward pass for more information.")
-    text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(kept)}"
+        return (f"backward failed in {node.name()}; its forward call ran outside of detect_anomaly, so there is no "
+                "traceback of it")
+    text = f"backward failed in {node.name()}, which this call recorded:\n{''.join(kept)}"
     parent = node.metadata.get("parent_")
     if parent is not None:
-        text += (f"\n\nPrevious calculation was induced by {parent.name()}. Traceback of forward call that induced the "
-                 f"previous calculation:\n{''.join(parent.metadata.get('traceback_', ()))}")
+        text += (f"\n\nThat call belongs to the backward of {parent.name()}, which this call recorded:\n"
+                 f"{''.join(parent.metadata.get('traceback_', ()))}")
     return text
 
 

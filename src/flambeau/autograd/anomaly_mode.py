@@ -50,8 +50,8 @@ class detect_anomaly:
 
     def __init__(self, check_nan=True):
         self.check_nan = check_nan
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
-                      "enabled for debugging.", stacklevel=2)
+        warnings.warn("anomaly detection is on: every operator records a traceback and every gradient is checked, "
+                      "which is slow; use it to find a bug only", stacklevel=2)
 
     def __enter__(self):
         self._before = _switch(True, self.check_nan)

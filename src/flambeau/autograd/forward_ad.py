@@ -35,8 +35,8 @@ _entered = _Entered()
 def enter_dual_level():
     """Opens the level that dual tensors belong to; returns its number."""
     if _entered.levels:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment: leave the dual level first, or nest "
-                           "flambeau.func.jvp, which can be nested")
+        raise RuntimeError("forward_ad: a dual level is open already, and levels do not nest; leave it first, or use "
+                           "flambeau.func.jvp, which nests")
     _entered.levels.append(DualFrame(by_hand=True).__enter__())
     return len(_entered.levels) - 1
 
@@ -44,10 +44,10 @@ def enter_dual_level():
 def exit_dual_level(*, level=None):
     """Closes the current dual level; its dual tensors become unusable."""
     if not _entered.levels:
-        raise RuntimeError("exit_dual_level: Trying to exit a forward AD level that was not entered")
+        raise RuntimeError("exit_dual_level: no dual level is open")
     current = len(_entered.levels) - 1
     if level is not None and level != current:
-        raise RuntimeError(f"exit_dual_level: Trying to exit level {level}, but the current one is {current}")
+        raise RuntimeError(f"exit_dual_level: level {level} is not the current one, which is {current}")
     _entered.levels.pop().__exit__(None, None, None)
 
 
@@ -63,8 +63,7 @@ class dual_level:
 
 def _frame(level, what):
     if not _entered.levels:
-        raise RuntimeError(f"{what}: Trying to create a dual Tensor for forward AD but no level exists, make sure to "
-                           "enter_dual_level() first.")
+        raise RuntimeError(f"{what}: no dual level is open; wrap the computation in `with forward_ad.dual_level():`")
     if level not in (None, 0, len(_entered.levels) - 1):
         raise RuntimeError(f"{what}: there is no dual level {level}")
     return _entered.levels[-1]

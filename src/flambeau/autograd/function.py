@@ -64,9 +64,9 @@ class FunctionCtx:
     def saved_tensors(self):
         """The tensors given to save_for_backward; an error if one was changed in place since."""
         if self._saved is None:
-            raise RuntimeError(f"{type(self).__name__}: Trying to backward through the graph a second time (or access "
-                               "saved tensors after they have been freed). Pass retain_graph=True to the first "
-                               "backward or grad call.")
+            raise RuntimeError(f"{type(self).__name__}: its saved tensors are gone, because an earlier backward or "
+                               "grad freed the graph; pass retain_graph=True to the earlier one if the graph is "
+                               "needed again")
         tensors = tuple(None if s is None else s.unpack() for s in self._saved)
         if self.clear_saved_tensors_on_access:
             self._saved = None
@@ -216,10 +216,11 @@ def _check_dirty(cls, ctx, inputs, results, record):
         if not _among(t, inputs):
             raise RuntimeError(f"{name}: a tensor marked dirty is not an input of the function")
         if not _among(t, results):
-            raise RuntimeError(f"{name}: Some elements marked as dirty during the forward method were not returned as "
-                               "output. The inputs that are modified inplace must all be outputs of the Function.")
+            raise RuntimeError(f"{name}: forward called ctx.mark_dirty on a tensor that it does not return; return "
+                               "every tensor that it changes in place")
         if record and t.requires_grad and t.is_leaf:
-            raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError(f"{name}: forward changes a leaf that requires grad in place; change a copy, or a "
+                               "result computed from it")
         if record and t._is_view() and (len(results) > 1 or t is not inputs[0]):
             raise RuntimeError(f"{name}: a view may be modified inplace only as the first input and only output")
 
@@ -260,9 +261,9 @@ class _Saved:
             return self._unpack_hooked()
         if self.tensor._version != self.version:
             raise RuntimeError(
-                f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"{self.tensor.dtype} {list(self.tensor.shape)} is at version {self.tensor._version}; "
-                f"expected version {self.version} instead.")
+                f"{self.tensor.dtype} {list(self.tensor.shape)} was saved for backward at version {self.version} and "
+                f"has been changed in place since (version {self.tensor._version}); its gradient would be wrong. "
+                "Change a clone instead")
         if self.source is None:
             return self.tensor
         node, position = self.source[0](), self.source[1]
@@ -274,8 +275,7 @@ class _Saved:
     def _unpack_hooked(self):
         found = self.hooks[1](self.packed)
         if not isinstance(found, _C.Tensor):
-            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                            f"{type(found).__name__}")
+            raise TypeError(f"saved_tensors_hooks: the unpack hook must return a Tensor, got {type(found).__name__}")
         if not _C.is_grad_enabled():
             return found
         found = found.detach()
@@ -319,14 +319,14 @@ class _Rule:
         if len(found) > expected and all(g is None for g in found[expected:]):
             found = found[:expected]
         if len(found) != expected:
-            raise RuntimeError(f"function {name}Backward returned an incorrect number of gradients "
-                               f"(expected {expected}, got {len(found)})")
+            raise RuntimeError(f"{name}.backward: one gradient per argument of forward is expected, {expected} in all, "
+                               f"got {len(found)}; return None for arguments without one")
         for k, (g, shape) in enumerate(zip(found, self.shapes, strict=True)):
             if g is None or (type(g) is _C.Tensor and g.shape == shape):
                 continue
             if shape is None:
-                raise RuntimeError(f"function {name}Backward returned a gradient different than None at position "
-                                   f"{k + 1}, but the corresponding forward input was not a Variable")
+                raise RuntimeError(f"{name}.backward: gradient {k + 1} belongs to an argument that is no Tensor; "
+                                   "return None for it")
             if not isinstance(g, _C.Tensor):
                 raise TypeError(f"function {name}Backward: expected a Tensor or None at position {k + 1}, "
                                 f"got {type(g).__name__}")
@@ -380,8 +380,8 @@ class _Once(Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable "
-                           f"({ctx.name})")
+        raise RuntimeError(f"{ctx.name}: its backward is marked @once_differentiable, so its gradient cannot be "
+                           "differentiated again")
 
 
 class InplaceFunction(Function):

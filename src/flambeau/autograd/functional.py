@@ -16,7 +16,7 @@ def _tuple(x, name, what):
     tensors = (x,) if single else tuple(x)
     for k, t in enumerate(tensors):
         if not isinstance(t, _C.Tensor):
-            raise TypeError(f"{name}: {what} must be a Tensor or a tuple of Tensors; element {k} is {type(t).__name__}")
+            raise TypeError(f"{name}: {what} must be a Tensor or a tuple of them; element {k} is {type(t).__name__}")
     return single, tensors
 
 
@@ -126,8 +126,7 @@ def _transforms():
 
 def _is_forward(name, strategy, vectorize, create_graph):
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(f'{name}: Expected strategy to be either "forward-mode" or "reverse-mode", '
-                             f"got {strategy!r}")
+        raise AssertionError(f'{name}: strategy must be "reverse-mode" or "forward-mode", got {strategy!r}')
     if strategy == "reverse-mode":
         return False
     if create_graph:
@@ -166,7 +165,7 @@ def _one_number(name, func):
         y = func(*inputs)
         if not isinstance(y, _C.Tensor) or y.numel() != 1:
             got = list(y.shape) if isinstance(y, _C.Tensor) else type(y).__name__
-            raise RuntimeError(f"{name}: the function must return a Tensor of a single element, got {got}")
+            raise RuntimeError(f"{name}: expected a function whose result is one Tensor with one element, got {got}")
         return y.reshape(())
     return checked
 

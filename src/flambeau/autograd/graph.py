@@ -34,7 +34,8 @@ def get_gradient_edge(tensor):
     if not isinstance(tensor, _C.Tensor):
         raise TypeError(f"get_gradient_edge: expected a Tensor, got {type(tensor).__name__}")
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError(f"get_gradient_edge: this tensor of shape {list(tensor.shape)} does not require grad, so no "
+                           "edge of the graph leads to it")
     node = tensor.grad_fn
     if node is None:
         return GradientEdge(_C.accumulate_node(tensor), 0)
@@ -327,8 +328,8 @@ class _Kept:
 
     def unpack(self, slot):
         if not self.inside:
-            raise RuntimeError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which "
-                               "the graph was originally recorded.")
+            raise RuntimeError("this graph was recorded under allow_mutation_on_saved_tensors, whose scope has ended; "
+                               "call backward inside it")
         return slot.tensor
 
     def before_write(self, tensor):

@@ -175,8 +175,8 @@ class BatchFrame(Frame):
     def _random(self, op, args, values, marks, options, batched):
         if self.randomness == "error":
             raise RuntimeError(
-                f"vmap: called random operation {op.name} while in randomness error mode. Pass randomness='same' (one "
-                "draw for all elements) or randomness='different' (each its own) to vmap, or draw outside of it.")
+                f"vmap: {op.name} draws random numbers. Say what vmap shall do: randomness='same' (one draw for all "
+                "elements), randomness='different' (each its own), or draw outside of vmap")
         inplace = op.is_inplace
         if self.randomness == "same":
             if not batched:

@@ -124,13 +124,14 @@ class DualFrame(Frame):
     def function(self, cls, ctx, args):
         """A custom Function: forward on the primals, jvp on the tangents."""
         if cls.jvp is Function.jvp:
-            raise NotImplementedError(f"{cls.__name__}: You must implement the jvp function for custom "
-                                      "autograd.Function to use it with forward mode AD.")
+            raise NotImplementedError(f"{cls.__name__}: forward-mode differentiation needs its jvp; add a staticmethod "
+                                      "jvp(ctx, *tangents)")
         primals, tangents = self._open(args)
         if cls.setup_context is Function.setup_context:
             if not self.by_hand:
-                raise RuntimeError("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
-                                   f"jacrev, ...), it must override the setup_context staticmethod: {cls.__name__}")
+                raise RuntimeError(f"{cls.__name__}: its forward takes ctx, which function transforms (vmap, grad, "
+                                   "jvp, …) cannot pass; move what it does with ctx into a staticmethod "
+                                   "setup_context(ctx, inputs, output)")
             result = cls.forward(ctx, *primals)
             kept = ctx
         else:

@@ -24,24 +24,23 @@ class VmapInfo(NamedTuple):
 def apply_batched(frame, cls, ctx, args):
     """The results of cls on tensors of the frame's level, without a record at that level."""
     if cls.setup_context is Function.setup_context:
-        raise RuntimeError("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
-                           f"...), it must override the setup_context staticmethod: move what {cls.__name__}.forward "
-                           "does with ctx into setup_context(ctx, inputs, output)")
+        raise RuntimeError(f"{cls.__name__}: its forward takes ctx, which function transforms (vmap, grad, jvp, …) "
+                           "cannot pass; move what it does with ctx into a staticmethod setup_context(ctx, inputs, "
+                           "output)")
     values, marks, some = frame._open(args)
     if not some:
         return _closed(frame, cls.apply(*values), None)
     written = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule:
         if written:
-            raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an "
-                               "overriden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
-                               "overriden vmap staticmethod to avoid ambiguity.")
+            raise RuntimeError(f"vmap: {cls.__name__} sets generate_vmap_rule = True and has a vmap of its own; keep "
+                               "one of the two")
         made = _generated(cls, frame.size, frame.randomness, tuple(marks))
         result = made.apply(*values)
         return _closed(frame, result, made.result_dims if isinstance(result, tuple) else made.result_dims[0])
     if not written:
-        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override "
-                           "and implement the vmap staticmethod or set generate_vmap_rule=True.")
+        raise RuntimeError(f"vmap: {cls.__name__} says nothing about batches; set generate_vmap_rule = True, or add a "
+                           "staticmethod vmap(info, in_dims, *args)")
     returned = cls.vmap(VmapInfo(frame.size, frame.randomness), tuple(0 if m is True else None for m in marks), *values)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuntimeError(f"Expected the {cls.__name__}.vmap staticmethod to return (outputs, out_dims)")

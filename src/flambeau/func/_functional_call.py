@@ -11,16 +11,17 @@ def _merged(dicts):
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, (list, tuple)):
-        raise ValueError("functional_call: Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, "
-                         f"but got {type(dicts)}")
+        raise ValueError("functional_call: the parameters and buffers come in a dict, or in a list or tuple of dicts, "
+                         f"got {type(dicts).__name__}")
     if not all(isinstance(d, dict) for d in dicts):
-        raise ValueError("functional_call: Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+        raise ValueError("functional_call: the list of parameters and buffers holds something other than dicts: "
+                         f"{[type(d).__name__ for d in dicts]}")
     merged = {}
     for d in dicts:
         repeated = merged.keys() & d.keys()
         if repeated:
-            raise ValueError(f"functional_call: {sorted(repeated)} appeared in multiple dictionaries; behavior of "
-                             "functional call is ambiguous")
+            raise ValueError(f"functional_call: more than one of the dicts gives a value for {sorted(repeated)}; give "
+                             "each name once")
         merged.update(d)
     return merged
 
@@ -45,8 +46,8 @@ def _with_ties(given, members):
     for names in by_tensor.values():
         values = {id(given[n]): given[n] for n in names if n in given}
         if len(values) > 1:
-            raise ValueError(f"functional_call got multiple values for keys {names}, which are tied. Consider using "
-                             "tie_weights=False")
+            raise ValueError(f"functional_call: {names} are one tied tensor, and got different values; give one of "
+                             "them, or pass tie_weights=False")
         for n in names if values else ():
             wanted[n] = next(iter(values.values()))
     return wanted
@@ -117,11 +118,13 @@ def stack_module_state(models):
     torch.Size([3, 5, 1])
     """
     if len(models) == 0:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+        raise RuntimeError("stack_module_state: the list of models is empty")
     if not (all(m.training for m in models) or not any(m.training for m in models)):
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+        raise RuntimeError("stack_module_state: some models are in training mode and some in eval mode; call train() "
+                           "or eval() on all")
     if any(type(m) is not type(models[0]) for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+        raise RuntimeError("stack_module_state: all models must have one class, got "
+                           f"{sorted({type(m).__name__ for m in models})}")
     parameters = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
     return ({name: _stacked([p[name] for p in parameters]) for name in parameters[0]},
@@ -161,8 +164,7 @@ def functionalize(func, *, remove="mutations"):
     (tensor([2., 2.]), tensor([2., 2.]))
     """
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. "
-                           "Valid options are: remove='mutations', remove='mutations_and_views'")
+        raise RuntimeError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {remove!r}")
 
     def call(*args, **kwargs):
         leaves, spec = tree_flatten((args, kwargs))

@@ -50,8 +50,8 @@ def fresh(tensor, what):
     if not isinstance(tensor, _C.Tensor):
         raise ValueError(f"{what}: expected the inputs to differentiate to be Tensors, got {type(tensor).__name__}")
     if not (tensor.is_floating_point() or tensor.is_complex()):
-        raise RuntimeError(f"{what}: only Tensors of floating point and complex dtype can require gradients, got "
-                           f"{tensor.dtype}; choose other argnums for inputs that are not differentiated")
+        raise RuntimeError(f"{what}: {tensor.dtype} cannot be differentiated; choose argnums of floating-point or "
+                           "complex inputs")
     if tensor.is_inference():  # memory that no tape may save
         inference = _C.set_inference_mode(False)
         tensor = tensor.clone()
@@ -125,10 +125,10 @@ def pick(args, argnums, what):
         raise RuntimeError(f"{what}: argnums must be an int or a non-empty tuple of ints, got {argnums!r}")
     for k in numbers:
         if not -len(args) <= k < len(args):
-            raise RuntimeError(f"{what}: got argnum={k}, but only {len(args)} positional inputs")
+            raise RuntimeError(f"{what}: argnums contains {k}, but the call has {len(args)} positional arguments")
     numbers = tuple(k % len(args) for k in numbers)
     if len(set(numbers)) != len(numbers):
-        raise RuntimeError(f"{what}: argnums elements must be unique, got {argnums}")
+        raise RuntimeError(f"{what}: argnums names an argument twice: {argnums}")
     return numbers, (tuple(args[k] for k in numbers) if isinstance(argnums, tuple) else args[numbers[0]])
 
 
@@ -152,10 +152,10 @@ def split_aux(result, has_aux, what):
 
 def _scalar(output, what):
     if not isinstance(output, _C.Tensor):
-        raise RuntimeError(f"{what}: Expected f(*args) to return a Tensor, got {type(output).__name__}")
+        raise RuntimeError(f"{what}: the function must return a Tensor, got {type(output).__name__}")
     if output.ndim != 0:
-        raise RuntimeError(f"{what}: Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. "
-                           "Maybe you wanted to use the vjp or jacrev APIs instead?")
+        raise RuntimeError(f"{what}: the function must return a tensor of 0 dimensions, got shape "
+                           f"{list(output.shape)}; reduce it, or use jacrev or vjp")
 
 
 def _released(tape, tree):
@@ -224,17 +224,16 @@ def vjp(func, *primals, has_aux=False):
     outputs, out_spec = tree_flatten(output)
     for y in outputs:
         if not isinstance(y, _C.Tensor):
-            raise RuntimeError(f"vjp(f, *primals): Expected f to be a function that has non-empty output and returns "
-                               f"only tensors, got {type(y).__name__}")
+            raise RuntimeError(f"vjp: the function must return Tensors only, got {type(y).__name__}")
     if not outputs:
-        raise RuntimeError("vjp(f, *primals): Expected f to be a function that has non-empty output (not ())")
+        raise RuntimeError("vjp: the function returned an empty structure, so there is nothing to differentiate")
     tape.finish(outputs)
 
     def pull(cotangents, retain_graph=True, create_graph=None):
         given, given_spec = tree_flatten(cotangents)
         if given_spec != out_spec:
-            raise RuntimeError(f"vjp: Expected pytree structure of cotangents to be the same as pytree structure of "
-                               f"outputs to the function. cotangents: {given_spec}, primal output: {out_spec}")
+            raise RuntimeError(f"vjp: the cotangents must be structured as the function's result, {out_spec}, got "
+                               f"{given_spec}")
         create = create_graph
         if create is None:
             create = _C.is_grad_enabled() and (tape.older or any(needs_gradient(g) for g in given))
@@ -251,8 +250,8 @@ def batched_gradients(outputs, inputs, grads, retain, create):
         raise RuntimeError(f"grad: is_grads_batched=True: got {len(outputs)} outputs and {len(grads)} gradients")
     sizes = {g.shape[0] for g in grads if g is not None and g.ndim}
     if len(sizes) != 1:
-        raise RuntimeError("grad: If `is_grads_batched=True`, we interpret the first dimension of "
-                           f"each grad_output as the batch dimension; got sizes {sorted(sizes)}")
+        raise RuntimeError("grad: with is_grads_batched=True all grad_outputs share the size of dimension 0, got "
+                           f"sizes {sorted(sizes)}")
     with BatchFrame(sizes.pop(), "different") as frame:
         inside = tuple(g if g is None else frame.wrap(g) for g in grads)
         found = _C.backward(outputs, inside, retain, create, inputs, False)
@@ -289,7 +288,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
             [0., 4.]])
     """
     if not (chunk_size is None or chunk_size > 0):
-        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+        raise ValueError(f"jacrev: chunk_size must be positive or None, got {chunk_size}")
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def jacobian(*args, **kwargs):

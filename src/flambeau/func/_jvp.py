@@ -13,13 +13,12 @@ from ._vmap import vmap
 def _checked_pairs(primals, tangents):
     """Leaves of both trees and the primals' structure."""
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"jvp(f, primals, tangents): Expected primals to be a tuple, got {type(primals).__name__}; "
-                           "write (x,) for a single one")
+        raise RuntimeError(f"jvp: primals must be a tuple, one entry per argument, got {type(primals).__name__}; write "
+                           "(x,) for a single one")
     leaves, spec = tree_flatten(primals)
     moves, other = tree_flatten(tangents)
     if spec != other:
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same python structure,"
-                           f" got {spec} and {other}")
+        raise RuntimeError(f"jvp: one tangent per primal, in the same structure: primals have {spec}, tangents {other}")
     if not leaves:
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to be non-empty")
     for x, t in zip(leaves, moves, strict=True):
@@ -31,11 +30,11 @@ def check_tangent(what, x, t):
     """Both are tensors, floating, of one shape."""
     for v in (x, t):
         if not isinstance(v, _C.Tensor):
-            raise RuntimeError(f"{what}: Expected primals and tangents to be Tensors, got {type(v).__name__}")
+            raise RuntimeError(f"{what}: primals and tangents must be Tensors, got {type(v).__name__}")
     if not (x.is_floating_point() or x.is_complex()):
-        raise ValueError(f"{what}: Expected primal to be floating point or complex, but got: {x.dtype}")
+        raise ValueError(f"{what}: {x.dtype} cannot be differentiated; primals must be floating point or complex")
     if not (t.is_floating_point() or t.is_complex()):
-        raise ValueError(f"{what}: Expected tangent to be floating point or complex, but got: {t.dtype}")
+        raise ValueError(f"{what}: tangents must be floating point or complex, got {t.dtype}")
     if x.shape != t.shape:
         raise RuntimeError(f"{what}: Expected tangent to have the same size as its primal, got {list(t.shape)} for "
                            f"{list(x.shape)}")
@@ -46,10 +45,10 @@ def check_tangent(what, x, t):
 def _outputs(output, what):
     leaves, spec = tree_flatten(output)
     if not leaves:
-        raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (not ())")
+        raise RuntimeError(f"{what}: the function returned an empty structure, so there is nothing to differentiate")
     for y in leaves:
         if not isinstance(y, _C.Tensor):
-            raise RuntimeError(f"{what}: Expected f(*args) to return only tensors, got {type(y).__name__}")
+            raise RuntimeError(f"{what}: the function must return Tensors only, got {type(y).__name__}")
     return leaves, spec
 
 
@@ -84,8 +83,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         if has_aux:
             aux = _primals_of(aux, frame)
     if strict and any(t is None for _, t in pairs):
-        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the primals. "
-                           "This is not allowed with strict=True")
+        raise RuntimeError("jvp: with strict=True every result must depend on the primals, and one does not")
     result = tree_unflatten([y for y, _ in pairs], out_spec)
     pushed = tree_unflatten([OPS["zeros_like"](y) if t is None else t for y, t in pairs], out_spec)
     return (result, pushed, aux) if has_aux else (result, pushed)
@@ -102,7 +100,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
             [0., 4.]])
     """
     if not (chunk_size is None or chunk_size > 0):
-        raise ValueError("jacfwd: `chunk_size` should be greater than 0.")
+        raise ValueError(f"jacfwd: chunk_size must be positive or None, got {chunk_size}")
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def jacobian(*args, **kwargs):

@@ -10,8 +10,8 @@ _view, _permute, _squeeze = OPS["reshape"], OPS["permute"], OPS["squeeze"]
 def shift(dim, ndim, name):
     """The dimension of a logical tensor with `ndim` dimensions, counted behind the batch."""
     if not -ndim <= dim < ndim:
-        raise IndexError(f"{name}: Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
-                         f"{max(ndim, 1) - 1}], but got {dim})")
+        raise IndexError(f"{name}: dim {dim} is out of range for {ndim} dimensions: {-max(ndim, 1)} to "
+                         f"{max(ndim, 1) - 1}")
     return dim % ndim + 1
 
 
@@ -69,8 +69,8 @@ def expand(op, size, values, marks, options):
         shape = shape.shape[1:] if marks[1] else shape.shape
     value = front(values[0], marks[0], size)
     if len(shape) < value.ndim - 1:
-        raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the "
-                           f"number of dimensions in the tensor ({value.ndim - 1})")
+        raise RuntimeError(f"expand: {len(shape)} sizes are too few for a tensor of {value.ndim - 1} dimensions; -1 "
+                           "keeps the size of a dimension")
     return OPS["expand"](ones_in_front(value, len(shape)), _sized(shape, size), **options)
 
 
@@ -104,7 +104,8 @@ def permute(op, size, values, marks, options):
 @rule("t")
 def t(op, size, values, marks, options):
     if values[0].ndim > 3:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {values[0].ndim - 1}D")
+        raise RuntimeError(f"t: expected at most 2 dimensions, got {values[0].ndim - 1}; transpose(i, j) or mT name "
+                           "the two to swap")
     return OPS["transpose"](values[0], 1, 2) if values[0].ndim == 3 else OPS["alias"](values[0])
 
 

@@ -26,7 +26,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     if randomness not in _RANDOMNESS:
         raise RuntimeError(f"vmap: only 'different', 'same' and 'error' are allowed as randomness, got {randomness!r}")
     if not (chunk_size is None or chunk_size > 0):
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+        raise ValueError(f"vmap: chunk_size must be positive or None, got {chunk_size}")
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def batched(*args, **kwargs):
@@ -48,11 +48,10 @@ def _inputs(func, in_dims, args, kwargs):
     the leaves are the arguments."""
     name = _name(func)
     if not isinstance(in_dims, (int, tuple, list)):
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
-                         f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+        raise ValueError(f"vmap({name}): in_dims must be an int or a tuple with one entry per input, possibly nested "
+                         f"as they are; got {type(in_dims).__name__}")
     if not args and not kwargs:
-        raise ValueError(f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
-                         "vmap over a function with no inputs. The latter is unsupported.")
+        raise ValueError(f"vmap({name}): called without inputs; at least one is needed to map over")
     if not kwargs and all(isinstance(x, _C.Tensor) for x in args):  # tensors alone, as mostly: no trees
         dims = [in_dims] * len(args) if isinstance(in_dims, int) else list(in_dims)
         if len(dims) == len(args) and all(d is None or isinstance(d, int) for d in dims):
@@ -63,9 +62,8 @@ def _inputs(func, in_dims, args, kwargs):
     given, arg_spec = tree_flatten(tuple(args))
     dims = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, arg_spec)
     if dims is None:
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
-                         f"structure of inputs. in_dims has structure {tree_flatten(in_dims)[1]} but inputs has "
-                         f"structure {arg_spec}.")
+        raise ValueError(f"vmap({name}): in_dims={in_dims} is not structured as the inputs: it has "
+                         f"{tree_flatten(in_dims)[1]}, they have {arg_spec}")
     for x, d in zip(given, dims, strict=True):
         _check_dim(name, in_dims, x, d)
     leaves, spec = tree_flatten((tuple(args), kwargs))
@@ -79,13 +77,11 @@ def _check_dim(name, in_dims, x, d):
     if d is None:
         return
     if not isinstance(d, int):
-        raise ValueError(f"{head} but in_dim must be either an integer dimension or None.")
+        raise ValueError(f"{head}; an entry of in_dims must be an int or None")
     if not isinstance(x, _C.Tensor):
-        raise ValueError(f"{head} but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, please "
-                         "use None as the respective in_dim")
+        raise ValueError(f"{head} of type {type(x).__name__}; only Tensors can be mapped over: use None there")
     if not -x.ndim <= d < x.ndim:
-        raise ValueError(f"{head} of dimensionality {x.ndim} so expected in_dim to satisfy "
-                         f"-{x.ndim} <= in_dim < {x.ndim}.")
+        raise ValueError(f"{head} of {x.ndim} dimensions; it can be {-x.ndim} to {x.ndim - 1}")
 
 
 def _batch_size(name, in_dims, leaves, dims):
@@ -94,8 +90,7 @@ def _batch_size(name, in_dims, leaves, dims):
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must have a batch "
                          "dimension (an in_dim that is not None, for a Tensor)")
     if any(s != sizes[0] for s in sizes):
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
-                         "for the mapped dimension")
+        raise ValueError(f"vmap: the mapped dimension must have one size in all inputs, got sizes {sizes}")
     return sizes[0]
 
 
@@ -114,22 +109,19 @@ def _out_leaves(func, out, out_dims):
     leaves, spec = tree_flatten(out)
     for x in leaves:
         if not isinstance(x, _C.Tensor):
-            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
-                             f"{type(x)}. Did you mean to set out_dims= to None for output?")
+            raise ValueError(f"vmap({_name(func)}): every output must be a Tensor, got {type(x).__name__}")
     if isinstance(out_dims, list):
         out_dims = tuple(out_dims)
     dims = broadcast_prefix(out_dims, spec)
     if dims is None and spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = list(out_dims)  # (0,) for a single output
     if dims is None:
-        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
-                         f"with the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but "
-                         f"outputs has structure {spec}.")
+        raise ValueError(f"vmap({_name(func)}): out_dims={out_dims} is not structured as the outputs: it has "
+                         f"{tree_flatten(out_dims)[1]}, they have {spec}")
     for d in dims:
         if d is not None and not isinstance(d, int):
-            raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or "
-                             f"a python collection of ints representing where in the outputs the vmapped dimension "
-                             f"should appear, got {d!r}.")
+            raise ValueError(f"vmap({_name(func)}): an entry of out_dims is the int where the mapped dimension "
+                             f"appears, or None; got {d!r}")
     return leaves, dims, spec
 
 
@@ -144,16 +136,16 @@ def _output(func, frame, x, dim):
     mine = type(x) is Batched and x.frame is frame
     if dim is None:
         if mine and x.batched:
-            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim "
-                             "is None: this output differs between the elements of the batch")
+            raise ValueError(f"vmap({_name(func)}): out_dims is None for an output that differs between the elements "
+                             "of the batch; say where its dimension goes")
         return x.value if mine else x
     value = x.value if mine else x
     if not (mine and x.batched):
         value = OPS["expand"](value, (frame.size, *value.shape))
     ndim = value.ndim
     if not -ndim <= dim < ndim:
-        raise IndexError(f"vmap({_name(func)}, ..., out_dims={dim}): Dimension out of range (expected to be in range "
-                         f"of [{-ndim}, {ndim - 1}], but got {dim})")
+        raise IndexError(f"vmap({_name(func)}): out_dims {dim} is out of range for an output of {ndim} dimensions: "
+                         f"{-ndim} to {ndim - 1}")
     return value if dim in (0, -ndim) else OPS["movedim"](value, 0, dim)
 
 

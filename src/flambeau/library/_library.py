@@ -193,8 +193,8 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     _owned(lib, op)
     operator = find(op)
     if operator.schema.mutated:
-        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.qualified}: it "
-                           "writes into its arguments; wrap it in an operator that returns its result")
+        raise RuntimeError(f"register_autograd: {operator.qualified} writes into its arguments and can have no "
+                           "derivative; wrap it in an operator that returns its result")
     operator.backward, operator.setup_context = backward, setup_context
 
 

@@ -57,8 +57,8 @@ class Operator:
             for argument, value in zip(self.schema.arguments, args, strict=False):
                 for t in _tensors([value]) if argument.name in written else ():
                     if t.requires_grad and t.is_leaf:
-                        raise RuntimeError(f"{self.qualified}: a leaf Variable that requires grad is being used in an "
-                                           "in-place operation.")
+                        raise RuntimeError(f"{self.qualified}: it writes into a leaf that requires grad; pass a copy, "
+                                           "or call it under no_grad")
             if self.schema.returns in (("()",), ()):
                 return self.below_autograd(args, kwargs)
         flat, spec = _flattened(args)
@@ -88,8 +88,8 @@ class Operator:
         if implementation is None:
             if self.schema.returns in (("()",), ()):
                 return None
-            raise RuntimeError(f"There was no fake impl registered for {self.qualified}. It says the result's "
-                               f"shape and dtype without data; please use `{self.name}.register_fake` to add one")
+            raise RuntimeError(f"{self.qualified}: nothing says which shape and dtype its result has without data; add "
+                               f"a function that does with `{self.name}.register_fake`")
         return implementation(*args, **kwargs)
 
     def _bump(self, args, kwargs, tensors, versions):
@@ -112,8 +112,8 @@ class Operator:
             place = t.untyped_storage().data_ptr() if t.numel() else None
             if place is not None and place in places:
                 raise RuntimeError(
-                    f"{self.qualified}: the output of this custom operator (1) must not also be an input to it and (2) "
-                    "may not alias any of its inputs or other returns; return a clone (x.clone()) instead")
+                    f"{self.qualified}: it returns an input, or one tensor twice, and results of a custom operator "
+                    "share no memory with anything; return a clone (x.clone()) instead")
             places.add(place)
 
 
@@ -151,8 +151,7 @@ class _Recorded(Function):
     def backward(ctx, *grads):
         operator = ctx.operator
         if operator.backward is None:
-            raise RuntimeError(f"Trying to backward through {operator.qualified} but no autograd formula was "
-                               "registered. Please use register_autograd to add one.")
+            raise RuntimeError(f"{operator.qualified}: this operator has no derivative; add one with register_autograd")
         if ctx.listed:
             grads = (list(grads),)
         found = operator.backward(ctx, *grads)

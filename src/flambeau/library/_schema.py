@@ -154,12 +154,12 @@ def _default(value, name, fail):
         return f'"{value}"'
     if isinstance(value, _C.dtype):
         return str(value).removeprefix("torch.")
-    return fail(f"Parameter {name} has an unsupported default value type {type(value)}")
+    return fail(f"the default of parameter {name} is a {type(value).__name__}, which a schema cannot hold")
 
 
 def _results(annotation, fail):
     if annotation is inspect.Signature.empty:
-        fail("No return type annotation was provided. Please add one")
+        fail("the return type is missing; annotate it with -> …")
     if annotation is None or annotation is type(None):
         return "()"
     if typing.get_origin(annotation) is tuple:
@@ -179,29 +179,30 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
     signature = inspect.signature(prototype_function, eval_str=True)
 
     def fail(reason):
-        raise ValueError(f"infer_schema(func): {reason}. Got func with signature {signature}")
+        raise ValueError(f"infer_schema: {reason} (the function's signature is {signature})")
 
     parts, starred, written = [], False, 0
     unknown = mutates_args == "unknown"
     for name, p in signature.parameters.items():
         if p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
-            fail("We do not support positional-only args, varargs, or varkwargs")
+            fail(f"parameter {name} is positional-only or takes any number of arguments, which a schema cannot hold")
         if p.kind is p.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
         if p.annotation is p.empty:
-            fail(f"Parameter {name} must have a type annotation")
+            fail(f"parameter {name} has no type annotation")
         word = _spelled(p.annotation)
         if word is None:
-            fail(f"Parameter {name} has unsupported type {p.annotation}; the valid types are Tensor, int, float, bool, "
-                 "str, int | float | bool, dtype, device, lists of the first four, and each of these | None")
+            fail(f"parameter {name} has the type {p.annotation}, which a schema cannot hold; the valid types are "
+                 "Tensor, int, float, bool, str, int | float | bool, dtype, device, lists of the first four, and each "
+                 "of these | None")
         if (unknown or name in mutates_args) and word.startswith("Tensor"):
             word = f"Tensor(a{written}!)" + word.removeprefix("Tensor")
             written += 1
         elif not unknown and name in mutates_args:
-            fail(f"Parameter {name} is in mutates_args but only Tensors or collections of Tensors can be mutated")
+            fail(f"mutates_args names parameter {name}, but an operator can write only into a Tensor or a list of them")
         parts.append(f"{word} {name}" + ("" if p.default is p.empty else f"={_default(p.default, name, fail)}"))
     missing = set() if unknown else set(mutates_args) - set(signature.parameters)
     if missing:
-        fail(f"{sorted(missing)} in mutates_args were not found in the param list")
+        fail(f"mutates_args names {sorted(missing)}, which are no parameters")
     return f"{op_name or ''}({', '.join(parts)}) -> {_results(signature.return_annotation, fail)}"

@@ -79,7 +79,7 @@ class ProcessContext:
         process = self.processes[index]
         if not self.errors[index].empty():
             text = self.errors[index].get()
-            raise ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{text}", index,
+            raise ProcessRaisedException(f"process {index} ended with an exception:\n\n{text}", index,
                                          process.pid)
         code = process.exitcode
         name = signal.Signals(-code).name if code < 0 else None

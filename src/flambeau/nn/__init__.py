@@ -33,6 +33,6 @@ def factory_kwargs(kwargs):
         if name not in ("device", "dtype", "memory_format"):
             raise TypeError(f"unexpected kwargs {name!r}")
         if name in options:
-            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            raise TypeError(f"{name} is given both as a keyword and in factory_kwargs; give it once")
         options[name] = value
     return options

@@ -33,7 +33,8 @@ def multi_head_attention_forward(
     single = _check(query, key, value, key_padding_mask, attn_mask, is_causal)
     size = query.shape[-1]
     if size != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {size}")
+        raise AssertionError(f"MultiheadAttention: queries have {size} features, expected "
+                             f"embed_dim={embed_dim_to_check}")
     if size % num_heads:
         raise AssertionError(f"embed_dim {size} not divisible by num_heads {num_heads}")
     if (bias_k is None) != (bias_v is None):
@@ -43,7 +44,8 @@ def multi_head_attention_forward(
             raise AssertionError(f"key {list(key.shape)} and value {list(value.shape)} must have the same length")
         weights = q_proj_weight, k_proj_weight, v_proj_weight
     elif key.shape != value.shape:
-        raise AssertionError(f"key shape {list(key.shape)} does not match value shape {list(value.shape)}")
+        raise AssertionError(f"MultiheadAttention: key {list(key.shape)} and value {list(value.shape)} must have one "
+                             "shape")
     else:
         weights = in_proj_weight
     same = query is key is value
@@ -57,7 +59,7 @@ def multi_head_attention_forward(
     mask = None if hinted else _mask(attn_mask, key_padding_mask, batch, num_heads, steps, k.shape[1], q.dtype)
     if bias_k is not None:
         if static_k is not None or static_v is not None:
-            raise AssertionError("bias cannot be added to static key and value.")
+            raise AssertionError("MultiheadAttention: static_k and static_v cannot be used with bias_k and bias_v")
         k, v = (cat([t, b.expand(batch, 1, -1)], 1) for t, b in ((k, bias_k), (v, bias_v)))
         mask = _one_more(mask)
     q, k, v = (t.reshape(batch, -1, num_heads, size // num_heads).transpose(1, 2) for t in (q, k, v))
@@ -86,14 +88,15 @@ def multi_head_attention_forward(
 def _check(query, key, value, key_padding_mask, attn_mask, is_causal):
     if query.dim() not in (2, 3) or key.dim() != query.dim() or value.dim() != query.dim():
         raise AssertionError(
-            f"query, key and value must all be 2-D (unbatched) or 3-D (batched), got {query.dim()}-D, {key.dim()}-D "
-            f"and {value.dim()}-D"
+            "MultiheadAttention: query, key and value must all have 3 dimensions, or 2 without a batch; got "
+            f"{query.dim()}, {key.dim()} and {value.dim()}"
         )
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError("MultiheadAttention: is_causal=True describes attn_mask; pass the causal mask as attn_mask "
+                           "too")
     for name, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
         if mask is not None and mask.dtype != bool_dtype and not mask.is_floating_point():
-            raise AssertionError(f"only bool and floating types of {name} are supported, got {mask.dtype}")
+            raise AssertionError(f"MultiheadAttention: {name} must be bool or floating point, got {mask.dtype}")
     return query.dim() == 2
 
 
@@ -116,7 +119,7 @@ def _mask(attn_mask, key_padding_mask, batch, heads, steps, keys, dtype):
     if attn_mask is not None:
         expected = {2: (steps, keys), 3: (batch * heads, steps, keys)}.get(attn_mask.dim())
         if expected is None:
-            raise RuntimeError(f"attn_mask's dimension {attn_mask.dim()} is not supported")
+            raise RuntimeError(f"MultiheadAttention: attn_mask must have 2 or 3 dimensions, got {attn_mask.dim()}")
         if tuple(attn_mask.shape) != expected:
             raise RuntimeError(
                 f"The shape of the {attn_mask.dim()}D attn_mask is {list(attn_mask.shape)}, but should be {expected}."

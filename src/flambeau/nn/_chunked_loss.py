@@ -44,7 +44,7 @@ class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS
                 raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
         size = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
-            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
+            raise ValueError(f"batch_chunk_size must be a positive int or None, got {size!r}")
         if self.acc_dtype not in (None, float16, bfloat16, float32, float64):
             raise ValueError(f"acc_dtype must be None or a floating dtype, got {self.acc_dtype!r}")
 
@@ -60,8 +60,8 @@ class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS
         size = min((1 << (target - 1).bit_length()) // factor, batch) if target else 1
         if self.batch_chunk_size not in (None, size):
             raise ValueError(
-                f"batch_chunk_size ({self.batch_chunk_size}) and chunking_method ({method!r}) give different chunk "
-                f"sizes ({self.batch_chunk_size} and {size}); pass only one"
+                f"batch_chunk_size={self.batch_chunk_size} contradicts chunking_method={method!r}, which means {size}; "
+                "pass only one of them"
             )
         return max(1, size)
 
@@ -81,7 +81,8 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     _check(input, linear_weight, linear_bias)
     classes, *positions = linear_weight.shape[:-1]
     if tuple(target.shape) == (*input.shape[:-1], classes, *positions) and ignore_index is not None:
-        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+        raise RuntimeError("linear_cross_entropy: target holds probabilities, so there is no class that "
+                           f"ignore_index={ignore_index} could leave out")
     ignore_index = -100 if ignore_index is None else ignore_index
     in_pieces = (
         options is not None and not positions and label_smoothing == 0 and target.dtype == int64
@@ -106,13 +107,14 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 
 def _check(input, linear_weight, linear_bias):
     if input.dim() not in (1, 2):
-        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+        raise RuntimeError(f"linear_cross_entropy: input must have 1 or 2 dimensions, got {input.dim()}")
     if linear_weight.dim() < 2:
-        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+        raise RuntimeError("linear_cross_entropy: linear_weight must have at least 2 dimensions, got "
+                           f"{linear_weight.dim()}")
     if input.shape[-1] != linear_weight.shape[-1]:
         raise RuntimeError(
-            "expected equal input and linear_weight last dimensions (in_features), "
-            f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+            f"linear_cross_entropy: input has {input.shape[-1]} features and linear_weight {linear_weight.shape[-1]}; "
+            "their last dimensions must agree"
         )
     if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
         raise RuntimeError(
@@ -130,7 +132,7 @@ def _pieces(input, matrix, target, bias, weight, reduction, ignore_index, option
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.shape != input.shape[:1]:
-        raise ValueError(f"Expected input batch_size ({len(input)}) to match target batch_size ({target.shape[0]}).")
+        raise ValueError(f"linear_cross_entropy: input holds {len(input)} samples and target {target.shape[0]}")
     rows = options.rows(len(input), input.shape[1], len(matrix))
     half = input.dtype in (float16, bfloat16)
     accumulate = options.acc_dtype or (float32 if half else input.dtype)

@@ -56,7 +56,7 @@ unfold, fold = _find("im2col"), _find("col2im")
 
 def _softmax_dim(name, ndim, stacklevel):
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        f"{name}: dim is missing and guessed from the number of dimensions; pass dim=… instead",
         stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
@@ -151,14 +151,15 @@ scaled_mm, scaled_grouped_mm, grouped_mm, scaled_addmm, scaled_addmm_ = map(
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """The old name of interpolate."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn("nn.functional.upsample is the old name of nn.functional.interpolate; use the latter", stacklevel=2)
     return _find("interpolate")(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
     """interpolate with mode "nearest"."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "nn.functional.upsample_nearest is the old form of nn.functional.interpolate(…, mode='nearest'); use the "
+        "latter", stacklevel=2
     )
     return _find("interpolate")(input, size, scale_factor, "nearest")
 
@@ -166,7 +167,8 @@ def upsample_nearest(input, size=None, scale_factor=None):
 def upsample_bilinear(input, size=None, scale_factor=None):
     """interpolate with mode "bilinear" and align_corners."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "nn.functional.upsample_bilinear is the old form of nn.functional.interpolate(…, mode='bilinear', "
+        "align_corners=True); use the latter", stacklevel=2
     )
     return _find("interpolate")(input, size, scale_factor, "bilinear", True)
 
@@ -269,7 +271,7 @@ def leaky_relu_(input, negative_slope=0.01):
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """clamp(input, min_val, max_val)."""
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val cannot be greater than max_val, got {min_val} and {max_val}")
+        raise ValueError(f"hardtanh: min_val={min_val} is above max_val={max_val}")
     return hardtanh_(input, min_val, max_val) if inplace else _hardtanh(input, min_val, max_val)
 
 

@@ -57,8 +57,8 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
-            "The distribution of values may be incorrect.",
+            f"trunc_normal_: the interval [{a}, {b}] lies more than two std={std} away from mean={mean}, so the "
+            "numbers drawn may be far from a normal distribution",
             stacklevel=2,
         )
 
@@ -109,7 +109,7 @@ def zeros_(tensor):
 def eye_(tensor):
     """The identity matrix, as far as the 2-d tensor has it."""
     if tensor.ndim != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise ValueError(f"eye_: expected 2 dimensions, got shape {list(tensor.shape)}")
     tensor.zero_()
     tensor.diagonal().fill_(1)
     return tensor
@@ -119,10 +119,11 @@ def eye_(tensor):
 def dirac_(tensor, groups=1):
     """A convolution weight [out, in/groups, *kernel] that passes its input channels through, in each group."""
     if tensor.ndim not in (3, 4, 5):
-        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+        raise ValueError("dirac_: expected the weight of a convolution, of 3 to 5 dimensions, got shape "
+                         f"{list(tensor.shape)}")
     out, inputs, *kernel = tensor.size()
     if out % groups != 0:
-        raise ValueError("dim 0 must be divisible by groups")
+        raise ValueError(f"dirac_: {out} output channels cannot be divided into groups={groups}")
     per_group = out // groups
     tensor.zero_()
     centre = tuple(k // 2 for k in kernel)
@@ -135,7 +136,7 @@ def dirac_(tensor, groups=1):
 def _calculate_fan_in_and_fan_out(tensor):
     """How many inputs one output has, and outputs one input, for a weight [out, in, *kernel]."""
     if tensor.ndim < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ValueError(f"fan_in and fan_out exist from 2 dimensions on, got shape {list(tensor.shape)}")
     out, inputs, *kernel = tensor.shape
     field = math.prod(kernel)
     return inputs * field, out * field
@@ -144,7 +145,7 @@ def _calculate_fan_in_and_fan_out(tensor):
 def _calculate_correct_fan(tensor, mode):
     modes = ("fan_in", "fan_out")
     if mode.lower() not in modes:
-        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+        raise ValueError(f"kaiming: mode must be {' or '.join(map(repr, modes))}, got {mode!r}")
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 
@@ -169,7 +170,7 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
 
 def _nothing_to_do(tensor):
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warnings.warn(f"nn.init: a tensor of shape {list(tensor.shape)} has no elements to fill", stacklevel=3)
         return True
     return False
 
@@ -202,7 +203,7 @@ def _uniform_bias_(bias, weight):
 def orthogonal_(tensor, gain=1, generator=None):
     """A (semi-)orthogonal matrix times `gain`   (Saxe et al. 2013): Q of a normal matrix, made unique by R's signs."""
     if tensor.ndim < 2:
-        raise ValueError("Only tensors with 2 or more dimensions are supported")
+        raise ValueError(f"orthogonal_: expected 2 or more dimensions, got shape {list(tensor.shape)}")
     if tensor.numel() == 0:
         return tensor
     import numpy  # only this initialiser needs it
@@ -220,7 +221,7 @@ def orthogonal_(tensor, gain=1, generator=None):
 def sparse_(tensor, sparsity, std=0.01, generator=None):
     """Normal, with the fraction `sparsity` of each column of the 2-d tensor set to 0   (Martens 2010)."""
     if tensor.ndim != 2:
-        raise ValueError("Only tensors with 2 dimensions are supported")
+        raise ValueError(f"sparse_: expected 2 dimensions, got shape {list(tensor.shape)}")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     tensor.normal_(0, std, generator=generator)
@@ -234,7 +235,7 @@ def _old_name(function):
     old = new.removesuffix("_")
 
     def call(*args, **kwargs):
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
+        warnings.warn(f"nn.init.{old} is the old name of nn.init.{new}; use the latter", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = old

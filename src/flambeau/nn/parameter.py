@@ -114,8 +114,8 @@ class _Uninitialized:
             with disable_torch_function():
                 return func(*args, **(kwargs or {}))
         raise ValueError(
-            f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a "
-            "`LazyModule` or explicitly manipulating uninitialized parameters: call the module on an input first"
+            f"{name}: this parameter has no shape yet, because its lazy module has seen no input; call the module on "
+            "an input first"
         )
 
     def materialize(self, shape, device=None, dtype=None):
@@ -128,9 +128,8 @@ class _Uninitialized:
     @property
     def shape(self):
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
-            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
-            "to initialize the parameters before accessing their attributes."
+            "this parameter or buffer has no shape yet, because its lazy module has seen no input; call the module on "
+            "an input first (load_state_dict can fill only an initialized module from this state)"
         )
 
     def detach(self):

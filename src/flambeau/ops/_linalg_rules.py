@@ -147,12 +147,11 @@ def cholesky_inverse(g, L, inverse, upper):
 def qr(gQ, gR, Q, R, mode):
     """dA = dQ R + Q dR for a square or tall matrix; of a wide one R2 = Q^H A2 gives its share to Q."""
     if mode == "r":
-        raise RuntimeError("linalg.qr: The derivative of linalg.qr depends on Q, which is not computed when mode='r'. "
-                           "Please use linalg.qr(A, mode='reduced') if you are going to require gradients")
+        raise RuntimeError("linalg.qr: its derivative needs Q, which mode='r' does not compute; use mode='reduced'")
     m, n = Q.shape[-2], R.shape[-1]
     if mode == "complete" and m > n:
-        raise RuntimeError("linalg.qr: The QR decomposition is not differentiable when mode='complete' and "
-                           "nrows > ncols")
+        raise RuntimeError(f"linalg.qr: with mode='complete' a matrix of {m} rows and {n} columns has columns of Q "
+                           "that are not determined, so it has no derivative; use mode='reduced'")
     if m >= n:
         return _qr_tall(gQ, gR, Q, R)
     R1 = R.narrow(-1, 0, m)

@@ -223,9 +223,9 @@ _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor", namespace=Non
 def glu(self, dim=-1):
     """The first half along `dim` times the sigmoid of the second."""
     if self.ndim == 0:
-        raise RuntimeError("glu does not support 0-dimensional tensors")
+        raise RuntimeError("glu: the tensor has no dimension to halve")
     if self.shape[dim] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {self.shape[dim]}")
+        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {self.shape[dim]}")
     return _gated(*self.chunk(2, dim))
 
 
@@ -241,8 +241,8 @@ def prelu(self, weight):
     if weight.numel() != 1:
         channels = self.shape[1] if self.ndim > 1 else 1
         if weight.ndim != 1 or weight.numel() != channels:
-            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                               f"{weight.numel()} and channel size = {channels}.")
+            raise RuntimeError(f"prelu: weight must hold 1 number or one per channel, {channels}, in 1 dimension, got "
+                               f"shape {list(weight.shape)}")
         weight = weight.reshape([-1 if d == 1 else 1 for d in range(self.ndim)])
     elif weight.ndim:
         weight = weight.reshape([1] * self.ndim)

@@ -126,7 +126,7 @@ sgn = elementwise(
 def positive(self):
     """self, unchanged; bool tensors are refused."""
     if str(self.dtype).endswith("bool"):
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+        raise RuntimeError("+x of a boolean tensor is not defined; convert it by x.int() first")
     return self
 
 

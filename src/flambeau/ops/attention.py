@@ -107,9 +107,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         raise RuntimeError(f"{name}: expected query, key and value of one dtype, got {query.dtype}, {key.dtype} and "
                            f"{value.dtype}")
     if is_causal and attn_mask is not None:
-        raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True")
+        raise RuntimeError(f"{name}: is_causal=True is a mask already; pass it or attn_mask, not both")
     if not 0.0 <= dropout_p <= 1.0:
-        raise RuntimeError(f"{name}: dropout probability has to be between 0 and 1, but got {dropout_p}")
+        raise RuntimeError(f"{name}: dropout_p must be a probability between 0 and 1, got {dropout_p}")
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     heads = None
@@ -153,8 +153,8 @@ def _grouped(query, key, value, mask, name):
     """Heads as (heads of the keys, queries that share one): [..., Hk, R, L, E] and [..., Hk, 1, S, E]."""
     for t in (key, value):
         if t.ndim < 3 or query.ndim < 3 or t.shape[-3] == 0 or query.shape[-3] % t.shape[-3]:
-            raise RuntimeError(f"{name}: enable_gqa needs the query's heads to be a multiple of those of key and value,"
-                               f" got {list(query.shape)} and {list(t.shape)}")
+            raise RuntimeError(f"{name}: with enable_gqa the heads of query, {list(query.shape)}, must be a multiple "
+                               f"of those of key and value, {list(t.shape)}")
     heads = key.shape[-3]
     value = value.repeat_interleave(heads // value.shape[-3], -3) if value.shape[-3] < heads else value
     if mask is not None and mask.ndim > 2:

@@ -27,9 +27,9 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     tensor([3, 5])
     """
     if self.dim() == 0:
-        raise RuntimeError("diff expects input to be at least one-dimensional")
+        raise RuntimeError("diff: the tensor has no dimension to take differences along")
     if n < 0:
-        raise RuntimeError(f"diff: order must be non-negative but got {n}")
+        raise RuntimeError(f"diff: n must not be negative, got {n}")
     if n == 0:
         return self.clone()
     parts = [x for x in (prepend, self, append) if x is not None]
@@ -66,9 +66,9 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     tensor([1., 6.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce: reduce argument must be one of prod, mean, amax, amin, got {reduce!r}")
+        raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
     if index.dim() > 1:
-        raise RuntimeError(f"index_reduce: Index should have dimension 1 or 0, got shape {list(index.shape)}")
+        raise RuntimeError(f"index_reduce: index must have at most 1 dimension, got shape {list(index.shape)}")
     if self.dim() == 0:
         return self.reshape(1).scatter_reduce(0, index.reshape(-1), source.reshape(-1), reduce,
                                               include_self=include_self).reshape(())
@@ -87,7 +87,7 @@ def unravel_index(indices, shape):
     """
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(n < 0 for n in sizes):
-        raise ValueError(f"unravel_index: 'shape' cannot have negative values, but got {tuple(sizes)}")
+        raise ValueError(f"unravel_index: sizes must not be negative, got shape {tuple(sizes)}")
     steps = [1]
     for n in sizes[:0:-1]:
         steps.append(steps[-1] * max(n, 1))

@@ -58,7 +58,7 @@ convolution = primitive(
 def _same(input, weight, stride, dilation, nd):
     """padding="same": the padding, after the input got what does not split evenly on its far side."""
     if any(s != 1 for s in stride):
-        raise RuntimeError("padding='same' is not supported for strided convolutions")
+        raise RuntimeError(f"conv: padding='same' needs stride 1, got stride {tuple(stride)}")
     padding, extra = [], []
     for k in range(nd):
         total = (dilation[k] if len(dilation) > 1 else dilation[0]) * (weight.shape[2 + k] - 1)
@@ -74,8 +74,8 @@ def _conv(nd, input, weight, bias, stride, padding, dilation, groups):
         raise RuntimeError(f"conv{nd}d: expected a weight of {nd + 2} dimensions, got weight of size "
                            f"{list(weight.shape)}")
     if input.ndim not in (nd + 1, nd + 2):
-        raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to conv{nd}d, but got input "
-                           f"of size: {list(input.shape)}")
+        raise RuntimeError(f"conv{nd}d: input must have {nd + 2} dimensions, or {nd + 1} without a batch, got shape "
+                           f"{list(input.shape)}")
     single = input.ndim == nd + 1
     if single:
         input = input.unsqueeze(0)
@@ -97,8 +97,8 @@ def _conv_transpose(nd, input, weight, bias, stride, padding, output_padding, gr
         raise RuntimeError(f"conv_transpose{nd}d: expected a weight of {nd + 2} dimensions, got weight of size "
                            f"{list(weight.shape)}")
     if input.ndim not in (nd + 1, nd + 2):
-        raise RuntimeError(f"Expected {nd + 1}D (unbatched) or {nd + 2}D (batched) input to conv_transpose{nd}d, but "
-                           f"got input of size: {list(input.shape)}")
+        raise RuntimeError(f"conv_transpose{nd}d: input must have {nd + 2} dimensions, or {nd + 1} without a batch, "
+                           f"got shape {list(input.shape)}")
     single = input.ndim == nd + 1
     if single:
         input = input.unsqueeze(0)

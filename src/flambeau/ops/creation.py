@@ -96,7 +96,7 @@ arange = primitive(
 linspace = primitive(
     f"linspace(Scalar start, Scalar end, int steps, *, {_OPTIONS}) -> Tensor", out=True, ref="numpy.linspace",
     doc="`steps` evenly spaced numbers from start to end, both included.\n\n"
-        ">>> flambeau.linspace(0, 1, 5)\ntensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])")
+        ">>> flambeau.linspace(2, 3, 5)\ntensor([2.0000, 2.2500, 2.5000, 2.7500, 3.0000])")
 
 logspace = primitive(
     f"logspace(Scalar start, Scalar end, int steps, float base=10.0, *, {_OPTIONS}) -> Tensor", out=True,
@@ -152,9 +152,9 @@ def meshgrid(tensors, *, indexing=None):
             [3, 4, 5]])
     """
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
     if not tensors:
-        raise RuntimeError("meshgrid: expects a non-empty list of tensors")
+        raise RuntimeError("meshgrid: at least one tensor is needed")
     if any(t.dim() > 1 for t in tensors):
         raise RuntimeError(f"meshgrid: expected 0-d or 1-d tensors, got {[list(t.shape) for t in tensors]}")
     swap = indexing == "xy" and len(tensors) > 1
@@ -196,7 +196,7 @@ def combinations(self, r=2, with_replacement=False):
     if self.dim() != 1:
         raise RuntimeError(f"combinations: expects a 1-d vector, but got shape {list(self.shape)}")
     if r < 0:
-        raise RuntimeError(f"combinations: expects a non-negative number, but got {r}")
+        raise RuntimeError(f"combinations: r must not be negative, got {r}")
     if r == 0:
         return self.narrow(0, 0, 0).clone()
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -218,7 +218,7 @@ def vander(x, N=None, increasing=False):
             [9, 3, 1]])
     """
     if x.dim() != 1:
-        raise RuntimeError(f"vander: x must be a one-dimensional tensor, got shape {list(x.shape)}")
+        raise RuntimeError(f"vander: x must have 1 dimension, got shape {list(x.shape)}")
     n = x.numel() if N is None else N
     if not 0 <= n < 2**16:
         raise RuntimeError(f"vander: N must be non-negative (and below 65536), got {n}")

@@ -47,7 +47,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     input_lengths = _lengths("input_lengths", input_lengths, batch, steps)
     target_lengths = _lengths("target_lengths", target_lengths, batch, None)
     if not 0 <= blank < classes:
-        raise RuntimeError(f"ctc_loss: blank must be in label range, got {blank} of {classes} classes")
+        raise RuntimeError(f"ctc_loss: blank={blank} is not one of the {classes} classes, 0 to {classes - 1}")
     labels, starts = _labels(targets, target_lengths, single, classes)
 
     wide = log_probs if log_probs.dtype in (_C.float32, _C.float64) else log_probs.float()
@@ -65,7 +65,7 @@ def _lengths(name, lengths, batch, most):
     if hasattr(lengths, "reshape"):
         lengths = lengths.reshape(-1).tolist()
     if not isinstance(lengths, (list, tuple)) or any(not isinstance(n, int) for n in lengths):
-        raise TypeError(f"ctc_loss: {name} must be a tensor or a sequence of integers, got {lengths!r}")
+        raise TypeError(f"ctc_loss: {name} must be a tensor or a list or tuple of ints, got {lengths!r}")
     lengths = list(lengths)
     if len(lengths) != batch:
         raise RuntimeError(f"ctc_loss: {name} must be {batch} integers, one per batch entry, got {lengths}")

@@ -60,16 +60,17 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     tensor([[5., 1.]])
     """
     if compute_mode not in _BY_PRODUCT:
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; use one of"
-                         f" {', '.join(map(repr, list(_BY_PRODUCT)[1:]))}")
+        raise ValueError(f"cdist: compute_mode must be one of {', '.join(map(repr, list(_BY_PRODUCT)[1:]))}, got "
+                         f"{compute_mode!r}")
     for x in (x1, x2):
         if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, got {x.dtype}")
+            raise RuntimeError(f"cdist: expected floating-point points, got {x.dtype}")
         if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, got shape {list(x.shape)}")
+            raise RuntimeError("cdist: points come in at least 2 dimensions (points, coordinates), got shape "
+                               f"{list(x.shape)}")
     if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got shapes {list(x1.shape)} and"
-                           f" {list(x2.shape)}")
+        raise RuntimeError(f"cdist: the points of x1 {list(x1.shape)} and x2 {list(x2.shape)} must have equally many "
+                           "coordinates (the last dimension)")
     by_product = max(x1.shape[-2], x2.shape[-2]) > _BY_PRODUCT[compute_mode]
     if x1.ndim == 2 and x2.ndim == 2:
         return _cdist(x1.unsqueeze(0), x2.unsqueeze(0), p, by_product).squeeze(0)
@@ -112,13 +113,12 @@ def _check_weights(name, weights, n, floating):
     if weights is None:
         return
     if weights.ndim > 1:
-        raise RuntimeError(f"cov: expected {name} to have one or fewer dimensions but got {weights.ndim}")
+        raise RuntimeError(f"cov: {name} must have at most 1 dimension, got {weights.ndim}")
     if weights.is_floating_point() != floating or weights.is_complex():
         raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got "
                            f"{weights.dtype}")
     if weights.numel() != n:
-        raise RuntimeError(f"cov: expected {name} to have the same numel as there are observations in the input but "
-                           f"got {weights.numel()} != {n}")
+        raise RuntimeError(f"cov: {name} must hold one number per observation, {n}, got {weights.numel()}")
     if n and weights.min().item() < 0:
         raise RuntimeError(f"cov: {name} cannot be negative")
 
@@ -133,7 +133,8 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
             [-1.,  1.]])
     """
     if self.ndim > 2:
-        raise RuntimeError(f"cov: expected input to have two or fewer dimensions, got shape {list(self.shape)}")
+        raise RuntimeError("cov: input must have at most 2 dimensions (variables, observations), got shape "
+                           f"{list(self.shape)}")
     x = self if self.ndim == 2 else self.reshape(1, -1)
     if not (x.is_floating_point() or x.is_complex()):
         x = x * 1.0

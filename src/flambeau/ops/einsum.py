@@ -34,18 +34,17 @@ def _labels(term, ndim, where):
         raise RuntimeError(f"einsum(): found '.' that is not part of a single ellipsis in {where}")
     for letter in term.replace("...", ""):
         if letter not in _LETTERS:
-            raise RuntimeError(f"einsum(): invalid subscript given: {letter!r}, subscripts must be in [a-zA-Z] "
-                               f"({where})")
+            raise RuntimeError(f"einsum: {letter!r} is no subscript ({where}); subscripts are the letters a-z and A-Z")
     if "..." not in term:
         if ndim is not None and len(term) != ndim:
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the "
-                               f"number of dimensions ({ndim}) for {where} and no ellipsis was given")
+            raise RuntimeError(f"einsum: {where} has {ndim} dimensions and {len(term)} subscripts; add the missing "
+                               "ones, or an ellipsis")
         return list(term)
     before, after = term.split("...")
     covered = ndim - len(before) - len(after)
     if covered < 0:
-        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(before) + len(after)}) is more "
-                           f"than the number of dimensions ({ndim}) for {where}")
+        raise RuntimeError(f"einsum: {where} has {ndim} dimensions, fewer than the {len(before) + len(after)} "
+                           "subscripts given for it")
     return [*before, *range(-covered, 0), *after]
 
 
@@ -56,8 +55,7 @@ def _read(equation, ndims):
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(ndims):
-        raise RuntimeError(f"einsum(): {'more' if len(terms) < len(ndims) else 'fewer'} operands were provided than "
-                           f"specified in the equation ({len(ndims)} operands, equation {equation!r})")
+        raise RuntimeError(f"einsum: equation {equation!r} names {len(terms)} operands, the call gives {len(ndims)}")
     inputs = [_labels(t, n, f"operand {k}") for k, (t, n) in enumerate(zip(terms, ndims))]
     used = [label for labels in inputs for label in labels]
     hidden = sorted({label for label in used if isinstance(label, int)})
@@ -67,10 +65,9 @@ def _read(equation, ndims):
         output = hidden + [c for c in _LETTERS if used.count(c) == 1]
     for label in output:
         if output.count(label) > 1:
-            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+            raise RuntimeError(f"einsum: subscript {label} stands twice in the output")
         if label not in used:
-            raise RuntimeError(f"einsum(): output subscript {label} does not appear in the equation for any input "
-                               "operand")
+            raise RuntimeError(f"einsum: subscript {label} stands in the output and in no operand")
     return inputs, output, [len(set(labels)) < len(labels) for labels in inputs]
 
 
@@ -82,8 +79,8 @@ def _diagonals(x, labels):
             i = labels.index(label)
             j = labels.index(label, i + 1)
             if x.shape[i] != x.shape[j]:
-                raise RuntimeError(f"einsum(): subscript {label} is repeated for one operand but the sizes don't "
-                                   f"match, {x.shape[i]} != {x.shape[j]}")
+                raise RuntimeError(f"einsum: subscript {label} names dimensions of sizes {x.shape[i]} and {x.shape[j]} "
+                                   "of one operand; they must be equal")
             x = x.diagonal(0, i, j)
             labels = [c for k, c in enumerate(labels) if k not in (i, j)] + [label]
     return x, labels
@@ -149,8 +146,8 @@ def _check_sizes(operands, inputs):
                 sizes[label] = n
             elif n not in (1, sizes[label]):
                 name = "..." if isinstance(label, int) else label
-                raise RuntimeError(f"einsum(): subscript {name} has size {n} for operand {k} which does not broadcast "
-                                   f"with previously seen size {sizes[label]}")
+                raise RuntimeError(f"einsum: subscript {name} has size {n} in operand {k}, and {sizes[label]} before; "
+                                   "sizes must be equal or 1")
 
 
 # 20 operands, or 10 with their subscripts: each form of call is positional
@@ -176,7 +173,7 @@ def einsum(*args):
     else:
         equation, operands = _from_sublists(args)
     if not operands:
-        raise RuntimeError("einsum(): must provide at least one operand")
+        raise RuntimeError("einsum: no operand is given; at least one is needed")
     inputs, output, repeats = _read(equation, tuple([x.ndim for x in operands]))
     if any(repeats):
         pairs = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]

@@ -23,16 +23,16 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
             [100.]])
     """
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(
-                f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')"
+                f"embedding_bag: per_sample_weights needs mode='sum', got mode='{mode}'"
             )
         if per_sample_weights.shape != input.shape:
             raise ValueError(
-                f"embedding_bag: per_sample_weights {list(per_sample_weights.shape)} must have the same shape as the "
-                f"input {list(input.shape)}"
+                f"embedding_bag: per_sample_weights {list(per_sample_weights.shape)} must be shaped as input "
+                f"{list(input.shape)}"
             )
         per_sample_weights = per_sample_weights.reshape(-1)
     counts = _counts(input, offsets, include_last_offset)
@@ -63,10 +63,11 @@ def _counts(input, offsets, include_last_offset):
         raise RuntimeError(f"embedding_bag: expected integer indices, got {input.dtype}")
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("embedding_bag: if input is 2D, then offsets has to be None: its rows are the bags")
+            raise ValueError("embedding_bag: the rows of a 2-d input are the bags, so offsets must be None")
         return OPS["full"]((input.shape[0],), input.shape[1], dtype=input.dtype).long()
     if input.ndim != 1:
-        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+        raise ValueError("embedding_bag: input must have 1 dimension (with offsets) or 2 (a row per bag), got "
+                         f"{input.ndim}")
     if offsets is None or offsets.ndim != 1:
         raise ValueError("embedding_bag: a 1-D input needs offsets, a 1-D Tensor of the bags' first positions")
     ends = offsets.tolist()

@@ -22,7 +22,7 @@ def _reduced(reduction):
     if isinstance(reduction, str):
         return reduction
     if reduction not in (0, 1, 2):
-        raise ValueError(f"{reduction} is not a valid value for reduction: 0 is none, 1 mean, 2 sum")
+        raise ValueError(f"reduction must be 0 (none), 1 (mean) or 2 (sum), got {reduction}")
     return _REDUCTIONS[reduction]
 
 
@@ -155,7 +155,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 def _checked(p):
     if not 0 <= p <= 1:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+        raise RuntimeError(f"dropout: p must be a probability between 0 and 1, got {p}")
 
 
 @_flat("dropout_(Tensor self, float p, bool train) -> Tensor")

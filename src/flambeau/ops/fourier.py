@@ -80,12 +80,12 @@ def _complex(self):
 
 def _refuse_complex(self, name):
     if self.is_complex():
-        raise RuntimeError(f"{name} expects a real input tensor, but got {self.dtype}")
+        raise RuntimeError(f"{name}: expected real input, got {self.dtype}")
 
 
 def _scale(norm, forward, count):
     if norm not in (None, "backward", "ortho", "forward"):
-        raise RuntimeError(f'Invalid normalization mode: "{norm}"')
+        raise RuntimeError(f"fft: norm must be 'forward', 'backward' or 'ortho', got {norm!r}")
     if norm == "ortho":
         return 1 / sqrt(count) if count > 0 else 1.0
     return 1 / count if (norm == "forward") == forward and count > 0 else 1.0
@@ -93,16 +93,15 @@ def _scale(norm, forward, count):
 
 def _dim(self, dim):
     if self.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise IndexError(f"fft: dim {dim} of a tensor that has no dimensions")
     if not -self.ndim <= dim < self.ndim:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-self.ndim}, {self.ndim - 1}], but got "
-                         f"{dim})")
+        raise IndexError(f"fft: dim {dim} is out of range for {self.ndim} dimensions: {-self.ndim} to {self.ndim - 1}")
     return dim % self.ndim
 
 
 def _check_length(n):
     if n < 1:
-        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+        raise RuntimeError(f"fft: the length of the transform must be positive, got n={n}")
 
 
 def _dims(self, s, dim):
@@ -110,14 +109,15 @@ def _dims(self, s, dim):
     s = (s,) if isinstance(s, int) else s
     if dim is None:
         if s is not None and len(s) > self.ndim:
-            raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {self.ndim} dimensions.")
+            raise RuntimeError(f"fft: s holds {len(s)} sizes, and the input has {self.ndim} dimensions")
         dims = list(range(self.ndim)) if s is None else list(range(self.ndim - len(s), self.ndim))
     else:
         dims = [_dim(self, d) for d in ((dim,) if isinstance(dim, int) else dim)]
         if len(set(dims)) != len(dims):
-            raise RuntimeError("FFT dims must be unique")
+            raise RuntimeError(f"fft: dim names a dimension twice: {dim}")
         if s is not None and len(s) != len(dims):
-            raise RuntimeError("When given, dim and shape arguments must have the same length")
+            raise RuntimeError(f"fft: s holds {len(s)} sizes for {len(dims)} dimensions in dim; give one size per "
+                               "dimension")
     lengths = [self.shape[d] if s is None or s[k] == -1 else s[k] for k, d in enumerate(dims)]
     for n in lengths:
         _check_length(n)
@@ -245,7 +245,7 @@ def _several_to_half(self, s, dim, norm, forward, name):
     self = _real(self)
     dims, lengths = _dims(self, s, dim)
     if not dims:
-        raise RuntimeError(f"{name} must transform at least one axis")
+        raise RuntimeError(f"{name}: no dimension is given to transform")
     scale, others = _scale(norm, forward, prod(lengths)), _in_order(dims[:-1], lengths[:-1])
     if forward:
         return _r2c(self, [*others[0], dims[-1]], [*others[1], lengths[-1]], scale, True)
@@ -257,7 +257,7 @@ def _several_from_half(self, s, dim, norm, forward, name):
     self = _complex(self)
     dims, lengths = _dims(self, s, dim)
     if not dims:
-        raise RuntimeError(f"{name} must transform at least one axis")
+        raise RuntimeError(f"{name}: no dimension is given to transform")
     if s is None or (s if not isinstance(s, int) else (s,))[-1] == -1:
         lengths[-1] = 2 * (self.shape[dims[-1]] - 1)
     _check_length(lengths[-1])
@@ -375,8 +375,8 @@ def fftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=Fal
     """The frequencies of the results of fft of n numbers taken `d` apart: 0, 1, … and the negative ones, over n d.
 
     >>> import flambeau
-    >>> flambeau.fft.fftfreq(4)
-    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    >>> flambeau.fft.fftfreq(5)
+    tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
     arange = OPS["arange"]
     positions = OPS["cat"]((arange((n + 1) // 2, device=device), arange(-(n // 2), 0, device=device)))
@@ -389,8 +389,8 @@ def rfftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=Fa
     """The frequencies of the results of rfft of n numbers taken `d` apart.
 
     >>> import flambeau
-    >>> flambeau.fft.rfftfreq(4)
-    tensor([0.0000, 0.2500, 0.5000])
+    >>> flambeau.fft.rfftfreq(5)
+    tensor([0.0000, 0.2000, 0.4000])
     """
     return _frequencies(OPS["arange"](n // 2 + 1, device=device), n, d, dtype, requires_grad)
 

@@ -18,10 +18,10 @@ def _size(name, input, nd, output_size, output_ratio):
     if output_size is not None:
         return _repeated(output_size, nd)
     if output_ratio is None:
-        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        raise ValueError(f"{name}: the size of the result is missing; pass output_size or output_ratio")
     ratio = _repeated(output_ratio, nd)
     if len(ratio) != nd:
-        raise ValueError(f"{name} requires output_ratio to either be a single number or {nd}, got {output_ratio}")
+        raise ValueError(f"{name}: output_ratio must be a number or {nd} of them, got {output_ratio}")
     return [int(n * r) for n, r in zip(input.shape[-nd:], ratio)]
 
 

@@ -23,8 +23,8 @@ _PADDING = ("zeros", "border", "reflection")
 
 
 def _warn_default():
-    warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
-                  "specify align_corners=True if the old behavior is desired.", stacklevel=3)
+    warnings.warn("grid_sample and affine_grid use align_corners=False where nothing is said (PyTorch before 1.3: "
+                  "True); pass align_corners=True or False to say which", stacklevel=3)
 
 
 @composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
@@ -43,8 +43,7 @@ def grid_sample(input, grid, mode, padding_mode, align_corners):
     """
     for name, value, known in (("mode", mode, _INTERPOLATION), ("padding_mode", padding_mode, _PADDING)):
         if value not in known:
-            raise ValueError(f"nn.functional.grid_sample(): expected {name} to be one of {', '.join(known)}, "
-                             f"but got: '{value}'")
+            raise ValueError(f"grid_sample: {name} must be one of {', '.join(map(repr, known))}, got {value!r}")
     if align_corners is None:
         _warn_default()
     return grid_sampler(input, grid, _INTERPOLATION.index(mode), _PADDING.index(padding_mode), bool(align_corners))
@@ -79,14 +78,14 @@ def affine_grid(theta, size, align_corners):
     if align_corners is None:
         _warn_default()
     if not theta.is_floating_point():
-        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+        raise ValueError(f"affine_grid: theta must be floating point, got {theta.dtype}")
     if len(size) not in (4, 5):
-        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
-                                  f"respectively. Got size {list(size)}.")
+        raise NotImplementedError("affine_grid: size must be (N, C, H, W) with a 2x3 theta or (N, C, D, H, W) with a "
+                                  f"3x4 one, got {list(size)}")
     n = len(size) - 2
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (n, n + 1):
         raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {list(size)}. Got "
                          f"{list(theta.shape)}.")
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
+        raise ValueError(f"affine_grid: sizes must be positive, got {list(size)}")
     return affine_grid_generator(theta, size, bool(align_corners))

@@ -181,11 +181,11 @@ def take_along_dim(self, indices, dim=None):
     if dim is None:
         return self.reshape(-1).gather(0, indices.reshape(-1))
     if self.dim() != indices.dim():
-        raise RuntimeError(f"take_along_dim: input and indices should have the same number of dimensions, but got "
-                           f"{self.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
+        raise RuntimeError(f"take_along_dim: input has {self.dim()} dimensions and indices {indices.dim()}; they must "
+                           "be equally many")
     if not -self.dim() <= dim < self.dim():
-        raise IndexError(f"take_along_dim: Dimension out of range (expected to be in range of [{-self.dim()}, "
-                         f"{self.dim() - 1}], but got {dim})")
+        raise IndexError(f"take_along_dim: dim {dim} is out of range for {self.dim()} dimensions: {-self.dim()} to "
+                         f"{self.dim() - 1}")
     dim = dim % self.dim()
     sizes = []
     for d, (a, b) in enumerate(zip(self.shape, indices.shape, strict=True)):

@@ -154,13 +154,12 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
         whole = spread.clone(memory_format=contiguous_format)
         return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
     if not hasattr(repeats, "numel"):
-        raise TypeError("repeat_interleave(): argument 'repeats' must be an int or a Tensor, "
-                        f"not {type(repeats).__name__}")
+        raise TypeError(f"repeat_interleave: repeats must be an int or a Tensor, got {type(repeats).__name__}")
     if repeats.dim() == 0 or repeats.numel() == 1:
         repeats = repeats.reshape(1).expand(n)
     if repeats.numel() != n:
-        raise RuntimeError(f"repeat_interleave: repeats must have the same size as input along dim, but got "
-                           f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
+        raise RuntimeError(f"repeat_interleave: repeats must hold one number for each of the {n} entries along dim "
+                           f"{dim}, got {repeats.numel()}")
     return self.index_select(dim, interleave_index(repeats, output_size))
 
 
@@ -216,7 +215,7 @@ def rot90(self, k=1, dims=(0, 1)):
                            f"shape {list(self.shape)}")
     a, b = (d % self.dim() if -self.dim() <= d < self.dim() else d for d in dims)
     if a == b:
-        raise RuntimeError(f"rot90: expected rotation dims to be different, but got {dims[0]} and {dims[1]}")
+        raise RuntimeError(f"rot90: the plane of the rotation needs two different dims, got {dims[0]} and {dims[1]}")
     match k % 4:
         case 0:
             return self.clone()

@@ -56,8 +56,8 @@ dot = primitive(
     doc="""The sum of products of two vectors, without conjugation.
 
     >>> import flambeau
-    >>> flambeau.dot(flambeau.tensor([2, 3]), flambeau.tensor([2, 1]))
-    tensor(7)
+    >>> flambeau.dot(flambeau.tensor([1, 2, 3]), flambeau.tensor([4, 5, 6]))
+    tensor(32)
     """)
 
 
@@ -328,16 +328,17 @@ def _contracted_dims(dims, a, b):
         return list(range(a.ndim - dims, a.ndim)), list(range(dims))
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(first) != len(second):
-        raise RuntimeError(f"tensordot: both dimension lists should have same length, got {first} and {second}")
+        raise RuntimeError(f"tensordot: dims must name equally many dimensions of both tensors, got {first} and "
+                           f"{second}")
     wrapped = []
     for given, t in ((first, a), (second, b)):
         for d in given:
             if not -t.ndim <= d < t.ndim:
-                raise IndexError("Dimension out of range (expected to be in range of "
-                                 f"[{-t.ndim}, {t.ndim - 1}], but got {d})")
+                raise IndexError(f"tensordot: dim {d} is out of range for {t.ndim} dimensions: {-t.ndim} to "
+                                 f"{t.ndim - 1}")
         wrapped.append([d % t.ndim for d in given])
         if len(set(wrapped[-1])) != len(given):
-            raise RuntimeError(f"tensordot: dim {given} appears multiple times in the list of dims")
+            raise RuntimeError(f"tensordot: dims {given} name a dimension twice")
     return wrapped
 
 
@@ -360,8 +361,8 @@ def tensordot(self, other, dims=2):
             if other.shape[j] == 1:
                 self = self.sum(i, True)
                 continue
-            raise RuntimeError("tensordot: contracted dimensions need to match, but first has size "
-                               f"{self.shape[i]} in dim {i} and second has size {other.shape[j]} in dim {j}")
+            raise RuntimeError(f"tensordot: dimension {i} of the first tensor ({self.shape[i]}) and dimension {j} of "
+                               f"the second ({other.shape[j]}) are summed together, so their sizes must be equal")
         inside *= self.shape[i]
     rows = [d for d in range(self.ndim) if d not in first]
     columns = [d for d in range(other.ndim) if d not in second]
@@ -422,7 +423,7 @@ def multi_dot(tensors):
     """
     tensors = list(tensors)
     if len(tensors) < 2:
-        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+        raise RuntimeError(f"linalg.multi_dot: at least 2 tensors are needed, got {len(tensors)}")
     row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
     if row:
         tensors[0] = tensors[0].unsqueeze(0)

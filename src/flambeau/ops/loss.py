@@ -17,14 +17,14 @@ def reduced(loss, reduction):
         return loss.sum()
     if reduction == "none":
         return loss
-    raise ValueError(f"{reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+    raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
 
 
 def chosen(reduction, size_average, reduce):
     """The reduction, also from PyTorch's older pair of flags."""
     if size_average is None and reduce is None:
         if reduction not in ("mean", "sum", "none", "batchmean"):
-            raise ValueError(f"{reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+            raise ValueError(f"kl_div: reduction must be 'none', 'batchmean', 'mean' or 'sum', got {reduction!r}")
         return reduction
     if reduce is not None and not reduce:
         return "none"
@@ -34,8 +34,8 @@ def chosen(reduction, size_average, reduce):
 def same_size(name, input, target):
     """Warns where two sizes broadcast, which in a loss is nearly always a mistake."""
     if input.shape != target.shape:
-        warnings.warn(f"{name}: a target size {list(target.shape)} that is different from the input size"
-                      f" {list(input.shape)} broadcasts; make them equal", stacklevel=3)
+        warnings.warn(f"{name}: input {list(input.shape)} and target {list(target.shape)} differ and are broadcast, "
+                      "which is rarely meant; give them one shape", stacklevel=3)
 
 
 # --- classes --------------------------------------------------------------------------------------------------------
@@ -103,15 +103,15 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 
 def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothing):
     if input.ndim > 1 and target.ndim and len(target) != len(input):
-        raise ValueError(f"cross_entropy: Expected input batch_size ({len(input)}) to match target batch_size "
-                         f"({len(target)}).")
+        raise ValueError(f"cross_entropy: input holds {len(input)} samples and target {len(target)}")
     if target.shape != input.shape:
         raise RuntimeError(f"cross_entropy: expected class probabilities of the input's shape {list(input.shape)}, got"
                            f" {list(target.shape)}")
     if ignore_index >= 0:
-        raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target")
+        raise RuntimeError("cross_entropy: target holds probabilities, so there is no class that "
+                           f"ignore_index={ignore_index} could leave out")
     if not 0 <= smoothing <= 1:
-        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {smoothing}")
     dim = 1 if input.ndim > 1 else 0
     classes = input.shape[dim]
     if smoothing > 0:
@@ -183,7 +183,7 @@ def _weighted(loss, weight, reduction):
     if weight is None:
         return reduced(loss, reduction)
     if weight.shape != loss.shape:
-        raise ValueError(f"weight {list(weight.shape)} and input {list(loss.shape)} must have the same size")
+        raise ValueError(f"weight {list(weight.shape)} must be shaped as input {list(loss.shape)}")
     loss = loss * weight
     return loss.sum() / weight.expand(loss.shape).sum() if reduction == "mean" else reduced(loss, reduction)
 
@@ -212,7 +212,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """0.5 d^2 / beta where d = |input - target| is below beta, else d - 0.5 beta (Girshick 2015)."""
     if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
     same_size("smooth_l1_loss", input, target)
@@ -224,7 +224,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """0.5 d^2 where d = |input - target| is at most delta, else delta (d - 0.5 delta) (Huber 1964)."""
     if delta <= 0:
-        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+        raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
     same_size("huber_loss", input, target)
     return _weighted(_huber(input, target, delta), weight, reduction)
 
@@ -247,8 +247,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     tensor(0.6931)
     """
     if target.shape != input.shape:
-        raise ValueError(f"binary_cross_entropy: using a target size ({list(target.shape)}) that is different to the"
-                         f" input size ({list(input.shape)}) is not allowed; make them equal")
+        raise ValueError(f"binary_cross_entropy: target {list(target.shape)} must be shaped as input "
+                         f"{list(input.shape)}")
     loss = _bce(input, target)
     return reduced(loss if weight is None else loss * weight, chosen(reduction, size_average, reduce))
 
@@ -263,7 +263,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     tensor(0.6931)
     """
     if target.shape != input.shape:
-        raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+        raise ValueError(f"binary_cross_entropy_with_logits: target {list(target.shape)} must be shaped as input "
+                         f"{list(input.shape)}")
     if pos_weight is None:
         loss = _bce_with_logits(input, target)
     else:

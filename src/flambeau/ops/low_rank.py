@@ -42,7 +42,8 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     A = A if M is None else A - M.expand(A.shape)
     q = 6 if q is None else q
     if not 0 <= q <= min(A.shape[-2:]):
-        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}")
+        raise ValueError(f"svd_lowrank, pca_lowrank: q is the rank sought, from 0 to min(m, n) = {min(A.shape[-2:])}, "
+                         f"got {q}")
     return _svd_of_range(A, q, niter)
 
 
@@ -59,9 +60,9 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if q is None:
         q = min(6, m, n)
     elif not 0 <= q <= min(m, n):
-        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+        raise ValueError(f"pca_lowrank: q is the rank sought, from 0 to min(m, n) = {min(m, n)}, got {q}")
     if niter < 0:
-        raise ValueError(f"niter(={niter}) must be non-negative integer")
+        raise ValueError(f"svd_lowrank, pca_lowrank: niter must not be negative, got {niter}")
     return _svd_of_range(A - A.mean(-2, True) if center else A, q, niter)
 
 
@@ -132,7 +133,7 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     tensor([8.])
     """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"lobpcg: A must be batches of square matrices, got shape {list(A.shape)}")
+        raise RuntimeError(f"lobpcg: A must be a square matrix, or a batch of them, got shape {list(A.shape)}")
     if method not in (None, "ortho", "basic"):
         raise ValueError(f"lobpcg: expected method 'ortho' or 'basic', got {method!r}")
     for name, given in (("iparams", ortho_iparams), ("fparams", ortho_fparams), ("bparams", ortho_bparams)):

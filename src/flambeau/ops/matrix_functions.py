@@ -12,15 +12,15 @@ from .statistics import vector_norm
 
 def _check_norm(self, ord, dim, api):
     if self.ndim < 2:
-        raise RuntimeError(f"{api}: The input tensor A must have at least 2 dimensions, got shape {list(self.shape)}")
+        raise RuntimeError(f"{api}: expected a matrix, or a batch of them, got shape {list(self.shape)}")
     if not (self.is_floating_point() or self.is_complex()):
-        raise RuntimeError(f"{api}: Expected a floating point or complex tensor as input. Got {self.dtype}")
+        raise RuntimeError(f"{api}: expected floating-point or complex numbers, got {self.dtype}")
     if len(dim) != 2:
-        raise RuntimeError(f"{api}: dim must be a 2-tuple. Got {dim}")
+        raise RuntimeError(f"{api}: dim must name two dimensions, got {dim}")
     for d in dim:
         if not -self.ndim <= d < self.ndim:
-            raise IndexError(f"{api}: Dimension out of range (expected to be in range of [{-self.ndim}, "
-                             f"{self.ndim - 1}], but got {d})")
+            raise IndexError(f"{api}: dim {d} is out of range for {self.ndim} dimensions: {-self.ndim} to "
+                             f"{self.ndim - 1}")
     rows, columns = (d % self.ndim for d in dim)
     if rows == columns:
         raise RuntimeError(f"{api}: dims must be different. Got ({dim[0]}, {dim[1]})")
@@ -78,12 +78,13 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     """
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
     if dims is not None and len(dims) not in (1, 2) and ord is not None:
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
+        raise RuntimeError("linalg.norm: dim must name one dimension (a vector norm) or two (a matrix norm), got "
+                           f"{dims}")
     if ord is None:
         return vector_norm(self, 2, dims, keepdim, dtype=dtype)
     if dims is None and self.ndim not in (1, 2):
-        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                           f"{self.ndim}D.")
+        raise RuntimeError(f"linalg.norm: ord without dim needs a vector or a matrix, got {self.ndim} dimensions; pass "
+                           "dim")
     if (len(dims) if dims is not None else self.ndim) == 2:
         return _matrix_norm(self, ord, dims or (-2, -1), keepdim, dtype)
     if isinstance(ord, str):
@@ -95,7 +96,8 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
 
 def _power(A, n):
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, got shape {list(A.shape)}")
+        raise RuntimeError("linalg.matrix_power: A must be a square matrix, or a batch of them, got shape "
+                           f"{list(A.shape)}")
     if n == 0:
         return A.clone().copy_(OPS["eye"](A.shape[-1], dtype=A.dtype, device=A.device))
     if n < 0:
@@ -161,9 +163,10 @@ def _taylor(A, degree):
 
 def _exponential(A):
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.matrix_exp: A must be batches of square matrices, got shape {list(A.shape)}")
+        raise RuntimeError("linalg.matrix_exp: A must be a square matrix, or a batch of them, got shape "
+                           f"{list(A.shape)}")
     if not (A.is_floating_point() or A.is_complex()):
-        raise RuntimeError(f"linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {A.dtype}")
+        raise RuntimeError(f"linalg.matrix_exp: expected floating-point or complex numbers, got {A.dtype}")
     if A.numel() == 0:
         return A.clone()
     if A.shape[-1] == 1:
@@ -207,12 +210,13 @@ def linalg_matrix_exp(A):
 
 def _cross(a, b, dim, api):
     if a.ndim != b.ndim:
-        raise RuntimeError(f"{api}: inputs must have the same number of dimensions.")
+        raise RuntimeError(f"{api}: the tensors must have equally many dimensions, got {a.ndim} and {b.ndim}")
     if a.ndim == 0 or not -a.ndim <= dim < a.ndim:
-        raise IndexError(f"{api}: Dimension out of range (expected to be in range of [{-max(a.ndim, 1)}, "
-                         f"{max(a.ndim, 1) - 1}], but got {dim})")
+        raise IndexError(f"{api}: dim {dim} is out of range for {a.ndim} dimensions: {-max(a.ndim, 1)} to "
+                         f"{max(a.ndim, 1) - 1}")
     if a.shape[dim] != 3 or b.shape[dim] != 3:
-        raise RuntimeError(f"{api}: inputs dimension {dim} must have length 3. Got {a.shape[dim]} and {b.shape[dim]}")
+        raise RuntimeError(f"{api}: vectors of 3 components are expected along dim {dim}, got {a.shape[dim]} and "
+                           f"{b.shape[dim]}")
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 
@@ -234,7 +238,8 @@ def cross(self, other, dim=None):
     if dim is None:
         dim = next((d for d, n in enumerate(self.shape) if n == 3), None)
         if dim is None:
-            raise RuntimeError(f"no dimension of size 3 in input, got shape {list(self.shape)}")
+            raise RuntimeError(f"cross: no dimension has size 3 (shape {list(self.shape)}), so there are no vectors to "
+                               "multiply")
     return _cross(self, other, dim, "linalg.cross")
 
 
@@ -253,7 +258,7 @@ def linalg_vander(x, *, N=None):
     x = x.unsqueeze(0) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N
     if n <= 1 and not (N is None and n == 0) and n < 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
+        raise RuntimeError(f"linalg.vander: N must be positive, got {n}")
     if not (x.is_floating_point() or x.is_complex()):
         x = x.to(_C.int64)
     if x.ndim == 0:
@@ -275,11 +280,12 @@ def tensorinv(self, ind=2):
     torch.Size([6, 2, 3])
     """
     if ind <= 0:
-        raise RuntimeError(f"Expected a strictly positive integer for 'ind', got {ind}")
+        raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
     first, last = self.shape[:ind], self.shape[ind:]
     if prod(first) != prod(last):
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
-                           f"but got {prod(last)} != {prod(first)}")
+        raise RuntimeError(f"linalg.tensorinv: the first ind={ind} dimensions of {list(self.shape)} hold {prod(first)} "
+                           f"elements and the others {prod(last)}; both must hold as many, so that the tensor reads as "
+                           "a square matrix")
     n = prod(first)
     return inverse(self.reshape(n, n)).reshape((*last, *first))
 
@@ -297,7 +303,8 @@ def tensorsolve(self, other, dims=None):
         self = self.movedim(tuple(dims), tuple(range(self.ndim - len(dims), self.ndim)))
     inside = self.shape[other.ndim:]
     if prod(self.shape[:other.ndim]) != prod(inside):
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-                           f"prod(self.shape[:other.ndim]), but got {prod(inside)} != {prod(self.shape[:other.ndim])}")
+        raise RuntimeError(f"linalg.tensorsolve: the first {other.ndim} dimensions of {list(self.shape)} hold "
+                           f"{prod(self.shape[:other.ndim])} elements and the others {prod(inside)}; both must hold as "
+                           "many, so that the tensor reads as a square matrix")
     n = prod(inside)
     return linalg_solve(self.reshape(n, n), other.reshape(n)).reshape(inside)

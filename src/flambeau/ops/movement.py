@@ -277,13 +277,13 @@ def tensor_split(self, indices_or_sections, dim=0):
     (tensor([0]), tensor([1, 2]))
     """
     if self.dim() == 0:
-        raise RuntimeError("tensor_split: expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError("tensor_split: a tensor without dimensions cannot be split")
     where, n = indices_or_sections, self.shape[dim]
     if hasattr(where, "tolist"):
         where = where.tolist()
     if isinstance(where, int):
         if not 0 < where < 2**16:
-            raise RuntimeError(f"tensor_split: number of sections must be larger than 0 (and below 65536), got {where}")
+            raise RuntimeError(f"tensor_split: the number of parts must be from 1 to 65535, got {where}")
         return self.split_with_sizes([n // where + (k < n % where) for k in range(where)], dim)
     ends = list(where)
     return tuple(slice(self, dim, a, b) for a, b in zip([0, *ends], [*ends, n], strict=True))
@@ -293,8 +293,8 @@ def _split_along(name, self, sections, dim, least):
     if self.dim() < least:
         raise RuntimeError(f"{name}: expected a tensor with at least {least} dimensions, but got {self.dim()}")
     if isinstance(sections, int) and (sections <= 0 or self.shape[dim] % sections):
-        raise RuntimeError(f"{name}: attempted to split along dimension {dim}, but its size {self.shape[dim]} is not "
-                           f"divisible by the split_size {sections}")
+        raise RuntimeError(f"{name}: dimension {dim} of size {self.shape[dim]} cannot be split into {sections} equal "
+                           "parts")
     return tensor_split(self, sections, dim)
 
 
@@ -363,8 +363,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     n, ndim = self.shape[-1] + abs(offset), self.dim() + 1
     for d in (dim1, dim2):
         if not -ndim <= d < ndim:
-            raise IndexError(f"diag_embed: Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], "
-                             f"but got {d})")
+            raise IndexError(f"diag_embed: dim {d} is out of range for {ndim} dimensions: {-ndim} to {ndim - 1}")
     a, b = dim1 % ndim, dim2 % ndim
     if a == b:
         raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -385,7 +384,7 @@ def diag(self, diagonal=0):
             [0, 2]])
     """
     if self.dim() not in (1, 2):
-        raise RuntimeError(f"diag: Supports 1D or 2D tensors. Got {self.dim()}D")
+        raise RuntimeError(f"diag: expected a vector or a matrix, got {self.dim()} dimensions")
     return diag_embed(self, diagonal) if self.dim() == 1 else self.diagonal(diagonal).clone()
 
 

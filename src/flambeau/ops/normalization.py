@@ -197,7 +197,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     if input.numel() == 0 and input.ndim == 1:
         return input.clone()
     if training and input.ndim > 1 and input.numel() == input.shape[1] > 0:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
+        raise ValueError("batch_norm: in training each channel needs more than one value to have a variance, got "
+                         f"input {list(input.shape)}")
     if eps < 0 or (training and eps == 0):
         least = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {least}, but got {eps}")
@@ -216,7 +217,8 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.numel() == batch * channels:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {list(input.shape)}")
+        raise ValueError("instance_norm: in training each channel of a sample needs more than one value to have a "
+                         f"variance, got input {list(input.shape)}")
     if running_mean is not None:
         _move_running(input, running_mean, running_var, momentum)
     return _group_norm(input, channels, weight, bias, eps)
@@ -235,7 +237,8 @@ def _move_running(input, running_mean, running_var, momentum):
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """input / (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
     if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+        raise ValueError("local_response_norm: input must have at least 3 dimensions (batch, channels, positions), "
+                         f"got {input.ndim}")
     shape, square = list(input.shape), input.square()
     if input.numel() == 0:
         return input

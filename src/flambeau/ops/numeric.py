@@ -26,11 +26,11 @@ def _dims(name, dims, ndim):
     made = []
     for d in dims:
         if not -max(ndim, 1) <= d < max(ndim, 1):
-            raise IndexError(f"{name}: Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
-                             f"{max(ndim, 1) - 1}], but got {d})")
+            raise IndexError(f"{name}: dim {d} is out of range for {ndim} dimensions: {-max(ndim, 1)} to "
+                             f"{max(ndim, 1) - 1}")
         made.append(d % max(ndim, 1))
         if len(set(made)) < len(made):
-            raise RuntimeError(f"{name}: dim {made[-1]} appears multiple times in the list of dims")
+            raise RuntimeError(f"{name}: dim {made[-1]} is given twice")
     return made
 
 
@@ -85,9 +85,8 @@ def _spacings(spacing, dims, given):
     if not listed and not (getattr(spacing, "ndim", 0) == 1 and not given):
         return [spacing if not hasattr(spacing, "item") or spacing.ndim else spacing.item()] * len(dims)
     if len(spacing) != len(dims):
-        raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
-                           f"arguments to have the same length, but got a spacing argument of length {len(spacing)} "
-                           f"and a dim argument of length {len(dims)}.")
+        raise RuntimeError(f"gradient: spacing holds {len(spacing)} entries for {len(dims)} dimensions; give one for "
+                           "each, a single number, or nothing")
     return list(spacing)
 
 
@@ -104,19 +103,20 @@ def gradient(self, *, spacing=None, dim=None, edge_order=1):
     given = dim is not None
     dims = _dims("gradient", [dim] if isinstance(dim, int) else range(self.dim()) if dim is None else dim, self.dim())
     if self.dtype is uint8:
-        raise RuntimeError("torch.gradient does not support uint8 input.")
+        raise RuntimeError("gradient: uint8 cannot hold differences; convert the tensor first")
     if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     steps = _spacings(spacing, dims, given)
     for d in dims:
         if self.dim() == 0 or self.shape[d] < edge_order + 1:
-            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+            raise RuntimeError(f"gradient: with edge_order={edge_order} every dimension needs at least "
+                               f"{edge_order + 1} entries, got shape {list(self.shape)}")
     made = []
     for d, step in zip(dims, steps, strict=True):
         if getattr(step, "ndim", 0):
             if step.ndim != 1 or step.shape[0] != self.shape[d]:
-                raise RuntimeError("torch.gradient expected each element of spacing to have one coordinate per "
-                                   f"position of its dimension, but got shape {list(step.shape)} for dimension {d}")
+                raise RuntimeError(f"gradient: the coordinates of dimension {d} must be {self.shape[d]} numbers in 1 "
+                                   f"dimension, got shape {list(step.shape)}")
             made.append(_uneven_slope(self, d, step, edge_order))
         else:
             made.append(_even_slope(self, d, step, edge_order))
@@ -138,8 +138,7 @@ def _outer_edges(x, limits):
         if not (abs(low) < inf and abs(high) < inf):
             raise RuntimeError(f"torch.histogramdd: dimension {k}'s range [{low}, {high}] is not finite")
         if low > high:
-            raise RuntimeError("torch.histogramdd: min should not exceed max, but got "
-                               f"min {low} max {high} for dimension {k}")
+            raise RuntimeError(f"histogramdd: range of dimension {k} has min {low} above max {high}")
         made.append((low - 0.5, high + 0.5) if low == high else (low, high))
     return made
 
@@ -148,16 +147,14 @@ def _check_bins(x, bins):
     for k, b in enumerate(bins):
         if not hasattr(b, "dtype"):
             if b <= 0:
-                raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {b} for dimension {k}")
+                raise RuntimeError(f"histogramdd: the number of bins must be positive, got {b} for dimension {k}")
         elif b.ndim != 1:
-            raise RuntimeError("torch.histogramdd: bins tensor should have one dimension, but got "
-                               f"{b.ndim} dimensions in the bins tensor for dimension {k}")
+            raise RuntimeError(f"histogramdd: the bin edges of dimension {k} must have 1 dimension, got {b.ndim}")
         elif b.dtype is not x.dtype:
-            raise RuntimeError("torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
-                               f"input with dtype {x.dtype} and bins for dimension {k} with dtype {b.dtype}")
+            raise RuntimeError(f"histogramdd: the bin edges of dimension {k} must have the dtype of input, {x.dtype}, "
+                               f"got {b.dtype}")
         elif b.numel() == 0:
-            raise RuntimeError("torch.histogramdd: bins tensor should have at least one edge, but got none for "
-                               f"dimension {k}")
+            raise RuntimeError(f"histogramdd: dimension {k} has no bin edges")
 
 
 def _counted(x, bins, limits, weight, density):
@@ -166,8 +163,7 @@ def _counted(x, bins, limits, weight, density):
         raise NotImplementedError(f'"histogramdd" not implemented for {x.dtype}')
     _check_bins(x, bins)
     if weight is not None and weight.dtype is not x.dtype:
-        raise RuntimeError("torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should "
-                           f"have the same dtype, but got {x.dtype} and {weight.dtype}")
+        raise RuntimeError(f"histogramdd: weight must have the dtype of input, {x.dtype}, got {weight.dtype}")
     if any(not hasattr(b, "dtype") for b in bins):
         outer = _outer_edges(x, limits)
         edges = tuple(linspace(*outer[k], b + 1, dtype=x.dtype) for k, b in enumerate(bins))
@@ -196,9 +192,8 @@ def _counted(x, bins, limits, weight, density):
 
 def _check_weight(x, weight):
     if weight is not None and weight.shape != x.shape[:-1]:
-        raise RuntimeError("torch.histogramdd: if weight tensor is provided it should have the same shape as the input "
-                           f"tensor excluding its innermost dimension, but got input with shape {list(x.shape)} and "
-                           f"weight with shape {list(weight.shape)}")
+        raise RuntimeError(f"histogramdd: weight must hold one number per point, shape {list(x.shape[:-1])}, got "
+                           f"{list(weight.shape)}")
 
 
 @composite("histogram(Tensor self, any bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False)"
@@ -226,12 +221,12 @@ def histogramdd(self, bins, *, range=None, weight=None, density=False):
             [1., 0.]])
     """
     if self.dim() < 2:
-        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions, but got "
+        raise RuntimeError("histogramdd: input must have at least 2 dimensions (points, coordinates), got "
                            f"{self.dim()}")
     d = self.shape[-1]
     bins = [bins] * d if isinstance(bins, int) else list(bins)
     if len(bins) != d:
-        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+        raise RuntimeError(f"histogramdd: bins must hold one entry per coordinate, {d}, got {len(bins)}")
     if range is not None and len(range) != 2 * d:
         raise RuntimeError(f"torch.histogramdd: for a {d}-dimensional histogram range should have {2 * d} elements, "
                            f"but got {len(range)}")
@@ -251,11 +246,11 @@ def renorm(self, p, dim, maxnorm):
             [0.0000, 1.0000]])
     """
     if p <= 0:
-        raise RuntimeError("renorm: non-positive-norm not supported")
+        raise RuntimeError(f"renorm: p must be positive, got {p}")
     if maxnorm < 0:
-        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+        raise RuntimeError(f"renorm: maxnorm must not be negative, got {maxnorm}")
     if self.dim() < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.dim()} dimensions")
+        raise RuntimeError(f"renorm: at least 2 dimensions are needed, got {self.dim()}")
     dim = _dims("renorm", [dim], self.dim())[0]
     norm = vector_norm(self, p, [d for d in range(self.dim()) if d != dim], True)
     scale = OPS["where"](norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
@@ -274,7 +269,7 @@ def nonzero_static(self, *, size, fill_value=-1):
             [-1]])
     """
     if size < 0:
-        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+        raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
     found = self.nonzero()[:size]
     rest = full((size - found.shape[0], self.dim()), fill_value, dtype=int64, device=self.device)
     return cat([found, rest], 0)
@@ -291,7 +286,7 @@ def sum_to_size(self, size):
     lead = self.dim() - len(size)
     fits = lead >= 0 and all(n in (1, m) for n, m in zip(size, self.shape[lead:], strict=True))
     if not fits:
-        raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(self.shape)}}}.")
+        raise RuntimeError(f"a tensor of size {list(size)} cannot be expanded to {list(self.shape)}")
     made = self
     inner = [k for k in range(lead, self.dim()) if size[k - lead] == 1 and self.shape[k] != 1]
     if inner:
@@ -311,7 +306,8 @@ def fill_diagonal_(self, fill_value, wrap=False):
     if self.dim() < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.dim() > 2 and len(set(self.shape)) > 1:
-        raise RuntimeError("all dimensions of input must be of equal length")
+        raise RuntimeError("fill_diagonal_: with more than 2 dimensions all must have one size, got "
+                           f"{list(self.shape)}")
     n, step = min(self.shape), sum(self.stride())
     self.as_strided((n,), (step,), self.storage_offset()).fill_(fill_value)
     if wrap and self.dim() == 2 and self.shape[0] > self.shape[1] + 1:
@@ -331,17 +327,16 @@ def _lengths(data, lengths, offsets, axis, unsafe):
     if offsets is not None:
         lengths = offsets.diff(dim=-1)
     if lengths is None:
-        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+        raise RuntimeError("segment_reduce: the segments are missing; pass lengths or offsets")
     axis = _dims("segment_reduce", [axis], data.dim())[0]
     if lengths.dim() - 1 != axis:
-        raise RuntimeError("segment_reduce(): Expected axis to be the last dimension of lengths but got "
-                           f"{axis} and {lengths.dim() - 1}")
+        raise RuntimeError(f"segment_reduce: axis={axis} must be the last dimension of lengths, {lengths.dim() - 1}")
     if not unsafe:
         if lengths.numel() and lengths.min().item() < 0:
             raise RuntimeError("lengths contains negative value!")
         if not (lengths.sum(-1) == data.shape[axis]).all().item():
-            raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to "
-                               "data.size(lengths.dim()-1) when !unsafe.")
+            raise RuntimeError(f"segment_reduce: the lengths along axis {axis} must add up to its size, "
+                               f"{data.shape[axis]}")
     return lengths, axis
 
 
@@ -355,9 +350,9 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     tensor([3., 3.])
     """
     if indices is not None:
-        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+        raise RuntimeError("segment_reduce: segments cannot be given by indices; pass lengths or offsets")
     if reduce not in _REDUCTIONS:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+        raise RuntimeError(f"segment_reduce: reduce must be 'sum', 'prod', 'mean', 'max' or 'min', got {reduce!r}")
     if not data.is_floating_point():
         raise NotImplementedError(f'"segment_reduce" not implemented for {data.dtype}')
     lengths, axis = _lengths(data, lengths, offsets, axis, unsafe)
@@ -398,12 +393,11 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     if self.is_complex():
         raise NotImplementedError(f'"hash_tensor" not implemented for {self.dtype}')
     if self.numel() == 0 and not dim:
-        raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                           "reduction dim with the 'dim' argument.")
+        raise RuntimeError("hash_tensor: the tensor has no elements; pass the dim to reduce")
     dims = _dims("hash_tensor", dim, self.dim()) or list(range(self.dim()))
     for d in dims:
         if self.dim() and self.shape[d] == 0:
-            raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
+            raise IndexError(f"hash_tensor: dim {d} has size 0, so there is nothing to reduce")
     x = self.detach()
     words = x.to(float64).contiguous().view(int64) if x.is_floating_point() else \
         x.view(int64) if x.dtype is uint64 else x.to(int64)
@@ -422,7 +416,7 @@ def conv_tbc(self, weight, bias, pad=0):
     tensor([2., 2.])
     """
     if self.dim() != 3:
-        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+        raise RuntimeError(f"conv_tbc: input must have 3 dimensions (time, batch, channels), got {self.dim()}")
     made = OPS["conv1d"](self.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
     return made.permute(2, 0, 1).contiguous()
 

@@ -117,7 +117,8 @@ def _full_size(input, output_size, nd, op):
     if len(sizes) == 1:
         sizes *= nd
     if len(sizes) >= input.ndim and not isinstance(output_size, int):
-        raise ValueError(f"Input dimension should be at least {len(sizes) + 1}")
+        raise ValueError(f"pooling: input must have at least {len(sizes) + 1} dimensions for "
+                         f"output_size={output_size}, got {input.ndim}")
     if len(sizes) != nd or input.ndim <= nd:
         raise RuntimeError(f"{op}: expected {nd} output sizes for an input of {nd + 1} or {nd + 2} dimensions, got "
                            f"output_size={output_size} and input {list(input.shape)}")
@@ -183,8 +184,7 @@ def _unpooled(input, indices, size):
     """Zeros of planes of `size` with input at its indices; of two elements for one place the later one stays."""
     n = len(size)
     if indices.shape != input.shape:
-        raise RuntimeError(f"max_unpool: expected shape of indices to be the same as that of the input tensor "
-                           f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+        raise RuntimeError(f"max_unpool: indices {list(indices.shape)} must be shaped as input {list(input.shape)}")
     lead = input.shape[:-n]
     planes = input.new_zeros((*lead, prod(size)))
     places = plain(indices)

@@ -148,10 +148,10 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
     if size is not None:
         raise TypeError("normal: a size goes with number arguments only")
     if not isinstance(std, (int, float)) and std.is_complex():
-        raise RuntimeError("normal: expects standard deviation to be non-complex")
+        raise RuntimeError(f"normal: std must be real, got {std.dtype}")
     smallest = std if isinstance(std, (int, float)) else float(plain(std).min()) if std.numel() else 0.0
     if smallest < 0:
-        raise RuntimeError(f"normal: expects all elements of std >= 0.0, but found {smallest}")
+        raise RuntimeError(f"normal: std must not be negative, and holds {smallest}")
     shape = broadcast_shape([x.shape for x in tensors])
     made = empty(shape, dtype=tensors[0].dtype, device=tensors[0].device).normal_(generator=generator)
     made = made.mul_(std.detach() if std is tensors[-1] else std).add_(mean.detach() if mean is tensors[0] else mean)
@@ -171,7 +171,7 @@ _dropout_forward = primitive(
 
 def _check(name, p):
     if not 0 <= p <= 1:
-        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
+        raise ValueError(f"{name}: p must be a probability between 0 and 1, got {p}")
 
 
 @composite("dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
@@ -206,7 +206,8 @@ def native_dropout(input, p, train):
 def _feature_noise(input, keep):
     """One draw per sample and channel."""
     if input.dim() < 2:
-        raise RuntimeError("feature dropout requires at least 2 dimensions in the input")
+        raise RuntimeError("feature dropout: input must have at least 2 dimensions (batch, channels), got "
+                           f"{input.dim()}")
     shape = list(input.shape[:2]) + [1] * (input.dim() - 2)
     return empty(shape, dtype=input.dtype, device=input.device).bernoulli_(keep)
 
@@ -277,7 +278,7 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
     """
     _check("dropout1d", p)
     if input.dim() not in (2, 3):
-        raise RuntimeError(f"dropout1d: expected 2D or 3D input, but received a {input.dim()}D input.")
+        raise RuntimeError(f"dropout1d: input must have 3 dimensions, or 2 without a batch, got {input.dim()}")
     if input.dim() == 3:
         return _dropout_channels(input, p, training, inplace)
     made = _dropout_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)

@@ -148,7 +148,7 @@ def _padded(mode, x, states, params, has_biases, num_layers, dropout, train, bid
         x = x.transpose(0, 1)
     steps, batch, width = x.shape
     if not steps:
-        raise RuntimeError(f"{mode}: Expected sequence length to be larger than 0 in RNN")
+        raise RuntimeError(f"{mode}: the sequence is empty; at least one step is needed")
     _check_states(mode, states, num_layers * (2 if bidirectional else 1), batch)
     out, h, c = _stack(mode, x.reshape(steps * batch, width), [batch] * steps, states, params, has_biases, num_layers,
                        dropout, train, bidirectional)
@@ -202,7 +202,7 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
         input, states = input.unsqueeze(0), [s.unsqueeze(0) for s in states]
     for k, s in enumerate(states):
         if s.ndim != 2 or s.shape[0] != input.shape[0]:
-            raise RuntimeError(f"{mode}_cell: Input batch size {input.shape[0]} doesn't match hidden{k} "
+            raise RuntimeError(f"{mode}_cell: input holds {input.shape[0]} samples, and state {k} has shape "
                                f"{list(s.shape)}")
     h, c = states if len(states) > 1 else (states[0], None)
     out, _, cn = _layer(input)(input, h, c, w_ih, w_hh, b_ih, b_hh, None, [input.shape[0]], mode, False)[:3]

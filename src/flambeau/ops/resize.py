@@ -23,25 +23,28 @@ resize = primitive(
 def _sizes(input, size, scale_factor, recompute):
     """Output sizes and the scales to use (0: the ratio of sizes)."""
     nd = input.ndim - 2
-    if (size is None) == (scale_factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None
-                         else "either size or scale_factor should be defined")
+    if size is None and scale_factor is None:
+        raise ValueError("interpolate: the size of the result is missing; pass size or scale_factor")
+    if size is not None and scale_factor is not None:
+        raise ValueError(f"interpolate: size={size} and scale_factor={scale_factor} both set the size of the result; "
+                         "pass one of them")
     if size is not None:
         if recompute:
-            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+            raise ValueError("interpolate: recompute_scale_factor belongs to scale_factor; leave it out with "
+                             f"size={size}")
         sizes = list(size) if isinstance(size, (list, tuple)) else [size] * nd
         if len(sizes) != nd:
-            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with "
-                             f"spatial dimensions of {list(input.shape[2:])} and output size of {size}.")
+            raise ValueError("interpolate: size must hold one number per spatial dimension of input, "
+                             f"{list(input.shape[2:])}, got {size}")
         try:
             sizes = [operator.index(n) for n in sizes]
         except TypeError:
-            raise TypeError(f"expected size to be one of int or Tuple[int], but got {size}") from None
+            raise TypeError(f"interpolate: size must be an int or a tuple of ints, got {size!r}") from None
         return sizes, [0.0] * nd
     scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * nd
     if len(scales) != nd:
-        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with "
-                         f"spatial dimensions of {list(input.shape[2:])} and scale_factor of {scale_factor}.")
+        raise ValueError("interpolate: scale_factor must hold one number per spatial dimension of input, "
+                         f"{list(input.shape[2:])}, got {scale_factor}")
     sizes = [math.floor(float(n) * s) for n, s in zip(input.shape[2:], scales)]
     return sizes, [0.0] * nd if recompute else [float(s) for s in scales]
 
@@ -68,17 +71,17 @@ def interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_
     """
     nd = input.ndim - 2
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | "
-                         "bicubic | trilinear")
+        raise ValueError(f"interpolate: align_corners means nothing for mode={mode!r}; leave it out, or use linear, "
+                         "bilinear, bicubic or trilinear")
     sizes, factors = _sizes(input, size, scale_factor, recompute_scale_factor)
     if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or nd != 2):
-        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
-                         "tensor as input")
+        raise ValueError("interpolate: antialias needs 4-d input and mode 'bilinear', 'bicubic' or 'lanczos', got "
+                         f"{input.ndim} dimensions and {mode!r}")
     if mode not in _MODES or nd not in _MODES[mode][0]:
         raise NotImplementedError(f"interpolate: mode '{mode}' is not available for a {input.ndim}D input; the modes "
                                   f"are {', '.join(_MODES)}")
     if mode == "lanczos" and align_corners:
-        raise ValueError("Lanczos mode does not support align_corners=True")
+        raise ValueError("interpolate: mode='lanczos' works with align_corners=False only")
     if mode == "area":
         return OPS[f"adaptive_avg_pool{nd}d"](input, sizes)
     return resize(input, sizes, factors, _MODES[mode][1], bool(align_corners), antialias)

@@ -81,8 +81,8 @@ def intervals(y, x, dx, dim):
         return pairs * ((1 if dx is None else dx) / 2)
     if x.ndim == 1:
         if x.numel() != n:
-            raise RuntimeError(f"trapezoid: there must be one x for each sample point: got {x.numel()} of them for the"
-                               f" {n} points along dim {dim}")
+            raise RuntimeError(f"trapezoid: x must hold one coordinate for each of the {n} points along dim {dim}, got "
+                               f"{x.numel()}")
         x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
         dim = dim % y.ndim
     m = x.shape[dim]

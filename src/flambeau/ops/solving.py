@@ -30,8 +30,8 @@ def _solve(A, B, left):
         result, _, _, info = _solve_ex(A, B, left)
         return result, info
     if not left:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
-                           f"In this case linalg.solve is equivalent to B / A.squeeze(-1), got B {list(B.shape)}")
+        raise RuntimeError("linalg.solve: B is a vector, which left=False would solve as B / A.squeeze(-1); write "
+                           f"that, or give B {list(B.shape)} a second dimension")
     result, _, _, info = _solve_ex(A, B.unsqueeze(-1), left)
     return result.squeeze(-1), info
 
@@ -194,13 +194,12 @@ def lstsq(A, B, rcond=None, *, driver=None):
             [1.]])
     """
     if driver is not None and driver not in _DRIVERS:
-        raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), "
-                           f"got {driver!r}")
+        raise RuntimeError(f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
     if A.ndim < 2:
-        raise RuntimeError(f"torch.linalg.lstsq: input must have at least 2 dimensions, got shape {list(A.shape)}")
+        raise RuntimeError(f"linalg.lstsq: A must be a matrix, or a batch of them, got shape {list(A.shape)}")
     if B.ndim < 1 or not A.ndim - 1 <= B.ndim <= A.ndim:
-        raise RuntimeError("torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - "
-                           f"other.dim()) <= 1, got shapes {list(A.shape)} and {list(B.shape)}")
+        raise RuntimeError("linalg.lstsq: B must have as many dimensions as A, or one less for a single right-hand "
+                           f"side, got A {list(A.shape)} and B {list(B.shape)}")
     driver = driver or "gelsy"
     m, n = A.shape[-2:]
     vector = B.ndim == A.ndim - 1

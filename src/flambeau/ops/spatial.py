@@ -69,7 +69,7 @@ def pad(input, pad, mode, value):
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value not in (None, 0):
-        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+        raise ValueError(f"pad: value={value} has no meaning with mode='{mode}'; leave it out")
     if len(pad) % 2 or not len(pad) // 2 + 1 <= input.ndim <= len(pad) // 2 + 2 or len(pad) > 6:
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
                                   f"got pad={tuple(pad)} for a {input.ndim}D input")
@@ -91,14 +91,13 @@ def pixel_shuffle(self, upscale_factor):
     """
     r = upscale_factor
     if self.ndim < 3:
-        raise RuntimeError("pixel_shuffle expects input to have at least 3 dimensions, but got input with "
-                           f"{self.ndim} dimension(s)")
+        raise RuntimeError("pixel_shuffle: input must have at least 3 dimensions (channels, height, width), got "
+                           f"{self.ndim}")
     *lead, c, h, w = self.shape
     if r <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+        raise RuntimeError(f"pixel_shuffle: upscale_factor must be positive, got {r}")
     if c % (r * r):
-        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
-                           f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+        raise RuntimeError(f"pixel_shuffle: upscale_factor={r} needs channels in multiples of {r * r}, got {c}")
     if r == 1:
         return self.clone()
     n = len(lead)
@@ -116,8 +115,8 @@ def pixel_unshuffle(self, downscale_factor):
     """
     r = downscale_factor
     if self.ndim < 3:
-        raise RuntimeError("pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
-                           f"{self.ndim} dimension(s)")
+        raise RuntimeError("pixel_unshuffle: input must have at least 3 dimensions (channels, height, width), got "
+                           f"{self.ndim}")
     *lead, c, h, w = self.shape
     if r <= 0 or h % r or w % r:
         raise RuntimeError(f"pixel_unshuffle expects height and width divisible by downscale_factor, but got {h} x {w} "
@@ -139,10 +138,9 @@ def channel_shuffle(self, groups):
     tensor([0., 2., 1., 3.])
     """
     if self.ndim < 3:
-        raise RuntimeError("channel_shuffle expects input with > 2 dims, but got input with sizes "
-                           f"{list(self.shape)}")
+        raise RuntimeError("channel_shuffle: input must have at least 3 dimensions (batch, channels, positions), got "
+                           f"shape {list(self.shape)}")
     n, c, *rest = self.shape
     if groups <= 0 or c % groups:
-        raise RuntimeError("channel_shuffle: number of channels must be divisible by groups, got "
-                           f"{c} channels and {groups} groups")
+        raise RuntimeError(f"channel_shuffle: {c} channels cannot be divided into groups={groups}")
     return self.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(self.shape)

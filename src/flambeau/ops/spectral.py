@@ -85,7 +85,8 @@ _svd = primitive(
 
 def _check_driver(driver, api):
     if driver is not None:
-        raise RuntimeError(f"{api}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise RuntimeError(f"{api}: driver chooses a routine of CUDA, and there is one routine on the CPU; leave "
+                           f"driver={driver!r} out")
 
 
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
@@ -125,7 +126,7 @@ def svd(self, some=True, compute_uv=True):
     tensor([2., 1.])
     """
     if self.ndim < 2:
-        raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim}")
+        raise RuntimeError(f"linalg.svd: expected a matrix, or a batch of them, got {self.ndim} dimensions")
     if not compute_uv:
         m, n = self.shape[-2:]
         return self.new_zeros((*self.shape[:-2], m, m)), svdvals(self), self.new_zeros((*self.shape[:-2], n, n))
@@ -140,7 +141,7 @@ def _tolerance(A, values, atol, rtol, api):
     max(m, n) roundings of the largest."""
     for name, tol in (("atol", atol), ("rtol", rtol)):
         if hasattr(tol, "is_complex") and tol.is_complex():
-            raise RuntimeError(f"{api}: {name} tensor of complex type is not supported.")
+            raise RuntimeError(f"{api}: {name} must be real, got {tol.dtype}")
     size = max(A.shape[-2:])
     epsilon = _EPSILON[str(values.dtype)]
     largest = values.amax(-1) if values.shape[-1] else values.sum(-1)
@@ -167,7 +168,7 @@ def _values(A, hermitian):
 
 def _check_matrix(A, api, name="A"):
     if A.ndim < 2:
-        raise RuntimeError(f"{api}: The input tensor {name} must have at least 2 dimensions, got shape {list(A.shape)}")
+        raise RuntimeError(f"{api}: {name} must be a matrix, or a batch of them, got shape {list(A.shape)}")
 
 
 @composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None)"
@@ -226,7 +227,8 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
         rtol = rcond
         atol = 0.0 if atol is None else atol
     if hermitian and A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.pinv: A must be batches of square matrices, got shape {list(A.shape)}")
+        raise RuntimeError("linalg.pinv: with hermitian=True A must be a square matrix, or a batch of them, got shape "
+                           f"{list(A.shape)}")
     return _pinv(A, atol, rtol, hermitian)
 
 
@@ -261,7 +263,7 @@ def cond(A, p=None):
         largest, smallest = values.select(-1, 0), values.select(-1, -1)
         return smallest / largest if p == -2 else largest / smallest
     if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.cond(ord={p}): A must be batches of square matrices, got shape {list(A.shape)}")
+        raise RuntimeError(f"linalg.cond: p={p} needs a square matrix, or a batch of them, got shape {list(A.shape)}")
     norm = OPS["linalg_matrix_norm"]
     if A.numel() == 0:
         return norm(A, p)

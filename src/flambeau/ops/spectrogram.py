@@ -9,8 +9,8 @@ _SKIP = "tested by name: tests/ops/test_fourier.py"
 def _window(name, window, win_length, n_fft, like):
     """The window in the middle of n_fft numbers; absent: ones."""
     if window is not None and (window.ndim != 1 or window.shape[0] != win_length):
-        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got "
-                           f"window with size {list(window.shape)}")
+        raise RuntimeError(f"{name}: window must hold win_length={win_length} numbers in 1 dimension, got shape "
+                           f"{list(window.shape)}")
     if window is None:
         if win_length == n_fft:
             return None
@@ -40,15 +40,15 @@ def stft(self, n_fft, hop_length=None, win_length=None, window=None, center=True
     complex_signal = self.is_complex() or (window is not None and window.is_complex())
     if return_complex is None:
         if not complex_signal:
-            raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
-                               "require that return_complex=True in a future PyTorch release.")
+            raise RuntimeError("stft: say for this real signal which form the result has: return_complex=True "
+                               "(complex numbers), or False (pairs)")
         return_complex = True
     if not (self.is_floating_point() or self.is_complex()):
-        raise RuntimeError(f"stft: expected a tensor of floating point or complex values, got {self.dtype}")
+        raise RuntimeError(f"stft: the signal must be floating point or complex, got {self.dtype}")
     if self.ndim not in (1, 2):
-        raise RuntimeError(f"stft: expected a 1D or 2D tensor, got shape {list(self.shape)}")
+        raise RuntimeError(f"stft: the signal must have 1 dimension, or 2 with a batch, got shape {list(self.shape)}")
     if align_to_window is not None and center:
-        raise RuntimeError("stft align_to_window should only be set when center = false")
+        raise RuntimeError("stft: align_to_window needs center=False")
     x = self if self.ndim == 2 else self.unsqueeze(0)
     if center:
         x = OPS["pad"](x.unsqueeze(1), (n_fft // 2, n_fft // 2), pad_mode).squeeze(1)
@@ -57,18 +57,18 @@ def stft(self, n_fft, hop_length=None, win_length=None, window=None, center=True
         x = OPS["constant_pad_nd"](x, (left, n_fft - width - left))
     length = x.shape[-1]
     if not 0 < n_fft <= length:
-        raise RuntimeError(f"stft: expected 0 < n_fft <= {length}, but got n_fft={n_fft}")
+        raise RuntimeError(f"stft: n_fft must be from 1 to the signal's length {length}, got {n_fft}")
     if hop <= 0:
-        raise RuntimeError(f"stft: expected hop_length > 0, but got hop_length={hop}")
+        raise RuntimeError(f"stft: hop_length must be positive, got {hop}")
     if not 0 < width <= n_fft:
-        raise RuntimeError(f"stft: expected 0 < win_length <= n_fft, but got win_length={width}")
+        raise RuntimeError(f"stft: win_length must be from 1 to n_fft={n_fft}, got {width}")
     window = _window("stft", window, width, n_fft, self.dtype)
     frames = x.unfold(-1, n_fft, hop)
     if window is not None:
         frames = frames * window
     onesided = not complex_signal if onesided is None else onesided
     if onesided and complex_signal:
-        raise RuntimeError("Cannot have onesided output if window or input is complex")
+        raise RuntimeError("stft: a complex signal or window has a spectrum of two sides; leave onesided out")
     transform = fourier.rfft if onesided else fourier.fft
     spectra = transform(frames, norm="ortho" if normalized else None).transpose(1, 2)
     spectra = spectra if self.ndim == 2 else spectra.squeeze(0)
@@ -99,26 +99,28 @@ def istft(self, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     if not self.is_complex():
-        raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with "
-                           "return_complex=True.")
+        raise RuntimeError("istft: the spectrogram must be complex, as from stft with return_complex=True, got "
+                           f"{self.dtype}")
     if self.ndim not in (2, 3):
-        raise RuntimeError(f"istft: expected a tensor with 2 or 3 dimensions, but got {self.ndim}")
+        raise RuntimeError("istft: the spectrogram must have 2 dimensions (frequency, time), or 3 with a batch, got "
+                           f"{self.ndim}")
     if self.numel() == 0:
         raise RuntimeError("istft: expected a tensor with at least one element, got shape " + str(list(self.shape)))
     spectra = self if self.ndim == 3 else self.unsqueeze(0)
     frequencies, count = spectra.shape[1:]
     onesided = frequencies != n_fft if onesided is None else onesided
     if frequencies != (n_fft // 2 + 1 if onesided else n_fft):
-        raise RuntimeError("istft: expected the frequency dimension (the second last) of the input to match n_fft / 2 "
-                           f"+ 1 when onesided=True or n_fft when onesided=False, but got {frequencies}")
+        raise RuntimeError(f"istft: the spectrogram has {frequencies} frequencies, expected "
+                           f"{n_fft // 2 + 1 if onesided else n_fft} for n_fft={n_fft} and onesided={onesided}")
     if not 0 < hop <= width:
         raise RuntimeError(f"istft: expected 0 < hop_length <= win_length, but got hop_length={hop}")
     if not 0 < width <= n_fft:
-        raise RuntimeError(f"istft: expected 0 < win_length <= n_fft, but got win_length={width}")
+        raise RuntimeError(f"istft: win_length must be from 1 to n_fft={n_fft}, got {width}")
     if window is not None and window.is_complex() and not return_complex:
-        raise RuntimeError("istft: complex windows are incompatible with return_complex=False")
+        raise RuntimeError("istft: with a complex window the signal is complex; pass return_complex=True")
     if return_complex and onesided:
-        raise RuntimeError("istft: cannot have onesided output if window or input is complex")
+        raise RuntimeError("istft: a complex signal has a spectrum of two sides; pass onesided=False with "
+                           "return_complex=True")
     window = _window("istft", window, width, n_fft, self.real.dtype)
     if window is None:
         window = OPS["ones"](n_fft, dtype=self.real.dtype, device=self.device)

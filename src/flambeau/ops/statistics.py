@@ -156,7 +156,7 @@ def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
     dim = (dim,) if isinstance(dim, int) else dim if dim is None else tuple(dim)
     if p == "nuc":
         if self.ndim < 2:
-            raise RuntimeError(f"norm: The input tensor A must have at least 2 dimensions, got {list(self.shape)}")
+            raise RuntimeError(f"norm: expected a matrix, or a batch of them, got shape {list(self.shape)}")
         return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {p!r}")

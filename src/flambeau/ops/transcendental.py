@@ -102,8 +102,8 @@ def float_power_(self, exponent):
     complex_ = self.is_complex() or getattr(exponent, "is_complex", lambda: type(exponent).__name__ == "complex")()
     wanted = complex128 if complex_ else float64
     if self.dtype is not wanted:
-        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires "
-                           f"dtype {wanted}")
+        raise RuntimeError(f"float_power_: the result is {wanted}, which a tensor of {self.dtype} cannot hold; use "
+                           "float_power")
     widen = exponent.to(wanted) if hasattr(exponent, "dtype") else exponent
     return self.copy_(pow(self.clone() if differentiated(self) else self, widen))
 
@@ -213,7 +213,7 @@ digamma = _function("digamma", lambda g, self: g * _polygamma(self, 1), "scipy.s
 def polygamma(n, self):
     """The n-th derivative of digamma at each element."""
     if n < 0:
-        raise RuntimeError("polygamma(n, x) does not support negative n.")
+        raise RuntimeError(f"polygamma: n must not be negative, got {n}")
     return _polygamma(self, n)
 
 
@@ -222,7 +222,7 @@ def polygamma(n, self):
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
-        raise RuntimeError("p has to be greater than or equal to 1")
+        raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
     x = self if self.is_floating_point() else self * 1.0
     halves = OPS["arange"](p, dtype=x.dtype, device=x.device) / 2
     return (x.unsqueeze(-1) - halves).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

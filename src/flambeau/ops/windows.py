@@ -17,7 +17,7 @@ def _positions(name, length, periodic, dtype, device, pin_memory):
     if not dtype.is_floating_point and not dtype.is_complex:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if length < 0:
-        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
+        raise RuntimeError(f"{name}: window_length must not be negative, got {length}")
     wide = dtype if dtype in (_C.float32, _C.float64) else _C.float32
     positions = OPS["arange"](length, dtype=wide, device=device, pin_memory=pin_memory)
     return positions, dtype, max(length if periodic else length - 1, 1)
@@ -122,11 +122,11 @@ def _record(name, arguments=""):
 def _checked(name, M, dtype, layout):
     dtype = _C.default_dtype() if dtype is None else dtype
     if layout is not None and str(layout) != "torch.strided":
-        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
+        raise ValueError(f"{name}: layout must be strided, got {layout}")
     if M < 0:
-        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+        raise ValueError(f"{name}: M, the length of the window, must not be negative, got {M}")
     if dtype not in (_C.float32, _C.float64):
-        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
+        raise ValueError(f"{name}: dtype must be float32 or float64, got {dtype}")
     return dtype
 
 
@@ -161,7 +161,7 @@ def general_cosine(M, *, a=None, sym=True, dtype=None, layout=None, device=None,
     if hasattr(a, "tolist"):
         a = a.tolist()
     if not isinstance(a, (list, tuple)):
-        raise TypeError("Coefficients must be a list/tuple")
+        raise TypeError(f"general_cosine: a must be a list or tuple of coefficients, got {type(a).__name__}")
     if not a:
         raise ValueError("Coefficients cannot be empty")
     return _general_cosine("general_cosine", M, list(a), sym, dtype, layout, device, requires_grad)
@@ -233,9 +233,9 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
     """exp(-|k - center| / tau); the centre is the middle unless given, which only windows with sym=False may be."""
     dtype = _checked("exponential", M, dtype, layout)
     if tau <= 0:
-        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+        raise ValueError(f"exponential: tau must be positive, got {tau}")
     if sym and center is not None:
-        raise ValueError("Center must be None for symmetric windows")
+        raise ValueError(f"exponential: center={center} contradicts sym=True; leave it out")
     center = (M if not sym and M > 1 else M - 1) / 2 if center is None else center
     return _given((-(_steps(M, dtype, device) - center).abs() / tau).exp(), M, requires_grad)
 
@@ -245,7 +245,7 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requ
     """exp(-(k - middle)^2 / (2 std^2))."""
     dtype = _checked("gaussian", M, dtype, layout)
     if std <= 0:
-        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+        raise ValueError(f"gaussian: std must be positive, got {std}")
     x = (_steps(M, dtype, device) - (M if not sym and M > 1 else M - 1) / 2) / (std * 2 ** 0.5)
     return _given((-x * x).exp(), M, requires_grad)
 
@@ -255,6 +255,6 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requ
     """I0(beta sqrt(1 - x^2)) / I0(beta) for x from -1 to 1, I0 the modified Bessel function."""
     dtype = _checked("kaiser", M, dtype, layout)
     if beta < 0:
-        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+        raise ValueError(f"kaiser: beta must not be negative, got {beta}")
     k = _steps(M, dtype, device)
     return _given(_kaiser(k * (2 / max(M - 1 if sym else M, 1)) - 1, beta), M, requires_grad)

@@ -36,7 +36,7 @@ class Adafactor(ComposedOptimizer):
 
     def _begin(self, param, state, group):
         if param.is_complex():
-            raise RuntimeError("Adafactor does not support complex parameters")
+            raise RuntimeError(f"Adafactor: parameters must be real, got {param.dtype}")
         state["step"] = number(0)
         if param.dim() > 1:
             state["row_var"] = param.new_zeros((*param.shape[:-1], 1))

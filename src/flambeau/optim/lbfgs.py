@@ -34,7 +34,8 @@ class LBFGS(Optimizer):
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
             "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+            raise ValueError(f"LBFGS: one group of parameters is expected, got {len(self.param_groups)}; all share one "
+                             "step")
         self._params = self.param_groups[0]["params"]
 
     # --- the parameters as one vector

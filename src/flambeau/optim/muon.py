@@ -52,12 +52,12 @@ class Muon(ComposedOptimizer):
         for group in self.param_groups:
             for param in group["params"]:
                 if param.ndim != 2:
-                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: "
-                                     f"{param.size()}")
+                    raise ValueError(f"Muon: parameters must have 2 dimensions, got shape {list(param.shape)}; give "
+                                     "the others to another optimizer")
 
     def _step_one(self, param, group):
         if param.grad.is_complex() or param.is_complex():
-            raise RuntimeError("Muon does not support complex parameters")
+            raise RuntimeError(f"Muon: parameters must be real, got {param.dtype}")
         state = self.state[param]
         if not state:
             state["momentum_buffer"] = flambeau.zeros_like(param.grad)

@@ -49,7 +49,8 @@ def _with_hooks(step):
                 continue
             if not (isinstance(changed, tuple) and len(changed) == 2):
                 raise RuntimeError(
-                    f"{type(self).__name__}.step: a step pre-hook must return None or (args, kwargs), got {changed!r}")
+                    f"{type(self).__name__}.step: a step pre-hook returns None or the pair (args, kwargs), got "
+                    f"{changed!r}")
             args, kwargs = changed
         result = step(self, *args, **kwargs)
         for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
@@ -69,7 +70,7 @@ def _check(name, value, good, expected):
 def _modes(name, group):
     """Refuses the modes this optimizer does not have; every step is fused already, so `foreach` and `fused` agree."""
     if group.get("foreach") and group.get("fused"):
-        raise RuntimeError(f"{name}: `fused` and `foreach` cannot be `True` together.")
+        raise RuntimeError(f"{name}: foreach=True and fused=True exclude each other")
     for mode in ("differentiable", "capturable"):
         if group.get(mode):
             raise NotImplementedError(f"{name}: {mode}=True is not supported")
@@ -97,13 +98,14 @@ class Optimizer:
         self.defaults = defaults
         self._make_hooks()
         if isinstance(params, flambeau.Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                            f"but got {type(params).__name__}; wrap it in a list")
+            raise TypeError("optimizer: params must be an iterable of Tensors or dicts, got a "
+                            f"{type(params).__name__}; wrap it in a list")
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError("optimizer: there are no parameters; was a generator such as model.parameters() used up "
+                             "before?")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(dict(group) if isinstance(group, dict) else group)
 
@@ -162,27 +164,28 @@ class Optimizer:
     def add_param_group(self, param_group):
         """Adds a dict of `params` and of options that differ from the defaults."""
         if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+            raise TypeError(f"add_param_group: expected a dict, got {type(param_group).__name__}")
         params = param_group["params"]
         if isinstance(params, flambeau.Tensor):
             params = [params]
         elif isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
-                            "tensors in sets will change between runs. Please use a list instead.")
+            raise TypeError("optimizer: parameters in a set have no fixed order, which the saved state needs; pass a "
+                            "list")
         params = list(params)
         names = [entry[0] for entry in params if isinstance(entry, tuple)]
         if names:
             if len(names) != len(params):
-                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+                raise ValueError("optimizer: some parameters of the group have names and some have none; name all or "
+                                 "none")
             param_group["param_names"] = names
             params = [entry[1] for entry in params]
         param_group["params"] = params
         for param in params:
             if not isinstance(param, flambeau.Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+                raise TypeError(f"optimizer: parameters must be Tensors, got {type(param).__name__}")
             if not (param.is_leaf or param.retains_grad):
-                raise ValueError("can't optimize a non-leaf Tensor: it was computed from others; give the leaves, or "
-                                 "x.detach().requires_grad_()")
+                raise ValueError(f"optimizer: a parameter of shape {list(param.shape)} was computed from others; pass "
+                                 "those leaves, or x.detach().requires_grad_()")
         self._fill_defaults(param_group)
         self._check_repeats(params, "param_names" in param_group)
         self.param_groups.append(param_group)
@@ -190,20 +193,20 @@ class Optimizer:
     def _fill_defaults(self, group):
         for name, default in self.defaults.items():
             if default is required and name not in group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise ValueError(f"optimizer: the parameter group has no {name!r}, and there is no default")
             group.setdefault(name, default)
         _modes(type(self).__name__, group)
 
     def _check_repeats(self, params, named):
         if len(set(map(id, params))) != len(params):
-            warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
+            warn("optimizer: a parameter group names a parameter more than once",
                  stacklevel=4)
         for other in self.param_groups:
             if not {id(p) for p in other["params"]}.isdisjoint(map(id, params)):
-                raise ValueError("some parameters appear in more than one parameter group")
+                raise ValueError("optimizer: a parameter of this group is in another group already")
             if ("param_names" in other) != named:
-                raise ValueError("all optimizer param groups should be with/without names. "
-                                 f"cannot add param group {'with' if named else 'without'} names to the optimizer")
+                raise ValueError(f"optimizer: a group {'with' if named else 'without'} names cannot join groups that "
+                                 f"are {'not named' if named else 'named'}")
 
     # --- state
 
@@ -236,13 +239,12 @@ class Optimizer:
             state_dict = hook(self, state_dict) or state_dict
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
-            raise ValueError("loaded state dict has a different number of parameter groups "
-                             f"(expected {len(groups)}, got {len(saved)})")
+            raise ValueError(f"load_state_dict: the state has {len(saved)} parameter groups, the optimizer "
+                             f"{len(groups)}")
         for i, (group, old) in enumerate(zip(groups, saved)):
             if len(group["params"]) != len(old["params"]):
-                raise ValueError("loaded state dict contains a parameter group that doesn't match the size of "
-                                 f"optimizer's group (group {i}: expected {len(group['params'])} parameters, "
-                                 f"got {len(old['params'])})")
+                raise ValueError(f"load_state_dict: group {i} has {len(old['params'])} parameters in the state and "
+                                 f"{len(group['params'])} in the optimizer")
         params = dict(zip(chain.from_iterable(g["params"] for g in saved),
                           chain.from_iterable(g["params"] for g in groups)))
         state = defaultdict(dict)

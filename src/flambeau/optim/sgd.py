@@ -29,7 +29,8 @@ class SGD(Optimizer):
         _check("momentum value", momentum, momentum >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise ValueError(f"SGD: nesterov=True needs momentum above 0 and dampening 0, got momentum={momentum} and "
+                             f"dampening={dampening}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused})

@@ -64,7 +64,7 @@ def get_swa_avg_fn():
 
 def _check_decay(decay):
     if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        raise ValueError(f"AveragedModel: decay must be between 0 and 1, got {decay}")
 
 
 class AveragedModel(Module):
@@ -86,11 +86,10 @@ class AveragedModel(Module):
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
-            raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
-        self.module = deepcopy(model)
-        if device is not None:
-            self.module = self.module.to(device)
-        self.register_buffer("n_averaged", flambeau.tensor(0, dtype=flambeau.long, device=device))
+            raise AssertionError("AveragedModel: avg_fn and multi_avg_fn say the same thing; pass one of them")
+        copy = deepcopy(model)
+        self.module = copy if device is None else copy.to(device)
+        self.register_buffer("n_averaged", flambeau.zeros((), dtype=flambeau.int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args, **kwargs):
@@ -147,14 +146,14 @@ class SWALR(LRScheduler):
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
         rates = swa_lr if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(optimizer.param_groups)
         if len(rates) != len(optimizer.param_groups):
-            raise ValueError("swa_lr must have the same length as optimizer.param_groups: swa_lr has "
-                             f"{len(rates)}, optimizer.param_groups has {len(optimizer.param_groups)}")
+            raise ValueError(f"SWALR: swa_lr must hold one value per parameter group, {len(optimizer.param_groups)}, "
+                             f"got {len(rates)}")
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError("anneal_strategy must by one of 'cos' or 'linear', instead got " + str(anneal_strategy))
+            raise ValueError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+            raise ValueError(f"SWALR: anneal_epochs must be an int that is not negative, got {anneal_epochs!r}")
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 
@@ -165,7 +164,8 @@ class SWALR(LRScheduler):
     def get_lr(self):
         """The rates of this step, from the present ones."""
         if not self._get_lr_called_within_step:
-            warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", stacklevel=2)
+            warn("get_lr() computes the next rates and belongs inside step(); call get_last_lr() for the rates in "
+                 "use", stacklevel=2)
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

@@ -86,7 +86,7 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
 
     def action(step):
         if step < 0:
-            raise AssertionError(f"Step must be non-negative. Got {step}.")
+            raise AssertionError(f"profiler.schedule: step must not be negative, got {step}")
         step -= skip_first
         if step < 0:
             return ProfilerAction.NONE

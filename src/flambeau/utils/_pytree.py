@@ -58,7 +58,7 @@ def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=
     [1, 2, 3]
     """
     if cls in _REGISTERED:
-        raise ValueError(f"{cls} is already registered as pytree node.")
+        raise ValueError(f"register_pytree_node: {cls.__name__} has been registered before")
     _REGISTERED[cls] = flatten_fn, unflatten_fn
 
 

@@ -46,7 +46,8 @@ class _Kept:
 
     def get(self):
         if not self.allow and self.tensor._version != self.version:
-            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+            raise RuntimeError("checkpoint: a tensor kept by the policy was changed in place before backward could "
+                               "use it; clone it first, or pass allow_cache_entry_mutation=True")
         return self.tensor.detach() if self.device is None else self.tensor.to(self.device)
 
 
@@ -128,13 +129,14 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
         chosen = set(policy_fn_or_list)
         for op in chosen:
             if not isinstance(op, _C.Op):
-                raise ValueError(f"Expected op in `op_list` to be an operator but got: {op} of type {type(op)}.")
+                raise ValueError(f"create_selective_checkpoint_contexts: the list must hold operators, got {op!r}")
 
         chosen |= {OPS[name] for name, others in _RUNS_FOR.items() if any(op.name in others for op in chosen)}
 
         def policy(ctx, op, *args, **kwargs):
             return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
     else:
-        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+        raise TypeError("create_selective_checkpoint_contexts: policy_fn_or_list must be a function or a list of "
+                        f"operators, got {type(policy_fn_or_list).__name__}")
     kept = {}
     return _FirstRun(policy, kept, allow_cache_entry_mutation), _SecondRun(kept)

@@ -27,10 +27,7 @@ class CheckpointError(RuntimeError):
 
 _early_stop = [True]
 _debug = [None]
-_TIP = ("\n\nTip: To see a more detailed error message, either pass `debug=True` to\n"
-        "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\n"
-        "with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\n"
-        "enable checkpoint-debug mode globally.")
+_TIP = "\nhint: checkpoint(..., debug=True) lists the operators of both runs side by side"
 
 
 class _Setting:
@@ -156,10 +153,9 @@ class _Input:
             return self.hooks[1](self.value).detach().requires_grad_(self.requires_grad)
         if self.version is not None and self.value._version != self.version:
             raise RuntimeError(
-                "torch.utils.checkpoint: one of the variables needed for gradient computation has been modified by an "
-                f"inplace operation: an argument of the checkpointed function, {self.value.dtype} "
-                f"{list(self.value.shape)}, is at version {self.value._version}; expected version {self.version} "
-                "instead.")
+                f"checkpoint: an argument of the function, {self.value.dtype} {list(self.value.shape)}, was saved at "
+                f"version {self.version} and has been changed in place since (version {self.value._version}); "
+                "computing again would give something else. Change a clone instead")
         return self.value.detach().requires_grad_(self.requires_grad)
 
 
@@ -200,11 +196,10 @@ class _Frame:
                 _C.queue_callback(lambda: self.done.discard(key))
         if key not in place.values:
             if key in place.seen:
-                raise CheckpointError("torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
-                                      "unpacked once. If you are calling ctx.saved_tensors in backward, make sure to "
-                                      "do so only once.")
-            raise CheckpointError("torch.utils.checkpoint: Unpack is being triggered for a tensor that was either "
-                                  "never recomputed, or already unpacked once.")
+                raise CheckpointError("checkpoint: a saved tensor was asked for twice; read ctx.saved_tensors once "
+                                      "per backward and keep the result")
+            raise CheckpointError("checkpoint: a saved tensor is not there: it was handed out before, or the second "
+                                  "run did not compute it")
         place.seen = {key}
         return place.values.pop(key)
 
@@ -236,18 +231,15 @@ class _Frame:
     def _compare(self, count, found, log):
         if count != len(self.places):
             raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {len(self.places)}\n"
-                f"Number of tensors saved during recomputation: {count}." + self._detail(log))
+                f"checkpoint: the function saved {len(self.places)} tensors for backward in its first run and {count} in "
+                "its second; it must do the same both times" + self._detail(log))
         lines = []
         for k, ref in enumerate(self.places):
             place = ref()
             if place is not None and place.description != found[k]:
-                lines.append(f"tensor at position {k}:\nsaved metadata: {place.description}\n"
-                             f"recomputed metadata: {found[k]}")
+                lines.append(f"  tensor {k}: first {place.description}, then {found[k]}")
         if lines:
-            raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different "
-                                  "metadata than during the forward pass.\n" + "\n".join(lines) + "\n."
+            raise CheckpointError("\n".join(["checkpoint: the function saved other tensors in its second run:", *lines])
                                   + self._detail(log))
 
     def _detail(self, log):
@@ -257,7 +249,7 @@ class _Frame:
         at = next((k for k, (a, b) in enumerate(_padded(first, second)) if a != b), -1)
         shown = [f"  {k:4} {a:40} {b}" + ("   <- differs from here" if k == at else "")
                  for k, (a, b) in enumerate(_padded(first, second))]
-        return "\n\nOperators of the original forward, and of the recomputation:\n" + "\n".join(shown)
+        return "\noperators of the first run, and of the second:\n" + "\n".join(shown)
 
 
 def _padded(a, b):
@@ -279,10 +271,11 @@ class _OpLog(TorchDispatchMode):
 
 def _without_reentry(function, args, kwargs, keep_random, context_fn, determinism_check, debug, early_stop):
     if determinism_check not in _DESCRIPTIONS:
-        raise ValueError(f"determinism_check should be one of {list(_DESCRIPTIONS)}, but got {determinism_check}")
+        raise ValueError(f"checkpoint: determinism_check must be one of {list(_DESCRIPTIONS)}, got "
+                         f"{determinism_check!r}")
     debug = debug if _debug[-1] is None else _debug[-1]
     if debug and context_fn is not noop_context_fn:
-        raise ValueError("debug=True is incompatible with non-default context_fn")
+        raise ValueError("checkpoint: debug=True brings a context of its own and cannot be used with context_fn")
     forward_context, again_context = context_fn()
     if not is_grad_enabled():
         with forward_context:
@@ -300,13 +293,14 @@ def _without_reentry(function, args, kwargs, keep_random, context_fn, determinis
 def check_backward_validity(inputs):
     """Warns when no input wants a gradient: then the reentrant form gives none."""
     if not any(t.requires_grad for t in inputs if isinstance(t, _C.Tensor)):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warnings.warn("checkpoint: no input requires grad, so none will get a gradient; with use_reentrant=False "
+                      "parameters inside the function still do", stacklevel=2)
 
 
 def detach_variable(inputs):
     """The tensors among `inputs` without their history, wanting gradients as before."""
     if not isinstance(inputs, tuple):
-        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+        raise RuntimeError(f"checkpoint: the inputs must come in a tuple, got {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, _C.Tensor) else x for x in inputs)
 
 
@@ -327,9 +321,8 @@ class CheckpointFunction(Function):
     def backward(ctx, *grads):
         if _C.pass_is_limited():
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
-                ".backward() without passing the `inputs` argument.")
+                "checkpoint: with use_reentrant=True neither grad() nor backward(inputs=...) can reach through it; "
+                "pass use_reentrant=False, or call backward() without inputs")
         args = list(ctx.args)
         for k, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[k] = tensor
@@ -340,7 +333,8 @@ class CheckpointFunction(Function):
         pairs = [(y, g) for y, g in zip(outputs, grads, strict=True)
                  if isinstance(y, _C.Tensor) and y.requires_grad]
         if not pairs:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+            raise RuntimeError("checkpoint: no output requires grad, so there is nothing to compute again; call the "
+                               "function without checkpoint")
         backward(*zip(*pairs, strict=True))
         return None, None, *(a.grad if isinstance(a, _C.Tensor) else None for a in args)
 
@@ -362,8 +356,8 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     tensor([-2.4783, -2.4783, -2.4783])
     """
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-                      "use_reentrant=False is recommended; without it the reentrant form runs.", stacklevel=2)
+        warnings.warn("checkpoint: use_reentrant is missing, so the reentrant form runs; pass use_reentrant=False "
+                      "(recommended) or True", stacklevel=2)
         use_reentrant = True
     keep_random = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
@@ -371,7 +365,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
-        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        raise ValueError("checkpoint: context_fn and debug need use_reentrant=False")
     return CheckpointFunction.apply(function, keep_random, *args)
 
 

@@ -47,7 +47,7 @@ def sdpa_kernel(backends, set_priority=False):
     """
     backends = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(backends, list) or not all(isinstance(b, SDPBackend) for b in backends):
-        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of them, got {backends!r}")
+        raise AssertionError(f"sdpa_kernel: expected an SDPBackend or a list of them, got {backends!r}")
     names = tuple(dict.fromkeys(backend.name for backend in backends))
     if not set_priority:
         names = tuple(sorted(names, key=lambda name: -SDPBackend[name]))  # the fused kernel before MATH

@@ -18,7 +18,7 @@ class CausalBias(Tensor):
 
     def __new__(cls, variant, seq_len_q, seq_len_kv):
         if not isinstance(variant, CausalVariant):
-            raise AssertionError(f"variant must be a CausalVariant, got {type(variant).__name__}")
+            raise AssertionError(f"CausalBias: variant must be a CausalVariant, got {type(variant).__name__}")
         shift = seq_len_kv - seq_len_q if variant == CausalVariant.LOWER_RIGHT else 0
         mask = ones(seq_len_q, seq_len_kv).tril(shift).bool()
         self = Tensor._make_subclass(cls, mask)
@@ -43,7 +43,7 @@ class CausalBias(Tensor):
 
 def _attend(query, key, value, attn_mask, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     if is_causal:
-        raise ValueError("CausalBias should not be used with causal=True")
+        raise ValueError("CausalBias is causal by itself; leave is_causal out")
     upper = attn_mask.variant == CausalVariant.UPPER_LEFT or attn_mask.seq_len_q == attn_mask.seq_len_kv
     mask = None if upper else attn_mask._materialize(query.device)
     return F.scaled_dot_product_attention(

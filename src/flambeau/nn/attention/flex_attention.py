@@ -49,7 +49,7 @@ def noop_mask(batch, head, token_q, token_kv):
 
 def _combined(mask_mods, start, join):
     if not all(callable(mod) for mod in mask_mods):
-        raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
+        raise RuntimeError(f"and_masks and or_masks combine functions; not all of these can be called: {mask_mods}")
 
     def mask(b, h, q_idx, kv_idx):
         result = b.new_full((), start, dtype=bool_dtype)
@@ -105,7 +105,8 @@ _FIELDS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices
 
 
 def _sliced(*_):
-    raise RuntimeError("Cannot use mask_mod from a sliced BlockMask")
+    raise RuntimeError("BlockMask: the mask_mod of the whole mask does not describe a part cut out of it; set "
+                       "mask_mod of the part")
 
 
 class BlockMask:
@@ -124,9 +125,10 @@ class BlockMask:
     def __init__(self, seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, q_num_blocks,
                  q_indices, full_q_num_blocks, full_q_indices, BLOCK_SIZE=(_BLOCK, _BLOCK), mask_mod=noop_mask):
         if kv_indices.dim() < 2:
-            raise RuntimeError("BlockMask must have at least 2 dimensions")
+            raise RuntimeError(f"BlockMask: kv_indices must have at least 2 dimensions, got {kv_indices.dim()}")
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
-            raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
+            raise AssertionError("BlockMask: full_kv_num_blocks and full_kv_indices describe the full blocks "
+                                 "together; pass both or neither")
         self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = tuple(seq_lengths), tuple(BLOCK_SIZE), mask_mod
         given = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, q_num_blocks, q_indices,
                  full_q_num_blocks, full_q_indices)  # fmt: skip
@@ -139,9 +141,10 @@ class BlockMask:
         """A mask whose row r of blocks has the columns kv_indices[..., r, :kv_num_blocks[..., r]], and the full ones
         of full_kv_indices; `seq_lengths` are the numbers of queries and keys."""
         if kv_indices.dim() < 2:
-            raise RuntimeError("BlockMask must have at least 2 dimensions")
+            raise RuntimeError(f"BlockMask: kv_indices must have at least 2 dimensions, got {kv_indices.dim()}")
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
-            raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
+            raise AssertionError("BlockMask: full_kv_num_blocks and full_kv_indices describe the full blocks "
+                                 "together; pass both or neither")
         block = (BLOCK_SIZE,) * 2 if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
         if seq_lengths is None:
             seq_lengths = tuple(n * size for n, size in zip(kv_indices.shape[-2:], block, strict=True))
@@ -222,8 +225,7 @@ class BlockMask:
                 text += "".join(2 * ("█" if m == 1 else " " if m == 0 else "░") for m in means) + "\n"
             pictures.append(text)
         if math.prod(batch) > limit:
-            pictures += ["...", "To print out more, set BlockMask.to_string(limit=N)",
-                         "You can also index (BlockMask[batch, head]) to choose a specific batch or head"]
+            pictures.append(f"... {limit} of {math.prod(batch)}: to_string(limit=n) shows n, mask[batch, head] is one")
         return "\n".join(pictures)
 
     def __str__(self):
@@ -294,7 +296,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     """
     key, value, scale = _checked(query, key, value, block_mask, scale, enable_gqa)
     if return_lse and return_aux is not None:
-        raise ValueError("Cannot specify both return_lse and return_aux; return_aux=AuxRequest(lse=True) does both")
+        raise ValueError("flex_attention: pass return_aux=AuxRequest(lse=True) alone; return_lse is its old form")
     scores = ((query @ key.mT) * scale).to(query.dtype if query.dtype.itemsize >= 4 else zeros(0).dtype)
     if score_mod is not None:
         scores = _mapped(score_mod, (0,))(scores, *_indices(scores.shape, scores.device))
@@ -314,7 +316,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
 def _checked(query, key, value, block_mask, scale, enable_gqa):
     for name, t in (("query", query), ("key", key), ("value", value)):
         if not isinstance(t, Tensor) or t.dim() != 4:
-            raise NotImplementedError(f"flex_attention: query, key, and value must be 4D tensors, got {name} {t}")
+            raise NotImplementedError(f"flex_attention: {name} must be a tensor of 4 dimensions (batch, heads, length, "
+                                      f"features), got {t}")
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ValueError(
             f"flex_attention: query {list(query.shape)}, key {list(key.shape)} and value {list(value.shape)} do not fit"
@@ -322,22 +325,21 @@ def _checked(query, key, value, block_mask, scale, enable_gqa):
     heads, given = query.shape[1], key.shape[1]
     if not enable_gqa and heads != given:
         raise ValueError(
-            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={given}. Try "
-            "setting enable_gqa=True for GQA."
+            f"flex_attention: query has {heads} heads, key and value have {given}; pass enable_gqa=True if several "
+            "query heads shall share one of theirs"
         )
     if heads % given:
         raise ValueError(
-            "Expect number of query heads to be a multiple of kv heads for GQA but got "
-            f"Hq={heads} and Hkv={given}."
+            f"flex_attention: {heads} query heads cannot be divided evenly among the {given} heads of key and value"
         )
     if query.shape[0] != key.shape[0] and (block_mask is None or block_mask.kv_num_blocks.shape[0] != query.shape[0]):
         raise ValueError(
-            f"Expect query and key/value to have the same batch size, got {query.shape[0]} and {key.shape[0]}"
+            f"flex_attention: query holds {query.shape[0]} batch entries, key and value hold {key.shape[0]}"
         )
     if block_mask is not None and block_mask.seq_lengths != (query.shape[-2], key.shape[-2]):
         raise ValueError(
-            f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={query.shape[-2]} and "
-            f"kv_len={key.shape[-2]}: create one for these lengths"
+            f"flex_attention: block_mask has shape {block_mask.shape}, the call has {query.shape[-2]} queries and "
+            f"{key.shape[-2]} keys; create a mask for these lengths"
         )
     key, value = (t.repeat_interleave(heads // given, 1) if heads != given else t for t in (key, value))
     return key, value, 1 / math.sqrt(query.shape[-1]) if scale is None else scale

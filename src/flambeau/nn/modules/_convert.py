@@ -44,7 +44,7 @@ class ConvertMethods:
         to_device, to_dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if to_dtype is not None and not (to_dtype.is_floating_point or to_dtype.is_complex):
             raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={to_dtype}"
+                f"Module.to: parameters can only become floating point or complex, got dtype={to_dtype}"
             )
 
         def convert(t):
@@ -135,8 +135,8 @@ def _parse_to(*args, **kwargs):
             values["dtype"] = rest.pop(0)
     if len(rest) > 2 or any(not isinstance(flag, bool) for flag in rest):
         raise TypeError(
-            "to() received an invalid combination of arguments: expected (device, dtype, non_blocking), "
-            f"(dtype, non_blocking) or (tensor, non_blocking), got ({', '.join(type_name(a) for a in args)})"
+            "Module.to: expected (device, dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking), got "
+            f"({', '.join(type_name(a) for a in args)})"
         )
     where = values["device"]
     if where is not None and not isinstance(where, device):

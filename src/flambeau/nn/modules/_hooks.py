@@ -226,7 +226,8 @@ class HookMethods:
                     continue
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
                     raise RuntimeError(
-                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
+                        "forward pre-hook with with_kwargs=True: return None or the pair (args, kwargs), got "
+                        f"{replaced!r}"
                     )
                 args, kwargs = replaced
             else:
@@ -252,7 +253,8 @@ class HookMethods:
                     result = replaced
             except Exception as error:  # the error on its way out must not be replaced
                 warnings.warn(
-                    f"forward hook with ``always_call=True`` raised an exception that was silenced: {error}",
+                    "forward hook with always_call=True failed after an earlier error, which is the one raised: "
+                    f"{error}",
                     stacklevel=2,
                 )
 
@@ -313,8 +315,8 @@ class _BackwardGate:
                 given = hook(self.module, (None,) * self.input_count, grads)
                 if given is not None and not (isinstance(given, tuple) and all(g is None for g in given)):
                     raise RuntimeError(
-                        "backward hook for Modules where no input requires gradient should always return None or None "
-                        "for all gradients."
+                        "module backward hook: no input of this module requires grad, so there is no gradient to "
+                        "replace; return None"
                     )
         return grads
 

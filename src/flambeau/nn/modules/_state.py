@@ -80,7 +80,7 @@ class StateMethods:
             if result is None:
                 continue
             if getattr(hook, "_from_public_api", False):
-                raise RuntimeError("state_dict post-hook must return None")
+                raise RuntimeError("state_dict post-hook: change the dict in place and return None")
             destination = result
         return destination
 
@@ -91,7 +91,7 @@ class StateMethods:
         tuple (missing_keys, unexpected_keys). `assign=True` puts the given tensors in place instead of copying.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+            raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got {type(state_dict).__name__}")
         missing, unexpected, errors = [], [], []
         metadata = getattr(state_dict, "_metadata", None)
         state_dict = OrderedDict(state_dict)
@@ -112,8 +112,7 @@ class StateMethods:
             for hook in kept(module, "_load_state_dict_post_hooks").values():
                 if hook(module, keys) is not None:
                     raise RuntimeError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                        "values, if incompatible_keys need to be modified, it should be done inplace."
+                        "load_state_dict post-hook: change the lists of keys in place and return None"
                     )
 
         load(self, state_dict, "")
@@ -123,7 +122,7 @@ class StateMethods:
                     errors.insert(0, f"{word} key(s) in state_dict: {', '.join(map(_quoted, keys))}. ")
         if errors:
             lines = "\n\t".join(errors)
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}")
+            raise RuntimeError(f"load_state_dict: {type(self).__name__} does not take this state:\n\t{lines}")
         return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(
@@ -163,8 +162,7 @@ class StateMethods:
         """Put `given` into `target`; the error text when it does not fit."""
         if not isinstance(given, Tensor):
             return (
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
-                f"checkpoint but received {type(given)}"
+                f"{key}: the state holds a {type(given).__name__} where a Tensor was expected"
             )
         if is_lazy(target) and not is_lazy(given):
             with no_grad():
@@ -174,8 +172,7 @@ class StateMethods:
             given = given[0]  # scalars were once saved with one dimension
         if not lazy and given.shape != target.shape:
             return (
-                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
-                f"the shape in current model is {target.shape}."
+                f"{key}: the state has shape {list(given.shape)}, the model {list(target.shape)}"
             )
         if lazy:
             return None if is_lazy(target) else f"{key}: the state dict holds no values (its module was never called)"
@@ -193,8 +190,8 @@ class StateMethods:
                     target.copy_(given)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are {target.size()} and '
-                f"whose dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
+                f"{key}: copying {list(given.shape)} into {list(target.shape)} failed with "
+                f"{type(error).__name__}: {error}"
             )
         return None
 

@@ -457,5 +457,5 @@ class Softmax2d(Module):
 
     def forward(self, input):
         if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+            raise ValueError(f"Softmax2d: input must have 4 dimensions, or 3 without a batch, got {input.dim()}")
         return F.softmax(input, -3)

@@ -31,12 +31,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
-            raise ValueError("cutoffs should be a sequence of length larger than 0")
+            raise ValueError("AdaptiveLogSoftmaxWithLoss: cutoffs is empty; give at least one class number")
         rising = all(a < b for a, b in itertools.pairwise(cutoffs))
         if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
-                f"value is between 1 and n_classes-1; got {cutoffs} and n_classes={n_classes}"
+                f"AdaptiveLogSoftmaxWithLoss: cutoffs must be rising ints from 1 to n_classes - 1 = {n_classes - 1}, "
+                f"got {cutoffs}"
             )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*cutoffs, n_classes]
         self.div_value, self.head_bias = div_value, head_bias
@@ -65,22 +65,22 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def forward(self, input_, target_):
         single = target_.dim() == 0
         if target_.dim() > 1:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+            raise RuntimeError("AdaptiveLogSoftmaxWithLoss: target holds one class per sample, in at most 1 "
+                               f"dimension, got shape {list(target_.shape)}")
         if input_.dim() != (1 if single else 2):
             raise RuntimeError(
-                f"{target_.dim()}D target tensor expects {1 if single else 2}D input tensors, but found inputs with "
-                f"size {input_.size()}"
+                f"AdaptiveLogSoftmaxWithLoss: target of {target_.dim()} dimensions goes with input of "
+                f"{1 if single else 2}, got input {list(input_.shape)}"
             )
         if not single and len(input_) != len(target_):
             raise RuntimeError(
-                "Input and target should have the same size in the batch dimension, "
-                f"got {len(input_)} and {len(target_)}"
+                f"AdaptiveLogSoftmaxWithLoss: input holds {len(input_)} samples and target {len(target_)}"
             )
         input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
         if len(target) and not (int(target.min()) >= 0 and int(target.max()) < self.n_classes):
             raise RuntimeError(
-                f"Target values should be in [0, {self.n_classes - 1}], but values in range "
-                f"[{target.min().item()}, {target.max().item()}] were found."
+                f"AdaptiveLogSoftmaxWithLoss: target holds classes {target.min().item()} to {target.max().item()}; the "
+                f"model has 0 to {self.n_classes - 1}"
             )
         place, output = target, input.new_zeros(len(target))
         for k, (low, high) in enumerate(self._clusters()):

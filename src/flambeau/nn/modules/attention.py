@@ -30,11 +30,11 @@ class MultiheadAttention(Module):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
-                "instead"
+                f"MultiheadAttention: embed_dim and num_heads must be positive, got {embed_dim} and {num_heads}"
             )
         if embed_dim % num_heads != 0:
-            raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+            raise AssertionError(f"MultiheadAttention: embed_dim={embed_dim} cannot be divided evenly among "
+                                 f"num_heads={num_heads}")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn

@@ -135,9 +135,9 @@ class SyncBatchNorm(_BatchNorm):
 
     def _check_input_dim(self, input):
         if input.dim() < 2:
-            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+            raise ValueError(f"BatchNorm1d: input must have 2 or more dimensions, got {input.dim()}")
         if input.size(1) == 0:
-            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+            raise ValueError(f"SyncBatchNorm: input {list(input.shape)} has no channels")
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
@@ -173,8 +173,8 @@ class _InstanceNorm(_NormBase):
         channels = input.size(0 if single else 1)
         if self.affine and channels != self.num_features:
             raise ValueError(
-                f"expected input's size at dim={0 if single else 1} to match num_features ({self.num_features}), "
-                f"but got: {channels}."
+                f"{type(self).__name__}: input has {channels} channels (dimension {0 if single else 1}), expected "
+                f"num_features={self.num_features}"
             )
         if single:
             return self._normalize(input.unsqueeze(0)).squeeze(0)

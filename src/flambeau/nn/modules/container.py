@@ -11,7 +11,7 @@ def position(index, size):
     """`index` counted from the start, checked."""
     index = operator.index(index)
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of range for {size} entries")
+        raise IndexError(f"index {index} is outside a container of {size}: {-size} to {size - 1}")
     return index % size
 
 
@@ -113,7 +113,7 @@ class Sequential(_Numbered):
 
     def _join(self, other, verb):
         if not isinstance(other, Sequential):
-            raise ValueError(f"{verb} operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(f"Sequential.{verb}: expected another Sequential, got {type(other).__name__}")
         return self.extend(other)
 
     def __mul__(self, times):
@@ -161,7 +161,7 @@ class ModuleList(_Numbered):
     def extend(self, modules):
         """Add several modules at the end; returns self."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(f"ModuleList.extend: expected an iterable of modules, got {type(modules).__name__}")
         return super().extend(modules)
 
     def __iadd__(self, modules):
@@ -247,7 +247,7 @@ def pairs(name, entries):
     """What `update` of the dict-like module `name` was given, as a list of (key, value)."""
     if not isinstance(entries, Iterable):
         raise TypeError(
-            f"{name}.update should be called with an iterable of key/value pairs, but got {type(entries).__name__}"
+            f"{name}.update: expected a mapping or pairs (key, value), got {type(entries).__name__}"
         )
     if hasattr(entries, "items"):
         return list(entries.items())
@@ -257,6 +257,6 @@ def pairs(name, entries):
             raise TypeError(f"{name} update sequence element #{k} should be Iterable; is {type(pair).__name__}")
         pair = tuple(pair)
         if len(pair) != 2:
-            raise ValueError(f"{name} update sequence element #{k} has length {len(pair)}; 2 is required")
+            raise ValueError(f"{name}.update: entry {k} has {len(pair)} elements; a pair (key, value) was expected")
         result.append(pair)
     return result

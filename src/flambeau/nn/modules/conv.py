@@ -59,18 +59,18 @@ class _ConvNd(Module):
 
 def _check(in_channels, out_channels, groups, padding, stride, padding_mode, n):
     if groups <= 0:
-        raise ValueError("groups must be a positive integer")
+        raise ValueError(f"groups={groups} must be positive")
     if in_channels % groups != 0:
-        raise ValueError(f"in_channels must be divisible by groups, got {in_channels} and {groups}")
+        raise ValueError(f"in_channels={in_channels} cannot be divided into groups={groups}")
     if out_channels % groups != 0:
-        raise ValueError(f"out_channels must be divisible by groups, got {out_channels} and {groups}")
+        raise ValueError(f"out_channels={out_channels} cannot be divided into groups={groups}")
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
+            raise ValueError(f"padding must be a number, numbers, 'same' or 'valid', got {padding!r}")
         if padding == "same" and any(s != 1 for s in repeated(stride, n)):
-            raise ValueError("padding='same' is not supported for strided convolutions")
+            raise ValueError(f"padding='same' needs stride 1, got stride={stride}")
     if padding_mode not in _PADDING_MODES:
-        raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+        raise ValueError(f"padding_mode must be {', '.join(map(repr, _PADDING_MODES))}, got {padding_mode!r}")
 
 
 def _edges(padding, kernel_size, dilation):
@@ -144,7 +144,7 @@ class _ConvTranspose(_ConvNd):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise ValueError(f'{type(self).__name__}: padding_mode must be "zeros", got {padding_mode!r}')
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups,
                          bias, padding_mode, device, dtype)
 
@@ -160,16 +160,16 @@ class _ConvTranspose(_ConvNd):
             sizes = sizes[-n:]
         if len(sizes) != n:
             raise ValueError(
-                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {input.dim()} elements "
-                f"(got {len(output_size)})"
+                f"ConvTranspose{n}d: output_size for {input.dim()}-dimensional input has {n} or {input.dim()} entries, "
+                f"got {len(output_size)}"
             )
         rows = zip(input.shape[-n:], self.stride, self.padding, self.kernel_size, self.dilation, strict=True)
         least = [(size - 1) * s - 2 * p + d * (k - 1) + 1 for size, s, p, k, d in rows]
         most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
         if any(not low <= size <= high for low, size, high in zip(least, sizes, most, strict=True)):
             raise ValueError(
-                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
-                f"(for an input of {input.size()[2:]})"
+                f"ConvTranspose{n}d: output_size={output_size} cannot come from input of size "
+                f"{list(input.size()[2:])}; it can be {least} to {most}"
             )
         return tuple(size - low for size, low in zip(sizes, least, strict=True))
 

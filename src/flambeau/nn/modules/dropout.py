@@ -11,7 +11,7 @@ class _Dropout(Shown, Module):
     def __init__(self, p=0.5, inplace=False):
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+            raise ValueError(f"dropout: p must be a probability between 0 and 1, got {p}")
         self.p, self.inplace = p, inplace
 
 

@@ -39,7 +39,7 @@ class Unflatten(Shown, Module):
                 f"Unflatten: expected dim to be an int, got {type(dim).__name__} (named dimensions are not supported)"
             )
         if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
-            raise TypeError(f"unflattened_size must be tuple of ints, but found {unflattened_size!r}")
+            raise TypeError(f"Unflatten: unflattened_size must be a tuple of ints, got {unflattened_size!r}")
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input):

@@ -34,7 +34,8 @@ class LazyModuleMixin:
     def _infer_parameters(self, args):
         self.initialize_parameters(*args)
         if self.has_uninitialized_params():
-            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
+            raise RuntimeError(f"{type(self).__name__}: its parameters get their shapes from a first input; call it "
+                               "once before this")
         hooks = self._forward_pre_hooks
         for key in [key for key, hook in hooks.items() if hook is LazyModuleMixin._infer_parameters]:
             del hooks[key]
@@ -89,12 +90,13 @@ class _LazyConv(LazyModuleMixin):
             n = self._dims
             if input.dim() not in (n + 1, n + 2):
                 raise RuntimeError(
-                    f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, "
-                    f"but got input of size: {input.shape}"
+                    f"{type(self).__name__}: input must have {n + 2} dimensions, or {n + 1} without a batch, got shape "
+                    f"{list(input.shape)}"
                 )
             self.in_channels = input.shape[-n - 1]
             if self.in_channels % self.groups != 0:
-                raise ValueError("in_channels must be divisible by groups")
+                raise ValueError(f"{type(self).__name__}: in_channels={self.in_channels} cannot be divided into "
+                                 f"groups={self.groups}")
             pair = (self.out_channels, self.in_channels)
             first, second = reversed(pair) if self.transposed else pair
             self.weight.materialize((first, second // self.groups, *self.kernel_size))

@@ -6,6 +6,7 @@ from ... import empty
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
+from ._repr import fields
 from .module import Module
 
 
@@ -54,7 +55,7 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return fields(self, "in_features out_features", bias=self.bias is not None)
 
 
 class Bilinear(Module):
@@ -68,7 +69,7 @@ class Bilinear(Module):
     def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
         if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+            raise ValueError(f"Bilinear: in1_features must be positive, got {in1_features}")
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
@@ -90,7 +91,4 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self):
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
+        return fields(self, "in1_features in2_features out_features", bias=self.bias is not None)

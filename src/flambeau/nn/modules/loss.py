@@ -4,6 +4,7 @@ import math
 import warnings
 
 from .. import functional as F
+from ._repr import fields
 from .distance import PairwiseDistance
 from .linear import Linear
 from .module import Module
@@ -17,7 +18,7 @@ def _reduction(size_average, reduce, reduction):
     reduce = True if reduce is None else reduce
     name = ("mean" if size_average else "sum") if reduce else "none"
     warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.", stacklevel=3
+        f"size_average and reduce are old arguments; pass reduction='{name}' instead", stacklevel=3
     )
     return name
 
@@ -124,9 +125,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     def __init__(self, in_features, num_classes, *, out_features=(), bias=False, device=None, dtype=None,
                  reduction="mean", weight=None, ignore_index=None, label_smoothing=0.0, options=None):
         if weight is not None and tuple(weight.shape) != (num_classes,):
-            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+            raise RuntimeError(f"weight must have one entry per class, shape {(num_classes,)}, got "
+                               f"{tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:
-            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+            raise RuntimeError(f"label_smoothing must be between 0 and 1, got {label_smoothing}")
         super().__init__(weight, None, None, reduction)
         self.num_classes, self.out_features = num_classes, out_features
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
@@ -144,11 +146,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )  # fmt: skip
 
     def extra_repr(self):
-        return (
-            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
-            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
-            f"label_smoothing={self.label_smoothing}, options={self.options}"
-        )
+        sizes = {"in_features": self.linear.in_features, "num_classes": self.num_classes,
+                 "out_features": self.out_features, "bias": self.linear.bias is not None}
+        settings = fields(self, "reduction ignore_index label_smoothing options")
+        return f"{fields(self, **sizes)}, {settings}"
 
 
 class NLLLoss(_WeightedLoss):
@@ -313,7 +314,7 @@ class MultiMarginLoss(_WeightedLoss):
     def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
+            raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
         if weight is not None and weight.dim() != 1:
             raise ValueError(f"MultiMarginLoss: weight must be None or have 1 dimension, got {weight.dim()}")
         self.p, self.margin = p, margin
@@ -369,7 +370,7 @@ class TripletMarginLoss(_Loss):
     def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
+            raise ValueError(f"TripletMarginLoss: margin must be positive, got {margin}")
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor, positive, negative):
@@ -392,7 +393,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         super().__init__(reduction=reduction)
         if margin <= 0:
             raise ValueError(
-                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
+                f"TripletMarginWithDistanceLoss: margin must be positive, got {margin}"
             )
         self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin, self.swap = margin, swap

@@ -54,7 +54,8 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
 
     def forward(self, *args, **kwargs):
         """What calling the module computes; every subclass defines it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(f"{type(self).__name__}: a module says what it computes in a method `forward`, which "
+                                  "is missing here")
 
     # the name by which wrappers reach the call under their own __call__
     _call_impl = _C.ModuleBase.__call__
@@ -121,7 +122,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: begin __init__ with "
                                      "super().__init__()")
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {type_name(name)}")
+            raise TypeError(f"{kind} names must be strings, got {type_name(name)}")
         if "." in name:
             raise KeyError(f"{kind} name can't contain '.', got: {name}")
         if name == "":
@@ -134,13 +135,12 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
-                "(torch.nn.Parameter or None required)"
+                f"parameter '{name}' must be a flambeau.nn.Parameter or None, got {type_name(param)}"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
-                f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+                f"parameter '{name}' must be a leaf, and was computed by {type(param.grad_fn).__name__}; register what "
+                "is trained, and compute this value in forward()"
             )
         self._parameters[name] = param if param is None else _run_registration("parameter", self, name, param)
 
@@ -149,7 +149,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"buffer '{name}' must be a flambeau.Tensor or None, got {type_name(tensor)}"
             )
         self._buffers[name] = _run_registration("buffer", self, name, tensor)
         if not persistent:
@@ -184,9 +184,9 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     def set_submodule(self, target, module, strict=False):
         """Put `module` at the dotted name `target`; with `strict` only where a submodule already is."""
         if target == "":
-            raise ValueError("Cannot set the submodule without a target name!")
+            raise ValueError("set_submodule: target is empty; give the module's path, such as 'layers.0'")
         if not isinstance(module, Module):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+            raise ValueError(f"set_submodule: expected a Module, got {type(module).__name__}")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
@@ -291,7 +291,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     def train(self, mode=True):
         """Set training mode (dropout, batch norm …) in the whole tree; returns self."""
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
+            raise ValueError(f"train: mode must be a bool, got {mode!r}")
         self.training = mode
         for module in self.children():
             module.train(mode)

@@ -178,7 +178,8 @@ class _CircularPad(_Pad):
     def forward(self, input):
         n = self._dims
         if input.dim() not in (n + 1, n + 2):
-            raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
+            raise ValueError(f"{type(self).__name__}: input must have {n + 2} dimensions, or {n + 1} without a batch, "
+                             f"got {input.dim()}")
         return super().forward(input)
 
 

@@ -86,7 +86,7 @@ class ParameterList(_ParameterHolder):
     def extend(self, values):
         """Add several values at the end; returns self."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(f"ParameterList.extend: expected an iterable of parameters, got {type(values).__name__}")
         for value in list(values):
             self.append(value)
         return self
@@ -115,8 +115,7 @@ class ParameterDict(_ParameterHolder):
     def _attribute(self, key):
         if not isinstance(key, str):
             raise TypeError(
-                "Index given to ParameterDict cannot be used as a key as it is not a string "
-                f"(type is '{type(key).__name__}')."
+                f"ParameterDict: keys must be strings, got {type(key).__name__}"
             )
         return key
 

@@ -59,16 +59,16 @@ class RNNBase(Module):
         packed = input if isinstance(input, PackedSequence) else None
         x = input if packed is None else packed.data
         if packed is None and x.dim() not in (2, 3):
-            raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {x.dim()}D instead")
+            raise ValueError(f"{self.mode}: input must have 3 dimensions, or 2 without a batch, got {x.dim()}")
         weight = getattr(self, self._names[0][0])
         if x.dtype != weight.dtype:
             raise ValueError(
-                f"{self.mode}: input dtype {x.dtype} does not match weight dtype {weight.dtype}: convert the input by "
+                f"{self.mode}: input is {x.dtype} and the weights are {weight.dtype}; convert the input by "
                 f"input.to({weight.dtype}) or the module by module.to({x.dtype})"
             )
         if x.size(-1) != self.input_size:
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.size(-1)}"
+                f"{self.mode}: input has {x.size(-1)} features, expected input_size={self.input_size}"
             )
         single = packed is None and x.dim() == 2
         if single:
@@ -101,15 +101,15 @@ class RNNBase(Module):
             raise IndexError(f"{self.mode}: expected {len(sizes)} hidden states, got {len(states)}")
         if any(s.dim() != (2 if single else 3) for s in states):
             raise RuntimeError(
-                f"For {'unbatched 2-D' if single else 'batched 3-D'} input, hx should also be {2 if single else 3}-D "
-                f"but got {', '.join(f'{s.dim()}-D' for s in states)} tensors"
+                f"{self.mode}: the state must have {2 if single else 3} dimensions, as the input has, got "
+                f"{' and '.join(str(s.dim()) for s in states)}"
             )
         if single:
             states = [s.unsqueeze(1) for s in states]
         for k, (s, size) in enumerate(zip(states, sizes, strict=True)):
             if tuple(s.shape) != (rows, batch, size):
                 name = f"hidden[{k}]" if len(sizes) > 1 else "hidden"
-                raise RuntimeError(f"Expected {name} size {(rows, batch, size)}, got {list(s.shape)}")
+                raise RuntimeError(f"{self.mode}: {name} must have shape {[rows, batch, size]}, got {list(s.shape)}")
         if packed is not None and packed.sorted_indices is not None:
             states = [s[:, packed.sorted_indices] for s in states]
         return states
@@ -126,31 +126,20 @@ class RNNBase(Module):
 
 def _check(mode, input_size, hidden_size, num_layers, dropout, proj_size):
     if mode not in _MODES:
-        raise ValueError(f"Unrecognized RNN mode: {mode}")
-    if not isinstance(input_size, int):
-        raise TypeError(f"input_size should be of type int, got: {type(input_size).__name__}")
-    if input_size <= 0:
-        raise ValueError("input_size must be greater than zero")
-    if not isinstance(hidden_size, int):
-        raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
-    if hidden_size <= 0:
-        raise ValueError("hidden_size must be greater than zero")
-    if num_layers <= 0:
-        raise ValueError("num_layers must be greater than zero")
+        raise ValueError(f"RNNBase: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+        if not isinstance(value, int):
+            raise TypeError(f"{mode}: {name} must be an int, got {type(value).__name__}")
+        if value <= 0:
+            raise ValueError(f"{mode}: {name} must be positive, got {value}")
+    if not 0 <= proj_size < hidden_size:
+        raise ValueError(f"{mode}: proj_size must be 0 (no projection), or positive and below "
+                         f"hidden_size={hidden_size}; got {proj_size}")
     if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-        raise ValueError(
-            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
-        )
-    if dropout > 0 and num_layers == 1:
-        warnings.warn(
-            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
-            f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-            stacklevel=4,
-        )
-    if proj_size < 0:
-        raise ValueError("proj_size should be a positive integer or zero to disable projections")
-    if proj_size >= hidden_size:
-        raise ValueError("proj_size has to be smaller than hidden_size")
+        raise ValueError(f"{mode}: dropout must be a probability between 0 and 1, got {dropout!r}")
+    if dropout and num_layers == 1:
+        warnings.warn(f"{mode}: dropout={dropout} acts between layers, so it has no effect with num_layers=1",
+                      stacklevel=4)
 
 
 class RNN(RNNBase):
@@ -167,7 +156,7 @@ class RNN(RNNBase):
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
                  dropout=0.0, bidirectional=False, device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+            raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
@@ -231,10 +220,10 @@ class RNNCellBase(Module):
         """The states, zeros where there are none."""
         name = type(self).__name__
         if input.dim() not in (1, 2):
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+            raise ValueError(f"{name}: input must have 2 dimensions, or 1 without a batch, got {input.dim()}")
         if input.size(-1) != self.input_size:
             raise RuntimeError(
-                f"{name}: input has inconsistent input_size: got {input.size(-1)}, expected {self.input_size}"
+                f"{name}: input has {input.size(-1)} features, expected input_size={self.input_size}"
             )
         if states[0] is None:
             zero = zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
@@ -242,10 +231,10 @@ class RNNCellBase(Module):
         for k, s in enumerate(states):
             if s.dim() not in (1, 2):
                 what = f"hx[{k}]" if len(states) > 1 else "hidden"
-                raise ValueError(f"{name}: Expected {what} to be 1D or 2D, got {s.dim()}D instead")
+                raise ValueError(f"{name}: {what} must have 2 dimensions, or 1 without a batch, got {s.dim()}")
             if s.size(-1) != self.hidden_size:
                 raise RuntimeError(
-                    f"{name}: hidden has inconsistent hidden_size: got {s.size(-1)}, expected {self.hidden_size}"
+                    f"{name}: the state has {s.size(-1)} features, expected hidden_size={self.hidden_size}"
                 )
         return states
 

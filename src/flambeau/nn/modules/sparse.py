@@ -36,7 +36,8 @@ class Embedding(Module):
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+                raise AssertionError(f"{type(self).__name__}: _weight has shape {list(_weight.shape)}, expected "
+                                     f"{[num_embeddings, embedding_dim]}")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self):
@@ -66,7 +67,8 @@ class Embedding(Module):
                         scale_grad_by_freq=False, sparse=False):
         """An Embedding with the given 2-d table, which does not train unless `freeze=False`."""
         if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+            raise AssertionError("from_pretrained: embeddings must have 2 dimensions (num_embeddings, embedding_dim), "
+                                 f"got shape {list(embeddings.shape)}")
         rows, columns = embeddings.shape
         return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings, freeze)
 
@@ -99,7 +101,8 @@ class EmbeddingBag(Module):
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+                raise AssertionError(f"{type(self).__name__}: _weight has shape {list(_weight.shape)}, expected "
+                                     f"{[num_embeddings, embedding_dim]}")
             self.weight = Parameter(_weight)
 
     reset_parameters = Embedding.reset_parameters
@@ -124,7 +127,8 @@ class EmbeddingBag(Module):
                         mode="mean", sparse=False, include_last_offset=False, padding_idx=None):
         """An EmbeddingBag with the given 2-d table, which does not train unless `freeze=False`."""
         if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+            raise AssertionError("from_pretrained: embeddings must have 2 dimensions (num_embeddings, embedding_dim), "
+                                 f"got shape {list(embeddings.shape)}")
         rows, columns = embeddings.shape
         layer = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
                     include_last_offset, padding_idx)  # fmt: skip

@@ -18,7 +18,7 @@ def _activation(activation):
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
-        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+        raise RuntimeError(f"Transformer: activation must be 'relu', 'gelu' or a function, got {activation!r}")
     return getattr(F, activation)
 
 
@@ -190,9 +190,10 @@ class Transformer(Module):
                 memory_is_causal=False):
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and tgt.dim() == 3 and src.size(batch) != tgt.size(batch):
-            raise RuntimeError("the batch number of src and tgt must be equal")
+            raise RuntimeError(f"Transformer: src has {src.size(batch)} batch entries and tgt has {tgt.size(batch)}")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
-            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+            raise RuntimeError(f"Transformer: src has {src.size(-1)} features and tgt {tgt.size(-1)}, expected "
+                               f"d_model={self.d_model}")
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,

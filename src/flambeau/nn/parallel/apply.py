@@ -11,7 +11,7 @@ def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
     """
     if len(modules) != len(inputs):
         raise AssertionError(
-            f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}"
+            f"parallel_apply: one input per module is expected, got {len(modules)} modules and {len(inputs)} inputs"
         )
     kwargs_tup = ({},) * len(modules) if kwargs_tup is None else kwargs_tup
     for name, given in (("kwargs", kwargs_tup), ("devices", devices)):

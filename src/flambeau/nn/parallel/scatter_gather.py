@@ -51,14 +51,14 @@ def gather(outputs, target_device, dim=0):
     first = outputs[0]
     if isinstance(first, Tensor):
         if all(t.dim() == 0 for t in outputs) and dim == 0:
-            warnings.warn("Was asked to gather along dimension 0, but all input tensors were scalars; will instead "
-                          "unsqueeze and return a vector.", stacklevel=2)  # fmt: skip
+            warnings.warn("gather: tensors without dimensions have no dim 0 to join; the result is a vector of "
+                          "them", stacklevel=2)  # fmt: skip
             outputs = [t.unsqueeze(0) for t in outputs]
         return cat([t.to(target_device) for t in outputs], dim)
     if first is None:
         return None
     if isinstance(first, dict):
         if any(len(out) != len(first) for out in outputs):
-            raise ValueError("All dicts must have the same number of keys")
+            raise ValueError(f"gather: the dicts must have the same keys, got {[len(out) for out in outputs]} of them")
         return type(first)((key, gather([out[key] for out in outputs], target_device, dim)) for key in first)
     return _rebuilt(first, [gather(values, target_device, dim) for values in zip(*outputs, strict=True)])

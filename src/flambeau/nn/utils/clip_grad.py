@@ -26,9 +26,8 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     total = stack([t.norm(norm_type).to(first) for t in tensors]).norm(norm_type)
     if error_if_nonfinite and not total.isfinite().item():
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
-            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-            "`error_if_nonfinite=False`"
+            f"clip_grad_norm_: the total norm (norm_type={norm_type}) of the gradients is {total.item()}; look for the "
+            "gradient that is not finite, or pass error_if_nonfinite=False to scale by it"
         )
     return total
 
@@ -60,7 +59,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The old name of clip_grad_norm_."""
     warnings.warn(
-        "torch.nn.utils.clip_grad_norm is now deprecated in favor of torch.nn.utils.clip_grad_norm_.",
+        "nn.utils.clip_grad_norm is the old name of nn.utils.clip_grad_norm_; use the latter",
         FutureWarning,
         stacklevel=2,
     )

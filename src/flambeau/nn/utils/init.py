@@ -15,6 +15,7 @@ def skip_init(module_cls, *args, **kwargs):
     import inspect  # a slow import that only this function needs
 
     if "device" not in inspect.signature(module_cls).parameters:
-        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+        raise RuntimeError(f"skip_init: {module_cls.__name__} takes no argument `device`, through which its parameters "
+                           "could be left uninitialized")
     device = kwargs.pop("device", "cpu")
     return module_cls(*args, device="meta", **kwargs).to_empty(device=device)

@@ -15,7 +15,7 @@ _MAPS = ("matrix_exp", "cayley", "householder")
 def _tensor(module, name):
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+        raise ValueError(f"{type(module).__name__} has no parameter or buffer named '{name}'")
     return weight
 
 
@@ -62,10 +62,10 @@ class _SpectralNorm(Module):
         super().__init__()
         n = weight.ndim
         if not -n <= dim < n:
-            raise IndexError(f"Dimension out of range (expected to be in range of [-{n}, {n - 1}] but got {dim})")
+            raise IndexError(f"dim {dim} is out of range for {n} dimensions: {-n} to {n - 1}")
         if n_power_iterations <= 0:
             raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+                f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}"
             )
         self.dim, self.eps = dim % n, eps
         if n > 1:
@@ -137,7 +137,8 @@ class _Orthogonal(Module):
     def __init__(self, weight, orthogonal_map, *, use_trivialization=True):
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
-            raise ValueError("The householder parametrization does not support complex tensors.")
+            raise ValueError(f"orthogonal: orthogonal_map='householder' needs real numbers, got {weight.dtype}; use "
+                             "'matrix_exp' or 'cayley'")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
             self.register_buffer("base", None)
@@ -173,15 +174,15 @@ class _Orthogonal(Module):
     def right_inverse(self, q):
         if q.shape != self.shape:
             raise ValueError(
-                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}."
+                f"orthogonal: expected a value of shape {list(self.shape)}, got {list(q.shape)}"
             )
         wide = q.shape[-2] < q.shape[-1]
         tall = q.mT if wide else q
         if not hasattr(self, "base"):
             if self.orthogonal_map != "householder":
                 raise NotImplementedError(
-                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
-                    "use_trivialization=False."
+                    "orthogonal: a value can be assigned only with use_trivialization=True, or with "
+                    "orthogonal_map='householder'"
                 )
             a, tau = flambeau.geqrf(tall)
             diagonal = a.diagonal(dim1=-2, dim2=-1)
@@ -214,12 +215,13 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
     """
     weight = _tensor(module, name)
     if weight.ndim < 2:
-        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+        raise ValueError(f"orthogonal: expected a matrix, or a batch of them, got a tensor of {weight.ndim} dimensions")
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(f"orthogonal_map has to be one of {', '.join(map(repr, _MAPS))}. Got: {orthogonal_map}")
+        raise ValueError(f"orthogonal: orthogonal_map must be one of {', '.join(map(repr, _MAPS))}, got "
+                         f"{orthogonal_map!r}")
     map_ = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     register_parametrization(module, name, map_, unsafe=True)
     return module

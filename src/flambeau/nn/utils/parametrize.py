@@ -56,7 +56,7 @@ def _same(what, before, after):
         a, b = getattr(before, kind), getattr(after, kind)
         if a != b:
             raise ValueError(
-                f"{what} may not change the {kind} of the tensor, unless `unsafe` flag is enabled: from {a} to {b}"
+                f"{what} changes the {kind} from {a} to {b}; pass unsafe=True if that is intended"
             )
 
 
@@ -71,7 +71,7 @@ class ParametrizationList(ModuleList):
 
     def __init__(self, modules, original, unsafe=False):
         if not modules:
-            raise ValueError("ParametrizationList requires one or more modules.")
+            raise ValueError("ParametrizationList: at least one parametrization is needed, got none")
         super().__init__(modules)
         self.unsafe = unsafe
         shape, dtype = original.shape, original.dtype
@@ -83,15 +83,14 @@ class ParametrizationList(ModuleList):
         self.is_tensor = isinstance(new, Tensor)
         if not self.is_tensor and not isinstance(new, Sequence):
             raise ValueError(
-                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
-                f"Got {type(new).__name__}"
+                f"right_inverse must return a Tensor or a sequence of Tensors, got {type(new).__name__}"
             )
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
             if new.dtype != original.dtype or new.device != original.device:
                 raise ValueError(
-                    "When `right_inverse` outputs one tensor, it may not change the dtype or device: "
-                    f"from {original.dtype} on {original.device} to {new.dtype} on {new.device}"
+                    f"right_inverse changes the tensor from {original.dtype} on {original.device} to {new.dtype} on "
+                    f"{new.device}; it must keep both"
                 )
             _put(original, new)
             _register(self, "original", original)
@@ -107,8 +106,7 @@ class ParametrizationList(ModuleList):
         for k, part in enumerate(parts):
             if not isinstance(part, Tensor):
                 raise ValueError(
-                    "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
-                    f"Got element {k} of the sequence with type {type(part).__name__}."
+                    f"right_inverse must return Tensors; entry {k} is {type(part).__name__}"
                 )
             if isinstance(original, Parameter):
                 part = Parameter(part, original.requires_grad)
@@ -127,14 +125,13 @@ class ParametrizationList(ModuleList):
                 value = module.right_inverse(value)
             parts = [value] if self.is_tensor else value
             if not isinstance(parts, Sequence) or len(parts) != self.ntensors:
-                raise ValueError(f"'right_inverse' must return a sequence of {self.ntensors} tensors, got {value!r}")
+                raise ValueError(f"right_inverse must return a sequence of {self.ntensors} Tensors, got {value!r}")
             for target, part in zip(self._originals(), parts, strict=True):
                 if not isinstance(part, Tensor):
-                    raise ValueError(f"`right_inverse` should return a tensor. Got {type(part).__name__}")
+                    raise ValueError(f"right_inverse must return a Tensor, got {type(part).__name__}")
                 if part.dtype != target.dtype:
                     raise ValueError(
-                        f"The tensor returned by `right_inverse` has dtype {part.dtype} while the original has dtype "
-                        f"{target.dtype}"
+                        f"right_inverse returns {part.dtype} where the parameter holds {target.dtype}"
                     )
                 _put(target, part)
 
@@ -155,8 +152,8 @@ def _copy(self, memo):
 
 def _refuse_pickle(self):
     raise RuntimeError(
-        "Serialization of parametrized modules is only supported through state_dict(): save that, and load it into a "
-        "module that was parametrized the same way"
+        "a parametrized module cannot be pickled; save its state_dict(), and load that into a module parametrized in "
+        "the same way"
     )
 
 
@@ -191,12 +188,12 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     to change shape and dtype.
 
     >>> import flambeau
-    >>> class Symmetric(flambeau.nn.Module):
-    ...     def forward(self, x):
-    ...         return x.triu() + x.triu(1).T
+    >>> class Positive(flambeau.nn.Module):
+    ...     def forward(self, original):
+    ...         return original.exp()
     >>> m = flambeau.nn.Linear(3, 3)
-    >>> _ = flambeau.nn.utils.parametrize.register_parametrization(m, "weight", Symmetric())
-    >>> flambeau.equal(m.weight, m.weight.T)
+    >>> _ = flambeau.nn.utils.parametrize.register_parametrization(m, "weight", Positive())
+    >>> bool((m.weight > 0).all())
     True
     """
     parametrization.train(module.training)
@@ -216,8 +213,7 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         module.parametrizations[tensor_name] = entry
     else:
         raise ValueError(
-            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
-            f"'{tensor_name}'"
+            f"{type(module).__name__} has no parameter, buffer or parametrized tensor named '{tensor_name}'"
         )
     return module
 
@@ -248,7 +244,7 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     Linear(in_features=2, out_features=3, bias=True)
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+        raise ValueError(f"{type(module).__name__} has no parametrization of '{tensor_name}'")
     entry = module.parametrizations[tensor_name]
     if entry.is_tensor:
         tensor = entry.original
@@ -260,8 +256,8 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         tensor = Parameter(value.detach()) if value.requires_grad else value
     else:
         raise ValueError(
-            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
-            "sequence of tensors."
+            f"remove_parametrizations: '{tensor_name}' is computed from several tensors, none of which can take its "
+            "place; pass leave_parametrized=True"
         )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]

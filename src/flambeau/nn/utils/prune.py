@@ -43,8 +43,8 @@ class BasePruningMethod(ABC):
         scores = tensor if importance_scores is None else importance_scores
         if scores.shape != tensor.shape:
             raise AssertionError(
-                f"importance_scores should have the same shape as parameter {name} of {module}, "
-                f"got {scores.shape} vs {tensor.shape}"
+                f"prune: importance_scores of '{name}' must have its shape {list(tensor.shape)}, got "
+                f"{list(scores.shape)}"
             )
         first = not isinstance(method, PruningContainer)
         if first:
@@ -65,7 +65,7 @@ class BasePruningMethod(ABC):
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
             raise AssertionError(
-                f"importance_scores should have the same shape as tensor t, got {scores.shape} vs {t.shape}"
+                f"prune: importance_scores must have the tensor's shape {list(t.shape)}, got {list(scores.shape)}"
             )
         return t * self.compute_mask(scores, default_mask=ones_like(t) if default_mask is None else default_mask)
 
@@ -86,7 +86,8 @@ def _after_earlier(module, name, method):
     hooks = module._forward_pre_hooks
     keys = [key for key, h in hooks.items() if isinstance(h, BasePruningMethod) and h._tensor_name == name]
     if len(keys) > 1:
-        raise AssertionError(f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}.")
+        raise AssertionError(f"prune: '{name}' of {type(module).__name__} has {len(keys)} pruning hooks; one (which "
+                             "may be a PruningContainer) was expected")
     if not keys:
         return method
     earlier = hooks.pop(keys[0])
@@ -111,8 +112,8 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and method._tensor_name != self._tensor_name:
             raise ValueError(
-                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to this container. "
-                f"Found '{method._tensor_name}'"
+                f"PruningContainer: it prunes '{self._tensor_name}' and cannot take in a method for "
+                f"'{method._tensor_name}'"
             )
         self._pruning_methods += (method,)
 
@@ -133,7 +134,8 @@ class PruningContainer(BasePruningMethod):
             left = default_mask == 1
         elif method.PRUNING_TYPE == "structured":
             if not hasattr(method, "dim"):
-                raise AttributeError('Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim`')
+                raise AttributeError("prune: a structured method must have an attribute `dim`, and "
+                                     f"{type(method).__name__} has none")
             dim = _dim(t, method.dim)
             kept = default_mask.sum(dim=[d for d in range(t.dim()) if d != dim]) != 0
             left = (slice(None),) * dim + (kept,)
@@ -151,7 +153,7 @@ class PruningContainer(BasePruningMethod):
 
 def _dim(t, dim):
     if not -t.dim() <= dim < t.dim():
-        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+        raise IndexError(f"prune: dim {dim} is out of range for shape {list(t.shape)}")
     return dim % t.dim()
 
 
@@ -160,17 +162,18 @@ class _ByAmount(BasePruningMethod):
 
     def __init__(self, amount):
         if not isinstance(amount, Real):
-            raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+            raise TypeError("prune: amount must be an int (how many) or a float (which share), got "
+                            f"{type(amount).__name__}")
         if amount < 0 or (not isinstance(amount, Integral) and amount > 1):
             raise ValueError(
-                f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
+                f"prune: amount must be a share between 0 and 1 or a count that is not negative, got {amount}"
             )
         self.amount = amount
 
     def _count(self, size):
         count = self.amount if isinstance(self.amount, Integral) else round(self.amount * size)
         if count > size:
-            raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={size}")
+            raise ValueError(f"prune: amount={count} is more than the {size} entries there are")
         return count
 
 
@@ -240,8 +243,7 @@ class RandomStructured(_ByAmount):
         """Zeros in the channels chosen."""
         if t.dim() <= 1:
             raise ValueError(
-                f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} "
-                f"with {t.dim()} dims"
+                f"prune: structured pruning needs at least 2 dimensions, got shape {list(t.shape)}"
             )
         dim = _dim(t, self.dim)
         size = t.shape[dim]
@@ -346,18 +348,19 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     5
     """
     if not isinstance(parameters, Iterable):
-        raise TypeError("global_unstructured(): parameters is not an Iterable")
+        raise TypeError("global_unstructured: parameters must be an iterable of (module, name), got "
+                        f"{type(parameters).__name__}")
     scores = {} if importance_scores is None else importance_scores
     if not isinstance(scores, dict):
-        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+        raise TypeError(f"global_unstructured: importance_scores must be a dict, got {type(scores).__name__}")
     parameters = list(parameters)
     tensors = [getattr(module, name) for module, name in parameters]
     masks = [getattr(m, name + "_mask", ones_like(t)) for (m, name), t in zip(parameters, tensors, strict=True)]
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
-            'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. '
-            f"Found method {pruning_method} of type {method.PRUNING_TYPE}"
+            f'global_unstructured: {pruning_method.__name__} prunes whole slices (PRUNING_TYPE = '
+            f'{method.PRUNING_TYPE!r}); only "unstructured" methods can be used here'
         )
     method._tensor_name = "all"
     everything = parameters_to_vector([scores.get(key, t) for key, t in zip(parameters, tensors, strict=True)])
@@ -379,7 +382,7 @@ def remove(module, name):
             hook.remove(module)
             del module._forward_pre_hooks[key]
             return module
-    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    raise ValueError(f"prune.remove: '{name}' of {type(module).__name__} is not pruned")
 
 
 def is_pruned(module):

@@ -48,7 +48,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     """
     sequences = list(sequences)
     if not sequences or not all(isinstance(s, Tensor) for s in sequences):
-        raise RuntimeError("pad_sequence: Expected iterable for input sequences, with at least one tensor")
+        raise RuntimeError("pad_sequence: expected an iterable of one or more tensors")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
     longest, rest = max(len(s) for s in sequences), sequences[0].shape[1:]
@@ -75,7 +75,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     batch = input.shape[not batch_first] if input.ndim > 1 else 0
     if lengths.ndim != 1 or len(lengths) != batch:
         raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} (batch_size={batch})"
+            f"pack_padded_sequence: lengths must hold one length for each of the {batch} batch entries, got "
+            f"{lengths.numel()}"
         )
     order = None
     if not enforce_sorted:
@@ -84,12 +85,11 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     sizes = lengths.tolist()
     if not sizes or min(sizes) <= 0:
         raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+            f"pack_padded_sequence: every length must be positive, got {sizes}"
         )
     if any(a < b for a, b in itertools.pairwise(sizes)):
         raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement"
+            f"pack_padded_sequence: lengths must fall ({sizes}); sort the batch, or pass enforce_sorted=False"
         )
     steps = input.shape[1 if batch_first else 0]
     if sizes[0] > steps:
@@ -125,8 +125,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     counts = sequence.batch_sizes.tolist()
     if total_length is not None and total_length < len(counts):
         raise ValueError(
-            f"Expected total_length to be at least the length of the longest sequence in input, but got "
-            f"total_length={total_length} and max sequence length being {len(counts)}"
+            f"pad_packed_sequence: total_length={total_length} is below the longest sequence, {len(counts)}"
         )
     order, lengths = sequence.unsorted_indices, as_tensor(_turned(counts))
     padded = pad_rows(sequence.data, counts, counts[0], batch_first, padding_value, total_length or len(counts))

@@ -100,7 +100,7 @@ class _SpectralNorm(_Computed):
         super().__init__(name)
         if n_power_iterations <= 0:
             raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+                f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}"
             )
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
 

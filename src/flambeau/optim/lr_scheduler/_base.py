@@ -22,8 +22,7 @@ def per_group(optimizer, name, value):
     groups = len(optimizer.param_groups)
     if isinstance(value, (list, tuple)):
         if len(value) != groups:
-            raise ValueError(f"{name} must have the same length as optimizer.param_groups. "
-                             f"{name} has {len(value)} values, param_groups has {groups}.")
+            raise ValueError(f"{name}: one value per parameter group is expected, {groups} in all, got {len(value)}")
         return list(value)
     return [value] * groups
 
@@ -79,8 +78,8 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
-                               f"last_epoch >= 0: it is written by the schedule of the first run")
+                raise KeyError("scheduler: last_epoch >= 0 continues an earlier schedule, which left 'initial_lr' in "
+                               f"each parameter group; group {i} has none")
         self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         _watch_steps(optimizer)
@@ -112,7 +111,7 @@ class LRScheduler:
 
     def _warn_outside_step(self):
         if not self._get_lr_called_within_step:
-            warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+            warn("get_lr() computes the next rates and belongs inside step(); call get_last_lr() for the rates in use",
                  UserWarning, stacklevel=3)
 
     def _warn_order(self):

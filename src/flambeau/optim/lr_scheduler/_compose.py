@@ -8,13 +8,13 @@ from ._base import LRScheduler, check_optimizer, copied, set_option
 def _check_parts(owner, schedulers, optimizer):
     """At least one schedule, each with an optimizer, all with the same."""
     if len(schedulers) < 1:
-        raise ValueError(f"{owner} expects at least one scheduler, but got no scheduler.")
+        raise ValueError(f"{owner}: the list of schedulers is empty")
     for i, part in enumerate(schedulers):
         if not hasattr(part, "optimizer"):
-            raise TypeError(f"{owner} at index {i} should have `optimizer` as its attribute, got {type(part).__name__}")
+            raise TypeError(f"{owner}: entry {i} is a {type(part).__name__}, which has no `optimizer`; schedulers are "
+                            "expected")
         if part.optimizer is not optimizer:
-            raise ValueError(f"{owner} expects all schedulers to belong to the same optimizer, "
-                             f"but the scheduler at index {i} belongs to another one")
+            raise ValueError(f"{owner}: scheduler {i} belongs to another optimizer than the first")
 
 
 class _Composed(LRScheduler):
@@ -52,13 +52,10 @@ class SequentialLR(_Composed):
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         _check_parts(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
-                             f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
-                             f"number of milestones to be equal to {len(milestones)}")
-        self._schedulers = schedulers
-        self._milestones = milestones
+            raise ValueError(f"SequentialLR: {len(schedulers)} schedulers need {len(schedulers) - 1} milestones, where "
+                             f"one hands over to the next; got {len(milestones)}")
+        self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
-        self.optimizer = optimizer
         for group in optimizer.param_groups:  # the parts have each written their first rate
             set_option(group, "lr", copied(group["initial_lr"]))
         self._undo(self)
@@ -88,7 +85,7 @@ class ChainedScheduler(_Composed):
 
     def __init__(self, schedulers, optimizer=None):
         if len(schedulers) < 1:
-            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+            raise ValueError("ChainedScheduler: no scheduler is given to chain")
         optimizer = optimizer or getattr(schedulers[0], "optimizer", None)
         check_optimizer(self, optimizer)
         _check_parts(type(self).__name__, schedulers, optimizer)

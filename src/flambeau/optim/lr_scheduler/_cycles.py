@@ -6,10 +6,18 @@ from types import FunctionType
 from ._base import LRScheduler, check_optimizer, per_group, set_option
 
 
+def _check_counts(name, **counts):
+    """Every count is a positive int."""
+    for key, value in counts.items():
+        if not isinstance(value, int) or value <= 0:
+            raise ValueError(f"{name}: {key} must be a positive int, got {value!r}")
+
+
 def _momentum_kind(optimizer):
     """Whether momentum is the first beta; refused where there is none."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        raise ValueError(f"cycle_momentum=True needs an optimizer with `momentum` or `betas`, and "
+                         f"{type(optimizer).__name__} has neither; pass cycle_momentum=False")
     return "betas" in optimizer.defaults
 
 
@@ -57,7 +65,7 @@ class CyclicLR(LRScheduler):
         self.total_size = up + down
         self.step_ratio = up / self.total_size
         if scale_fn is None and mode not in _SCALE:
-            raise ValueError(f"mode is invalid and scale_fn is None: {mode!r} (expected one of {sorted(_SCALE)})")
+            raise ValueError(f"CyclicLR: mode must be one of {sorted(_SCALE)}, got {mode!r}; or pass scale_fn")
         self.mode = mode
         self.gamma = gamma
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
@@ -130,17 +138,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
-        if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        _check_counts("CosineAnnealingWarmRestarts", T_0=T_0, T_mult=T_mult)
         if not isinstance(eta_min, (float, int)):
-            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
-        self.T_0 = T_0
-        self.T_i = T_0
-        self.T_mult = T_mult
+            raise ValueError(f"CosineAnnealingWarmRestarts: eta_min must be a float or an int, got {eta_min!r}")
         self.eta_min = eta_min
-        self.T_cur = last_epoch
+        self.T_0, self.T_mult = T_0, T_mult
+        self.T_i, self.T_cur = T_0, last_epoch  # the length of the present round, and the epochs since it began
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
@@ -171,7 +174,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def _place(self, epoch):
         if epoch < 0:
-            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            raise ValueError(f"CosineAnnealingWarmRestarts: epoch must not be negative, got {epoch}")
         self.T_i, self.T_cur = self.T_0, epoch
         if epoch < self.T_0:
             return
@@ -221,9 +224,9 @@ class OneCycleLR(LRScheduler):
         self.optimizer = optimizer
         self.total_steps = self._total(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+            raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start!r}")
         if anneal_strategy not in _ANNEAL:
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
         self._schedule_phases = self._phases(pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
@@ -248,16 +251,13 @@ class OneCycleLR(LRScheduler):
 
     @staticmethod
     def _total(total_steps, epochs, steps_per_epoch):
-        if total_steps is None:
-            if epochs is None or steps_per_epoch is None:
-                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-            for name, value in (("epochs", epochs), ("steps_per_epoch", steps_per_epoch)):
-                if not isinstance(value, int) or value <= 0:
-                    raise ValueError(f"Expected positive integer {name}, but got {value}")
-            return epochs * steps_per_epoch
-        if not isinstance(total_steps, int) or total_steps <= 0:
-            raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
-        return total_steps
+        if total_steps is not None:
+            _check_counts("OneCycleLR", total_steps=total_steps)
+            return total_steps
+        if epochs is None or steps_per_epoch is None:
+            raise ValueError("OneCycleLR: the length is missing; pass total_steps, or epochs and steps_per_epoch")
+        _check_counts("OneCycleLR", epochs=epochs, steps_per_epoch=steps_per_epoch)
+        return epochs * steps_per_epoch
 
     def _phases(self, pct_start, three_phase):
         up = float(pct_start * self.total_steps) - 1
@@ -275,7 +275,8 @@ class OneCycleLR(LRScheduler):
         self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
+            raise ValueError(f"OneCycleLR: step {step} lies past the end of the schedule, "
+                             f"total_steps={self.total_steps}")
         begin = 0.0
         for phase in self._schedule_phases:
             end = phase["end_step"]

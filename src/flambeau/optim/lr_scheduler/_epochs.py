@@ -122,7 +122,7 @@ class ConstantLR(_ByFactor):
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if not 0 <= factor <= 1:
-            raise ValueError(f"Constant multiplicative factor expected to be between 0 and 1, got {factor}")
+            raise ValueError(f"ConstantLR: factor must be between 0 and 1, got {factor}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -141,10 +141,9 @@ class LinearLR(_ByFactor):
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         if not 0 < start_factor <= 1:
-            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1, "
-                             f"got {start_factor}")
+            raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
         if not 0 <= end_factor <= 1:
-            raise ValueError(f"Ending multiplicative factor expected to be between 0 and 1, got {end_factor}")
+            raise ValueError(f"LinearLR: end_factor must be between 0 and 1, got {end_factor}")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters

@@ -22,7 +22,7 @@ class ReduceLROnPlateau(LRScheduler):
                  cooldown=0, min_lr=0, eps=1e-8):
         check_optimizer(self, optimizer)
         if factor >= 1.0:
-            raise ValueError(f"Factor should be < 1.0, got {factor}")
+            raise ValueError(f"ReduceLROnPlateau: factor must be below 1, got {factor}")
         self.factor = factor
         self.optimizer = optimizer
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
@@ -33,9 +33,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = 0
         self._last_lr = [copied(group["lr"]) for group in optimizer.param_groups]
         if mode not in ("min", "max"):
-            raise ValueError("mode " + mode + " is unknown!")
+            raise ValueError(f"ReduceLROnPlateau: mode must be 'min' or 'max', got {mode!r}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
+            raise ValueError(f"ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
         self.mode_worse = inf if mode == "min" else -inf
         self.mode = mode
         self.threshold = threshold
@@ -49,35 +49,28 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics, epoch=None):
         """Takes one measurement."""
-        current = float(metrics)
-        if epoch is None:
-            epoch = self.last_epoch + 1
-        else:
+        if epoch is not None:
             warn(EPOCH_NOTE, UserWarning, stacklevel=2)
-        self.last_epoch = epoch
-        if self._is_better(current, self.best):
-            self.best = current
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._count(float(metrics))
         if self.num_bad_epochs > self.patience:
-            self._reduce_lr(epoch)
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self._reduce_lr(self.last_epoch)
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]
+
+    def _count(self, value):
+        """Counts the epochs without improvement in a row; an epoch of the cooldown is none."""
+        better, resting = self._is_better(value, self.best), self.in_cooldown
+        self.best = value if better else self.best
+        self.num_bad_epochs = 0 if better or resting else self.num_bad_epochs + 1
+        self.cooldown_counter -= resting
 
     def _reduce_lr(self, epoch):
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
-                raise RuntimeError("The number of param groups in the `optimizer` "
-                                   f"({len(groups)}) differs from when `ReduceLROnPlateau` was initialized "
-                                   f"({len(self.min_lrs)}), usually due to a new param group being added to the "
-                                   "optimizer. Please modify the `min_lrs` field to match the length of the "
-                                   "`optimizer` param groups.")
+                raise RuntimeError(f"ReduceLROnPlateau: the optimizer has {len(groups)} parameter groups, min_lrs has "
+                                   f"{len(self.min_lrs)} entries; add one to min_lrs for each group added since")
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, lowest in zip(groups, self.min_lrs):
             old = float(group["lr"])

@@ -26,27 +26,40 @@ class _InfiniteSampler:
             yield None
 
 
-def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context):
     if num_workers < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing. "
-                         f"(got {num_workers})")
+        raise ValueError(f"DataLoader: num_workers must not be negative, got {num_workers}; 0 loads in the main "
+                         "process")
     if timeout < 0:
-        raise ValueError(f"timeout option should be non-negative (got {timeout})")
+        raise ValueError(f"DataLoader: timeout must not be negative, got {timeout}")
     if num_workers > 0:
         raise NotImplementedError(f"DataLoader: num_workers={num_workers} is not supported: use num_workers=0, "
                                   "which loads in the main process")
     if prefetch_factor is not None:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing. Set num_workers > 0 to "
-                         "enable multiprocessing, otherwise set prefetch_factor to None.")
+        raise ValueError(f"DataLoader: prefetch_factor={prefetch_factor} is for workers, and num_workers is 0; leave "
+                         "it out")
     if persistent_workers:
-        raise ValueError("persistent_workers option needs num_workers > 0")
+        raise ValueError("DataLoader: persistent_workers=True is for workers, and num_workers is 0; leave it out")
+    if multiprocessing_context is not None:
+        raise ValueError("DataLoader: multiprocessing_context is for workers, and num_workers is 0; leave it out")
 
 
 def _check_iterable(shuffle, sampler, batch_sampler):
     for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
         if value is not None:
-            raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, "
-                             f"but got {name}={value}")
+            raise ValueError(f"DataLoader: an IterableDataset decides the order itself; leave out {name}={value}")
+
+
+def _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last):
+    """Each question, which samples and how many together, has one answer."""
+    if sampler is not None and shuffle:
+        raise ValueError("DataLoader: a sampler decides the order; leave out shuffle, or use RandomSampler")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError("DataLoader: batch_sampler decides the batches; leave out batch_size, shuffle, sampler and "
+                         "drop_last")
+    if batch_sampler is None and batch_size is None and drop_last:
+        raise ValueError("DataLoader: batch_size=None yields single samples, so there is no last batch to drop; leave "
+                         "out drop_last")
 
 
 class DataLoader(Generic[T]):
@@ -68,46 +81,25 @@ class DataLoader(Generic[T]):
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
                  pin_memory_device="", in_order=True):
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        if multiprocessing_context is not None:
-            raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
-                             f"but got num_workers={num_workers}")
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         if pin_memory:
             warn("DataLoader: pin_memory=True has no effect: no accelerator is found", UserWarning, stacklevel=2)
-        self.dataset = dataset
-        self.num_workers = num_workers
-        self.prefetch_factor = prefetch_factor
-        self.pin_memory = pin_memory
-        self.pin_memory_device = pin_memory_device
-        self.timeout = timeout
-        self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = None
-        self.in_order = in_order
-        self._iterable = isinstance(dataset, IterableDataset)
+        self.dataset, self._iterable = dataset, isinstance(dataset, IterableDataset)
         if self._iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+        _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        self.sampler = self._default_sampler(shuffle, generator) if sampler is None else sampler
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
-                                 "drop_last")
             batch_size = None
-        elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-        if sampler is None:
-            sampler = self._default_sampler(shuffle, generator)
-        if batch_size is not None and batch_sampler is None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
-        self.generator = generator
-        if collate_fn is None:
-            collate_fn = default_collate if batch_sampler is not None else default_convert
-        self.collate_fn = collate_fn
-        self.persistent_workers = persistent_workers
+        elif batch_size is not None:
+            batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        self.batch_size, self.batch_sampler, self.drop_last = batch_size, batch_sampler, drop_last
+        usual = default_convert if batch_sampler is None else default_collate
+        self.collate_fn = usual if collate_fn is None else collate_fn
+        self.generator, self.in_order, self.timeout = generator, in_order, timeout
+        self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
+        self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
+        self.persistent_workers, self.worker_init_fn, self.multiprocessing_context = False, worker_init_fn, None
         self._initialized = True
 
     def _default_sampler(self, shuffle, generator):
@@ -117,7 +109,7 @@ class DataLoader(Generic[T]):
 
     def __setattr__(self, name, value):
         if self._initialized and name in _FIXED:
-            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+            raise ValueError(f"{type(self).__name__}: {name} is fixed; create a new loader to change it")
         super().__setattr__(name, value)
 
     def __iter__(self):

@@ -17,7 +17,8 @@ class _Functional:
     def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
         """`pipe.function_name(…)` makes `cls_to_register(pipe, …)` from now on."""
         if function_name in cls._functions:
-            raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
+            raise Exception(f"register_datapipe_as_function: the name {function_name!r} belongs to "
+                            f"{cls._functions[function_name].__name__}")
         cls.register_function(function_name, cls_to_register)
 
     def __getattr__(self, name):

@@ -25,7 +25,8 @@ class Dataset(Generic[T]):
     """
 
     def __getitem__(self, index):
-        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+        raise NotImplementedError(f"{type(self).__name__}: a Dataset says what sample `index` is in a method "
+                                  "__getitem__, which is missing here")
 
     def __add__(self, other):
         return ConcatDataset([self, other])
@@ -90,10 +91,10 @@ class StackDataset(Dataset):
 
     def __init__(self, *args, **kwargs):
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like "
-                             "input/output, but both types are given.")
+            raise ValueError("StackDataset: pass the datasets by position (samples are tuples) or by keyword (samples "
+                             "are dicts), not both")
         if not args and not kwargs:
-            raise ValueError("At least one dataset should be passed")
+            raise ValueError("StackDataset: at least one dataset is needed")
         self.datasets = args or kwargs
         lengths = [len(d) for d in self._parts()]
         if len(set(lengths)) != 1:
@@ -116,8 +117,8 @@ class StackDataset(Dataset):
             many = getattr(dataset, "__getitems__", None)
             column = many(indices) if callable(many) else [dataset[i] for i in indices]
             if len(column) != len(indices):
-                raise ValueError("Nested dataset's output size mismatch. "
-                                 f"Expected {len(indices)}, got {len(column)}")
+                raise ValueError(f"StackDataset: __getitems__ of a dataset returned {len(column)} samples for "
+                                 f"{len(indices)} indices")
             columns.append(column)
         return [self._sample(values) for values in zip(*columns)]
 
@@ -137,7 +138,7 @@ class ConcatDataset(Dataset[T]):
         super().__init__()
         self.datasets = list(datasets)
         if not self.datasets:
-            raise AssertionError("datasets should not be an empty iterable")
+            raise AssertionError("ConcatDataset: at least one dataset is needed")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
@@ -148,11 +149,11 @@ class ConcatDataset(Dataset[T]):
     def __getitem__(self, idx):
         if idx < 0:
             if -idx > len(self):
-                raise ValueError("absolute value of index should not exceed dataset length")
+                raise ValueError(f"ConcatDataset: index {idx} is out of range for {len(self)} samples")
             idx += len(self)
         k = bisect_right(self.cumulative_sizes, idx)
         if k == len(self.datasets):
-            raise IndexError(f"index {idx} is out of range for a ConcatDataset of {len(self)} samples")
+            raise IndexError(f"ConcatDataset: index {idx} is out of range for {len(self)} samples")
         return self.datasets[k][idx - (self.cumulative_sizes[k - 1] if k else 0)]
 
 
@@ -205,7 +206,7 @@ def _lengths_of(fractions, total):
     lengths = []
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
-            raise ValueError(f"Fraction at index {i} is not between 0 and 1, got {fraction}")
+            raise ValueError(f"random_split: a share must be between 0 and 1, got {fraction} at position {i}")
         lengths.append(floor(total * fraction))
     for i in range(total - sum(lengths)):
         lengths[i % len(lengths)] += 1
@@ -226,10 +227,9 @@ def random_split(dataset, lengths, generator=None):
         lengths = _lengths_of(lengths, len(dataset))
         for i, length in enumerate(lengths):
             if length == 0:
-                warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2)
+                warn(f"random_split: part {i} is empty", stacklevel=2)
     if sum(lengths) != len(dataset):
-        raise ValueError("Sum of input lengths does not equal the length of the input dataset! "
-                         f"({sum(lengths)} against {len(dataset)})")
+        raise ValueError(f"random_split: the lengths add up to {sum(lengths)}, the dataset has {len(dataset)} samples")
     order = flambeau.randperm(sum(lengths), generator=generator).tolist()
     ends = list(accumulate(lengths))
     return [Subset(dataset, order[end - length:end]) for end, length in zip(ends, lengths)]

@@ -22,7 +22,8 @@ class DistributedSampler(Sampler):
         if num_replicas is None or rank is None:
             raise RuntimeError("DistributedSampler: there is no process group to ask; give num_replicas and rank")
         if rank >= num_replicas or rank < 0:
-            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+            raise ValueError(f"DistributedSampler: rank must be from 0 to num_replicas - 1 = {num_replicas - 1}, got "
+                             f"{rank}")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.epoch, self.drop_last, self.shuffle, self.seed = 0, drop_last, shuffle, seed
         count = len(dataset)

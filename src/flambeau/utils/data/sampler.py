@@ -52,10 +52,9 @@ class RandomSampler(Sampler[int]):
         self._num_samples = num_samples
         self.generator = generator
         if not isinstance(replacement, bool):
-            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+            raise TypeError(f"RandomSampler: replacement must be a bool, got {replacement!r}")
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError("num_samples should be a positive integer value, but got "
-                             f"num_samples={self.num_samples}")
+            raise ValueError(f"RandomSampler: num_samples must be a positive int, got {self.num_samples!r}")
 
     @property
     def num_samples(self):
@@ -102,17 +101,21 @@ class SubsetRandomSampler(Sampler[int]):
         return len(self.indices)
 
 
+def _check_count(owner, name, value):
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{owner}: {name} must be a positive int, got {value!r}")
+
+
 class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with probabilities proportional to `weights`."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
-        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        _check_count("WeightedRandomSampler", "num_samples", num_samples)
         if not isinstance(replacement, bool):
-            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+            raise ValueError(f"WeightedRandomSampler: replacement must be a bool, got {replacement!r}")
         weights = flambeau.as_tensor(weights, dtype=flambeau.float64)
         if weights.dim() != 1:
-            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(weights.shape)}")
+            raise ValueError(f"WeightedRandomSampler: weights must have 1 dimension, got shape {list(weights.shape)}")
         self.weights = weights
         self.num_samples = num_samples
         self.replacement = replacement
@@ -135,13 +138,10 @@ class BatchSampler(Sampler):
     """
 
     def __init__(self, sampler, batch_size, drop_last):
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        _check_count("BatchSampler", "batch_size", batch_size)
         if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
-        self.sampler = sampler
-        self.batch_size = batch_size
-        self.drop_last = drop_last
+            raise ValueError(f"BatchSampler: drop_last must be a bool, got {drop_last!r}")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self):
         indices = iter(self.sampler)

@@ -6,7 +6,7 @@ from copy import copy
 
 import flambeau
 
-_REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+_REFUSED = "default_collate: a sample is a tensor, NumPy array, number, string, or a list or dict of them; got {}"
 
 
 def _stack(batch, *, collate_fn_map=None):
@@ -78,7 +78,8 @@ def collate(batch, *, collate_fn_map=None):
         return type(first)(*(collate(column, collate_fn_map=table) for column in zip(*batch)))
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
+            raise RuntimeError("default_collate: the lists of a batch must have one length, got "
+                               f"{sorted({len(sample) for sample in batch})}")
         columns = [collate(column, collate_fn_map=table) for column in zip(*batch)]
         return columns if isinstance(first, tuple) else _rebuilt(first, columns)
     raise TypeError(_REFUSED.format(type(first)))
