@@ -161,7 +161,7 @@ def test_misuse_of_the_scaler():
         scaler.step(optimizer)
     scaler.scale(w.sum()).backward()
     scaler.unscale_(optimizer)
-    with pytest.raises(RuntimeError, match="already been called"):
+    with pytest.raises(RuntimeError, match="the gradients of this SGD are unscaled already"):
         scaler.unscale_(optimizer)
     scaler.step(optimizer)
     with pytest.raises(RuntimeError, match="already been called"):

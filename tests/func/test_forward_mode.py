@@ -181,7 +181,7 @@ def test_dual_level():
         assert fwAD.unpack_dual(dual.detach()).tangent is None
         with pytest.raises(RuntimeError, match="a dual level is open already, and levels do"):
             fwAD.enter_dual_level()
-    with pytest.raises(RuntimeError, match="no level exists"):
+    with pytest.raises(RuntimeError, match="no dual level is open"):
         fwAD.make_dual(X, V)
 
 

@@ -94,7 +94,7 @@ def test_mutation():
     assert x.tolist() == [0.5, 0.5] and x._version == version + 1
     with pytest.raises(RuntimeError, match="testlib::halve: it writes into a leaf that"):
         op(flambeau.ones(2, requires_grad=True))
-    with pytest.raises(RuntimeError, match="non-functional"):
+    with pytest.raises(RuntimeError, match="testlib::halve writes into its arguments and"):
         op.register_autograd(lambda ctx, g: g)
 
 

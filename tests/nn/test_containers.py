@@ -60,7 +60,7 @@ def test_module_dict():
     assert [name for name, _ in modules.named_parameters()] == ["c.weight", "c.bias"]
     with pytest.raises(TypeError, match="expected a mapping or pairs"):
         modules.update(3)
-    with pytest.raises(ValueError, match="has length 1; 2 is required"):
+    with pytest.raises(ValueError, match="entry 0 has 1 elements"):
         modules.update([("x",)])
     with pytest.raises(KeyError, match="already exists"):
         modules["keys"] = nn.ReLU()

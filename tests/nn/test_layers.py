@@ -85,7 +85,7 @@ def test_transposed_convolution_reaches_every_output_size():
         assert layer(x, output_size=(1, 3, size, size)).shape == (1, 3, size, size)
     with pytest.raises(ValueError, match="cannot come from input of size"):
         layer(x, output_size=(11, 11))
-    with pytest.raises(ValueError, match="must have 2 or 4 elements"):
+    with pytest.raises(ValueError, match="has 2 or 4 entries"):
         layer(x, output_size=(9,))
 
 
@@ -194,7 +194,7 @@ def test_embedding_bag_weights_and_errors():
         (lambda: layer(index[0]), ValueError, "needs offsets"),
         (lambda: layer(index[0], flambeau.tensor([1])), RuntimeError, "start at 0"),
         (lambda: layer(index[0], flambeau.tensor([0, 5])), RuntimeError, "within the 2"),
-        (lambda: layer(index, per_sample_weights=weights[0]), ValueError, "same shape"),
+        (lambda: layer(index, per_sample_weights=weights[0]), ValueError, "must be shaped as input"),
         (lambda: nn.EmbeddingBag(2, 1)(index, per_sample_weights=weights), NotImplementedError, "only supported"),
         (lambda: nn.EmbeddingBag(2, 1, mode="min")(index), ValueError, "one of sum, mean or max"),
     ):

@@ -71,6 +71,6 @@ def test_refused():
         prune.ln_structured(m, "weight", 1, 2, 5)
     with pytest.raises(AssertionError):
         prune.custom_from_mask(m, "weight", flambeau.ones(2))
-    with pytest.raises(ValueError, match="has to be pruned"):
+    with pytest.raises(ValueError, match="of Linear is not pruned"):
         prune.remove(m, "weight")
     assert list(m.state_dict()) == ["weight", "bias"] and not m._forward_pre_hooks

@@ -157,7 +157,7 @@ def test_state_that_does_not_fit(change):
     opt = ALL["SGD"]([flambeau.ones(2, requires_grad=True)])
     state = opt.state_dict()
     change(state)
-    with pytest.raises(ValueError, match="in the state and 1 in the optimizer|has 0 parameter groups, the optimizer 1"):
+    with pytest.raises(ValueError, match=r"in the state and 1 in the optimizer|has 0 parameter groups, the optimizer 1"):
         opt.load_state_dict(state)
 
 

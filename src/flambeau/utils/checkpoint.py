@@ -231,8 +231,8 @@ class _Frame:
     def _compare(self, count, found, log):
         if count != len(self.places):
             raise CheckpointError(
-                f"checkpoint: the function saved {len(self.places)} tensors for backward in its first run and {count} in "
-                "its second; it must do the same both times" + self._detail(log))
+                f"checkpoint: the function saved {len(self.places)} tensors for backward in its first run and {count} "
+                "in its second; it must do the same both times" + self._detail(log))
         lines = []
         for k, ref in enumerate(self.places):
             place = ref()
