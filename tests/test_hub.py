@@ -51,5 +51,5 @@ def test_local_models(tmp_path):
         hub.load(tmp_path, "none", source="local")
     with pytest.raises(NotImplementedError, match="local"):
         hub.load("owner/repo", "net")
-    with pytest.raises(ValueError, match="Unknown source"):
+    with pytest.raises(ValueError, match="source must be"):
         hub.load(tmp_path, "net", source="else")

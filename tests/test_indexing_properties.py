@@ -176,7 +176,7 @@ def test_one_number_for_a_mask_may_be_of_another_dtype():
     y = flambeau.arange(4.0)
     y[y > 1] = flambeau.tensor(7)
     assert y.tolist() == [0, 1, 7, 7]
-    with pytest.raises(RuntimeError, match="dtypes match"):
+    with pytest.raises(RuntimeError, match="must have the tensor's dtype"):
         y[y > 1] = flambeau.tensor([7, 8])
 
 

@@ -414,7 +414,8 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
 }
 
 void queue_callback(Object* callback) {
-  if (!current_pass) runtime_error("queue_callback: Final callbacks can only be installed during backward pass.");
+  if (!current_pass) runtime_error("queue_callback: called outside of a backward pass, whose end the callback waits "
+                                   "for");
   Pass* outermost = current_pass;
   while (outermost->outer) outermost = outermost->outer;
   outermost->callbacks.push_back(Ref<Object>::borrow(callback));
@@ -458,7 +459,8 @@ std::vector<NodeRef> aim(Pass& pass, std::span<const Target> roots, std::span<co
   for (size_t k = 0; k < inputs.size(); ++k) {
     const Target& t = inputs[k];
     Node* fn = t.node ? t.node : grad_fn_of(*t.tensor);
-    if (!fn && !(t.tensor->flags & kRequiresGrad)) runtime_error("One of the differentiated Tensors does not require grad (input ", k, ")");
+    if (!fn && !(t.tensor->flags & kRequiresGrad)) runtime_error("grad: input ", k, " does not require grad, so "
+                                                                 "nothing depends on it");
     Object* target = fn ? static_cast<Object*>(fn) : t.tensor;
     if (fn) alive.push_back(NodeRef::borrow(fn));
     pass.captures[target].emplace_back(t.node ? t.output_nr : fn ? t.tensor->output_nr : 0, int(k));
@@ -476,7 +478,8 @@ void start(Pass& pass, std::span<const Target> roots, std::span<Tensor* const> g
       Edge& e;
       ~Drop() { drop_edge(e); }
     } drop{e};
-    if (!e.target) runtime_error("element ", k, " of tensors does not require grad and does not have a grad_fn");
+    if (!e.target) runtime_error("backward: output ", k, " does not require grad and has no grad_fn: no input of it "
+                                 "has requires_grad=True, or it was computed under no_grad or detached");
     if (pass.limited && e.leaf && pass.captures.contains(e.target)) pass.leads[e.target] = true;
     if (!e.leaf) pass.roots.push_back(NodeRef::borrow(e.node()));
     if (pass.wanted(e)) pass.arrive(e, TensorRef::borrow(grads[k]));

@@ -145,15 +145,15 @@ uint64_t versions_of(const Value& list) {
 
 void check_list(Node& n, Saved& s) {
   if (versions_of(s.value) != s.version)
-    runtime_error(node_name(n), ": one of the variables needed for gradient computation has been modified by an inplace operation: one of a list of ",
-                  s.value.tensors.size, " tensors. Hint: write the change out of place (x = x + y), or clone() the tensor before it");
+    runtime_error(node_name(n), ": one of a list of ", s.value.tensors.size, " tensors saved for backward has been "
+                  "changed in place since, so the gradient would be wrong. Write the change out of place (x = x + y), "
+                  "or clone() the tensor before it");
 }
 
 void save_value(Node& n, int slot, const Value& v) {
   Saved& s = n.saved[slot];
   if (v.tag == Tag::Tensor && v.tensor->flags & kInference)
-    runtime_error("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
-                  "tensor and use it in autograd.");
+    runtime_error("a tensor made under inference_mode cannot be saved for backward; clone() it first");
   if (__builtin_expect(packing, 0) && (v.tag == Tag::Tensor || v.tag == Tag::Tensors)) return pack_saved(n, s, v);
   Value own = v;  // the node's only when it is whole: a copy may find no memory
   switch (v.tag) {
@@ -226,9 +226,10 @@ TensorRef unpack_tensor(Node& n, Saved& s) {
   if (now != s.version && !only_geometry) {
     std::string made = s.own_result ? concat(", which is output ", s.output_nr, " of ", node_name(n), ",")
                        : t->grad_fn ? concat(", which is output ", t->output_nr, " of ", node_name(*t->grad_fn), ",") : "";
-    runtime_error(node_name(n), ": one of the variables needed for gradient computation has been modified by an inplace operation: [",
-                  dtype_name(t->dtype), " ", shape_text(t->shape()), "]", made, " is at version ", now,
-                  "; expected version ", s.version, " instead. Hint: write the change out of place (x = x + y), or clone() the tensor before it");
+    runtime_error(node_name(n), ": [", dtype_name(t->dtype), " ", shape_text(t->shape()), "]", made, " was saved for "
+                  "backward at version ", s.version, " and has been changed in place since (version ", now, "), so the "
+                  "gradient would be wrong. Write the change out of place (x = x + y), or clone() the tensor before "
+                  "it");
   }
   if (!s.own_result) return TensorRef::borrow(t);
   if (!grad_enabled) return TensorRef::borrow(t);

@@ -130,18 +130,18 @@ void check_inplace(const char* op, Tensor& self, bool records) {
   if (self.storage && self.storage->readonly)
     runtime_error(op, "_: the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first");
   if (self.flags & kInference && !inference_enabled)
-    runtime_error(op, "_: Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first");
+    runtime_error(op, "_: this tensor was made under inference_mode and can be changed only there; clone() it first");
   if (__builtin_expect(watch_writes, 0)) before_write(self);
   if (!grad_enabled) return;
   if (self.flags & kRequiresGrad && !self.grad_fn)
-    runtime_error(op, "_: a leaf Variable that requires grad is being used in an in-place operation. "
-                  "Write inside `with flambeau.no_grad():`, or use the out-of-place form");
+    runtime_error(op, "_: this tensor is a leaf that requires grad, and a change in place would lose its value for the "
+                  "gradient. Write inside `with flambeau.no_grad():`, or use the out-of-place form");
   if (self.base && !self.base->grad_fn && self.base->flags & kRequiresGrad && !(self.flags & kNoGradView))
-    runtime_error(op, "_: a view of a leaf Variable that requires grad is being used in an in-place operation. "
-                  "Write inside `with flambeau.no_grad():`, or on a clone");
+    runtime_error(op, "_: this tensor is a view of a leaf that requires grad, and a change in place would lose its "
+                  "value for the gradient. Write inside `with flambeau.no_grad():`, or on a clone");
   if (self.flags & kNoGradView && self.base && (records || self.base->flags & kRequiresGrad))
-    runtime_error(op, "_: a view was created in no_grad mode and is being modified inplace with grad mode enabled. "
-                  "Make the view where gradients are on, or write under no_grad");
+    runtime_error(op, "_: this view was made under no_grad, so a change with gradients on would be unknown to its "
+                  "base. Make the view where gradients are on, or write under no_grad");
 }
 
 void free_copy_slices(Node& node) { delete static_cast<Slices*>(node.payload); }
@@ -259,7 +259,8 @@ void run_op(Call& c) {
     if (!(c.out1->ndim == self.ndim && std::equal(self.sizes, self.sizes + self.ndim, c.out1->sizes)))
       runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ", shape_text(self.shape()));
     if (category(c.out1->dtype) > category(self.dtype))
-      runtime_error(c.name(), "_: result type ", dtype_name(c.out1->dtype), " can't be cast to the desired output type ", dtype_name(self.dtype));
+      runtime_error(c.name(), "_: the result is ", dtype_name(c.out1->dtype), ", which a tensor of ",
+                    dtype_name(self.dtype), " cannot hold");
     if (!self.is_meta()) copy_into(self, *c.out1);
   }
   c.out1 = TensorRef::borrow(&self);

@@ -42,7 +42,9 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
     auto inputs = target_list(a[4], "inputs");
     if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
     for (size_t k = 0; k < roots.size(); ++k) {
-      if (!roots[k].requires_grad()) runtime_error("backward: element ", k, " of tensors does not require grad and does not have a grad_fn: no input of it has requires_grad=True, or it was computed under no_grad or detached");
+      if (!roots[k].requires_grad()) runtime_error("backward: output ", k, " does not require grad and has no grad_fn: "
+                                                   "no input of it has requires_grad=True, or it was computed under "
+                                                   "no_grad or detached");
       PyObject* g = PyTuple_GET_ITEM(a[1], Py_ssize_t(k));
       if (g == Py_None && roots[k].node) {
         const GradMeta& m = roots[k].node->output_meta(roots[k].output_nr);
@@ -72,10 +74,13 @@ PyObject* backward_scalar(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 2 || !is_tensor(a[0])) type_error("backward_scalar takes a tensor and a bool");
     Tensor* t = as_tensor(a[0]);
-    if (!tensor_requires_grad(*t)) runtime_error("backward: element 0 of tensors does not require grad and does not have a grad_fn: no input of it has requires_grad=True, or it was computed under no_grad or detached");
-    if (t->numel != 1) runtime_error("grad can be implicitly created only for scalar outputs; this tensor has shape ", shape_text(t->shape()),
-                                     ": pass gradient=, or reduce it first (.sum(), .mean())");
-    if (!is_floating(t->dtype)) runtime_error("grad can be implicitly created only for real scalar outputs but got ", dtype_name(t->dtype));
+    if (!tensor_requires_grad(*t)) runtime_error("backward: this tensor does not require grad and has no grad_fn: no "
+                                                 "input of it has requires_grad=True, or it was computed under no_grad "
+                                                 "or detached");
+    if (t->numel != 1) runtime_error("backward: only a tensor of one element needs no gradient; this one has shape ",
+                                     shape_text(t->shape()), ": pass gradient=, or reduce it first (.sum(), .mean())");
+    if (!is_floating(t->dtype)) runtime_error("backward: only a real floating-point tensor needs no gradient; this one "
+                                              "is ", dtype_name(t->dtype), ": pass gradient=");
     TensorRef one = ones_for(*t);
     Target roots[] = {Target(t)};
     Tensor* grads[] = {one.get()};
@@ -132,7 +137,8 @@ PyObject* tensor_hooks(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("tensor_hooks takes a tensor");
     Tensor& t = *as_tensor(o);
-    if (!tensor_requires_grad(t)) runtime_error("cannot register a hook on a tensor that doesn't require gradient");
+    if (!tensor_requires_grad(t)) runtime_error("register_hook: this tensor does not require grad, so the hook would "
+                                                "never run");
     if (Node* fn = grad_fn_of(t)) return Py_NewRef(hooks_of(*fn, kTensorHook, int(t.output_nr), true));
     if (!t.extra) t.extra = new TensorExtra;
     if (!t.extra->hooks) t.extra->hooks = checked(PyODict_New()).give();
@@ -144,8 +150,10 @@ PyObject* accumulate_hooks_(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("accumulate_hooks takes a tensor");
     Tensor& t = *as_tensor(o);
-    if (!tensor_requires_grad(t)) runtime_error("cannot register a hook on a tensor that doesn't require gradient");
-    if (grad_fn_of(t)) runtime_error("post accumulate grad hooks cannot be registered on non-leaf tensors");
+    if (!tensor_requires_grad(t)) runtime_error("register_hook: this tensor does not require grad, so the hook would "
+                                                "never run");
+    if (grad_fn_of(t)) runtime_error("register_post_accumulate_grad_hook: gradients are accumulated in leaves, and "
+                                     "this tensor was computed by ", node_name(*grad_fn_of(t)));
     if (!t.extra) t.extra = new TensorExtra;
     if (!t.extra->accumulate_hooks) t.extra->accumulate_hooks = checked(PyODict_New()).give();
     track_object(&t);
@@ -165,7 +173,8 @@ PyObject* retain_grad(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (!is_tensor(o)) type_error("retain_grad takes a tensor");
     Tensor& t = *as_tensor(o);
-    if (!tensor_requires_grad(t)) runtime_error("can't retain_grad on Tensor that has requires_grad=False");
+    if (!tensor_requires_grad(t)) runtime_error("retain_grad: this tensor does not require grad, so it will have no "
+                                                "gradient");
     Node* fn = grad_fn_of(t);
     if (!fn || t.flags & kRetainGrad) Py_RETURN_NONE;
     t.flags |= kRetainGrad;

@@ -36,8 +36,8 @@ DType buffer_dtype(const Py_buffer& b) {
         case 8: return is_signed ? DType::Int64 : DType::UInt64;
       }
   }
-  type_error("can't convert an array with element format '", f, "'. The supported types are: float64, float32, float16, complex64, "
-             "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.");
+  type_error("no dtype corresponds to array elements of format '", f, "'; supported are booleans, integers, "
+             "floating-point numbers of 16 to 64 bits and complex numbers of 64 and 128 bits");
 }
 
 // A tensor over the memory of `o` (an exporter of the buffer protocol).
@@ -58,7 +58,8 @@ TensorRef from_buffer(PyObject* o) {
   for (int k = b.ndim; k-- > 0;) {
     int64_t step = b.strides ? b.strides[k] : contiguous_step;
     contiguous_step *= shape[k];
-    if (step % b.itemsize) value_error("given numpy array strides not a multiple of the element byte size. Copy the array first (array.copy())");
+    if (step % b.itemsize) value_error("an array whose strides (here ", step, " bytes) are no multiple of its element "
+                                       "size (", b.itemsize, ") cannot be shared; copy it first (array.copy())");
     strides[k] = step / b.itemsize;
   }
   Storage* s = blank_storage();
@@ -319,8 +320,10 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     struct Release { Py_buffer* b; ~Release() { if (b) PyBuffer_Release(b); } } guard{&b};
     int64_t room = b.len - offset, size = item_size(d);
     if (b.len == 0) value_error("frombuffer: the buffer is empty");
-    if (offset < 0 || room < 0) value_error("frombuffer: offset (", offset, " bytes) must be non-negative and no greater than the buffer length (", b.len, " bytes)");
-    if (count < 0 && room % size) value_error("frombuffer: buffer length (", room, " bytes) after offset must be a multiple of element size (", size, ")");
+    if (offset < 0 || room < 0) value_error("frombuffer: offset ", offset, " lies outside the buffer of ", b.len,
+                                            " bytes");
+    if (count < 0 && room % size) value_error("frombuffer: the ", room, " bytes after offset hold no whole number of "
+                                              "elements of ", size, " bytes; pass count=");
     if (count >= 0 && count > room / size) value_error("frombuffer: requested buffer length (", count, " * ", size, " bytes) is larger than what is left (", room, " bytes)");
     int64_t shape[] = {count < 0 ? room / size : count};
     Storage* s = blank_storage();

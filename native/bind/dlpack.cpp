@@ -105,7 +105,8 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
       PyErr_SetString(PyExc_BufferError, text);
       return nullptr;
     };
-    if (tensor_requires_grad(t)) return refuse("Can't export tensors that require gradient, use tensor.detach()");
+    if (tensor_requires_grad(t)) return refuse("this tensor requires grad, which an exported one cannot; export "
+                                               "x.detach()");
     if (t.level) return refuse("a tensor inside a transform (vmap, jvp …) has no memory of its own there");
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
     bool readonly = t.storage && t.storage->readonly;
@@ -196,8 +197,8 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
       return take_object(std::move(t));
     }
     if (!PyCapsule_IsValid(capsule, "dltensor"))
-      runtime_error("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
-                    "might have already constructed a tensor from it once.");
+      runtime_error("from_dlpack: this capsule holds no tensor: it was used up by an earlier from_dlpack, or is "
+                    "something else");
     TensorRef t = take(static_cast<Unversioned*>(PyCapsule_GetPointer(capsule, "dltensor")), false);
     PyCapsule_SetName(capsule, "used_dltensor");
     return take_object(std::move(t));

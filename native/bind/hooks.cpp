@@ -59,7 +59,8 @@ void replace_gradients(PyObject* r, TensorRef* grads, int n, const char* what) {
     grads[0] = TensorRef::borrow(as_tensor(r));
     return;
   }
-  if (!PyTuple_Check(r) || PyTuple_GET_SIZE(r) != n) runtime_error(what, " must return None or a tuple of ", n, " gradients");
+  if (!PyTuple_Check(r) || PyTuple_GET_SIZE(r) != n) runtime_error(what, " returns None, or one gradient per input in "
+                                                                   "a tuple of ", n);
   for (int k = 0; k < n; ++k) {
     PyObject* g = PyTuple_GET_ITEM(r, k);
     grads[k] = is_tensor(g) ? TensorRef::borrow(as_tensor(g)) : TensorRef();

@@ -44,15 +44,19 @@ bool is_mask(const Tensor& t) { return t.dtype == DType::Bool || t.dtype == DTyp
 TensorRef index_tensor(PyObject* o) {
   if (is_tensor(o)) {
     Tensor& t = *as_tensor(o);
-    if (is_differentiable(t.dtype)) index_error("tensors used as indices must be long, int, byte or bool tensors, got ", dtype_name(t.dtype));
+    if (is_differentiable(t.dtype)) index_error("an index must hold integers or booleans, got a tensor of ",
+                                                dtype_name(t.dtype));
     return TensorRef::borrow(&t);
   }
-  if (PyUnicode_Check(o)) type_error("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got str)");
+  if (PyUnicode_Check(o)) type_error("a tensor is indexed by integers, slices, None, ... and tensors of integers or "
+                                     "booleans, got a str");
   if (PyDict_Check(o) || PyFloat_Check(o) || (!PySequence_Check(o) && !PyObject_CheckBuffer(o)))
-    index_error("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got ", Py_TYPE(o)->tp_name, ")");
+    index_error("a tensor is indexed by integers, slices, None, ... and tensors of integers or booleans, got a ",
+                Py_TYPE(o)->tp_name);
   TensorRef t = tensor_from_data(o, DType::Undefined);
   if (t->numel == 0 && is_differentiable(t->dtype)) t = to_dtype(*t, DType::Int64);
-  if (is_differentiable(t->dtype)) index_error("tensors used as indices must be long, int, byte or bool tensors, got a ", Py_TYPE(o)->tp_name, " of ", dtype_name(t->dtype));
+  if (is_differentiable(t->dtype)) index_error("an index must hold integers or booleans, got a ", Py_TYPE(o)->tp_name,
+                                               " of ", dtype_name(t->dtype));
   return t;
 }
 
@@ -123,7 +127,7 @@ struct Steps {
 
   void select(int d, int64_t k) {
     int64_t n = size(d);
-    if (k < -n || k >= n) index_error("index ", k, " is out of bounds for dimension ", d, " with size ", n);
+    if (k < -n || k >= n) index_error("index ", k, " is outside dimension ", d, " of size ", n);
     if (recorded) {
       static OpHandle op{"select"};
       current = invoke(op, {Value(&now()), Value(int64_t(d)), Value(k)});
@@ -186,7 +190,7 @@ TensorRef lone_mask(bool value) {
 }
 
 void no_dims(const Tensor& self) {
-  index_error("invalid index of a 0-dim tensor (shape ", shape_text(self.shape()), "). Use `tensor.item()` to convert a 0-dim tensor to a number");
+  index_error("a tensor of shape ", shape_text(self.shape()), " has no dimension to index; its value is x.item()");
 }
 
 // Applies every item; basic ones change `steps`, tensors are collected in `picks`.
@@ -195,8 +199,9 @@ void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
   for (Py_ssize_t k = 0; k < items.size; ++k) taken += dims_taken(items.data[k]);
   if (taken > self.ndim) {
     if (self.ndim == 0 && items.size == 1 && is_plain_index(items.data[0])) no_dims(self);
-    if (self.ndim == 0 && items.size == 1 && PySlice_Check(items.data[0])) index_error("slice() cannot be applied to a 0-dim tensor.");
-    index_error("too many indices for tensor of dimension ", int(self.ndim));
+    if (self.ndim == 0 && items.size == 1 && PySlice_Check(items.data[0])) index_error("a tensor without dimensions "
+        "cannot be sliced; its value is x.item()");
+    index_error("more indices than the tensor's ", int(self.ndim), " dimensions");
   }
   int d = 0;
   bool expanded = false;

@@ -156,7 +156,8 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     if (offset != Py_None) t->data = reinterpret_cast<char*>(PyLong_AsLongLong(offset) * t->itemsize());  // never read: `offset()` alone looks at it
     if (PyErr_Occurred()) throw PythonError();
     if (requires_grad && !is_differentiable(t->dtype))
-      runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(t->dtype));
+      runtime_error("_make_wrapper_subclass: requires_grad=True needs a floating-point or complex dtype, got ",
+                    dtype_name(t->dtype));
     if (requires_grad) t->flags |= kRequiresGrad;
     return take_object(std::move(t));
   });

@@ -254,8 +254,8 @@ PyObject* module_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, P
     method = _PyType_Lookup(type, names.forward);
   }
   if (!method) {
-    PyErr_Format(PyExc_NotImplementedError, "Module [%.200s] is missing the required \"forward\" function; containers such as ModuleList are not called, their elements are",
-                 type->tp_name);
+    PyErr_Format(PyExc_NotImplementedError, "%.200s: a module says what it computes in a method `forward`, which is "
+                 "missing here (containers such as ModuleList are not called, their elements are)", type->tp_name);
     return nullptr;
   }
   Py_INCREF(method);

@@ -208,11 +208,11 @@ PyObject* node_pack_saved(PyObject* o, PyObject* args) {
     int slot = saved_slot(n, name);
     if (slot < 0) runtime_error(node_name(n), ": keeps no tensor named ", name);
     Saved& s = n.saved[slot];
-    if (n.released) runtime_error("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
-                                  "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
-                                  "through the graph a second time or if you need to access saved variables after calling backward.");
-    if (s.packed) runtime_error("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.");
-    if (s.value.tag != Tag::Tensor) runtime_error("Calling register_hooks on a saved tensor with value None is forbidden");
+    if (n.released) runtime_error("register_hooks: this saved tensor was freed by an earlier backward() or grad(); "
+                                  "pass retain_graph=True to that one to keep it");
+    if (s.packed) runtime_error("register_hooks: this saved tensor has hooks already, and one pair is all it takes");
+    if (s.value.tag != Tag::Tensor) runtime_error("register_hooks: nothing is saved here (None), so there is nothing "
+                                                  "to pack");
     pack_with(n, s, s.value, pack, unpack);
     Py_RETURN_NONE;
   });

@@ -101,7 +101,8 @@ PyObject* nb_absolute(PyObject* a) { return unary(slot_abs, a); }
 PyObject* nb_invert(PyObject* a) {
   DType d = as_tensor(a)->dtype;
   if (is_differentiable(d)) {
-    PyErr_Format(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors, got %s", dtype_name(d));
+    PyErr_Format(PyExc_TypeError, "~x inverts the bits of integers and the truth of booleans; it is not defined for %s",
+                 dtype_name(d));
     return nullptr;
   }
   return unary(slot_invert, a);
@@ -113,21 +114,22 @@ PyObject* richcompare(PyObject* a, PyObject* b, int how) { return binary(compare
 
 Tensor& one_element(PyObject* o, const char* what) {
   Tensor& t = *as_tensor(o);
-  if (t.numel != 1) runtime_error(what, ": a Tensor with ", t.numel, " elements cannot be converted to Scalar");
+  if (t.numel != 1) runtime_error(what, ": only a tensor of one element is a number, got ", t.numel, " elements");
   return t;
 }
 int nb_bool(PyObject* o) {
   return guarded_int([&] {
     Tensor& t = *as_tensor(o);
     if (t.numel != 1)
-      runtime_error("Boolean value of Tensor with ", t.numel == 0 ? "no values" : "more than one value", " is ambiguous; use .any(), .all() or len()");
+      runtime_error("a tensor of ", t.numel, " elements is neither true nor false; use .any(), .all() or len()");
     return element_scalar(t).to<bool>() ? 1 : 0;
   });
 }
 PyObject* nb_float(PyObject* o) {
   return guarded([&] {
     Scalar s = element_scalar(one_element(o, "float()"));
-    if (s.category == Category::Complex && s.im != 0) runtime_error("value cannot be converted to type double without overflow");
+    if (s.category == Category::Complex && s.im != 0) runtime_error("a complex number with an imaginary part cannot "
+                                                                    "become a real one; take .real first");
     return PyFloat_FromDouble(s.to<double>());
   });
 }
@@ -141,7 +143,9 @@ PyObject* nb_int(PyObject* o) {
 PyObject* nb_index(PyObject* o) {
   return guarded([&] {
     Tensor& t = *as_tensor(o);
-    if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only integer tensors of a single element can be converted to an index");
+    if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only a tensor of one integer can be an index or a "
+                                                               "size, got ", dtype_name(t.dtype), " ",
+                                                               shape_text(t.shape()));
     return PyLong_FromLongLong(element_scalar(t).to<int64_t>());
   });
 }
@@ -149,7 +153,7 @@ Py_hash_t hash(PyObject* o) { return _Py_HashPointer(o); }
 
 Py_ssize_t length(PyObject* o) {
   return guarded_int([&]() -> int {
-    if (as_tensor(o)->ndim == 0) type_error("len() of a 0-d tensor");
+    if (as_tensor(o)->ndim == 0) type_error("a tensor without dimensions has no length");
     return 0;
   }) < 0 ? -1 : Py_ssize_t(as_tensor(o)->sizes[0]);
 }

@@ -32,7 +32,8 @@ PyObject* results_object(OpObject& op, Call& c) {
 
 void check_out_of_inference(const char* name, const Tensor& out) {
   if (out.flags & kInference && !inference_enabled)
-    runtime_error(name, "(): Inplace update to inference tensor outside InferenceMode is not allowed; clone() the out= tensor first");
+    runtime_error(name, "(): the out= tensor was made under inference_mode and can be changed only there; clone() it "
+                  "first");
 }
 
 // out=: `result` goes into `out`, which takes its shape.
@@ -41,15 +42,17 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   Tensor& t = *as_tensor(out);
   if (&t == &result) return;
   if (grad_enabled && (tensor_requires_grad(t) || tensor_requires_grad(result)))
-    runtime_error(name, "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+    runtime_error(name, "(): out= has no gradient, and an argument requires grad; leave out= away, or call it under "
+                  "no_grad");
   check_out_of_inference(name, t);
   if (category(result.dtype) > category(t.dtype))
-    runtime_error(name, ": result type ", dtype_name(result.dtype), " can't be cast to the desired output type ", dtype_name(t.dtype));
+    runtime_error(name, ": the result is ", dtype_name(result.dtype), ", which out= of ", dtype_name(t.dtype),
+                  " cannot hold");
   if (t.numel > 1)
     for (int d = 0; d < t.ndim; ++d)
       if (t.strides[d] == 0 && t.sizes[d] > 1)
-        runtime_error(name, ": unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                      "Please clone() the tensor before performing the operation.");
+        runtime_error(name, ": elements of the tensor written to share memory (it is expanded), so they cannot be "
+                      "written one by one; clone() it first");
   if (t.device != result.device) runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
   const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
   await_calls(t);
@@ -81,12 +84,12 @@ void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
   if (!is_tensor(out)) return;
   Tensor& t = *as_tensor(out);
   if (t.dtype != result.dtype && stands_in(kStrict, op.name))
-    runtime_error(op.shown, ": Expected out tensor to have dtype ", dtype_name(result.dtype), ", but got ", dtype_name(t.dtype), " instead");
+    runtime_error(op.shown, ": out= must be ", dtype_name(result.dtype), ", as the result, got ", dtype_name(t.dtype));
   if (!stands_in(kApart, op.name)) return;
   auto check = [&](const Tensor* x) {
     if (x && (x == &t || (t.storage && x->storage == t.storage && x->numel && t.numel)))
-      runtime_error(op.shown, ": unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                    "memory location. Please clone() the tensor before performing the operation.");
+      runtime_error(op.shown, ": the tensor written to shares memory with an input, at other places; clone() the input "
+                    "first");
   };
   for (size_t k = 0; k < op.schema.args.size(); ++k) {
     const Value& v = f.values[k];
@@ -165,7 +168,8 @@ PyObject* call_composite(OpObject& op, Frame& f) {
   return guarded([&] {
     DType from = as_tensor(r.p)->dtype, to = f.values[0].tensor->dtype;
     if (category(from) > category(to))
-      runtime_error(op.def->shown, "_: result type ", dtype_name(from), " can't be cast to the desired output type ", dtype_name(to));
+      runtime_error(op.def->shown, "_: the result is ", dtype_name(from), ", which a tensor of ", dtype_name(to),
+                    " cannot hold");
     assign(*f.values[0].tensor, *as_tensor(r.p));
     return Py_NewRef(py(f.values[0].tensor));
   });
@@ -184,7 +188,8 @@ PyObject* call_native(OpObject& op, Frame& f) {
       Tensor& t = *as_tensor(f.out);
       await_calls(t);
       if (grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
-        runtime_error(c.name(), "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+        runtime_error(c.name(), "(): out= has no gradient, and an argument requires grad; leave out= away, or call it "
+                      "under no_grad");
       check_out_of_inference(c.name(), t);
       c.given = &t;
       run_op(c);
@@ -243,7 +248,7 @@ PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyOb
     text += "\n * " + as_op(PyTuple_GET_ITEM(op.alternatives, k))->def->schema.text + "\n     " +
             (why.empty() ? "these arguments cannot fit" : why);
   }
-  PyErr_Format(PyExc_TypeError, "%U() received an invalid combination of arguments; its forms are:%s", op.name, text.c_str());
+  PyErr_Format(PyExc_TypeError, "%U(): no form of it takes these arguments; its forms are:%s", op.name, text.c_str());
   return nullptr;
 }
 

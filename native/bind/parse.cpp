@@ -27,7 +27,9 @@ bool overrides(PyObject* o) {
 int64_t index_of(PyObject* o) {
   if (is_tensor(o)) {
     Tensor& t = *as_tensor(o);
-    if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only integer tensors of a single element can be converted to an index");
+    if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only a tensor of one integer can be an index or a "
+                                                               "size, got ", dtype_name(t.dtype), " ",
+                                                               shape_text(t.shape()));
     return element_scalar(t).to<int64_t>();
   }
   Held index = checked(PyNumber_Index(o));
@@ -353,7 +355,7 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
   if (__builtin_expect(op.def->needs_tensor, 0) && !f.foreign) {
     bool tensor = false;
     for (int k = 0; k < count; ++k) tensor |= f.values[k].tag == Tag::Tensor;
-    if (!tensor) type_error(name, "() received an invalid combination of arguments: one of them must be a Tensor; it takes ", schema.text);
+    if (!tensor) type_error(name, "(): one of the arguments must be a Tensor; it takes ", schema.text);
   }
 }
 

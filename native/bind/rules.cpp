@@ -192,7 +192,7 @@ void apply_python_function(Node& n, const bool*, TensorRef* grads, TensorRef* ou
   for (int k = 0; k < n.nouts; ++k) PyTuple_SET_ITEM(args.p, k, Py_NewRef(grads[k] ? py(grads[k].get()) : Py_None));
   Held result = checked(PyObject_Call(static_cast<PyObject*>(n.payload), args.p, nullptr));
   if (!PyTuple_Check(result.p) || PyTuple_GET_SIZE(result.p) != n.nedges)
-    runtime_error("function ", node_name(n), " returned an incorrect number of gradients (expected ", int(n.nedges), ")");
+    runtime_error(node_name(n), ": its rule must return ", int(n.nedges), " gradients, one per input, in a tuple");
   for (int k = 0; k < n.nedges; ++k) take_gradient(n, PyTuple_GET_ITEM(result.p, k), out[k]);
 }
 

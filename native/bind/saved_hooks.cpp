@@ -23,9 +23,8 @@ Held packed_tensor(Tensor& t, bool own, PyObject* pack, PyObject* unpack) {
   uint64_t version = t.storage ? t.storage->version : 0;
   Held made = checked(PyObject_CallOneArg(pack, plain.p));
   if (t.storage && t.storage->version != version)
-    runtime_error("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
-                  "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
-                  "need to perform in-place operations on the input to a pack hook.");
+    runtime_error("saved_tensors_hooks: the pack hook changed its input in place, which the rest of the program still "
+                  "uses; let it work on a clone");
   return checked(Py_BuildValue("(OOO)", unpack, made.p, history.p));
 }
 
@@ -44,7 +43,7 @@ void lead_to(Tensor& t, Tensor& leaf) {
 Held unpacked_tensor(Node& n, Saved& s, PyObject* entry) {
   Held found = checked(PyObject_CallOneArg(PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1)));
   if (!is_tensor(found.p))
-    type_error("Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", Py_TYPE(found.p)->tp_name);
+    type_error("saved_tensors_hooks: the unpack hook must return a Tensor, got ", Py_TYPE(found.p)->tp_name);
   PyObject* history = PyTuple_GET_ITEM(entry, 2);
   PyObject* source = PyTuple_GET_ITEM(history, 0);
   if (!grad_enabled || (source == Py_None && !s.own_result)) return found;

@@ -147,10 +147,11 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
     }
     if (n == 0 && shape == args) dims.push_back(0);
     for (int64_t size : dims)
-      if (size < 0) runtime_error("Trying to create tensor with negative dimension ", size, ": ", shape_text(dims));
+      if (size < 0) runtime_error("sizes must not be negative, got ", size, " in ", shape_text(dims));
     return empty(dims, dtype);
   }
-  if (n != 1) type_error("new() received an invalid combination of ", n, " arguments; expected sizes, one sequence, one tensor or one storage; use flambeau.tensor(data)");
+  if (n != 1) type_error("new(): got ", n, " arguments; it takes sizes, one sequence, one tensor or one storage; use "
+                         "flambeau.tensor(data)");
   if (is_tensor(first)) {
     if (as_tensor(first)->dtype != dtype) type_error("new(): expected a tensor of ", dtype_name(dtype), ", got ", dtype_name(as_tensor(first)->dtype), "; use x.to(dtype)");
     return alias(*as_tensor(first));
@@ -160,7 +161,8 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
     return TensorRef::borrow(as_tensor(t.p));
   }
   if (PyUnicode_Check(first) || PyBytes_Check(first)) type_error("new(): invalid data type '", Py_TYPE(first)->tp_name, "'");
-  if (!PySequence_Check(first) && !PyObject_CheckBuffer(first)) type_error("new(): data must be a sequence (got ", Py_TYPE(first)->tp_name, ")");
+  if (!PySequence_Check(first) && !PyObject_CheckBuffer(first)) type_error("new(): expected a sequence of numbers, "
+                                                                           "got ", Py_TYPE(first)->tp_name);
   if (is_integral(dtype)) return to_dtype(*tensor_from_data(first, DType::Undefined), dtype);  // numbers are cut, not refused
   return tensor_from_data(first, dtype);
 }
@@ -201,7 +203,7 @@ PyObject* get_is_leaf(PyObject* o, void*) { return PyBool_FromLong(!grad_fn_of(s
 PyObject* get_output_nr(PyObject* o, void*) { return PyLong_FromLong(self(o).grad_fn ? self(o).output_nr : 0); }
 PyObject* get_version(PyObject* o, void*) {
   if (!(self(o).flags & kInference)) return PyLong_FromUnsignedLongLong(self(o).storage ? self(o).storage->version : 0);
-  PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+  PyErr_SetString(PyExc_RuntimeError, "a tensor made under inference_mode counts no versions");
   return nullptr;
 }
 PyObject* get_base(PyObject* o, void*) { return Py_NewRef(self(o).base ? py(self(o).base) : Py_None); }
@@ -209,8 +211,8 @@ PyObject* get_grad(PyObject* o, void*) {
   Tensor& t = self(o);
   if (t.grad) return Py_NewRef(py(t.grad));
   if (t.grad_fn && !(t.flags & kRetainGrad) &&
-      PyErr_WarnEx(PyExc_UserWarning, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed: backward() fills only "
-                                      "that of leaves. Call retain_grad() on this tensor before backward(), or ask the leaf.", 1) < 0)
+      PyErr_WarnEx(PyExc_UserWarning, "grad of a tensor that is not a leaf is read: backward() fills only that of "
+                   "leaves. Call retain_grad() on this tensor before backward(), or ask the leaf.", 1) < 0)
     return nullptr;
   Py_RETURN_NONE;
 }
@@ -224,12 +226,12 @@ PyObject* get_grad_fn(PyObject* o, void*) {
 int set_requires_grad_of(Tensor& t, bool on) {
   if (t.grad_fn) {
     if (on) return 0;
-    runtime_error("you can only change requires_grad flags of leaf variables. Use x.detach() for a tensor that does not require grad");
+    runtime_error("requires_grad can be changed on leaves only, and this tensor was computed; x.detach() is a leaf");
   }
   if (on && !is_differentiable(t.dtype))
-    runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(t.dtype));
+    runtime_error("requires_grad=True needs a floating-point or complex dtype, got ", dtype_name(t.dtype));
   if (on && t.flags & kInference && !inference_enabled)
-    runtime_error("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed; clone() it first");
+    runtime_error("requires_grad=True: this tensor was made under inference_mode; clone() it first");
   t.flags = uint16_t(on ? t.flags | kRequiresGrad : t.flags & ~kRequiresGrad);
   return 0;
 }
@@ -244,10 +246,11 @@ int set_grad(PyObject* o, PyObject* value, void*) {
     Tensor& t = self(o);
     Tensor* g = nullptr;
     if (value && value != Py_None) {
-      if (!is_tensor(value)) type_error("assigned grad expected to be a Tensor or None but got grad of type ", Py_TYPE(value)->tp_name);
+      if (!is_tensor(value)) type_error("grad must be a Tensor or None, got ", Py_TYPE(value)->tp_name);
       g = as_tensor(value);
-      if (g == &t) runtime_error("can't assign Variable as its own grad");
-      if (g->dtype != t.dtype) runtime_error("assigned grad has data of a different type: expected ", dtype_name(t.dtype), ", got ", dtype_name(g->dtype));
+      if (g == &t) runtime_error("a tensor cannot be its own grad");
+      if (g->dtype != t.dtype) runtime_error("grad must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
+                                             dtype_name(g->dtype));
       if (g->device != t.device) runtime_error("assigned grad has data located on a different device");
       if (!(g->ndim == t.ndim && std::equal(t.sizes, t.sizes + t.ndim, g->sizes)))
         runtime_error("assigned grad has data of a different size: expected ", shape_text(t.shape()), ", got ", shape_text(g->shape()));
@@ -287,11 +290,13 @@ PyObject* get_data(PyObject* o, void*) {
 }
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
-    if (!value || !is_tensor(value)) type_error("Variable data has to be a tensor, but got ", value ? Py_TYPE(value)->tp_name : "nothing");
+    if (!value || !is_tensor(value)) type_error("data must be a Tensor, got ",
+                                                value ? Py_TYPE(value)->tp_name : "nothing");
     Tensor &t = self(o), &v = self(value);
     await_calls(t);
     if (t.level || v.level) runtime_error("data of a tensor inside a transform cannot be set");
-    if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("data set to a tensor that requires gradients must be floating point or complex dtype");
+    if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("this tensor requires "
+        "grad, so its data must be floating point or complex, got ", dtype_name(v.dtype));
     if (t.base) runtime_error("data of a view cannot be set");
     set_dims(t, v.shape(), v.stride());  // first: the one thing here that may fail
     if (v.storage) retain(v.storage);
@@ -359,7 +364,7 @@ PyObject* t_size(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
   return guarded([&] {
     int64_t d = PyLong_AsLongLong(a[0]);
     if (d == -1 && PyErr_Occurred()) throw PythonError();
-    if (self(o).ndim == 0) index_error("size: Dimension specified as ", d, " but tensor has no dimensions");
+    if (self(o).ndim == 0) index_error("size: dim ", d, " of a tensor that has no dimensions");
     return PyLong_FromLongLong(self(o).size(int(wrap_dim(d, self(o).ndim, "size"))));
   });
 }
@@ -370,7 +375,7 @@ PyObject* t_stride(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) 
   return guarded([&] {
     int64_t d = PyLong_AsLongLong(a[0]);
     if (d == -1 && PyErr_Occurred()) throw PythonError();
-    if (t.ndim == 0) index_error("stride: Dimension specified as ", d, " but tensor has no dimensions");
+    if (t.ndim == 0) index_error("stride: dim ", d, " of a tensor that has no dimensions");
     return PyLong_FromLongLong(t.strides[wrap_dim(d, t.ndim, "stride")]);
   });
 }
@@ -410,8 +415,8 @@ PyObject* t_is_contiguous(PyObject* o, PyObject* args, PyObject* kwargs) {
 PyObject* t_item(PyObject* o, PyObject*) {
   return guarded([&] {
     Tensor& t = self(o);
-    if (t.numel != 1) runtime_error("a Tensor with ", t.numel, " elements cannot be converted to Scalar");
-    if (t.is_meta()) runtime_error("Tensor.item() cannot be called on meta tensors");
+    if (t.numel != 1) runtime_error("item(): only a tensor of one element is a number, got ", t.numel, " elements");
+    if (t.is_meta()) runtime_error("item(): a tensor on the meta device has no data");
     TensorRef inner = readable(t);
     return element_object(*inner, inner->data);
   });
@@ -429,7 +434,7 @@ PyObject* list_of(const Tensor& t, int dim, const char* data) {
 }
 PyObject* t_tolist(PyObject* o, PyObject*) {
   return guarded([&] {
-    if (self(o).is_meta()) runtime_error("Tensor.tolist() cannot be called on meta tensors: they have no data");
+    if (self(o).is_meta()) runtime_error("tolist(): a tensor on the meta device has no data");
     TensorRef inner = readable(self(o));
     return list_of(*inner, 0, inner->data);
   });
@@ -448,7 +453,7 @@ PyObject* t_detach(PyObject* o, PyObject*) {
 PyObject* t_detach_(PyObject* o, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor& t = self(o);
-    if (t.base) runtime_error("Can't detach views in-place. Use detach() instead.");
+    if (t.base) runtime_error("detach_: this tensor is a view, whose base would keep the history; use detach()");
     if (Node* n = std::exchange(t.grad_fn, nullptr)) release(n);
     t.flags &= ~(kRequiresGrad | kRetainGrad);
     t.output_nr = 0;
@@ -473,9 +478,9 @@ PyObject* t_make_subclass(PyObject*, PyObject* args) {
     auto* t = reinterpret_cast<PyTypeObject*>(type);
     if (!PyType_IsSubtype(t, TensorType)) type_error("cls must be a subclass of Tensor, got ", t->tp_name);
     if (requires_grad && !is_differentiable(self(data).dtype))
-      runtime_error("only Tensors of floating point and complex dtype can require gradients, got ", dtype_name(self(data).dtype));
+      runtime_error("requires_grad=True needs a floating-point or complex dtype, got ", dtype_name(self(data).dtype));
     if (requires_grad && self(data).flags & kInference && !inference_enabled)
-      runtime_error("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: clone() it first");
+      runtime_error("requires_grad=True: this tensor was made under inference_mode; clone() it first");
     return as_subclass(t, self(data), requires_grad);
   });
 }

@@ -84,7 +84,7 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     Device d = parse_device(type);
     if (index != Py_None) {
-      if (d.index >= 0) runtime_error("device: type (string) must not include an index because index was passed explicitly");
+      if (d.index >= 0) runtime_error("device: the index is given twice, in the string and as an argument");
       long k = PyLong_AsLong(index);
       if (k == -1 && PyErr_Occurred()) throw PythonError();
       if (k < 0 || k > 127) runtime_error("device: index must be between 0 and 127, got ", k);
@@ -162,7 +162,7 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (PyLong_CheckExact(item)) continue;
     PyObject* index = PyNumber_Index(item);
     if (!index) {
-      PyErr_Format(PyExc_TypeError, "Size() takes an iterable of 'int' (item %zd is '%s')", k, Py_TYPE(item)->tp_name);
+      PyErr_Format(PyExc_TypeError, "Size(): sizes are ints, item %zd is a %s", k, Py_TYPE(item)->tp_name);
       Py_DECREF(size);
       return nullptr;
     }
@@ -245,7 +245,7 @@ Device parse_device(PyObject* o) {
   if (type == "cpu") d.type = DeviceType::CPU;
   else if (type == "meta") d.type = DeviceType::Meta;
   else if (type == "cuda") d.type = DeviceType::CUDA;
-  else runtime_error("Expected one of cpu, cuda, meta device type at start of device string: ", text);
+  else runtime_error("device: unknown device ", text, "; known are cpu, cuda and meta, with an index as in cuda:0");
   if (text.size() > type.size()) {
     std::string digits = text.substr(type.size() + 1);
     if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos || std::stoi(digits) > 127)
@@ -276,7 +276,7 @@ PyObject* scalar_object(const Scalar& s) {
 }
 
 PyObject* element_object(const Tensor& t, const char* data) {
-  if (t.is_meta()) runtime_error("Cannot copy out of meta tensor; no data!");
+  if (t.is_meta()) runtime_error("a tensor on the meta device has no data to read");
   switch (t.dtype) {
     case DType::Bool: return PyBool_FromLong(*data != 0);
     case DType::UInt64: return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(data));
@@ -300,7 +300,7 @@ Scalar element_scalar(const Tensor& t) {
     TensorRef inner = readable(t);
     if (inner.get() != &t) return element_scalar(*inner);
   }
-  if (t.is_meta()) runtime_error("Cannot copy out of meta tensor; no data! (item() of a meta tensor)");
+  if (t.is_meta()) runtime_error("item(): a tensor on the meta device has no data");
   return visit_dtype(t.dtype, [&]<class T>() -> Scalar {
     T v = *t.ptr<T>();
     if constexpr (std::is_same_v<T, bool>) return Scalar(v);

@@ -32,9 +32,8 @@ void check_device(const Call& c, const Tensor*& first, const Tensor* t) {
     first = t;
     return;
   }
-  runtime_error(c.name(), ": Expected all tensors to be on the same device, but found at least two devices, ",
-                device_name(first->device), " and ", device_name(t->device), "! Move one with .to(\"",
-                device_name(first->device), "\")");
+  runtime_error(c.name(), ": tensors of two devices, ", device_name(first->device), " and ", device_name(t->device),
+                "; move one with .to(\"", device_name(first->device), "\")");
 }
 
 const Tensor* common_device(const Call& c) {
@@ -93,8 +92,8 @@ void resize_tensor(Tensor& out, Dims shape, const char* op) {
 void resize_for_out(Tensor& out, Dims shape, const char* op) {
   if (out.ndim == shape.size() && std::equal(shape.begin(), shape.end(), out.sizes)) return;
   if (out.numel != 0 && warn)
-    warn(concat("An output with one or more elements was resized since it had shape ", shape_text(out.shape()),
-                ", which does not match the required output shape ", shape_text(shape), " (", op, "). Pass out= of that shape, or an empty tensor"));
+    warn(concat(op, ": out= of shape ", shape_text(out.shape()), " was resized to the result's ", shape_text(shape),
+                ". Pass out= of that shape, or an empty tensor"));
   resize_tensor(out, shape, op);
 }
 

@@ -71,7 +71,7 @@ Storage* new_storage(size_t nbytes, Device device) {
 
 void resize_storage(Storage* s, size_t nbytes) {
   if (nbytes <= s->nbytes) return;
-  if (!s->resizable) runtime_error("Trying to resize storage that is not resizable: its memory belongs to another library");
+  if (!s->resizable) runtime_error("this storage keeps its size: its memory belongs to another library");
   if (s->device.type == DeviceType::CPU) {
     size_t capacity;
     void* data = allocate_block(nbytes, &capacity);
@@ -114,7 +114,7 @@ int64_t count(Dims shape) {
   int64_t n = 1;
   bool empty = false, overflow = false;
   for (int64_t s : shape) {
-    if (s < 0) runtime_error("Trying to create tensor with negative dimension ", s, ": ", shape_text(shape));
+    if (s < 0) runtime_error("sizes must not be negative, got ", s, " in ", shape_text(shape));
     if (s == 0) empty = true;
     else overflow |= __builtin_mul_overflow(n, s, &n);
   }
@@ -142,8 +142,8 @@ std::vector<int64_t> broadcast_shapes(Dims a, Dims b, const char* op) {
   for (size_t k = 0; k < n; ++k) {  // k counts from the last dimension
     int64_t x = k < a.size() ? a[a.size() - 1 - k] : 1, y = k < b.size() ? b[b.size() - 1 - k] : 1;
     if (x != y && x != 1 && y != 1)
-      runtime_error(op, ": The size of tensor a (", x, ") must match the size of tensor b (", y,
-                    ") at non-singleton dimension ", n - 1 - k, " (shapes ", shape_text(a), " and ", shape_text(b), ")");
+      runtime_error(op, ": shapes ", shape_text(a), " and ", shape_text(b), " do not broadcast: dimension ", n - 1 - k,
+                    " has sizes ", x, " and ", y, ", which must be equal or 1");
     shape[n - 1 - k] = x == 1 ? y : x;
   }
   return shape;

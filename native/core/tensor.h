@@ -173,7 +173,8 @@ int64_t count(Dims shape);                     // product; throws on overflow
 inline int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
   int64_t n = ndim > 0 ? ndim : 1;  // a 0-d tensor accepts dim 0 and -1
   if (dim < -n || dim >= n)
-    index_error(op, ": Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+    index_error(op, ": dim ", dim, " is out of range for ", n, n == 1 ? " dimension: " : " dimensions: ", -n, " to ",
+                n - 1);
   return dim < 0 ? dim + n : dim;
 }
 std::vector<int64_t> contiguous_strides(Dims shape);

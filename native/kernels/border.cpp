@@ -44,8 +44,9 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool
     const int64_t before = pad[size_t(2 * k)], after = pad[size_t(2 * k + 1)], n = shape[shape.size() - 1 - size_t(k)];
     const int64_t limit = mode == "reflect" ? n - 1 : mode == "circular" ? n : n ? INT64_MAX : 0;
     if (std::max(before, after) > limit)
-      runtime_error("pad: Padding size should be ", mode == "reflect" ? "less than" : "at most", " the corresponding input dimension, but got: padding (",
-                    before, ", ", after, ") at dimension ", int64_t(shape.size()) - 1 - k, " of input ", shape_text(shape));
+      runtime_error("pad: padding (", before, ", ", after, ") must be ", mode == "reflect" ? "below" : "at most",
+                    " the size ", mode == "reflect" ? "that it reflects" : "that it repeats", ", dimension ",
+                    int64_t(shape.size()) - 1 - k, " of input ", shape_text(shape));
     s.in = n;
     constexpr int64_t most = int64_t(1) << 40;
     if (n > most || std::min(before, after) < -most || std::max(before, after) > most)

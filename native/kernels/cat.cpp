@@ -18,7 +18,7 @@ bool skipped(const Tensor& t) { return t.ndim == 1 && t.sizes[0] == 0; }
 
 std::span<Tensor* const> require_some(const Call& c) {
   std::span<Tensor* const> tensors = c.tensors(0);
-  if (tensors.empty()) value_error(c.name(), ": expected a non-empty list of Tensors");
+  if (tensors.empty()) value_error(c.name(), ": the list of tensors is empty");
   return tensors;
 }
 DType joint_dtype(std::span<Tensor* const> tensors) {
@@ -41,11 +41,12 @@ void infer_cat(Call& c) {
     const Tensor& t = *tensors[k];
     if (skipped(t)) continue;
     if (t.ndim != first->ndim)
-      runtime_error(c.name(), ": Tensors must have same number of dimensions: got ", int(first->ndim), " and ", int(t.ndim), " (tensor number ", k, " in the list)");
+      runtime_error(c.name(), ": tensor 0 has ", int(first->ndim), " dimensions and tensor ", k, " has ", int(t.ndim),
+                    "; they must have equally many");
     for (int j = 0; j < t.ndim; ++j)
       if (j != d && t.sizes[j] != first->sizes[j])
-        runtime_error(c.name(), ": Sizes of tensors must match except in dimension ", d, ". Expected size ", first->sizes[j], " but got size ",
-                      t.sizes[j], " for tensor number ", k, " in the list (dimension ", j, ").");
+        runtime_error(c.name(), ": tensor 0 has size ", first->sizes[j], " in dimension ", j, " and tensor ", k,
+                      " has ", t.sizes[j], "; they may differ only in dimension ", d);
     total = size_sum(c.name(), {total, t.sizes[d]});
   }
   l.sizes[d] = total;
@@ -98,13 +99,13 @@ void cpu_cat(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), fals
 
 void infer_stack(Call& c) {
   std::span<Tensor* const> tensors = c.tensors(0);
-  if (tensors.empty()) runtime_error(c.name(), " expects a non-empty list of Tensors");
+  if (tensors.empty()) runtime_error(c.name(), ": the list of tensors is empty");
   const Tensor& first = *tensors[0];
   int64_t d = c.dim(1, first.ndim + 1);
   for (size_t k = 0; k < tensors.size(); ++k)
     if (!std::ranges::equal(tensors[k]->shape(), first.shape()))
-      runtime_error(c.name(), " expects each tensor to be equal size, but got ", shape_text(first.shape()), " at entry 0 and ",
-                    shape_text(tensors[k]->shape()), " at entry ", k);
+      runtime_error(c.name(), ": tensor 0 has shape ", shape_text(first.shape()), " and tensor ", k, " has ",
+                    shape_text(tensors[k]->shape()), "; all must have one shape");
   Layout l(first);
   l.insert(int(d), int64_t(tensors.size()), 0);
   c.output(l.shape(), joint_dtype(tensors), first.device);
@@ -117,12 +118,12 @@ void infer_repeat(Call& c) {
   const Tensor& t = c.tensor(0);
   Dims repeats = c.ints(1);
   if (int(repeats.size()) < t.ndim)
-    runtime_error(c.name(), ": Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor (",
-                  repeats.size(), " < ", int(t.ndim), ")");
+    runtime_error(c.name(), ": ", repeats.size(), " repeats are too few for a tensor of ", int(t.ndim), " dimensions");
   Layout l;
   int extra = int(repeats.size()) - t.ndim;
   for (size_t k = 0; k < repeats.size(); ++k) {
-    if (repeats[k] < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", repeats[k], ": ", shape_text(repeats));
+    if (repeats[k] < 0) runtime_error(c.name(), ": repeats must not be negative, got ", repeats[k], " in ",
+                                      shape_text(repeats));
     int64_t size;
     if (__builtin_mul_overflow(repeats[k], int(k) < extra ? 1 : t.sizes[k - extra], &size))
       runtime_error(c.name(), ": the size of dimension ", k, " overflows an int64");
@@ -169,11 +170,13 @@ TensorRef int64_list(const Tensor& t) { return contiguous(*to_dtype(t, DType::In
 
 void infer_repeat_interleave(Call& c) {
   const Tensor& r = c.tensor(0);
-  if (r.ndim > 1) runtime_error(c.name(), ": repeats must be 0-dim or 1-dim tensor, got shape ", shape_text(r.shape()));
-  if (r.dtype != DType::Int64 && r.dtype != DType::Int32) runtime_error(c.name(), ": repeats has to be Long or Int tensor, got ", dtype_name(r.dtype));
+  if (r.ndim > 1) runtime_error(c.name(), ": repeats must have at most 1 dimension, got shape ", shape_text(r.shape()));
+  if (r.dtype != DType::Int64 && r.dtype != DType::Int32) runtime_error(c.name(), ": repeats must be int64 or int32, "
+                                                                        "got ", dtype_name(r.dtype));
   if (r.is_meta() && !c.has(1)) not_implemented(c.name(), ": on the meta device the result's size is only known with output_size");
   int64_t total = r.is_meta() ? c.integer(1) : repeats_total(c, *int64_list(r));
-  if (c.has(1) && c.integer(1) != total) runtime_error(c.name(), ": allocated size ", c.integer(1), " does not match required size ", total);
+  if (c.has(1) && c.integer(1) != total) runtime_error(c.name(), ": output_size=", c.integer(1), ", but the repeats "
+                                                       "add up to ", total);
   c.output(Dims(&total, 1), DType::Int64, r.device);
 }
 void cpu_repeat_interleave(Call& c) {
@@ -195,8 +198,9 @@ void infer_roll(Call& c) {
   Dims shifts = c.ints(1), dims = c.ints(2);
   if (shifts.empty()) runtime_error(c.name(), ": `shifts` required");
   if (dims.empty() ? shifts.size() != 1 : shifts.size() != dims.size())
-    runtime_error(c.name(), ": shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
-  if (t.ndim == 0 && !dims.empty()) index_error(c.name(), ": Dimension specified as ", dims[0], " but tensor has no dimensions");
+    runtime_error(c.name(), ": one shift per dimension is expected, got ", shifts.size(), " shifts and ", dims.size(),
+                  " dims");
+  if (t.ndim == 0 && !dims.empty()) index_error(c.name(), ": dim ", dims[0], " of a tensor that has no dimensions");
   for (int64_t d : dims) wrap_dim(d, t.ndim, c.name());
   c.output_like(t);
 }
@@ -248,7 +252,7 @@ uint64_t flip_dims(Call& c) {
   uint64_t bits = 0;
   for (int64_t given : c.ints(1)) {
     uint64_t bit = uint64_t(1) << wrap_dim(given, t.ndim, c.name());
-    if (bits & bit) runtime_error(c.name(), ": dim ", given, " appears multiple times in the list of dims");
+    if (bits & bit) runtime_error(c.name(), ": dim ", given, " is given twice");
     bits |= bit;
   }
   return bits;
@@ -308,8 +312,8 @@ void infer_copy_(Call& c) {
   const Tensor& source = c.tensor(1);
   std::vector<int64_t> shape = broadcast_shapes(self.shape(), source.shape(), c.name());
   if (!std::ranges::equal(shape, self.shape()))
-    runtime_error(c.name(), ": output with shape ", shape_text(self.shape()), " doesn't match the broadcast shape ", shape_text(shape),
-                  " (of a source of shape ", shape_text(source.shape()), ")");
+    runtime_error(c.name(), ": the tensor written to has shape ", shape_text(self.shape()), " and cannot grow to ",
+                  shape_text(shape), ", which a source of shape ", shape_text(source.shape()), " needs");
   check_writable(c, self);
   write_self(c);
 }
@@ -319,7 +323,7 @@ void cpu_copy_(Call& c) { copy_into(c.out(), c.tensor(1)); }
 
 void infer_triangle(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.ndim < 2) runtime_error(c.name(), ": input tensor must have at least 2 dimensions, got shape ", shape_text(t.shape()));
+  if (t.ndim < 2) runtime_error(c.name(), ": expected a matrix, or a batch of them, got shape ", shape_text(t.shape()));
   output_self(c);
 }
 template <bool Upper>

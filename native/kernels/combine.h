@@ -23,7 +23,8 @@ TensorRef expanded(const Tensor& t, Dims shape, DType dtype);
 [[noreturn]] inline void out_of_bounds(const Call& c, int64_t at, int64_t dim, int64_t size) {
   std::string_view name = c.name();  // PyTorch's exception types
   bool elements = name == "gather" || name.starts_with("scatter") || name == "index_add" || name == "take_along_dim";
-  fail(elements ? ErrorKind::Runtime : ErrorKind::Index, name, ": index ", at, " is out of bounds for dimension ", dim, " with size ", size);
+  fail(elements ? ErrorKind::Runtime : ErrorKind::Index, name, ": index ", at, " is outside dimension ", dim,
+       " of size ", size);
 }
 
 }  // namespace flambeau

@@ -496,9 +496,8 @@ enum { kInput, kWeight, kBias, kStride, kPadding, kDilation, kTransposed, kOutpu
 Three three(Dims given, int nd, const char* op, const char* what, int64_t least, int64_t otherwise) {
   Three result = {otherwise, otherwise, otherwise};
   if (int(given.size()) != nd && given.size() != 1)
-    runtime_error(op, ": expected ", what, " to be a single integer value or a list of ", nd,
-        " values to match the convolution dimensions, but got ",
-                  what, "=", shape_text(given));
+    runtime_error(op, ": ", what, " must be an int or ", nd, " ints, one per spatial dimension, got ",
+                  shape_text(given));
   for (int d = 0; d < nd; ++d) {
     int64_t v = given.size() == 1 ? given[0] : given[d];
     if (v < least) runtime_error(op, ": ", least > 0 ? "non-positive " : "negative ", what, " is not supported, got ",
@@ -522,8 +521,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   if (nd < 1 || nd > 3)
     runtime_error(op, ": expected a 3D, 4D or 5D weight, got weight of size ", shape_text(w.shape()));
   if (x.ndim != w.ndim)
-    runtime_error(op, ": Expected ", nd + 1, "D (unbatched) or ", nd + 2, "D (batched) input to conv", nd,
-        "d, but got input of size: ", shape_text(x.shape()));
+    runtime_error(op, ": input must have ", nd + 2, " dimensions, or ", nd + 1, " without a batch, got shape ",
+                  shape_text(x.shape()));
   Problem p;
   p.transposed = c.boolean(first + 3);
   Geometry& g = p.g;
@@ -532,10 +531,10 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   g.dilation = three(c.ints(first + 2), nd, op, "dilation", 1, 1);
   Three extra = three(c.ints(first + 4), nd, op, "output_padding", 0, 0);
   g.groups = c.integer(first + 5);
-  if (g.groups <= 0) runtime_error(op, ": non-positive groups is not supported, got groups=", g.groups);
+  if (g.groups <= 0) runtime_error(op, ": groups must be positive, got ", g.groups);
   if (x.dtype != w.dtype)
-    runtime_error(op, ": input type (", dtype_name(x.dtype), ") and weight type (", dtype_name(w.dtype),
-        ") should be the same");
+    runtime_error(op, ": input is ", dtype_name(x.dtype), " and weight is ", dtype_name(w.dtype),
+                  "; convert one of them");
   if (bias && bias->dtype != x.dtype)
     runtime_error(op, ": input type (", dtype_name(x.dtype), ") and bias type (", dtype_name(bias->dtype),
         ") should be the same");
@@ -544,17 +543,15 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   int64_t out_channels = p.transposed ? size_product(op, {w.size(1), g.groups}) : w.size(0);
   int64_t in_channels = p.transposed ? w.size(0) : size_product(op, {w.size(1), g.groups});
   if (w.size(0) < g.groups)
-    runtime_error(shapes(), ", expected weight to be at least ", g.groups, " at dimension 0, but got weight of size ",
-        shape_text(w.shape()), " instead");
+    runtime_error(shapes(), ": weight has ", w.size(0), " output channels, fewer than groups=", g.groups);
   if (w.size(0) % g.groups)
-    runtime_error(shapes(), ", expected weight to be divisible by ", g.groups,
-        " at dimension 0, but got weight of size ", shape_text(w.shape()), " instead");
+    runtime_error(shapes(), ": the ", w.size(0), " output channels of weight cannot be divided into groups=", g.groups);
   if (x.size(1) != in_channels)
     runtime_error(shapes(), ", expected input", shape_text(x.shape()), " to have ", in_channels, " channels, but got ",
         x.size(1), " channels instead");
   if (bias && (bias->ndim != 1 || bias->size(0) != out_channels))
-    runtime_error(shapes(), ", expected bias to be 1-dimensional with ", out_channels,
-        " elements, but got bias of size ", shape_text(bias->shape()), " instead");
+    runtime_error(shapes(), ": bias must hold one number per output channel, ", out_channels, ", in 1 dimension, got "
+                  "shape ", shape_text(bias->shape()));
   g.n = x.size(0);
   g.ic = p.transposed ? out_channels : in_channels;
   g.oc = p.transposed ? in_channels : out_channels;
@@ -569,9 +566,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
     g.kernel[d] = k;
     if (p.transposed) {
       if (extra[d] >= g.stride[d] && extra[d] >= g.dilation[d])
-        runtime_error("output padding must be smaller than either stride or dilation, but got output_padding ",
-            extra[d],
-                      ", stride ", g.stride[d], ", dilation ", g.dilation[d]);
+        runtime_error("output_padding ", extra[d], " must be below stride ", g.stride[d], " or dilation ",
+                      g.dilation[d]);
       int64_t result = size_sum(op, {size_product(op, {size - 1, g.stride[d]}), -2 * g.pad[d], span, extra[d], 1});
       if (result < 0 || (result == 0 && size > 0))
         runtime_error(op, ": calculated output size along dimension ", axis, " is ", result, ", too small for input ",
@@ -581,9 +577,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
     } else {
       int64_t room = size_sum(op, {size, 2 * g.pad[d], -span, -1});
       if (room < 0)
-        runtime_error("Calculated padded input size per channel: (", size + 2 * g.pad[d], "). Kernel size: (", span + 1,
-                      "). Kernel size can't be greater than actual input size (dimension ", axis, " of input ",
-                          shape_text(x.shape()), ")");
+        runtime_error("the kernel is larger than the input: it spans ", span + 1, ", dimension ", axis, " of input ",
+                      shape_text(x.shape()), " has ", size + 2 * g.pad[d], " with its padding");
       g.in[d] = size, g.out[d] = room / g.stride[d] + 1;
       p.result.push_back(g.out[d]);
     }

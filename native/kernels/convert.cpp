@@ -10,7 +10,8 @@ void infer_to_copy(Call& c) {
   Device device = c.has(2) ? c.args[2].device : self.device;
   if (device.type == DeviceType::CUDA) runtime_error("to: this build has no CUDA device; use device=\"cpu\"");
   if (self.is_meta() && device.type != DeviceType::Meta)
-    not_implemented("Cannot copy out of meta tensor; no data! Make an empty tensor there and fill it (Module.to_empty)");
+    not_implemented("a tensor on the meta device has no data to copy; make an empty tensor there and fill it "
+                    "(Module.to_empty)");
   DType dtype = c.dtype_or(1, self.dtype);
   std::vector<int64_t> strides = dense_strides(self);
   if (strides.empty()) c.output(self.shape(), dtype, device);

@@ -216,9 +216,9 @@ Space copy_space(const Tensor& dst, const Tensor& src) {
   s.operands = 2;
   for (int d = dst.ndim - 1, k = src.ndim - 1; d >= 0; --d, --k) {
     if (k >= 0 && src.sizes[k] != dst.sizes[d] && src.sizes[k] != 1)
-      runtime_error("copy: The expanded size of the tensor (", dst.sizes[d], ") must match the existing size (", src.sizes[k],
-                    ") at non-singleton dimension ", d, ". Target sizes: ", shape_text(dst.shape()), ". Tensor sizes: ",
-                    shape_text(src.shape()));
+      runtime_error("copy: a source of shape ", shape_text(src.shape()), " cannot be expanded to ",
+                    shape_text(dst.shape()), ": dimension ", d, " has size ", src.sizes[k], ", which is neither ",
+                    dst.sizes[d], " nor 1");
     if (dst.sizes[d] == 1) continue;
     s.stride[0][s.ndim] = dst.strides[d] * dst.itemsize();
     s.stride[1][s.ndim] = k < 0 || src.sizes[k] == 1 ? 0 : src.strides[k] * src.itemsize();
@@ -458,7 +458,7 @@ void check_fits(const Scalar& value, DType dtype) {
     double v = value.integral() ? double(value.i) : value.re;
     fits &= !std::isfinite(v) || std::fabs(v) <= 65504;
   }
-  if (!fits) runtime_error("value cannot be converted to type ", dtype_name(dtype), " without overflow");
+  if (!fits) runtime_error("the number lies outside the range of ", dtype_name(dtype));
 }
 
 void fill(Tensor& dst, const Scalar& value) {

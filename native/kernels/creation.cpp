@@ -62,7 +62,8 @@ void infer_fill_(Call& c) { write_self(c); }
 void cpu_fill_(Call& c) { fill(c.out(), c.scalar(1)); }
 void infer_fill_tensor_(Call& c) {
   if (c.tensor(1).ndim != 0)
-    runtime_error(c.name(), ": fill_ only supports 0-dimension value tensor but got tensor with ", int(c.tensor(1).ndim), " dimensions.");
+    runtime_error(c.name(), ": the value must be a number or a tensor without dimensions, got ", int(c.tensor(1).ndim),
+                  " dimensions");
   write_self(c);
 }
 void cpu_fill_tensor_(Call& c) {
@@ -100,7 +101,7 @@ Range read_range(const Call& c) {
   if (!std::isfinite(start) || !std::isfinite(end) || !std::isfinite(step))
     runtime_error(c.name(), ": unsupported range: ", start, " -> ", end, " (step ", step, ")");
   if (step > 0 ? end < start : end > start)
-    runtime_error(c.name(), ": upper bound and lower bound inconsistent with step sign (", start, " -> ", end, ", step ", step, ")");
+    runtime_error(c.name(), ": with step ", step, " one never gets from ", start, " to ", end);
   return r;
 }
 
@@ -172,7 +173,7 @@ DType range_dtype(const Scalar& a, const Scalar& b) {
 template <int Tail>
 void infer_linspace(Call& c) {
   int64_t steps = c.integer(2);
-  if (steps < 0) runtime_error(c.name(), ": number of steps must be non-negative, got ", steps);
+  if (steps < 0) runtime_error(c.name(), ": steps must not be negative, got ", steps);
   Options o = read_options(c, Tail, range_dtype(c.scalar(0), c.scalar(1)));
   if (!is_complex(o.dtype) && (c.scalar(0).category == Category::Complex || c.scalar(1).category == Category::Complex))
     runtime_error(c.name(), ": complex ends need a complex dtype, got ", dtype_name(o.dtype));
@@ -225,8 +226,8 @@ void cpu_logspace(Call& c) {
 // (int n, int? m, *, dtype …)
 void infer_eye(Call& c) {
   int64_t shape[2] = {c.integer(0), c.integer_or(1, c.integer(0))};
-  if (shape[0] < 0) runtime_error(c.name(), ": n must be greater or equal to 0, got ", shape[0]);
-  if (shape[1] < 0) runtime_error(c.name(), ": m must be greater or equal to 0, got ", shape[1]);
+  if (shape[0] < 0) runtime_error(c.name(), ": n must not be negative, got ", shape[0]);
+  if (shape[1] < 0) runtime_error(c.name(), ": m must not be negative, got ", shape[1]);
   create(c, shape, read_options(c, 2, default_dtype()));
 }
 void cpu_eye(Call& c) {
@@ -258,7 +259,8 @@ __int128 below(int64_t row, int64_t column, int64_t offset) {
 template <bool Upper>
 void infer_triangle(Call& c) {
   Triangle t = triangle<Upper>(c);
-  if (t.row < 0 || t.column < 0) runtime_error(c.name(), ": row and col must be non-negative, got ", t.row, " and ", t.column);
+  if (t.row < 0 || t.column < 0) runtime_error(c.name(), ": row and col must not be negative, got ", t.row, " and ",
+                                               t.column);
   constexpr int64_t most = int64_t(1) << 40;
   if (t.row > most || t.column > most || t.offset < -most || t.offset > most) runtime_error(c.name(), ": row, col and offset must be below 2^40");
   __int128 whole = __int128(t.row) * t.column;

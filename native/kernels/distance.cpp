@@ -33,7 +33,7 @@ T distance(const T* a, const T* b, int64_t d, double p) {
 }
 
 void check_norm(const Call& c, double p) {
-  if (!(p >= 0)) runtime_error(c.name(), ": only supports non-negative p values, got ", p);
+  if (!(p >= 0)) runtime_error(c.name(), ": p must not be negative, got ", p);
 }
 void check_real(const Call& c, const Tensor& x) {
   if (x.dtype != DType::Float32 && x.dtype != DType::Float64)
@@ -98,7 +98,7 @@ void cpu_cdist(Call& c) {
 // _pdist(self [n, d], p) -> [n (n - 1) / 2]
 void infer_pdist(Call& c) {
   const Tensor& x = c.tensor(0);
-  if (x.ndim != 2) runtime_error("pdist: only supports 2D tensors, got: ", x.ndim, "D");
+  if (x.ndim != 2) runtime_error("pdist: expected 2 dimensions (points, coordinates), got ", x.ndim);
   check_real(c, x);
   check_norm(c, c.real(1));
   const int64_t n = x.size(0), pairs = n < 2 ? 0 : size_product("pdist", {n, n - 1}) / 2;

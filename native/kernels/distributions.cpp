@@ -11,7 +11,7 @@ namespace {
 // --- one element at a time -------------------------------------------------------------------------------------------
 
 void check_probability(const Call& c, double p) {
-  if (!(p >= 0 && p <= 1)) runtime_error(c.name(), ": expects p to be in [0, 1], but got p=", p);
+  if (!(p >= 0 && p <= 1)) runtime_error(c.name(), ": p must be between 0 and 1, got ", p);
 }
 
 // u53 < p as integers: r53 < p 2^53.
@@ -38,7 +38,7 @@ void cpu_bernoulli_(Call& c) { fill_bernoulli(c, c.out(), generator(c, 2), c.rea
 // bernoulli_tensor(Tensor self, Tensor p, generator): one probability per element, into a result like self.
 void infer_bernoulli_tensor(Call& c) {
   if (!is_floating(c.tensor(1).dtype))
-    runtime_error(c.name(), ": expects probabilities of a floating-point dtype, got ", dtype_name(c.tensor(1).dtype));
+    runtime_error(c.name(), ": probabilities must be floating point, got ", dtype_name(c.tensor(1).dtype));
   output_self(c);
 }
 void cpu_bernoulli_tensor(Call& c) {
@@ -53,7 +53,7 @@ void cpu_bernoulli_tensor(Call& c) {
     for (int64_t k = 0; k < out.numel; ++k) {
       T probability = p->ptr<T>()[k];
       if (!(probability >= 0 && probability <= 1))
-        runtime_error(c.name(), ": expects every probability to be in [0, 1], but got ", probability);
+        runtime_error(c.name(), ": a probability must be between 0 and 1, got ", probability);
       hit->ptr<bool>()[k] = u->ptr<T>()[k] < probability;
     }
   };
@@ -65,7 +65,7 @@ void cpu_bernoulli_tensor(Call& c) {
 void infer_exponential_(Call& c) {
   infer_self(c);
   require_floating(c, c.out());
-  if (!(c.real(1) > 0)) runtime_error(c.name(), ": expects lambda > 0.0, but found lambda=", c.real(1));
+  if (!(c.real(1) > 0)) runtime_error(c.name(), ": lambd must be positive, got ", c.real(1));
 }
 void cpu_exponential_(Call& c) {
   double scale = -1 / c.real(1);
@@ -74,7 +74,7 @@ void cpu_exponential_(Call& c) {
 
 void infer_geometric_(Call& c) {
   infer_self(c);
-  if (!(c.real(1) > 0 && c.real(1) < 1)) runtime_error(c.name(), ": expects p to be in (0, 1), but got p=", c.real(1));
+  if (!(c.real(1) > 0 && c.real(1) < 1)) runtime_error(c.name(), ": p must be above 0 and below 1, got ", c.real(1));
 }
 void cpu_geometric_(Call& c) {
   double scale = std::log1p(-c.real(1));
@@ -84,7 +84,7 @@ void cpu_geometric_(Call& c) {
 void infer_cauchy_(Call& c) {
   infer_self(c);
   require_floating(c, c.out());
-  if (!(c.real(2) > 0)) runtime_error(c.name(), ": expects sigma > 0.0, but found sigma=", c.real(2));
+  if (!(c.real(2) > 0)) runtime_error(c.name(), ": sigma must be positive, got ", c.real(2));
 }
 void cpu_cauchy_(Call& c) {
   double median = c.real(1), sigma = c.real(2);
@@ -94,7 +94,7 @@ void cpu_cauchy_(Call& c) {
 void infer_log_normal_(Call& c) {
   infer_self(c);
   require_floating(c, c.out());
-  if (!(c.real(2) > 0)) runtime_error(c.name(), ": expects std > 0.0, but found std=", c.real(2));
+  if (!(c.real(2) > 0)) runtime_error(c.name(), ": std must be positive, got ", c.real(2));
 }
 void cpu_log_normal_(Call& c) {
   double mean = c.real(1), std = c.real(2);
@@ -264,14 +264,16 @@ void cpu_binomial(Call& c) {
 void infer_multinomial(Call& c) {
   const Tensor& p = c.tensor(0);
   int64_t n = c.integer(1);
-  if (p.ndim < 1 || p.ndim > 2) runtime_error(c.name(), ": prob_dist must be 1 or 2 dim, got shape ", shape_text(p.shape()));
+  if (p.ndim < 1 || p.ndim > 2) runtime_error(c.name(), ": the weights must have 1 dimension, or 2 with a batch, got "
+                                              "shape ", shape_text(p.shape()));
   require_floating(c, p);
   int64_t categories = p.sizes[p.ndim - 1];
   if (categories == 0) runtime_error(c.name(), ": expected at least one category, got shape ", shape_text(p.shape()));
   if (n <= 0) runtime_error(c.name(), ": cannot sample n_sample <= 0 samples (n_sample ", n, ")");
   if (!c.boolean(2) && n > categories)
-    runtime_error(c.name(), ": cannot sample n_sample > prob_dist.size(-1) samples without replacement (", n, " > ", categories, ")");
-  if (categories > (int64_t(1) << 24)) runtime_error(c.name(), ": number of categories cannot exceed 2^24, got ", categories);
+    runtime_error(c.name(), ": ", n, " samples cannot be drawn from ", categories, " categories without replacement");
+  if (categories > (int64_t(1) << 24)) runtime_error(c.name(), ": at most 2^24 categories are possible, got ",
+                                                     categories);
   int64_t shape[2] = {p.sizes[0], n};
   c.output(p.ndim == 1 ? Dims(shape + 1, 1) : Dims(shape, 2), DType::Int64, p.device);
 }
@@ -281,10 +283,10 @@ void check_distribution(const Call& c, const T* p, int64_t n) {
   double sum = 0;
   for (int64_t k = 0; k < n; ++k) {
     if (!(p[k] >= 0 && std::isfinite(p[k])))
-      runtime_error(c.name(), ": probability tensor contains either `inf`, `nan` or element < 0 (", double(p[k]), ")");
+      runtime_error(c.name(), ": weights must be finite and not negative, got ", double(p[k]));
     sum += p[k];
   }
-  if (!(sum > 0)) runtime_error(c.name(), ": invalid multinomial distribution (sum of probabilities <= 0)");
+  if (!(sum > 0)) runtime_error(c.name(), ": the weights of a row are all zero, so nothing can be drawn");
 }
 
 // The largest p / exponential, or the `draws` largest: sampling without replacement (one exponential race).
@@ -342,9 +344,9 @@ void cpu_multinomial(Call& c) {
 void infer_dropout(Call& c) {
   const Tensor& t = c.tensor(0);
   double p = c.real(1);
-  if (!(p >= 0 && p <= 1)) value_error("dropout: dropout probability has to be between 0 and 1, but got ", p);
+  if (!(p >= 0 && p <= 1)) value_error("dropout: p must be a probability between 0 and 1, got ", p);
   if (!is_differentiable(t.dtype))
-    runtime_error("dropout: expected a floating-point or complex input, got dtype ", dtype_name(t.dtype));
+    runtime_error("dropout: expected floating-point or complex input, got ", dtype_name(t.dtype));
   std::vector<int64_t> strides = like_strides(t);
   c.output(t.shape(), t.dtype, t.device, strides);
   c.output(t.shape(), DType::Bool, t.device, strides);
@@ -406,7 +408,8 @@ void infer_dropout_scale(Call& c) {
   const Tensor &t = c.tensor(0), &mask = c.tensor(1);
   if (mask.dtype != DType::Bool || !std::ranges::equal(t.shape(), mask.shape()))
     runtime_error(c.name(), ": expected a bool mask of shape ", shape_text(t.shape()), ", got ", dtype_name(mask.dtype), " ", shape_text(mask.shape()));
-  if (!is_differentiable(t.dtype)) runtime_error(c.name(), ": expected a floating-point or complex input, got dtype ", dtype_name(t.dtype));
+  if (!is_differentiable(t.dtype)) runtime_error(c.name(), ": expected floating-point or complex input, got ",
+                                                 dtype_name(t.dtype));
   c.output(t.shape(), t.dtype, t.device, like_strides(mask));
 }
 void cpu_dropout_scale(Call& c) {

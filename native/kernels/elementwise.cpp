@@ -254,8 +254,8 @@ struct Shape {
       int64_t &mine = size[ndim - d], theirs = t.sizes[t.ndim - d];
       if (mine == theirs || theirs == 1) continue;
       if (mine != 1)
-        runtime_error("The size of tensor a (", mine, ") must match the size of tensor b (", theirs,
-                      ") at non-singleton dimension ", ndim - d, " (", op, ")");
+        runtime_error(op, ": shapes do not broadcast: dimension ", ndim - d, " has sizes ", mine, " and ", theirs, ", "
+                      "which must be equal or 1");
       mine = theirs;
     }
   }
@@ -343,8 +343,8 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
   if (out.numel == 0) return;
   if (may_overlap(out))
-    runtime_error("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                  "Please clone() the tensor before performing the operation.");
+    runtime_error("elements of the tensor written to share memory (it is expanded), so they cannot be written one by "
+                  "one; clone() it first");
   auto [low, high] = address_range(out);
   for (int k = 1; k < p.count; ++k) {
     const Tensor* t = p.operand[k].tensor;
@@ -352,8 +352,7 @@ void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
     auto [first, last] = address_range(*t);
     if (last <= low || high <= first) continue;
     if (dense(out) && dense(*t))
-      runtime_error("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                    "memory location. Please clone() the tensor before performing the operation.");
+      runtime_error("the tensor written to shares memory with an input, at other places; clone() the input first");
     TensorRef copy = empty(t->shape(), t->dtype, t->device);
     copy_into(*copy, *t);
     p.operand[k].tensor = copy.get();
@@ -365,12 +364,14 @@ void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
 Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   Tensor& out = *c.given;
   if (!can_cast(result, out.dtype))
-    runtime_error(c.name(), ": result type ", type_name(result), " can't be cast to the desired output type ", type_name(out.dtype));
+    runtime_error(c.name(), ": the result is ", type_name(result), ", which a tensor of ", type_name(out.dtype),
+                  " cannot hold");
   if (out.device.type != device.type)
     runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ", device_name(out.device));
   if (!std::ranges::equal(out.shape(), shape.dims())) {
     if (c.inplace)
-      runtime_error(c.name(), ": output with shape ", shape_text(out.shape()), " doesn't match the broadcast shape ", shape_text(shape.dims()));
+      runtime_error(c.name(), ": the tensor written to has shape ", shape_text(out.shape()), " and cannot grow to ",
+                    shape_text(shape.dims()));
     resize_for_out(out, shape.dims(), c.name());
   }
   c.push(TensorRef::borrow(&out));
@@ -395,8 +396,8 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
       shape.broadcast(t, c.name());
       if (t.ndim > 0 || !placed || t.is_meta()) {
         if (placed && t.device.type != device.type && (t.ndim > 0 || t.is_meta()) && device.type != DeviceType::CPU)
-          runtime_error("Expected all tensors to be on the same device, but found at least two devices, ", device_name(device),
-                        " and ", device_name(t.device), "! (", c.name(), ")");
+          runtime_error(c.name(), ": tensors of two devices, ", device_name(device), " and ", device_name(t.device),
+                        "; move one with .to()");
         device = t.device;
       }
       placed = true;
@@ -407,8 +408,8 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
   }
   for (int k = 0; k < row.operands; ++k)
     if (const Tensor* t = p.operand[k + 1].tensor; t && t->ndim > 0 && t->device.type != device.type)
-      runtime_error("Expected all tensors to be on the same device, but found at least two devices, ", device_name(t->device),
-                    " and ", device_name(device), "! (", c.name(), ")");
+      runtime_error(c.name(), ": tensors of two devices, ", device_name(t->device), " and ", device_name(device),
+                    "; move one with .to()");
 }
 
 // Beside a half a number keeps its float32 value: it is not rounded to the half first.

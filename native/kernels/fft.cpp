@@ -504,7 +504,8 @@ Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>&
 void check_lengths(const Call& c, Dims shape, const std::vector<int64_t>& dims) {
   for (int64_t d : dims)
     if (shape[size_t(d)] < 1 || shape[size_t(d)] > int64_t(1) << 40)
-      runtime_error(c.name(), ": Invalid number of data points (", shape[size_t(d)], ") specified");
+      runtime_error(c.name(), ": the length of the transform must be positive and at most 2^40, got ",
+                    shape[size_t(d)]);
 }
 template <class F>
 void visit_parts(DType t, F&& f) {

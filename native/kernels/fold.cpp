@@ -32,11 +32,9 @@ Blocks describe(const Call& c, int64_t height, int64_t width, int first) {
   int64_t rh = height + 2 * b.ph - b.dh * (b.kh - 1) - 1, rw = width + 2 * b.pw - b.dw * (b.kw - 1) - 1;
   b.oh = rh < 0 ? 0 : rh / b.sh + 1, b.ow = rw < 0 ? 0 : rw / b.sw + 1;
   if (b.oh < 1 || b.ow < 1)
-    runtime_error(c.name(), ": given an image of spatial size (", height, ", ", width, "), kernel_size=(", b.kh, ", ",
-        b.kw,
-                  "), dilation=(", b.dh, ", ", b.dw, "), padding=(", b.ph, ", ", b.pw, "), stride=(", b.sh, ", ", b.sw,
-                  "), the array of sliding blocks would be (", b.oh, ", ", b.ow,
-                      "), but its components must be at least one");
+    runtime_error(c.name(), ": the kernel does not fit: an image of ", height, "x", width, " with kernel_size=(", b.kh,
+                  ", ", b.kw, "), dilation=(", b.dh, ", ", b.dw, "), padding=(", b.ph, ", ", b.pw, "), stride=(", b.sh,
+                  ", ", b.sw, ") has ", b.oh, "x", b.ow, " blocks");
   return b;
 }
 
@@ -66,7 +64,8 @@ Blocks blocks_of_image(const Call& c) {
   Tensor& x = c.tensor(0);
   if ((x.ndim != 3 && x.ndim != 4) || x.numel == 0)
     if (!(x.ndim == 4 && x.size(0) == 0 && x.size(1) * x.size(2) * x.size(3) > 0))
-      runtime_error(c.name(), ": Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: ", shape_text(x.shape()));
+      runtime_error(c.name(), ": input must have 4 dimensions, or 3 without a batch, and only the batch may be empty, "
+                    "got shape ", shape_text(x.shape()));
   Blocks b = describe(c, x.size(x.ndim - 2), x.size(x.ndim - 1), 1);
   b.batched = x.ndim == 4;
   b.n = b.batched ? x.size(0) : 1, b.channels = x.size(x.ndim - 3);
@@ -98,19 +97,19 @@ void cpu_im2col(Call& c) {
 Blocks blocks_of_columns(const Call& c) {
   Tensor& x = c.tensor(0);
   if (x.ndim != 2 && x.ndim != 3)
-    runtime_error(c.name(), ": Expected 2D or 3D (batch mode) tensor for input, but got: ", shape_text(x.shape()));
+    runtime_error(c.name(), ": input must have 3 dimensions (batch, elements of a block, blocks), or 2 without a "
+                  "batch, got shape ", shape_text(x.shape()));
   int64_t height = two(c.ints(1), 0, c, "output_size", 1), width = two(c.ints(1), 1, c, "output_size", 1);
   Blocks b = describe(c, height, width, 2);
   b.batched = x.ndim == 3;
   int64_t rows = x.size(x.ndim - 2), places = x.size(x.ndim - 1);
   int64_t block[] = {b.kh, b.kw};
   if (rows == 0 || rows % count(block))
-    runtime_error(c.name(), ": Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=", rows,
-                  " and kernel_size=(", b.kh, ", ", b.kw, ")");
+    runtime_error(c.name(), ": dimension 1 of input, ", rows, ", must be a multiple of the block's size, kernel_size=(",
+                  b.kh, ", ", b.kw, ")");
   if (__int128(b.oh) * b.ow != places)
-    runtime_error(c.name(), ": Given output_size=(", height, ", ", width,
-        ") and the other arguments, expected size of input's dimension 2 to match the calculated number of sliding blocks ",
-                  b.oh, " * ", b.ow, " = ", b.oh * b.ow, ", but got input.size(2)=", places);
+    runtime_error(c.name(), ": output_size=(", height, ", ", width, ") has ", b.oh, "x", b.ow, " = ", b.oh * b.ow, " "
+                  "blocks with these arguments, the input has ", places);
   b.n = b.batched ? x.size(0) : 1, b.channels = rows / (b.kh * b.kw);
   return b;
 }
@@ -155,9 +154,10 @@ void cpu_col2im(Call& c) {
 void infer_constant_pad(Call& c) {
   Tensor& x = c.tensor(0);
   Dims pad = c.ints(1);
-  if (pad.size() % 2) runtime_error(c.name(), ": Length of pad must be even but instead it equals ", pad.size());
+  if (pad.size() % 2) runtime_error(c.name(), ": pad holds two numbers per dimension, before and after; got ",
+                                    pad.size(), " numbers");
   if (pad.size() > size_t(2 * x.ndim))
-    runtime_error(c.name(), ": Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(), " while the input has ", int(x.ndim), " dimensions.");
+    runtime_error(c.name(), ": pad names ", pad.size() / 2, " dimensions and the input has ", int(x.ndim));
   std::vector<int64_t> shape(x.sizes, x.sizes + x.ndim);
   for (size_t k = 0; k < pad.size() / 2; ++k) {
     int64_t& n = shape[x.ndim - 1 - k];
@@ -165,10 +165,8 @@ void infer_constant_pad(Call& c) {
     if (__builtin_add_overflow(n, pad[2 * k], &n) || __builtin_add_overflow(n, pad[2 * k + 1], &n))
       runtime_error(c.name(), ": sizes overflow with pad ", shape_text(pad));
     if (n < 0 || (before == 0 && pad[2 * k] + pad[2 * k + 1] < 0))
-      runtime_error(c.name(), ": The input size ", before, ", plus negative padding ", pad[2 * k], " and ",
-          pad[2 * k + 1],
-                    " resulted in a negative output size, which is invalid. Check dimension ", x.ndim - 1 - int(k),
-                        " of your input.");
+      runtime_error(c.name(), ": dimension ", x.ndim - 1 - int(k), " of size ", before, " cannot be cut by padding ",
+                    pad[2 * k], " and ", pad[2 * k + 1]);
   }
   c.output(shape, x.dtype, x.device);
 }

@@ -32,7 +32,8 @@ Plan plan_of(const Call& c) {
   for (int d = 0; d < nd; ++d) {
     const int k = 3 - nd + d;
     p.in[k] = x.size(lead + d), p.out[k] = out[d], p.kernel[k] = kernel[d];
-    if (p.in[k] < 1) runtime_error(c.name(), ": expected input to have non-empty spatial dimensions, got ", shape_text(x.shape()));
+    if (p.in[k] < 1) runtime_error(c.name(), ": the spatial dimensions of input must not be empty, got ",
+                                   shape_text(x.shape()));
     if (p.kernel[k] < 1 || p.out[k] < 0 || p.out[k] > p.in[k] || p.out[k] + p.kernel[k] - 1 > p.in[k])
       runtime_error(c.name(), ": pool size ", p.kernel[k], " too large relative to input size ", p.in[k], " and output size ", p.out[k]);
     p.result.push_back(p.out[k]);

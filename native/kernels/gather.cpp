@@ -109,11 +109,13 @@ void check_index_dtype(const Call& c, const Tensor& index) {
 // index may be smaller than `t` in every dimension but `dim`.
 void check_within(const Call& c, const Tensor& index, const Tensor& t, int64_t dim, const char* what, bool every) {
   if (dims_of(index) != dims_of(t))
-    runtime_error(c.name(), ": Index tensor must have the same number of dimensions as ", what, " tensor, got ", shape_text(index.shape()), " and ", shape_text(t.shape()));
+    runtime_error(c.name(), ": index ", shape_text(index.shape()), " and ", what, " ", shape_text(t.shape()), " must "
+                  "have equally many dimensions");
   for (int d = 0; d < dims_of(index); ++d)
     if ((every || d != dim) && size_at(index, d) > size_at(t, d))
-      runtime_error(c.name(), ": Size does not match at dimension ", d, " expected index ", shape_text(index.shape()), " to be no larger than ", what, " ",
-                    shape_text(t.shape()), every ? "" : concat(" apart from dimension ", dim));
+      runtime_error(c.name(), ": index ", shape_text(index.shape()), " is larger than ", what, " ",
+                    shape_text(t.shape()), " in dimension ", d,
+                    every ? "" : concat("; it may be so only in dimension ", dim));
 }
 
 // Steps of `index`, of `data` (none along dim: the index says where), and of `other`.
@@ -206,7 +208,7 @@ Combine combine_of(const Call& c, std::string_view reduce) {
   if (reduce == "prod" || reduce == "multiply") return Combine::Multiply;
   if (reduce == "amax") return Combine::Max;
   if (reduce == "amin") return Combine::Min;
-  runtime_error(c.name(), ": reduce argument must be one of sum, prod, mean, amax, amin (scatter: add, multiply), got ", reduce);
+  runtime_error(c.name(), ": reduce must be sum, prod, mean, amax or amin (scatter: add, multiply), got ", reduce);
 }
 
 void check_indices(const Call& c, const Tensor& index, int64_t d, int64_t size) {  // contiguous int64
@@ -280,7 +282,8 @@ void check_scatter(Call& c, const Tensor* source) {
   if (!source) return;
   check_within(c, index, *source, d, "src", true);
   if (source->dtype != t.dtype)
-    runtime_error(c.name(), ": Expected self.dtype to be equal to src.dtype, got ", dtype_name(t.dtype), " and ", dtype_name(source->dtype));
+    runtime_error(c.name(), ": src must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
+                  dtype_name(source->dtype));
 }
 // (self, int dim, Tensor index, Tensor src[, str? reduce])
 void infer_scatter(Call& c) {
@@ -368,9 +371,10 @@ void infer_scatter_reduce(Call& c) {
 // --- whole slices by number ------------------------------------------------------------------------------------------
 
 void check_index_vector(const Call& c, const Tensor& index) {
-  if (index.ndim > 1) index_error(c.name(), "(): Index is supposed to be a vector or scalar, got shape ", shape_text(index.shape()));
+  if (index.ndim > 1) index_error(c.name(), "(): index must have at most 1 dimension, got shape ",
+                                  shape_text(index.shape()));
   if (index.dtype != DType::Int64 && index.dtype != DType::Int32)
-    runtime_error(c.name(), "(): Expected dtype int32 or int64 for index, got ", dtype_name(index.dtype));
+    runtime_error(c.name(), "(): index must be int32 or int64, got ", dtype_name(index.dtype));
 }
 
 // Negative numbers count from the end only where PyTorch lets them: nowhere here.
@@ -379,7 +383,8 @@ void infer_index_select(Call& c) {
   int64_t d = c.dim(1, t.ndim);
   check_index_vector(c, index);
   if (t.ndim == 0) {
-    if (index.numel != 1) index_error(c.name(), "(): Index to scalar can have only 1 value, got ", index.numel, " value(s)");
+    if (index.numel != 1) index_error(c.name(), "(): the tensor has no dimensions, so there is one index, got ",
+                                      index.numel);
     c.output({}, t.dtype, t.device);
     return;
   }
@@ -493,15 +498,19 @@ void infer_index_source(Call& c) {
   int64_t d = c.dim(1, t.ndim);
   check_index_vector(c, index);
   if (source.dtype != t.dtype)
-    runtime_error(c.name(), "(): self and source expected to have the same dtype, but got (self) ", dtype_name(t.dtype), " and (source) ", dtype_name(source.dtype));
+    runtime_error(c.name(), "(): source must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
+                  dtype_name(source.dtype));
   const ErrorKind kind = std::string_view(c.name()) == "index_add" ? ErrorKind::Runtime : ErrorKind::Index;
   if (source.ndim != t.ndim && !(source.ndim == 0 && index.numel <= 1 && t.ndim <= 1))
-    fail(kind, c.name(), "(): source and destination must have the same number of dimensions, got ", shape_text(source.shape()), " and ", shape_text(t.shape()));
+    fail(kind, c.name(), "(): source ", shape_text(source.shape()), " and the tensor ", shape_text(t.shape()), " must "
+         "have equally many dimensions");
   if (size_at(source, source.ndim ? int(d) : 0) != index.numel)
-    runtime_error(c.name(), "(): Number of indices (", index.numel, ") should be equal to source.size(dim) (", size_at(source, source.ndim ? int(d) : 0), ")");
+    runtime_error(c.name(), "(): source holds ", size_at(source, source.ndim ? int(d) : 0), " slices along dim ", d,
+                  " for ", index.numel, " indices");
   for (int k = 0; k < source.ndim; ++k)
     if (k != d && source.sizes[k] != t.sizes[k])
-      fail(kind, c.name(), "(): Source/destination tensor must have same slice shapes, got ", shape_text(source.shape()), " and ", shape_text(t.shape()), " at dimension ", d);
+      fail(kind, c.name(), "(): source ", shape_text(source.shape()), " and the tensor ", shape_text(t.shape()), " may "
+           "differ only in dimension ", d);
   if (c.inplace) check_writable(c, t);
   output_self(c);
 }
@@ -567,7 +576,8 @@ void infer_index_fill(Call& c) {
   c.dim(1, t.ndim);
   check_index_vector(c, c.tensor(2));
   if (c.args[3].tag == Tag::Tensor && c.tensor(3).ndim != 0)
-    runtime_error(c.name(), ": only supports a 0-dimensional value tensor, but got tensor with ", int(c.tensor(3).ndim), " dimension(s).");
+    runtime_error(c.name(), ": the value must be a number or a tensor without dimensions, got ", int(c.tensor(3).ndim),
+                  " dimensions");
   if (c.inplace) check_writable(c, t);
   output_self(c);
 }
@@ -600,9 +610,10 @@ void cpu_index_fill(Call& c) {
 // embedding_rows(Tensor weight, Tensor indices, int padding_idx, bool scale_grad_by_freq)
 void infer_embedding(Call& c) {
   const Tensor &weight = c.tensor(0), &index = c.tensor(1);
-  if (weight.ndim != 2) runtime_error("embedding: 'weight' must be 2-D, got shape ", shape_text(weight.shape()));
+  if (weight.ndim != 2) runtime_error("embedding: weight must have 2 dimensions (num_embeddings, embedding_dim), got "
+                                      "shape ", shape_text(weight.shape()));
   if (index.dtype != DType::Int64 && index.dtype != DType::Int32)
-    runtime_error("embedding: Expected tensor for argument 'indices' to have one of the following scalar types: Long, Int; but got ", dtype_name(index.dtype));
+    runtime_error("embedding: indices must be int64 or int32, got ", dtype_name(index.dtype));
   Layout l(index);
   l.push(weight.sizes[1], 1);
   c.output(l.shape(), weight.dtype, weight.device);
@@ -704,11 +715,12 @@ void cpu_renorm(Call& c) {
 void infer_one_hot(Call& c) {
   const Tensor& t = c.tensor(0);
   int64_t classes = c.integer_or(1, -1);
-  if (t.dtype != DType::Int64) runtime_error(c.name(), " is only applicable to index tensor of type LongTensor, got ", dtype_name(t.dtype));
+  if (t.dtype != DType::Int64) runtime_error(c.name(), ": classes must be int64, got ", dtype_name(t.dtype));
   if (classes < -1 || classes == 0) runtime_error(c.name(), ": num_classes should be positive, got ", classes);
   if (classes == -1) {
     if (t.is_meta()) not_implemented(c.name(), ": on the meta device num_classes must be given");
-    if (t.numel == 0) runtime_error(c.name(), ": Can not infer total number of classes from empty tensor.");
+    if (t.numel == 0) runtime_error(c.name(), ": an empty tensor does not say how many classes there are; pass "
+                                    "num_classes");
     TensorRef flat = contiguous(t);
     classes = *std::max_element(flat->ptr<int64_t>(), flat->ptr<int64_t>() + t.numel) + 1;
   }
@@ -723,8 +735,8 @@ void cpu_one_hot(Call& c) {
   int64_t classes = out.sizes[out.ndim - 1];
   for (int64_t k = 0; k < index->numel; ++k) {
     int64_t at = __atomic_load_n(index->ptr<int64_t>() + k, __ATOMIC_RELAXED);
-    if (at < 0) runtime_error(c.name(), ": Class values must be non-negative, got ", at);
-    if (at >= classes) runtime_error(c.name(), ": Class values must be smaller than num_classes (", classes, "), got ", at);
+    if (at < 0) runtime_error(c.name(), ": class numbers must not be negative, got ", at);
+    if (at >= classes) runtime_error(c.name(), ": class ", at, " is not below num_classes=", classes);
     out.ptr<int64_t>()[k * classes + at] = 1;
   }
 }

@@ -247,26 +247,28 @@ void to_grid(const Plan& p, const T* g, const T* x, const T* grid, T* to) {
 Plan plan_of(const Call& c, int at) {
   Tensor &x = c.tensor(at), &grid = c.tensor(at + 1);
   if (x.dtype != grid.dtype || !is_floating(x.dtype))
-    runtime_error(c.name(), ": expected input and grid to have the same floating point dtype, but input has ", dtype_name(x.dtype),
-        " and grid has ", dtype_name(grid.dtype));
+    runtime_error(c.name(), ": input and grid must have one floating-point dtype, got ", dtype_name(x.dtype), " and ",
+                  dtype_name(grid.dtype));
   if ((x.ndim != 4 && x.ndim != 5) || grid.ndim != x.ndim)
-    runtime_error(c.name(), ": expected 4D or 5D input and grid with the same number of dimensions, but got input with sizes ",
-        shape_text(x.shape()), " and grid with sizes ", shape_text(grid.shape()));
+    runtime_error(c.name(), ": input must have 4 or 5 dimensions and grid as many, got ", shape_text(x.shape()),
+                  " and ", shape_text(grid.shape()));
   if (x.size(0) != grid.size(0))
-    runtime_error(c.name(), ": expected grid and input to have same batch size, but got input with sizes ", shape_text(x.shape()),
-        " and grid with sizes ", shape_text(grid.shape()));
+    runtime_error(c.name(), ": input holds ", x.size(0), " images and grid ", grid.size(0), " grids");
   Plan p{x.ndim - 2, x.size(0), x.size(1), 1, {1, 1, 1}, c.integer(at + 2), c.integer(at + 3), c.boolean(at + 4)};
   if (grid.size(p.nd + 1) != p.nd)
-    runtime_error(c.name(), ": expected grid to have size ", p.nd, " in last dimension, but got grid with sizes ", shape_text(grid.shape()));
+    runtime_error(c.name(), ": the last dimension of grid must hold ", p.nd, " coordinates, got shape ",
+                  shape_text(grid.shape()));
   for (int d = 0; d < p.nd; ++d) {
     p.in[3 - p.nd + d] = x.size(2 + d);
     p.places *= grid.size(1 + d);
-    if (x.size(2 + d) <= 0) runtime_error(c.name(), ": expected input to have non-empty spatial dimensions, but got ", shape_text(x.shape()));
+    if (x.size(2 + d) <= 0) runtime_error(c.name(), ": the spatial dimensions of input must not be empty, got ",
+                                          shape_text(x.shape()));
   }
   if (p.interpolation < 0 || p.interpolation > 2 || p.padding < 0 || p.padding > 2)
     runtime_error(c.name(), ": modes are 0, 1 and 2, got ", p.interpolation, " and ", p.padding);
   if (p.plane() > INT32_MAX) runtime_error(c.name(), ": images of more than 2^31 pixels are not supported, got ", shape_text(x.shape()));
-  if (p.interpolation == Cubic && p.nd == 3) runtime_error(c.name(), ": bicubic interpolation only supports 4D input");
+  if (p.interpolation == Cubic && p.nd == 3) runtime_error(c.name(), ": mode='bicubic' needs 4-dimensional input, got "
+                                                           "5 dimensions");
   return p;
 }
 

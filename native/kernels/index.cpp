@@ -57,8 +57,8 @@ struct Indexed {
 void check_mask(const Call& c, const Tensor& mask, const Tensor& self, int64_t dim) {
   for (int k = 0; k < mask.ndim; ++k)
     if (mask.sizes[k] != self.sizes[dim + k])
-      index_error(c.name(), ": The shape of the mask ", shape_text(mask.shape()), " at index ", k, " does not match the shape of the indexed tensor ",
-                  shape_text(self.shape()), " at index ", dim + k);
+      index_error(c.name(), ": the mask ", shape_text(mask.shape()), " must have the sizes of the dimensions it "
+                  "selects from, ", shape_text(self.shape()), " from dimension ", dim, " on");
 }
 
 // Masks become one index tensor per dimension of the mask.
@@ -72,10 +72,10 @@ std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<T
     }
     bool mask = t->dtype == DType::Bool || t->dtype == DType::UInt8;
     if (!mask && t->dtype != DType::Int64 && t->dtype != DType::Int32 && t->dtype != DType::Int16 && t->dtype != DType::Int8)
-      index_error(c.name(), ": tensors used as indices must be long, int, byte or bool tensors, got ", dtype_name(t->dtype));
+      index_error(c.name(), ": an index must hold integers or booleans, got a tensor of ", dtype_name(t->dtype));
     int64_t takes = mask ? t->ndim : 1;
     if (dim + takes > self.ndim)
-      index_error(c.name(), ": too many indices for tensor of dimension ", int(self.ndim));
+      index_error(c.name(), ": more indices than the tensor's ", int(self.ndim), " dimensions");
     if (!mask) {
       list.push_back({dim, t->is_meta() ? TensorRef::borrow(t) : to_dtype(*t, DType::Int64)});
     } else {
@@ -104,7 +104,7 @@ Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices
     } catch (const Error&) {
       std::string shapes;
       for (const Indexed& j : list) shapes += (shapes.empty() ? "" : ", ") + shape_text(j.index->shape());
-      index_error(c.name(), ": shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
+      index_error(c.name(), ": the index tensors do not broadcast: ", shapes);
     }
   }
   bool adjacent = true;
@@ -128,7 +128,7 @@ Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices
       int64_t j = __atomic_load_n(at + k, __ATOMIC_RELAXED);
       if (j < -size || j >= size) {
         if (numel == 0 && size == 0) continue;
-        index_error(c.name(), ": index ", j, " is out of bounds for dimension ", i.dim, " with size ", size);
+        index_error(c.name(), ": index ", j, " is outside dimension ", i.dim, " of size ", size);
       }
       p.offsets[k] += (j < 0 ? j + size : j) * stride;
     }
@@ -242,8 +242,8 @@ void cpu_index(Call& c) {
 void infer_index_put(Call& c) {
   const Tensor &self = c.tensor(0), &values = c.tensor(2);
   if (values.dtype != self.dtype && !(values.ndim == 0 && values.flags & kWrappedNumber))
-    runtime_error(c.name(), ": Index put requires the source and destination dtypes match, got ", dtype_name(self.dtype), " for the destination and ",
-                  dtype_name(values.dtype), " for the source.");
+    runtime_error(c.name(), ": the values must have the tensor's dtype ", dtype_name(self.dtype), ", got ",
+                  dtype_name(values.dtype));
   if (c.inplace) check_writable(c, self);
   Plan p = plan_of(c, self, c.tensors(1), false);
   Dims shape = values.shape();
@@ -254,7 +254,8 @@ void infer_index_put(Call& c) {
     fits = n == 1 || n == p.result[p.result.size() - 1 - k];
   }
   if (!fits)
-    runtime_error(c.name(), ": shape mismatch: value tensor of shape ", shape_text(values.shape()), " cannot be broadcast to indexing result of shape ", shape_text(p.result));
+    runtime_error(c.name(), ": values of shape ", shape_text(values.shape()), " do not broadcast to the indexed part, ",
+                  shape_text(p.result));
   output_self(c);
 }
 void cpu_index_put(Call& c) {
@@ -383,7 +384,8 @@ void infer_masked_scatter(Call& c) {
   const Tensor &t = c.tensor(0), &mask = c.tensor(1), &source = c.tensor(2);
   check_bool_mask(c, mask);
   if (t.dtype != source.dtype)
-    runtime_error(c.name(), ": expected self and source to have same dtypes but got ", dtype_name(t.dtype), " and ", dtype_name(source.dtype));
+    runtime_error(c.name(), ": source must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
+                  dtype_name(source.dtype));
   std::vector<int64_t> shape = broadcast_shapes(t.shape(), mask.shape(), c.name());
   if (c.inplace) {
     if (!std::ranges::equal(Dims(shape), t.shape())) runtime_error(c.name(), ": the mask of shape ", shape_text(mask.shape()), " does not fit self of shape ", shape_text(t.shape()));
@@ -399,7 +401,7 @@ void cpu_masked_scatter(Call& c) {
   TensorRef mask = expanded(c.tensor(1), out.shape(), DType::Bool), source = contiguous(c.tensor(2)), to = contiguous(out);
   int64_t n = count_true(*mask), j = 0;
   if (n > source->numel)
-    runtime_error(c.name(), ": Number of elements of source < number of ones in mask (", source->numel, " < ", n, ")");
+    runtime_error(c.name(), ": the mask selects ", n, " elements and source holds ", source->numel);
   const uint8_t* keep = mask->ptr<uint8_t>();
   visit_size(out.itemsize(), [&]<class T>() {
     for (int64_t k = 0; k < mask->numel; ++k)
@@ -411,7 +413,7 @@ void cpu_masked_scatter(Call& c) {
 // --- flat positions --------------------------------------------------------------------------------------------------
 
 void check_flat_index(const Call& c, const Tensor& index) {
-  if (index.dtype != DType::Int64) runtime_error(c.name(), "(): Expected a long tensor for index, but got ", dtype_name(index.dtype));
+  if (index.dtype != DType::Int64) runtime_error(c.name(), "(): index must be int64, got ", dtype_name(index.dtype));
 }
 // Refuses an index outside [-n, n) before anything is written.
 void check_places(const Call& c, const Tensor& index, int64_t n) {
@@ -420,7 +422,7 @@ void check_places(const Call& c, const Tensor& index, int64_t n) {
   for (int64_t k = 0; k < index.numel; ++k) inside &= (at[k] >= -n) & (at[k] < n);
   if (inside) return;
   const int64_t* bad = std::find_if(at, at + index.numel, [n](int64_t i) { return i < -n || i >= n; });
-  index_error(c.name(), ": out of range: tried to access index ", *bad, " on a tensor of ", n, " elements.");
+  index_error(c.name(), ": index ", *bad, " is outside a tensor of ", n, " elements");
 }
 int64_t place(const int64_t* at, int64_t n) {
   int64_t i = __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -430,7 +432,8 @@ int64_t place(const int64_t* at, int64_t n) {
 
 void infer_take(Call& c) {
   check_flat_index(c, c.tensor(1));
-  if (c.tensor(0).numel == 0 && c.tensor(1).numel > 0) index_error(c.name(), "(): tried to take from an empty tensor");
+  if (c.tensor(0).numel == 0 && c.tensor(1).numel > 0) index_error(c.name(), "(): an empty tensor has no elements to "
+                                                                   "take");
   c.output(c.tensor(1).shape(), c.tensor(0).dtype, c.tensor(0).device);
 }
 void cpu_take(Call& c) {
@@ -451,9 +454,10 @@ void cpu_take(Call& c) {
 void infer_put(Call& c) {
   const Tensor &t = c.tensor(0), &index = c.tensor(1), &source = c.tensor(2);
   check_flat_index(c, index);
-  if (t.dtype != source.dtype) runtime_error(c.name(), "(): self and source expected to have the same dtype, but got ", dtype_name(t.dtype), " and ", dtype_name(source.dtype));
+  if (t.dtype != source.dtype) runtime_error(c.name(), "(): source must have the tensor's dtype ", dtype_name(t.dtype),
+                                             ", got ", dtype_name(source.dtype));
   if (index.numel != source.numel)
-    index_error(c.name(), "(): Expected source and index to have the same number of elements, but got ", source.numel, " and ", index.numel);
+    index_error(c.name(), "(): source holds ", source.numel, " elements for ", index.numel, " indices");
   if (c.inplace) check_writable(c, t);
   output_self(c);
 }

@@ -94,8 +94,7 @@ void cpu_cholesky(Call& c) {
   }
   if (c.boolean(2))
     check_info(c, info.ptr<int32_t>(), batch, A.ndim > 2, [](int32_t k) {
-      return concat("The factorization could not be completed because the input is not positive-definite (the leading minor of order ", k,
-                    " is not positive-definite).");
+      return concat("the matrix is not positive definite (its leading minor of order ", k, " is not)");
     });
 }
 
@@ -108,8 +107,8 @@ void infer_triangular(Call& c) {
   check_same_dtype(c, A, B);
   bool left = c.boolean(3);
   if ((left ? rows_of(B) : cols_of(B)) != rows_of(A))
-    runtime_error(c.name(), ": Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (", rows_of(A), "x", cols_of(A),
-                  " and ", rows_of(B), "x", cols_of(B), ")");
+    runtime_error(c.name(), ": ", left ? "AX = B" : "XA = B", " cannot hold with A of ", rows_of(A), "x", cols_of(A),
+                  " and B of ", rows_of(B), "x", cols_of(B));
   auto batch = broadcast_shapes(batch_of(A), batch_of(B), c.name());
   output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
 }
@@ -192,8 +191,8 @@ void infer_cholesky_solve(Call& c) {
   check_square(c, L, "A");
   check_same_dtype(c, L, B);
   if (rows_of(B) != rows_of(L))
-    runtime_error(c.name(), ": Incompatible matrix sizes: each A matrix is ", rows_of(L), " by ", cols_of(L), " but each b matrix is ", rows_of(B),
-                  " by ", cols_of(B));
+    runtime_error(c.name(), ": A of ", rows_of(L), "x", cols_of(L), " and B of ", rows_of(B), "x", cols_of(B), " must "
+                  "have equally many rows");
   output_columns(c, broadcast_shapes(batch_of(L), batch_of(B), c.name()), rows_of(B), cols_of(B), B.dtype, B.device);
 }
 void infer_cholesky_inverse(Call& c) {
@@ -233,7 +232,7 @@ void cpu_ldl(Call& c) {
   }
   if (c.boolean(2))
     check_info(c, info.ptr<int32_t>(), batch, A.ndim > 2, [](int32_t k) {
-      return concat("The factorization could not be completed because the input matrix is singular: D[", k, ",", k, "] is zero.");
+      return concat("the matrix is singular: D[", k, ",", k, "] is zero");
     });
 }
 void infer_ldl_solve(Call& c) {
@@ -245,8 +244,9 @@ void infer_ldl_solve(Call& c) {
     runtime_error(c.name(), ": Incompatible shapes of LD ", shape_text(LD.shape()), " and B ", shape_text(B.shape()));
   auto expected = with(batch_of(LD), {rows_of(LD)});
   if (!std::equal(expected.begin(), expected.end(), pivots.shape().begin(), pivots.shape().end()))
-    runtime_error(c.name(), ": Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape ", shape_text(pivots.shape()), " instead");
-  if (!is_integral(pivots.dtype)) runtime_error(c.name(), ": Expected pivots to be integers. Got ", dtype_name(pivots.dtype));
+    runtime_error(c.name(), ": pivots must be shaped as LD without its last dimension, got ",
+                  shape_text(pivots.shape()));
+  if (!is_integral(pivots.dtype)) runtime_error(c.name(), ": pivots must be integers, got ", dtype_name(pivots.dtype));
   auto batch = broadcast_shapes(batch_of(LD), batch_of(B), c.name());
   output_columns(c, batch, rows_of(B), cols_of(B), B.dtype, B.device);
 }

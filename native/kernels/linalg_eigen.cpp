@@ -29,8 +29,9 @@ struct Failure {
     if (batch < 0) return;
     std::string which = batched ? concat(": (Batch element ", batch, ")") : std::string();
     if (info == kNotFinite)
-      fail(ErrorKind::LinAlg, api, which, ": The algorithm failed to converge because the input matrix contained non-finite values.");
-    fail(ErrorKind::LinAlg, api, which, ": The algorithm failed to converge because the input matrix ", what, " (error code: ", info, ").");
+      fail(ErrorKind::LinAlg, api, which, ": the matrix holds inf or nan");
+    fail(ErrorKind::LinAlg, api, which, ": the iteration did not converge, because the matrix ", what, " (code ", info,
+         ")");
   }
 };
 
@@ -41,7 +42,7 @@ void infer_eigh(Call& c) {
   check_square(c, A);
   std::string_view uplo = c.str(1);
   if (uplo.size() != 1 || (toupper(uplo[0]) != 'L' && toupper(uplo[0]) != 'U'))
-    runtime_error(c.name(), ": Expected UPLO argument to be 'L' or 'U', but got ", uplo);
+    runtime_error(c.name(), ": UPLO must be 'L' or 'U', got '", uplo, "'");
   c.output(with(batch_of(A), {rows_of(A)}), real_of(A.dtype), A.device);
   if (c.boolean(2)) output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
   else c.output(std::vector<int64_t>{0}, A.dtype, A.device);
@@ -78,7 +79,7 @@ void cpu_eigh(Call& c) {
       });
     });
   }
-  failure.raise("linalg.eigh", A.ndim > 2, "is ill-conditioned or has too many repeated eigenvalues");
+  failure.raise("linalg.eigh", A.ndim > 2, "has eigenvalues that are too close or too far apart");
 }
 
 // --- any square matrix ----------------------------------------------------------------------------------------------------
@@ -140,8 +141,8 @@ void cpu_eig(Call& c) {
       });
     });
   }
-  if (infinite) runtime_error("linalg.eig: input tensor should not contain infs or NaNs.");
-  failure.raise("linalg.eig", A.ndim > 2, "is ill-conditioned or has too many repeated eigenvalues");
+  if (infinite) runtime_error("linalg.eig: the matrix holds inf or nan");
+  failure.raise("linalg.eig", A.ndim > 2, "has eigenvalues that are too close or too far apart");
 }
 
 // --- singular values ------------------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ void cpu_svd(Call& c) {
       }
     });
   });
-  failure.raise("linalg.svd", A.ndim > 2, "is ill-conditioned or has too many repeated singular values");
+  failure.raise("linalg.svd", A.ndim > 2, "has singular values that are too close or too far apart");
 }
 
 // --- pseudo-inverse: its record computes it from singular values ----------------------------------------------------------

@@ -173,8 +173,9 @@ void infer_lu_factor(Call& c) {
   c.output(batch_of(A), DType::Int32, A.device);
 }
 std::string zero_pivot(int32_t k) {
-  return concat("U[", k, ",", k, "] is zero and using it on lu_solve would result in a division by zero. If you still want to "
-                "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)");
+  return concat("U[", k, ",", k,
+                "] is zero, so a later lu_solve would divide by zero. If only the factors are wanted, use linalg.lu(A) or "
+                "linalg.lu_factor_ex(A)");
 }
 void cpu_lu_factor(Call& c) {
   Tensor& A = c.tensor(0);
@@ -194,8 +195,8 @@ void check_right_side(const Call& c, const Tensor& A, const Tensor& B, bool left
   check_matrix(c, B, "B");
   check_same_dtype(c, A, B);
   if ((left ? rows_of(B) : cols_of(B)) != rows_of(A))
-    runtime_error(c.name(), ": Incompatible shapes of A and B for the equation ", left ? "AX = B" : "XA = B", " (", rows_of(A), "x", cols_of(A),
-                  " and ", rows_of(B), "x", cols_of(B), ")");
+    runtime_error(c.name(), ": ", left ? "AX = B" : "XA = B", " cannot hold with A of ", rows_of(A), "x", cols_of(A),
+                  " and B of ", rows_of(B), "x", cols_of(B));
 }
 // Unknowns lie one after the other: by columns, or by rows where they stand on the left of A.
 void output_side(Call& c, Dims batch, const Tensor& B, bool left) {
@@ -205,12 +206,13 @@ void output_side(Call& c, Dims batch, const Tensor& B, bool left) {
 void infer_lu_solve(Call& c) {
   Tensor &LU = c.tensor(0), &pivots = c.tensor(1), &B = c.tensor(2);
   check_square(c, LU, "LU");
-  if (pivots.dtype != DType::Int32) runtime_error(c.name(), ": pivots should be a Tensor of scalar type torch.int32");
+  if (pivots.dtype != DType::Int32) runtime_error(c.name(), ": pivots must be int32, as lu_factor returns them, got ",
+                                                  dtype_name(pivots.dtype));
   check_right_side(c, LU, B, c.boolean(3));
   auto expected = with(batch_of(LU), {rows_of(LU)});
   if (!std::equal(expected.begin(), expected.end(), pivots.shape().begin(), pivots.shape().end()))
-    runtime_error(c.name(), ": Number of pivots per batch should be same as the dimension of the matrix, got LU ", shape_text(LU.shape()),
-                  " and pivots ", shape_text(pivots.shape()));
+    runtime_error(c.name(), ": there is one pivot per row: LU ", shape_text(LU.shape()), " cannot go with pivots ",
+                  shape_text(pivots.shape()));
   auto batch = broadcast_shapes(batch_of(LU), batch_of(B), c.name());
   output_side(c, batch, B, c.boolean(3));
 }
@@ -259,7 +261,7 @@ void cpu_lu_solve(Call& c) {
   bool left = c.boolean(3), adjoint = c.boolean(4);
   const int32_t* p = pivots->ptr<int32_t>();
   for (int64_t k = 0; k < pivots->numel; ++k)
-    if (p[k] < 1 || p[k] > n) runtime_error(c.name(), ": Pivots given to lu_solve must all be greater or equal to 1 and at most the dimension of the matrix, got ", p[k]);
+    if (p[k] < 1 || p[k] > n) runtime_error(c.name(), ": pivots are row numbers from 1 to ", n, ", got ", p[k]);
   LockRelease lock(X.numel * n);
   visit_matrices(c, B.dtype, [&]<class T>() {
     std::vector<T> a(size_t(batch * n * n));
@@ -301,7 +303,7 @@ void infer_inv(Call& c) {
   c.output(batch_of(A), DType::Int32, A.device);
 }
 std::string zero_diagonal(int32_t k) {
-  return concat("The diagonal element ", k, " is zero, the inversion could not be completed because the input matrix is singular.");
+  return concat("the matrix is singular: the diagonal element ", k, " of its factor is zero, so it has no inverse");
 }
 void cpu_inv(Call& c) {
   Tensor &A = c.tensor(0), &out = c.out(0), &info = c.out(1);
@@ -399,7 +401,7 @@ void cpu_slogdet(Call& c) {
 void infer_permutation(Call& c) {
   Tensor& pivots = c.tensor(0);
   if (pivots.ndim < 1 || pivots.dtype != DType::Int32)
-    runtime_error(c.name(), ": torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got ", dtype_name(pivots.dtype));
+    runtime_error(c.name(), ": pivots must be int32, as lu_factor returns them, got ", dtype_name(pivots.dtype));
   c.output(with(pivots.shape().first(size_t(pivots.ndim - 1)), {c.integer(1)}), DType::Int64, pivots.device);
 }
 void cpu_permutation(Call& c) {
@@ -412,7 +414,7 @@ void cpu_permutation(Call& c) {
     for (int64_t i = 0; i < m; ++i) to[i] = i;
     for (int64_t i = 0; i < k; ++i) {
       if (p[i] < 1 || p[i] > m || i >= m)
-        runtime_error(c.name(), ": pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.");
+        runtime_error(c.name(), ": pivots are row numbers from 1 to ", m, ", got ", p[i]);
       std::swap(to[i], to[p[i] - 1]);
     }
   }
@@ -432,15 +434,16 @@ void cpu_check(Call& c) {
     int32_t k = p[b];
     if (!k) continue;
     std::string head = batched ? concat(api, ": (Batch element ", b, ")") : std::string(api);
-    if (k < 0) fail(ErrorKind::LinAlg, head, ": Argument ", -k, " has illegal value. Most certainly there is a bug in the implementation calling LAPACK.");
+    if (k < 0) fail(ErrorKind::LinAlg, head, ": info ", -k, " says that argument was not valid, which is an error of "
+                    "this library; please report it");
     std::string text;
     if (api.find("inv") != api.npos) text = zero_diagonal(k);
     else if (api.find("cholesky") != api.npos)
-      text = concat("The factorization could not be completed because the input is not positive-definite (the leading minor of order ", k, " is not positive-definite).");
+      text = concat("the matrix is not positive definite (its leading minor of order ", k, " is not)");
     else if (api.find("lu_factor") != api.npos) text = zero_pivot(k);
     else if (api.find("ldl") != api.npos)
-      text = concat("The factorization could not be completed because the input matrix is singular: D[", k, ",", k, "] is zero.");
-    else text = "The solver failed because the input matrix is singular.";
+      text = concat("the matrix is singular: D[", k, ",", k, "] is zero");
+    else text = "the matrix is singular, so the system has no unique solution";
     fail(ErrorKind::LinAlg, head, ": ", text);
   }
 }

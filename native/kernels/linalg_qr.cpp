@@ -39,7 +39,7 @@ void infer_qr(Call& c) {
   check_matrix(c, A);
   std::string_view mode = c.str(1);
   if (mode != "reduced" && mode != "complete" && mode != "r")
-    runtime_error("linalg.qr: received unrecognized mode '", mode, "' but expected one of 'reduced' (default), 'r', or 'complete'");
+    runtime_error("linalg.qr: mode must be 'reduced', 'complete' or 'r', got '", mode, "'");
   const int64_t m = rows_of(A), n = cols_of(A), k = mode == "complete" ? m : std::min(m, n);
   if (mode == "r") c.output(std::vector<int64_t>{0}, A.dtype, A.device);
   else output_columns(c, batch_of(A), m, k, A.dtype, A.device);
@@ -81,15 +81,17 @@ void cpu_qr(Call& c) {
 void check_tau(const Call& c, const Tensor& A, const Tensor& tau) {
   check_same_dtype(c, A, tau);
   if (tau.ndim != A.ndim - 1 || !std::equal(batch_of(A).begin(), batch_of(A).end(), tau.shape().begin()))
-    runtime_error(c.name(), ": Expected batch dimensions of tau to be equal to input.shape[:-2], but got ", shape_text(tau.shape()), " and input ",
+    runtime_error(c.name(), ": tau ", shape_text(tau.shape()), " must have the batch dimensions of input ",
                   shape_text(A.shape()));
   if (tau.size(tau.ndim - 1) > cols_of(A))
-    runtime_error(c.name(), ": input.shape[-1] must be greater than or equal to tau.shape[-1], got ", shape_text(A.shape()), " and ", shape_text(tau.shape()));
+    runtime_error(c.name(), ": tau ", shape_text(tau.shape()), " holds more reflections than input ",
+                  shape_text(A.shape()), " has columns");
 }
 void infer_householder(Call& c) {
   Tensor &A = c.tensor(0), &tau = c.tensor(1);
   check_matrix(c, A, "input");
-  if (rows_of(A) < cols_of(A)) runtime_error(c.name(), ": input.shape[-2] must be greater than or equal to input.shape[-1], got ", shape_text(A.shape()));
+  if (rows_of(A) < cols_of(A)) runtime_error(c.name(), ": input must have at least as many rows as columns, got ",
+                                             shape_text(A.shape()));
   check_tau(c, A, tau);
   output_columns(c, batch_of(A), rows_of(A), cols_of(A), A.dtype, A.device);
 }
@@ -122,10 +124,13 @@ void infer_ormqr(Call& c) {
   const bool left = c.boolean(3);
   const int64_t order = left ? rows_of(other) : cols_of(other);
   if (order < tau.size(tau.ndim - 1))
-    runtime_error(c.name(), ": other.shape[", left ? -2 : -1, "] must be greater than or equal to tau.shape[-1]");
-  if (order != rows_of(A)) runtime_error(c.name(), ": other.shape[", left ? -2 : -1, "] must be equal to input.shape[-2]");
+    runtime_error(c.name(), ": other has ", order, left ? " rows" : " columns", ", fewer than tau holds reflections, ",
+                  tau.size(tau.ndim - 1));
+  if (order != rows_of(A)) runtime_error(c.name(), ": other has ", order, left ? " rows" : " columns", ", input has ",
+                                         rows_of(A), " rows; they must be equal");
   if (!std::equal(batch_of(A).begin(), batch_of(A).end(), batch_of(other).begin(), batch_of(other).end()))
-    runtime_error(c.name(), ": Expected batch dimensions of other to be equal to input.shape[:-2], but got ", shape_text(other.shape()), " and ", shape_text(A.shape()));
+    runtime_error(c.name(), ": other ", shape_text(other.shape()), " must have the batch dimensions of input ",
+                  shape_text(A.shape()));
   output_columns(c, batch_of(other), rows_of(other), cols_of(other), other.dtype, other.device);
 }
 void cpu_ormqr(Call& c) {
@@ -212,7 +217,8 @@ void infer_lstsq(Call& c) {
   check_matrix(c, A);
   check_matrix(c, B, "B");
   check_same_dtype(c, A, B);
-  if (rows_of(A) != rows_of(B)) runtime_error("linalg.lstsq: input.size(-2) should match other.size(-2), got ", shape_text(A.shape()), " and ", shape_text(B.shape()));
+  if (rows_of(A) != rows_of(B)) runtime_error("linalg.lstsq: A ", shape_text(A.shape()), " and B ",
+                                              shape_text(B.shape()), " must have equally many rows");
   auto batch = broadcast_shapes(batch_of(A), batch_of(B), c.name());
   const int64_t k = std::min(rows_of(A), cols_of(A));
   Driver driver = driver_of(c.str(3));

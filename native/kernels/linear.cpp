@@ -12,7 +12,7 @@ std::string pair_text(int64_t rows, int64_t cols) { return concat(rows, "x", col
 
 void same_dtype(const Call& c, const Tensor& a, const Tensor& b) {
   if (a.dtype != b.dtype)
-    runtime_error(c.name(), ": expected both operands to have the same dtype, but got ", dtype_name(a.dtype), " and ",
+    runtime_error(c.name(), ": the operands must have one dtype, got ", dtype_name(a.dtype), " and ",
                   dtype_name(b.dtype));
   if (a.dtype == DType::Bool) runtime_error(c.name(), ": not implemented for dtype bool");
 }
@@ -133,8 +133,8 @@ void check_mm(const Call& c, const Tensor& a, const Tensor& b) {
   need_dims(c, a, 2, "mat1");
   need_dims(c, b, 2, "mat2");
   if (a.size(1) != b.size(0))
-    runtime_error(c.name(), ": mat1 and mat2 shapes cannot be multiplied (", pair_text(a.size(0), a.size(1)), " and ",
-                  pair_text(b.size(0), b.size(1)), ")");
+    runtime_error(c.name(), ": a ", pair_text(a.size(0), a.size(1)), " matrix cannot be multiplied by a ",
+                  pair_text(b.size(0), b.size(1)), " one");
   same_dtype(c, a, b);
 }
 
@@ -150,8 +150,8 @@ void check_bmm(const Call& c, const Tensor& a, const Tensor& b) {
   need_dims(c, a, 3, "batch1");
   need_dims(c, b, 3, "batch2");
   if (a.size(0) != b.size(0) || a.size(2) != b.size(1))
-    runtime_error(c.name(), ": expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
-                  a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "]");
+    runtime_error(c.name(), ": batches of matrices ", shape_text(a.shape()), " and ", shape_text(b.shape()), " cannot "
+                  "be multiplied; the second must be [", a.size(0), ", ", a.size(2), ", *]");
   same_dtype(c, a, b);
 }
 void infer_bmm(Call& c) {
@@ -179,11 +179,9 @@ void cpu_mv(Call& c) { run_product(c, c.tensor(0), c.tensor(1), {}, false, true)
 
 void check_dot(const Call& c, const Tensor& a, const Tensor& b) {
   if (a.ndim != 1 || b.ndim != 1)
-    runtime_error(c.name(), ": 1D tensors expected, but got ", int(a.ndim), "D and ", int(b.ndim), "D tensors");
+    runtime_error(c.name(), ": expected two vectors, got ", int(a.ndim), " and ", int(b.ndim), " dimensions");
   if (a.numel != b.numel)
-    runtime_error(c.name(), ": inconsistent tensor size, expected tensor ", shape_text(a.shape()), " and src ",
-                  shape_text(b.shape()), " to have the same number of elements, but got ", a.numel, " and ", b.numel,
-                  " elements respectively");
+    runtime_error(c.name(), ": the vectors have ", a.numel, " and ", b.numel, " elements; they must have equally many");
   same_dtype(c, a, b);
 }
 void infer_dot(Call& c) {
@@ -205,8 +203,8 @@ void infer_matmul(Call& c) {
   Tensor &a = c.tensor(0), &b = c.tensor(1);
   if (a.ndim == 2 && b.ndim == 2) return infer_mm(c);
   if (a.ndim == 0 || b.ndim == 0)
-    runtime_error("matmul: both arguments to matmul need to be at least 1D, but they are ", int(a.ndim), "D and ",
-                  int(b.ndim), "D");
+    runtime_error("matmul: a tensor without dimensions cannot be multiplied as a matrix, got ", int(a.ndim), " and ",
+                  int(b.ndim), " dimensions; use * for a number");
   if (a.ndim == 1 && b.ndim == 1) return infer_dot(c);
   same_dtype(c, a, b);
   int64_t k = a.size(a.ndim - 1), bk = b.ndim == 1 ? b.size(0) : b.size(b.ndim - 2);
@@ -216,8 +214,8 @@ void infer_matmul(Call& c) {
       runtime_error("matmul: expected the last dimension of self (", k, ") to equal the second to last of other (", bk,
                     "), got shapes ", shape_text(a.shape()), " and ", shape_text(b.shape()));
     int64_t rows = a.ndim == 1 ? 1 : a.numel / std::max<int64_t>(k, 1);
-    runtime_error("matmul: mat1 and mat2 shapes cannot be multiplied (", pair_text(rows, k), " and ",
-                  pair_text(bk, b.ndim == 1 ? 1 : b.size(b.ndim - 1)), ")");
+    runtime_error("matmul: a ", pair_text(rows, k), " matrix cannot be multiplied by a ",
+                  pair_text(bk, b.ndim == 1 ? 1 : b.size(b.ndim - 1)), " one");
   }
   std::vector<int64_t> shape = matmul_batch(c, a, b);
   if (a.ndim > 1) shape.push_back(a.size(a.ndim - 2));
@@ -239,8 +237,8 @@ void check_scale(const Call& c, DType dtype, const Scalar& alpha, const Scalar& 
 void check_added(const Call& c, Dims result) {
   Tensor& self = c.tensor(0);
   if (self.dtype != c.tensor(1).dtype)
-    runtime_error(c.name(), ": expected self and the product to have the same dtype, but got ", dtype_name(self.dtype),
-                  " and ", dtype_name(c.tensor(1).dtype));
+    runtime_error(c.name(), ": the tensor and the product must have one dtype, got ", dtype_name(self.dtype), " and ",
+                  dtype_name(c.tensor(1).dtype));
   bool fits = self.ndim <= result.size();
   for (int d = 1; fits && d <= self.ndim; ++d) {
     int64_t have = self.size(self.ndim - d);

@@ -13,7 +13,7 @@ Reduction reduction_of(const Call& c, int k) {
   if (s == "none") return Reduction::None;
   if (s == "mean") return Reduction::Mean;
   if (s == "sum") return Reduction::Sum;
-  value_error(c.name(), ": ", s, " is not a valid value for reduction; expected 'none', 'mean' or 'sum'");
+  value_error(c.name(), ": reduction must be 'none', 'mean' or 'sum', got '", s, "'");
 }
 
 // The input as [n, classes, spatial], and one label for each (n, spatial).
@@ -26,7 +26,7 @@ Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
   if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point input, got ", dtype_name(x.dtype));
   if (!is_integral(target.dtype))
     runtime_error(c.name(), ": expected target to hold class indices of an integer dtype, got ", dtype_name(target.dtype));
-  if (x.ndim == 0) runtime_error(c.name(), ": input tensor should be 1D or more, got a 0-d tensor");
+  if (x.ndim == 0) runtime_error(c.name(), ": input must have at least 1 dimension");
   if (x.ndim == 1) {
     s.classes = x.size(0);
     if (target.ndim > 1 || target.numel != 1)
@@ -37,7 +37,7 @@ Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
   s.n = x.size(0);
   s.classes = x.size(1);
   if (target.ndim == 0 || target.size(0) != s.n)
-    value_error("cross_entropy: Expected input batch_size (", s.n, ") to match target batch_size (", target.ndim ? target.size(0) : 1, ").");
+    value_error("cross_entropy: input holds ", s.n, " samples and target ", target.ndim ? target.size(0) : 1);
   bool fits = target.ndim == x.ndim - 1;
   for (int d = 2; fits && d < x.ndim; ++d) {
     fits = target.size(d - 1) == x.size(d);
@@ -50,7 +50,7 @@ Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
 }
 void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
   if (weight && (weight->ndim != 1 || weight->numel != classes))
-    runtime_error(c.name(), ": weight tensor should be defined either for all ", classes, " classes or no classes but got weight tensor of shape: ",
+    runtime_error(c.name(), ": weight must hold one number per class, ", classes, ", in 1 dimension, got shape ",
                   shape_text(weight->shape()));
 }
 TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64); }  // used again and again
@@ -300,7 +300,7 @@ void infer_cross_entropy(Call& c) {
   Labelled s = labelled(c, x, target);
   check_weight(c, c.optional_tensor(2), s.classes);
   double e = c.real(5);
-  if (!(e >= 0 && e <= 1)) runtime_error("cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: ", e);
+  if (!(e >= 0 && e <= 1)) runtime_error("cross_entropy: label_smoothing must be between 0 and 1, got ", e);
   infer_loss(c, x, target, reduction_of(c, 4));
 }
 void cpu_cross_entropy(Call& c) {

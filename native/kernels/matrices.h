@@ -29,21 +29,23 @@ inline Tensor& output_columns(Call& c, Dims batch, int64_t rows, int64_t cols, D
 }
 
 inline void check_matrix(const Call& c, const Tensor& t, const char* what = "A") {
-  if (t.ndim < 2) runtime_error(c.name(), ": The input tensor ", what, " must have at least 2 dimensions, got shape ", shape_text(t.shape()));
+  if (t.ndim < 2) runtime_error(c.name(), ": ", what, " must be a matrix, or a batch of them, got shape ",
+                                shape_text(t.shape()));
   if (!is_differentiable(t.dtype))
-    runtime_error(c.name(), ": Expected a floating point or complex tensor as input. Got ", dtype_name(t.dtype));
-  if (item_size(t.dtype) < 4) runtime_error(c.name(), ": Low precision dtypes not supported. Got ", dtype_name(t.dtype));
+    runtime_error(c.name(), ": expected floating-point or complex numbers, got ", dtype_name(t.dtype));
+  if (item_size(t.dtype) < 4) runtime_error(c.name(), ": numbers of 32 bits or more are needed, got ",
+                                            dtype_name(t.dtype));
   if (rows_of(t) > INT32_MAX || cols_of(t) > INT32_MAX) runtime_error(c.name(), ": the matrix is too large, got shape ", shape_text(t.shape()));
 }
 inline void check_square(const Call& c, const Tensor& t, const char* what = "A") {
   check_matrix(c, t, what);
   if (rows_of(t) != cols_of(t))
-    runtime_error(c.name(), ": ", what, " must be batches of square matrices, but they are ", rows_of(t), " by ", cols_of(t), " matrices");
+    runtime_error(c.name(), ": ", what, " must be a square matrix, or a batch of them, got ", rows_of(t), "x",
+                  cols_of(t));
 }
 inline void check_same_dtype(const Call& c, const Tensor& a, const Tensor& b) {
   if (a.dtype != b.dtype)
-    runtime_error(c.name(), ": Expected A and B to have the same dtype, but found A of type ", dtype_name(a.dtype), " and B of type ",
-                  dtype_name(b.dtype), " instead");
+    runtime_error(c.name(), ": A and B must have one dtype, got ", dtype_name(a.dtype), " and ", dtype_name(b.dtype));
 }
 
 template <class F>

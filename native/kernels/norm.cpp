@@ -63,7 +63,7 @@ Statistics statistics(const T* x, int64_t n, double eps) {
 // --- layer_norm(input, normalized_shape, weight, bias, eps), rms_norm(input, normalized_shape, weight, eps) --------------
 void check_normalized_shape(const Call& c, const Tensor& x, Dims shape) {
   check_floating(c, x);
-  if (shape.empty()) runtime_error(c.name(), ": Expected normalized_shape to be at least 1-dimensional");
+  if (shape.empty()) runtime_error(c.name(), ": normalized_shape is empty; name at least the last dimension");
   if (x.ndim < int(shape.size()) || !std::equal(shape.begin(), shape.end(), x.sizes + x.ndim - shape.size()))
     runtime_error(c.name(), ": Given normalized_shape=", shape_text(shape), ", expected input with shape [*, ",
                   shape_text(shape).substr(1), ", but got input of size ", shape_text(x.shape()));
@@ -202,11 +202,12 @@ struct Groups {
 };
 void check_groups(const Call& c, const Tensor& x, int64_t groups) {
   check_floating(c, x);
-  if (x.ndim < 2) runtime_error(c.name(), ": Expected at least 2 dimensions for input tensor but received ", int(x.ndim));
-  if (groups <= 0) runtime_error(c.name(), ": Expected num groups to be greater than 0, got ", groups);
+  if (x.ndim < 2) runtime_error(c.name(), ": input must have at least 2 dimensions (batch, channels), got ",
+                                int(x.ndim));
+  if (groups <= 0) runtime_error(c.name(), ": num_groups must be positive, got ", groups);
   if (x.size(1) % groups)
-    runtime_error(c.name(), ": Expected number of channels in input to be divisible by num_groups, but got input of shape ",
-                  shape_text(x.shape()), " and num_groups=", groups);
+    runtime_error(c.name(), ": ", x.size(1), " channels (input ", shape_text(x.shape()), ") cannot be divided into "
+                  "num_groups=", groups);
 }
 void infer_group_norm(Call& c) {
   Tensor& x = c.tensor(0);

@@ -9,7 +9,7 @@ namespace {
 // frexp(Tensor self) -> (mantissa, exponent): self = mantissa * 2**exponent, |mantissa| in [1/2, 1); int32 exponents.
 void infer_frexp(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (!is_floating(t.dtype)) runtime_error("torch.frexp() only supports floating-point dtypes, got ", dtype_name(t.dtype));
+  if (!is_floating(t.dtype)) runtime_error("frexp: expected floating-point numbers, got ", dtype_name(t.dtype));
   std::vector<int64_t> strides = like_strides(t);
   c.output(t.shape(), t.dtype, t.device, strides);
   c.output(t.shape(), DType::Int32, t.device, strides);

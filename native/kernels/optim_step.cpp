@@ -76,7 +76,8 @@ void check(OptimKind kind, const OptimSlot& slot, size_t index) {
                   " on ", device_name(p.device));
   };
   if (!is_differentiable(p.dtype) || item_size(p.dtype) == 1)
-    runtime_error(kName[int(kind)], ": parameter ", index, " must be floating point or complex, got ", dtype_name(p.dtype));
+    runtime_error(kName[int(kind)], ": parameter ", index, " is ", dtype_name(p.dtype), "; it must be of a floating or "
+                  "complex kind of 16 bits or more");
   if (p.device.type == DeviceType::CUDA) not_implemented(kName[int(kind)], ": parameter ", index, " is on ", device_name(p.device));
   auto same_shape = [&](const Tensor& t) {
     return t.ndim == p.ndim && std::equal(t.sizes, t.sizes + t.ndim, p.sizes) && t.device == p.device;

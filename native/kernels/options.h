@@ -18,14 +18,13 @@ inline Options read_options(const Call& c, int k, DType dtype, Device device = d
   if (c.has(k + 4) && c.boolean(k + 4))
     runtime_error(c.name(), ": pin_memory=True needs a CUDA device; pinned memory is not available here");
   if (o.requires_grad && !is_differentiable(o.dtype))
-    runtime_error(c.name(), ": Only Tensors of floating point and complex dtype can require gradients, got dtype ",
-                  dtype_name(o.dtype));
+    runtime_error(c.name(), ": requires_grad=True needs a floating-point or complex dtype, got ", dtype_name(o.dtype));
   return o;
 }
 
 inline void check_size(const Call& c, Dims size) {
   for (int64_t n : size)
-    if (n < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", n, ": ", shape_text(size));
+    if (n < 0) runtime_error(c.name(), ": sizes must not be negative, got ", n, " in ", shape_text(size));
 }
 
 inline Tensor& create(Call& c, Dims size, const Options& o) {

@@ -8,7 +8,8 @@ namespace flambeau {
 
 void zero_division() { runtime_error("ZeroDivisionError"); }
 void not_probabilities() {
-  runtime_error("binary_cross_entropy: all elements of input should be between 0 and 1; apply a sigmoid, or use binary_cross_entropy_with_logits");
+  runtime_error("binary_cross_entropy: input must hold probabilities, from 0 to 1; apply a sigmoid, or use "
+                "binary_cross_entropy_with_logits");
 }
 
 namespace {
@@ -18,42 +19,41 @@ bool number_between(const Value& v, Tag low, Tag high) { return v.tag >= low && 
 void check_alpha(const Call& c, DType& compute, DType&) {
   const Value& alpha = c.args[2];
   if (alpha.tag == Tag::Int && alpha.i == 1) return;
-  if (alpha.tag == Tag::Bool && compute != DType::Bool) runtime_error("Boolean alpha only supported for Boolean results.");
+  if (alpha.tag == Tag::Bool && compute != DType::Bool) runtime_error("alpha: True and False multiply booleans only; "
+                                                                      "pass a number");
   if (!is_differentiable(compute) && number_between(alpha, Tag::Float, Tag::Complex))
-    runtime_error("For integral input tensors, argument alpha must not be a floating point number.");
+    runtime_error("alpha must be an integer for integer tensors");
   if (!is_complex(compute) && alpha.tag == Tag::Complex)
-    runtime_error("For non-complex input tensors, argument alpha must not be a complex number.");
+    runtime_error("alpha must be real for real tensors");
 }
 void check_sub(const Call& c, DType& compute, DType& result) {
   auto is_bool = [](const Value& v) { return v.tag == Tag::Bool || (v.tag == Tag::Tensor && v.tensor->dtype == DType::Bool); };
   bool first = is_bool(c.args[0]), second = is_bool(c.args[1]);
   if (first && second)
-    runtime_error("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.");
+    runtime_error("- is not defined between booleans; ^ (logical_xor) says where they differ");
   if (first || second)
-    runtime_error("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
-                  "the `~` or `logical_not()` operator instead.");
+    runtime_error("- is not defined for booleans; ~ (logical_not) inverts a mask");
   check_alpha(c, compute, result);
 }
 void check_neg(const Call&, DType& compute, DType&) {
   if (compute == DType::Bool)
-    runtime_error("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
-                  "`~` or `logical_not()` operator instead.");
+    runtime_error("- is not defined for booleans; ~ (logical_not) inverts a mask");
 }
 void check_pow(const Call& c, DType& compute, DType&) {
   const Value& exponent = c.args[1];
   if (exponent.tag == Tag::Int && exponent.i < 0 && is_integral(compute))
-    runtime_error("Integers to negative integer powers are not allowed.");
+    runtime_error("an integer to the power of ", exponent.i, " is no integer; convert the base first, x.float()");
 }
 void check_div(const Call& c, DType& compute, DType&) {
   if (!c.has(2)) return;
   std::string_view mode = c.str(2);
   if (mode != "trunc" && mode != "floor")
-    runtime_error("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", mode, "'");
+    runtime_error("div: rounding_mode must be None, 'trunc' or 'floor', got '", mode, "'");
   if (is_complex(compute)) not_implemented("div with rounding_mode is not implemented for '", dtype_name(compute), "'");
 }
 void check_clamp(const Call& c, DType& compute, DType&) {
-  if (!c.has(1) && !c.has(2)) runtime_error("torch.clamp: At least one of 'min' or 'max' must not be None");
-  if (is_complex(compute)) not_implemented("clamp is not supported for complex types");
+  if (!c.has(1) && !c.has(2)) runtime_error("clamp: neither min nor max is given");
+  if (is_complex(compute)) not_implemented("clamp: complex numbers have no order");
 }
 void check_extremum(const Call& c, DType& compute, DType&) {
   if (is_complex(compute)) runtime_error(c.name(), " not implemented for complex tensors.");
@@ -67,7 +67,7 @@ void whole_square(const Call&, DType& compute, DType& result) {
 }
 void check_sign(const Call&, DType& compute, DType&) {
   if (is_complex(compute))
-    runtime_error("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.");
+    runtime_error("sign: a complex number has no sign; sgn is its direction x / |x|");
 }
 void check_relu(const Call& c, DType& compute, DType&) {
   if (compute == DType::Bool) runtime_error("Boolean inputs not supported for ", c.name());
@@ -79,32 +79,35 @@ void check_lerp(const Call& c, DType&, DType&) {
       runtime_error("expected dtype ", dtype_name(c.tensor(0).dtype), " for `", names[k], "` but got dtype ", dtype_name(c.tensor(k).dtype));
 }
 void check_softshrink(const Call& c, DType&, DType&) {
-  if (c.scalar(1).to<double>() < 0) runtime_error("softshrink: lambd must be greater or equal to 0, but found to be ", c.scalar(1).to<double>(), ".");
+  if (c.scalar(1).to<double>() < 0) runtime_error("softshrink: lambd must not be negative, got ",
+                                                  c.scalar(1).to<double>());
 }
 void check_abs(const Call& c, DType& compute, DType&) {
-  if (c.inplace && is_complex(compute)) runtime_error("In-place abs is not supported for complex tensors.");
+  if (c.inplace && is_complex(compute)) runtime_error("abs_: the result is real and the tensor complex; use x.abs()");
 }
 void check_addcdiv(const Call&, DType& compute, DType&) {
   if (!is_differentiable(compute))
-    runtime_error("Integer division with addcdiv is no longer supported: use addcmul(self, tensor1, 1 / tensor2), or truncate or "
-                  "floor the quotient explicitly");
+    runtime_error("addcdiv: a quotient of integers is no integer; convert the tensors first, or use addcmul(self, "
+                  "tensor1, 1 / tensor2)");
 }
 void check_heaviside(const Call& c, DType&, DType&) {
   if (c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor && c.tensor(0).dtype != c.tensor(1).dtype)
-    runtime_error("heaviside is not yet implemented for tensors with different dtypes.");
+    runtime_error("heaviside: both tensors must have one dtype, got ", dtype_name(c.tensor(0).dtype), " and ",
+                  dtype_name(c.tensor(1).dtype));
 }
 void check_masked_fill(const Call& c, DType& compute, DType&) {
   const Value& value = c.args[2];
   if (value.is_number()) return check_fits(value.scalar(), compute);
   if (value.tag != Tag::Tensor) return;
   if (value.tensor->ndim > 0)
-    runtime_error("masked_fill only supports a 0-dimensional value tensor, but got tensor with ", int(value.tensor->ndim), " dimension(s).");
+    runtime_error("masked_fill: the value must be a number or a tensor without dimensions, got ",
+                  int(value.tensor->ndim), " dimensions");
   if (category(value.tensor->dtype) == Category::Complex && !is_complex(compute))
-    runtime_error("value cannot be converted to type ", dtype_name(compute), " without overflow");
+    runtime_error("a complex number cannot be written into a tensor of ", dtype_name(compute));
 }
 void check_gelu(const Call& c, DType&, DType&) {
   std::string_view how = c.str(c.nargs - 1 > 2 ? 2 : c.nargs - 1);
-  if (how != "none" && how != "tanh") runtime_error("approximate argument must be either none or tanh.");
+  if (how != "none" && how != "tanh") runtime_error("gelu: approximate must be 'none' or 'tanh', got '", how, "'");
 }
 void check_two_tensors(const Call& c, DType&, DType&) {
   static const char* const names[] = {"self", "other"};

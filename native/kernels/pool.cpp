@@ -94,14 +94,13 @@ void check_input(const Call& c, const Tensor& x, int nd) {
   bool good = x.ndim == nd + 1 || x.ndim == nd + 2;
   for (int d = x.ndim == nd + 2 ? 1 : 0; good && d < x.ndim; ++d) good = x.size(d) > 0;
   if (!good)
-    runtime_error(c.name(), ": Expected ", nd + 1, "D or ", nd + 2,
-        "D (batch mode) tensor with optional 0 dim batch size for input, but got: ", shape_text(x.shape()));
+    runtime_error(c.name(), ": input must have ", nd + 2, " dimensions, or ", nd + 1, " without a batch, and only the "
+                  "batch may be empty, got shape ", shape_text(x.shape()));
 }
 
 int64_t pick(Dims given, int nd, int d, const Call& c, const char* what, int64_t least) {
   if (given.size() != 1 && int(given.size()) != nd)
-    runtime_error(c.name(), ": ", what, " must either be a single int, or a tuple of ", nd, " ints, got ",
-        shape_text(given));
+    runtime_error(c.name(), ": ", what, " must be an int or ", nd, " ints, got ", shape_text(given));
   int64_t v = given.size() == 1 ? given[0] : given[d];
   if (v < least) runtime_error(c.name(), ": ", what, " should be ", least ? "greater than zero" : "zero or more",
       ", but got ", shape_text(given));
@@ -136,8 +135,8 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
     if (__builtin_mul_overflow(a.kernel - 1, a.dilation, &span) || span > (int64_t(1) << 41))
       runtime_error(c.name(), ": the dilated kernel is too large");
     if (a.pad > (span + 1) / 2)
-      runtime_error(c.name(), ": pad should be at most half of effective kernel size, but got pad=", a.pad,
-          ", kernel_size=", a.kernel, " and dilation=", a.dilation);
+      runtime_error(c.name(), ": padding ", a.pad, " is more than half of the kernel (kernel_size=", a.kernel,
+                    ", dilation=", a.dilation, "), so a window could lie in it entirely");
     a.out = pooled(a, ceil_mode);
     if (a.out < 1)
       runtime_error(c.name(), ": Given input size: ", shape_text(sizes), ". Calculated output size along dimension ",

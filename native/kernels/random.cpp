@@ -111,9 +111,9 @@ void fill_normal(const Call& c, Tensor& t, Generator& g, double mean, double std
 }
 
 void require_normal(const Call& c, const Tensor& t, double std) {
-  if (!(std >= 0)) runtime_error(c.name(), ": normal expects std >= 0.0, but found std ", std);
+  if (!(std >= 0)) runtime_error(c.name(), ": std must not be negative, got ", std);
   if (!is_differentiable(t.dtype))
-    not_implemented(c.name(), ": expected a floating-point or complex tensor, got dtype ", dtype_name(t.dtype));
+    not_implemented(c.name(), ": expected a floating-point or complex tensor, got ", dtype_name(t.dtype));
 }
 
 
@@ -124,13 +124,13 @@ void infer_normal_(Call& c) {
 void cpu_normal_(Call& c) { fill_normal(c, c.out(), generator(c, 3), c.real(1), c.real(2)); }
 
 void check_range(const Call& c, double from, double to) {
-  if (!(from <= to)) runtime_error(c.name(), ": expects a [from, to) range, but found from=", from, " > to=", to);
+  if (!(from <= to)) runtime_error(c.name(), ": from=", from, " must not be above to=", to);
   if (!(to - from <= std::numeric_limits<double>::max())) runtime_error(c.name(), ": the range from ", from, " to ", to, " is too wide");
 }
 void infer_uniform_(Call& c) {
   infer_self(c);
   if (!is_differentiable(c.out().dtype))
-    not_implemented(c.name(), ": expected a floating-point or complex tensor, got dtype ", dtype_name(c.out().dtype));
+    not_implemented(c.name(), ": expected a floating-point or complex tensor, got ", dtype_name(c.out().dtype));
   check_range(c, c.real(1), c.real(2));
 }
 void cpu_uniform_(Call& c) { fill_uniform(c, c.out(), generator(c, 3), c.real(1), c.real(2)); }
@@ -139,7 +139,7 @@ void cpu_uniform_(Call& c) { fill_uniform(c, c.out(), generator(c, 3), c.real(1)
 
 void require_sampled(const Call& c, const Tensor& t) {
   if (!is_differentiable(t.dtype))
-    not_implemented(c.name(), ": expected a floating-point or complex dtype, got ", dtype_name(t.dtype));
+    not_implemented(c.name(), ": expected a floating-point or complex tensor, got ", dtype_name(t.dtype));
 }
 void infer_rand(Call& c) { require_sampled(c, create(c, c.ints(0), read_options(c, 2, default_dtype()))); }
 void cpu_rand(Call& c) { fill_uniform(c, c.out(), generator(c, 1), 0, 1); }
@@ -205,11 +205,12 @@ Limits limits(DType d) {
 
 void check_integers(const Call& c, DType d, int64_t from, int64_t to) {
   if (is_complex(d)) not_implemented(c.name(), ": no integers for dtype ", dtype_name(d));
-  if (from >= to) runtime_error(c.name(), ": random_ expects 'from' to be less than 'to', but got from=", from, " >= to=", to);
+  if (from >= to) runtime_error(c.name(), ": from=", from, " must be below to=", to);
   Limits l = limits(d);
   if (double(from) < l.low || double(from) > l.high)
-    runtime_error(c.name(), ": from=", from, " is out of bounds for dtype ", dtype_name(d));
-  if (double(to - 1) > l.high) runtime_error(c.name(), ": to - 1 = ", to - 1, " is out of bounds for dtype ", dtype_name(d));
+    runtime_error(c.name(), ": from=", from, " lies outside the range of ", dtype_name(d));
+  if (double(to - 1) > l.high) runtime_error(c.name(), ": the largest number, to - 1 = ", to - 1, ", lies outside the "
+                                             "range of ", dtype_name(d));
 }
 
 // Integers of [from, to). In a floating dtype a bound that rounds out of the range is moved in by one step of the dtype.
@@ -294,7 +295,7 @@ void cpu_random_(Call& c) {
 
 void infer_randperm(Call& c) {
   int64_t n = c.integer(0);
-  if (n < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", n, ": [", n, "]");
+  if (n < 0) runtime_error(c.name(), ": n must not be negative, got ", n);
   Options o = read_options(c, 2, DType::Int64);
   if (n > 0 && double(n - 1) > limits(o.dtype).high)
     runtime_error(c.name(), ": n = ", n, " is too large for dtype ", dtype_name(o.dtype));

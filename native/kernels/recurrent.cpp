@@ -76,7 +76,7 @@ Layer layer_of(const Call& c, int shift) {
     l.offsets.push_back(l.rows);
     l.rows += n;
   }
-  if (!l.steps) runtime_error(c.name(), ": Expected sequence length to be larger than 0 in RNN");
+  if (!l.steps) runtime_error(c.name(), ": the sequence is empty; at least one step is needed");
   l.batch = l.batch_sizes[0];
   const Tensor &x = c.tensor(shift + kInput), &w = c.tensor(shift + kWih), &u = c.tensor(shift + kWhh);
   const int64_t many = l.mode == Mode::LSTM ? 4 : l.mode == Mode::GRU ? 3 : 1;

@@ -39,8 +39,8 @@ void infer_mean(Call& c) {
   Tensor& x = c.tensor(0);
   DType t = c.dtype_or(3, x.dtype);
   if (!is_differentiable(t))
-    runtime_error("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: ",
-                  dtype_name(t));
+    runtime_error("mean: the mean of ", dtype_name(t), " is not of that dtype; convert the tensor (x.float()), or pass "
+                  "dtype=");
   infer_sum(c);
 }
 template <class Map>
@@ -129,10 +129,11 @@ void require_elements(const Call& c, const Tensor& x, uint64_t mask, bool by_dim
   if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   if (x.numel) return;
   if (!by_dim)
-    fail(kind, c.name(), "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    fail(kind, c.name(), "(): a tensor without elements has no such value; pass the dim to reduce, if another "
+         "dimension is empty");
   for (int d = 0; d < x.ndim; ++d)
     if ((mask >> d & 1) && x.sizes[d] == 0)
-      index_error(c.name(), "(): Expected reduction dim ", d, " to have non-zero size.");
+      index_error(c.name(), "(): dim ", d, " has size 0, so there is nothing to reduce");
 }
 // calls f.template operator()<T>() with the type extremes are compared in
 template <class F>
@@ -157,7 +158,8 @@ void infer_amax(Call& c) {
   bool given = c.nargs > 1 && c.has(1) && !(c.args[1].tag == Tag::Ints && c.args[1].ints.size == 0);
   uint64_t mask = c.nargs > 1 ? dims_mask(c, 1, x.ndim) : ~uint64_t(0);
   if (x.numel == 0 && c.nargs == 1)
-    runtime_error(std::string_view(c.name()).substr(0, 3), "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    runtime_error(std::string_view(c.name()).substr(0, 3), "(): a tensor without elements has no such value; pass the "
+                  "dim to reduce, if another dimension is empty");
   require_elements(c, x, mask, given, ErrorKind::Runtime);
   c.output(reduced_shape(x, mask, c.nargs > 1 && c.boolean(2)), x.dtype, x.device);
 }
@@ -256,7 +258,7 @@ void infer_max_dim(Call& c) {
   if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   for (int d = 0; d < x.ndim; ++d)
     if ((mask >> d & 1) && x.sizes[d] == 0)
-      index_error(std::string_view(c.name()).substr(0, 3), "(): Expected reduction dim ", d, " to have non-zero size.");
+      index_error(std::string_view(c.name()).substr(0, 3), "(): dim ", d, " has size 0, so there is nothing to reduce");
   Shape s = reduced_shape(x, mask, c.boolean(2));
   c.output(s, x.dtype, x.device);
   c.output(s, DType::Int64, x.device);
@@ -326,12 +328,14 @@ struct PowerSum {
 void infer_vector_norm(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 2, x.ndim);
-  if (!is_floating(x.dtype)) runtime_error("vector_norm: Expected a floating point or complex tensor as input. Got ", dtype_name(x.dtype));
+  if (!is_floating(x.dtype)) runtime_error("vector_norm: expected floating-point or complex numbers, got ",
+                                           dtype_name(x.dtype));
   double p = c.real(1);
   if (x.numel == 0 && (p < 0 || std::isinf(p)))
     for (int d = 0; d < x.ndim; ++d)
       if ((mask >> d & 1) && x.sizes[d] == 0)
-        runtime_error("linalg.vector_norm cannot compute the ", p, " norm on an empty tensor because the operation does not have an identity");
+        runtime_error("linalg.vector_norm: the ", p, " norm of no elements is not defined, and dimension ", d,
+                      " is empty");
   c.output(reduced_shape(x, mask, c.boolean(3)), c.dtype_or(4, x.dtype), x.device);
 }
 void cpu_vector_norm(Call& c) {

@@ -300,7 +300,7 @@ inline uint64_t dims_mask(const Call& c, int k, int ndim) {
   uint64_t mask = 0;
   for (int64_t d : dims) {
     uint64_t bit = uint64_t(1) << wrap_dim(d, ndim, c.name());
-    if (mask & bit) runtime_error(c.name(), ": dim ", wrap_dim(d, ndim, c.name()), " appears multiple times in the list of dims");
+    if (mask & bit) runtime_error(c.name(), ": dim ", wrap_dim(d, ndim, c.name()), " is given twice");
     mask |= bit;
   }
   return mask & all;

@@ -279,7 +279,8 @@ void check_sizes(const Call& c, const Tensor& x, Dims in, Dims out) {
   for (int64_t n : in) good = good && n > 0;
   for (int64_t n : out) good = good && n > 0 && n < (int64_t(1) << 31);
   if (!good)
-    runtime_error(c.name(), ": Input and output sizes should be greater than 0, but got input ", shape_text(in), " and output ", shape_text(out));
+    runtime_error(c.name(), ": input ", shape_text(in), " and output ", shape_text(out), " must both have positive "
+                  "sizes");
   if (is_complex(x.dtype) || x.dtype == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
 }
 

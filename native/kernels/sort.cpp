@@ -237,7 +237,7 @@ void infer_topk(Call& c) {
   Tensor& x = c.tensor(0);
   const int64_t dim = c.dim(2, x.ndim), n = x.ndim ? x.size(int(dim)) : 1, k = c.integer(1);
   check_order(c, x);
-  if (k < 0 || k > n) runtime_error("topk: selected index k out of range: k=", k, " of ", n, " elements along dim ", dim);
+  if (k < 0 || k > n) runtime_error("topk: k must be from 0 to ", n, ", the size of dim ", dim, ", got ", k);
   Shape s = reduced_shape(x, 0, true);
   if (x.ndim) s.sizes[dim] = k;
   c.output(s, x.dtype, x.device);
@@ -290,7 +290,7 @@ void infer_select(Call& c, int dim_arg, int keepdim_arg) {
   const int64_t dim = c.dim(dim_arg, x.ndim);
   check_order(c, x);
   if (x.ndim && x.size(int(dim)) == 0)
-    index_error(c.name(), "(): Expected reduction dim ", dim, " to have non-zero size.");
+    index_error(c.name(), "(): dim ", dim, " has size 0, so there is nothing to reduce");
   Shape s = reduced_shape(x, uint64_t(1) << dim, c.boolean(keepdim_arg));
   c.output(s, x.dtype, x.device);
   c.output(s, DType::Int64, x.device);
@@ -299,7 +299,8 @@ void infer_select(Call& c, int dim_arg, int keepdim_arg) {
 void infer_kthvalue(Call& c) {
   Tensor& x = c.tensor(0);
   const int64_t dim = c.dim(2, x.ndim), n = x.ndim ? x.size(int(dim)) : 1;
-  if (c.integer(1) < 1 || c.integer(1) > n) runtime_error("kthvalue(): selected number k out of range for dimension ", dim, ": k=", c.integer(1), " of ", n);
+  if (c.integer(1) < 1 || c.integer(1) > n) runtime_error("kthvalue: k must be from 1 to ", n, ", the size of dim ",
+                                                          dim, ", got ", c.integer(1));
   infer_select(c, 2, 3);
 }
 void cpu_kthvalue(Call& c) {

@@ -58,7 +58,7 @@ std::vector<int64_t> resolve_size(const char* op, Dims size, int64_t numel) {
   bool overflow = false;
   for (size_t k = 0; k < to.size(); ++k) {
     if (to[k] == -1) {
-      if (unknown >= 0) runtime_error(op, ": only one dimension can be inferred (-1), got ", shape_text(size));
+      if (unknown >= 0) runtime_error(op, ": -1 can stand for one size only, got ", shape_text(size));
       unknown = int64_t(k);
     } else if (to[k] < 0) {
       runtime_error(op, ": invalid shape dimension ", to[k], " in ", shape_text(size));
@@ -68,10 +68,10 @@ std::vector<int64_t> resolve_size(const char* op, Dims size, int64_t numel) {
   }
   if (!overflow && unknown >= 0) {
     if (known == 0 && numel == 0)
-      runtime_error(op, ": cannot reshape tensor of 0 elements into shape ", shape_text(size), ": dimension -1 could be anything");
+      runtime_error(op, ": an empty tensor does not say what -1 stands for in ", shape_text(size), "; write the size");
     if (known > 0 && numel % known == 0) to[unknown] = numel / known, known = numel;
   }
-  if (overflow || known != numel) runtime_error(op, ": shape '", shape_text(size), "' is invalid for input of size ", numel);
+  if (overflow || known != numel) runtime_error(op, ": ", numel, " elements cannot have shape ", shape_text(size));
   return to;
 }
 
@@ -130,8 +130,8 @@ void check_writable(const Call& c, const Tensor& t) {
   bool repeats = false;
   for (int d = 0; d < t.ndim; ++d) repeats |= t.strides[d] == 0 && t.sizes[d] > 1;
   if (repeats && t.numel > 0)
-    runtime_error(c.name(), ": more than one element of the written-to tensor refers to a single memory location (shape ",
-                  shape_text(t.shape()), ", strides ", shape_text(t.stride()), "); clone() it first");
+    runtime_error(c.name(), ": elements of the tensor written to share memory (shape ", shape_text(t.shape()),
+                  ", strides ", shape_text(t.stride()), "); clone() it first");
 }
 
 namespace {
@@ -165,8 +165,8 @@ void view_to(Call& c, const Tensor& t, Dims size) {
   std::vector<int64_t> to = resolve_size(c.name(), size, t.numel);
   TensorRef r = reshaped(t, to);
   if (!r)
-    runtime_error(c.name(), ": view size is not compatible with input tensor's size and stride: shape ", shape_text(t.shape()),
-                  " with strides ", shape_text(t.stride()), " cannot be seen as ", shape_text(to), " without a copy; use .reshape(...) instead");
+    runtime_error(c.name(), ": a tensor of shape ", shape_text(t.shape()), " with strides ", shape_text(t.stride()),
+                  " cannot be seen as ", shape_text(to), " without a copy; use .reshape(...), which copies");
   c.view(std::move(r));
 }
 void infer_view(Call& c) { view_to(c, c.tensor(0), c.ints(1)); }
@@ -181,15 +181,18 @@ void infer_view_dtype(Call& c) {
     if (t.ndim == 0) runtime_error(c.name(), ": a 0-dim tensor of ", dtype_name(t.dtype), " cannot be viewed as ", dtype_name(d), " (different element sizes)");
     int last = t.ndim - 1;
     if (t.strides[last] != 1)
-      runtime_error(c.name(), ": self.stride(-1) must be 1 to view ", dtype_name(t.dtype), " as ", dtype_name(d), " (different element sizes), but got ", t.strides[last]);
+      runtime_error(c.name(), ": to see ", dtype_name(t.dtype), " as ", dtype_name(d), ", of another size, the last "
+                    "dimension must have stride 1, got ", t.strides[last]);
     int64_t ratio = std::max(old_size, new_size) / std::min(old_size, new_size);
     if (new_size < old_size) {
       for (int k = 0; k < last; ++k) l.strides[k] *= ratio;
       l.sizes[last] *= ratio;
     } else {
       if (l.sizes[last] % ratio)
-        runtime_error(c.name(), ": self.size(-1) must be divisible by ", ratio, " to view ", dtype_name(t.dtype), " as ", dtype_name(d), ", but got ", l.sizes[last]);
-      if (t.offset() % ratio) runtime_error(c.name(), ": self.storage_offset() must be divisible by ", ratio, ", but got ", t.offset());
+        runtime_error(c.name(), ": to see ", dtype_name(t.dtype), " as ", dtype_name(d), " the last dimension must be "
+                      "a multiple of ", ratio, ", got ", l.sizes[last]);
+      if (t.offset() % ratio) runtime_error(c.name(), ": to see ", dtype_name(t.dtype), " as ", dtype_name(d), " the "
+                                            "storage offset must be a multiple of ", ratio, ", got ", t.offset());
       for (int k = 0; k < last; ++k) {
         if (l.strides[k] % ratio && l.sizes[k] > 1)
           runtime_error(c.name(), ": self.stride(", k, ") must be divisible by ", ratio, ", but got ", l.strides[k]);
@@ -268,8 +271,7 @@ void infer_permute(Call& c) {
   const Tensor& t = c.tensor(0);
   Dims dims = c.ints(1);
   if (int(dims.size()) != t.ndim)
-    runtime_error(c.name(), ": number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = ",
-                  int(t.ndim), " is not equal to len(dims) = ", dims.size());
+    runtime_error(c.name(), ": dims must name all ", int(t.ndim), " dimensions, got ", dims.size());
   Layout l;
   l.data = t.data;
   uint64_t seen = 0;
@@ -296,13 +298,15 @@ void infer_transpose(Call& c) {
 }
 void infer_t(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.ndim > 2) runtime_error(c.name(), "() expects a tensor with <= 2 dimensions, but self is ", int(t.ndim), "D");
+  if (t.ndim > 2) runtime_error(c.name(), ": expected at most 2 dimensions, got ", int(t.ndim), "; transpose(i, j) or "
+                                "mT name the two to swap");
   if (t.ndim < 2) return c.view(alias(t));
   swap_dims(c, t, 0, 1);
 }
 void infer_matrix_t(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.ndim < 2) runtime_error(c.name(), ": tensor.mT is only supported on matrices or batches of matrices, got a ", int(t.ndim), "-D tensor");
+  if (t.ndim < 2) runtime_error(c.name(), ": mT transposes matrices, in the last two dimensions, and this tensor has ",
+                                int(t.ndim));
   swap_dims(c, t, t.ndim - 2, t.ndim - 1);
 }
 void infer_reverse_dims(Call& c) {
@@ -317,7 +321,8 @@ void infer_movedim(Call& c) {
   const Tensor& t = c.tensor(0);
   Dims source = c.ints(1), destination = c.ints(2);
   if (source.size() != destination.size())
-    runtime_error(c.name(), ": Invalid source or destination dims: source (", shape_text(source), " dims) should contain the same number of dims as destination (", shape_text(destination), " dims)");
+    runtime_error(c.name(), ": source ", shape_text(source), " and destination ", shape_text(destination), " must name "
+                  "equally many dimensions");
   int from[kMaxDims];
   std::fill(from, from + t.ndim, -1);
   uint64_t moved = 0, taken = 0;
@@ -351,7 +356,7 @@ void infer_squeeze(Call& c) {
     drop = 0;
     for (int64_t given : c.ints(1)) {
       uint64_t bit = uint64_t(1) << wrap_dim(given, t.ndim, c.name());
-      if (drop & bit) runtime_error(c.name(), ": dim ", given, " appears multiple times in the list of dims");
+      if (drop & bit) runtime_error(c.name(), ": dim ", given, " is given twice");
       drop |= bit;
     }
   }
@@ -374,22 +379,24 @@ void expand_to(Call& c, const Tensor& t, Dims size) {
   int n = int(size.size());
   check_dims(c, size.size());
   if (n < t.ndim)
-    runtime_error(c.name(), ": the number of sizes provided (", n, ") must be greater or equal to the number of dimensions in the tensor (",
-                  int(t.ndim), "): target ", shape_text(size), ", tensor ", shape_text(t.shape()));
+    runtime_error(c.name(), ": ", n, " sizes ", shape_text(size), " are too few for a tensor of shape ",
+                  shape_text(t.shape()), "; -1 keeps the size of a dimension");
   Layout l;
   l.data = t.data;
   for (int k = 0; k < n; ++k) {
     int d = k - (n - t.ndim);
     int64_t want = size[k];
     if (d < 0) {
-      if (want < 0) runtime_error(c.name(), ": The expanded size of the tensor (", want, ") isn't allowed in a leading, non-existing dimension ", k);
+      if (want < 0) runtime_error(c.name(), ": size ", want, " stands for the size of dimension ", k, ", which is new "
+                                  "and has none");
       l.push(want, 0);
       continue;
     }
     if (want == -1) want = t.sizes[d];
     if (want != t.sizes[d] && (t.sizes[d] != 1 || want < 0))
-      runtime_error(c.name(), ": The expanded size of the tensor (", want, ") must match the existing size (", t.sizes[d],
-                    ") at non-singleton dimension ", k, ".  Target sizes: ", shape_text(size), ".  Tensor sizes: ", shape_text(t.shape()));
+      runtime_error(c.name(), ": a tensor of shape ", shape_text(t.shape()), " cannot be expanded to ",
+                    shape_text(size), ": dimension ", k, " has size ", t.sizes[d], ", which is neither ", want,
+                    " nor 1");
     l.push(want, want == t.sizes[d] ? t.strides[d] : 0);
   }
   c.view(l.of(t));
@@ -400,7 +407,7 @@ void infer_expand_as(Call& c) { expand_to(c, c.tensor(0), c.tensor(1).shape()); 
 // --- parts -----------------------------------------------------------------------------------------------------------
 
 void require_dims(const Call& c, const Tensor& t) {
-  if (t.ndim == 0) runtime_error(c.name(), "() cannot be applied to a 0-dim tensor.");
+  if (t.ndim == 0) runtime_error(c.name(), "(): the tensor has no dimension to take a part of");
 }
 
 void infer_slice(Call& c) {
@@ -416,9 +423,10 @@ void infer_narrow(Call& c) {
   const Tensor& t = c.tensor(0);
   require_dims(c, t);
   int64_t d = c.dim(1, t.ndim), start = c.integer(2), length = c.integer(3), size = t.sizes[d];
-  if (length < 0) runtime_error(c.name(), "(): length must be non-negative, got ", length);
+  if (length < 0) runtime_error(c.name(), "(): length must not be negative, got ", length);
   if (start < -size || start > size)
-    index_error(c.name(), ": start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start, ")");
+    index_error(c.name(), ": start ", start, " is out of range for a dimension of size ", size, ": ", -size, " to ",
+                size);
   if (start < 0) start += size;
   if (length > size - start) runtime_error(c.name(), ": start (", start, ") + length (", length, ") exceeds dimension size (", size, ").");
   Layout l(t);
@@ -428,10 +436,11 @@ void infer_narrow(Call& c) {
 
 void infer_select(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.ndim == 0) index_error(c.name(), "() cannot be applied to a 0-dim tensor.");
+  if (t.ndim == 0) index_error(c.name(), "(): the tensor has no dimension to take a part of");
   int64_t d = c.dim(1, t.ndim), at = c.integer(2), size = t.sizes[d];
   if (at < -size || at >= size)
-    index_error(c.name(), "(): index ", at, " out of range for tensor of size ", shape_text(t.shape()), " at dimension ", d);
+    index_error(c.name(), "(): index ", at, " is outside dimension ", d, " of a tensor of shape ",
+                shape_text(t.shape()));
   Layout l(t);
   l.data += (at < 0 ? at + size : at) * l.strides[d] * t.itemsize();
   l.erase(int(d));
@@ -452,8 +461,9 @@ void push_part(Call& c, const Tensor& t, int64_t d, int64_t start, int64_t lengt
 
 void split_equal(Call& c, const Tensor& t, int64_t d, int64_t part) {
   int64_t size = t.sizes[d];
-  if (part < 0) runtime_error(c.name(), ": split expects split_size be non-negative, but got split_size=", part);
-  if (part == 0 && size != 0) runtime_error(c.name(), ": split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
+  if (part < 0) runtime_error(c.name(), ": split_size must not be negative, got ", part);
+  if (part == 0 && size != 0) runtime_error(c.name(), ": a dimension of size ", size, " cannot be split into parts of "
+                                            "size 0");
   if (size == 0 || part == 0) return push_part(c, t, d, 0, size);
   expect_views(c, (size - 1) / part + 1);
   for (int64_t start = 0; start < size; start += part) push_part(c, t, d, start, std::min(part, size - start));
@@ -472,8 +482,8 @@ void infer_split_with_sizes(Call& c) {
     if (__builtin_add_overflow(sum, n, &sum)) sum = -1;
   }
   if (sum != t.sizes[d])
-    runtime_error(c.name(), ": expects split_sizes to sum exactly to ", t.sizes[d], " (input tensor's size at dimension ", d,
-                  "), but got split_sizes=", shape_text(c.ints(1)));
+    runtime_error(c.name(), ": split_sizes ", shape_text(c.ints(1)), " must add up to ", t.sizes[d], ", the size of "
+                  "dimension ", d);
   int64_t start = 0;
   for (int64_t n : c.ints(1)) {
     push_part(c, t, d, start, n);
@@ -484,7 +494,7 @@ void infer_chunk(Call& c) {
   const Tensor& t = c.tensor(0);
   require_dims(c, t);
   int64_t d = c.dim(2, t.ndim), chunks = c.integer(1);
-  if (chunks <= 0) runtime_error(c.name(), ": expects `chunks` to be greater than 0, got: ", chunks);
+  if (chunks <= 0) runtime_error(c.name(), ": chunks must be positive, got ", chunks);
   int64_t part = t.sizes[d] / chunks + (t.sizes[d] % chunks != 0);
   if (part == 0 && chunks > 65535) runtime_error(c.name(), ": ", chunks, " chunks of nothing are too many");
   if (part == 0) {  // PyTorch keeps the count of chunks when there is nothing to share out
@@ -496,7 +506,7 @@ void infer_chunk(Call& c) {
 
 void infer_unbind(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.ndim == 0) index_error(c.name(), ": Dimension specified as ", c.integer(1), " but tensor has no dimensions");
+  if (t.ndim == 0) index_error(c.name(), ": dim ", c.integer(1), " of a tensor that has no dimensions");
   int64_t d = c.dim(1, t.ndim);
   Layout l(t);
   l.erase(int(d));
@@ -511,8 +521,8 @@ void infer_unfold(Call& c) {
   const Tensor& t = c.tensor(0);
   int64_t d = c.dim(1, t.ndim), size = c.integer(2), step = c.integer(3), have = t.ndim ? t.sizes[d] : 1;
   if (size < 0) runtime_error(c.name(), ": size is ", size, " but must be >= 0");
-  if (size > have) runtime_error(c.name(), ": maximum size for tensor at dimension ", d, " is ", have, " but size is ", size);
-  if (step <= 0) runtime_error(c.name(), ": step is ", step, " but must be > 0");
+  if (size > have) runtime_error(c.name(), ": size ", size, " is more than dimension ", d, " has, ", have);
+  if (step <= 0) runtime_error(c.name(), ": step must be positive, got ", step);
   Layout l(t);
   if (t.ndim == 0) {
     l.push(size, 1);
@@ -544,12 +554,12 @@ void infer_as_strided(Call& c) {
   Dims size = c.ints(1), stride = c.ints(2);
   int64_t offset = c.integer_or(3, t.offset()), first = offset, last = offset;
   if (size.size() != stride.size())
-    runtime_error(c.name(), ": mismatch in length of strides and shape: ", shape_text(size), ", ", shape_text(stride));
+    runtime_error(c.name(), ": sizes ", shape_text(size), " and strides ", shape_text(stride), " must be equally many");
   check_dims(c, size.size());
   if (offset < 0) runtime_error(c.name(), ": storage_offset must be non-negative, got ", offset);
   bool empty = false, overflow = false;
   for (size_t k = 0; k < size.size(); ++k) {
-    if (size[k] < 0) runtime_error(c.name(), ": Trying to create tensor with negative dimension ", size[k], ": ", shape_text(size));
+    if (size[k] < 0) runtime_error(c.name(), ": sizes must not be negative, got ", size[k], " in ", shape_text(size));
     int64_t reach = 0;
     if (size[k] == 0) {
       empty = true;
@@ -559,8 +569,8 @@ void infer_as_strided(Call& c) {
     overflow |= __builtin_mul_overflow(size[k] - 1, stride[k], &reach) || __builtin_add_overflow(end, reach, &end);
   }
   if (!empty && !t.is_meta() && (overflow || first < 0 || last >= int64_t(t.storage->nbytes) / t.itemsize()))
-    runtime_error(c.name(), ": sizes ", shape_text(size), ", strides ", shape_text(stride), ", storage offset ", offset,
-                  " are out of bounds for storage of size ", t.storage ? t.storage->nbytes : 0);
+    runtime_error(c.name(), ": sizes ", shape_text(size), " with strides ", shape_text(stride), " from element ",
+                  offset, " on reach outside the storage of ", t.storage ? t.storage->nbytes : 0, " bytes");
   char* start = t.is_meta() ? t.data : static_cast<char*>(t.storage->data) + (empty ? 0 : offset) * t.itemsize();
   c.view(view_of(t, size, stride, start));
 }
@@ -571,7 +581,7 @@ void part_view(Call& c, int64_t part) {
   const Tensor& t = c.tensor(0);
   if (!is_complex(t.dtype)) {
     if (part == 0) return c.push(TensorRef::borrow(&c.tensor(0)));
-    runtime_error(c.name(), " is not implemented for tensors with non-complex dtypes (", dtype_name(t.dtype), ")");
+    runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(t.dtype));
   }
   Layout l(t);
   for (int k = 0; k < l.ndim; ++k) l.strides[k] *= 2;
@@ -585,7 +595,7 @@ void infer_imag(Call& c) { part_view(c, 1); }
 
 void infer_view_as_real(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (!is_complex(t.dtype)) runtime_error(c.name(), " is only supported for complex tensors, got ", dtype_name(t.dtype));
+  if (!is_complex(t.dtype)) runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(t.dtype));
   Layout l(t);
   for (int k = 0; k < l.ndim; ++k) l.strides[k] *= 2;
   l.push(2, 1);
@@ -596,15 +606,18 @@ void infer_view_as_real(Call& c) {
 void infer_view_as_complex(Call& c) {
   const Tensor& t = c.tensor(0);
   if (t.dtype != DType::Float32 && t.dtype != DType::Float64)
-    runtime_error(c.name(), " is only supported for float32 and float64 tensors, but got a tensor of ", dtype_name(t.dtype));
+    runtime_error(c.name(), ": expected float32 or float64, got ", dtype_name(t.dtype));
   if (t.ndim == 0 || t.sizes[t.ndim - 1] != 2)
-    runtime_error(c.name(), ": Tensor must have a last dimension of size 2, got shape ", shape_text(t.shape()));
-  if (t.strides[t.ndim - 1] != 1) runtime_error(c.name(), ": Tensor must have a last dimension with stride 1");
-  if (t.offset() % 2) runtime_error(c.name(), ": Tensor must have a storage_offset divisible by 2, got ", t.offset());
+    runtime_error(c.name(), ": the last dimension must have size 2 (real, imaginary), got shape ",
+                  shape_text(t.shape()));
+  if (t.strides[t.ndim - 1] != 1) runtime_error(c.name(), ": the last dimension must have stride 1, got ",
+                                                t.strides[t.ndim - 1]);
+  if (t.offset() % 2) runtime_error(c.name(), ": the storage offset must be even, got ", t.offset());
   Layout l(t);
   --l.ndim;
   for (int k = 0; k < l.ndim; ++k) {
-    if (l.strides[k] % 2 && l.sizes[k] > 1) runtime_error(c.name(), ": Tensor must have a stride divisible by 2 for all but last dimension");
+    if (l.strides[k] % 2 && l.sizes[k] > 1) runtime_error(c.name(), ": the strides before the last must be even, got ",
+                                                          l.strides[k], " in dimension ", k);
     l.strides[k] /= 2;
   }
   TensorRef r = l.of(t);
@@ -614,7 +627,8 @@ void infer_view_as_complex(Call& c) {
 
 // contiguous: self when it is laid out so already
 bool has_format(const Call& c, const Tensor& t, int64_t format) {
-  if (format == 3) runtime_error(c.name(), ": preserve memory format is unsupported by the contiguous operator");
+  if (format == 3) runtime_error(c.name(), ": preserve_format says nothing here, where a tensor shall become "
+                                 "contiguous; name contiguous_format or channels_last");
   if (format == 0) return t.contiguous();
   std::vector<int64_t> strides = format_strides(c, t, format);
   for (int k = 0; k < t.ndim; ++k)

@@ -1,4 +1,4 @@
-"""What this build was made of and what it uses."""
+"""How this build was compiled, and which libraries it uses."""
 
 import os
 

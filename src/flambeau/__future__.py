@@ -1,4 +1,4 @@
-"""Behaviour that is expected to become the default, switched on one by one: what conversion does to parameters."""
+"""Switches for behaviour that may become the default: what converting a module does to its parameters."""
 
 from .nn.modules._switches import get_overwrite_module_params_on_conversion as get_overwrite_module_params_on_conversion
 from .nn.modules._switches import get_swap_module_params_on_conversion as get_swap_module_params_on_conversion

@@ -1,4 +1,4 @@
-"""The zip archives of `save` and `load`: how entries lie in them, and what reading checks.
+"""The zip archives of `save` and `load`: how entries are stored, and what the reader checks.
 
 The archive is read without the standard library's reader, which believes the directory at the end where it differs
 from the headers before the entries: here every byte of an entry is bounded by what comes after it, and both must agree.

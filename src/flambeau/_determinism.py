@@ -1,4 +1,4 @@
-"""Switches of determinism: every operator here gives the same numbers in every run, for any number of threads."""
+"""Determinism switches, which have no effect: operators give the same numbers in every run with any number of threads."""
 
 _mode = [False, False]  # asked for; only warnings asked for
 

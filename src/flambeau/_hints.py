@@ -57,10 +57,10 @@ def _target(m, op, shapes):
 
 
 def _sizes(m, op, shapes):
-    if "-1" in m[1]:
-        known = _product(int(s) for s in re.findall(r"\d+", m[1].replace("-1", "")))
-        return f"the sizes that are given multiply to {known}, which does not divide {m[2]} elements"
-    return f"the sizes must multiply to the number of elements, {m[2]}"
+    if "-1" in m[2]:
+        known = _product(int(s) for s in re.findall(r"\d+", m[2].replace("-1", "")))
+        return f"the sizes that are given multiply to {known}, which does not divide {m[1]} elements"
+    return f"the sizes must multiply to the number of elements, {m[1]}"
 
 
 def _keyword(m, op, shapes):
@@ -84,33 +84,33 @@ def _embedding(m, op, shapes):
 #: (pattern of the error's text, the hint or a function (match, operator's name, tensor shapes) -> hint or None)
 HINTS = [(re.compile(pattern), hint) for pattern, hint in (
     (r"input has (\d+) features but weight expects (\d+)", _linear),
-    (r"shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)", _multiply),
-    (r"The size of tensor a \(\d+\) must match the size of tensor b", _broadcast),
-    (r"doesn't match the broadcast shape", "an in-place result keeps its shape: write it out of place, x = x + y"),
-    (r"can't be cast to the desired output type", "an in-place result keeps its dtype: write it out of place, or "
-                                                  "convert the tensor first, x.float()"),
-    (r"expected both operands to have the same dtype, but got (\w+) and (\w+)", _same_dtype),
+    (r"a (\d+)x(\d+) matrix cannot be multiplied by a (\d+)x(\d+) one", _multiply),
+    (r"do not broadcast: dimension", _broadcast),
+    (r"the tensor written to has shape", "an in-place result keeps its shape: write it out of place, x = x + y"),
+    (r"_: the result is \w+, which a tensor of \w+ cannot hold",
+     "an in-place result keeps its dtype: write it out of place, or convert the tensor first, x.float()"),
+    (r"the operands must have one dtype, got (\w+) and (\w+)", _same_dtype),
     (r"Target \S+ is out of bounds", _target),
     (r"expected class probabilities", "targets that are class indices must be integers: target.long()"),
-    (r"to match target batch_size", "the input is [N, C, …] and the target [N, …], with the same N"),
+    (r"input holds \d+ samples and target \d+", "the input is [N, C, …] and the target [N, …], with the same N"),
     (r"to have \d+ channels, but got (\d+) channels",
      lambda m, op, shapes: f"in_channels must equal the input's dimension of channels, here {m[1]}"),
-    (r"\(unbatched\) or (\d)D \(batched\)",
+    (r"input must have (\d) dimensions, or \d without a batch",
      lambda m, op, shapes: f"a batch has {m[1]} dimensions (images: [N, C, H, W]); x[None] adds one in front"),
     (r"should contain (\d+) elements not \d+",
      lambda m, op, shapes: f"num_features must equal the input's dimension 1, here {m[1]}"),
-    (r"more than 1 value per channel", "one value has no variance: model.eval() to use running statistics, or "
-                                       "drop_last=True in the DataLoader"),
-    (r"index (\d+) is out of bounds for dimension \d+ with size", _embedding),
-    (r"shape '(\[.*?\])' is invalid for input of size (\d+)", _sizes),
+    (r"more than one value to have a variance",
+     "model.eval() uses running statistics; drop_last=True in the DataLoader avoids a batch of one sample"),
+    (r"index (\d+) is outside dimension \d+ of size", _embedding),
+    (r"(\d+) elements cannot have shape (\[.*?\])", _sizes),
     (r"must be Tensor, not (?:list|tuple|int|float|bool)\b", "make a tensor of it first: torch.tensor(…)"),
     (r"must be Tensor, not (?:numpy\.)?ndarray", "make a tensor of it first: torch.from_numpy(…)"),
-    (r"expects each tensor to be equal size", "pad them to one size first (nn.utils.rnn.pad_sequence does that; for a "
-                                              "DataLoader inside a collate_fn)"),
-    (r"Dimension out of range", _dimension),
+    (r"all must have one shape", "pad them to one size first (nn.utils.rnn.pad_sequence does that; for a DataLoader "
+                                 "inside a collate_fn)"),
+    (r"dim -?\d+ is out of range", _dimension),
     (r"unexpected keyword argument '(\w+)'; it takes (.*)", _keyword),
-    (r"Output size is too small|greater than actual input size", "the input is smaller than the kernel: use a larger "
-                                                                 "input, padding, or a smaller kernel"),
+    (r"Output size is too small|the kernel is larger than the input",
+     "the input is smaller than the kernel: use a larger input, padding, or a smaller kernel"),
     (r"must be Tensor, not NoneType", "the value is None: does the function that made it return something?"),
 )]
 

@@ -1,4 +1,4 @@
-"""Tensor methods about memory: storages, resizing, pinning, and visits of every element by a Python function."""
+"""Tensor methods about memory: storages, resizing, pinning, and calling a Python function on every element."""
 
 import importlib
 from weakref import WeakValueDictionary

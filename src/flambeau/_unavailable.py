@@ -1,4 +1,4 @@
-"""Public names of layouts, dtypes and compilers that do not exist here: each raises NotImplementedError when used."""
+"""Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
 from ._tensor_layouts import _QUANTIZED, _SPARSE, refusal
 

@@ -1,4 +1,4 @@
-"""The accelerator of this machine: none, and every question is answered so."""
+"""Accelerators: there is none, and every query says so."""
 
 
 def is_available():

@@ -1,4 +1,4 @@
-"""`compile` and what programs ask of it: functions run as they are; nothing is compiled, and nothing pretends to be."""
+"""`compile` and its helpers: backend="eager" runs functions unchanged; there is no compiler, so others are refused.
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The CPU as a device, with the questions programs ask of any device."""
+"""The CPU as a device, with the functions that every device module has."""
 
 import importlib
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""CUDA devices: this build has none, and says so to programs that ask before they use one."""
+"""CUDA devices: this build has none, and `is_available()` says so."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Enumerations that programs name: kinds of operators, of dispatch, of averages."""
+"""Enumerations that programs refer to: kinds of operators, of dispatch, of averages."""
 
 from enum import Enum, IntEnum
 

@@ -1,4 +1,4 @@
-"""Results that are not there yet."""
+"""Futures: results that are still being computed."""
 
 import threading
 from concurrent.futures import Future as _Base

@@ -1,4 +1,4 @@
-"""Questions about tensors and dtypes, and process-wide settings."""
+"""Queries about tensors and dtypes, and process-wide settings."""
 
 from . import _C
 from .ops.kinds import OPS

@@ -1,4 +1,4 @@
-"""Memory shared with other array libraries: DLPack, mapped files, and what NumPy asks a tensor for."""
+"""Memory shared with other array libraries: DLPack, mapped files, and NumPy's array protocol."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""Reductions and normalisations over the elements that a mask lets through; of none of them, the neutral result."""
+"""Reductions and normalisations over the elements that a mask selects; over no elements, the neutral element."""
 
 import math
 

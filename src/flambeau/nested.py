@@ -1,4 +1,4 @@
-"""Nested tensors: not available. Their functions say so, and what to do instead, when they are called."""
+"""Nested tensors: not available. Each function raises an error that says what to use instead."""
 
 from ._tensor_layouts import _NESTED, refusal
 

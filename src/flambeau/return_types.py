@@ -1,4 +1,4 @@
-"""flambeau.return_types: the named tuples that operators of several results give.
+"""flambeau.return_types: the named tuples returned by operators with several results.
 
 >>> import flambeau
 >>> isinstance(flambeau.tensor([2, 1]).sort(), flambeau.return_types.sort)

@@ -1,4 +1,4 @@
-"""Storages as programs see them: the memory behind a tensor, by bytes or by elements."""
+"""Storages: the memory behind a tensor, as bytes or as elements."""
 
 from . import _C
 from .construct import tensor

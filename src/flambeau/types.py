@@ -1,4 +1,4 @@
-"""Names for annotations: what counts as a number, a device, a size."""
+"""Type names for annotations: numbers, devices, sizes."""
 
 import os
 from typing import IO, Any

@@ -1,4 +1,4 @@
-"""What this is a version of, and what it was built with."""
+"""The version, and what the build used."""
 
 from ._version import __version__ as __version__
 

@@ -163,8 +163,8 @@ def test_input_returned_as_it_is():
 
 
 @pytest.mark.parametrize("returned, message", [
-    (lambda g: (g, g), "incorrect number of gradients"),
-    (lambda g: (), "incorrect number of gradients"),
+    (lambda g: (g, g), "one gradient per argument of forward"),
+    (lambda g: (), "one gradient per argument of forward"),
     (lambda g: g[:1].expand(5), "invalid gradient|shape"),
 ])
 def test_wrong_gradients(returned, message):
@@ -176,7 +176,7 @@ def test_wrong_gradients(returned, message):
 
 def test_gradient_for_a_number_is_refused():
     f = function(lambda ctx, x, k: x * k, lambda ctx, g: (g, g))
-    with pytest.raises(RuntimeError, match=r"different than None"):
+    with pytest.raises(RuntimeError, match=r"an argument that is no Tensor"):
         f.apply(leaf([1.0]), 3).sum().backward()
 
 
@@ -204,12 +204,12 @@ def test_saved_tensors_are_released_and_guarded():
     x, y = leaf([1.0]), leaf([2.0])
     z = Product.apply(x, y)
     z.sum().backward()
-    with pytest.raises(RuntimeError, match=r"second time"):
+    with pytest.raises(RuntimeError, match=r"retain_graph=True"):
         z.sum().backward()
     k = flambeau.ones(1, dtype=flambeau.float64)
     z = Product.apply(x, k)
     k.add_(1)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"changed in place since"):
         z.sum().backward()
 
 

@@ -28,7 +28,7 @@ def test_edges_stand_for_tensors():
     assert grad((x * 5).sum(), leaf_edge)[0].tolist() == [5.0, 5.0]
     flambeau.autograd.backward((x * 2).sum(), inputs=[leaf_edge])
     assert x.grad.tolist() == [2.0, 2.0]
-    with pytest.raises(RuntimeError, match="does not require gradients"):
+    with pytest.raises(RuntimeError, match="does not require grad"):
         graph.get_gradient_edge(flambeau.ones(1))
 
 
@@ -37,7 +37,7 @@ def test_backward_from_an_edge():
     edge = graph.get_gradient_edge((x * x).sum())
     flambeau.autograd.backward(edge)
     assert x.grad.item() == 4
-    with pytest.raises(RuntimeError, match="scalar outputs"):
+    with pytest.raises(RuntimeError, match="only an output of one element"):
         flambeau.autograd.backward(graph.get_gradient_edge(leaf(1.0, 2.0) * 2))
 
 
@@ -67,7 +67,7 @@ def test_node_says_what_it_keeps():
     assert node._input_metadata[0].shape == (2,) and node._input_metadata[0].dtype == flambeau.float64
     assert node.origin[0] == __file__ and node.origin[2] == "test_node_says_what_it_keeps"
     y.sum().backward()
-    with pytest.raises(RuntimeError, match="second time"):
+    with pytest.raises(RuntimeError, match="retain_graph=True"):
         _ = node._saved_self
 
 
@@ -163,7 +163,7 @@ def test_callbacks_run_at_the_end_of_the_pass():
     x.register_hook(lambda g: graph.queue_callback(lambda: seen.append(x.grad.item())))
     (x * 3).sum().backward()
     assert seen == [3.0]
-    with pytest.raises(RuntimeError, match="during backward pass"):
+    with pytest.raises(RuntimeError, match="outside of a backward pass"):
         graph.queue_callback(print)
 
 

@@ -28,16 +28,16 @@ def test_outside_they_are_read_only_to_autograd(made):
     leaf = flambeau.ones(2, requires_grad=True)
     for write in (lambda: made.add_(1), lambda: made[0].add_(1), lambda: made.view(2).zero_(),
                   lambda: flambeau.add(leaf.detach(), 1, out=made)):
-        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        with pytest.raises(RuntimeError, match="made under inference_mode and can be changed only there"):
             write()
     with pytest.raises(RuntimeError, match="cannot be saved for backward"):
         made * leaf
     (made + leaf).sum().backward()  # nothing is saved
     assert leaf.grad.tolist() == [1.0, 1.0]
-    with pytest.raises(RuntimeError, match="do not track version counter"):
+    with pytest.raises(RuntimeError, match="counts no versions"):
         _ = made._version
     for switch in (lambda: made.requires_grad_(), lambda: flambeau.nn.Parameter(made)):
-        with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
+        with pytest.raises(RuntimeError, match="made under inference_mode"):
             switch()
 
 

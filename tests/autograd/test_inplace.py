@@ -28,7 +28,7 @@ def test_changed_saved_tensor_is_refused():
     x = leaf(3)
     y = x.exp()
     y.add_(1)  # exp keeps its result
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"changed in place since"):
         y.sum().backward()
 
 
@@ -36,7 +36,7 @@ def test_changed_input_is_refused():
     x, w = leaf(3), ones(3)
     y = x * w
     w.add_(1)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=r"changed in place since"):
         y.sum().backward()
 
 
@@ -212,5 +212,5 @@ def test_shape_of_a_view_changed_in_place():
 
 def test_shape_of_a_leaf_stays():
     x = flambeau.ones(2, 3, requires_grad=True)
-    with pytest.raises(RuntimeError, match="leaf Variable"):
+    with pytest.raises(RuntimeError, match="leaf that requires grad"):
         x.t_()

@@ -139,7 +139,7 @@ def test_hooks_of_one_saved_tensor():
                                                lambda v: flambeau.tensor(v, dtype=flambeau.float64) * 10)
     y.sum().backward()
     assert x.grad.item() == pytest.approx(73.8905609893065)
-    with pytest.raises(RuntimeError, match="already been"):
+    with pytest.raises(RuntimeError, match=r"has hooks already|was freed by"):
         z = x.exp()
         z.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)
         z.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)
@@ -154,7 +154,7 @@ def test_mutation_of_saved_tensors_where_allowed():
         y[0] = 5
         z.sum().backward()
     assert x.grad.tolist() == [18.0, 36.0]
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="changed in place since"):
         y = x * 3
         z = y * y
         y.zero_()

@@ -45,7 +45,7 @@ def test_wrong_targets():
     m = layer()
     for x, y, text in ((flambeau.zeros(2, 16), flambeau.tensor([1, 20]), "target holds classes"),
                        (flambeau.zeros(2, 16), flambeau.tensor([1]), "samples and target"),
-                       (flambeau.zeros(16), flambeau.tensor([1]), "2D input"),
-                       (flambeau.zeros(2, 16), flambeau.zeros(2, 2).long(), "multi-target")):  # fmt: skip
+                       (flambeau.zeros(16), flambeau.tensor([1]), "goes with input of 2"),
+                       (flambeau.zeros(2, 16), flambeau.zeros(2, 2).long(), "one class per sample")):  # fmt: skip
         with pytest.raises(RuntimeError, match=text):
             m(x, y)

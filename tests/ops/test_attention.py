@@ -109,7 +109,7 @@ def test_dropout_keeps_the_mean():
 
 def test_errors():
     z = flambeau.zeros
-    with pytest.raises(RuntimeError, match="should not be set when is_causal"):
+    with pytest.raises(RuntimeError, match="is a mask already"):
         attention(z(2, 3, 4), z(2, 3, 4), z(2, 3, 4), z(3, 3), 0.0, True)
     with pytest.raises(RuntimeError, match="do not fit"):
         attention(z(2, 3, 4), z(2, 5, 3), z(2, 5, 4))

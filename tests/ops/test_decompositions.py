@@ -158,7 +158,7 @@ def test_errors_are_pytorchs():
             (lambda: linalg.inv(flambeau.stack([one, zero])), r"linalg.inv: \(Batch element 1\)"),
             (lambda: linalg.cholesky(-one), "leading minor of order 1"),
             (lambda: linalg.solve(zero, one), "singular"),
-            (lambda: linalg.svd(one / 0), "non-finite"),
+            (lambda: linalg.svd(one / 0), "holds inf or nan"),
             (lambda: linalg.lu_factor(zero), r"U\[1,1\] is zero"),
             (lambda: linalg.cholesky_ex(-one, check_errors=True), "positive-definite")):
         with pytest.raises(linalg.LinAlgError, match=text):
@@ -168,12 +168,12 @@ def test_errors_are_pytorchs():
             (lambda: linalg.inv(flambeau.ones(2, 3)), "square"),
             (lambda: linalg.inv(flambeau.ones(2)), "at least 2"),
             (lambda: linalg.inv(flambeau.ones(2, 2, dtype=flambeau.int64)), "floating point"),
-            (lambda: linalg.inv(flambeau.ones(2, 2, dtype=flambeau.float16)), "Low precision"),
-            (lambda: linalg.eig(one / 0), "infs or NaNs"),
+            (lambda: linalg.inv(flambeau.ones(2, 2, dtype=flambeau.float16)), "numbers of 32 bits or more"),
+            (lambda: linalg.eig(one / 0), "holds inf or nan"),
             (lambda: linalg.qr(one, "full"), "mode"),
             (lambda: linalg.eigh(one, "X"), "UPLO"),
             (lambda: linalg.solve(one, flambeau.ones(3, 1)), "Incompatible"),
-            (lambda: linalg.solve(one, flambeau.ones(2, 1, dtype=flambeau.float64)), "same dtype")):
+            (lambda: linalg.solve(one, flambeau.ones(2, 1, dtype=flambeau.float64)), "must have one dtype")):
         with pytest.raises(RuntimeError, match=text):
             call()
     assert bool(linalg.eigh(one / 0)[0].isnan().all())

@@ -76,13 +76,13 @@ def test_wrong_labels():
             loss(x, flambeau.tensor([0, -1, 1]))
         with pytest.raises(ValueError, match=r"batch_size \(3\) to match target batch_size \(2\)"):
             loss(x, flambeau.tensor([0, 1]))
-        with pytest.raises(ValueError, match="not a valid value for reduction"):
+        with pytest.raises(ValueError, match="reduction must be"):
             loss(x, flambeau.tensor([0, 1, 2]), reduction="average")
         with pytest.raises(RuntimeError, match="weight"):
             loss(x, flambeau.tensor([0, 1, 2]), flambeau.ones(4))
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(x + 2, x)
-    with pytest.raises(ValueError, match="target size"):
+    with pytest.raises(ValueError, match="must be shaped as input"):
         F.binary_cross_entropy(x, flambeau.zeros(3))
 
 

@@ -23,7 +23,7 @@ def test_frexp():
         np.testing.assert_array_equal(found.mantissa.numpy(), m)
         np.testing.assert_array_equal(found.exponent.numpy()[:-1], e[:-1])
     assert type(found).__name__ == "frexp" and found.exponent.dtype == flambeau.int32
-    with pytest.raises(RuntimeError, match="only supports floating-point dtypes"):
+    with pytest.raises(RuntimeError, match="expected floating-point numbers"):
         flambeau.frexp(flambeau.tensor([1]))
 
 
@@ -45,7 +45,7 @@ def test_gradient_refuses():
     for arguments in ({"edge_order": 3}, {"dim": (0, 0)}, {"spacing": [1.0, 2.0], "dim": 0}):
         with pytest.raises(RuntimeError):
             flambeau.gradient(x, **arguments)
-    with pytest.raises(RuntimeError, match="at least edge_order"):
+    with pytest.raises(RuntimeError, match="every dimension needs at least"):
         flambeau.gradient(x[:1])
 
 
@@ -103,7 +103,7 @@ def test_segment_reduce():
     for kind in ("sum", "mean", "max", "min", "prod"):
         assert flambeau.autograd.gradcheck(
             lambda v, kind=kind: flambeau.segment_reduce(v + 1, kind, lengths=flambeau.tensor([1, 2])), (x,))
-    with pytest.raises(RuntimeError, match="Either lengths or offsets"):
+    with pytest.raises(RuntimeError, match="pass lengths or offsets"):
         flambeau.segment_reduce(x, "sum")
 
 
@@ -117,7 +117,7 @@ def test_sum_to_size_and_fill_diagonal():
     x = flambeau.arange(12.0).reshape(3, 4)
     assert x.sum_to_size(4).tolist() == [12, 15, 18, 21]
     assert x.sum_to_size(3, 1).tolist() == [[6], [22], [38]]
-    with pytest.raises(RuntimeError, match="not expandable"):
+    with pytest.raises(RuntimeError, match="cannot be expanded"):
         x.sum_to_size(5)
     expected = np.zeros((7, 3))
     np.fill_diagonal(expected, 2, wrap=True)

@@ -97,7 +97,7 @@ def test_in_place_keeps_dtype_and_shape():
     x = t([1, 2])
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         x.add_(1.5)
-    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+    with pytest.raises(RuntimeError, match="cannot grow to"):
         x.add_(flambeau.ones(3, 2, dtype=flambeau.int64))
     half = flambeau.ones(3, dtype=flambeau.float16)
     assert half.mul_(t([2.0, 3.0, 4.0])).dtype == flambeau.float16
@@ -111,19 +111,19 @@ def test_out_is_resized_and_converted():
     view = flambeau.zeros(2, 3).t()
     flambeau.mul(flambeau.ones(3, 2), 2, out=view)
     assert view.tolist() == [[2.0, 2.0]] * 3
-    with pytest.raises(RuntimeError, match="can't be cast"):
+    with pytest.raises(RuntimeError, match="cannot hold"):
         flambeau.div(t([1]), t([2]), out=flambeau.empty(1, dtype=flambeau.int64))
 
 
 def test_writing_over_what_is_read():
     x = flambeau.arange(6.0)
-    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+    with pytest.raises(RuntimeError, match="shares memory with an input"):
         x[1:].add_(x[:-1])
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+    with pytest.raises(RuntimeError, match="written to share memory"):
         flambeau.zeros(1).expand(3).add_(1)
     assert x[::2].add_(x[1::2]).tolist() == [1.0, 5.0, 9.0]    # interleaved, no element shared
     square = flambeau.arange(9.0).reshape(3, 3)
-    with pytest.raises(RuntimeError, match="single memory location"):
+    with pytest.raises(RuntimeError, match=r"shares? memory"):
         square.add_(square.t())
 
 
@@ -170,7 +170,7 @@ def test_integer_arithmetic_wraps():
     assert (t([200], flambeau.uint8) * 2).tolist() == [144]
     assert (t([3]) ** 41).tolist() == [(3**41 + 2**63) % 2**64 - 2**63]
     assert (t([1, -1, 2]) ** t([-1, -1, -1])).tolist() == [1, -1, 0]
-    with pytest.raises(RuntimeError, match="negative integer powers"):
+    with pytest.raises(RuntimeError, match="is no integer"):
         t([2]) ** -1
 
 
@@ -183,17 +183,17 @@ def test_shifts_beyond_the_width():
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: t([True]) - t([True]), "Subtraction"),
-    (lambda: -t([True]), "Negation"),
-    (lambda: flambeau.add(t([1]), 1, alpha=1.5), "alpha must not be a floating"),
+    (lambda: t([True]) - t([True]), "not defined between booleans"),
+    (lambda: -t([True]), "not defined for booleans"),
+    (lambda: flambeau.add(t([1]), 1, alpha=1.5), "alpha must be an integer"),
     (lambda: flambeau.div(t([1.0]), 2, rounding_mode="round"), "rounding_mode"),
     (lambda: flambeau.nn.functional.gelu(t([1.0]), approximate="fast"), "approximate"),
-    (lambda: t([1.0]).clamp(), "At least one of"),
+    (lambda: t([1.0]).clamp(), "neither min nor max"),
     (lambda: t([1j]) < t([1j]), "not implemented"),
     (lambda: t([1.0]) & t([1.0]), "not implemented"),
-    (lambda: flambeau.ones(2, 3) + flambeau.ones(4, 3), "must match the size of tensor b"),
+    (lambda: flambeau.ones(2, 3) + flambeau.ones(4, 3), "do not broadcast: dimension 0 has sizes 2 and 4"),
     (lambda: flambeau.where(t([1, 0]), 1.0, 2.0), "bool"),
-    (lambda: flambeau.zeros(2).masked_fill(t([True, False]), flambeau.ones(2)), "0-dimensional"),
+    (lambda: flambeau.zeros(2).masked_fill(t([True, False]), flambeau.ones(2)), "without dimensions"),
 ])
 def test_refusals(call, message):
     with pytest.raises(RuntimeError, match=message):

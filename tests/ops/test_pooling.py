@@ -103,10 +103,10 @@ def zeros(*shape):
 
 
 ERRORS = [
-    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 2, 2, 2), "pad should be at most half"),
+    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 2, 2, 2), "more than half of the kernel"),
     (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 9), "Output size is too small"),
-    (lambda: F.max_pool2d(zeros(1, 0, 4, 4), 2), "optional 0 dim batch size"),
-    (lambda: F.max_pool2d(zeros(4, 4), 2), "Expected 3D or 4D"),
+    (lambda: F.max_pool2d(zeros(1, 0, 4, 4), 2), "only the batch may be empty"),
+    (lambda: F.max_pool2d(zeros(4, 4), 2), "input must have 4 dimensions, or 3"),
     (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 0), "greater than zero"),
     (lambda: F.avg_pool2d(zeros(1, 1, 4, 4), 2, divisor_override=0), "divisor must be not zero"),
     (lambda: F.adaptive_avg_pool2d(zeros(1, 1, 4, 4), (1, 2, 3)), "output size"),

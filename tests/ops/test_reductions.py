@@ -114,9 +114,9 @@ def test_bad_arguments():
     x = flambeau.zeros(2, 3)
     with pytest.raises(IndexError, match="Dimension out of range"):
         x.sum(2)
-    with pytest.raises(RuntimeError, match="appears multiple times"):
+    with pytest.raises(RuntimeError, match="is given twice"):
         x.sum((0, -2))
-    with pytest.raises(RuntimeError, match="could not infer output dtype"):
+    with pytest.raises(RuntimeError, match="the mean of"):
         flambeau.tensor([1, 2]).mean()
     with pytest.raises(RuntimeError, match="complex numbers have no order"):
         x.to(flambeau.complex64).max()

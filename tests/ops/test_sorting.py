@@ -50,9 +50,9 @@ def test_order_statistics():
     y = flambeau.tensor([2.0, 1.0, 2.0], requires_grad=True)
     y.median().backward()
     assert y.grad.tolist() == [0.5, 0, 0.5] and flambeau.zeros(0).median().isnan()
-    with pytest.raises(RuntimeError, match="k out of range"):
+    with pytest.raises(RuntimeError, match="k must be from"):
         x.topk(5)
-    with pytest.raises(RuntimeError, match="k out of range"):
+    with pytest.raises(RuntimeError, match="k must be from"):
         x.kthvalue(0)
 
 

@@ -79,7 +79,7 @@ def test_interpolate_by_factor():
 ERRORS = [
     (lambda: F.pad(flambeau.zeros(1, 1, 3), (3, 0), mode="reflect"), RuntimeError, "less than"),
     (lambda: F.pad(flambeau.zeros(3), (1,)), RuntimeError, "even"),
-    (lambda: F.pad(flambeau.zeros(3), (-4, 0)), RuntimeError, "negative output size"),
+    (lambda: F.pad(flambeau.zeros(3), (-4, 0)), RuntimeError, "cannot be cut by padding"),
     (lambda: F.pad(flambeau.zeros(1, 3), (1, 1), mode="mirror"), NotImplementedError, "mirror"),
     (lambda: F.unfold(flambeau.zeros(1, 1, 3, 3), 4), RuntimeError, "sliding blocks"),
     (lambda: F.fold(flambeau.zeros(1, 5, 4), (3, 3), 2), RuntimeError, "divisible"),

@@ -104,7 +104,7 @@ def test_step_bumps_versions():
     loss = (p * p).sum()
     loss.backward(retain_graph=True)
     flambeau.optim.SGD([p], lr=0.1).step()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="changed in place since"):
         loss.backward()
 
 
@@ -157,7 +157,7 @@ def test_state_that_does_not_fit(change):
     opt = ALL["SGD"]([flambeau.ones(2, requires_grad=True)])
     state = opt.state_dict()
     change(state)
-    with pytest.raises(ValueError, match=r"in the state and 1 in the optimizer|has 0 parameter groups, the optimizer 1"):
+    with pytest.raises(ValueError, match=r"in the state and 1 in the|has 0 parameter groups"):
         opt.load_state_dict(state)
 
 

@@ -167,7 +167,7 @@ def test_reentrant_limits():
     x = flambeau.rand(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="with use_reentrant=True neither grad"):
         flambeau.autograd.grad(checkpoint(flambeau.exp, x, use_reentrant=True).sum(), x)
-    with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
+    with pytest.warns(UserWarning, match="no input requires grad"):
         checkpoint(flambeau.exp, flambeau.ones(2), use_reentrant=True)
     with pytest.warns(UserWarning, match="use_reentrant"):
         checkpoint(flambeau.exp, x)

@@ -90,13 +90,13 @@ template <class R> void polar_loop(char* const* p, const int64_t* s, int64_t n, 
 }
 void complex_result(const Call& c, DType& compute, DType& result) {
   if (c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor && c.tensor(0).dtype != c.tensor(1).dtype)
-    runtime_error("Expected object of scalar type ", dtype_name(c.tensor(0).dtype), " but got scalar type ",
-                  dtype_name(c.tensor(1).dtype), " for second argument (", c.name(), ")");
+    runtime_error(c.name(), ": both parts must have one dtype, got ", dtype_name(c.tensor(0).dtype), " and ",
+                  dtype_name(c.tensor(1).dtype));
   if (compute != DType::Float32 && compute != DType::Float64)
-    runtime_error(c.name(), ": Expected both inputs to be Float or Double tensors but got ", dtype_name(compute));
+    runtime_error(c.name(), ": both parts must be float32 or float64, got ", dtype_name(compute));
   result = complex_of(compute);
   if (c.given && c.given->dtype != result)
-    runtime_error(c.name(), ": Expected out tensor to have dtype ", dtype_name(result), ", but got ", dtype_name(c.given->dtype), " instead");
+    runtime_error(c.name(), ": out= must be ", dtype_name(result), ", as the result, got ", dtype_name(c.given->dtype));
 }
 template <class T> void nan_to_num_loop(char* const* p, const int64_t*, int64_t n, const Scalar* s) {
   using R = typename T::value_type;

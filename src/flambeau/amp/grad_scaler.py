@@ -1,4 +1,4 @@
-"""GradScaler: the loss is multiplied by a large number, so that small gradients survive half precision."""
+"""GradScaler: multiplies the loss by a large number so that small gradients do not vanish in half precision."""
 
 from collections import defaultdict
 from enum import Enum

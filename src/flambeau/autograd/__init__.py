@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation, as seen from Python: who asks for gradients, where, and own derivatives.
+"""Reverse-mode differentiation as seen from Python: computing gradients, switching recording, custom derivatives.
 
 The graph and the engine are native (`native/autograd`); the derivative rules are the lambdas of `flambeau.ops`.
 """

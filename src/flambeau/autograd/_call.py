@@ -1,4 +1,4 @@
-"""The two doors into the engine: `backward` adds to `.grad`, `grad` returns the gradients."""
+"""The two ways into the engine: `backward` adds to `.grad`, `grad` returns the gradients."""
 
 import importlib
 

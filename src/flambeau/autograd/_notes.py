@@ -1,4 +1,4 @@
-"""What an exception in a backward pass is told on its way out: which recorded call failed, where, and in which module.
+"""Notes added to an exception in a backward pass: which recorded call failed, where it was made, and in which module.
 
 The engine calls `explain` for the node that failed; in anomaly mode `created` keeps each call's whole traceback.
 """

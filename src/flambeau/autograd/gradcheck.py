@@ -1,4 +1,4 @@
-"""Derivatives against finite differences: does backward compute what the forward function says?
+"""Checks derivatives against finite differences of the forward function.
 
 Complex numbers are pairs of reals here. For one real number L = Re(conj(v) y), backward with gradient v returns
 dL/d(re x) + i dL/d(im x), so a complex function is checked as a real one of twice the size in each place.

@@ -1,4 +1,4 @@
-"""What computes: libraries and devices programs ask about or set switches of."""
+"""The libraries and devices that compute, with the queries and switches that programs expect of them."""
 
 from . import cpu as cpu
 from . import cuda as cuda

@@ -1,4 +1,4 @@
-"""CUDA: not used; its switches can be set, so that programs that set them run, and change nothing here."""
+"""CUDA: not used. Its switches can be set, so that programs that set them run, but have no effect."""
 
 from contextlib import contextmanager
 from enum import Enum

@@ -1,4 +1,4 @@
-"""cuDNN: not used; its switches can be set, so that programs that set them run, and change nothing here."""
+"""cuDNN: not used. Its switches can be set, so that programs that set them run, but have no effect."""
 
 enabled = True
 deterministic = False

@@ -1,4 +1,4 @@
-"""oneDNN: products, convolutions, normalisation."""
+"""oneDNN: whether it is there, and its switches."""
 
 enabled = True
 

@@ -1,4 +1,4 @@
-"""Checkpoints of the command: written whole or not at all, and read with suspicion."""
+"""Checkpoints of the command: written whole or not at all, and fully checked when read."""
 
 import flambeau
 

@@ -1,4 +1,4 @@
-"""The UCI handwritten digits that come with the package (data/digits.txt says from where)."""
+"""The UCI handwritten digits that come with the package (data/digits.txt names their source)."""
 
 from importlib import resources
 

@@ -1,4 +1,4 @@
-"""What the command says when it cannot go on: one line that names the file or option, and exit code 2."""
+"""Errors of the command: one line that names the file or option, and exit code 2."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""Files in the idx form of MNIST, plain or gzip'ed: read, and checked for form before anything is believed."""
+"""Reads files in MNIST's idx format, plain or gzipped, and checks magic number, sizes and length first."""
 
 import gzip
 import math

@@ -1,4 +1,4 @@
-"""Pictures for `flambeau predict`: from many kinds of file to one small grey array."""
+"""Reads the image for `flambeau predict` from several file formats into one small grey array."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run between two steps, where its state is whole; a second Ctrl-C ends it at once."""
+"""Ctrl-C ends a run between two steps, when its state is complete; a second Ctrl-C ends it at once."""
 
 import signal
 

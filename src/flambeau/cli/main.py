@@ -1,4 +1,4 @@
-"""The command line: what can be asked, and how mistakes are answered."""
+"""The command line: subcommands, options, and how errors are reported."""
 
 import argparse
 import math

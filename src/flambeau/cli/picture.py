@@ -1,4 +1,4 @@
-"""The picture of a run: learning curves, confusion matrix, some test images with what the network takes them for."""
+"""The picture of a run: learning curves, confusion matrix, and some test images with their predicted class."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""`flambeau predict`: the picture as the network sees it, and what it takes it for."""
+"""`flambeau predict`: shows the image as the network sees it, and the class it predicts."""
 
 import flambeau
 

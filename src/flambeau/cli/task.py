@@ -1,4 +1,4 @@
-"""A task: what is learned, as plain data (pictures, labels, the name of its network, its default settings)."""
+"""A training task as plain data: images, labels, the name of its network, its default settings."""
 
 import zlib
 from dataclasses import dataclass

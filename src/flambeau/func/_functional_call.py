@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters: called with others' tensors, and many of one kind stacked into one."""
+"""Modules as functions of their parameters: called with other tensors, or several models stacked into one."""
 
 from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""The levels that are active: one frame per running `vmap` or `jvp`, and the door through which operators reach them.
+"""The stack of active levels: one frame per running `vmap` or `jvp`, and how an operator call reaches its frame.
 
 A tensor inside a transform is a wrapper with the number of its level. Autograd records on the wrappers themselves;
 below it, native code hands the call to `interpret`, and the frame of the highest level among the arguments says what

@@ -1,4 +1,4 @@
-"""Operators of one's own: `custom_op` from a function, or `define` and `impl` by name.
+"""Custom operators: `custom_op` from a function, or `define` and `impl` by name.
 
 A custom operator is opaque to autograd, transforms and dispatch modes, which see one call: its derivative, its shapes
 without data and its batched form are what is registered for it.

@@ -1,4 +1,4 @@
-"""Tensors in memory that several processes map: how it is made, and how a tensor travels between processes."""
+"""Tensors in shared memory: how the memory is made, and how a tensor is passed between processes."""
 
 import fcntl
 import mmap

@@ -1,4 +1,4 @@
-"""nn: layers, losses, initial values and what else networks are made of."""
+"""nn: layers, losses, initial values and the other parts of networks."""
 
 from . import attention as attention
 from . import functional as functional

@@ -1,4 +1,4 @@
-"""Verifying a model on named dimensions: it runs without data at several sizes, and what comes out is said in names."""
+"""Checks a model on named dimensions: runs it without data at several sizes and expresses output sizes by the names."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Named dimensions: reading "batch 3 height width" and annotations, and saying sizes in terms of the names."""
+"""Named dimensions: reads "batch 3 height width" and annotations, and expresses sizes in terms of the names."""
 
 import inspect
 import re

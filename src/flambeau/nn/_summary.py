@@ -1,4 +1,4 @@
-"""What a model is made of: a table of its layers with shapes, parameters, work and memory, found without data."""
+"""A table of a model's layers with shapes, parameters, multiply-adds and memory, computed without data."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A forward pass without data: the model's tensors stand on the meta device for a while, and every call is recorded."""
+"""A forward pass without data: the model stands on the meta device meanwhile, and every call is recorded."""
 
 import contextlib
 from dataclasses import dataclass, field

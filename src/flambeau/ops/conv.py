@@ -6,8 +6,8 @@ from .spatial import constant_pad_nd
 
 convolution_backward = primitive(
     "convolution_backward(Tensor grad, Tensor input, Tensor weight, int[] stride, int[] padding, int[] dilation, "
-    "bool transposed, int[] output_padding, int groups, int mask) -> "
-    "(Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+    "bool transposed, int[] output_padding, int groups, int mask) -> (Tensor grad_input, Tensor grad_weight, "
+    "Tensor grad_bias)",
     d={("grad", "input", "weight"):
        lambda g0, g1, g2, grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask,
        needs: _double(wanted((g0, g1, g2), mask), grad, input, weight,

@@ -90,8 +90,8 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     return OPS["instance_norm"](input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
-@_flat("native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps)"
-       " -> (Tensor, Tensor, Tensor)")
+@_flat("native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, "
+       "Tensor, Tensor)")
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """layer_norm, the means, and the reciprocals of the deviations."""
     dims = list(range(input.dim() - len(normalized_shape), input.dim()))

@@ -375,8 +375,8 @@ def fftfreq(n, d=1.0, *, dtype=None, layout=None, device=None, requires_grad=Fal
     """The frequencies of the results of fft of n numbers taken `d` apart: 0, 1, … and the negative ones, over n d.
 
     >>> import flambeau
-    >>> flambeau.fft.fftfreq(5)
-    tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
+    >>> flambeau.fft.fftfreq(4, d=0.5)
+    tensor([ 0.0000,  0.5000, -1.0000, -0.5000])
     """
     arange = OPS["arange"]
     positions = OPS["cat"]((arange((n + 1) // 2, device=device), arange(-(n // 2), 0, device=device)))

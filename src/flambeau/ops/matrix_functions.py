@@ -1,4 +1,4 @@
-"""Norms, powers and exponentials of matrices, cross products, and tensors seen as matrices."""
+"""Norms, powers and exponentials of matrices, cross products, and tensors reshaped to matrices."""
 
 from math import inf, prod
 

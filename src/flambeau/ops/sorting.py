@@ -12,8 +12,8 @@ primitive("sort(Tensor self, int dim=-1, bool descending=False, bool stable=Fals
     >>> flambeau.tensor([3, 1, 2]).sort().indices
     tensor([1, 2, 0])
     """)
-primitive("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True)"
-          " -> (Tensor values, Tensor indices)", out=True,
+primitive("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+          "Tensor indices)", out=True,
           d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
           doc="""The k largest (or smallest) elements along `dim`, in order, and where they are.
 

@@ -1,4 +1,4 @@
-"""Profiling of a training loop: which steps are recorded, and what becomes of each recording."""
+"""Profiling of a training loop: which steps are recorded, and where each recording goes."""
 
 from ..autograd.profiler import record_function as record_function
 from ._profile import DeviceType as DeviceType

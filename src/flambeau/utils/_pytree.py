@@ -1,4 +1,4 @@
-"""Nested containers as trees: dict, list, tuple, namedtuple and OrderedDict hold, everything else is a leaf."""
+"""Nested containers as trees: dict, list, tuple, namedtuple and OrderedDict are nodes, everything else is a leaf."""
 
 from collections import OrderedDict
 

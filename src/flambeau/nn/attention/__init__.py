@@ -1,4 +1,4 @@
-"""Attention beyond one call: which way it is computed, biases with a shape of their own, and flex_attention."""
+"""Attention: choosing the kernel, causal biases, and flex_attention."""
 
 import contextlib
 import enum

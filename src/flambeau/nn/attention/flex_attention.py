@@ -1,4 +1,4 @@
-"""flex_attention: attention whose scores are changed by a function of the user's, and masks given as functions.
+"""flex_attention: attention with a user-defined function that changes the scores, and masks given as functions.
 
 A score_mod is (score, batch, head, q_idx, kv_idx) -> score, a mask_mod (batch, head, q_idx, kv_idx) -> bool; both are
 written for one score and mapped over all (`flambeau.vmap`). A BlockMask keeps which blocks of the mask are empty,

@@ -1,4 +1,4 @@
-"""Adaptive softmax: frequent classes in a head, rare ones in clusters of falling width   (Grave et al. 2017)."""
+"""Adaptive softmax: frequent classes in a head, rare ones in narrower and narrower clusters   (Grave et al. 2017)."""
 
 import itertools
 from collections import namedtuple

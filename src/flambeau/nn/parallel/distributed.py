@@ -1,4 +1,4 @@
-"""DistributedDataParallel: not offered; there are no process groups."""
+"""DistributedDataParallel: not available, because there are no process groups."""
 
 from ..modules.module import Module
 

@@ -1,4 +1,4 @@
-"""Weights of convolutions in another memory format, the rest of the model as it is."""
+"""Converts the weights of convolutions to another memory format and leaves the rest of the model as it is."""
 
 from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 

@@ -83,7 +83,7 @@ class ParametrizationList(ModuleList):
         self.is_tensor = isinstance(new, Tensor)
         if not self.is_tensor and not isinstance(new, Sequence):
             raise ValueError(
-                f"right_inverse must return a Tensor or a sequence of Tensors, got {type(new).__name__}"
+                f"right_inverse: its result must be one Tensor or several in a sequence, got {type(new).__name__}"
             )
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:

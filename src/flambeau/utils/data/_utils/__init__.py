@@ -1,3 +1,3 @@
-"""Parts of the loader that programs reach by name."""
+"""Parts of the loader that programs import by name."""
 
 from . import collate as collate

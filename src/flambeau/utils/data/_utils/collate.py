@@ -1,4 +1,4 @@
-"""How a list of samples becomes one batch: tensors are stacked, containers are transposed."""
+"""Makes one batch of a list of samples: tensors are stacked, containers are transposed."""
 
 import sys
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
