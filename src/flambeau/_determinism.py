@@ -1,4 +1,4 @@
-"""Determinism switches, which have no effect: operators give the same numbers in every run with any number of threads."""
+"""Determinism switches, without effect: operators give the same numbers in every run, on any number of threads."""
 
 _mode = [False, False]  # asked for; only warnings asked for
 

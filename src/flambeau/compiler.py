@@ -1,4 +1,4 @@
-"""`compile` and its helpers: backend="eager" runs functions unchanged; there is no compiler, so others are refused.
+"""`compile` and its helpers: backend="eager" runs functions unchanged; there is no compiler, so others are refused."""
 
 import functools
 
