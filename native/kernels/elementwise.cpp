@@ -364,7 +364,7 @@ void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
 Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   Tensor& out = *c.given;
   if (!can_cast(result, out.dtype))
-    runtime_error(c.name(), ": the result is ", type_name(result), ", which a tensor of ", type_name(out.dtype),
+    runtime_error(c.name(), ": the result is ", dtype_name(result), ", which a tensor of ", dtype_name(out.dtype),
                   " cannot hold");
   if (out.device.type != device.type)
     runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ", device_name(out.device));

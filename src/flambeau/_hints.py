@@ -87,7 +87,7 @@ HINTS = [(re.compile(pattern), hint) for pattern, hint in (
     (r"a (\d+)x(\d+) matrix cannot be multiplied by a (\d+)x(\d+) one", _multiply),
     (r"do not broadcast: dimension", _broadcast),
     (r"the tensor written to has shape", "an in-place result keeps its shape: write it out of place, x = x + y"),
-    (r"_: the result is \w+, which a tensor of \w+ cannot hold",
+    (r"the result is \w+, which a tensor of \w+ cannot hold",
      "an in-place result keeps its dtype: write it out of place, or convert the tensor first, x.float()"),
     (r"the operands must have one dtype, got (\w+) and (\w+)", _same_dtype),
     (r"Target \S+ is out of bounds", _target),

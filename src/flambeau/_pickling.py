@@ -71,7 +71,7 @@ def deepcopy_tensor(self, memo):
         return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError(f"deepcopy: this tensor of shape {list(self.shape)} was computed by "
-                           f"{type(self.grad_fn).__name__} and has a history; only leaves are copied together with it. "
+                           f"{self.grad_fn.name()} and has a history; only leaves are copied together with it. "
                            "Copy its values with x.detach().clone()")
     shape, strides = tuple(self.shape), tuple(self.stride())
     if self.is_meta:

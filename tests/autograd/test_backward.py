@@ -156,7 +156,7 @@ def test_backward_inputs_restricts_accumulation():
 
 def test_non_scalar_needs_gradient():
     x = leaf([1.0, 2.0])
-    with pytest.raises(RuntimeError, match=r"scalar"):
+    with pytest.raises(RuntimeError, match="only a tensor of one element needs no gradient"):
         (x * 2).backward()
     with pytest.raises(RuntimeError, match=r"[Ss]hape"):
         (x * 2).backward(flambeau.ones(3, dtype=flambeau.float64))

@@ -170,7 +170,7 @@ def test_parts_of_a_split_are_written_like_other_views():
 
 def test_expanded_target_is_refused():
     x = flambeau.ones(1, dtype=flambeau.float64).expand(3)
-    with pytest.raises(RuntimeError, match=r"single memory location|overlap"):
+    with pytest.raises(RuntimeError, match="elements of the tensor written to share memory"):
         x.add_(1)
 
 
@@ -180,7 +180,7 @@ def test_in_place_needs_room():
 
 
 def test_in_place_cannot_narrow_kind():
-    with pytest.raises(RuntimeError, match=r"cast"):
+    with pytest.raises(RuntimeError, match="the result is float32, which a tensor of int64"):
         flambeau.ones(2, dtype=flambeau.int64).mul_(1.5)
 
 

@@ -74,7 +74,7 @@ def test_unpack_must_give_a_tensor():
     x = leaf(1.0)
     with graph.saved_tensors_hooks(lambda t: t, lambda t: 3):
         y = x.exp()
-    with pytest.raises(TypeError, match="unpack_hook expected to be a Tensor but got result of type int"):
+    with pytest.raises(TypeError, match="the unpack hook must return a Tensor"):
         y.backward()
 
 

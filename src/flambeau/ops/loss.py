@@ -24,7 +24,7 @@ def chosen(reduction, size_average, reduce):
     """The reduction, also from PyTorch's older pair of flags."""
     if size_average is None and reduce is None:
         if reduction not in ("mean", "sum", "none", "batchmean"):
-            raise ValueError(f"kl_div: reduction must be 'none', 'batchmean', 'mean' or 'sum', got {reduction!r}")
+            raise ValueError(f"reduction must be 'none', 'mean' or 'sum' (kl_div: or 'batchmean'), got {reduction!r}")
         return reduction
     if reduce is not None and not reduce:
         return "none"

@@ -139,7 +139,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
-                f"parameter '{name}' must be a leaf, and was computed by {type(param.grad_fn).__name__}; register what "
+                f"parameter '{name}' must be a leaf, and was computed by {param.grad_fn.name()}; register what "
                 "is trained, and compute this value in forward()"
             )
         self._parameters[name] = param if param is None else _run_registration("parameter", self, name, param)
