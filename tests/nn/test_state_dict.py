@@ -63,7 +63,7 @@ def test_wrong_shapes_and_values():
     with pytest.raises(RuntimeError, match=r"0\.weight: the state has shape \[4, 2\], the model \[3, 2\]"):
         model().load_state_dict(state, strict=False)
     state["0.weight"] = [1, 2]
-    with pytest.raises(RuntimeError, match=r"0\.weight: the state holds a int where a Tensor"):
+    with pytest.raises(RuntimeError, match=r"0\.weight: the state holds a list where a Tensor"):
         model().load_state_dict(state)
     with pytest.raises(TypeError, match="dict-like"):
         model().load_state_dict([1])

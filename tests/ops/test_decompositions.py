@@ -154,7 +154,7 @@ def test_derivative_of_singular_determinants(dtype):
 def test_errors_are_pytorchs():
     zero, one = flambeau.zeros(2, 2), flambeau.eye(2)
     for call, text in (
-            (lambda: linalg.inv(zero), "linalg.inv: The diagonal element 1 is zero"),
+            (lambda: linalg.inv(zero), "the matrix is singular: the diagonal element"),
             (lambda: linalg.inv(flambeau.stack([one, zero])), r"linalg.inv: \(Batch element 1\)"),
             (lambda: linalg.cholesky(-one), "leading minor of order 1"),
             (lambda: linalg.solve(zero, one), "singular"),

@@ -138,11 +138,11 @@ def zeros(*shape):
 
 
 ERRORS = [
-    (lambda: flambeau.mm(zeros(2, 3), zeros(4, 5)), r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)"),
-    (lambda: zeros(2, 3) @ zeros(4, 5), r"shapes cannot be multiplied \(2x3 and 4x5\)"),
+    (lambda: flambeau.mm(zeros(2, 3), zeros(4, 5)), "a 2x3 matrix cannot be multiplied by a 4x5 one"),
+    (lambda: zeros(2, 3) @ zeros(4, 5), "a 2x3 matrix cannot be multiplied by a 4x5 one"),
     (lambda: flambeau.mm(zeros(3), zeros(3, 2)), "must be a matrix"),
-    (lambda: flambeau.bmm(zeros(2, 2, 3), zeros(3, 3, 4)), r"\[2, 3\] but got: \[3, 3\]"),
-    (lambda: flambeau.dot(zeros(2), zeros(3)), "same number of elements, but got 2 and 3"),
+    (lambda: flambeau.bmm(zeros(2, 2, 3), zeros(3, 3, 4)), "batches of matrices"),
+    (lambda: flambeau.dot(zeros(2), zeros(3)), "the vectors have 2 and 3 elements"),
     (lambda: flambeau.mv(zeros(2, 3), zeros(2)), "size mismatch"),
     (lambda: flambeau.matmul(zeros(()), zeros(2)), "without dimensions"),
     (lambda: zeros(2, 3) @ zeros(3, 2).double(), "must have one dtype"),
@@ -150,9 +150,9 @@ ERRORS = [
      r"input has 3 features but weight expects 5 \(input \[2, 3\], weight \[4, 5\]\)"),
     (lambda: F.linear(zeros(2, 3), zeros(4, 3), zeros(5)), "bias has shape"),
     (lambda: flambeau.addmm(zeros(5), zeros(2, 3), zeros(3, 4)), "cannot be expanded"),
-    (lambda: flambeau.einsum("ij,jk", zeros(2, 3), zeros(4, 5)), "does not broadcast"),
-    (lambda: flambeau.einsum("ij->k", zeros(2, 3)), "output subscript k does not appear"),
-    (lambda: flambeau.einsum("i", zeros(2, 3)), "number of dimensions"),
+    (lambda: flambeau.einsum("ij,jk", zeros(2, 3), zeros(4, 5)), "subscript j has size"),
+    (lambda: flambeau.einsum("ij->k", zeros(2, 3)), "subscript k stands in the output and in no"),
+    (lambda: flambeau.einsum("i", zeros(2, 3)), "add the missing ones, or an ellipsis"),
     (lambda: flambeau.tensordot(zeros(2, 3), zeros(4, 5), 1), "summed together"),
 ]
 

@@ -74,7 +74,7 @@ def test_wrong_labels():
             loss(x, flambeau.tensor([0, 7, 1]))
         with pytest.raises(IndexError, match="Target -1 is out of bounds"):
             loss(x, flambeau.tensor([0, -1, 1]))
-        with pytest.raises(ValueError, match=r"batch_size \(3\) to match target batch_size \(2\)"):
+        with pytest.raises(ValueError, match="samples and target"):
             loss(x, flambeau.tensor([0, 1]))
         with pytest.raises(ValueError, match="reduction must be"):
             loss(x, flambeau.tensor([0, 1, 2]), reduction="average")
@@ -143,7 +143,7 @@ def test_older_arguments_choose_the_reduction():
     a, b = flambeau.zeros(2), flambeau.ones(2)
     assert F.mse_loss(a, b, size_average=False).item() == 2
     assert F.mse_loss(a, b, reduce=False).tolist() == [1, 1]
-    with pytest.warns(UserWarning, match="broadcasts"):
+    with pytest.warns(UserWarning, match="are broadcast"):
         F.mse_loss(a, flambeau.ones(1))
 
 

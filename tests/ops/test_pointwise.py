@@ -95,7 +95,7 @@ def test_large_work_is_cut_over_threads_without_changing_numbers():
 
 def test_in_place_keeps_dtype_and_shape():
     x = t([1, 2])
-    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+    with pytest.raises(RuntimeError, match="the result is float"):
         x.add_(1.5)
     with pytest.raises(RuntimeError, match="cannot grow to"):
         x.add_(flambeau.ones(3, 2, dtype=flambeau.int64))

@@ -100,7 +100,7 @@ def test_empty_input():
     assert none.sum().item() == 0 and none.prod().item() == 1 and none.mean().isnan() and none.std().isnan()
     assert rows.sum(0).tolist() == [0, 0, 0] and rows.sum(1).shape == (0,) and not none.any() and none.all()
     assert rows.logsumexp(0).tolist() == [-INF] * 3
-    message = r"max\(\): Expected reduction dim to be specified for input.numel\(\) == 0"
+    message = ": a tensor without elements has no such value"
     with pytest.raises(RuntimeError, match=message):
         none.max()
     with pytest.raises(IndexError, match=r"argmax.*Expected reduction dim to be specified"):
@@ -112,7 +112,7 @@ def test_empty_input():
 
 def test_bad_arguments():
     x = flambeau.zeros(2, 3)
-    with pytest.raises(IndexError, match="Dimension out of range"):
+    with pytest.raises(IndexError, match="is out of range for"):
         x.sum(2)
     with pytest.raises(RuntimeError, match="is given twice"):
         x.sum((0, -2))
