@@ -47,8 +47,7 @@ TensorRef from_buffer(PyObject* o) {
     if (!is_numpy_array(o) || !PyErr_ExceptionMatches(PyExc_ValueError)) throw PythonError();
     PyErr_Clear();  // dates, and other dtypes that NumPy itself cannot describe to others
     Held dtype = checked(PyObject_GetAttrString(o, "dtype"));
-    Held text = checked(PyObject_Str(dtype.p));
-    type_error("tensor(): tensors cannot hold a NumPy array of dtype ", PyUnicode_AsUTF8(text.p), "; convert it first: array.astype('int64')");
+    type_error("tensor(): tensors cannot hold a NumPy array of dtype ", text_of(dtype.p), "; convert it first: array.astype('int64')");
   }
   Py_buffer& b = hold->view;
   struct Release { Py_buffer* b; ~Release() { if (b) PyBuffer_Release(b); } } guard{&b};

@@ -24,6 +24,7 @@ struct ModuleObject {
   PyObject* weakrefs;
   vectorcallfunc vectorcall;
   PyObject* handle;  // a weak reference to this module, once a graph node wanted one
+  bool begun;  // Module.__init__ has run
   bool look;  // __dict__ was handed out or something unusual was assigned: hooks may be there
 };
 
@@ -204,6 +205,15 @@ PyObject* call_method(PyObject* method, PyObject* self, PyObject* const* args, s
   return PyObject_Vectorcall(method, full.data(), size_t(nargs + 1), kwnames);
 }
 
+// Whether Module.__init__ has run; else AttributeError.
+bool begun(PyObject* o) {
+  if (PyDict_GetItemWithError(cast(o)->dict, names.modules)) return cast(o)->begun = true;
+  if (!PyErr_Occurred())
+    PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '_modules': it is called before Module.__init__(); begin __init__ with super().__init__()",
+                 Py_TYPE(o)->tp_name);
+  return false;
+}
+
 // Whether hooks are to be run; forgets `look` when nobody can have put any into __dict__ unseen.
 bool has_hooks(ModuleObject* self) {
   bool present = false;
@@ -240,7 +250,8 @@ PyObject* module_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, P
   PyObject* method;
   PyObject* result;
   ModuleCall running(o, &self->handle);
-  if (type->tp_call != module_tp_call) {  // the class was given its own __call__ after instances were made
+  if (!self->begun && !begun(o)) return nullptr;
+  if (type->tp_call != slot<module_tp_call>) {  // the class was given its own __call__ after instances were made
     method = _PyType_Lookup(type, names.call);
   } else if (global_hooks || (self->look && has_hooks(self))) {
     method = _PyType_Lookup(type, names.call_hooked);
@@ -268,7 +279,7 @@ PyObject* module_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, P
 PyObject* module_tp_call(PyObject* o, PyObject* args, PyObject* kwargs) {
   // a subclass' own __call__ came here through super(): its arguments go on to forward, not back to itself
   PyTypeObject* type = Py_TYPE(o);
-  if (type->tp_call == module_tp_call) return PyVectorcall_Call(o, args, kwargs);
+  if (type->tp_call == slot<module_tp_call>) return PyVectorcall_Call(o, args, kwargs);
   ModuleCall running(o, &cast(o)->handle);
   bool hooked = global_hooks || (cast(o)->look && has_hooks(cast(o)));
   PyObject* bound = PyObject_GetAttr(o, hooked ? names.call_hooked : names.forward);
@@ -284,7 +295,7 @@ PyObject* module_tp_call(PyObject* o, PyObject* args, PyObject* kwargs) {
 // A Python subclass gets generic slots; where it overrides nothing the native ones are put back, at its first instance.
 void adopt(PyTypeObject* type) {
 #if PY_VERSION_HEX < 0x030C0000  // later versions inherit the flag themselves
-  if (type->tp_call == module_tp_call) type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+  if (type->tp_call == slot<module_tp_call>) type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
 #endif
   if (type->tp_getattro != module_getattro && _PyType_Lookup(type, names.getattr) == names.own_getattr &&
       _PyType_Lookup(type, names.getattribute) == names.own_getattribute) {

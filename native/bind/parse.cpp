@@ -372,6 +372,10 @@ bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, Py
     else if (why) { *why = ""; set_error(e); }
     else set_error(e);
     return false;
+  } catch (const std::exception& e) {  // no memory
+    if (why) why->clear();
+    set_error(e);
+    return false;
   }
 }
 

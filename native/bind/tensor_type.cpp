@@ -298,6 +298,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("this tensor requires "
         "grad, so its data must be floating point or complex, got ", dtype_name(v.dtype));
     if (t.base) runtime_error("data of a view cannot be set");
+    check_own_values(v);  // a wrapper has no memory to share
     set_dims(t, v.shape(), v.stride());  // first: the one thing here that may fail
     if (v.storage) retain(v.storage);
     Storage* old = std::exchange(t.storage, v.storage);

@@ -185,6 +185,15 @@ PyType_Spec size_spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_
 
 }  // namespace
 
+// The text for Python. One that repeats a long argument keeps its beginning and end: nobody reads a million numbers.
+static PyObject* error_text(const std::string& text) {
+  constexpr size_t longest = 4000, beginning = 3000, end = 500;
+  auto decoded = [](std::string_view part) { return PyUnicode_DecodeUTF8(part.data(), Py_ssize_t(part.size()), "replace"); };
+  if (text.size() <= longest) return decoded(text);
+  std::string_view all = text;
+  return decoded(concat(all.substr(0, beginning), " … (", text.size() - beginning - end, " characters left out) … ", all.substr(text.size() - end)));
+}
+
 void set_error(const std::exception& e) {
   auto* error = dynamic_cast<const Error*>(&e);
   if (!error) {
@@ -198,7 +207,8 @@ void set_error(const std::exception& e) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a Python call failed without an exception");
     return;
   }
-  PyErr_SetString(types[int(error->kind)], error->what());
+  Held text(error_text(error->text));
+  if (text) PyErr_SetObject(types[int(error->kind)], text.p);
 }
 
 std::string text_of(PyObject* o) {

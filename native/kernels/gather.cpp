@@ -373,8 +373,11 @@ void infer_scatter_reduce(Call& c) {
 void check_index_vector(const Call& c, const Tensor& index) {
   if (index.ndim > 1) index_error(c.name(), "(): index must have at most 1 dimension, got shape ",
                                   shape_text(index.shape()));
-  if (index.dtype != DType::Int64 && index.dtype != DType::Int32)
-    runtime_error(c.name(), "(): index must be int32 or int64, got ", dtype_name(index.dtype));
+  std::string_view name = c.name();
+  bool fill = name.starts_with("index_fill"), narrow = !fill && name != "index_copy";
+  if (index.dtype != DType::Int64 && !(narrow && index.dtype == DType::Int32))
+    fail(fill ? ErrorKind::Index : ErrorKind::Runtime, name, "(): index must be ", narrow ? "int32 or int64" : "int64",
+         ", got ", dtype_name(index.dtype));
 }
 
 // Negative numbers count from the end only where PyTorch lets them: nowhere here.

@@ -71,8 +71,8 @@ std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<T
       continue;
     }
     bool mask = t->dtype == DType::Bool || t->dtype == DType::UInt8;
-    if (!mask && t->dtype != DType::Int64 && t->dtype != DType::Int32 && t->dtype != DType::Int16 && t->dtype != DType::Int8)
-      index_error(c.name(), ": an index must hold integers or booleans, got a tensor of ", dtype_name(t->dtype));
+    if (!mask && t->dtype != DType::Int64 && t->dtype != DType::Int32)
+      index_error(c.name(), ": an index must be of dtype int64, int32, uint8 or bool, got ", dtype_name(t->dtype));
     int64_t takes = mask ? t->ndim : 1;
     if (dim + takes > self.ndim)
       index_error(c.name(), ": more indices than the tensor's ", int(self.ndim), " dimensions");

@@ -24,8 +24,10 @@ struct Labelled {
 Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
   Labelled s;
   if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point input, got ", dtype_name(x.dtype));
-  if (!is_integral(target.dtype))
-    runtime_error(c.name(), ": expected target to hold class indices of an integer dtype, got ", dtype_name(target.dtype));
+  bool spatial = x.ndim > 2;
+  if (target.dtype != DType::Int64 && (target.dtype != DType::UInt8 || spatial))
+    runtime_error(c.name(), ": expected target to hold class indices of dtype int64", spatial ? "" : " or uint8",
+                  ", got ", dtype_name(target.dtype), "; use target.long()");
   if (x.ndim == 0) runtime_error(c.name(), ": input must have at least 1 dimension");
   if (x.ndim == 1) {
     s.classes = x.size(0);
@@ -52,6 +54,8 @@ void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
   if (weight && (weight->ndim != 1 || weight->numel != classes))
     runtime_error(c.name(), ": weight must hold one number per class, ", classes, ", in 1 dimension, got shape ",
                   shape_text(weight->shape()));
+  if (weight && weight->dtype != c.tensor(0).dtype)
+    runtime_error(c.name(), ": expected weight of the input's dtype ", dtype_name(c.tensor(0).dtype), ", got ", dtype_name(weight->dtype), "; use weight.to(input.dtype)");
 }
 TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64); }  // used again and again
 void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {

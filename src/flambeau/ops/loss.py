@@ -238,6 +238,11 @@ _bce_with_logits = _pointwise("_bce_with_logits(Tensor self, Tensor target)", "m
                               lambda g, self, target: g * (self.sigmoid() - target), lambda g, self: -g * self)
 
 
+def _floating_target(name, target):
+    if not (target.is_floating_point() or target.is_complex()):
+        raise RuntimeError(f"{name}: expected a floating point target, got {target.dtype}; use target.float()")
+
+
 @composite("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")
            + ") -> Tensor", namespace="nn.functional", dtypes="float")
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -249,6 +254,9 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     if target.shape != input.shape:
         raise ValueError(f"binary_cross_entropy: target {list(target.shape)} must be shaped as input "
                          f"{list(input.shape)}")
+    if target.dtype != input.dtype:
+        raise RuntimeError(f"binary_cross_entropy: expected a target of the input's dtype {input.dtype}, got "
+                           f"{target.dtype}; use target.to(input.dtype)")
     loss = _bce(input, target)
     return reduced(loss if weight is None else loss * weight, chosen(reduction, size_average, reduce))
 
@@ -265,6 +273,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     if target.shape != input.shape:
         raise ValueError(f"binary_cross_entropy_with_logits: target {list(target.shape)} must be shaped as input "
                          f"{list(input.shape)}")
+    _floating_target("binary_cross_entropy_with_logits", target)
     if pos_weight is None:
         loss = _bce_with_logits(input, target)
     else:
@@ -281,6 +290,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     >>> flambeau.nn.functional.kl_div(q.log(), p, reduction="batchmean")
     tensor(0.6931)
     """
+    _floating_target("kl_div", target)
     reduction = chosen(reduction, size_average, reduce)
     loss = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     if reduction == "batchmean":

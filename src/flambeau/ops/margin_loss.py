@@ -1,5 +1,6 @@
 """Losses of margins and distances, and the distances themselves."""
 
+from .. import _C
 from .kinds import OPS, composite
 from .loss import _LEGACY, chosen, reduced
 
@@ -97,6 +98,12 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     return reduced((near - far + margin).clamp(min=0), reduction)
 
 
+def _class_indices(name, target):
+    if target.dtype != _C.int64:
+        raise RuntimeError(f"{name}: expected target to hold class indices of dtype int64, got {target.dtype}; use "
+                           "target.long()")
+
+
 def _rows(name, input, target):
     """Input as [batch, classes] and target as [batch]."""
     if input.ndim == 0:
@@ -118,11 +125,12 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and (weight.ndim != 1 or weight.numel() != rows.shape[1]):
         error = RuntimeError if weight.ndim == 1 else ValueError
         raise error(f"multi_margin_loss: expected a weight of shape [{rows.shape[1]}], got {list(weight.shape)}")
-    index = labels.long().unsqueeze(1)
+    _class_indices("multi_margin_loss", target)
+    index = labels.unsqueeze(1)
     z = (margin - rows.gather(1, index) + rows).clamp(min=0)
     z = z if p == 1 else z.square()
     if weight is not None:
-        z = z * weight.gather(0, labels.long()).unsqueeze(1)
+        z = z * weight.gather(0, labels).unsqueeze(1)
     loss = z.scatter(1, index, 0.0).sum(1) / rows.shape[1]
     return reduced(loss if input.ndim == 2 or target.ndim == 1 else loss.squeeze(0), reduction)
 
@@ -135,9 +143,10 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     if input.shape != target.shape or input.ndim > 2 or (input.numel() == 0 and input.shape[-1] == 0):
         raise RuntimeError(f"multilabel_margin_loss: expected input and target of one shape [batch, classes], got"
                            f" {list(input.shape)} and {list(target.shape)}")
+    _class_indices("multilabel_margin_loss", target)
     rows, labels = (input, target) if input.ndim == 2 else (input.reshape(1, -1), target.reshape(1, -1))
     given = (labels < 0).cumsum(1) == 0
-    safe = labels.long().masked_fill(~given, 0)
+    safe = labels.masked_fill(~given, 0)
     is_label = given.new_zeros(given.shape, dtype=safe.dtype).scatter_add(1, safe, given.long()) > 0
     z = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     z = z * (given.unsqueeze(2) & ~is_label.unsqueeze(1))

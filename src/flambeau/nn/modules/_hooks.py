@@ -99,7 +99,12 @@ class _Table:
         self.name = name
 
     def __get__(self, module, owner=None):
-        return self if module is None else module.__dict__.setdefault(self.name, self.factory())
+        if module is None:
+            return self
+        if "_modules" not in module.__dict__:
+            raise AttributeError(f"'{type(module).__name__}' object has no attribute '{self.name}': begin __init__ "
+                                 "with super().__init__()")
+        return module.__dict__.setdefault(self.name, self.factory())
 
 
 _NONE = MappingProxyType({})
