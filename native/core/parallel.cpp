@@ -34,7 +34,7 @@ namespace {
 constexpr int64_t kListen = 100'000'000;  // nanoseconds between two looks for signals
 constexpr int64_t kCut = 10'000'000;      // what a run between two interruption points should take
 
-int threads = 0;                          // 0: not asked yet
+std::atomic<int> threads{0};              // 0: not asked yet
 
 struct Left {};  // thrown in the threads of a region that has failed elsewhere
 
@@ -70,12 +70,13 @@ void run_cuts(int64_t begin, int64_t end, int64_t grain, Piece piece, void* f) {
 }  // namespace
 
 int num_threads() {
-  if (threads == 0) threads = std::max(1, omp_get_max_threads());
-  return threads;
+  int n = threads.load(std::memory_order_relaxed);
+  if (n == 0) threads = n = std::max(1, omp_get_max_threads());
+  return n;
 }
 void set_num_threads(int n) {
-  threads = std::max(1, n);
-  omp_set_num_threads(threads);  // oneDNN shares the pool
+  threads = n = std::max(1, n);
+  omp_set_num_threads(n);  // oneDNN shares the pool
 }
 bool in_parallel() { return omp_in_parallel(); }
 
