@@ -152,7 +152,7 @@ def test_deleting_is_refused():
 ])
 @pytest.mark.parametrize("index", [5, -7, 2**62])
 def test_indices_out_of_range_name_index_and_size(call, index):
-    with pytest.raises((IndexError, RuntimeError), match="is outside (dimension|a tensor of)"):
+    with pytest.raises((IndexError, RuntimeError), match=r"is outside (dimension|a tensor of)"):
         call(tensor([index]))
 
 
