@@ -15,13 +15,12 @@ DType promote_integers(DType a, DType b) {
   DType with_sign = sa ? a : b, without = sa ? b : a;
   if (without == DType::UInt8) return with_sign == DType::Int8 ? DType::Int16 : with_sign;
   // the wider unsigned types have no common integer type with a signed one in PyTorch's table
-  runtime_error("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", dtype_name(a),
-                " and ", dtype_name(b));
+  runtime_error(dtype_name(a), " and ", dtype_name(b), " have no common dtype: convert one of them first");
 }
 
 DType promote_floats(DType a, DType b) {
   if (item_size(a) == 1 || item_size(b) == 1)
-    runtime_error("Promotion for Float8 Types is not supported, attempted to promote ", dtype_name(a), " and ", dtype_name(b));
+    runtime_error(dtype_name(a), " and ", dtype_name(b), " have no common dtype: convert the 8-bit one first");
   if (is_half(a) && is_half(b)) return DType::Float32;  // neither half holds the other
   return item_size(a) >= item_size(b) ? a : b;
 }

@@ -297,7 +297,7 @@ def test_fractional_max_pool_refuses():
         F.fractional_max_pool2d(x, 2, output_size=6)
     with pytest.raises(ValueError, match="both set the size of the result"):
         nn.FractionalMaxPool2d(2, output_size=2, output_ratio=0.5)
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="output_ratio must be above"):
         nn.FractionalMaxPool3d(2, output_ratio=1.5)
 
 

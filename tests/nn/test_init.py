@@ -49,9 +49,9 @@ def test_errors_and_warnings():
         init.xavier_uniform_(flambeau.empty(3))
     with pytest.raises(ValueError, match="mode must be"):
         init.kaiming_uniform_(flambeau.empty(3, 3), mode="fan_up")
-    with pytest.raises(ValueError, match="Only"):
+    with pytest.raises(ValueError, match="expected 2 dimensions"):
         init.eye_(flambeau.empty(3))
-    with pytest.warns(UserWarning, match="no-op"):
+    with pytest.warns(UserWarning, match="no elements to fill"):
         init.kaiming_uniform_(flambeau.empty(0, 3))
-    with pytest.warns(FutureWarning, match="xavier_normal_"):
+    with pytest.warns(FutureWarning, match=r"old name of nn\.init\.xavier_normal_"):
         init.xavier_normal(flambeau.empty(2, 2))

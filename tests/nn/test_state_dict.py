@@ -65,7 +65,7 @@ def test_wrong_shapes_and_values():
     state["0.weight"] = [1, 2]
     with pytest.raises(RuntimeError, match=r"0\.weight: the state holds a list where a Tensor"):
         model().load_state_dict(state)
-    with pytest.raises(TypeError, match="dict-like"):
+    with pytest.raises(TypeError, match="expected a mapping of names to tensors"):
         model().load_state_dict([1])
 
 

@@ -160,19 +160,19 @@ def test_errors_are_pytorchs():
             (lambda: linalg.solve(zero, one), "singular"),
             (lambda: linalg.svd(one / 0), "holds inf or nan"),
             (lambda: linalg.lu_factor(zero), r"U\[1,1\] is zero"),
-            (lambda: linalg.cholesky_ex(-one, check_errors=True), "positive-definite")):
+            (lambda: linalg.cholesky_ex(-one, check_errors=True), "the matrix is not positive definite")):
         with pytest.raises(linalg.LinAlgError, match=text):
             call()
     assert issubclass(linalg.LinAlgError, RuntimeError)
     for call, text in (
             (lambda: linalg.inv(flambeau.ones(2, 3)), "square"),
-            (lambda: linalg.inv(flambeau.ones(2)), "at least 2"),
-            (lambda: linalg.inv(flambeau.ones(2, 2, dtype=flambeau.int64)), "floating point"),
+            (lambda: linalg.inv(flambeau.ones(2)), "must be a matrix"),
+            (lambda: linalg.inv(flambeau.ones(2, 2, dtype=flambeau.int64)), "floating-point or complex"),
             (lambda: linalg.inv(flambeau.ones(2, 2, dtype=flambeau.float16)), "numbers of 32 bits or more"),
             (lambda: linalg.eig(one / 0), "holds inf or nan"),
             (lambda: linalg.qr(one, "full"), "mode"),
             (lambda: linalg.eigh(one, "X"), "UPLO"),
-            (lambda: linalg.solve(one, flambeau.ones(3, 1)), "Incompatible"),
+            (lambda: linalg.solve(one, flambeau.ones(3, 1)), "cannot hold with A of 2x2 and B of 3x1"),
             (lambda: linalg.solve(one, flambeau.ones(2, 1, dtype=flambeau.float64)), "must have one dtype")):
         with pytest.raises(RuntimeError, match=text):
             call()

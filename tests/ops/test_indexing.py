@@ -98,7 +98,7 @@ def test_a_list_of_indices_stands_for_a_tuple():
 
 @pytest.mark.parametrize("key, error, text", [
     (0.5, IndexError, "is indexed by"), ("a", TypeError, "is indexed by"), ({}, IndexError, "is indexed by"),
-    ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"), (2**70, IndexError, "int"),
+    ((0, 0, 0, 0), IndexError, "more indices than the tensor.s 3 dimensions"), (2**70, IndexError, "int"),
     (5, IndexError, "index 5 is outside dimension 0 of size 3"),
     (-4, IndexError, "index -4 is outside dimension 0 of size 3"),
     ((0, 4), IndexError, "index 4 is outside dimension 0 of size 4"),

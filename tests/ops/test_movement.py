@@ -36,7 +36,7 @@ def test_views_name_the_memory_pytorchs_do(view, shape, stride, offset):
 
 
 @pytest.mark.parametrize("call, error, text", [
-    (lambda: block(2, 6).view(5), RuntimeError, r"shape '\[5\]' is invalid for input of size 12"),
+    (lambda: block(2, 6).view(5), RuntimeError, "12 elements cannot have shape"),
     (lambda: block(2, 6).t().view(12), RuntimeError, "without a copy"),
     (lambda: block(3).view(-1, -1), RuntimeError, "-1 can stand for one size only"),
     (lambda: zeros(0).view(-1, 0), RuntimeError, "does not say what -1 stands for"),

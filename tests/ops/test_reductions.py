@@ -103,10 +103,10 @@ def test_empty_input():
     message = ": a tensor without elements has no such value"
     with pytest.raises(RuntimeError, match=message):
         none.max()
-    with pytest.raises(IndexError, match=r"argmax.*Expected reduction dim to be specified"):
+    with pytest.raises(IndexError, match=": a tensor without elements has no such value"):
         none.argmax()
     for call in (lambda: rows.max(0), lambda: rows.amax(0), lambda: rows.median(0)):
-        with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+        with pytest.raises(IndexError, match="dim 0 has size 0, so there is nothing to reduce"):
             call()
 
 
