@@ -184,6 +184,7 @@ def main(path, seed, first, blocks, show):
         if number % 256 == 0:
             gc.collect()
     worker.note(first + blocks, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the handler is gone before the process is
 
 
 if __name__ == "__main__":
