@@ -41,10 +41,10 @@ class Run:
         self.log.write_bytes(b"\0" * LOG_SIZE)
         self.errors = Path(folder, f"errors-{seed}-{first}-{show}")
         command = [sys.executable, "-m", "tests.fuzz.worker", str(self.log), str(seed), str(first), str(blocks)]
-        self.process = subprocess.Popen(
-            command + ["show"] * show, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=self.errors.open("wb"),
-            env={**os.environ, "PYTHONFAULTHANDLER": "1", "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2"})
+        environment = {"PYTHONFAULTHANDLER": "1", "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2"}
+        with self.errors.open("wb") as errors:
+            self.process = subprocess.Popen(command + ["show"] * show, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=errors,
+                                            stdout=subprocess.DEVNULL, env={**os.environ, **environment})
         self.place, self.since, self.spent = None, time.monotonic(), 0.0
 
     def header(self):
