@@ -43,8 +43,9 @@ class Run:
         command = [sys.executable, "-m", "tests.fuzz.worker", str(self.log), str(seed), str(first), str(blocks)]
         environment = {"PYTHONFAULTHANDLER": "1", "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2"}
         with self.errors.open("wb") as errors:
-            self.process = subprocess.Popen(command + ["show"] * show, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=errors,
-                                            stdout=subprocess.DEVNULL, env={**os.environ, **environment})
+            self.process = subprocess.Popen(
+                command + ["show"] * show, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                env={**os.environ, **environment})
         self.place, self.since, self.spent = None, time.monotonic(), 0.0
 
     def header(self):
