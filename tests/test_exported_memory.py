@@ -38,14 +38,14 @@ def resize(x):
     try:
         x.resize_(100_000)
     except RuntimeError as error:
-        assert "resiz" in str(error)
+        assert "keeps its size" in str(error)
 
 
 def resize_storage(x):
     try:
         x.untyped_storage().resize_(800_000)
     except RuntimeError as error:
-        assert "resiz" in str(error)
+        assert "keeps its size" in str(error)
 
 
 def out(x):
@@ -105,7 +105,7 @@ def test_numpy_after_set_data_still_writes_its_own_memory():
 def test_resize_of_exported_memory_is_refused():
     x = flambeau.ones(4)
     array = x.numpy()
-    with pytest.raises(RuntimeError, match="resiz"):
+    with pytest.raises(RuntimeError, match="keeps its size"):
         x.resize_(100)
     assert array.tolist() == x.tolist() == [1, 1, 1, 1]
 

@@ -6,6 +6,7 @@ import pkgutil
 
 import pytest
 
+import flambeau
 from flambeau import nn
 
 MODULES = [info.name for info in pkgutil.walk_packages(nn.__path__, "flambeau.nn.")]
@@ -13,7 +14,7 @@ MODULES = [info.name for info in pkgutil.walk_packages(nn.__path__, "flambeau.nn
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
-    result = doctest.testmod(importlib.import_module(name))
+    result = doctest.testmod(importlib.import_module(name), extraglobs={"flambeau": flambeau})
     assert result.failed == 0
 
 

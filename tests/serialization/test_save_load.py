@@ -482,7 +482,7 @@ def test_bombs():
         (b"\x8b\xff\xff\xff\xff.", "truncated"),
         (b"cos", "end of line"),
         (b"ccollections\nOrderedDict\n.", "as data"),
-        (b"NN\x85R.", "not in the table"),
+        (b"NN\x85R.", "the table of allowed calls"),
         (b"]N}b.", "attributes"),
         (b"]b.", "missing"),
         (b"i", "opcode"),

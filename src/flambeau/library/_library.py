@@ -71,7 +71,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
     >>> import flambeau
     >>> @flambeau.library.custom_op("example::squared", mutates_args=())
     ... def squared(x: flambeau.Tensor) -> flambeau.Tensor:
-    ...     return flambeau.from_numpy(x.numpy() ** 2)
+    ...     return flambeau.as_tensor(x.numpy() ** 2)
     >>> squared.register_autograd(lambda ctx, g: 2 * ctx.x * g,
     ...                           setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]))
     >>> x = flambeau.tensor(3., requires_grad=True)
