@@ -83,8 +83,8 @@ def test_older_names():
     x = flambeau.randn(1, 2, 3, 3)
     with pytest.warns(UserWarning, match="old name"):
         assert flambeau.equal(F.upsample(x, scale_factor=2), F.interpolate(x, scale_factor=2))
-    with pytest.warns(UserWarning, match="old name"):
+    with pytest.warns(UserWarning, match="old form"):
         found = F.upsample_bilinear(x, scale_factor=2)
     assert flambeau.equal(found, F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True))
-    with pytest.warns(UserWarning, match="old name"):
+    with pytest.warns(UserWarning, match="old form"):
         assert flambeau.equal(F.upsample_nearest(x, size=5), F.interpolate(x, size=5))
