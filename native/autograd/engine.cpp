@@ -171,8 +171,8 @@ TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
     if (shape[k] != have) dims.push_back(extra + int64_t(k)), kept = true;
   }
   if (!fits)
-    runtime_error(node_name(from), " returned an invalid gradient at index ", which, " - got ", shape_text(g->shape()),
-                  " but expected shape compatible with ", shape_text(shape));
+    runtime_error(node_name(from), ": gradient ", which, " has shape ", shape_text(g->shape()), ", which cannot be summed to ",
+                  shape_text(shape), ", the shape of what it is the gradient of");
   g = invoke(op_sum, {Value(g.get()), Value(Dims(dims)), Value(kept)});
   return kept && extra ? invoke(op_view, {Value(g.get()), Value(shape)}) : std::move(g);
 }
@@ -239,7 +239,7 @@ void check_nan(Node& node, TensorRef* out) {
     if (!out[k] || out[k]->is_meta() || out[k]->level || !is_differentiable(out[k]->dtype)) continue;
     TensorRef found = invoke(op_isnan, {Value(out[k].get())});
     if (*invoke(op_any, {Value(found.get())})->ptr<bool>())
-      runtime_error("Function '", node_name(node), "' returned nan values in its ", k, "th output.");
+      runtime_error(node_name(node), ": gradient ", k, " contains NaN (looked for in anomaly mode)");
   }
 }
 

@@ -57,8 +57,8 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
       const Tensor& t = *grads.back();
       Dims wanted = roots[k].shape();
       if (!(t.ndim == wanted.size() && std::equal(t.sizes, t.sizes + t.ndim, wanted.begin())))
-        runtime_error("Mismatch in shape: grad_output[", k, "] has a shape of ", shape_text(t.shape()), " and output[", k,
-                      "] has a shape of ", shape_text(wanted), ".");
+        runtime_error("backward: gradient ", k, " must have the shape of its tensor, ", shape_text(wanted), ", got ",
+                      shape_text(t.shape()));
     }
     BackwardOptions options{a[2] == Py_True, a[3] == Py_True, a[5] == Py_True};
     Grads found = run_backward(roots, grads, inputs, options);

@@ -373,7 +373,7 @@ void put(Tensor& self, PyObject* key, PyObject* o) {
 
 int assign_subscript(PyObject* o, PyObject* key, PyObject* value) {
   return guarded_int([&]() -> int {
-    if (!value) type_error("Tensor does not support deleting items");
+    if (!value) type_error("elements of a tensor cannot be deleted; index the ones to keep");
     if (__builtin_expect(wants_override(o, value), 0)) {
       PyObject* args[] = {o, key, value};
       checked(overridden("__setitem__", args, 3));

@@ -126,7 +126,7 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
     if (name == "device") {
       if (value == Py_None) continue;
       Device d = parse_device(value);
-      if (d.type != DeviceType::CPU) runtime_error("legacy constructor expects device type: cpu but device type: ", device_name({d.type, -1}), " was passed");
+      if (d.type != DeviceType::CPU) runtime_error("Tensor(): makes tensors on the CPU, got device ", device_name({d.type, -1}), "; use flambeau.empty or tensor");
     } else if (name == "size" && n == 0 && PyTuple_Check(value)) {
       shape = value;
     } else if ((name == "data" || name == "other") && n == 0) {
@@ -251,9 +251,9 @@ int set_grad(PyObject* o, PyObject* value, void*) {
       if (g == &t) runtime_error("a tensor cannot be its own grad");
       if (g->dtype != t.dtype) runtime_error("grad must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
                                              dtype_name(g->dtype));
-      if (g->device != t.device) runtime_error("assigned grad has data located on a different device");
+      if (g->device != t.device) runtime_error("grad must be on the tensor's device, ", device_name(t.device), ", got ", device_name(g->device));
       if (!(g->ndim == t.ndim && std::equal(t.sizes, t.sizes + t.ndim, g->sizes)))
-        runtime_error("assigned grad has data of a different size: expected ", shape_text(t.shape()), ", got ", shape_text(g->shape()));
+        runtime_error("grad must have the tensor's shape ", shape_text(t.shape()), ", got ", shape_text(g->shape()));
       retain(g);
       track_object(&t);
     }
@@ -613,7 +613,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   const char* format = buffer_format(t.dtype);
   const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
                         : !t.storage ? "it has no memory" : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
-                        : grad_enabled && tensor_requires_grad(t) ? "Can't export a Tensor that requires grad; use tensor.detach()"
+                        : grad_enabled && tensor_requires_grad(t) ? "it requires grad: export x.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
   if (problem) {

@@ -539,18 +539,18 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
     runtime_error(op, ": input type (", dtype_name(x.dtype), ") and bias type (", dtype_name(bias->dtype),
         ") should be the same");
   if (x.dtype == DType::Bool) runtime_error(op, ": not implemented for dtype bool");
-  auto shapes = [&] { return concat("Given groups=", g.groups, ", weight of size ", shape_text(w.shape())); };
+  auto shapes = [&] { return concat(op, ": weight ", shape_text(w.shape()), " with groups=", g.groups); };
   int64_t out_channels = p.transposed ? size_product(op, {w.size(1), g.groups}) : w.size(0);
   int64_t in_channels = p.transposed ? w.size(0) : size_product(op, {w.size(1), g.groups});
   if (w.size(0) < g.groups)
-    runtime_error(shapes(), ": weight has ", w.size(0), " output channels, fewer than groups=", g.groups);
+    runtime_error(shapes(), ": has fewer output channels, ", w.size(0), ", than groups");
   if (w.size(0) % g.groups)
-    runtime_error(shapes(), ": the ", w.size(0), " output channels of weight cannot be divided into groups=", g.groups);
+    runtime_error(shapes(), ": its ", w.size(0), " output channels cannot be divided into the groups");
   if (x.size(1) != in_channels)
-    runtime_error(shapes(), ", expected input", shape_text(x.shape()), " to have ", in_channels, " channels, but got ",
-        x.size(1), " channels instead");
+    runtime_error(shapes(), " takes ", in_channels, " input channels, got input ", shape_text(x.shape()), " with ",
+                  x.size(1));
   if (bias && (bias->ndim != 1 || bias->size(0) != out_channels))
-    runtime_error(shapes(), ": bias must hold one number per output channel, ", out_channels, ", in 1 dimension, got "
+    runtime_error(shapes(), ": the bias must hold one number per output channel, ", out_channels, ", in 1 dimension, got "
                   "shape ", shape_text(bias->shape()));
   g.n = x.size(0);
   g.ic = p.transposed ? out_channels : in_channels;
@@ -570,7 +570,7 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
                       g.dilation[d]);
       int64_t result = size_sum(op, {size_product(op, {size - 1, g.stride[d]}), -2 * g.pad[d], span, extra[d], 1});
       if (result < 0 || (result == 0 && size > 0))
-        runtime_error(op, ": calculated output size along dimension ", axis, " is ", result, ", too small for input ",
+        runtime_error(op, ": dimension ", axis, " of the result would get size ", result, " from input ",
             shape_text(x.shape()), " and weight ", shape_text(w.shape()));
       g.out[d] = size, g.in[d] = result;
       p.result.push_back(result);

@@ -31,7 +31,7 @@ void cpu_full(Call& c) { fill(c.out(), c.scalar(1)); }
 void infer_empty_strided(Call& c) {
   Dims size = c.ints(0), strides = c.ints(1);
   if (size.size() != strides.size())
-    runtime_error(c.name(), ": dimensionality of sizes (", size.size(), ") must match dimensionality of strides (", strides.size(), ")");
+    runtime_error(c.name(), ": expected one stride per size, got ", size.size(), " sizes and ", strides.size(), " strides");
   Options o = read_options(c, 2, default_dtype());
   check_size(c, size);
   Tensor& t = c.output(size, o.dtype, o.device, strides);

@@ -133,7 +133,7 @@ void cpu_poisson(Call& c) {
   copy_into(*rates, c.tensor(0));
   const double* rate = rates->ptr<double>();
   for (int64_t k = 0; k < out.numel; ++k)
-    if (!(rate[k] >= 0 && std::isfinite(rate[k]))) runtime_error(c.name(), ": invalid Poisson rate, expected every rate to be non-negative and finite, got ", rate[k]);
+    if (!(rate[k] >= 0 && std::isfinite(rate[k]))) runtime_error(c.name(), ": a rate must be finite and not negative, got ", rate[k]);
   each_double(c, out, generator(c, 1), [rate](Generator& g) mutable { return poisson(g, *rate++); });
 }
 
@@ -269,7 +269,7 @@ void infer_multinomial(Call& c) {
   require_floating(c, p);
   int64_t categories = p.sizes[p.ndim - 1];
   if (categories == 0) runtime_error(c.name(), ": expected at least one category, got shape ", shape_text(p.shape()));
-  if (n <= 0) runtime_error(c.name(), ": cannot sample n_sample <= 0 samples (n_sample ", n, ")");
+  if (n <= 0) runtime_error(c.name(), ": num_samples must be positive, got ", n);
   if (!c.boolean(2) && n > categories)
     runtime_error(c.name(), ": ", n, " samples cannot be drawn from ", categories, " categories without replacement");
   if (categories > (int64_t(1) << 24)) runtime_error(c.name(), ": at most 2^24 categories are possible, got ",

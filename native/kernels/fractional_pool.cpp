@@ -35,7 +35,7 @@ Plan plan_of(const Call& c) {
     if (p.in[k] < 1) runtime_error(c.name(), ": the spatial dimensions of input must not be empty, got ",
                                    shape_text(x.shape()));
     if (p.kernel[k] < 1 || p.out[k] < 0 || p.out[k] > p.in[k] || p.out[k] + p.kernel[k] - 1 > p.in[k])
-      runtime_error(c.name(), ": pool size ", p.kernel[k], " too large relative to input size ", p.in[k], " and output size ", p.out[k]);
+      runtime_error(c.name(), ": ", p.out[k], " windows of ", p.kernel[k], " do not fit into an input of ", p.in[k]);
     p.result.push_back(p.out[k]);
   }
   const int64_t batch = lead == 2 ? x.size(0) : 1, channels = x.size(lead - 1);

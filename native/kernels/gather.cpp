@@ -103,7 +103,7 @@ int64_t stride_at(const Tensor& t, int d) { return t.ndim ? t.strides[d] : 1; }
 
 void check_index_dtype(const Call& c, const Tensor& index) {
   if (index.dtype != DType::Int64 && index.dtype != DType::Int32 && index.numel > 0)
-    runtime_error(c.name(), ": Expected dtype int64 for index, got ", dtype_name(index.dtype));
+    runtime_error(c.name(), ": index must be int64, got ", dtype_name(index.dtype));
 }
 
 // index may be smaller than `t` in every dimension but `dim`.

@@ -61,7 +61,7 @@ TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64
 void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {
   const int64_t* t = labels.ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel; ++i)
-    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore) index_error("cross_entropy: Target ", t[i], " is out of bounds.");
+    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore) index_error("cross_entropy: target ", t[i], " is no class: there are ", classes);
 }
 template <class T>
 std::vector<T> class_weights(const Tensor* weight, int64_t classes) {

@@ -65,8 +65,8 @@ void check_normalized_shape(const Call& c, const Tensor& x, Dims shape) {
   check_floating(c, x);
   if (shape.empty()) runtime_error(c.name(), ": normalized_shape is empty; name at least the last dimension");
   if (x.ndim < int(shape.size()) || !std::equal(shape.begin(), shape.end(), x.sizes + x.ndim - shape.size()))
-    runtime_error(c.name(), ": Given normalized_shape=", shape_text(shape), ", expected input with shape [*, ",
-                  shape_text(shape).substr(1), ", but got input of size ", shape_text(x.shape()));
+    runtime_error(c.name(), ": the input's last dimensions must be normalized_shape=", shape_text(shape), ", got input ",
+                  shape_text(x.shape()));
 }
 double epsilon(const Call& c, int k, DType t) {
   if (c.has(k)) return c.real(k);

@@ -56,7 +56,7 @@ void check_clamp(const Call& c, DType& compute, DType&) {
   if (is_complex(compute)) not_implemented("clamp: complex numbers have no order");
 }
 void check_extremum(const Call& c, DType& compute, DType&) {
-  if (is_complex(compute)) runtime_error(c.name(), " not implemented for complex tensors.");
+  if (is_complex(compute)) runtime_error(c.name(), ": complex numbers have no order");
 }
 void check_round(const Call& c, DType& compute, DType&) {
   if (c.nargs > 1 && c.args[1].tag == Tag::Int && c.args[1].i != 0 && !is_floating(compute))
@@ -70,7 +70,7 @@ void check_sign(const Call&, DType& compute, DType&) {
     runtime_error("sign: a complex number has no sign; sgn is its direction x / |x|");
 }
 void check_relu(const Call& c, DType& compute, DType&) {
-  if (compute == DType::Bool) runtime_error("Boolean inputs not supported for ", c.name());
+  if (compute == DType::Bool) runtime_error(c.name(), ": expected numbers, got bool; use x.int()");
 }
 void check_lerp(const Call& c, DType&, DType&) {
   static constexpr const char* names[] = {"self", "end", "weight"};

@@ -139,8 +139,8 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
                     ", dilation=", a.dilation, "), so a window could lie in it entirely");
     a.out = pooled(a, ceil_mode);
     if (a.out < 1)
-      runtime_error(c.name(), ": Given input size: ", shape_text(sizes), ". Calculated output size along dimension ",
-          lead + d, ": ", a.out, ". Output size is too small");
+      runtime_error(c.name(), ": the kernel is larger than the input: of input ", shape_text(sizes), " dimension ", lead + d,
+                    " would get size ", a.out);
     s.result.push_back(a.out);
   }
   for (Axis& a : s.axis) {
@@ -512,7 +512,7 @@ void run_mean(Call& c, Shape s, double divisor) {
 // avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dims)
 double divisor_of(const Call& c, int k) {
   if (!c.has(k)) return 0;
-  if (c.integer(k) == 0) runtime_error(c.name(), ": divisor must be not zero");
+  if (c.integer(k) == 0) runtime_error(c.name(), ": divisor_override must not be 0");
   return double(c.integer(k));
 }
 Shape mean_shape(const Call& c) {

@@ -228,7 +228,7 @@ void cpu_reshape(Call& c) {
 void infer_flatten(Call& c) {
   const Tensor& t = c.tensor(0);
   int64_t from = c.dim(1, t.ndim), to = c.dim(2, t.ndim);
-  if (from > to) runtime_error(c.name(), ": start_dim cannot come after end_dim (", from, " > ", to, ")");
+  if (from > to) runtime_error(c.name(), ": start_dim must not be past end_dim, got ", from, " and ", to);
   if (t.ndim == 0) {
     int64_t one = 1;
     return reshape_to(c, Dims(&one, 1));
@@ -277,7 +277,7 @@ void infer_permute(Call& c) {
   uint64_t seen = 0;
   for (int64_t given : dims) {
     int64_t d = wrap_dim(given, t.ndim, c.name());
-    if (seen >> d & 1) runtime_error(c.name(), ": duplicate dims are not allowed, got ", shape_text(dims));
+    if (seen >> d & 1) runtime_error(c.name(), ": a dim is named twice in ", shape_text(dims));
     seen |= uint64_t(1) << d;
     l.push(t.sizes[d], t.strides[d]);
   }
@@ -428,7 +428,7 @@ void infer_narrow(Call& c) {
     index_error(c.name(), ": start ", start, " is out of range for a dimension of size ", size, ": ", -size, " to ",
                 size);
   if (start < 0) start += size;
-  if (length > size - start) runtime_error(c.name(), ": start (", start, ") + length (", length, ") exceeds dimension size (", size, ").");
+  if (length > size - start) runtime_error(c.name(), ": start ", start, " + length ", length, " is past the end of a dimension of size ", size);
   Layout l(t);
   apply_slice(l, int(d), {start, 1, length}, t.itemsize());
   c.view(l.of(t));
@@ -538,7 +538,7 @@ void infer_unfold(Call& c) {
 void infer_diagonal(Call& c) {
   const Tensor& t = c.tensor(0);
   int64_t offset = c.integer(1), a = c.dim(2, t.ndim), b = c.dim(3, t.ndim);
-  if (a == b) runtime_error(c.name(), ": diagonal dimensions cannot be identical ", c.integer(2), ", ", c.integer(3));
+  if (a == b) runtime_error(c.name(), ": dim1 and dim2 must be two dimensions, got ", c.integer(2), " and ", c.integer(3));
   int64_t rows = t.sizes[a], columns = t.sizes[b];
   int64_t length = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
   Layout l(t);

@@ -63,8 +63,7 @@ def test_nan_in_backward():
     x = flambeau.tensor([0.0, 1.0], requires_grad=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with detect_anomaly(), pytest.raises(RuntimeError, match=r"Function 'SqrtBackward0' returned nan values in its "
-                                                                 r"0th output\."):
+        with detect_anomaly(), pytest.raises(RuntimeError, match="SqrtBackward0: gradient 0 contains NaN"):
             (x * 0).sqrt().mul(0).sum().backward()
     texts = [str(w.message) for w in caught]
     assert texts[0].startswith("anomaly detection is on")
@@ -98,6 +97,6 @@ def test_second_derivatives_name_what_induced_them():
         warnings.simplefilter("always")
         with detect_anomaly():
             (g,) = flambeau.autograd.grad((x ** 1.5).sum(), x, create_graph=True)
-            with pytest.raises(RuntimeError, match="nan"):
+            with pytest.raises(RuntimeError, match="contains NaN"):
                 (g * 0).sum().backward()
     assert any("That call belongs to the backward of PowBackward0" in str(w.message) for w in caught)

@@ -165,7 +165,7 @@ def test_input_returned_as_it_is():
 @pytest.mark.parametrize("returned, message", [
     (lambda g: (g, g), "one gradient per argument of forward"),
     (lambda g: (), "one gradient per argument of forward"),
-    (lambda g: g[:1].expand(5), "invalid gradient|shape"),
+    (lambda g: g[:1].expand(5), "cannot be summed"),
 ])
 def test_wrong_gradients(returned, message):
     x = leaf([1.0, 2.0])

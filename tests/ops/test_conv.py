@@ -115,7 +115,7 @@ def zeros(*shape):
 
 ERRORS = [
     (lambda: F.conv2d(zeros(1, 4, 8, 8), zeros(2, 3, 3, 3)),
-     r"weight of size \[2, 3, 3, 3\], expected input\[1, 4, 8, 8\] to have 3 channels, but got 4 channels instead"),
+     r"weight \[2, 3, 3, 3\] with groups=1 takes 3 input channels, got input \[1, 4, 8, 8\] with 4"),
     (lambda: F.conv2d(zeros(1, 3, 2, 2), zeros(2, 3, 3, 3)), "the kernel is larger than the input"),
     (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), zeros(5)), "bias must hold one number per output channel"),
     (lambda: F.conv2d(zeros(1, 3, 8, 8), zeros(2, 3, 3, 3), None, 0), "non-positive stride"),

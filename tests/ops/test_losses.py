@@ -70,9 +70,9 @@ def test_forms_of_cross_entropy():
 def test_wrong_labels():
     x = flambeau.zeros(3, 5)
     for loss in (F.cross_entropy, F.nll_loss):
-        with pytest.raises(IndexError, match="Target 7 is out of bounds"):
+        with pytest.raises(IndexError, match="target 7 is no class"):
             loss(x, flambeau.tensor([0, 7, 1]))
-        with pytest.raises(IndexError, match="Target -1 is out of bounds"):
+        with pytest.raises(IndexError, match="target -1 is no class"):
             loss(x, flambeau.tensor([0, -1, 1]))
         with pytest.raises(ValueError, match="samples and target"):
             loss(x, flambeau.tensor([0, 1]))
@@ -154,7 +154,7 @@ def test_empty_input():
     x = flambeau.zeros(2, 3, 0, requires_grad=True)
     F.cross_entropy(x, none.reshape(2, 0), reduction="sum").backward()
     assert x.grad.shape == x.shape
-    with pytest.raises(IndexError, match="out of bounds"):
+    with pytest.raises(IndexError, match="is no class"):
         F.cross_entropy(flambeau.zeros(3, 0), flambeau.zeros(3, dtype=flambeau.int64))
 
 

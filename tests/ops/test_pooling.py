@@ -104,11 +104,11 @@ def zeros(*shape):
 
 ERRORS = [
     (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 2, 2, 2), "more than half of the kernel"),
-    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 9), "Output size is too small"),
+    (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 9), "the kernel is larger than the input"),
     (lambda: F.max_pool2d(zeros(1, 0, 4, 4), 2), "only the batch may be empty"),
     (lambda: F.max_pool2d(zeros(4, 4), 2), "input must have 4 dimensions, or 3"),
     (lambda: F.max_pool2d(zeros(1, 1, 4, 4), 0), "greater than zero"),
-    (lambda: F.avg_pool2d(zeros(1, 1, 4, 4), 2, divisor_override=0), "divisor must be not zero"),
+    (lambda: F.avg_pool2d(zeros(1, 1, 4, 4), 2, divisor_override=0), "divisor_override must not be 0"),
     (lambda: F.adaptive_avg_pool2d(zeros(1, 1, 4, 4), (1, 2, 3)), "output size"),
     (lambda: F.adaptive_avg_pool2d(zeros(1, 1, 4, 4), -1), "zero or more"),
 ]

@@ -42,8 +42,8 @@ def _gradient(op, k, y, g):
     if not isinstance(g, _C.Tensor):
         raise TypeError(f"{op}: gradient {k} must be a Tensor or None, got {type(g).__name__}")
     if g.shape != y.shape:
-        raise RuntimeError(f"{op}: Mismatch in shape: grad_output[{k}] has a shape of {list(g.shape)} and "
-                           f"output[{k}] has a shape of {list(y.shape)}.")
+        raise RuntimeError(f"{op}: gradient {k} must have the shape of its tensor, {list(y.shape)}, got "
+                           f"{list(g.shape)}")
     if g.is_complex() != y.is_complex():
         raise RuntimeError(f"{op}: for a {'complex' if y.is_complex() else 'real'} tensor {k} ({y.dtype}) "
                            f"expected a gradient of the same kind, got {g.dtype}")
@@ -59,8 +59,8 @@ def _edge_gradient(op, k, edge, g):
                                "gradient: pass one of that shape")
         return OPS["ones"](shape, dtype=dtype, device=device)
     if g.shape != shape:
-        raise RuntimeError(f"{op}: Mismatch in shape: grad_output[{k}] has a shape of {list(g.shape)} and "
-                           f"output[{k}] has a shape of {list(shape)}.")
+        raise RuntimeError(f"{op}: gradient {k} must have the shape of its tensor, {list(shape)}, got "
+                           f"{list(g.shape)}")
     return g
 
 

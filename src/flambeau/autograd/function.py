@@ -331,8 +331,8 @@ class _Rule:
                 raise TypeError(f"function {name}Backward: expected a Tensor or None at position {k + 1}, "
                                 f"got {type(g).__name__}")
             if not _sums_to(g.shape, shape):
-                raise RuntimeError(f"Function {name}Backward returned an invalid gradient at index {k} - "
-                                   f"got {list(g.shape)} but expected shape compatible with {list(shape)}")
+                raise RuntimeError(f"{name}.backward: gradient {k + 1} has shape {list(g.shape)}, which cannot be "
+                                   f"summed to the argument's shape {list(shape)}")
         return found
 
 
