@@ -62,10 +62,9 @@ class RNNBase(Module):
             raise ValueError(f"{self.mode}: input must have 3 dimensions, or 2 without a batch, got {x.dim()}")
         weight = getattr(self, self._names[0][0])
         if x.dtype != weight.dtype:
-            raise ValueError(
-                f"{self.mode}: input is {x.dtype} and the weights are {weight.dtype}; convert the input by "
-                f"input.to({weight.dtype}) or the module by module.to({x.dtype})"
-            )
+            floating = f" or the module by module.to({x.dtype})" if x.dtype.is_floating_point else ""
+            raise ValueError(f"{self.mode}: input is {x.dtype} and the weights are {weight.dtype}; convert the input "
+                             f"by input.to({weight.dtype}){floating}")
         if x.size(-1) != self.input_size:
             raise RuntimeError(
                 f"{self.mode}: input has {x.size(-1)} features, expected input_size={self.input_size}"
