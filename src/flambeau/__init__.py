@@ -26,6 +26,7 @@ from ._C import dtype as dtype
 from ._C import from_numpy as from_numpy
 from ._C import frombuffer as frombuffer
 from ._C import memory_format as memory_format
+from ._shown import shown
 from ._version import __version__ as __version__
 from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode
@@ -127,7 +128,7 @@ def __getattr__(name):
         found = _importlib.import_module(f"{__name__}._unavailable").find(name)
         if found is not None:
             return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
 
 
 def __dir__():

@@ -76,7 +76,7 @@ class Archive:
         order = self.read("byteorder") if self.top + "byteorder" in self.entries else b"little"
         if order.decode("latin1") != byteorder:
             raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
-                               f"this machine's is {byteorder!r}")
+                               f"this machine's is {shown(byteorder)}")
 
     # --- the directory
 

@@ -8,6 +8,7 @@ import sys
 import warnings
 
 from . import _C
+from ._shown import shown
 from .autograd._notes import describe, module_path
 from .inspection import finfo
 from .ops.kinds import OPS
@@ -123,10 +124,10 @@ def _message(kind, name, result, bad, named):
     index = _first_index(bad)
     values = [(n, _at(x, index, result.shape)) for n, x in named if isinstance(x, _C.Tensor)]
     values += [(n, x) for n, x in named if isinstance(x, (int, float)) and not isinstance(x, bool)]
-    shown = ", ".join(f"{n} = {v:.6g}" for n, v in values if v is not None)
+    operands = ", ".join(f"{n} = {v:.6g}" for n, v in values if v is not None)
     count = int(bad.sum())
     text = (f"{name}: {_WHAT[kind]} in {count} of {result.numel()} elements, first at index {list(index)}"
-            f"{f' ({shown})' if shown else ''}")
+            f"{f' ({operands})' if operands else ''}")
     lines = [text] + [f"  {n}: {_range_text(x)}" for n, x in named if isinstance(x, _C.Tensor)]
     return "\n".join(lines)
 
@@ -162,7 +163,7 @@ class errstate(TorchDispatchMode):
         given = {"divide": divide, "over": over, "under": under, "invalid": invalid}
         for name, value in {**given, "all": all}.items():
             if value is not None and value not in _CHOICES:
-                raise ValueError(f"errstate: {name}={value!r} is not one of {', '.join(_CHOICES)}")
+                raise ValueError(f"errstate: {name}={shown(value)} is not one of {', '.join(_CHOICES)}")
         self.actions = {name: value or all or "ignore" for name, value in given.items()}
 
     def __call__(self, func):

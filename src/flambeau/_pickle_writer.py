@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict, defaultdict
 from struct import pack
 
 from ._pickle_reader import KEY_DEPTH
+from ._shown import clipped, shown
 
 
 class Global:
@@ -103,7 +104,7 @@ class Writer:
 
     def place(self):
         """Where the object being written stands, as Python text."""
-        return "obj" + "".join(f"[{key!r}]" for key in self.path)
+        return clipped("obj" + "".join(f"[{shown(key)}]" for key in self.path))
 
     def child(self, key, value):
         self.path.append(key)
@@ -205,7 +206,7 @@ class Writer:
     def default(self, obj):
         factory = obj.default_factory
         if factory is not None and factory not in _FACTORIES:
-            raise TypeError(f"{self.place()} is a defaultdict whose factory {factory!r} cannot be stored as data")
+            raise TypeError(f"{self.place()} is a defaultdict whose factory {shown(factory)} cannot be stored as data")
         args = () if factory is None else (Global("__builtin__", _FACTORIES[factory]),)
         self.write(Reduce(Global("collections", "defaultdict"), args))
         self.remember(obj)

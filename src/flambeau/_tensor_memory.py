@@ -5,6 +5,7 @@ from weakref import WeakValueDictionary
 
 from . import _C
 from ._C import Tensor
+from ._shown import shown
 from .construct import tensor
 from .tensor import method
 
@@ -103,7 +104,8 @@ def dim_order(self, ambiguity_check=False):
     elif isinstance(ambiguity_check, list) and all(isinstance(f, _C.memory_format) for f in ambiguity_check):
         found = sum(self.is_contiguous(memory_format=f) for f in ambiguity_check)
     else:
-        raise TypeError(f"dim_order: ambiguity_check is a bool or a list of memory formats, got {ambiguity_check!r}")
+        raise TypeError("dim_order: ambiguity_check is a bool or a list of memory formats, got "
+                        f"{shown(ambiguity_check)}")
     if found != 1:
         raise RuntimeError(f"dim_order: the order is not unique for shape {list(self.shape)} with strides "
                            f"{list(self.stride())}")

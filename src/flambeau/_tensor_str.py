@@ -8,6 +8,7 @@ import flambeau
 
 from . import _C
 from ._C import Tensor
+from ._shown import shown
 
 
 @dataclass
@@ -44,7 +45,8 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     """
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"set_printoptions: unknown profile {profile!r} (expected one of {sorted(_PROFILES)})")
+            raise ValueError(f"set_printoptions: unknown profile {shown(profile)} (expected one of "
+                             f"{sorted(_PROFILES)})")
         start = asdict(_PROFILES[profile])
         for name in ("precision", "threshold", "edgeitems", "linewidth"):
             setattr(PRINT_OPTS, name, start[name])

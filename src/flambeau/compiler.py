@@ -2,6 +2,7 @@
 
 import functools
 
+from ._shown import shown
 from ._tensor_layouts import refusal
 
 _default = [None]
@@ -17,11 +18,13 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     tensor([2.])
     """
     if mode is not None and options is not None:
-        raise RuntimeError(f"compile: mode={mode!r} and options={options!r} exclude each other; pass one of them")
+        raise RuntimeError(f"compile: mode={shown(mode)} and options={shown(options)} exclude each other; pass one of "
+                           "them")
     backend = _default[0] if backend is None else backend
     if not disable and backend != "eager":
         raise NotImplementedError(
-            f"compile: backend {backend or 'inductor'!r} is not available; backend='eager' runs the function as it is, "
+            f"compile: backend {shown(backend or 'inductor')} is not available; backend='eager' runs the function as "
+            "it is, "
             "and so does leaving compile() out")
     if model is None:
         return functools.partial(compile, backend=backend, disable=disable)
@@ -48,7 +51,7 @@ def get_default_backend():
 def set_default_backend(backend):
     """Sets it: "eager" lets programs that compile run as they are."""
     if backend not in (None, "eager"):
-        raise NotImplementedError(f"set_default_backend: {backend!r} is not available; 'eager' is")
+        raise NotImplementedError(f"set_default_backend: {shown(backend)} is not available; 'eager' is")
     _default[0] = backend
 
 
@@ -86,7 +89,7 @@ def cudagraph_mark_step_begin():
 def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
     """Not available: nothing is compiled, so there is no stance to take but "force_eager"."""
     if stance not in ("default", "force_eager"):
-        raise NotImplementedError(f"set_stance: {stance!r} is not available: functions run as they are")
+        raise NotImplementedError(f"set_stance: {shown(stance)} is not available: functions run as they are")
     return functools.partial(lambda fn: fn)
 
 

@@ -4,6 +4,7 @@ import importlib
 from contextlib import nullcontext
 
 from . import _C
+from ._shown import shown
 from .streams import Event as Event
 from .streams import Stream as Stream
 
@@ -30,7 +31,7 @@ def device_count():
 
 def _the_cpu(device):
     if isinstance(device, str) and _C.device(device).type != "cpu":
-        raise ValueError(f"flambeau.cpu: expected a CPU device, got {device!r}")
+        raise ValueError(f"flambeau.cpu: expected a CPU device, got {shown(device)}")
 
 
 def current_device():
@@ -76,4 +77,4 @@ def set_rng_state(new_state, device="cpu"):
 def __getattr__(name):
     if name == "amp":
         return importlib.import_module("flambeau.amp._cpu")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

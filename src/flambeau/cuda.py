@@ -3,6 +3,7 @@
 import importlib
 
 from . import _C
+from ._shown import shown
 from .tensor_types import CUDA_TYPES
 
 _MESSAGE = "flambeau was built without CUDA: use device 'cpu' (cuda.is_available() tells)"
@@ -61,4 +62,4 @@ globals().update(CUDA_TYPES)
 def __getattr__(name):
     if name == "amp":
         return importlib.import_module("flambeau.amp._cuda")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -5,6 +5,7 @@ import importlib
 from . import _C
 from ._determinism import are_deterministic_algorithms_enabled as _deterministic
 from ._determinism import set_mode as _set_mode
+from ._shown import shown
 from .inspection import set_default_dtype
 from .tensor import _type_named
 
@@ -65,7 +66,7 @@ def set_float32_matmul_precision(precision):
     >>> flambeau.set_float32_matmul_precision("highest")
     """
     if precision not in _PRECISIONS:
-        raise ValueError(f"set_float32_matmul_precision: expected one of {_PRECISIONS}, got {precision!r}")
+        raise ValueError(f"set_float32_matmul_precision: expected one of {_PRECISIONS}, got {shown(precision)}")
     _STATE["precision"] = precision
 
 
@@ -95,7 +96,7 @@ def set_deterministic_debug_mode(debug_mode):
     if isinstance(debug_mode, str):
         if debug_mode not in names:
             raise RuntimeError("set_deterministic_debug_mode: the levels are 'default', 'warn' and 'error', got "
-                               f"{debug_mode!r}")
+                               f"{shown(debug_mode)}")
         debug_mode = names[debug_mode]
     if debug_mode not in (0, 1, 2):
         raise RuntimeError(f"set_deterministic_debug_mode: the levels are 0, 1 and 2, got {debug_mode}")
@@ -150,5 +151,5 @@ def get_device_module(device=None):
     """The module of a device's kind: flambeau.cpu, or flambeau.cuda."""
     kind = "cpu" if device is None else _C.device(device).type
     if kind not in ("cpu", "cuda"):
-        raise RuntimeError(f"get_device_module: device {kind!r} has no module; 'cpu' and 'cuda' have")
+        raise RuntimeError(f"get_device_module: device {shown(kind)} has no module; 'cpu' and 'cuda' have")
     return importlib.import_module(f"flambeau.{kind}")

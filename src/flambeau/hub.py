@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 from ._replacing import replacing
+from ._shown import shown
 from .serialization import load as _load_file
 
 _HASH = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth
@@ -98,7 +99,7 @@ def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=Tr
 def _entries(repo_or_dir, source):
     """The module `hubconf.py` of a folder."""
     if source not in ("github", "local"):
-        raise ValueError(f"hub: source must be 'github' or 'local', got {source!r}")
+        raise ValueError(f"hub: source must be 'github' or 'local', got {shown(source)}")
     if source == "github":
         raise NotImplementedError("hub: programs are not downloaded and run; get the repository yourself and use "
                                   f"source='local' with its folder (asked for: {repo_or_dir})")

@@ -1,6 +1,7 @@
 """Queries about tensors and dtypes, and process-wide settings."""
 
 from . import _C
+from ._shown import shown
 from .ops.kinds import OPS
 from .ops.movement import broadcast_shape
 
@@ -161,7 +162,7 @@ def get_num_threads():
 def set_num_threads(n):
     """Sets how many threads large operations use; results do not depend on it."""
     if not isinstance(n, int) or n < 1:
-        raise RuntimeError(f"set_num_threads expects a positive integer, got {n!r}")
+        raise RuntimeError(f"set_num_threads expects a positive integer, got {shown(n)}")
     _C.set_num_threads(n)
 
 

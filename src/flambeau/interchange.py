@@ -5,6 +5,7 @@ import os
 from enum import IntEnum
 
 from . import _C
+from ._shown import shown
 from .construct import tensor
 
 
@@ -38,7 +39,7 @@ def dlpack_device(t):
 def dlpack(t, stream=-1, max_version=None, dl_device=None, copy=None):
     """The capsule of `Tensor.__dlpack__`: of DLPack 1.x where the caller knows that version."""
     if stream not in (-1, None):
-        raise AssertionError(f"DLPack: memory of the CPU has no streams; leave stream out, got {stream!r}")
+        raise AssertionError(f"DLPack: memory of the CPU has no streams; leave stream out, got {shown(stream)}")
     if dl_device is not None and next(iter(dl_device)) != DLDeviceType.kDLCPU:
         if copy is False:
             raise ValueError(f"cannot move the tensor to DLPack device {tuple(dl_device)} without copying")

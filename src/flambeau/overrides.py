@@ -9,6 +9,7 @@ import sys
 import threading
 
 from . import _C
+from ._shown import shown
 
 
 class _Modes(threading.local):
@@ -149,7 +150,7 @@ def handle_torch_dispatch(func, args, kwargs):
                 return result
     finally:
         _C.set_grad_enabled(grad)
-    raise TypeError(f"no implementation found for {func.name!r}: every __torch_dispatch__ returned NotImplemented")
+    raise TypeError(f"no implementation found for {shown(func.name)}: every __torch_dispatch__ returned NotImplemented")
 
 
 def dispatches(tensors):

@@ -2,6 +2,7 @@
 
 from . import _C
 from ._C import default_generator
+from ._shown import shown
 
 
 def manual_seed(seed):
@@ -13,7 +14,7 @@ def manual_seed(seed):
     tensor([ 1.5410, -0.2934, -2.1788,  0.5684])
     """
     if isinstance(seed, str):
-        raise TypeError(f"manual_seed: expected an int, got the string {seed!r}")
+        raise TypeError(f"manual_seed: expected an int, got the string {shown(seed)}")
     return default_generator.manual_seed(int(seed))
 
 

@@ -5,6 +5,7 @@ import importlib
 from . import _C
 from . import inspection as _inspection
 from ._C import Tensor
+from ._shown import shown
 from .autograd._call import backward as _backward
 from .ops import movement as _movement
 from .ops.conversion import _to_copy
@@ -115,7 +116,7 @@ def _type_named(name):
         raise RuntimeError(f"type {name} not available: this build has no CUDA device")
     names = {"torch." + v: k for k, v in TYPE_NAMES.items()} | {"torch.Tensor": _C.default_dtype()}
     if name not in names:
-        raise ValueError(f"invalid type: {name!r}; known: {', '.join(names)}")
+        raise ValueError(f"invalid type: {shown(name)}; known: {', '.join(names)}")
     return names[name]
 
 

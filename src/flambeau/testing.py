@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import flambeau
 
+from ._shown import shown
+
 _TOLERANCES = {  # dtype -> (rtol, atol)
     flambeau.float16: (1e-3, 1e-5),
     flambeau.bfloat16: (1.6e-2, 1e-5),
@@ -52,7 +54,7 @@ class _Comparison:
 
     def fail(self, text, path):
         if path:
-            text += "\nat actual" + "".join(f"[{key!r}]" for key in path)
+            text += "\nat actual" + "".join(f"[{shown(key)}]" for key in path)
         raise AssertionError(self.msg(text) if callable(self.msg) else self.msg or text)
 
     def compare(self, actual, expected, path=()):

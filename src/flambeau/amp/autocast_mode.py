@@ -5,6 +5,7 @@ import threading
 from warnings import warn
 
 from .. import _C
+from .._shown import shown
 from . import policies as policies  # marks the operators
 
 _LOWER = (_C.bfloat16, _C.float16)
@@ -25,7 +26,7 @@ def _kind(device_type):
     if not isinstance(device_type, str):
         raise ValueError(f"autocast: device_type must be a string such as 'cpu', got {type(device_type).__name__}")
     if device_type not in (*_KINDS, "meta"):
-        raise RuntimeError(f"autocast: unknown device type {device_type!r}; known are {', '.join(_KINDS)}")
+        raise RuntimeError(f"autocast: unknown device type {shown(device_type)}; known are {', '.join(_KINDS)}")
     return device_type
 
 

@@ -5,6 +5,7 @@ The graph and the engine are native (`native/autograd`); the derivative rules ar
 
 import importlib as _importlib
 
+from .._shown import shown
 from . import _notes as _notes
 from . import anomaly_mode as anomaly_mode
 from . import function as function
@@ -37,4 +38,4 @@ _LAZY = ("forward_ad", "profiler")
 def __getattr__(name):
     if name in _LAZY:
         return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

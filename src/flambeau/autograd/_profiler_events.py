@@ -5,6 +5,7 @@ import os
 from collections import defaultdict
 
 from .. import _C
+from .._shown import shown
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -166,14 +167,14 @@ class EventList(list):
         if sort_by is not None:
             key = sort_by.replace("cuda", "device")
             if rows and not hasattr(rows[0], key):
-                raise AttributeError(f"table: sort_by={sort_by!r} is not one of cpu_time, cpu_time_total, "
+                raise AttributeError(f"table: sort_by={shown(sort_by)} is not one of cpu_time, cpu_time_total, "
                                      "self_cpu_time_total, cpu_memory_usage, self_cpu_memory_usage, count")
             rows.sort(key=lambda e: getattr(e, key), reverse=True)
         total = self.self_cpu_time_total
         columns = _columns(rows, total, max_name_column_width, max_shapes_column_width, max_src_column_width,
                            time_unit)
-        shown = rows if row_limit < 0 else rows[:row_limit]
-        text = _aligned([name for name, _ in columns], [[f(e) for _, f in columns] for e in shown])
+        printed = rows if row_limit < 0 else rows[:row_limit]
+        text = _aligned([name for name, _ in columns], [[f(e) for _, f in columns] for e in printed])
         return f"{header + chr(10) if header else ''}{text}\nSelf CPU time total: {time_text(total)}\n"
 
     def __str__(self):

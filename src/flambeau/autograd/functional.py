@@ -6,6 +6,7 @@ The forward products (jvp, hvp) differentiate a reverse pass once more: the grad
 import importlib
 
 from .. import _C
+from .._shown import shown
 from ..ops.kinds import OPS
 from ._call import grad as _grad
 from .grad_mode import enable_grad
@@ -126,7 +127,7 @@ def _transforms():
 
 def _is_forward(name, strategy, vectorize, create_graph):
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(f'{name}: strategy must be "reverse-mode" or "forward-mode", got {strategy!r}')
+        raise AssertionError(f'{name}: strategy must be "reverse-mode" or "forward-mode", got {shown(strategy)}')
     if strategy == "reverse-mode":
         return False
     if create_graph:

@@ -5,6 +5,7 @@ import weakref
 from collections import namedtuple
 
 from .. import _C
+from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils.hooks import RemovableHandle
 from . import _notes
@@ -137,7 +138,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     2
     """
     if mode not in ("all", "any"):
-        raise ValueError(f"register_multi_grad_hook: mode must be 'all' or 'any', got {mode!r}")
+        raise ValueError(f"register_multi_grad_hook: mode must be 'all' or 'any', got {shown(mode)}")
     tensors = tuple(tensors)
     watch = _All(tensors, fn) if mode == "all" else _Any(fn)
     return _Handles([register_tensor_hook(t, watch.hook_of(k)) for k, t in enumerate(tensors)])

@@ -4,6 +4,8 @@ from contextlib import contextmanager
 from enum import Enum
 from types import SimpleNamespace
 
+from .._shown import shown
+
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
                          allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False)
 cufft_plan_cache = SimpleNamespace(size=0, max_size=0)
@@ -66,7 +68,7 @@ def _preference(name, default, others):
             chosen = backend
         if backend is not None and not isinstance(chosen, kind):
             raise RuntimeError(f"preferred_{name}_library: expected one of "
-                               f"{', '.join(member.name.lower() for member in kind)}, got {backend!r}")
+                               f"{', '.join(member.name.lower() for member in kind)}, got {shown(backend)}")
         if chosen not in (None, kind.Default, kind[default]):
             raise RuntimeError(f"preferred_{name}_library: {chosen.name} is a library of GPUs and not available in "
                                "this build; leave the preference at 'default'")

@@ -5,6 +5,7 @@ import subprocess
 from html import escape
 from pathlib import Path
 
+from .._shown import shown
 from ._tape import Graph, shape_text
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 150, 40, 24, 36, 20
@@ -99,7 +100,7 @@ def draw(tensor, path, *, names=None, layout=None):
     True
     """
     if layout not in (None, "dot", "own"):
-        raise ValueError(f"draw: layout must be 'dot' or 'own', got {layout!r}")
+        raise ValueError(f"draw: layout must be 'dot' or 'own', got {shown(layout)}")
     graph, path = Graph(tensor, dict(names or {})), Path(path)
     if path.suffix == ".dot":
         path.write_text(_dot(graph))

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 from .. import _C
+from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
 
@@ -164,7 +165,7 @@ def functionalize(func, *, remove="mutations"):
     (tensor([2., 2.]), tensor([2., 2.]))
     """
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {remove!r}")
+        raise RuntimeError(f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {shown(remove)}")
 
     def call(*args, **kwargs):
         leaves, spec = tree_flatten((args, kwargs))

@@ -9,6 +9,7 @@ it.
 from functools import wraps
 
 from .. import _C
+from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
 from ._batched import BatchFrame, front
@@ -122,7 +123,7 @@ def pick(args, argnums, what):
     """The arguments that `argnums` (an int or a tuple of them) names."""
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     if not numbers or not all(isinstance(k, int) for k in numbers):
-        raise RuntimeError(f"{what}: argnums must be an int or a non-empty tuple of ints, got {argnums!r}")
+        raise RuntimeError(f"{what}: argnums must be an int or a non-empty tuple of ints, got {shown(argnums)}")
     for k in numbers:
         if not -len(args) <= k < len(args):
             raise RuntimeError(f"{what}: argnums contains {k}, but the call has {len(args)} positional arguments")

@@ -3,6 +3,7 @@
 from functools import wraps
 
 from .. import _C
+from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from ._batched import Batched, BatchFrame
@@ -24,7 +25,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     tensor([3., 7.])
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError(f"vmap: only 'different', 'same' and 'error' are allowed as randomness, got {randomness!r}")
+        raise RuntimeError("vmap: only 'different', 'same' and 'error' are allowed as randomness, got "
+                           f"{shown(randomness)}")
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size must be positive or None, got {chunk_size}")
 
@@ -121,7 +123,7 @@ def _out_leaves(func, out, out_dims):
     for d in dims:
         if d is not None and not isinstance(d, int):
             raise ValueError(f"vmap({_name(func)}): an entry of out_dims is the int where the mapped dimension "
-                             f"appears, or None; got {d!r}")
+                             f"appears, or None; got {shown(d)}")
     return leaves, dims, spec
 
 

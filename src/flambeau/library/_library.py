@@ -4,6 +4,7 @@ from functools import partial
 from warnings import warn
 
 from .. import _C
+from .._shown import shown
 from ..autograd.grad_mode import no_grad
 from ..autograd.gradcheck import gradcheck
 from ..enumerations import Tag
@@ -115,7 +116,7 @@ def _tags(name, tags):
     found = [tags] if isinstance(tags, Tag) else list(tags or ())
     for tag in found:
         if not isinstance(tag, Tag):
-            raise TypeError(f"{name}: tags are members of flambeau.Tag, got {tag!r}")
+            raise TypeError(f"{name}: tags are members of flambeau.Tag, got {shown(tag)}")
     return found
 
 
@@ -127,7 +128,8 @@ def _owned(lib, op):
         raise TypeError(f"lib is a flambeau.library.Library, got {type(lib).__name__}")
     qualname = getattr(op, "qualified", op)
     if isinstance(qualname, str) and qualname.partition("::")[0] != lib.ns:
-        raise ValueError(f"{qualname} does not belong to the library {lib.ns!r}; pass a Library of its own namespace")
+        raise ValueError(f"{qualname} does not belong to the library {shown(lib.ns)}; pass a Library of its own "
+                         "namespace")
 
 
 def _put(operator, key, function, allow_override=False):
@@ -142,7 +144,7 @@ def _put(operator, key, function, allow_override=False):
 def _slot(key):
     if key not in SLOTS:
         known = ", ".join(k for k in SLOTS if k)
-        raise NotImplementedError(f"impl: dispatch key {key!r} is not available; use one of {known}")
+        raise NotImplementedError(f"impl: dispatch key {shown(key)} is not available; use one of {known}")
     return SLOTS[key]
 
 
@@ -245,7 +247,7 @@ class Library:
 
     def __init__(self, ns, kind, dispatch_key=""):
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
-            raise ValueError(f"Unsupported kind: {kind!r}; use 'DEF', 'IMPL' or 'FRAGMENT'")
+            raise ValueError(f"Unsupported kind: {shown(kind)}; use 'DEF', 'IMPL' or 'FRAGMENT'")
         if ns == "aten":
             raise NotImplementedError("Library: operators of 'aten' are records of flambeau.ops and cannot be "
                                       "replaced; use a TorchDispatchMode to change what they do")
@@ -260,7 +262,7 @@ class Library:
         `tags` are the operator's `tags`. alias_analysis is for compilers and is kept: calls follow the schema."""
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Library.define: alias_analysis is 'FROM_SCHEMA', 'CONSERVATIVE' or '', "
-                               f"got {alias_analysis!r}")
+                               f"got {shown(alias_analysis)}")
         name = schema.split("(", 1)[0].strip()
         operator = _define(f"{self.ns}::{name}", schema[schema.index("("):], _tags(name, tags))
         operator.alias_analysis = alias_analysis
@@ -290,7 +292,7 @@ def get_kernel(op, dispatch_key):
     kernels = find(op).kernels
     slot = _slot(dispatch_key if isinstance(dispatch_key, str) else str(dispatch_key))
     if slot not in kernels:
-        raise RuntimeError(f"{find(op).qualified} has no implementation for {dispatch_key!r}")
+        raise RuntimeError(f"{find(op).qualified} has no implementation for {shown(dispatch_key)}")
     return kernels[slot]
 
 
@@ -322,7 +324,7 @@ def opcheck(op, args, kwargs=None, *, test_utils=("test_schema", "test_autograd_
     found = {}
     for name in names:
         if name not in tests:
-            raise RuntimeError(f"opcheck: unknown test {name!r}; known: {', '.join(tests)}")
+            raise RuntimeError(f"opcheck: unknown test {shown(name)}; known: {', '.join(tests)}")
         try:
             tests[name](operator, args, kwargs)
             found[name] = "SUCCESS"

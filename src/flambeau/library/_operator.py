@@ -6,6 +6,7 @@ the device.
 """
 
 from .. import _C
+from .._shown import shown
 from ..autograd.function import Function
 from ..ops.kinds import OPS, differentiated
 from ..ops.namespaces import Packet, namespace
@@ -218,7 +219,7 @@ OPERATORS = {}
 def define(name, text, tags=()):
     """Registers `ns::name` with a schema; an operator of that name is replaced."""
     if name.count("::") != 1 or not all(name.split("::")):
-        raise ValueError(f"custom operator {name!r}: expected a name of the form \"namespace::name\"")
+        raise ValueError(f"custom operator {shown(name)}: expected a name of the form \"namespace::name\"")
     schema = parse(name + text if text.lstrip().startswith("(") else text)
     OPERATORS[name] = Operator(name, schema, tags)
     return OPERATORS[name]

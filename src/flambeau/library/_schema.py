@@ -14,6 +14,7 @@ import typing
 from dataclasses import dataclass
 
 from .. import _C
+from .._shown import shown
 
 _PLAIN = {_C.Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", _C.dtype: "ScalarType",
           _C.device: "Device"}
@@ -102,7 +103,7 @@ def parse(text):
     """The Schema of "ns::name(Tensor x, ...) -> Tensor" (the name may be absent)."""
     found = _SCHEMA.match(text)
     if not found:
-        raise RuntimeError(f"schema {text!r}: expected \"(Tensor x, int n=1) -> Tensor\", with the arguments in "
+        raise RuntimeError(f"schema {shown(text)}: expected \"(Tensor x, int n=1) -> Tensor\", with the arguments in "
                            "parentheses and the result after an arrow")
     arguments, keyword = [], False
     for part in _split(found["arguments"]):
@@ -111,7 +112,8 @@ def parse(text):
             continue
         a = _ARGUMENT.match(part)
         if not a:
-            raise RuntimeError(f"schema {text!r}: cannot read the argument {part!r}; write a type, a name and perhaps "
+            raise RuntimeError(f"schema {shown(text)}: cannot read the argument {shown(part)}; write a type, a name "
+                               "and perhaps "
                                "a default, as in \"Tensor x\" or \"int n=3\"")
         suffix = re.sub(r"\d", "", a["suffix"])
         arguments.append(Argument(a["name"], a["type"] + suffix, a["default"], keyword, bool(a["write"])))

@@ -7,6 +7,7 @@ import tempfile
 from multiprocessing import reduction
 
 from .. import _C
+from .._shown import shown
 from .._tensor_memory import SHARED
 
 _STRATEGIES = ("file_descriptor", "file_system")
@@ -150,7 +151,7 @@ def get_sharing_strategy():
 def set_sharing_strategy(new_strategy):
     """Chooses one for memory shared from now on."""
     if new_strategy not in _STRATEGIES:
-        raise ValueError(f"set_sharing_strategy: expected one of {_STRATEGIES}, got {new_strategy!r}")
+        raise ValueError(f"set_sharing_strategy: expected one of {_STRATEGIES}, got {shown(new_strategy)}")
     _strategy[0] = new_strategy
 
 

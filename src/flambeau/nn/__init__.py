@@ -1,5 +1,6 @@
 """nn: layers, losses, initial values and the other parts of networks."""
 
+from .._shown import shown
 from . import attention as attention
 from . import functional as functional
 from . import init as init
@@ -31,7 +32,7 @@ def factory_kwargs(kwargs):
         if name == "factory_kwargs":
             continue
         if name not in ("device", "dtype", "memory_format"):
-            raise TypeError(f"unexpected kwargs {name!r}")
+            raise TypeError(f"unexpected kwargs {shown(name)}")
         if name in options:
             raise TypeError(f"{name} is given both as a keyword and in factory_kwargs; give it once")
         options[name] = value

@@ -4,6 +4,7 @@ import warnings
 from collections import namedtuple
 
 from .. import bfloat16, cat, float16, float32, float64, int64
+from .._shown import shown
 from ..autograd import Function
 from ..ops.kinds import OPS
 
@@ -37,16 +38,16 @@ class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS
 
     def _check(self):
         if self.acc_policy not in _POLICIES:
-            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}, expected one of {', '.join(_POLICIES)}")
+            raise ValueError(f"invalid acc_policy: {shown(self.acc_policy)}, expected one of {', '.join(_POLICIES)}")
         if self.chunking_method not in (None, "auto"):
             name, colon, factor = self.chunking_method.partition(":")
             if name != "aspect_ratio" or (colon and not (factor.isdigit() and int(factor) > 0)):
-                raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
+                raise ValueError(f"invalid chunking_method: {shown(self.chunking_method)}")
         size = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
-            raise ValueError(f"batch_chunk_size must be a positive int or None, got {size!r}")
+            raise ValueError(f"batch_chunk_size must be a positive int or None, got {shown(size)}")
         if self.acc_dtype not in (None, float16, bfloat16, float32, float64):
-            raise ValueError(f"acc_dtype must be None or a floating dtype, got {self.acc_dtype!r}")
+            raise ValueError(f"acc_dtype must be None or a floating dtype, got {shown(self.acc_dtype)}")
 
     def rows(self, batch, in_features, classes):
         """The number of rows of one piece."""
@@ -60,7 +61,8 @@ class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS
         size = min((1 << (target - 1).bit_length()) // factor, batch) if target else 1
         if self.batch_chunk_size not in (None, size):
             raise ValueError(
-                f"batch_chunk_size={self.batch_chunk_size} contradicts chunking_method={method!r}, which means {size}; "
+                f"batch_chunk_size={self.batch_chunk_size} contradicts chunking_method={shown(method)}, which means "
+                f"{size}; "
                 "pass only one of them"
             )
         return max(1, size)

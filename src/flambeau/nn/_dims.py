@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 from math import gcd, prod
 
 from .. import _C
+from .._shown import shown
 
 #: the kinds of numbers that annotations name; "" stands for the model's own floating point dtype
 _KINDS = {"Float": "", "Inexact": "", "Num": "", "Real": "", "Shaped": "", "Int": "int64", "Integer": "int64",
@@ -44,7 +45,7 @@ def parse(text, number=0):
     dtype, _, dims = text.rpartition(":")
     dtype = dtype.strip()
     if dtype and not isinstance(getattr(_C, dtype, None), _C.dtype):
-        raise ValueError(f"check: {dtype!r} in {text!r} is no dtype; write it as in 'int64: batch seq'")
+        raise ValueError(f"check: {shown(dtype)} in {shown(text)} is no dtype; write it as in 'int64: batch seq'")
     found = []
     for k, word in enumerate(dims.split()):
         word = word.lstrip("#?")
@@ -61,7 +62,7 @@ def parse(text, number=0):
         elif word.isidentifier():
             found.append(word)
         else:
-            raise ValueError(f"check: {word!r} in {text!r} is neither a size nor a name")
+            raise ValueError(f"check: {shown(word)} in {shown(text)} is neither a size nor a name")
     return Spec(dtype, tuple(found))
 
 

@@ -7,6 +7,7 @@ import math
 import warnings
 
 from .. import no_grad, randperm
+from .._shown import shown
 
 _GAINS = {
     **dict.fromkeys(("linear", "sigmoid", "conv1d", "conv2d", "conv3d"), 1.0),
@@ -145,7 +146,7 @@ def _calculate_fan_in_and_fan_out(tensor):
 def _calculate_correct_fan(tensor, mode):
     modes = ("fan_in", "fan_out")
     if mode.lower() not in modes:
-        raise ValueError(f"kaiming: mode must be {' or '.join(map(repr, modes))}, got {mode!r}")
+        raise ValueError(f"kaiming: mode must be {' or '.join(map(repr, modes))}, got {shown(mode)}")
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 

@@ -1,5 +1,6 @@
 """Every operator: one record each, one file per family."""
 
+from .._shown import shown
 from . import activation as activation
 from . import arithmetic as arithmetic
 from . import attention as attention
@@ -56,5 +57,5 @@ node_names.apply()
 def __getattr__(name):
     found = _known(name)
     if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute or operator library {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute or operator library {shown(name)}")
     return found

@@ -3,6 +3,7 @@
 import math
 
 from .._C import float64
+from .._shown import shown
 from .arithmetic import mul_conj
 from .kinds import composite, elementwise
 from .selection import where
@@ -255,7 +256,7 @@ def prelu(self, weight):
 def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, inplace=False):
     """leaky_relu with a random slope between lower and upper in training, their mean otherwise."""
     if lower > upper:
-        raise RuntimeError(f"rrelu: lower must be at most upper, got {lower} and {upper}")
+        raise RuntimeError(f"rrelu: lower must be at most upper, got {shown(lower)} and {shown(upper)}")
     if not training:
         return leaky_relu(self, (lower + upper) / 2, inplace)
     flat = self.detach() <= 0  # numbers are drawn for these only

@@ -3,6 +3,7 @@
 import math
 
 from .. import _C
+from .._shown import shown
 from .kinds import OPS, composite, primitive
 from .linalg import matmul
 
@@ -109,7 +110,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     if is_causal and attn_mask is not None:
         raise RuntimeError(f"{name}: is_causal=True is a mask already; pass it or attn_mask, not both")
     if not 0.0 <= dropout_p <= 1.0:
-        raise RuntimeError(f"{name}: dropout_p must be a probability between 0 and 1, got {dropout_p}")
+        raise RuntimeError(f"{name}: dropout_p must be a probability between 0 and 1, got {shown(dropout_p)}")
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
     heads = None

@@ -1,5 +1,6 @@
 """Comparisons, tests of single numbers, logic and bits."""
 
+from .._shown import shown
 from .kinds import OPS, composite, elementwise, primitive
 
 
@@ -42,7 +43,7 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     if self.dtype != other.dtype:
         raise RuntimeError(f"{self.dtype} did not match {other.dtype}")
     if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose: rtol and atol must be at least 0, but got {rtol} and {atol}")
+        raise RuntimeError(f"isclose: rtol and atol must be at least 0, but got {shown(rtol)} and {shown(atol)}")
     close = self == other
     if equal_nan and (self.is_floating_point() or self.is_complex()):
         close = close | (self.isnan() & other.isnan())

@@ -2,6 +2,7 @@
 
 from .._C import array, float64
 from .._C import bool as bool_dtype
+from .._shown import shown
 from .creation import arange, empty, empty_strided
 from .joining import cat
 from .kinds import composite
@@ -50,7 +51,7 @@ def range_(start, end=None, step=1, *, dtype=None, layout=None, device=None, req
     """
     start, end = (0, start) if end is None else (start, end)
     if step == 0 or (end - start) / step < 0:
-        raise RuntimeError(f"range: no way from {start} to {end} by steps of {step}")
+        raise RuntimeError(f"range: no way from {shown(start)} to {shown(end)} by steps of {shown(step)}")
     count = int((end - start) / step) + 1
     made = empty(count, dtype=dtype, device=device, pin_memory=pin_memory)
     made.copy_(arange(count, dtype=float64, device=made.device).mul(step).add(start))
@@ -66,7 +67,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     tensor([1., 6.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
+        raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {shown(reduce)}")
     if index.dim() > 1:
         raise RuntimeError(f"index_reduce: index must have at most 1 dimension, got shape {list(index.shape)}")
     if self.dim() == 0:

@@ -1,5 +1,6 @@
 """Convolution and transposed convolution in one to three dimensions: forms of one primitive and its gradient."""
 
+from .._shown import shown
 from .kinds import composite, primitive
 from .linalg import wanted
 from .spatial import constant_pad_nd
@@ -85,7 +86,7 @@ def _conv(nd, input, weight, bias, stride, padding, dilation, groups):
         elif padding == "valid":
             padding = (0,)
         else:
-            raise RuntimeError(f"Invalid padding string: '{padding}'; it is 'same' or 'valid'")
+            raise RuntimeError(f"Invalid padding string: '{shown(padding)}'; it is 'same' or 'valid'")
     elif isinstance(padding, int):
         padding = (padding,)
     result = convolution(input, weight, bias, stride, padding, dilation, False, (0,), groups)

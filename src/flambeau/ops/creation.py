@@ -3,6 +3,7 @@
 import itertools
 
 from .._C import array, default_dtype
+from .._shown import shown
 from .joining import stack
 from .kinds import composite, overloads, primitive
 
@@ -152,7 +153,7 @@ def meshgrid(tensors, *, indexing=None):
             [3, 4, 5]])
     """
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
+        raise RuntimeError(f'meshgrid: indexing must be "xy" or "ij", got {shown(indexing)}')
     if not tensors:
         raise RuntimeError("meshgrid: at least one tensor is needed")
     if any(t.dim() > 1 for t in tensors):

@@ -3,6 +3,7 @@
 import itertools
 
 from .. import _C
+from .._shown import shown
 from .kinds import composite, primitive
 from .loss import reduced
 
@@ -65,12 +66,12 @@ def _lengths(name, lengths, batch, most):
     if hasattr(lengths, "reshape"):
         lengths = lengths.reshape(-1).tolist()
     if not isinstance(lengths, (list, tuple)) or any(not isinstance(n, int) for n in lengths):
-        raise TypeError(f"ctc_loss: {name} must be a tensor or a list or tuple of ints, got {lengths!r}")
+        raise TypeError(f"ctc_loss: {name} must be a tensor or a list or tuple of ints, got {shown(lengths)}")
     lengths = list(lengths)
     if len(lengths) != batch:
-        raise RuntimeError(f"ctc_loss: {name} must be {batch} integers, one per batch entry, got {lengths}")
+        raise RuntimeError(f"ctc_loss: {name} must be {batch} integers, one per batch entry, got {shown(lengths)}")
     if any(n < 0 or (most is not None and n > most) for n in lengths):
-        raise RuntimeError(f"ctc_loss: {name} must be between 0 and {most}, got {lengths}")
+        raise RuntimeError(f"ctc_loss: {name} must be between 0 and {most}, got {shown(lengths)}")
     return lengths
 
 
@@ -83,11 +84,12 @@ def _labels(targets, lengths, single, classes):
     if single or targets.ndim == 1:
         flat = targets.reshape(-1)
         if sum(lengths) > flat.numel():
-            raise RuntimeError(f"ctc_loss: target_lengths {lengths} ask for more than the {flat.numel()} targets given")
+            raise RuntimeError(f"ctc_loss: target_lengths {shown(lengths)} ask for more than the {flat.numel()} "
+                               "targets given")
         return flat.to(_C.int64), [0, *itertools.accumulate(lengths)][: len(lengths)]
     if targets.ndim != 2 or len(targets) != len(lengths) or max(lengths, default=0) > targets.shape[1]:
         raise RuntimeError(
-            f"ctc_loss: expected targets [N, S] with S at least the longest of target_lengths {lengths}, "
+            f"ctc_loss: expected targets [N, S] with S at least the longest of target_lengths {shown(lengths)}, "
             f"got {list(targets.shape)}"
         )
     return targets.to(_C.int64).reshape(-1), [k * targets.shape[1] for k in range(len(lengths))]

@@ -2,6 +2,7 @@
 
 from math import inf, prod
 
+from .._shown import shown
 from .kinds import OPS, composite, primitive
 from .scan import intervals
 
@@ -61,7 +62,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
     """
     if compute_mode not in _BY_PRODUCT:
         raise ValueError(f"cdist: compute_mode must be one of {', '.join(map(repr, list(_BY_PRODUCT)[1:]))}, got "
-                         f"{compute_mode!r}")
+                         f"{shown(compute_mode)}")
     for x in (x1, x2):
         if not x.is_floating_point():
             raise RuntimeError(f"cdist: expected floating-point points, got {x.dtype}")

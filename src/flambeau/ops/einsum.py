@@ -3,6 +3,7 @@
 from functools import lru_cache
 from math import prod
 
+from .._shown import shown
 from .kinds import composite
 from .linalg import bmm, mm
 
@@ -19,7 +20,8 @@ def _from_sublists(args):
             elif isinstance(s, int) and 0 <= s < len(_LETTERS):
                 parts.append(_LETTERS[s])
             else:
-                raise ValueError(f"einsum(): expected subscripts to be in [0, {len(_LETTERS)}) or Ellipsis, got {s!r}")
+                raise ValueError(f"einsum(): expected subscripts to be in [0, {len(_LETTERS)}) or Ellipsis, got "
+                                 f"{shown(s)}")
         return "".join(parts)
 
     equation = ",".join(spell(s) for s in args[1::2][:len(args) // 2])
@@ -55,7 +57,8 @@ def _read(equation, ndims):
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(ndims):
-        raise RuntimeError(f"einsum: equation {equation!r} names {len(terms)} operands, the call gives {len(ndims)}")
+        raise RuntimeError(f"einsum: equation {shown(equation)} names {len(terms)} operands, the call gives "
+                           f"{len(ndims)}")
     inputs = [_labels(t, n, f"operand {k}") for k, (t, n) in enumerate(zip(terms, ndims))]
     used = [label for labels in inputs for label in labels]
     hidden = sorted({label for label in used if isinstance(label, int)})

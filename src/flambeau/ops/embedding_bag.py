@@ -2,6 +2,7 @@
 
 import itertools
 
+from .._shown import shown
 from .kinds import OPS, composite
 
 
@@ -23,7 +24,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
             [100.]])
     """
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
+        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {shown(mode)}")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

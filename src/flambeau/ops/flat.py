@@ -5,6 +5,7 @@ A reduction is a number here: 0 none, 1 mean, 2 sum.
 
 from math import prod
 
+from .._shown import shown
 from .kinds import OPS, composite
 from .random import _alpha, _dropout_channels, _element_noise, _feature_noise, dropout
 
@@ -155,7 +156,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 def _checked(p):
     if not 0 <= p <= 1:
-        raise RuntimeError(f"dropout: p must be a probability between 0 and 1, got {p}")
+        raise RuntimeError(f"dropout: p must be a probability between 0 and 1, got {shown(p)}")
 
 
 @_flat("dropout_(Tensor self, float p, bool train) -> Tensor")

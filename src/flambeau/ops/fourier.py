@@ -3,6 +3,7 @@
 from math import prod, sqrt
 
 from .. import _C
+from .._shown import shown
 from .kinds import OPS, composite, primitive
 
 _KERNEL = "a kernel, reached through the functions of fft"
@@ -85,7 +86,7 @@ def _refuse_complex(self, name):
 
 def _scale(norm, forward, count):
     if norm not in (None, "backward", "ortho", "forward"):
-        raise RuntimeError(f"fft: norm must be 'forward', 'backward' or 'ortho', got {norm!r}")
+        raise RuntimeError(f"fft: norm must be 'forward', 'backward' or 'ortho', got {shown(norm)}")
     if norm == "ortho":
         return 1 / sqrt(count) if count > 0 else 1.0
     return 1 / count if (norm == "forward") == forward and count > 0 else 1.0

@@ -1,5 +1,6 @@
 """Fractional max pooling: an output size that need not divide the input's, by windows whose steps are random."""
 
+from .._shown import shown
 from .kinds import OPS, composite, primitive
 from .pooling import max_pool_backward
 
@@ -21,7 +22,7 @@ def _size(name, input, nd, output_size, output_ratio):
         raise ValueError(f"{name}: the size of the result is missing; pass output_size or output_ratio")
     ratio = _repeated(output_ratio, nd)
     if len(ratio) != nd:
-        raise ValueError(f"{name}: output_ratio must be a number or {nd} of them, got {output_ratio}")
+        raise ValueError(f"{name}: output_ratio must be a number or {nd} of them, got {shown(output_ratio)}")
     return [int(n * r) for n, r in zip(input.shape[-nd:], ratio)]
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+from .._shown import shown
 from .kinds import OPS, composite, primitive
 
 _grid_sampler_backward = primitive(
@@ -43,7 +44,7 @@ def grid_sample(input, grid, mode, padding_mode, align_corners):
     """
     for name, value, known in (("mode", mode, _INTERPOLATION), ("padding_mode", padding_mode, _PADDING)):
         if value not in known:
-            raise ValueError(f"grid_sample: {name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+            raise ValueError(f"grid_sample: {name} must be one of {', '.join(map(repr, known))}, got {shown(value)}")
     if align_corners is None:
         _warn_default()
     return grid_sampler(input, grid, _INTERPOLATION.index(mode), _PADDING.index(padding_mode), bool(align_corners))

@@ -1,5 +1,6 @@
 """Reading and writing elements by index: index, gather, scatter, masks, nonzero, embedding."""
 
+from .._shown import shown
 from .creation import zeros_like
 from .kinds import OPS, composite, overloads, primitive, room
 from .movement import broadcast_shape, real
@@ -83,7 +84,7 @@ def _unscattered(g, dim, index, reduce):
     if reduce == "add":
         return g
     if reduce is not None:
-        raise NotImplementedError(f"scatter: no derivative for reduce={reduce!r}; use scatter_reduce")
+        raise NotImplementedError(f"scatter: no derivative for reduce={shown(reduce)}; use scatter_reduce")
     return g.scatter(dim, index, 0)
 
 
@@ -309,7 +310,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     else:
         rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
-            raise AssertionError(f"embedding: Padding_idx must be within num_embeddings ({rows}), got {padding_idx}")
+            raise AssertionError(f"embedding: Padding_idx must be within num_embeddings ({rows}), got "
+                                 f"{shown(padding_idx)}")
         padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
     if max_norm is not None:
         _renorm_(weight.detach(), input, max_norm, norm_type)

@@ -1,6 +1,7 @@
 """Copies of elements in another arrangement: joining, repeating, rolling, flipping, triangles, copy_."""
 
 from .._C import contiguous_format
+from .._shown import shown
 from .kinds import composite, primitive
 
 
@@ -144,9 +145,10 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     n = self.shape[dim] if self.dim() else 1
     if isinstance(repeats, int):
         if repeats < 0:
-            raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, got {repeats}")
+            raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, got {shown(repeats)}")
         if output_size is not None and output_size != n * repeats:
-            raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got {output_size}")
+            raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got "
+                               f"{shown(output_size)}")
         self = self.reshape(1) if self.dim() == 0 else self
         dim = dim % self.dim()
         shape = list(self.shape)

@@ -28,6 +28,7 @@ Fields common to all kinds
 import importlib
 
 from .. import _C
+from .._shown import shown
 
 
 class _Described:
@@ -67,7 +68,7 @@ def _belongs(op, module):
 def _alias(op, names):
     for name in names:
         if name in ALIASES:
-            raise RuntimeError(f"alias {name!r} stands in two records")
+            raise RuntimeError(f"alias {shown(name)} stands in two records")
         ALIASES[name] = op
         if "." not in name:
             _C.bind_alias(name, op)
@@ -82,7 +83,7 @@ def _define(kind, schema, d, body, *, promote="default", namespace="", method=No
     elif namespace is None and not method:
         _belongs(op, "flambeau." + (aliases[0].rpartition(".")[0] if aliases else "ops"))
     if name in OPS:
-        raise RuntimeError(f"operator {name!r} has two records")
+        raise RuntimeError(f"operator {shown(name)} has two records")
     OPS[name] = op
     FACTS[name] = (kind, schema, ref, samples, atol, dtypes, skip)
     _alias(op, aliases)

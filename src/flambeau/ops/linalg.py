@@ -1,6 +1,7 @@
 """Products of vectors, matrices and batches of them: which are primitive, and how the others are made of those."""
 
 from .. import _C
+from .._shown import shown
 from .kinds import composite, primitive
 
 
@@ -324,7 +325,8 @@ def _contracted_dims(dims, a, b):
         dims = dims.tolist()
     if isinstance(dims, int):
         if dims < 0 or dims > min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot expects dims >= 0 and at most {min(a.ndim, b.ndim)}, but got dims={dims}")
+            raise RuntimeError(f"tensordot expects dims >= 0 and at most {min(a.ndim, b.ndim)}, but got "
+                               f"dims={shown(dims)}")
         return list(range(a.ndim - dims, a.ndim)), list(range(dims))
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(first) != len(second):

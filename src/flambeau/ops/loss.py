@@ -2,6 +2,7 @@
 
 import warnings
 
+from .._shown import shown
 from .kinds import OPS, composite, elementwise, plain, primitive
 from .softmax import _softmax_backward_data
 
@@ -17,14 +18,15 @@ def reduced(loss, reduction):
         return loss.sum()
     if reduction == "none":
         return loss
-    raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+    raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {shown(reduction)}")
 
 
 def chosen(reduction, size_average, reduce):
     """The reduction, also from PyTorch's older pair of flags."""
     if size_average is None and reduce is None:
         if reduction not in ("mean", "sum", "none", "batchmean"):
-            raise ValueError(f"reduction must be 'none', 'mean' or 'sum' (kl_div: or 'batchmean'), got {reduction!r}")
+            raise ValueError("reduction must be 'none', 'mean' or 'sum' (kl_div: or 'batchmean'), got "
+                             f"{shown(reduction)}")
         return reduction
     if reduce is not None and not reduce:
         return "none"
@@ -109,9 +111,9 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothin
                            f" {list(target.shape)}")
     if ignore_index >= 0:
         raise RuntimeError("cross_entropy: target holds probabilities, so there is no class that "
-                           f"ignore_index={ignore_index} could leave out")
+                           f"ignore_index={shown(ignore_index)} could leave out")
     if not 0 <= smoothing <= 1:
-        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {smoothing}")
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {shown(smoothing)}")
     dim = 1 if input.ndim > 1 else 0
     classes = input.shape[dim]
     if smoothing > 0:
@@ -212,7 +214,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """0.5 d^2 / beta where d = |input - target| is below beta, else d - 0.5 beta (Girshick 2015)."""
     if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {shown(beta)}")
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
     same_size("smooth_l1_loss", input, target)
@@ -224,7 +226,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """0.5 d^2 where d = |input - target| is at most delta, else delta (d - 0.5 delta) (Huber 1964)."""
     if delta <= 0:
-        raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+        raise RuntimeError(f"huber_loss: delta must be positive, got {shown(delta)}")
     same_size("huber_loss", input, target)
     return _weighted(_huber(input, target, delta), weight, reduction)
 

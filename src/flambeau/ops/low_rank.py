@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from .._shown import shown
 from .factorization import linalg_qr
 from .kinds import OPS, composite, differentiated
 from .linalg import _h
@@ -43,7 +44,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     q = 6 if q is None else q
     if not 0 <= q <= min(A.shape[-2:]):
         raise ValueError(f"svd_lowrank, pca_lowrank: q is the rank sought, from 0 to min(m, n) = {min(A.shape[-2:])}, "
-                         f"got {q}")
+                         f"got {shown(q)}")
     return _svd_of_range(A, q, niter)
 
 
@@ -60,9 +61,9 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if q is None:
         q = min(6, m, n)
     elif not 0 <= q <= min(m, n):
-        raise ValueError(f"pca_lowrank: q is the rank sought, from 0 to min(m, n) = {min(m, n)}, got {q}")
+        raise ValueError(f"pca_lowrank: q is the rank sought, from 0 to min(m, n) = {min(m, n)}, got {shown(q)}")
     if niter < 0:
-        raise ValueError(f"svd_lowrank, pca_lowrank: niter must not be negative, got {niter}")
+        raise ValueError(f"svd_lowrank, pca_lowrank: niter must not be negative, got {shown(niter)}")
     return _svd_of_range(A - A.mean(-2, True) if center else A, q, niter)
 
 
@@ -135,10 +136,10 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"lobpcg: A must be a square matrix, or a batch of them, got shape {list(A.shape)}")
     if method not in (None, "ortho", "basic"):
-        raise ValueError(f"lobpcg: expected method 'ortho' or 'basic', got {method!r}")
+        raise ValueError(f"lobpcg: expected method 'ortho' or 'basic', got {shown(method)}")
     for name, given in (("iparams", ortho_iparams), ("fparams", ortho_fparams), ("bparams", ortho_bparams)):
         if given:
-            raise NotImplementedError(f"lobpcg: ortho_{name}={given!r}: the basis is made orthonormal by an "
+            raise NotImplementedError(f"lobpcg: ortho_{name}={shown(given)}: the basis is made orthonormal by an "
                                       "eigendecomposition, which has no such parameters; leave it out")
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if X is None else X.shape[-1]) if n is None else n

@@ -1,6 +1,7 @@
 """Losses of margins and distances, and the distances themselves."""
 
 from .. import _C
+from .._shown import shown
 from .kinds import OPS, composite
 from .loss import _LEGACY, chosen, reduced
 
@@ -74,7 +75,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6,
                         reduce=None, reduction="mean"):
     """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the nearer of two distances."""
     if margin <= 0:
-        raise ValueError(f"margin must be positive, got {margin}")
+        raise ValueError(f"margin must be positive, got {shown(margin)}")
     _same_ndim("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
@@ -89,7 +90,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
                                       reduction="mean"):
     """As triplet_margin_loss, with a distance of one's own."""
     if margin <= 0:
-        raise ValueError(f"margin must be positive, got {margin}")
+        raise ValueError(f"margin must be positive, got {shown(margin)}")
     _same_ndim("triplet_margin_with_distance_loss", anchor=anchor, positive=positive, negative=negative)
     distance = pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
@@ -119,7 +120,7 @@ def _rows(name, input, target):
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """mean over classes c != target of max(0, margin - input[target] + input[c]) ** p; p is 1 or 2."""
     if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+        raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {shown(p)}")
     reduction = chosen(reduction, size_average, reduce)
     rows, labels = _rows("multi_margin_loss", input, target)
     if weight is not None and (weight.ndim != 1 or weight.numel() != rows.shape[1]):

@@ -3,6 +3,7 @@
 from math import inf, prod
 
 from .. import _C
+from .._shown import shown
 from .kinds import OPS, composite, plain
 from .solving import inv, inverse, linalg_solve
 from .spectral import svdvals
@@ -79,7 +80,7 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
     if dims is not None and len(dims) not in (1, 2) and ord is not None:
         raise RuntimeError("linalg.norm: dim must name one dimension (a vector norm) or two (a matrix norm), got "
-                           f"{dims}")
+                           f"{shown(dims)}")
     if ord is None:
         return vector_norm(self, 2, dims, keepdim, dtype=dtype)
     if dims is None and self.ndim not in (1, 2):
@@ -88,7 +89,8 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     if (len(dims) if dims is not None else self.ndim) == 2:
         return _matrix_norm(self, ord, dims or (-2, -1), keepdim, dtype)
     if isinstance(ord, str):
-        raise RuntimeError(f"linalg.norm: ord={ord!r} is a norm of matrices, got shape {list(self.shape)}, dim={dim}")
+        raise RuntimeError(f"linalg.norm: ord={shown(ord)} is a norm of matrices, got shape {list(self.shape)}, "
+                           f"dim={dim}")
     return vector_norm(self, ord, dims, keepdim, dtype=dtype)
 
 

@@ -1,6 +1,7 @@
 """Views: the same memory under other sizes and strides, and the primitives that their derivatives need."""
 
 from .. import _C
+from .._shown import shown
 from .joining import cat, stack
 from .kinds import composite, overloads, primitive, view
 
@@ -366,7 +367,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
             raise IndexError(f"diag_embed: dim {d} is out of range for {ndim} dimensions: {-ndim} to {ndim - 1}")
     a, b = dim1 % ndim, dim2 % ndim
     if a == b:
-        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
+        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {shown(dim1)}, {shown(dim2)}")
     shape = list(self.shape[:-1])
     for d in sorted((a, b)):
         shape.insert(d, n)

@@ -4,6 +4,7 @@ from math import inf, prod
 
 from .._C import bool as _bool
 from .._C import float64, int64, uint8, uint64
+from .._shown import shown
 from .creation import full, linspace
 from .joining import cat
 from .kinds import OPS, composite, primitive
@@ -105,11 +106,11 @@ def gradient(self, *, spacing=None, dim=None, edge_order=1):
     if self.dtype is uint8:
         raise RuntimeError("gradient: uint8 cannot hold differences; convert the tensor first")
     if edge_order not in (1, 2):
-        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {shown(edge_order)}")
     steps = _spacings(spacing, dims, given)
     for d in dims:
         if self.dim() == 0 or self.shape[d] < edge_order + 1:
-            raise RuntimeError(f"gradient: with edge_order={edge_order} every dimension needs at least "
+            raise RuntimeError(f"gradient: with edge_order={shown(edge_order)} every dimension needs at least "
                                f"{edge_order + 1} entries, got shape {list(self.shape)}")
     made = []
     for d, step in zip(dims, steps, strict=True):
@@ -246,9 +247,9 @@ def renorm(self, p, dim, maxnorm):
             [0.0000, 1.0000]])
     """
     if p <= 0:
-        raise RuntimeError(f"renorm: p must be positive, got {p}")
+        raise RuntimeError(f"renorm: p must be positive, got {shown(p)}")
     if maxnorm < 0:
-        raise RuntimeError(f"renorm: maxnorm must not be negative, got {maxnorm}")
+        raise RuntimeError(f"renorm: maxnorm must not be negative, got {shown(maxnorm)}")
     if self.dim() < 2:
         raise RuntimeError(f"renorm: at least 2 dimensions are needed, got {self.dim()}")
     dim = _dims("renorm", [dim], self.dim())[0]
@@ -269,7 +270,7 @@ def nonzero_static(self, *, size, fill_value=-1):
             [-1]])
     """
     if size < 0:
-        raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
+        raise RuntimeError(f"nonzero_static: size must not be negative, got {shown(size)}")
     found = self.nonzero()[:size]
     rest = full((size - found.shape[0], self.dim()), fill_value, dtype=int64, device=self.device)
     return cat([found, rest], 0)
@@ -330,12 +331,13 @@ def _lengths(data, lengths, offsets, axis, unsafe):
         raise RuntimeError("segment_reduce: the segments are missing; pass lengths or offsets")
     axis = _dims("segment_reduce", [axis], data.dim())[0]
     if lengths.dim() - 1 != axis:
-        raise RuntimeError(f"segment_reduce: axis={axis} must be the last dimension of lengths, {lengths.dim() - 1}")
+        raise RuntimeError(f"segment_reduce: axis={shown(axis)} must be the last dimension of lengths, "
+                           f"{lengths.dim() - 1}")
     if not unsafe:
         if lengths.numel() and lengths.min().item() < 0:
             raise RuntimeError("lengths contains negative value!")
         if not (lengths.sum(-1) == data.shape[axis]).all().item():
-            raise RuntimeError(f"segment_reduce: the lengths along axis {axis} must add up to its size, "
+            raise RuntimeError(f"segment_reduce: the lengths along axis {shown(axis)} must add up to its size, "
                                f"{data.shape[axis]}")
     return lengths, axis
 
@@ -352,7 +354,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     if indices is not None:
         raise RuntimeError("segment_reduce: segments cannot be given by indices; pass lengths or offsets")
     if reduce not in _REDUCTIONS:
-        raise RuntimeError(f"segment_reduce: reduce must be 'sum', 'prod', 'mean', 'max' or 'min', got {reduce!r}")
+        raise RuntimeError(f"segment_reduce: reduce must be 'sum', 'prod', 'mean', 'max' or 'min', got {shown(reduce)}")
     if not data.is_floating_point():
         raise NotImplementedError(f'"segment_reduce" not implemented for {data.dtype}')
     lengths, axis = _lengths(data, lengths, offsets, axis, unsafe)

@@ -3,6 +3,7 @@
 from math import prod
 
 from .._C import channels_last, int64
+from .._shown import shown
 from .kinds import composite, plain, primitive
 
 
@@ -118,10 +119,10 @@ def _full_size(input, output_size, nd, op):
         sizes *= nd
     if len(sizes) >= input.ndim and not isinstance(output_size, int):
         raise ValueError(f"pooling: input must have at least {len(sizes) + 1} dimensions for "
-                         f"output_size={output_size}, got {input.ndim}")
+                         f"output_size={shown(output_size)}, got {input.ndim}")
     if len(sizes) != nd or input.ndim <= nd:
         raise RuntimeError(f"{op}: expected {nd} output sizes for an input of {nd + 1} or {nd + 2} dimensions, got "
-                           f"output_size={output_size} and input {list(input.shape)}")
+                           f"output_size={shown(output_size)} and input {list(input.shape)}")
     return tuple(n if size is None else size for n, size in zip(input.shape[-nd:], sizes))
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+from .._shown import shown
 from .arithmetic import zero
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
 from .kinds import composite, elementwise, overloads, plain, primitive
@@ -171,7 +172,7 @@ _dropout_forward = primitive(
 
 def _check(name, p):
     if not 0 <= p <= 1:
-        raise ValueError(f"{name}: p must be a probability between 0 and 1, got {p}")
+        raise ValueError(f"{name}: p must be a probability between 0 and 1, got {shown(p)}")
 
 
 @composite("dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",

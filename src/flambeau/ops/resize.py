@@ -3,6 +3,7 @@
 import math
 import operator
 
+from .._shown import shown
 from .kinds import OPS, composite, primitive
 
 resize_backward = primitive(
@@ -26,25 +27,26 @@ def _sizes(input, size, scale_factor, recompute):
     if size is None and scale_factor is None:
         raise ValueError("interpolate: the size of the result is missing; pass size or scale_factor")
     if size is not None and scale_factor is not None:
-        raise ValueError(f"interpolate: size={size} and scale_factor={scale_factor} both set the size of the result; "
+        raise ValueError(f"interpolate: size={shown(size)} and scale_factor={shown(scale_factor)} both set the size "
+                         "of the result; "
                          "pass one of them")
     if size is not None:
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor belongs to scale_factor; leave it out with "
-                             f"size={size}")
+                             f"size={shown(size)}")
         sizes = list(size) if isinstance(size, (list, tuple)) else [size] * nd
         if len(sizes) != nd:
             raise ValueError("interpolate: size must hold one number per spatial dimension of input, "
-                             f"{list(input.shape[2:])}, got {size}")
+                             f"{list(input.shape[2:])}, got {shown(size)}")
         try:
             sizes = [operator.index(n) for n in sizes]
         except TypeError:
-            raise TypeError(f"interpolate: size must be an int or a tuple of ints, got {size!r}") from None
+            raise TypeError(f"interpolate: size must be an int or a tuple of ints, got {shown(size)}") from None
         return sizes, [0.0] * nd
     scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * nd
     if len(scales) != nd:
         raise ValueError("interpolate: scale_factor must hold one number per spatial dimension of input, "
-                         f"{list(input.shape[2:])}, got {scale_factor}")
+                         f"{list(input.shape[2:])}, got {shown(scale_factor)}")
     sizes = [math.floor(float(n) * s) for n, s in zip(input.shape[2:], scales)]
     return sizes, [0.0] * nd if recompute else [float(s) for s in scales]
 
@@ -71,12 +73,13 @@ def interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_
     """
     nd = input.ndim - 2
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
-        raise ValueError(f"interpolate: align_corners means nothing for mode={mode!r}; leave it out, or use linear, "
+        raise ValueError(f"interpolate: align_corners means nothing for mode={shown(mode)}; leave it out, or use "
+                         "linear, "
                          "bilinear, bicubic or trilinear")
     sizes, factors = _sizes(input, size, scale_factor, recompute_scale_factor)
     if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or nd != 2):
         raise ValueError("interpolate: antialias needs 4-d input and mode 'bilinear', 'bicubic' or 'lanczos', got "
-                         f"{input.ndim} dimensions and {mode!r}")
+                         f"{input.ndim} dimensions and {shown(mode)}")
     if mode not in _MODES or nd not in _MODES[mode][0]:
         raise NotImplementedError(f"interpolate: mode '{mode}' is not available for a {input.ndim}D input; the modes "
                                   f"are {', '.join(_MODES)}")

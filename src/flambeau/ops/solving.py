@@ -1,6 +1,7 @@
 """Systems of equations, inverses, determinants, least squares."""
 
 from .. import _C
+from .._shown import shown
 from . import _linalg_rules as rules
 from .factorization import checked
 from .kinds import OPS, composite, plain, primitive
@@ -194,7 +195,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
             [1.]])
     """
     if driver is not None and driver not in _DRIVERS:
-        raise RuntimeError(f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
+        raise RuntimeError(f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {shown(driver)}")
     if A.ndim < 2:
         raise RuntimeError(f"linalg.lstsq: A must be a matrix, or a batch of them, got shape {list(A.shape)}")
     if B.ndim < 1 or not A.ndim - 1 <= B.ndim <= A.ndim:

@@ -1,5 +1,6 @@
 """Sorting, selecting, searching and counting: sort, topk, unique, searchsorted, histograms."""
 
+from .._shown import shown
 from ._restore import placed_along
 from .kinds import OPS, composite, primitive
 
@@ -150,7 +151,7 @@ def searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=No
     """
     if side is not None:
         if side not in ("left", "right"):
-            raise RuntimeError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+            raise RuntimeError(f"searchsorted: side must be 'left' or 'right', got {shown(side)}")
         if right and side == "left":
             raise RuntimeError("searchsorted: side='left' contradicts right=True")
         right = side == "right"
@@ -190,7 +191,7 @@ def bincount(self, weights=None, minlength=0):
         raise RuntimeError(f"bincount: expected a one-dimensional tensor of integers, got {self.dtype}"
                            f" {list(self.shape)}")
     if minlength < 0:
-        raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
+        raise RuntimeError(f"bincount: minlength should be >= 0, got {shown(minlength)}")
     if weights is not None and weights.shape != self.shape:
         raise RuntimeError(f"bincount: weights of shape {list(weights.shape)} must match the input {list(self.shape)}")
     index = self.long()
@@ -214,7 +215,7 @@ def histc(self, bins=100, min=0, max=0):
     if not self.is_floating_point():
         raise RuntimeError(f"histc: expected a floating point tensor, got {self.dtype}")
     if bins <= 0:
-        raise RuntimeError(f"histc: bins must be > 0, got {bins}")
+        raise RuntimeError(f"histc: bins must be > 0, got {shown(bins)}")
     x = self.detach().reshape(-1)
     if min == max and x.numel():
         min, max = x.min().item(), x.max().item()

@@ -1,6 +1,7 @@
 """Images rearranged: padding, sliding blocks, pixels exchanged with channels."""
 
 
+from .._shown import shown
 from .kinds import composite, primitive
 
 constant_pad_nd = primitive(
@@ -69,7 +70,7 @@ def pad(input, pad, mode, value):
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value not in (None, 0):
-        raise ValueError(f"pad: value={value} has no meaning with mode='{mode}'; leave it out")
+        raise ValueError(f"pad: value={shown(value)} has no meaning with mode='{mode}'; leave it out")
     if len(pad) % 2 or not len(pad) // 2 + 1 <= input.ndim <= len(pad) // 2 + 2 or len(pad) > 6:
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
                                   f"got pad={tuple(pad)} for a {input.ndim}D input")
@@ -142,5 +143,5 @@ def channel_shuffle(self, groups):
                            f"shape {list(self.shape)}")
     n, c, *rest = self.shape
     if groups <= 0 or c % groups:
-        raise RuntimeError(f"channel_shuffle: {c} channels cannot be divided into groups={groups}")
+        raise RuntimeError(f"channel_shuffle: {c} channels cannot be divided into groups={shown(groups)}")
     return self.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(self.shape)

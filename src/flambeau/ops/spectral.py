@@ -1,6 +1,7 @@
 """Eigenvalues and singular values, and what is defined by them: pseudo-inverse, rank, condition, polar factors."""
 
 from .. import _C
+from .._shown import shown
 from . import _linalg_rules as rules
 from .kinds import OPS, composite, differentiated, primitive
 from .linalg import _h
@@ -86,7 +87,7 @@ _svd = primitive(
 def _check_driver(driver, api):
     if driver is not None:
         raise RuntimeError(f"{api}: driver chooses a routine of CUDA, and there is one routine on the CPU; leave "
-                           f"driver={driver!r} out")
+                           f"driver={shown(driver)} out")
 
 
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
@@ -263,7 +264,8 @@ def cond(A, p=None):
         largest, smallest = values.select(-1, 0), values.select(-1, -1)
         return smallest / largest if p == -2 else largest / smallest
     if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.cond: p={p} needs a square matrix, or a batch of them, got shape {list(A.shape)}")
+        raise RuntimeError(f"linalg.cond: p={shown(p)} needs a square matrix, or a batch of them, got shape "
+                           f"{list(A.shape)}")
     norm = OPS["linalg_matrix_norm"]
     if A.numel() == 0:
         return norm(A, p)

@@ -1,5 +1,6 @@
 """Short-time Fourier transforms: spectra of the frames of a signal, and the signal back from them."""
 
+from .._shown import shown
 from . import fourier
 from .kinds import OPS, composite
 
@@ -9,7 +10,7 @@ _SKIP = "tested by name: tests/ops/test_fourier.py"
 def _window(name, window, win_length, n_fft, like):
     """The window in the middle of n_fft numbers; absent: ones."""
     if window is not None and (window.ndim != 1 or window.shape[0] != win_length):
-        raise RuntimeError(f"{name}: window must hold win_length={win_length} numbers in 1 dimension, got shape "
+        raise RuntimeError(f"{name}: window must hold win_length={shown(win_length)} numbers in 1 dimension, got shape "
                            f"{list(window.shape)}")
     if window is None:
         if win_length == n_fft:
@@ -57,7 +58,7 @@ def stft(self, n_fft, hop_length=None, win_length=None, window=None, center=True
         x = OPS["constant_pad_nd"](x, (left, n_fft - width - left))
     length = x.shape[-1]
     if not 0 < n_fft <= length:
-        raise RuntimeError(f"stft: n_fft must be from 1 to the signal's length {length}, got {n_fft}")
+        raise RuntimeError(f"stft: n_fft must be from 1 to the signal's length {shown(length)}, got {n_fft}")
     if hop <= 0:
         raise RuntimeError(f"stft: hop_length must be positive, got {hop}")
     if not 0 < width <= n_fft:

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from .._shown import shown
 from ._restore import placed, reduced_count, restore, shared, total
 from .kinds import OPS, composite, overloads, reduction
 
@@ -159,7 +160,7 @@ def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
             raise RuntimeError(f"norm: expected a matrix, or a batch of them, got shape {list(self.shape)}")
         return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {p!r}")
+        raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {shown(p)}")
     return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
@@ -210,14 +211,15 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}")
+        raise RuntimeError(f"{name}: interpolation must be one of {', '.join(_INTERPOLATIONS)}, got "
+                           f"{shown(interpolation)}")
     if not self.is_floating_point():
         raise RuntimeError(f"{name}: input must be floating point, got {self.dtype}")
     if self.numel() == 0:
         raise RuntimeError(f"{name}: input must not be empty, got shape {list(self.shape)}")
     if not hasattr(q, "dtype"):
         if not 0 <= q <= 1:
-            raise RuntimeError(f"{name}: q must lie in [0, 1], got {q}")
+            raise RuntimeError(f"{name}: q must lie in [0, 1], got {shown(q)}")
         q = self.new_full((), q)
     elif q.ndim > 1:
         raise RuntimeError(f"{name}: q must be a number or one-dimensional, got shape {list(q.shape)}")

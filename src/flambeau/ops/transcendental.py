@@ -3,6 +3,7 @@
 import math
 
 from .._C import complex128, float64
+from .._shown import shown
 from .arithmetic import div_conj, mul_conj, zero
 from .kinds import OPS, composite, differentiated, elementwise
 from .selection import where
@@ -222,7 +223,7 @@ def polygamma(n, self):
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
-        raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
+        raise RuntimeError(f"mvlgamma: p must be at least 1, got {shown(p)}")
     x = self if self.is_floating_point() else self * 1.0
     halves = OPS["arange"](p, dtype=x.dtype, device=x.device) / 2
     return (x.unsqueeze(-1) - halves).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

@@ -3,6 +3,7 @@
 from math import pi
 
 from .. import _C
+from .._shown import shown
 from .kinds import OPS, composite
 
 _END = "*, dtype? dtype=None, layout? layout=None, device? device=None, bool pin_memory=False, " \
@@ -17,7 +18,7 @@ def _positions(name, length, periodic, dtype, device, pin_memory):
     if not dtype.is_floating_point and not dtype.is_complex:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if length < 0:
-        raise RuntimeError(f"{name}: window_length must not be negative, got {length}")
+        raise RuntimeError(f"{name}: window_length must not be negative, got {shown(length)}")
     wide = dtype if dtype in (_C.float32, _C.float64) else _C.float32
     positions = OPS["arange"](length, dtype=wide, device=device, pin_memory=pin_memory)
     return positions, dtype, max(length if periodic else length - 1, 1)
@@ -124,7 +125,7 @@ def _checked(name, M, dtype, layout):
     if layout is not None and str(layout) != "torch.strided":
         raise ValueError(f"{name}: layout must be strided, got {layout}")
     if M < 0:
-        raise ValueError(f"{name}: M, the length of the window, must not be negative, got {M}")
+        raise ValueError(f"{name}: M, the length of the window, must not be negative, got {shown(M)}")
     if dtype not in (_C.float32, _C.float64):
         raise ValueError(f"{name}: dtype must be float32 or float64, got {dtype}")
     return dtype
@@ -233,9 +234,9 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
     """exp(-|k - center| / tau); the centre is the middle unless given, which only windows with sym=False may be."""
     dtype = _checked("exponential", M, dtype, layout)
     if tau <= 0:
-        raise ValueError(f"exponential: tau must be positive, got {tau}")
+        raise ValueError(f"exponential: tau must be positive, got {shown(tau)}")
     if sym and center is not None:
-        raise ValueError(f"exponential: center={center} contradicts sym=True; leave it out")
+        raise ValueError(f"exponential: center={shown(center)} contradicts sym=True; leave it out")
     center = (M if not sym and M > 1 else M - 1) / 2 if center is None else center
     return _given((-(_steps(M, dtype, device) - center).abs() / tau).exp(), M, requires_grad)
 
@@ -245,7 +246,7 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requ
     """exp(-(k - middle)^2 / (2 std^2))."""
     dtype = _checked("gaussian", M, dtype, layout)
     if std <= 0:
-        raise ValueError(f"gaussian: std must be positive, got {std}")
+        raise ValueError(f"gaussian: std must be positive, got {shown(std)}")
     x = (_steps(M, dtype, device) - (M if not sym and M > 1 else M - 1) / 2) / (std * 2 ** 0.5)
     return _given((-x * x).exp(), M, requires_grad)
 
@@ -255,6 +256,6 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requ
     """I0(beta sqrt(1 - x^2)) / I0(beta) for x from -1 to 1, I0 the modified Bessel function."""
     dtype = _checked("kaiser", M, dtype, layout)
     if beta < 0:
-        raise ValueError(f"kaiser: beta must not be negative, got {beta}")
+        raise ValueError(f"kaiser: beta must not be negative, got {shown(beta)}")
     k = _steps(M, dtype, device)
     return _given(_kaiser(k * (2 / max(M - 1 if sym else M, 1)) - 1, beta), M, requires_grad)

@@ -2,6 +2,7 @@
 
 import flambeau
 
+from .._shown import shown
 from .optimizer import Optimizer, _check, _loss_of
 
 
@@ -28,7 +29,8 @@ class LBFGS(Optimizer):
                  history_size=100, line_search_fn=None):
         _check("learning rate", lr, lr >= 0, "a number >= 0")
         if line_search_fn not in (None, "strong_wolfe"):
-            raise RuntimeError(f"LBFGS: only 'strong_wolfe' is supported as line_search_fn, got {line_search_fn!r}")
+            raise RuntimeError("LBFGS: only 'strong_wolfe' is supported as line_search_fn, got "
+                               f"{shown(line_search_fn)}")
         super().__init__(params, {
             "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,

@@ -9,6 +9,7 @@ from warnings import warn
 import flambeau
 
 from .. import _C
+from .._shown import shown
 from ..utils.hooks import RemovableHandle
 
 #: passed as a default: the group must give a value itself
@@ -50,7 +51,7 @@ def _with_hooks(step):
             if not (isinstance(changed, tuple) and len(changed) == 2):
                 raise RuntimeError(
                     f"{type(self).__name__}.step: a step pre-hook returns None or the pair (args, kwargs), got "
-                    f"{changed!r}")
+                    f"{shown(changed)}")
             args, kwargs = changed
         result = step(self, *args, **kwargs)
         for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
@@ -64,7 +65,7 @@ def _with_hooks(step):
 def _check(name, value, good, expected):
     """One constructor argument, refused with its name and what would be accepted."""
     if not good:
-        raise ValueError(f"Invalid {name}: {value} (expected {expected})")
+        raise ValueError(f"Invalid {name}: {shown(value)} (expected {expected})")
 
 
 def _modes(name, group):
@@ -193,7 +194,7 @@ class Optimizer:
     def _fill_defaults(self, group):
         for name, default in self.defaults.items():
             if default is required and name not in group:
-                raise ValueError(f"optimizer: the parameter group has no {name!r}, and there is no default")
+                raise ValueError(f"optimizer: the parameter group has no {shown(name)}, and there is no default")
             group.setdefault(name, default)
         _modes(type(self).__name__, group)
 

@@ -2,6 +2,7 @@
 
 import flambeau
 
+from .._shown import shown
 from .optimizer import Optimizer, _check, _loss_of
 
 _MAXIMIZE, _NESTEROV, _MOMENTUM = 1, 2, 4  # native/kernels/optim_step.h
@@ -29,8 +30,9 @@ class SGD(Optimizer):
         _check("momentum value", momentum, momentum >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError(f"SGD: nesterov=True needs momentum above 0 and dampening 0, got momentum={momentum} and "
-                             f"dampening={dampening}")
+            raise ValueError("SGD: nesterov=True needs momentum above 0 and dampening 0, got "
+                             f"momentum={shown(momentum)} and "
+                             f"dampening={shown(dampening)}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused})

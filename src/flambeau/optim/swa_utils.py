@@ -7,6 +7,7 @@ from warnings import warn
 
 import flambeau
 
+from .._shown import shown
 from ..nn import Module
 from ..nn.modules.batchnorm import _BatchNorm
 from .lr_scheduler import LRScheduler
@@ -64,7 +65,7 @@ def get_swa_avg_fn():
 
 def _check_decay(decay):
     if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"AveragedModel: decay must be between 0 and 1, got {decay}")
+        raise ValueError(f"AveragedModel: decay must be between 0 and 1, got {shown(decay)}")
 
 
 class AveragedModel(Module):
@@ -151,9 +152,9 @@ class SWALR(LRScheduler):
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ValueError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {shown(anneal_strategy)}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ValueError(f"SWALR: anneal_epochs must be an int that is not negative, got {anneal_epochs!r}")
+            raise ValueError(f"SWALR: anneal_epochs must be an int that is not negative, got {shown(anneal_epochs)}")
         self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 

@@ -9,6 +9,7 @@ import warnings
 from enum import Enum
 
 from .. import _C
+from .._shown import shown
 from ..autograd._profiler_events import EventList, chrome_trace
 from ..autograd.profiler import profile as _Recording
 from ..autograd.profiler import record_function
@@ -59,7 +60,7 @@ def _recordable(activities):
     wanted = supported_activities() if activities is None else list(activities)
     for activity in wanted:
         if not isinstance(activity, ProfilerActivity):
-            raise TypeError(f"profile: activities are members of ProfilerActivity, got {activity!r}")
+            raise TypeError(f"profile: activities are members of ProfilerActivity, got {shown(activity)}")
     left_out = [a.name for a in wanted if a not in supported_activities()]
     if left_out:
         warnings.warn(f"profile: {', '.join(left_out)} cannot be recorded in this build; only CPU can", stacklevel=3)

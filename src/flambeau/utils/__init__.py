@@ -2,6 +2,7 @@
 
 import importlib
 
+from .._shown import shown
 from . import hooks as hooks
 
 _LAZY = ("checkpoint", "data", "dlpack",)
@@ -10,4 +11,4 @@ _LAZY = ("checkpoint", "data", "dlpack",)
 def __getattr__(name):
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -3,6 +3,7 @@
 from enum import Enum
 
 from .. import _C
+from .._shown import shown
 from ..ops.kinds import OPS
 from ..overrides import TorchDispatchMode
 
@@ -129,7 +130,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
         chosen = set(policy_fn_or_list)
         for op in chosen:
             if not isinstance(op, _C.Op):
-                raise ValueError(f"create_selective_checkpoint_contexts: the list must hold operators, got {op!r}")
+                raise ValueError(f"create_selective_checkpoint_contexts: the list must hold operators, got {shown(op)}")
 
         chosen |= {OPS[name] for name, others in _RUNS_FOR.items() if any(op.name in others for op in chosen)}
 

@@ -11,6 +11,7 @@ import weakref
 from contextlib import contextmanager, nullcontext
 
 from .. import _C
+from .._shown import shown
 from ..autograd import Function, backward, enable_grad, is_grad_enabled, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..overrides import TorchDispatchMode
@@ -247,9 +248,9 @@ class _Frame:
             return _TIP
         first, second = self.first_log.lines, log.lines
         at = next((k for k, (a, b) in enumerate(_padded(first, second)) if a != b), -1)
-        shown = [f"  {k:4} {a:40} {b}" + ("   <- differs from here" if k == at else "")
+        lines = [f"  {k:4} {a:40} {b}" + ("   <- differs from here" if k == at else "")
                  for k, (a, b) in enumerate(_padded(first, second))]
-        return "\noperators of the first run, and of the second:\n" + "\n".join(shown)
+        return "\noperators of the first run, and of the second:\n" + "\n".join(lines)
 
 
 def _padded(a, b):
@@ -272,7 +273,7 @@ class _OpLog(TorchDispatchMode):
 def _without_reentry(function, args, kwargs, keep_random, context_fn, determinism_check, debug, early_stop):
     if determinism_check not in _DESCRIPTIONS:
         raise ValueError(f"checkpoint: determinism_check must be one of {list(_DESCRIPTIONS)}, got "
-                         f"{determinism_check!r}")
+                         f"{shown(determinism_check)}")
     debug = debug if _debug[-1] is None else _debug[-1]
     if debug and context_fn is not noop_context_fn:
         raise ValueError("checkpoint: debug=True brings a context of its own and cannot be used with context_fn")

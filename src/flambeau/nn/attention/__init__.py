@@ -4,6 +4,7 @@ import contextlib
 import enum
 import importlib
 
+from ..._shown import shown
 from ...ops import attention as _ops
 from . import bias as bias
 
@@ -11,7 +12,7 @@ from . import bias as bias
 def __getattr__(name):  # flex_attention needs vmap, which most programs do not
     if name == "flex_attention":
         return importlib.import_module(__name__ + ".flex_attention")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
 
 
 #: whether to warn where the fused kernel cannot serve a bias; it always serves here
@@ -47,7 +48,7 @@ def sdpa_kernel(backends, set_priority=False):
     """
     backends = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(backends, list) or not all(isinstance(b, SDPBackend) for b in backends):
-        raise AssertionError(f"sdpa_kernel: expected an SDPBackend or a list of them, got {backends!r}")
+        raise AssertionError(f"sdpa_kernel: expected an SDPBackend or a list of them, got {shown(backends)}")
     names = tuple(dict.fromkeys(backend.name for backend in backends))
     if not set_priority:
         names = tuple(sorted(names, key=lambda name: -SDPBackend[name]))  # the fused kernel before MATH

@@ -1,6 +1,7 @@
 """Converting a module's parameters and buffers: dtype, device, memory format."""
 
 from ... import Tensor, bfloat16, device, dtype, float16, float32, float64, no_grad
+from ..._shown import shown
 from ..parameter import Parameter, is_lazy
 from ._switches import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 
@@ -119,7 +120,7 @@ def _parse_to(*args, **kwargs):
     """(device, dtype, non_blocking, memory_format) of any form of `to`."""
     unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format", "tensor", "other"}
     if unknown:
-        raise TypeError(f"to() received an invalid keyword argument {sorted(unknown)[0]!r}")
+        raise TypeError(f"to() received an invalid keyword argument {shown(sorted(unknown)[0])}")
     values = {"device": kwargs.get("device"), "dtype": kwargs.get("dtype")}
     rest = list(args)
     like = kwargs.get("tensor", kwargs.get("other"))

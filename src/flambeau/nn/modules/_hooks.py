@@ -9,6 +9,7 @@ from collections import OrderedDict
 from types import MappingProxyType
 
 from ... import _C, Tensor, is_grad_enabled
+from ..._shown import shown
 from ...autograd import Function
 from ...utils.hooks import RemovableHandle
 
@@ -232,7 +233,7 @@ class HookMethods:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
                     raise RuntimeError(
                         "forward pre-hook with with_kwargs=True: return None or the pair (args, kwargs), got "
-                        f"{replaced!r}"
+                        f"{shown(replaced)}"
                     )
                 args, kwargs = replaced
             else:

@@ -5,6 +5,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
 from ... import Tensor, no_grad
+from ..._shown import class_name, clipped, listed
 from ..parameter import Parameter, is_lazy
 from ._hooks import kept
 from ._switches import get_swap_module_params_on_conversion
@@ -91,7 +92,8 @@ class StateMethods:
         tuple (missing_keys, unexpected_keys). `assign=True` puts the given tensors in place instead of copying.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: expected a mapping of names to tensors, got "
+                            f"{class_name(type(state_dict))}")
         missing, unexpected, errors = [], [], []
         metadata = getattr(state_dict, "_metadata", None)
         state_dict = OrderedDict(state_dict)
@@ -119,9 +121,9 @@ class StateMethods:
         if strict:
             for word, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
-                    errors.insert(0, f"{word} key(s) in state_dict: {', '.join(map(_quoted, keys))}. ")
+                    errors.insert(0, f"{word} key(s) in state_dict: {listed([_quoted(key) for key in keys])}. ")
         if errors:
-            lines = "\n\t".join(errors)
+            lines = listed(errors, "\n\t", 2800, 1800)
             raise RuntimeError(f"load_state_dict: {type(self).__name__} does not take this state:\n\t{lines}")
         return _IncompatibleKeys(missing, unexpected)
 
@@ -162,7 +164,7 @@ class StateMethods:
         """Put `given` into `target`; the error text when it does not fit."""
         if not isinstance(given, Tensor):
             return (
-                f"{key}: the state holds a {type(given).__name__} where a Tensor was expected"
+                f"{key}: the state holds a {class_name(type(given))} where a Tensor was expected"
             )
         if is_lazy(target) and not is_lazy(given):
             with no_grad():
@@ -197,4 +199,4 @@ class StateMethods:
 
 
 def _quoted(key):
-    return f'"{key}"'
+    return f'"{clipped(key)}"'

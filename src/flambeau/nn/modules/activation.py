@@ -3,6 +3,7 @@
 import warnings
 
 from ... import full
+from ..._shown import shown
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -153,7 +154,8 @@ class Hardtanh(Module):
             min_val = min_val if min_value is None else min_value
             max_val = max_val if max_value is None else max_value
         if not max_val > min_val:
-            raise AssertionError(f"Hardtanh: max_val must be larger than min_val, got {min_val} and {max_val}")
+            raise AssertionError(f"Hardtanh: max_val must be larger than min_val, got {shown(min_val)} and "
+                                 f"{shown(max_val)}")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input):

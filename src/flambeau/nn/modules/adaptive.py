@@ -4,6 +4,7 @@ import itertools
 from collections import namedtuple
 
 from ... import cat, where
+from ..._shown import shown
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear
@@ -36,7 +37,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
             raise ValueError(
                 f"AdaptiveLogSoftmaxWithLoss: cutoffs must be rising ints from 1 to n_classes - 1 = {n_classes - 1}, "
-                f"got {cutoffs}"
+                f"got {shown(cutoffs)}"
             )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*cutoffs, n_classes]
         self.div_value, self.head_bias = div_value, head_bias

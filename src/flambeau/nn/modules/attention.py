@@ -1,6 +1,7 @@
 """Multi-head attention."""
 
 from ... import empty
+from ..._shown import shown
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -30,11 +31,12 @@ class MultiheadAttention(Module):
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"MultiheadAttention: embed_dim and num_heads must be positive, got {embed_dim} and {num_heads}"
+                f"MultiheadAttention: embed_dim and num_heads must be positive, got {shown(embed_dim)} and "
+                f"{shown(num_heads)}"
             )
         if embed_dim % num_heads != 0:
-            raise AssertionError(f"MultiheadAttention: embed_dim={embed_dim} cannot be divided evenly among "
-                                 f"num_heads={num_heads}")
+            raise AssertionError(f"MultiheadAttention: embed_dim={shown(embed_dim)} cannot be divided evenly among "
+                                 f"num_heads={shown(num_heads)}")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
@@ -85,4 +87,5 @@ class MultiheadAttention(Module):
     def _check(self, query, key, value):
         for name, t, size in (("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)):
             if t.dim() in (2, 3) and t.size(-1) != size:
-                raise AssertionError(f"MultiheadAttention: expected {name} to have {size} features, got {t.size(-1)}")
+                raise AssertionError(f"MultiheadAttention: expected {name} to have {shown(size)} features, got "
+                                     f"{t.size(-1)}")

@@ -4,6 +4,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from ..._shown import shown
 from .module import Module
 
 
@@ -11,7 +12,7 @@ def position(index, size):
     """`index` counted from the start, checked."""
     index = operator.index(index)
     if not -size <= index < size:
-        raise IndexError(f"index {index} is outside a container of {size}: {-size} to {size - 1}")
+        raise IndexError(f"index {shown(index)} is outside a container of {shown(size)}: {-size} to {size - 1}")
     return index % size
 
 
@@ -101,7 +102,7 @@ class Sequential(_Numbered):
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
-            raise IndexError(f"Index out of range: {index}")
+            raise IndexError(f"Index out of range: {shown(index)}")
         self._insert(index + len(self) if index < 0 else index, module)
         return self
 
@@ -130,7 +131,7 @@ def _repeated(modules, times):
     if not isinstance(times, int):
         raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(times)}")
     if times <= 0:
-        raise ValueError(f"Non-positive multiplication factor {times} for {type(modules)}")
+        raise ValueError(f"Non-positive multiplication factor {shown(times)} for {type(modules)}")
     return list(modules) * times
 
 

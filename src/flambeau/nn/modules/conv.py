@@ -3,6 +3,7 @@
 import math
 
 from ... import empty
+from ..._shown import shown
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -59,18 +60,18 @@ class _ConvNd(Module):
 
 def _check(in_channels, out_channels, groups, padding, stride, padding_mode, n):
     if groups <= 0:
-        raise ValueError(f"groups={groups} must be positive")
+        raise ValueError(f"groups={shown(groups)} must be positive")
     if in_channels % groups != 0:
-        raise ValueError(f"in_channels={in_channels} cannot be divided into groups={groups}")
+        raise ValueError(f"in_channels={shown(in_channels)} cannot be divided into groups={shown(groups)}")
     if out_channels % groups != 0:
-        raise ValueError(f"out_channels={out_channels} cannot be divided into groups={groups}")
+        raise ValueError(f"out_channels={shown(out_channels)} cannot be divided into groups={shown(groups)}")
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise ValueError(f"padding must be a number, numbers, 'same' or 'valid', got {padding!r}")
+            raise ValueError(f"padding must be a number, numbers, 'same' or 'valid', got {shown(padding)}")
         if padding == "same" and any(s != 1 for s in repeated(stride, n)):
-            raise ValueError(f"padding='same' needs stride 1, got stride={stride}")
+            raise ValueError(f"padding='same' needs stride 1, got stride={shown(stride)}")
     if padding_mode not in _PADDING_MODES:
-        raise ValueError(f"padding_mode must be {', '.join(map(repr, _PADDING_MODES))}, got {padding_mode!r}")
+        raise ValueError(f"padding_mode must be {', '.join(map(repr, _PADDING_MODES))}, got {shown(padding_mode)}")
 
 
 def _edges(padding, kernel_size, dilation):
@@ -144,7 +145,7 @@ class _ConvTranspose(_ConvNd):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
                  bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
-            raise ValueError(f'{type(self).__name__}: padding_mode must be "zeros", got {padding_mode!r}')
+            raise ValueError(f'{type(self).__name__}: padding_mode must be "zeros", got {shown(padding_mode)}')
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups,
                          bias, padding_mode, device, dtype)
 
@@ -168,7 +169,7 @@ class _ConvTranspose(_ConvNd):
         most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
         if any(not low <= size <= high for low, size, high in zip(least, sizes, most, strict=True)):
             raise ValueError(
-                f"ConvTranspose{n}d: output_size={output_size} cannot come from input of size "
+                f"ConvTranspose{n}d: output_size={shown(output_size)} cannot come from input of size "
                 f"{list(input.size()[2:])}; it can be {least} to {most}"
             )
         return tuple(size - low for size, low in zip(sizes, least, strict=True))

@@ -1,5 +1,6 @@
 """Layers that set elements or whole channels to zero at random while training."""
 
+from ..._shown import shown
 from .. import functional as F
 from ._sizes import Shown
 from .module import Module
@@ -11,7 +12,7 @@ class _Dropout(Shown, Module):
     def __init__(self, p=0.5, inplace=False):
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"dropout: p must be a probability between 0 and 1, got {p}")
+            raise ValueError(f"dropout: p must be a probability between 0 and 1, got {shown(p)}")
         self.p, self.inplace = p, inplace
 
 

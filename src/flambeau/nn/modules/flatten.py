@@ -1,5 +1,6 @@
 """Layers that merge dimensions into one and split one into several."""
 
+from ..._shown import shown
 from ._sizes import Shown
 from .module import Module
 
@@ -39,7 +40,7 @@ class Unflatten(Shown, Module):
                 f"Unflatten: expected dim to be an int, got {type(dim).__name__} (named dimensions are not supported)"
             )
         if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
-            raise TypeError(f"Unflatten: unflattened_size must be a tuple of ints, got {unflattened_size!r}")
+            raise TypeError(f"Unflatten: unflattened_size must be a tuple of ints, got {shown(unflattened_size)}")
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input):

@@ -3,6 +3,7 @@
 import math
 import warnings
 
+from ..._shown import shown
 from .. import functional as F
 from ._repr import fields
 from .distance import PairwiseDistance
@@ -128,7 +129,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             raise RuntimeError(f"weight must have one entry per class, shape {(num_classes,)}, got "
                                f"{tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:
-            raise RuntimeError(f"label_smoothing must be between 0 and 1, got {label_smoothing}")
+            raise RuntimeError(f"label_smoothing must be between 0 and 1, got {shown(label_smoothing)}")
         super().__init__(weight, None, None, reduction)
         self.num_classes, self.out_features = num_classes, out_features
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
@@ -314,7 +315,7 @@ class MultiMarginLoss(_WeightedLoss):
     def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
-            raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
+            raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {shown(p)}")
         if weight is not None and weight.dim() != 1:
             raise ValueError(f"MultiMarginLoss: weight must be None or have 1 dimension, got {weight.dim()}")
         self.p, self.margin = p, margin
@@ -370,7 +371,7 @@ class TripletMarginLoss(_Loss):
     def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: margin must be positive, got {margin}")
+            raise ValueError(f"TripletMarginLoss: margin must be positive, got {shown(margin)}")
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor, positive, negative):
@@ -393,7 +394,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         super().__init__(reduction=reduction)
         if margin <= 0:
             raise ValueError(
-                f"TripletMarginWithDistanceLoss: margin must be positive, got {margin}"
+                f"TripletMarginWithDistanceLoss: margin must be positive, got {shown(margin)}"
             )
         self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin, self.swap = margin, swap

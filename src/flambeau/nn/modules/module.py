@@ -7,6 +7,7 @@ files.
 from typing import TypeVar
 
 from ... import _C, Tensor
+from ..._shown import clipped, shown
 from ...compiler import compile
 from ..parameter import Buffer, Parameter
 from ._convert import ConvertMethods, type_name
@@ -111,7 +112,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
                 table[name] = _run_registration("buffer", self, name, value)
             else:
                 raise TypeError(
-                    f"cannot assign '{type_name(value)}' as {_WORD[kind]} '{name}' "
+                    f"cannot assign '{type_name(value)}' as {_WORD[kind]} {shown(name)} "
                     f"({_EXPECTED[kind]} or None expected)"
                 )
             return None
@@ -124,22 +125,22 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         if not isinstance(name, str):
             raise TypeError(f"{kind} names must be strings, got {type_name(name)}")
         if "." in name:
-            raise KeyError(f"{kind} name can't contain '.', got: {name}")
+            raise KeyError(f"{kind} name can't contain '.', got: {clipped(name)}")
         if name == "":
             raise KeyError(f"{kind} name can't be an empty string")
         if hasattr(self, name) and name not in self.__dict__[table]:
-            raise KeyError(f"attribute '{name}' already exists")
+            raise KeyError(f"attribute {shown(name)} already exists")
 
     def register_parameter(self, name, param):
         """Add a Parameter (or None, to reserve the name) under `name`."""
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"parameter '{name}' must be a flambeau.nn.Parameter or None, got {type_name(param)}"
+                f"parameter {shown(name)} must be a flambeau.nn.Parameter or None, got {type_name(param)}"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
-                f"parameter '{name}' must be a leaf, and was computed by {param.grad_fn.name()}; register what "
+                f"parameter {shown(name)} must be a leaf, and was computed by {param.grad_fn.name()}; register what "
                 "is trained, and compute this value in forward()"
             )
         self._parameters[name] = param if param is None else _run_registration("parameter", self, name, param)
@@ -149,7 +150,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"buffer '{name}' must be a flambeau.Tensor or None, got {type_name(tensor)}"
+                f"buffer {shown(name)} must be a flambeau.Tensor or None, got {type_name(tensor)}"
             )
         self._buffers[name] = _run_registration("buffer", self, name, tensor)
         if not persistent:
@@ -291,7 +292,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     def train(self, mode=True):
         """Set training mode (dropout, batch norm …) in the whole tree; returns self."""
         if not isinstance(mode, bool):
-            raise ValueError(f"train: mode must be a bool, got {mode!r}")
+            raise ValueError(f"train: mode must be a bool, got {shown(mode)}")
         self.training = mode
         for module in self.children():
             module.train(mode)

@@ -3,6 +3,7 @@
 import numbers
 
 from ... import empty
+from ..._shown import shown
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -89,7 +90,8 @@ class GroupNorm(Module):
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         if num_channels % num_groups != 0:
-            raise ValueError(f"num_channels={num_channels} cannot be divided into num_groups={num_groups}")
+            raise ValueError(f"num_channels={shown(num_channels)} cannot be divided into "
+                             f"num_groups={shown(num_groups)}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         for name, present in (("weight", affine), ("bias", affine and bias)):
             values = Parameter(empty(num_channels, device=device, dtype=dtype)) if present else None

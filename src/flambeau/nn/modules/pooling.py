@@ -1,5 +1,6 @@
 """Pooling layers: the largest, the average or the p-norm of windows, of given size or for a given output size."""
 
+from ..._shown import shown
 from .. import functional as F
 from ._sizes import Shown, repeated
 from .module import Module
@@ -311,17 +312,18 @@ class _FractionalMaxPool(Module):
         n, name = self._dims, type(self).__name__
         self.kernel_size, self.return_indices = repeated(kernel_size, n), return_indices
         if any(k <= 0 for k in self.kernel_size):
-            raise ValueError(f"LPPool: kernel_size must be positive, got {kernel_size}")
+            raise ValueError(f"LPPool: kernel_size must be positive, got {shown(kernel_size)}")
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else repeated(output_size, n)
         self.output_ratio = None if output_ratio is None else repeated(output_ratio, n)
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name}: the size of the result is missing; pass output_size or output_ratio")
         if output_size is not None and output_ratio is not None:
-            raise ValueError(f"FractionalMaxPool: output_size={output_size} and output_ratio={output_ratio} both set "
+            raise ValueError(f"FractionalMaxPool: output_size={shown(output_size)} and "
+                             f"output_ratio={shown(output_ratio)} both set "
                              "the size of the result; pass one of them")
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
-            raise ValueError(f"FractionalMaxPool: output_ratio must be above 0 and below 1, got {output_ratio}")
+            raise ValueError(f"FractionalMaxPool: output_ratio must be above 0 and below 1, got {shown(output_ratio)}")
 
     def forward(self, input):
         return self._op(

@@ -4,6 +4,7 @@ import math
 import warnings
 
 from ... import empty, gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell, zeros
+from ..._shown import shown
 from .. import init
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
@@ -125,17 +126,17 @@ class RNNBase(Module):
 
 def _check(mode, input_size, hidden_size, num_layers, dropout, proj_size):
     if mode not in _MODES:
-        raise ValueError(f"RNNBase: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+        raise ValueError(f"RNNBase: mode must be one of {', '.join(_MODES)}, got {shown(mode)}")
     for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
         if not isinstance(value, int):
             raise TypeError(f"{mode}: {name} must be an int, got {type(value).__name__}")
         if value <= 0:
-            raise ValueError(f"{mode}: {name} must be positive, got {value}")
+            raise ValueError(f"{mode}: {name} must be positive, got {shown(value)}")
     if not 0 <= proj_size < hidden_size:
         raise ValueError(f"{mode}: proj_size must be 0 (no projection), or positive and below "
-                         f"hidden_size={hidden_size}; got {proj_size}")
+                         f"hidden_size={shown(hidden_size)}; got {shown(proj_size)}")
     if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-        raise ValueError(f"{mode}: dropout must be a probability between 0 and 1, got {dropout!r}")
+        raise ValueError(f"{mode}: dropout must be a probability between 0 and 1, got {shown(dropout)}")
     if dropout and num_layers == 1:
         warnings.warn(f"{mode}: dropout={dropout} acts between layers, so it has no effect with num_layers=1",
                       stacklevel=4)
@@ -155,7 +156,7 @@ class RNN(RNNBase):
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
                  dropout=0.0, bidirectional=False, device=None, dtype=None):
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+            raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {shown(nonlinearity)}")
         super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity

@@ -1,6 +1,7 @@
 """Tables of vectors looked up by integers, one by one or in bags."""
 
 from ... import empty, no_grad
+from ..._shown import shown
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -24,7 +25,8 @@ class Embedding(Module):
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError(
-                    f"Embedding: padding_idx must be within num_embeddings, got {padding_idx} of {num_embeddings}"
+                    f"Embedding: padding_idx must be within num_embeddings, got {shown(padding_idx)} of "
+                    f"{shown(num_embeddings)}"
                 )
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
@@ -90,7 +92,8 @@ class EmbeddingBag(Module):
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError(
-                    f"EmbeddingBag: padding_idx must be within num_embeddings, got {padding_idx} of {num_embeddings}"
+                    f"EmbeddingBag: padding_idx must be within num_embeddings, got {shown(padding_idx)} of "
+                    f"{shown(num_embeddings)}"
                 )
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx

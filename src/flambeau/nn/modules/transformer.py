@@ -4,6 +4,7 @@ import copy
 import math
 
 from ... import full
+from ..._shown import shown
 from .. import functional as F
 from .. import init
 from .attention import MultiheadAttention
@@ -18,7 +19,7 @@ def _activation(activation):
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
-        raise RuntimeError(f"Transformer: activation must be 'relu', 'gelu' or a function, got {activation!r}")
+        raise RuntimeError(f"Transformer: activation must be 'relu', 'gelu' or a function, got {shown(activation)}")
     return getattr(F, activation)
 
 

@@ -3,6 +3,7 @@
 import warnings
 
 from ... import Tensor, no_grad, stack, tensor
+from ..._shown import shown
 
 
 def _with_grads(parameters):
@@ -26,8 +27,8 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     total = stack([t.norm(norm_type).to(first) for t in tensors]).norm(norm_type)
     if error_if_nonfinite and not total.isfinite().item():
         raise RuntimeError(
-            f"clip_grad_norm_: the total norm (norm_type={norm_type}) of the gradients is {total.item()}; look for the "
-            "gradient that is not finite, or pass error_if_nonfinite=False to scale by it"
+            f"clip_grad_norm_: the total norm (norm_type={shown(norm_type)}) of the gradients is {total.item()}; look "
+            "for the gradient that is not finite, or pass error_if_nonfinite=False to scale by it"
         )
     return total
 

@@ -3,6 +3,7 @@
 import flambeau
 
 from ... import Tensor, cat, eye, mv, no_grad, randn
+from ..._shown import shown
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module
@@ -65,7 +66,7 @@ class _SpectralNorm(Module):
             raise IndexError(f"dim {dim} is out of range for {n} dimensions: {-n} to {n - 1}")
         if n_power_iterations <= 0:
             raise ValueError(
-                f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}"
+                f"spectral_norm: n_power_iterations must be positive, got {shown(n_power_iterations)}"
             )
         self.dim, self.eps = dim % n, eps
         if n > 1:
@@ -221,7 +222,7 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _MAPS:
         raise ValueError(f"orthogonal: orthogonal_map must be one of {', '.join(map(repr, _MAPS))}, got "
-                         f"{orthogonal_map!r}")
+                         f"{shown(orthogonal_map)}")
     map_ = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     register_parametrization(module, name, map_, unsafe=True)
     return module

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 from ... import Tensor, no_grad
+from ..._shown import shown
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 
@@ -125,7 +126,7 @@ class ParametrizationList(ModuleList):
                 value = module.right_inverse(value)
             parts = [value] if self.is_tensor else value
             if not isinstance(parts, Sequence) or len(parts) != self.ntensors:
-                raise ValueError(f"right_inverse must return a sequence of {self.ntensors} Tensors, got {value!r}")
+                raise ValueError(f"right_inverse must return a sequence of {self.ntensors} Tensors, got {shown(value)}")
             for target, part in zip(self._originals(), parts, strict=True):
                 if not isinstance(part, Tensor):
                     raise ValueError(f"right_inverse must return a Tensor, got {type(part).__name__}")

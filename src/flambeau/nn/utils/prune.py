@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 
 from ... import arange, contiguous_format, kthvalue, norm, ones_like, rand, rand_like, topk, zeros_like
+from ..._shown import shown
 from .convert_parameters import parameters_to_vector
 
 
@@ -166,14 +167,14 @@ class _ByAmount(BasePruningMethod):
                             f"{type(amount).__name__}")
         if amount < 0 or (not isinstance(amount, Integral) and amount > 1):
             raise ValueError(
-                f"prune: amount must be a share between 0 and 1 or a count that is not negative, got {amount}"
+                f"prune: amount must be a share between 0 and 1 or a count that is not negative, got {shown(amount)}"
             )
         self.amount = amount
 
     def _count(self, size):
         count = self.amount if isinstance(self.amount, Integral) else round(self.amount * size)
         if count > size:
-            raise ValueError(f"prune: amount={count} is more than the {size} entries there are")
+            raise ValueError(f"prune: amount={count} is more than the {shown(size)} entries there are")
         return count
 
 
@@ -360,7 +361,7 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
             f'global_unstructured: {pruning_method.__name__} prunes whole slices (PRUNING_TYPE = '
-            f'{method.PRUNING_TYPE!r}); only "unstructured" methods can be used here'
+            f'{shown(method.PRUNING_TYPE)}); only "unstructured" methods can be used here'
         )
     method._tensor_name = "all"
     everything = parameters_to_vector([scores.get(key, t) for key, t in zip(parameters, tensors, strict=True)])

@@ -4,6 +4,7 @@ import itertools
 from collections import namedtuple
 
 from ... import Tensor, argsort, as_tensor, cat, full, int64
+from ..._shown import shown
 from ...ops.recurrent import pack_rows, pad_rows
 
 
@@ -50,7 +51,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     if not sequences or not all(isinstance(s, Tensor) for s in sequences):
         raise RuntimeError("pad_sequence: expected an iterable of one or more tensors")
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
+        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {shown(padding_side)}")
     longest, rest = max(len(s) for s in sequences), sequences[0].shape[1:]
     rows = []
     for s in sequences:
@@ -125,7 +126,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     counts = sequence.batch_sizes.tolist()
     if total_length is not None and total_length < len(counts):
         raise ValueError(
-            f"pad_packed_sequence: total_length={total_length} is below the longest sequence, {len(counts)}"
+            f"pad_packed_sequence: total_length={shown(total_length)} is below the longest sequence, {len(counts)}"
         )
     order, lengths = sequence.unsorted_indices, as_tensor(_turned(counts))
     padded = pad_rows(sequence.data, counts, counts[0], batch_first, padding_value, total_length or len(counts))

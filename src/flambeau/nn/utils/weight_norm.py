@@ -1,6 +1,7 @@
 """Weights computed anew before every forward: from length and direction, or divided by their largest singular value."""
 
 from ... import dot, mv, no_grad
+from ..._shown import shown
 from ..functional import normalize
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..parameter import Parameter
@@ -21,7 +22,7 @@ def _attach(module, hook, kind):
         if isinstance(other, type(hook)) and other.name == hook.name:
             raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {hook.name}")
     if not isinstance(module._parameters.get(hook.name), Parameter):
-        raise ValueError(f"{kind}: {type(module).__name__} has no parameter {hook.name!r}")
+        raise ValueError(f"{kind}: {type(module).__name__} has no parameter {shown(hook.name)}")
     weight = module._parameters.pop(hook.name)
     hook.split(module, weight)
     module.register_forward_pre_hook(hook)
@@ -100,7 +101,7 @@ class _SpectralNorm(_Computed):
         super().__init__(name)
         if n_power_iterations <= 0:
             raise ValueError(
-                f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}"
+                f"spectral_norm: n_power_iterations must be positive, got {shown(n_power_iterations)}"
             )
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
 

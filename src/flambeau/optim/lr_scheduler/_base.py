@@ -6,6 +6,7 @@ from weakref import ref
 
 import flambeau
 
+from ..._shown import shown
 from ..optimizer import Optimizer
 
 EPOCH_NOTE = "the epoch parameter of scheduler.step() is deprecated: call scheduler.step() without it"
@@ -22,7 +23,8 @@ def per_group(optimizer, name, value):
     groups = len(optimizer.param_groups)
     if isinstance(value, (list, tuple)):
         if len(value) != groups:
-            raise ValueError(f"{name}: one value per parameter group is expected, {groups} in all, got {len(value)}")
+            raise ValueError(f"{name}: one value per parameter group is expected, {shown(groups)} in all, got "
+                             f"{len(value)}")
         return list(value)
     return [value] * groups
 

@@ -3,6 +3,7 @@
 from math import cos, floor, log, pi
 from types import FunctionType
 
+from ..._shown import shown
 from ._base import LRScheduler, check_optimizer, per_group, set_option
 
 
@@ -10,7 +11,7 @@ def _check_counts(name, **counts):
     """Every count is a positive int."""
     for key, value in counts.items():
         if not isinstance(value, int) or value <= 0:
-            raise ValueError(f"{name}: {key} must be a positive int, got {value!r}")
+            raise ValueError(f"{name}: {key} must be a positive int, got {shown(value)}")
 
 
 def _momentum_kind(optimizer):
@@ -65,7 +66,7 @@ class CyclicLR(LRScheduler):
         self.total_size = up + down
         self.step_ratio = up / self.total_size
         if scale_fn is None and mode not in _SCALE:
-            raise ValueError(f"CyclicLR: mode must be one of {sorted(_SCALE)}, got {mode!r}; or pass scale_fn")
+            raise ValueError(f"CyclicLR: mode must be one of {sorted(_SCALE)}, got {shown(mode)}; or pass scale_fn")
         self.mode = mode
         self.gamma = gamma
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
@@ -140,7 +141,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
         _check_counts("CosineAnnealingWarmRestarts", T_0=T_0, T_mult=T_mult)
         if not isinstance(eta_min, (float, int)):
-            raise ValueError(f"CosineAnnealingWarmRestarts: eta_min must be a float or an int, got {eta_min!r}")
+            raise ValueError(f"CosineAnnealingWarmRestarts: eta_min must be a float or an int, got {shown(eta_min)}")
         self.eta_min = eta_min
         self.T_0, self.T_mult = T_0, T_mult
         self.T_i, self.T_cur = T_0, last_epoch  # the length of the present round, and the epochs since it began
@@ -174,7 +175,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def _place(self, epoch):
         if epoch < 0:
-            raise ValueError(f"CosineAnnealingWarmRestarts: epoch must not be negative, got {epoch}")
+            raise ValueError(f"CosineAnnealingWarmRestarts: epoch must not be negative, got {shown(epoch)}")
         self.T_i, self.T_cur = self.T_0, epoch
         if epoch < self.T_0:
             return
@@ -224,9 +225,9 @@ class OneCycleLR(LRScheduler):
         self.optimizer = optimizer
         self.total_steps = self._total(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start!r}")
+            raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {shown(pct_start)}")
         if anneal_strategy not in _ANNEAL:
-            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {shown(anneal_strategy)}")
         self._schedule_phases = self._phases(pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
@@ -275,7 +276,7 @@ class OneCycleLR(LRScheduler):
         self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"OneCycleLR: step {step} lies past the end of the schedule, "
+            raise ValueError(f"OneCycleLR: step {shown(step)} lies past the end of the schedule, "
                              f"total_steps={self.total_steps}")
         begin = 0.0
         for phase in self._schedule_phases:

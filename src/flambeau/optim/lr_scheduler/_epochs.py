@@ -6,6 +6,7 @@ from collections import Counter
 from math import cos, pi
 from types import FunctionType
 
+from ..._shown import shown
 from ._base import LRScheduler
 
 
@@ -16,7 +17,7 @@ class _ByFunction(LRScheduler):
         groups = len(optimizer.param_groups)
         if isinstance(lr_lambda, (list, tuple)):
             if len(lr_lambda) != groups:
-                raise ValueError(f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}")
+                raise ValueError(f"Expected {shown(groups)} lr_lambdas, but got {len(lr_lambda)}")
             self.lr_lambdas = list(lr_lambda)
         else:
             self.lr_lambdas = [lr_lambda] * groups
@@ -122,7 +123,7 @@ class ConstantLR(_ByFactor):
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if not 0 <= factor <= 1:
-            raise ValueError(f"ConstantLR: factor must be between 0 and 1, got {factor}")
+            raise ValueError(f"ConstantLR: factor must be between 0 and 1, got {shown(factor)}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -141,9 +142,9 @@ class LinearLR(_ByFactor):
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         if not 0 < start_factor <= 1:
-            raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
+            raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1, got {shown(start_factor)}")
         if not 0 <= end_factor <= 1:
-            raise ValueError(f"LinearLR: end_factor must be between 0 and 1, got {end_factor}")
+            raise ValueError(f"LinearLR: end_factor must be between 0 and 1, got {shown(end_factor)}")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters

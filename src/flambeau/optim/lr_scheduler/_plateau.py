@@ -3,6 +3,7 @@
 from math import inf
 from warnings import warn
 
+from ..._shown import shown
 from ._base import EPOCH_NOTE, LRScheduler, check_optimizer, copied, per_group, set_option
 
 
@@ -22,7 +23,7 @@ class ReduceLROnPlateau(LRScheduler):
                  cooldown=0, min_lr=0, eps=1e-8):
         check_optimizer(self, optimizer)
         if factor >= 1.0:
-            raise ValueError(f"ReduceLROnPlateau: factor must be below 1, got {factor}")
+            raise ValueError(f"ReduceLROnPlateau: factor must be below 1, got {shown(factor)}")
         self.factor = factor
         self.optimizer = optimizer
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
@@ -33,9 +34,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = 0
         self._last_lr = [copied(group["lr"]) for group in optimizer.param_groups]
         if mode not in ("min", "max"):
-            raise ValueError(f"ReduceLROnPlateau: mode must be 'min' or 'max', got {mode!r}")
+            raise ValueError(f"ReduceLROnPlateau: mode must be 'min' or 'max', got {shown(mode)}")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
+            raise ValueError(f"ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', got {shown(threshold_mode)}")
         self.mode_worse = inf if mode == "min" else -inf
         self.mode = mode
         self.threshold = threshold

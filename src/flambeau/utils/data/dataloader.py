@@ -4,6 +4,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 from warnings import warn
 
+from ..._shown import shown
 from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset, batch_function
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, fresh_seed
@@ -28,15 +29,16 @@ class _InfiniteSampler:
 
 def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context):
     if num_workers < 0:
-        raise ValueError(f"DataLoader: num_workers must not be negative, got {num_workers}; 0 loads in the main "
+        raise ValueError(f"DataLoader: num_workers must not be negative, got {shown(num_workers)}; 0 loads in the main "
                          "process")
     if timeout < 0:
-        raise ValueError(f"DataLoader: timeout must not be negative, got {timeout}")
+        raise ValueError(f"DataLoader: timeout must not be negative, got {shown(timeout)}")
     if num_workers > 0:
-        raise NotImplementedError(f"DataLoader: num_workers={num_workers} is not supported: use num_workers=0, "
+        raise NotImplementedError(f"DataLoader: num_workers={shown(num_workers)} is not supported: use num_workers=0, "
                                   "which loads in the main process")
     if prefetch_factor is not None:
-        raise ValueError(f"DataLoader: prefetch_factor={prefetch_factor} is for workers, and num_workers is 0; leave "
+        raise ValueError(f"DataLoader: prefetch_factor={shown(prefetch_factor)} is for workers, and num_workers is 0; "
+                         "leave "
                          "it out")
     if persistent_workers:
         raise ValueError("DataLoader: persistent_workers=True is for workers, and num_workers is 0; leave it out")
@@ -47,7 +49,8 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, mu
 def _check_iterable(shuffle, sampler, batch_sampler):
     for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
         if value is not None:
-            raise ValueError(f"DataLoader: an IterableDataset decides the order itself; leave out {name}={value}")
+            raise ValueError("DataLoader: an IterableDataset decides the order itself; leave out "
+                             f"{name}={shown(value)}")
 
 
 def _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last):

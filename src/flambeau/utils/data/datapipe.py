@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from ..._shown import shown
 from .dataset import Dataset, IterableDataset
 
 
@@ -17,7 +18,7 @@ class _Functional:
     def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
         """`pipe.function_name(…)` makes `cls_to_register(pipe, …)` from now on."""
         if function_name in cls._functions:
-            raise Exception(f"register_datapipe_as_function: the name {function_name!r} belongs to "
+            raise Exception(f"register_datapipe_as_function: the name {shown(function_name)} belongs to "
                             f"{cls._functions[function_name].__name__}")
         cls.register_function(function_name, cls_to_register)
 

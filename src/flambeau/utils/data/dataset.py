@@ -8,6 +8,8 @@ from warnings import warn
 
 import flambeau
 
+from ..._shown import shown
+
 T = TypeVar("T")
 
 
@@ -98,7 +100,7 @@ class StackDataset(Dataset):
         self.datasets = args or kwargs
         lengths = [len(d) for d in self._parts()]
         if len(set(lengths)) != 1:
-            raise ValueError(f"Size mismatch between datasets: lengths are {lengths}")
+            raise ValueError(f"Size mismatch between datasets: lengths are {shown(lengths)}")
         self._length = lengths[0]
 
     def _parts(self):
@@ -149,11 +151,11 @@ class ConcatDataset(Dataset[T]):
     def __getitem__(self, idx):
         if idx < 0:
             if -idx > len(self):
-                raise ValueError(f"ConcatDataset: index {idx} is out of range for {len(self)} samples")
+                raise ValueError(f"ConcatDataset: index {shown(idx)} is out of range for {len(self)} samples")
             idx += len(self)
         k = bisect_right(self.cumulative_sizes, idx)
         if k == len(self.datasets):
-            raise IndexError(f"ConcatDataset: index {idx} is out of range for {len(self)} samples")
+            raise IndexError(f"ConcatDataset: index {shown(idx)} is out of range for {len(self)} samples")
         return self.datasets[k][idx - (self.cumulative_sizes[k - 1] if k else 0)]
 
 
@@ -206,7 +208,7 @@ def _lengths_of(fractions, total):
     lengths = []
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
-            raise ValueError(f"random_split: a share must be between 0 and 1, got {fraction} at position {i}")
+            raise ValueError(f"random_split: a share must be between 0 and 1, got {shown(fraction)} at position {i}")
         lengths.append(floor(total * fraction))
     for i in range(total - sum(lengths)):
         lengths[i % len(lengths)] += 1

@@ -4,6 +4,7 @@ import math
 
 import flambeau
 
+from ..._shown import shown
 from .sampler import Sampler
 
 
@@ -23,7 +24,7 @@ class DistributedSampler(Sampler):
             raise RuntimeError("DistributedSampler: there is no process group to ask; give num_replicas and rank")
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"DistributedSampler: rank must be from 0 to num_replicas - 1 = {num_replicas - 1}, got "
-                             f"{rank}")
+                             f"{shown(rank)}")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.epoch, self.drop_last, self.shuffle, self.seed = 0, drop_last, shuffle, seed
         count = len(dataset)

@@ -5,6 +5,8 @@ from typing import Generic, TypeVar
 
 import flambeau
 
+from ..._shown import shown
+
 T = TypeVar("T")
 _DRAWN_AT_ONCE = 32  # part of the stream's definition: indices with replacement are drawn in blocks of this many
 
@@ -52,9 +54,9 @@ class RandomSampler(Sampler[int]):
         self._num_samples = num_samples
         self.generator = generator
         if not isinstance(replacement, bool):
-            raise TypeError(f"RandomSampler: replacement must be a bool, got {replacement!r}")
+            raise TypeError(f"RandomSampler: replacement must be a bool, got {shown(replacement)}")
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError(f"RandomSampler: num_samples must be a positive int, got {self.num_samples!r}")
+            raise ValueError(f"RandomSampler: num_samples must be a positive int, got {shown(self.num_samples)}")
 
     @property
     def num_samples(self):
@@ -103,7 +105,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 def _check_count(owner, name, value):
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        raise ValueError(f"{owner}: {name} must be a positive int, got {value!r}")
+        raise ValueError(f"{owner}: {name} must be a positive int, got {shown(value)}")
 
 
 class WeightedRandomSampler(Sampler[int]):
@@ -112,7 +114,7 @@ class WeightedRandomSampler(Sampler[int]):
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         _check_count("WeightedRandomSampler", "num_samples", num_samples)
         if not isinstance(replacement, bool):
-            raise ValueError(f"WeightedRandomSampler: replacement must be a bool, got {replacement!r}")
+            raise ValueError(f"WeightedRandomSampler: replacement must be a bool, got {shown(replacement)}")
         weights = flambeau.as_tensor(weights, dtype=flambeau.float64)
         if weights.dim() != 1:
             raise ValueError(f"WeightedRandomSampler: weights must have 1 dimension, got shape {list(weights.shape)}")
@@ -140,7 +142,7 @@ class BatchSampler(Sampler):
     def __init__(self, sampler, batch_size, drop_last):
         _check_count("BatchSampler", "batch_size", batch_size)
         if not isinstance(drop_last, bool):
-            raise ValueError(f"BatchSampler: drop_last must be a bool, got {drop_last!r}")
+            raise ValueError(f"BatchSampler: drop_last must be a bool, got {shown(drop_last)}")
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self):

@@ -6,6 +6,8 @@ from copy import copy
 
 import flambeau
 
+from ...._shown import shown
+
 _REFUSED = "default_collate: a sample is a tensor, NumPy array, number, string, or a list or dict of them; got {}"
 
 
@@ -39,7 +41,7 @@ def _collate_numpy(batch):
     if not hasattr(batch[0], "__len__"):  # a NumPy number
         return flambeau.as_tensor(batch)
     if batch[0].dtype.kind in "OSU":
-        raise TypeError(_REFUSED.format(batch[0].dtype))
+        raise TypeError(_REFUSED.format(f"dtype {batch[0].dtype.type.__name__}"))
     return flambeau.stack([flambeau.as_tensor(value) for value in batch], 0)
 
 
@@ -79,10 +81,10 @@ def collate(batch, *, collate_fn_map=None):
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("default_collate: the lists of a batch must have one length, got "
-                               f"{sorted({len(sample) for sample in batch})}")
+                               f"{shown(sorted({len(sample) for sample in batch}))}")
         columns = [collate(column, collate_fn_map=table) for column in zip(*batch)]
         return columns if isinstance(first, tuple) else _rebuilt(first, columns)
-    raise TypeError(_REFUSED.format(type(first)))
+    raise TypeError(_REFUSED.format(shown(first)))
 
 
 def default_collate(batch):
