@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <mutex>
 
 #include "combine.h"
@@ -144,6 +145,15 @@ int64_t first_outside(const int64_t* at, int64_t n, int64_t stride, int64_t size
     if (uint64_t(at[k * stride]) >= uint64_t(size)) return k;
   return 0;
 }
+// A private copy of `count` checked indices, so that nobody changes them between a check and their use; those
+// that another thread has put out of bounds since the first check are 0.
+const int64_t* own_indices(const int64_t* at, int64_t count, int64_t stride, int64_t size, int64_t* own) {
+  if (stride == 1) std::memcpy(own, at, size_t(count) * sizeof(int64_t));
+  else for (int64_t k = 0; k < count; ++k) own[k] = at[k * stride];
+  if (!all_within(own, count, 1, size))
+    for (int64_t k = 0; k < count; ++k) own[k] = uint64_t(own[k]) < uint64_t(size) ? own[k] : 0;
+  return own;
+}
 
 void infer_gather(Call& c) {
   const Tensor &t = c.tensor(0), &index = c.tensor(2);
@@ -169,24 +179,26 @@ void cpu_gather(Call& c) {
   };
   visit_size(out.itemsize(), [&]<class T>() {
     auto part = [&](const int64_t* offset, int64_t first, int64_t last) {
+      int64_t own[kBlock];
       for (int64_t at_k = first; at_k < last; at_k += kBlock) {  // numbers are still in the cache when they are used
         int64_t count = std::min(kBlock, last - at_k);
         const int64_t* at = index->ptr<int64_t>() + offset[0] + at_k * si;
         const T* from = t.ptr<T>() + offset[1] + at_k * st;
         T* to = out.ptr<T>() + offset[2] + at_k * so;
         if (!all_within(at, count, si, size)) return note(at, count);
-        if (si == 1 && st == 0 && so == 1 && step == 1) {
+        own_indices(at, count, si, size, own);
+        if (st == 0 && so == 1 && step == 1) {
           int64_t k = 0;
           for (; k + 8 <= count; k += 8) {  // eight reads, then eight writes: they overlap better
             T x[8];
-            for (int j = 0; j < 8; ++j) x[j] = from[index_within(at + k + j, size)];
+            for (int j = 0; j < 8; ++j) x[j] = from[own[k + j]];
             for (int j = 0; j < 8; ++j) to[k + j] = x[j];
           }
-          for (; k < count; ++k) to[k] = from[index_within(at + k, size)];
-        } else if (si == 1 && so == 1) {
-          for (int64_t k = 0; k < count; ++k) to[k] = from[index_within(at + k, size) * step + k * st];
+          for (; k < count; ++k) to[k] = from[own[k]];
+        } else if (so == 1) {
+          for (int64_t k = 0; k < count; ++k) to[k] = from[own[k] * step + k * st];
         } else {
-          for (int64_t k = 0; k < count; ++k) to[k * so] = from[index_within(at + k * si, size) * step + k * st];
+          for (int64_t k = 0; k < count; ++k) to[k * so] = from[own[k] * step + k * st];
         }
       }
     };
@@ -399,17 +411,23 @@ void infer_index_select(Call& c) {
 // out[k] = table[index[k]] for rows of `bytes` bytes, `size` of them in the table; rows of common small sizes avoid calling memcpy.
 void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, int64_t size, int64_t bytes, int64_t pitch) {
   parallel_for(n, std::max<int64_t>(1, (kGrain * 8) / std::max<int64_t>(bytes, 16)), [&](int64_t a, int64_t b) {
-    auto fixed = [&]<int64_t N>() {
-      for (int64_t k = a; k < b; ++k) std::memcpy(out + k * N, table + index_within(index + k, size) * pitch, N);
-    };
-    switch (bytes) {
-      case 4: return fixed.template operator()<4>();
-      case 8: return fixed.template operator()<8>();
-      case 16: return fixed.template operator()<16>();
-      case 32: return fixed.template operator()<32>();
-      case 64: return fixed.template operator()<64>();
+    int64_t own[kBlock];
+    for (; a < b; a += kBlock) {
+      const int64_t count = std::min(kBlock, b - a);
+      own_indices(index + a, count, 1, size, own);
+      char* to = out + a * bytes;
+      auto fixed = [&]<int64_t N>() {
+        for (int64_t k = 0; k < count; ++k) std::memcpy(to + k * N, table + own[k] * pitch, N);
+      };
+      switch (bytes) {
+        case 4: fixed.template operator()<4>(); break;
+        case 8: fixed.template operator()<8>(); break;
+        case 16: fixed.template operator()<16>(); break;
+        case 32: fixed.template operator()<32>(); break;
+        case 64: fixed.template operator()<64>(); break;
+        default: for (int64_t k = 0; k < count; ++k) std::memcpy(to + k * bytes, table + own[k] * pitch, bytes);
+      }
     }
-    for (int64_t k = a; k < b; ++k) std::memcpy(out + k * bytes, table + index_within(index + k, size) * pitch, bytes);
   });
 }
 
@@ -440,16 +458,18 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
     outer.done();
     int64_t run = outer.length(), from = outer.stride[0][outer.ndim - 1], to = outer.stride[1][outer.ndim - 1];
     LockRelease lock(out.numel);
-    if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix
+    if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix: each index is used `run` times
+      auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
+      const int64_t* own = own_indices(at, n, 1, size, memory.get());
       visit_size(item, [&]<class T>() {
         parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
           for (int64_t r = a; r < b; ++r) {
             const T* x = t.ptr<T>() + r * from;
             T* y = out.ptr<T>() + r * to;
             if (step == 1) {
-              for (int64_t k = 0; k < n; ++k) y[k] = x[index_within(at + k, size)];
+              for (int64_t k = 0; k < n; ++k) y[k] = x[own[k]];
             } else {
-              for (int64_t k = 0; k < n; ++k) y[k] = x[index_within(at + k, size) * step];
+              for (int64_t k = 0; k < n; ++k) y[k] = x[own[k] * step];
             }
           }
         });

@@ -211,12 +211,21 @@ void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __res
   }
 }
 
+// An interruption point after every 256th row: a row of one window takes a nanosecond.
+struct RowsDone {
+  uint32_t rows = 0;
+  void operator()() {
+    if (++rows % 256 == 0) interruption_point();
+  }
+};
+
 template <class T, class I>
 void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
       : std::numeric_limits<T>::lowest();
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
+    RowsDone rows_done;
     std::vector<T> best(W.out);
     std::vector<I> place(W.out);
     for (; p < end; ++p) {
@@ -224,7 +233,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
       int64_t at = p * s.out();
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
-          interruption_point();
+          rows_done();
           const Window d = D.window(di), h = H.window(hi);
           const I first = I((d.begin * H.in + h.begin) * W.in);
           if (W.out < 8) {  // rows too short for vectors: one window after the other, in registers
@@ -248,7 +257,7 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
           }
           for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.window(o).begin);
           for (int64_t i = d.begin; i < d.end; i += D.dilation)
-            for (int64_t j = h.begin; j < h.end; j += H.dilation, interruption_point())
+            for (int64_t j = h.begin; j < h.end; j += H.dilation, rows_done())
               max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
           for (int64_t o = 0; o < W.out; ++o) values[at + o] = best[o], indices[at + o] = place[o];
           at += W.out;
@@ -400,6 +409,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
       a.window(0).extent == a.in; };
   const bool whole = covers(D) && covers(H) && covers(W);
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
+    RowsDone rows_done;
     for (; p < end; ++p) {
       const T* plane = x + p * s.in();
       T* to = y + p * s.out();
@@ -409,7 +419,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
       }
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
-          interruption_point();
+          rows_done();
           const Window d = D.window(di), h = H.window(hi);
           if (W.even && W.out < 8) {  // rows too short for vectors
             const bool seen = d.begin < d.end && h.begin < h.end;
@@ -432,7 +442,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
           }
           std::fill_n(to, W.out, T(0));
           for (int64_t i = d.begin; i < d.end; ++i)
-            for (int64_t j = h.begin; j < h.end; ++j, interruption_point()) {
+            for (int64_t j = h.begin; j < h.end; ++j, rows_done()) {
               const T* row = plane + (i * H.in + j) * W.in;
               if (!W.even) {
                 for (int64_t o = 0; o < W.out; ++o) {
@@ -462,6 +472,7 @@ template <class T>
 void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
+    RowsDone rows_done;
     std::vector<T> share(W.out);
     for (; p < end; ++p) {
       T* plane = x + p * s.in();
@@ -469,13 +480,13 @@ void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
       std::fill_n(plane, s.in(), T(0));
       for (int64_t di = 0; di < D.out; ++di)
         for (int64_t hi = 0; hi < H.out; ++hi) {
-          interruption_point();
+          rows_done();
           const Window d = D.window(di), h = H.window(hi);
           for (int64_t o = 0; o < W.out; ++o) share[o] = from[o] / (divisor ? T(divisor)
               : T(d.extent * h.extent * W.window(o).extent));
           from += W.out;
           for (int64_t i = d.begin; i < d.end; ++i)
-            for (int64_t j = h.begin; j < h.end; ++j, interruption_point()) {
+            for (int64_t j = h.begin; j < h.end; ++j, rows_done()) {
               T* row = plane + (i * H.in + j) * W.in;
               for (int64_t o = 0; o < W.out; ++o)
                 for (int64_t q = W.window(o).begin; q < W.window(o).end; ++q) row[q] += share[o];

@@ -45,7 +45,7 @@ class detect_anomaly:
     ...         (x * 0).sqrt().mul(0).sum().backward()
     ... except RuntimeError as error:
     ...     print(error)
-    Function 'SqrtBackward0' returned nan values in its 0th output.
+    SqrtBackward0: gradient 0 contains NaN (looked for in anomaly mode)
     """
 
     def __init__(self, check_nan=True):
