@@ -164,3 +164,11 @@ def test_no_message_shows_a_value_by_its_repr():
                         ast.unparse(part.value) not in ("__name__", "kind.__name__", "letter"):
                     found.append(f"{path.relative_to(root)}:{part.lineno}")
     assert not found, "use flambeau._shown.shown"
+
+
+def test_the_place_of_an_error_is_shown_in_few_words():
+    pool = nn.MaxUnpool3d(("x",) * 6000)
+    with pytest.raises(TypeError) as caught:
+        pool(flambeau.ones(3), flambeau.ones(1, 2, 2, 3, 3))
+    assert any("in: MaxUnpool3d(" in note for note in caught.value.__notes__)
+    assert sum(map(len, caught.value.__notes__)) < 1000

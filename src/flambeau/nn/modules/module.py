@@ -65,7 +65,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         """Write into `error`'s notes which module it came from; called at each module the error passes."""
         seen = error.__dict__.get("_in_module")
         if seen is None:
-            place, path = f"({type(self).__name__}({_one_line(self.extra_repr())}))", ""
+            place, path = f"({type(self).__name__}({clipped(_one_line(self.extra_repr()))}))", ""
             note = None
         else:
             child, path, place, note = seen
