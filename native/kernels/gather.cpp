@@ -145,14 +145,16 @@ int64_t first_outside(const int64_t* at, int64_t n, int64_t stride, int64_t size
     if (uint64_t(at[k * stride]) >= uint64_t(size)) return k;
   return 0;
 }
-// A private copy of `count` checked indices, so that nobody changes them between a check and their use; those
-// that another thread has put out of bounds since the first check are 0.
-const int64_t* own_indices(const int64_t* at, int64_t count, int64_t stride, int64_t size, int64_t* own) {
+// A private copy of `count` indices, so that nobody changes them between a check and their use.
+void copy_indices(const int64_t* at, int64_t count, int64_t stride, int64_t* own) {
   if (stride == 1) std::memcpy(own, at, size_t(count) * sizeof(int64_t));
   else for (int64_t k = 0; k < count; ++k) own[k] = at[k * stride];
+}
+// The same of checked ones: those that another thread has put out of bounds since the check are 0.
+void own_indices(const int64_t* at, int64_t count, int64_t size, int64_t* own) {
+  copy_indices(at, count, 1, own);
   if (!all_within(own, count, 1, size))
     for (int64_t k = 0; k < count; ++k) own[k] = uint64_t(own[k]) < uint64_t(size) ? own[k] : 0;
-  return own;
 }
 
 void infer_gather(Call& c) {
@@ -175,7 +177,7 @@ void cpu_gather(Call& c) {
   std::mutex mutex;
   auto note = [&](const int64_t* at, int64_t count) __attribute__((noinline, cold)) {
     std::lock_guard guard(mutex);
-    bad = at[first_outside(at, count, si, size) * si], failed = true;
+    bad = at[first_outside(at, count, 1, size)], failed = true;
   };
   visit_size(out.itemsize(), [&]<class T>() {
     auto part = [&](const int64_t* offset, int64_t first, int64_t last) {
@@ -185,8 +187,8 @@ void cpu_gather(Call& c) {
         const int64_t* at = index->ptr<int64_t>() + offset[0] + at_k * si;
         const T* from = t.ptr<T>() + offset[1] + at_k * st;
         T* to = out.ptr<T>() + offset[2] + at_k * so;
-        if (!all_within(at, count, si, size)) return note(at, count);
-        own_indices(at, count, si, size, own);
+        copy_indices(at, count, si, own);
+        if (!all_within(own, count, 1, size)) return note(own, count);
         if (st == 0 && so == 1 && step == 1) {
           int64_t k = 0;
           for (; k + 8 <= count; k += 8) {  // eight reads, then eight writes: they overlap better
@@ -414,7 +416,7 @@ void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, in
     int64_t own[kBlock];
     for (; a < b; a += kBlock) {
       const int64_t count = std::min(kBlock, b - a);
-      own_indices(index + a, count, 1, size, own);
+      own_indices(index + a, count, size, own);
       char* to = out + a * bytes;
       auto fixed = [&]<int64_t N>() {
         for (int64_t k = 0; k < count; ++k) std::memcpy(to + k * N, table + own[k] * pitch, N);
@@ -460,7 +462,8 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
     LockRelease lock(out.numel);
     if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix: each index is used `run` times
       auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
-      const int64_t* own = own_indices(at, n, 1, size, memory.get());
+      int64_t* own = memory.get();
+      own_indices(at, n, size, own);
       visit_size(item, [&]<class T>() {
         parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
           for (int64_t r = a; r < b; ++r) {

@@ -54,7 +54,7 @@ def _temporary(folder, name):
         try:
             with suppress(OSError):  # no locks on this file system: then nobody else gets one either
                 fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(file, path):  # else another process took it for abandoned before it was locked
+            if is_at(file, path):  # else another process took it for abandoned before it was locked
                 return path, file
         except BaseException:
             file.close()
@@ -64,7 +64,8 @@ def _temporary(folder, name):
         file.close()
 
 
-def _is_at(file, path):
+def is_at(file, path):
+    """Whether the open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 
+from .._replacing import is_at
 from .errors import UserError, reason
 
 NAME = ".lock"
@@ -45,18 +46,11 @@ def _hold(path, folder):
             print(f"warning: {folder}: this file system has no locks ({reason(error)}): a second training into the "
                   "same folder would not be noticed", file=sys.stderr)
             return file
-        if _is_at(file, path):
+        if is_at(file, path):
             with suppress(OSError):  # a full disk: the lock holds without words
                 _describe(file)
             return file
         file.close()  # its holder removed it between our opening and locking it
-
-
-def _is_at(file, path):
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _describe(file):

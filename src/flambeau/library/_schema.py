@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from .. import _C
 from .._shown import shown
+from ..ops._describe import split
 
 _PLAIN = {_C.Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", _C.dtype: "ScalarType",
           _C.device: "Device"}
@@ -81,24 +82,6 @@ _ARGUMENT = re.compile(r"(?P<type>[\w.]+)(?:\((?P<alias>\w+)(?P<write>!?)\))?(?P
                        r"(?:\s*=\s*(?P<default>.+))?$")
 
 
-def _split(text):
-    """The parts between commas that are in no bracket and no quotes."""
-    parts, depth, quote, start = [], 0, "", 0
-    for k, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "\"'":
-            quote = c
-        elif c in "([":
-            depth += 1
-        elif c in ")]":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:k])
-            start = k + 1
-    return [p.strip() for p in [*parts, text[start:]] if p.strip()]
-
-
 def parse(text):
     """The Schema of "ns::name(Tensor x, ...) -> Tensor" (the name may be absent)."""
     found = _SCHEMA.match(text)
@@ -106,7 +89,7 @@ def parse(text):
         raise RuntimeError(f"schema {shown(text)}: expected \"(Tensor x, int n=1) -> Tensor\", with the arguments in "
                            "parentheses and the result after an arrow")
     arguments, keyword = [], False
-    for part in _split(found["arguments"]):
+    for part in split(found["arguments"]):
         if part == "*":
             keyword = True
             continue
@@ -118,7 +101,7 @@ def parse(text):
         suffix = re.sub(r"\d", "", a["suffix"])
         arguments.append(Argument(a["name"], a["type"] + suffix, a["default"], keyword, bool(a["write"])))
     returns = found["returns"].strip()
-    returns = _split(returns[1:-1]) if returns.startswith("(") else [returns]
+    returns = split(returns[1:-1]) if returns.startswith("(") else [returns]
     return Schema(text.strip(), found["name"] or "", tuple(arguments), tuple(returns))
 
 
