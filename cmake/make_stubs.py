@@ -197,7 +197,7 @@ class Stubs:
         """(module, name) of what another module of the package defines; None for what is defined here."""
         place, qualname = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", "")
         if place == "torch":  # the types of storages and of tensors carry PyTorch's module
-            place = next((m for m in ("flambeau.storage", "flambeau.tensor_types")
+            place = next((m for m in ("flambeau.storage", "flambeau._tensor.types")
                           if vars(sys.modules[m]).get(qualname) is value), "")
         if not place.startswith("flambeau") or place == self.module.__name__ or not qualname or "." in qualname:
             return None
@@ -296,7 +296,7 @@ class Stubs:
             read_only = ["@property", f"def {name}(self) -> {kind}: ..."]
             yield from [f"{name}: {kind}"] if name in tables.SETTABLE else read_only
         elif callable(value):
-            text = signature(value, f"flambeau.tensor.{name}", "flambeau.tensor", in_class=True)
+            text = signature(value, f"flambeau._tensor.methods.{name}", "flambeau._tensor.methods", in_class=True)
             if name.endswith("_") and text.endswith("Any"):
                 text = text.removesuffix("Any") + "Self"
             yield f"def {name}{text}: ..."

@@ -59,7 +59,7 @@ LOCAL = {
     "flambeau.nn.modules.parameter_container": table(("Any", "key value parameters")),
     "flambeau.nn.modules.module": table(("Any", "value strict dtype device target"), ("str", "name prefix")),
     "flambeau.nn.modules.attention": table(("Tensor", "value")),
-    "flambeau.nn._summary": table(("Any", "input")), "flambeau.nn._check": table(("Any", "input target")),
+    "flambeau.debug._summary": table(("Any", "input")), "flambeau.debug._check": table(("Any", "input target")),
     "flambeau.nn.utils.prune": table(("Any", "parameters dim")),
     "flambeau.nn.utils": table(("Any", "name value dim mode input weight key"), ("Module", "module")),
     "flambeau.nn.init": table(("float", "a b mean val"), ("str", "mode")),
@@ -77,18 +77,19 @@ LOCAL = {
     "flambeau.overrides": table(("Any", "value name mode input")),
     "flambeau.serialization": table(("Any", "name value")),
     "flambeau.storage": table(("Any", "value key size dtype device name")),
-    "flambeau.inspection": table(("Any", "tensor size")),
-    "flambeau.construct": {},
+    "flambeau._tensor.queries": table(("Any", "tensor size")),
+    "flambeau._tensor.creation": {},
     "flambeau.testing": table(("Any", "low high rtol atol device dtype size")),
-    "flambeau.symbolic": table(("Any", "input value name")),
+    "flambeau._absent.symbols": table(("Any", "input value name")),
     "flambeau.hub": table(("Any", "name mode")),
     "flambeau.multiprocessing": table(("Any", "name value device size")),
     "flambeau.debug": table(("Any", "name value params mode key")),
 }
 #: places with a signature of their own, as PyTorch documents it
 SIGNATURES = {
-    "flambeau.construct.tensor": "(data: Any, *, dtype: dtype | None = None, device: device | str | int | None = None,"
-                                 " requires_grad: bool = False, pin_memory: bool = False) -> Tensor",
+    "flambeau._tensor.creation.tensor":
+        "(data: Any, *, dtype: dtype | None = None, device: device | str | int | None = None,"
+        " requires_grad: bool = False, pin_memory: bool = False) -> Tensor",
     **{f"flambeau.autograd.function.Function.{name}": "(*args: Any, **kwargs: Any) -> Any"
        for name in ("forward", "backward", "setup_context", "vmap", "jvp")},
     "flambeau.library._library.CustomOpDef.register_fake": "(self, fn: _F, /) -> _F",
@@ -121,10 +122,10 @@ SIGNATURES = {
     "flambeau.nn.parameter.Parameter.__new__": "(cls, data: Any = None, requires_grad: bool = True) -> Self",
     "flambeau.nn.parameter.Buffer.__new__": "(cls, data: Any = None, *, persistent: bool = True) -> Self",
     "flambeau.random.manual_seed": "(seed: int) -> Generator",
-    "flambeau.tensor.to": "(self, *args: Any, **kwargs: Any) -> Tensor",
-    "flambeau.tensor.backward": "(self, gradient: Tensor | None = None, retain_graph: bool | None = None,"
+    "flambeau._tensor.methods.to": "(self, *args: Any, **kwargs: Any) -> Tensor",
+    "flambeau._tensor.methods.backward": "(self, gradient: Tensor | None = None, retain_graph: bool | None = None,"
                                 " create_graph: bool = False, inputs: Any = None) -> None",
-    "flambeau.tensor.register_hook": "(self, hook: Callable[[Tensor], Any]) -> RemovableHandle",
+    "flambeau._tensor.methods.register_hook": "(self, hook: Callable[[Tensor], Any]) -> RemovableHandle",
 }
 #: definitions that a class has in its stub besides its own
 MORE = {
@@ -149,19 +150,19 @@ RESULTS = {
     "__len__": "int", "__bool__": "bool", "__contains__": "bool", "__iter__": "Iterator[Any]", "extra_repr": "str",
     "flambeau.optim.lr_scheduler._base.LRScheduler.get_last_lr": "list[Any]",
     "flambeau.optim.lr_scheduler._base.LRScheduler.get_lr": "list[Any]",
-    "flambeau.inspection.get_default_dtype": "dtype", "flambeau.inspection.promote_types": "dtype",
-    "flambeau.inspection.result_type": "dtype", "flambeau.inspection.broadcast_shapes": "Size",
-    "flambeau.inspection.equal": "bool", "flambeau.inspection.allclose": "bool", "flambeau.inspection.can_cast": "bool",
-    "flambeau.inspection.is_floating_point": "bool", "flambeau.inspection.is_complex": "bool",
-    "flambeau.inspection.is_signed": "bool", "flambeau.inspection.is_inference": "bool",
-    "flambeau.inspection.get_num_threads": "int", "flambeau.inspection.numel": "int",
+    "flambeau._settings.get_default_dtype": "dtype", "flambeau._settings.get_num_threads": "int",
+    "flambeau._tensor.dtypes.promote_types": "dtype", "flambeau._tensor.dtypes.result_type": "dtype",
+    "flambeau._tensor.dtypes.can_cast": "bool",
+    **{f"flambeau._tensor.queries.{name}": "bool" for name in
+       "equal allclose is_floating_point is_complex is_signed is_inference".split()},
+    "flambeau._tensor.queries.broadcast_shapes": "Size", "flambeau._tensor.queries.numel": "int",
+    "flambeau._tensor.queries.detach_": "Tensor", "flambeau._tensor.queries.resolve_conj": "Tensor",
     "flambeau.random.initial_seed": "int", "flambeau.random.seed": "int", "flambeau.random.get_rng_state": "Tensor",
-    "flambeau.inspection.detach_": "Tensor", "flambeau.inspection.resolve_conj": "Tensor",
-    "flambeau.construct.new_tensor": "Tensor",
+    "flambeau._tensor.creation.new_tensor": "Tensor",
     "is_grad_enabled": "bool", "is_inference_mode_enabled": "bool",
 }
 #: modules whose functions (or forward methods) give a Tensor unless something above says otherwise
-TENSOR_RESULTS = ("flambeau.nn.functional", "flambeau.nn.init", "flambeau.construct", "flambeau.signal",
+TENSOR_RESULTS = ("flambeau.nn.functional", "flambeau.nn.init", "flambeau._tensor.creation", "flambeau.signal",
                   "flambeau.nn._chunked_loss", "flambeau.masked", "flambeau.nn.utils.clip_grad")
 #: attributes of instances, by name
 ATTRIBUTES = table(

@@ -17,17 +17,18 @@ PACKAGE = Path(flambeau.__file__).parent
 #: why a parameter may go unread -> "module: function parameter parameter, …; module: …"
 REASONS = {
     "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
-        storage: copy_ non_blocking, to non_blocking, type non_blocking; tensor: to non_blocking, _type non_blocking""",
+        storage: copy_ non_blocking, to non_blocking, type non_blocking;
+        _tensor/methods: to non_blocking, _type non_blocking""",
     "the function refuses every call, so it reads nothing": """
-        tensor: cuda non_blocking memory_format; storage: cuda device non_blocking, pin_memory device""",
+        _tensor/methods: cuda non_blocking memory_format; storage: cuda device non_blocking, pin_memory device""",
     "layouts other than strided are refused by the argument parser, before the body": """
-        ops/composed: range_ layout, empty_permuted layout; ops/fourier: fftfreq layout, rfftfreq layout;
+        ops/differences: range_ layout, empty_permuted layout; ops/fourier: fftfreq layout, rfftfreq layout;
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator: current_accelerator check_available; cuda: is_bf16_supported including_emulation;
         backends/cuda: _available args kwargs, blas_workspace_size args; storage: is_pinned device;
-        streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
+        _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         utils/checkpoint: get_device_states args,
         set_device_states states; autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
         set_override_stale_capture_stream enabled; nn/parallel/data_parallel: __init__ device_ids output_device,
@@ -36,7 +37,7 @@ REASONS = {
         nn/utils/clip_grad: get_total_norm foreach, clip_grads_with_norm_ foreach, clip_grad_norm_ foreach,
         clip_grad_value_ foreach; ops/comparison: isin assume_unique;
         nn/attention/flex_attention: create_block_mask _compile, flex_attention kernel_options;
-        ops/flat: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
+        ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
     "nothing is compiled: the only backend runs the function as it is (others are refused)": """
@@ -48,7 +49,7 @@ REASONS = {
     "files are read as data only, whatever is asked for": """
         serialization: load weights_only; hub: load_state_dict_from_url weights_only""",
     "always false, or always the argument itself": """
-        inspection: is_conj input; masked: is_masked_tensor obj; _tensor_layouts: to_dense masked_grad""",
+        _tensor/queries: is_conj input; masked: is_masked_tensor obj; _absent/methods: to_dense masked_grad""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
@@ -64,17 +65,16 @@ REASONS = {
         optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
         optim/swa_utils: ema_update num_averaged; utils/_selective: policy ctx args kwargs;
         utils/data/_utils/collate: _stack collate_fn_map, _floats collate_fn_map, _ints collate_fn_map,
-        _as_is collate_fn_map; nn/_trace: after args, _recurrent out; overrides: answer args kwargs;
-        tensor_types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;
-        _pickle_writer: none obj; autograd/forward_ad: forward ctx primal, backward ctx;
+        _as_is collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
+        _tensor/types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;
+        _files/pickle_writer: none obj; autograd/forward_ad: forward ctx primal, backward ctx;
         autograd/function: forward sources; multiprocessing/shared: __init__ args kwargs;
-        nn/parameter: _rebuild_parameter hooks; storage: _rebuild dtype; _loader: tensor hooks, tensor_v3 hooks,
-        parameter hooks; ops/copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;
-        autograd/grad_mode: __init__ func; ops/_sample_signal: fft_freq m, windows m,
-        signal_windows m; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__ inputs""",
+        nn/parameter: _rebuild_parameter hooks; storage: _rebuild dtype; _files/loader: tensor hooks, tensor_v3 hooks,
+        parameter hooks; ops/view_copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;
+        autograd/grad_mode: __init__ func; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__ inputs""",
 }
 #: one table of functions with one signature per module: each reads what it needs
-CALLBACKS = ("_hints", "func/")
+CALLBACKS = ("debug/_hints", "func/")
 
 
 def allowed():

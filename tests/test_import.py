@@ -28,8 +28,8 @@ def imported():
 
 
 @pytest.mark.parametrize("module", ["numpy", "scipy", "matplotlib", "tqdm", "inspect", "dataclasses", "asyncio",
-                                    "multiprocessing", "unittest", "typing_extensions", "flambeau.ops.samples",
-                                    "flambeau.cli"])
+                                    "multiprocessing", "unittest", "typing_extensions", "flambeau.debug",
+                                    "flambeau._settings", "flambeau.cli"])
 def test_modules_that_are_not_loaded(imported, module):
     assert module not in imported["modules"]
 

@@ -10,17 +10,14 @@ import flambeau
 ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first; a part may import its own and lower layers
 LAYERS = [
-    {"_C", "_version", "_libraries", "version", "_shown"},
+    {"_C", "version", "_libraries", "_shown"},
     {"ops"},
-    {"tensor", "construct", "inspection", "memory", "random", "autograd", "func", "backends", "return_types", "special",
-     "linalg", "fft", "signal", "functional", "storage", "overrides", "utils", "_tensor_memory", "cuda",
-     "_tensor_exchange", "_tensor_layouts", "_determinism", "_unavailable", "accelerator", "compiler", "cpu",
-     "defaults", "enumerations", "futures", "interchange", "nested", "sparse", "streams", "symbolic", "tensor_types",
-     "__config__", "_hints"},
+    {"_tensor", "_absent", "memory", "random", "autograd", "func", "backends", "return_types", "special",
+     "linalg", "fft", "signal", "functional", "overrides", "utils", "cuda", "accelerator", "compiler", "cpu",
+     "_settings", "futures", "nested", "sparse", "__config__", "control_flow"},
     # loaded when first used, when the package is complete
-    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_archive", "_loader",
-     "_pickle_reader", "_pickle_writer", "_replacing", "_pickling", "_tensor_str", "profiler", "debug",
-     "_errstate", "masked", "multiprocessing", "types", "library", "__future__"},
+    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_files", "profiler", "debug",
+     "masked", "storage", "multiprocessing", "types", "library", "__future__"},
     {"graph", "fx", "jit", "compile", "export"},
     {"vision", "text", "distributed", "cli", "__main__", "as_torch"},
 ]

@@ -602,7 +602,7 @@ static void explain_failure(OpObject& op, Frame& f) {
   if (trace) PyException_SetTraceback(value, trace);
   static PyObject* explain = nullptr;
   if (!explain) {
-    Held module(PyImport_ImportModule("flambeau._hints"));
+    Held module(PyImport_ImportModule("flambeau.debug._hints"));
     if (module) explain = PyObject_GetAttrString(module.p, "explain");
   }
   const auto& args = op.def->schema.args;

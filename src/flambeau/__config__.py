@@ -3,7 +3,7 @@
 import os
 
 from . import _C
-from ._version import __version__
+from .version import __version__
 
 
 def show():

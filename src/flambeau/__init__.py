@@ -10,12 +10,9 @@ except ImportError as _error:  # oneDNN is not where it was: find it by the inst
     _load_onednn(_error)
     from . import _C
 
-from . import _tensor_exchange as _tensor_exchange
-from . import _tensor_layouts as _tensor_layouts
-from . import _tensor_memory as _tensor_memory
 from . import ops as _ops
 from . import overrides as overrides
-from . import tensor as _tensor_methods  # the module; the name `tensor` is given to the function below
+from ._absent import methods as _absent_methods
 from ._C import Generator as Generator
 from ._C import OutOfMemoryError as OutOfMemoryError
 from ._C import Size as Size
@@ -27,50 +24,49 @@ from ._C import from_numpy as from_numpy
 from ._C import frombuffer as frombuffer
 from ._C import memory_format as memory_format
 from ._shown import shown
-from ._version import __version__ as __version__
+from ._tensor import exchange as _exchange
+from ._tensor import memory as _memory
+from ._tensor import methods as _methods
+from ._tensor.creation import as_tensor as as_tensor
+from ._tensor.creation import asarray as asarray
+from ._tensor.creation import tensor as tensor
+from ._tensor.dtypes import can_cast as can_cast
+from ._tensor.dtypes import finfo as finfo
+from ._tensor.dtypes import iinfo as iinfo
+from ._tensor.dtypes import promote_types as promote_types
+from ._tensor.dtypes import result_type as result_type
+from ._tensor.queries import allclose as allclose
+from ._tensor.queries import broadcast_shapes as broadcast_shapes
+from ._tensor.queries import dequantize as dequantize
+from ._tensor.queries import detach_ as detach_
+from ._tensor.queries import equal as equal
+from ._tensor.queries import is_complex as is_complex
+from ._tensor.queries import is_conj as is_conj
+from ._tensor.queries import is_floating_point as is_floating_point
+from ._tensor.queries import is_inference as is_inference
+from ._tensor.queries import is_nonzero as is_nonzero
+from ._tensor.queries import is_signed as is_signed
+from ._tensor.queries import is_tensor as is_tensor
+from ._tensor.queries import numel as numel
+from ._tensor.queries import resolve_conj as resolve_conj
+from ._tensor.queries import typename as typename
 from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import is_inference_mode_enabled as is_inference_mode_enabled
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
-from .construct import as_tensor as as_tensor
-from .construct import asarray as asarray
-from .construct import tensor as tensor
-from .inspection import allclose as allclose
-from .inspection import broadcast_shapes as broadcast_shapes
-from .inspection import can_cast as can_cast
-from .inspection import dequantize as dequantize
-from .inspection import detach_ as detach_
-from .inspection import equal as equal
-from .inspection import finfo as finfo
-from .inspection import get_default_dtype as get_default_dtype
-from .inspection import get_num_threads as get_num_threads
-from .inspection import iinfo as iinfo
-from .inspection import is_complex as is_complex
-from .inspection import is_conj as is_conj
-from .inspection import is_floating_point as is_floating_point
-from .inspection import is_inference as is_inference
-from .inspection import is_nonzero as is_nonzero
-from .inspection import is_signed as is_signed
-from .inspection import is_tensor as is_tensor
-from .inspection import numel as numel
-from .inspection import promote_types as promote_types
-from .inspection import resolve_conj as resolve_conj
-from .inspection import result_type as result_type
-from .inspection import set_default_dtype as set_default_dtype
-from .inspection import set_num_threads as set_num_threads
-from .inspection import typename as typename
 from .random import fork_rng as _fork_rng
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed
 from .random import seed as seed
 from .random import set_rng_state as set_rng_state
+from .version import __version__ as __version__
 
 # every operator whose record says it is public here; dtypes, memory formats and layouts
 globals().update(_ops.public(""))
-globals().update({_name: getattr(_C, _name) for _name in _tensor_methods.CONSTANTS})
+globals().update({_name: getattr(_C, _name) for _name in _methods.CONSTANTS})
 half, double = _C.float16, _C.float64
 short, int, long = _C.int16, _C.int32, _C.int64
 float, cfloat, cdouble = _C.float32, _C.complex64, _C.complex128
@@ -79,34 +75,37 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 
 #: subpackages and modules loaded when first used
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
-         "cuda", "backends", "version", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
+         "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
-         "debug", "library"}
+         "debug", "library", "control_flow"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",
-    "nn._summary": "summary",
-    "nn._check": "check",
+    "debug._summary": "summary",
+    "debug._check": "check",
     "serialization": "save load",
-    "_tensor_str": "set_printoptions get_printoptions printoptions",
+    "_tensor.printing": "set_printoptions get_printoptions printoptions",
     "storage": "UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage HalfStorage BFloat16Storage "
                "ByteStorage CharStorage ShortStorage IntStorage LongStorage BoolStorage ComplexFloatStorage "
                "ComplexDoubleStorage",
-    "_determinism": "use_deterministic_algorithms are_deterministic_algorithms_enabled "
-                    "is_deterministic_algorithms_warn_only_enabled",
-    "defaults": "get_default_device set_default_device set_default_tensor_type get_float32_matmul_precision "
-                "set_float32_matmul_precision set_flush_denormal set_deterministic_debug_mode "
-                "get_deterministic_debug_mode get_num_interop_threads set_num_interop_threads init_num_threads "
-                "is_warn_always_enabled set_warn_always compiled_with_cxx11_abi get_device_module",
-    "interchange": "from_dlpack to_dlpack from_file",
-    "tensor_types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
-                    "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
-    "enumerations": "Tag DispatchKey AggregationType",
-    "streams": "Stream Event AcceleratorError",
-    "symbolic": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
-                "sym_fresh_size cond while_loop",
+    "_settings": "get_default_dtype set_default_dtype get_default_device set_default_device set_default_tensor_type "
+                 "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads init_num_threads "
+                 "get_float32_matmul_precision set_float32_matmul_precision set_flush_denormal "
+                 "use_deterministic_algorithms are_deterministic_algorithms_enabled "
+                 "is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode "
+                 "get_deterministic_debug_mode is_warn_always_enabled set_warn_always compiled_with_cxx11_abi "
+                 "get_device_module",
+    "_tensor.dlpack": "from_dlpack to_dlpack",
+    "_files.mapped": "from_file",
+    "_tensor.types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
+                     "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
+    "library._enumerations": "Tag DispatchKey AggregationType",
+    "_absent.streams": "Stream Event AcceleratorError",
+    "_absent.symbols": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
+                       "sym_fresh_size",
+    "control_flow": "cond while_loop",
     "compiler": "compile",
-    "_errstate": "errstate",
+    "debug._errstate": "errstate",
     "amp": "autocast GradScaler is_autocast_available is_autocast_enabled set_autocast_enabled get_autocast_dtype "
            "set_autocast_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype "
            "set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype clear_autocast_cache "
@@ -125,7 +124,7 @@ def __getattr__(name):
     if name in _LAZY_NAMES:
         return getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
     if not name.startswith("_"):  # a name of PyTorch's that stands for what is not here says so when it is used
-        found = _importlib.import_module(f"{__name__}._unavailable").find(name)
+        found = _importlib.import_module(f"{__name__}._absent.names").find(name)
         if found is not None:
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -2,8 +2,8 @@
 
 import functools
 
+from ._absent import refusal
 from ._shown import shown
-from ._tensor_layouts import refusal
 
 _default = [None]
 

@@ -4,9 +4,9 @@ import importlib
 from contextlib import nullcontext
 
 from . import _C
+from ._absent.streams import Event as Event
+from ._absent.streams import Stream as Stream
 from ._shown import shown
-from .streams import Event as Event
-from .streams import Stream as Stream
 
 
 def is_available():

@@ -4,7 +4,7 @@ import importlib
 
 from . import _C
 from ._shown import shown
-from .tensor_types import CUDA_TYPES
+from ._tensor.types import CUDA_TYPES
 
 _MESSAGE = "flambeau was built without CUDA: use device 'cpu' (cuda.is_available() tells)"
 

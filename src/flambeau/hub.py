@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from urllib.parse import urlparse
 
-from ._replacing import replacing
+from ._files.replacing import replacing
 from ._shown import shown
 from .serialization import load as _load_file
 

@@ -8,7 +8,7 @@ tensor([[0.5000, 0.0000],
 
 from ._C import LinAlgError as LinAlgError
 from .ops import public
-from .ops.linalg import matmul as matmul
+from .ops.products import matmul as matmul
 
 globals().update(public("linalg"))
 diagonal = public("")["diagonal"]

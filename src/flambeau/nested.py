@@ -1,7 +1,7 @@
 """Nested tensors: not available. Each function raises an error that says what to use instead."""
 
-from ._tensor_layouts import _NESTED, refusal
+from ._absent import NESTED, refusal
 
 _NAMES = ("nested_tensor", "as_nested_tensor", "to_padded_tensor", "nested_tensor_from_jagged", "narrow",
           "masked_select")
-globals().update({name: refusal(f"nested.{name}", _NESTED) for name in _NAMES})
+globals().update({name: refusal(f"nested.{name}", NESTED) for name in _NAMES})

@@ -17,11 +17,11 @@ from sys import byteorder
 import flambeau
 
 from . import _C
-from ._archive import ALIGNMENT, Archive, put
-from ._loader import DTYPES, STORAGES, Loader
-from ._pickle_reader import PickleError, check_extent
-from ._pickle_writer import Global, Persistent, Reduce, Writer
-from ._replacing import replacing
+from ._files.archive import ALIGNMENT, Archive, put
+from ._files.loader import DTYPES, STORAGES, Loader
+from ._files.pickle_reader import PickleError, check_extent
+from ._files.pickle_writer import Global, Persistent, Reduce, Writer
+from ._files.replacing import replacing
 
 DEFAULT_PROTOCOL = 2
 _STORAGE_OF = {name: storage for storage, name in STORAGES.items()}

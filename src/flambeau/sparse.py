@@ -1,13 +1,13 @@
 """Sparse tensors: not available. Each function raises an error that says what to use instead."""
 
-from ._tensor_layouts import _SPARSE, refusal
-from .tensor_types import SPARSE_TYPES
+from ._absent import SPARSE, refusal
+from ._tensor.types import SPARSE_TYPES
 
 _NAMES = ("sum", "softmax", "mm", "log_softmax", "addmm", "spdiags", "spsolve", "sampled_addmm",
           "to_sparse_semi_structured", "as_sparse_gradcheck", "SparseSemiStructuredTensor",
           "SparseSemiStructuredTensorCUTLASS",
           "SparseSemiStructuredTensorCUSPARSELT")
-globals().update({name: refusal(f"sparse.{name}", _SPARSE) for name in _NAMES})
+globals().update({name: refusal(f"sparse.{name}", SPARSE) for name in _NAMES})
 globals().update(SPARSE_TYPES)
 
 

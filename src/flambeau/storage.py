@@ -1,9 +1,9 @@
 """Storages: the memory behind a tensor, as bytes or as elements."""
 
 from . import _C
-from .construct import tensor
-from .interchange import map_file
-from .tensor import TYPE_NAMES
+from ._files.mapped import map_file
+from ._tensor.creation import tensor
+from ._tensor.methods import TYPE_NAMES
 
 _DTYPES = {name.removesuffix("Tensor"): dtype for dtype, name in TYPE_NAMES.items()}
 _CONVERSIONS = {

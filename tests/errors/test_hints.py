@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau import _hints
+from flambeau.debug import _hints
 
 from .mistakes import names
 

@@ -5,12 +5,12 @@ import pytest
 import flambeau
 import flambeau.autograd.forward_ad as fwAD
 from flambeau.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
-from flambeau.ops.samples import Sample
 from flambeau.testing import assert_close
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 from ..ops import battery
 from ..ops.battery import run, samples
+from ..ops.samples import Sample
 
 DOUBLE = flambeau.float64
 

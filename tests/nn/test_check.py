@@ -6,7 +6,7 @@ import pytest
 
 import flambeau
 from flambeau import Tensor, nn
-from flambeau.nn import _dims
+from flambeau.debug import _dims
 
 
 class Joined(nn.Module):

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.ops import _sample_forms as sample_forms
-from flambeau.ops import samples as sample_module
 from flambeau.ops.kinds import FACTS, OPS
+
+from . import samples as sample_module
+from .samples import forms as sample_forms
 
 FLOATS = (flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64)
 INTS = (flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.ops import copies
+from flambeau.ops import view_copies
 
 f64 = flambeau.float64
 
@@ -146,7 +146,7 @@ def test_conv_tbc():
 
 def test_copies_are_fresh_and_contiguous():
     x = flambeau.arange(6.0).reshape(2, 3)
-    for name in sorted(n for n in vars(copies) if n.endswith("_copy")):
+    for name in sorted(n for n in vars(view_copies) if n.endswith("_copy")):
         assert hasattr(flambeau, name), name
     for made in (flambeau.transpose_copy(x, 0, 1), flambeau.expand_copy(x[:1], (2, 3)), flambeau.detach_copy(x),
                  flambeau.view_copy(x, (3, 2)), *flambeau.split_copy(x, 1, 1)):

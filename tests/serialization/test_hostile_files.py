@@ -11,8 +11,8 @@ from collections import OrderedDict
 import pytest
 
 import flambeau
-from flambeau import _archive
-from flambeau._pickle_writer import Global, Persistent, Writer
+from flambeau._files import archive as _archive
+from flambeau._files.pickle_writer import Global, Persistent, Writer
 
 from .sandbox import Sandbox
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import flambeau
-from flambeau import _replacing
+from flambeau._files import replacing as _replacing
 
 SAVING = """
 import os, sys, time, flambeau
-from flambeau import _replacing
+from flambeau._files import replacing as _replacing
 def stop(*_):
     print("writing", flush=True)
     time.sleep(60)

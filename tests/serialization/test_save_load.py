@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 import flambeau
-from flambeau import _archive, _loader, _replacing, serialization
-from flambeau._pickle_reader import PickleError, Reader
+from flambeau import serialization
+from flambeau._files import archive as _archive
+from flambeau._files import loader as _loader
+from flambeau._files import replacing as _replacing
+from flambeau._files.pickle_reader import PickleError, Reader
 
 TORCH_FILE = Path(__file__).with_name("torch_written.pt")
 

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 
-from .._replacing import is_at
+from .._files.replacing import is_at
 from .errors import UserError, reason
 
 NAME = ".lock"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from .._replacing import replacing
+from .._files.replacing import replacing
 from .errors import UserError, reason
 from .idx import read_idx
 from .networks import MnistNet

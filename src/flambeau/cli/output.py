@@ -5,7 +5,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from .._replacing import replacing
+from .._files.replacing import replacing
 from . import picture
 from .checkpoint import save_checkpoint
 from .errors import UserError, reason

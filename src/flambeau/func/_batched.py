@@ -6,7 +6,6 @@ element). An operator's rule computes on such tensors; where there is no rule, i
 
 from .. import _C
 from ..autograd.function import Function
-from ..inspection import promote_types
 from ..ops.kinds import OPS
 from ..random import get_rng_state, set_rng_state
 from ._levels import Frame, Wrapper, below
@@ -286,7 +285,7 @@ def _promoted(values, marks):
     strong = None
     for v, m in zip(values, marks, strict=True):
         if isinstance(v, _C.Tensor) and v.ndim > m:
-            strong = v.dtype if strong is None else promote_types(strong, v.dtype)
+            strong = v.dtype if strong is None else _C.promote_types(strong, v.dtype)
     if strong is None:
         return values
     return [v.to(strong)
@@ -301,7 +300,7 @@ def _all_numbers(op, values):
     common = None
     for v in values:
         if isinstance(v, _C.Tensor) and v.dtype is not _C.bool:
-            common = v.dtype if common is None else promote_types(common, v.dtype)
+            common = v.dtype if common is None else _C.promote_types(common, v.dtype)
     return [v.to(common) if isinstance(v, _C.Tensor) and v.dtype is not _C.bool and k >= op.is_inplace else v
             for k, v in enumerate(values)]
 

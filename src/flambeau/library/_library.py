@@ -7,8 +7,8 @@ from .. import _C
 from .._shown import shown
 from ..autograd.grad_mode import no_grad
 from ..autograd.gradcheck import gradcheck
-from ..enumerations import Tag
 from ..ops.comparison import equal
+from ._enumerations import Tag
 from ._operator import SLOTS, find
 from ._operator import define as _define
 from ._schema import infer_schema

@@ -6,7 +6,7 @@ from .._C import float64
 from .._shown import shown
 from .arithmetic import mul_conj
 from .kinds import composite, elementwise
-from .selection import where
+from .masks import where
 
 
 def _slope(schema, doc, samples="pairs", **rules):

@@ -2,7 +2,7 @@
 
 from .. import _C
 from .kinds import composite, elementwise, view
-from .selection import where
+from .masks import where
 
 # Products and quotients with a conjugate: what derivatives of complex functions are made of, at no cost for reals.
 mul_conj = elementwise(

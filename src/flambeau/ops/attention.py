@@ -5,7 +5,7 @@ import math
 from .. import _C
 from .._shown import shown
 from .kinds import OPS, composite, primitive
-from .linalg import matmul
+from .products import matmul
 
 fused_attention_backward = primitive(
     "fused_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, "

@@ -2,8 +2,8 @@
 
 from .._shown import shown
 from .kinds import composite, primitive
-from .linalg import wanted
-from .spatial import constant_pad_nd
+from .padding import constant_pad_nd
+from .products import wanted
 
 convolution_backward = primitive(
     "convolution_backward(Tensor grad, Tensor input, Tensor weight, int[] stride, int[] padding, int[] dilation, "

@@ -5,7 +5,7 @@ import itertools
 from .. import _C
 from .._shown import shown
 from .kinds import composite, primitive
-from .loss import reduced
+from .losses import reduced
 
 _ctc_loss_backward = primitive(
     "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] starts, int[] input_lengths, "

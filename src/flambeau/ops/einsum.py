@@ -5,7 +5,7 @@ from math import prod
 
 from .._shown import shown
 from .kinds import composite
-from .linalg import bmm, mm
+from .products import bmm, mm
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

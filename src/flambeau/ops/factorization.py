@@ -3,7 +3,7 @@
 from .. import _C
 from . import _linalg_rules as rules
 from .kinds import OPS, composite, differentiated, primitive
-from .linalg import _h
+from .products import _h
 
 _NO_DERIVATIVE = {"gradcheck": "PyTorch defines no derivative either",
                   "float32_gradient": "PyTorch defines no derivative either"}

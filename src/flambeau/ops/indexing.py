@@ -3,7 +3,7 @@
 from .._shown import shown
 from .creation import zeros_like
 from .kinds import OPS, composite, overloads, primitive, room
-from .movement import broadcast_shape, real
+from .views import broadcast_shape, real
 
 # --- advanced indexing ------------------------------------------------------------------------------------------------
 

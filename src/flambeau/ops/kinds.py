@@ -21,7 +21,7 @@ Fields common to all kinds
     aliases     further public names: "multiply" (function, method and in-place method, as the record's own name),
                 "nn.functional.relu" (a function of that namespace only)
     ref         "numpy.multiply": the reference, resolved when a test asks
-    samples     plain data naming a sample generator of ops/samples.py: "pairs" or ("reals", -3, 3)
+    samples     plain data naming a sample generator of tests/ops/samples/: "pairs" or ("reals", -3, 3)
     doc         the public docstring
 """
 

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 from .._shown import shown
+from .eigenvalues import eigh, linalg_svd
 from .factorization import linalg_qr
 from .kinds import OPS, composite, differentiated
-from .linalg import _h
-from .spectral import eigh, linalg_svd
+from .products import _h
 
 _NOT_COMPARED = "depends on random projections; tested by name"
 

@@ -4,9 +4,9 @@ from math import inf, prod
 
 from .. import _C
 from .._shown import shown
+from .eigenvalues import svdvals
 from .kinds import OPS, composite, plain
 from .solving import inv, inverse, linalg_solve
-from .spectral import svdvals
 from .statistics import vector_norm
 
 # --- norms -----------------------------------------------------------------------------------------------------------

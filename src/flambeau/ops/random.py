@@ -6,7 +6,7 @@ from .._shown import shown
 from .arithmetic import zero
 from .creation import _LIKE, _OPTIONS, empty, empty_like, zeros, zeros_like
 from .kinds import composite, elementwise, overloads, plain, primitive
-from .movement import broadcast_shape
+from .views import broadcast_shape
 
 _GENERATOR = "Generator? generator=None"
 

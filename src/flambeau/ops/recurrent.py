@@ -2,7 +2,7 @@
 
 from .. import _C
 from .kinds import OPS, composite, overloads, primitive
-from .linalg import linear
+from .products import linear
 
 _ARGUMENTS = ("Tensor input, Tensor? h0, Tensor? c0, Tensor weight_ih, Tensor weight_hh, Tensor? bias_ih, "
               "Tensor? bias_hh, Tensor? weight_hr, int[] batch_sizes, str mode, bool reverse")

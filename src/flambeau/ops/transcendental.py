@@ -6,7 +6,7 @@ from .._C import complex128, float64
 from .._shown import shown
 from .arithmetic import div_conj, mul_conj, zero
 from .kinds import OPS, composite, differentiated, elementwise
-from .selection import where
+from .masks import where
 
 
 def _function(name, rule, ref, samples="reals", doc="", **facts):

@@ -1,5 +1,5 @@
 """DLPack by its older module name."""
 
-from ..interchange import DLDeviceType as DLDeviceType
-from ..interchange import from_dlpack as from_dlpack
-from ..interchange import to_dlpack as to_dlpack
+from .._tensor.dlpack import DLDeviceType as DLDeviceType
+from .._tensor.dlpack import from_dlpack as from_dlpack
+from .._tensor.dlpack import to_dlpack as to_dlpack

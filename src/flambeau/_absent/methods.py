@@ -1,0 +1,111 @@
+"""Tensor methods of layouts, dtypes and devices that do not exist here: what a dense tensor answers, and what to do
+instead."""
+
+from .. import _C
+from .._C import Tensor
+from .._tensor.methods import method
+from ..ops.kinds import OPS
+from . import NESTED, QUANTIZED, SPARSE, refusal
+
+#: method -> why a call raises NotImplementedError
+REFUSED = {
+    **dict.fromkeys(("to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_coo", "to_sparse_bsr", "to_sparse_bsc",
+                     "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "smm", "sspaddmm", "hspmm",
+                     "_nnz", "_indices", "_values", "_coalesced_"), SPARSE),
+    **dict.fromkeys(("int_repr", "q_scale", "q_zero_point", "qscheme", "q_per_channel_scales",
+                     "q_per_channel_zero_points", "q_per_channel_axis"), QUANTIZED),
+    "to_padded_tensor": NESTED,
+    "to_mkldnn": "a layout of oneDNN's own is not available: operators use oneDNN on dense tensors where it is faster",
+    "chalf": "complex32 is not available: use cfloat()",
+    "record_stream": "streams belong to devices other than the CPU, and this build has none",
+    **{name: f"this build has no {name} device: stay on device 'cpu'" for name in ("xpu", "ipu", "mtia", "hpu")},
+}
+
+#: method -> the layout it is about
+_OF_LAYOUT = {
+    **dict.fromkeys(("indices", "coalesce", "is_coalesced"), "sparse coordinate"),
+    **dict.fromkeys(("values",), "sparse"),
+    **dict.fromkeys(("crow_indices", "col_indices"), "sparse row compressed"),
+    **dict.fromkeys(("ccol_indices", "row_indices"), "sparse column compressed"),
+}
+
+
+def _of_layout(name, layout):
+    def refuse(self):
+        raise RuntimeError(f"{name} expected {layout} tensor layout but got Strided")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Of {layout} tensors, which are not available."
+    return refuse
+
+
+for _name, _reason in REFUSED.items():
+    setattr(Tensor, _name, refusal(_name, _reason))
+for _name, _layout in _OF_LAYOUT.items():
+    setattr(Tensor, _name, _of_layout(_name, _layout))
+for _name in ("is_ipu", "is_xla", "is_maia", "is_mtia", "is_vulkan"):
+    setattr(Tensor, _name, property(lambda self: False, doc="Whether it lives on that kind of device: no."))
+
+
+@method
+def sparse_dim(self):
+    """How many dimensions are sparse: none."""
+    return 0
+
+
+@method
+def dense_dim(self):
+    """How many dimensions are dense: all."""
+    return self.ndim
+
+
+@method
+def to_dense(self, dtype=None, *, masked_grad=None):
+    """This tensor, which is dense; in another dtype where one is given."""
+    return self if dtype is None else self.to(dtype)
+
+
+@method
+def dequantize(self):
+    """This tensor in float32: it was never quantized."""
+    return self.to(_C.float32)
+
+
+@method
+def is_signed(self):
+    """Whether the dtype holds negative numbers."""
+    return self.dtype.is_signed
+
+
+@method
+def const_data_ptr(self):
+    """The address of the first element, for reading."""
+    return self.data_ptr()
+
+
+@method
+def module_load(self, other, assign=False):
+    """What `load_state_dict` puts in this tensor's place: `other` itself (assign=True), or this tensor with its values.
+
+    >>> import flambeau
+    >>> flambeau.zeros(2).module_load(flambeau.ones(2))
+    tensor([1., 1.])
+    """
+    return other.detach() if assign else self.detach().copy_(other)
+
+
+def _grad_dtype(self):
+    if not self.is_leaf:
+        raise RuntimeError("grad_dtype of a tensor with a grad_fn is that of its own dtype's gradient; ask a leaf")
+    return self.dtype
+
+
+def _set_grad_dtype(self, value):
+    if value is not None and value is not self.dtype:
+        raise NotImplementedError(f"grad_dtype: gradients have the tensor's dtype ({self.dtype}); {value} is asked for")
+
+
+for _name in ("graphsafe_get_state", "graphsafe_set_state"):
+    setattr(_C.Generator, _name, refusal(_name, "recorded CUDA work has such states; use get_state and set_state"))
+Tensor.index = OPS["index"]
+Tensor.grad_dtype = property(_grad_dtype, _set_grad_dtype, doc="The dtype that `grad` has: the tensor's.")

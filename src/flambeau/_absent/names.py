@@ -1,0 +1,48 @@
+"""Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
+
+from . import QUANTIZED, SPARSE, refusal
+
+_SCRIPT = "TorchScript is not available: run the function or module as it is"
+_FUNCTIONS = {
+    SPARSE: "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+             "sparse_compressed_tensor smm sspaddmm hspmm indices_copy values_copy crow_indices_copy "
+             "col_indices_copy ccol_indices_copy row_indices_copy",
+    QUANTIZED: "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic quantized_batch_norm "
+                "quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d q_scale q_zero_point int_repr "
+                "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine",
+    _SCRIPT: "fork wait import_ir_module import_ir_module_from_buffer parse_ir parse_schema parse_type_comment "
+             "merge_type_from_type_comment unify_type_list ScriptFunction ScriptClass",
+    "complex32 is not available: use cfloat()": "chalf",
+}
+FUNCTIONS = {name: refusal(name, reason) for reason, names in _FUNCTIONS.items() for name in names.split()}
+
+
+class UnavailableDtype:
+    """A dtype of PyTorch's that has a name here and no tensors."""
+
+    _unavailable_dtype = True
+
+    def __init__(self, name, itemsize=1, is_floating_point=False, is_complex=False):
+        self.name, self.itemsize = name, itemsize
+        self.is_floating_point, self.is_complex = is_floating_point, is_complex
+        self.is_signed = not name.startswith(("uint", "quint", "bit"))
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return find, (self.name,)
+
+
+DTYPES = {name: UnavailableDtype(name) for name in (
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
+    "bit", "bits1x8", "bits2x4", "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")}
+DTYPES |= {name: UnavailableDtype(name, size) for name, size in (("bits16", 2), ("qint32", 4))}
+DTYPES |= {name: UnavailableDtype(name, 1, True) for name in (
+    "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")}
+DTYPES |= {name: UnavailableDtype(name, 4, False, True) for name in ("complex32", "bcomplex32")}
+
+
+def find(name):
+    """What stands behind an unavailable name; None where PyTorch has no such name either."""
+    return FUNCTIONS.get(name) or DTYPES.get(name)

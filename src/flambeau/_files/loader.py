@@ -1,0 +1,291 @@
+"""What the names in a file may call: the loader of one archive, which rebuilds its tensors and containers.
+
+Every argument comes from the file, so that each is checked for its type before it is used; a tensor must lie inside its
+storage, and nothing is computed that would need much more memory than the file has bytes.
+"""
+
+from collections import Counter, OrderedDict, defaultdict
+from math import prod
+
+import flambeau
+
+from .. import _C
+from .._shown import clipped, shown
+from .pickle_reader import Allowed, Outside, PickleError, Reader
+
+STORAGES = {  # PyTorch's storage classes and the dtypes they imply
+    "BoolStorage": "bool", "ByteStorage": "uint8", "CharStorage": "int8", "ShortStorage": "int16",
+    "IntStorage": "int32", "LongStorage": "int64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "FloatStorage": "float32", "DoubleStorage": "float64", "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+}
+DTYPES = (*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+_MAX_DIMS = 64
+_LONGEST_DEVICE = 40
+
+
+class _Storage(Outside):
+    """A storage of the file in memory: its number, its bytes, the dtype its class implies, where it is placed."""
+
+    def __init__(self, number, memory, dtype):
+        self.number = number
+        self.memory = memory
+        self.dtype = dtype  # None for bytes, whose tensors name theirs
+        self.device = memory.device
+
+
+class Loader:
+    """Builds the object of one archive. Its methods are all that names in the stream can call."""
+
+    def __init__(self, archive, map_location, mapped):
+        self.archive = archive
+        self.map_location = map_location
+        self.mapped = mapped  # the file's memory, with mmap=True
+        self.memory = {}
+        self.changed = {}     # (number, dtype, conj, neg) -> a storage's bytes conjugated or negated
+        self.states = {}      # id of a parameter -> its attributes
+        self.kept = []        # those parameters: their ids must stay theirs
+        self.table = _PLAIN | {
+            "torch._utils." + name: Allowed(call=getattr(self, method)) for name, method in _REBUILD.items()
+        }
+
+    def load(self):
+        data = self.archive.read("data.pkl")
+        try:
+            return Reader(data, self.find, self.storage, self.attributes).load()
+        except PickleError as error:
+            raise RuntimeError(f"load: {self.archive.name}: entry 'data.pkl': {error}") from error.__cause__
+
+    def find(self, module, name):
+        entry = self.table.get(f"{module}.{name}")
+        if entry is None:
+            raise PickleError(f"it names {clipped(module, 100)}.{clipped(name, 100)}, which is not plain data. "
+                              "No code is run from files; save the object's state_dict() instead")
+        return entry
+
+    def attributes(self, value):
+        return self.states.get(id(value), {}).values()
+
+    # --- storages
+
+    def storage(self, key):
+        if not (type(key) is tuple and len(key) == 5 and all(type(part) is str for part in key[:4])
+                and key[0] == "storage" and type(key[4]) is int and 0 <= key[4] < 1 << 63):
+            raise PickleError(f"a reference to {shown(key)}")
+        _, kind, number, location, count = key
+        if kind == "UntypedStorage":
+            dtype, item = None, 1
+        elif kind in STORAGES:
+            dtype = getattr(flambeau, STORAGES[kind])
+            item = dtype.itemsize
+        else:
+            raise PickleError(f"a storage of the kind {shown(kind)}")
+        if number not in self.memory:
+            self.memory[number] = self.place(self.fetch(number), location)
+        memory = self.memory[number]
+        if memory.numel() // item != count:
+            raise PickleError(f"storage {shown(number)} claims {count * item} bytes, "
+                              f"entry {shown('data/' + number)} has {memory.numel()}")
+        return _Storage(number, memory, dtype)
+
+    def fetch(self, number):
+        """The bytes of a storage as a uint8 tensor."""
+        entry = "data/" + number
+        size = self.archive.size(entry)
+        if self.mapped is not None:
+            start = self.archive.offset(entry)
+            if start + size > len(self.mapped):
+                raise PickleError(f"entry {shown(entry)} reaches past the end of the file")
+            if size == 0:
+                return flambeau.empty(0, dtype=flambeau.uint8)
+            return flambeau.frombuffer(self.mapped, dtype=flambeau.uint8, count=size, offset=start)
+        memory = flambeau.empty(size, dtype=flambeau.uint8)
+        self.archive.read_into(entry, memoryview(memory) if size else b"")
+        return memory
+
+    def place(self, memory, location):
+        """Where the user wants a storage that was on `location`."""
+        wanted = self.map_location
+        if isinstance(wanted, dict):
+            wanted = wanted.get(location, location)
+        elif callable(wanted):
+            moved = wanted(memory, location)
+            if moved is not None:
+                return moved
+            wanted = None
+        wanted = location if wanted is None else str(wanted)
+        kind = wanted.partition(":")[0]
+        if kind == "cpu":
+            return memory
+        if kind == "meta":
+            return memory.to("meta")
+        raise PickleError(f"a tensor was saved on device {shown(location)} and is wanted on {shown(wanted)}, which is "
+                          "not there; use map_location='cpu'")
+
+    def change(self, storage, dtype, conj, neg):
+        """A storage's bytes with all its elements of that dtype conjugated or negated: once for all its tensors."""
+        key = storage.number, dtype, conj, neg
+        if key not in self.changed:
+            if sum(memory.numel() for memory in self.changed.values()) > 2 * self.archive.bytes:
+                raise PickleError("its storages are to be conjugated or negated in more ways than they have bytes")
+            values = _C.storage_view(storage.memory, dtype, 0, (storage.memory.numel() // dtype.itemsize,), (1,))
+            values = values.conj() if conj else values
+            self.changed[key] = _C.storage_bytes(values.neg() if neg else values)
+        return self.changed[key]
+
+    # --- tensors
+
+    def tensor(self, storage, offset, size, stride, requires_grad, hooks, metadata=None):
+        if not isinstance(storage, _Storage) or storage.dtype is None:
+            raise PickleError("a tensor without a storage")
+        return self.view(storage, storage.dtype, offset, size, stride, requires_grad, metadata)
+
+    def old_tensor(self, storage, offset, size, stride):
+        return self.tensor(storage, offset, size, stride, False, None)
+
+    def tensor_v3(self, storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
+        if not isinstance(storage, _Storage) or not isinstance(dtype, flambeau.dtype):
+            raise PickleError("a tensor without a storage or without a dtype")
+        return self.view(storage, dtype, offset, size, stride, requires_grad, metadata)
+
+    def view(self, storage, dtype, offset, size, stride, requires_grad, metadata):
+        _check_layout(offset, size, stride, storage.memory.numel() // dtype.itemsize, dtype)
+        _check_flag(requires_grad)
+        conj, neg = _bits(metadata)
+        if storage.device.type == "meta":
+            result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
+        else:
+            memory = self.change(storage, dtype, conj, neg) if conj or neg else storage.memory
+            result = _C.storage_view(memory, dtype, offset, size, stride)
+        return result.requires_grad_() if requires_grad else result
+
+    def meta(self, dtype, size, stride, requires_grad):
+        _checked(dtype, flambeau.dtype)
+        _check_flag(requires_grad)
+        _check_layout(0, size, stride, None, dtype)
+        result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
+        return result.requires_grad_() if requires_grad else result
+
+    def parameter(self, data, requires_grad, hooks):
+        _check_flag(requires_grad)
+        return flambeau.nn.Parameter(_checked(data, flambeau.Tensor), requires_grad)
+
+    def parameter_with_state(self, data, requires_grad, hooks, state):
+        result = self.parameter(data, requires_grad, hooks)
+        for name, value in _checked(state, dict).items():
+            # not hasattr(result, name): a property such as mH would be computed
+            if type(name) is not str or name == "_is_param" or hasattr(type(result), name):
+                raise PickleError(f"attribute {shown(name)} of a parameter")
+            setattr(result, name, value)
+        self.states[id(result)] = state
+        self.kept.append(result)
+        return result
+
+
+# --- plain data
+
+
+def _size(dims=()):
+    if not all(type(n) is int and n.bit_length() < 63 for n in _checked(dims, (tuple, list))):
+        raise PickleError(f"a size {shown(dims)}")
+    return flambeau.Size(dims)
+
+
+def _device(kind, *index):
+    if type(kind) is not str or len(kind) > _LONGEST_DEVICE or any(type(n) is not int or n >> 15 for n in index):
+        raise PickleError(f"a device {shown(kind)} with number {shown(index)}")
+    return flambeau.device(kind, *index)
+
+
+def _default(factory=None):
+    if factory is not None and (type(factory) is not str or factory not in _FACTORIES):
+        raise PickleError(f"a defaultdict of {shown(factory)}")
+    return defaultdict(_FACTORIES[factory])
+
+
+def _latin1(text, encoding="latin1"):
+    if type(text) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
+        raise PickleError(f"bytes in the encoding {shown(encoding)}")
+    return text.encode("latin1")
+
+
+def _byte_array(data=b"", *encoding):
+    return bytearray(_latin1(data, *encoding) if encoding else _checked(data, bytes))
+
+
+def _complex(re, im):
+    return complex(_checked(re, (int, float)), _checked(im, (int, float)))
+
+
+def _container(kind):
+    return lambda items=(): kind(_checked(items, (list, tuple, dict)))
+
+
+_FACTORIES = {None: None, "builtin list": list, "builtin dict": dict, "builtin set": set, "builtin int": int,
+              "builtin float": float}
+
+
+def _checked(value, kinds):
+    if not isinstance(value, kinds):
+        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise PickleError(f"{shown(value)} where a {names} is expected")
+    return value
+
+
+def _bits(metadata):
+    """Whether a tensor's storage holds its conjugate, and whether its negative."""
+    values = [_checked(metadata, dict).get(name, False) for name in ("conj", "neg")] if metadata else [False, False]
+    if not all(type(value) is bool for value in values):
+        raise PickleError(f"a tensor whose conj and neg are {shown(values)}, expected bools")
+    return values
+
+
+def _check_flag(requires_grad):
+    if type(requires_grad) is not bool:
+        raise PickleError(f"requires_grad is {shown(requires_grad)}, expected a bool")
+
+
+def _check_layout(offset, size, stride, room, dtype):
+    """A tensor must lie inside its storage of `room` elements, and its own number of bytes must be a number."""
+    if not (isinstance(size, tuple) and isinstance(stride, tuple) and len(size) == len(stride) <= _MAX_DIMS):
+        raise PickleError(f"a tensor of size {shown(size)} and stride {shown(stride)}")
+    if not all(type(n) is int and 0 <= n < 1 << 62 for n in (offset, *size, *stride)):
+        raise PickleError(f"a tensor of size {shown(size)}, stride {shown(stride)} and offset {shown(offset)}")
+    count = prod(size)
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride)) if count else offset - 1
+    if room is not None and last >= room:
+        raise PickleError(f"a tensor of size {shown(size)}, stride {shown(stride)} and offset {offset} reaches past "
+                          f"the end of its storage of {room} elements")
+    if count * dtype.itemsize >= 1 << 63:
+        raise PickleError(f"a tensor of size {shown(size)}: no memory can be that large")
+
+
+def _plain_names():
+    """The names that need nothing of the file: functions of plain data, dtypes and kinds of storages."""
+    names = {
+        "torch.Size": Allowed(call=_size),
+        "torch.device": Allowed(call=_device),
+        "torch.storage.UntypedStorage": Allowed(value="UntypedStorage"),
+        "collections.OrderedDict": Allowed(call=OrderedDict, keys="pairs"),
+        "collections.Counter": Allowed(call=lambda items=(): Counter(dict(items)), keys="pairs"),
+        "collections.defaultdict": Allowed(call=_default),
+        "_codecs.encode": Allowed(call=_latin1),
+    }
+    builtins = {
+        "set": (_container(set), "items"), "frozenset": (_container(frozenset), "items"),
+        "list": (_container(list), None), "tuple": (_container(tuple), None), "dict": (_container(dict), "pairs"),
+        "bytearray": (_byte_array, None), "complex": (_complex, None), "int": (None, None), "float": (None, None),
+    }
+    for name, (call, keys) in builtins.items():
+        entry = Allowed(call=call, value="builtin " + name, keys=keys)
+        names["builtins." + name] = names["__builtin__." + name] = entry
+    names |= {"torch." + name: Allowed(value=name) for name in STORAGES}
+    return names | {"torch." + name: Allowed(value=getattr(flambeau, name)) for name in DTYPES}
+
+
+_PLAIN = _plain_names()
+_REBUILD = {  # the methods of Loader that make tensors
+    "_rebuild_tensor": "old_tensor", "_rebuild_tensor_v2": "tensor", "_rebuild_tensor_v3": "tensor_v3",
+    "_rebuild_parameter": "parameter", "_rebuild_parameter_with_state": "parameter_with_state",
+    "_rebuild_meta_tensor_no_storage": "meta",
+}

@@ -1,0 +1,1 @@
+"""Tensors, apart from their operators: making them, asking them, their methods, printing, copying, exchange."""

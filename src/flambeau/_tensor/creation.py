@@ -1,0 +1,60 @@
+"""Tensors from Python data."""
+
+from .. import _C
+
+
+def _finished(t, device, requires_grad):
+    t = _C.placed(t, device)
+    return t.requires_grad_() if requires_grad else t
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A new tensor with the numbers of `data`: a number, nested sequences, an array, or a tensor; always a copy.
+
+    >>> import flambeau
+    >>> flambeau.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if pin_memory:
+        raise RuntimeError("tensor: pin_memory=True needs a CUDA device; pinned memory is not available here")
+    if _C.level_of(data):  # inside a transform: the same values under the same wrapper
+        t = data.detach().clone() if dtype is None else data.detach().clone().to(dtype)
+        return _finished(t, device, requires_grad)
+    t = _C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True)
+    return _finished(t, device, requires_grad)
+
+
+def as_tensor(data, dtype=None, device=None):
+    """`data` as a tensor, over the same memory where that is possible (a tensor, an array of that dtype).
+
+    >>> import flambeau
+    >>> t = flambeau.zeros(2)
+    >>> flambeau.as_tensor(t) is t
+    True
+    """
+    if isinstance(data, _C.Tensor):
+        return _C.placed(data if dtype is None else data.to(dtype=dtype), device)
+    return _finished(_C.array(data, dtype, False), device, False)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """Like as_tensor; copy=True always copies, copy=False never (ValueError where a copy is needed)."""
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        dtype = _C.default_dtype() if dtype is None else dtype
+        t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)
+        return (t.clone() if copy else t).requires_grad_(requires_grad)
+    if copy:
+        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+    t = as_tensor(obj, dtype=dtype, device=device)
+    if copy is False and isinstance(obj, (list, tuple, int, float, complex)):
+        raise ValueError(f"asarray: cannot make a tensor of a {type(obj).__name__} without a copy; use copy=None")
+    return t.requires_grad_() if requires_grad else t
+
+
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """A copy of `data` with this tensor's dtype and device unless others are given."""
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+_C.Tensor.new_tensor = new_tensor

@@ -1,0 +1,87 @@
+"""Dtypes: which one holds the result of two, and the limits of each."""
+
+from .. import _C
+
+
+def promote_types(type1, type2):
+    """The smallest dtype that holds both.
+
+    >>> import flambeau
+    >>> flambeau.promote_types(flambeau.int32, flambeau.float16)
+    torch.float16
+    """
+    return _C.promote_types(type1, type2)
+
+
+def result_type(tensor1, tensor2):
+    """The dtype an operation on both (tensors or numbers) has.
+
+    >>> import flambeau
+    >>> flambeau.result_type(flambeau.ones(2, dtype=flambeau.int32), 1.5)
+    torch.float32
+    """
+    return _C.result_type(tensor1, tensor2)
+
+
+def can_cast(from_, to):
+    """Whether promotion allows to store `from_` in `to` (a float does not fit into an integer, but the reverse)."""
+    def rank(d):
+        return 3 if d.is_complex else 2 if d.is_floating_point else 0 if d is _C.bool else 1
+    return rank(from_) <= rank(to)
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+# bits, exponent bits, mantissa bits
+_FLOATS = {
+    _C.float16: (16, 5, 10), _C.bfloat16: (16, 8, 7), _C.float32: (32, 8, 23), _C.float64: (64, 11, 52),
+    _C.float8_e4m3fn: (8, 4, 3), _C.float8_e5m2: (8, 5, 2),
+}
+
+
+class finfo:
+    """Limits of a floating-point dtype: bits, eps, max, min, tiny (= smallest_normal), resolution.
+
+    >>> import flambeau
+    >>> flambeau.finfo(flambeau.float32).eps
+    1.1920928955078125e-07
+    """
+
+    def __init__(self, dtype=None):
+        dtype = _C.default_dtype() if dtype is None else dtype
+        real = dtype.to_real() if dtype.is_complex else dtype
+        if real not in _FLOATS:
+            raise TypeError(f"finfo: {dtype} is not a floating-point dtype; iinfo describes integers")
+        self.bits, exponent, mantissa = _FLOATS[real]
+        bias = 2 ** (exponent - 1) - 1
+        self.dtype = str(real).removeprefix("torch.")
+        self.eps = 2.0 ** -mantissa
+        self.tiny = self.smallest_normal = 2.0 ** (1 - bias)
+        e4m3 = real is _C.float8_e4m3fn  # no infinity: its largest exponent holds numbers too
+        self.max = 448.0 if e4m3 else (2 - 2.0 ** -mantissa) * 2.0 ** bias
+        self.min = -self.max
+        self.resolution = 10.0 ** -int(mantissa * 0.30103)
+
+    def __repr__(self):
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+
+class iinfo:
+    """Limits of an integer dtype: bits, min, max.
+
+    >>> import flambeau
+    >>> flambeau.iinfo(flambeau.int8).max
+    127
+    """
+
+    def __init__(self, type):
+        name = str(type).removeprefix("torch.")
+        if type.is_floating_point or type.is_complex or type is _C.bool:
+            raise TypeError(f"iinfo: {type} is not an integer dtype; finfo describes floating point")
+        self.dtype, self.bits = name, type.itemsize * 8
+        self.min = -2 ** (self.bits - 1) if type.is_signed else 0
+        self.max = 2 ** (self.bits - type.is_signed) - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,133 @@
+"""Tensor methods about memory: storages, resizing, pinning, and calling a Python function on every element."""
+
+import importlib
+from weakref import WeakValueDictionary
+
+from .. import _C
+from .._C import Tensor
+from .._shown import shown
+from .creation import tensor
+from .methods import method
+
+#: address of a storage in shared memory -> the mapping that keeps it
+SHARED = WeakValueDictionary()
+
+
+@method
+def untyped_storage(self):
+    """The memory this tensor is a view of, by bytes."""
+    return importlib.import_module("flambeau.storage").UntypedStorage(self)
+
+
+@method
+def storage(self):
+    """The memory this tensor is a view of, by elements."""
+    return importlib.import_module("flambeau.storage").TypedStorage(self)
+
+
+@method
+def storage_type(self):
+    """The class of `storage()`, as FloatStorage."""
+    return importlib.import_module("flambeau.storage").TYPES[self.type().removeprefix("torch.").replace("Tensor",
+                                                                                                        "Storage")]
+
+
+@method
+def share_memory_(self):
+    """Moves this tensor's memory to where other processes can use it; other tensors over it keep theirs.
+
+    >>> import flambeau
+    >>> flambeau.ones(2).share_memory_().is_shared()
+    True
+    """
+    return importlib.import_module("flambeau.multiprocessing.shared").share(self)
+
+
+@method
+def is_shared(self):
+    """Whether other processes can use this tensor's memory."""
+    return _C.storage_id(self) in SHARED
+
+
+@method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes this tensor a view of the memory of `source`, a tensor or a storage; of none without it."""
+    if self.requires_grad:
+        raise RuntimeError("set_: cannot change the memory of a tensor that requires grad")
+    if source is None:
+        source = tensor([], dtype=self.dtype)
+    if not isinstance(source, Tensor):
+        source = source._elements(self.dtype)
+    elif size is None:
+        storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"set_: expected a source of dtype {self.dtype}, got {source.dtype}")
+    size = tuple(source.shape) if size is None else tuple(size)
+    if stride is None:
+        stride, step = [], 1
+        for n in reversed(size):
+            stride.insert(0, step)
+            step *= max(n, 1)
+    self._set_storage(source, storage_offset, size, tuple(stride))
+    return self
+
+
+@method
+def pin_memory(self, device=None):
+    """Memory a device can copy from directly; there is no such device here."""
+    raise RuntimeError("pin_memory: there is no accelerator to pin memory for; leave the call out")
+
+
+@method
+def is_pinned(self, device=None):
+    """Whether a device can copy from this memory directly: never, whichever device is asked about."""
+    if device is not None:
+        _C.device(device)
+    return False
+
+
+@method
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the largest step in memory to the smallest.
+
+    ambiguity_check: True raises where other orders describe the memory as well (a dimension of size 1); a list of
+    memory formats, where the tensor has more than one of them, or none.
+
+    >>> import flambeau
+    >>> flambeau.ones(2, 3).t().dim_order()
+    (1, 0)
+    """
+    if ambiguity_check is True:
+        found = 2 if any(n == 1 for n in self.shape) or len(set(self.stride())) < self.ndim else 1
+    elif ambiguity_check is False:
+        found = 1
+    elif isinstance(ambiguity_check, list) and all(isinstance(f, _C.memory_format) for f in ambiguity_check):
+        found = sum(self.is_contiguous(memory_format=f) for f in ambiguity_check)
+    else:
+        raise TypeError("dim_order: ambiguity_check is a bool or a list of memory formats, got "
+                        f"{shown(ambiguity_check)}")
+    if found != 1:
+        raise RuntimeError(f"dim_order: the order is not unique for shape {list(self.shape)} with strides "
+                           f"{list(self.stride())}")
+    return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+
+
+@method
+def apply_(self, callable):
+    """Replaces every element by `callable(element)`, in Python: slow."""
+    return _replace(self, callable, self)
+
+
+@method
+def map_(self, other, callable):
+    """Replaces every element by `callable(element, element of other)`, in Python: slow."""
+    return _replace(self, callable, self, other.expand_as(self))
+
+
+def _replace(t, function, *sources):
+    if t.requires_grad:
+        raise RuntimeError("apply_ and map_ change values behind autograd's back, so a tensor that requires grad is "
+                           "refused; call x.detach() first")
+    columns = [source.reshape(-1).tolist() for source in sources]
+    values = [function(*row) for row in zip(*columns)]
+    return t.copy_(tensor(values, dtype=t.dtype).reshape(t.shape)) if values else t

@@ -1,0 +1,366 @@
+"""Tensor methods that are not operators: conversion, gradients, exchange with NumPy, iteration."""
+
+import importlib
+
+from .. import _C
+from .._C import Tensor
+from .._shown import shown
+from ..autograd._call import backward as _backward
+from ..ops import views
+from ..ops.conversion import _to_copy
+from ..ops.kinds import OPS
+from ..utils.hooks import RemovableHandle
+from . import queries
+
+_NAMES = {
+    "bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "short": _C.int16, "int": _C.int32, "long": _C.int64,
+    "half": _C.float16, "bfloat16": _C.bfloat16, "float": _C.float32, "double": _C.float64,
+    "cfloat": _C.complex64, "cdouble": _C.complex128,
+}
+
+#: dtypes, memory formats and layouts that are public in flambeau
+CONSTANTS = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+    "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "contiguous_format", "channels_last",
+    "channels_last_3d", "preserve_format", "strided", "sparse_coo", "sparse_csr", "sparse_csc",
+    "sparse_bsr", "sparse_bsc", "jagged",
+)
+
+
+def method(function):
+    """Decorator: the function is a Tensor method of that name."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+# --- conversion -------------------------------------------------------------------------------------------------------
+
+def _target(args, dtype, device):
+    """dtype and device from the positional forms of `to`: (dtype), (device, dtype), (other)."""
+    args = list(args)
+    if args and isinstance(args[0], Tensor):
+        other = args.pop(0)
+        return other.dtype, other.device, args
+    if args and isinstance(args[0], _C.dtype):
+        return args.pop(0), device, args
+    if args and (args[0] is None or isinstance(args[0], (_C.device, str, int))):
+        device = args.pop(0) or device
+        if args and (args[0] is None or isinstance(args[0], _C.dtype)):
+            dtype = args.pop(0) or dtype
+    elif args and isinstance(args[0], type):
+        dtype = args.pop(0)
+    return dtype, device, args
+
+
+@method
+def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None, other=None):
+    """This tensor in another dtype or on another device; itself when nothing changes and `copy` is false.
+
+    Forms: to(dtype), to(device, dtype=None), to(other), each with non_blocking, copy and memory_format.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1.5, 2.]).to(flambeau.int64)
+    tensor([1, 2])
+    """
+    if other is not None:
+        args = (other, *args)
+    dtype, device, rest = _target(args, dtype, device)
+    if rest:  # non_blocking, copy by position
+        copy = rest[1] if len(rest) > 1 else copy  # rest[0], non_blocking, changes nothing on a CPU
+        if len(rest) > 2 or not all(isinstance(x, (bool, int)) for x in rest):
+            raise TypeError(f"to(): unexpected arguments {rest}; it takes a dtype, a device, or a tensor")
+    device = self.device if device is None else _C.device(device)
+    same = (dtype is None or dtype is self.dtype) and device == self.device
+    if same and not copy:
+        return self if memory_format in (None, _C.preserve_format) else self.contiguous(memory_format=memory_format)
+    result = _to_copy(self, dtype=dtype, device=device)
+    return result if memory_format in (None, _C.preserve_format) else result.contiguous(memory_format=memory_format)
+
+
+def _conversion(name, dtype):
+    def convert(self, memory_format=None):
+        if self.dtype is not dtype:
+            self = _to_copy(self, dtype=dtype)
+        return self if memory_format in (None, _C.preserve_format) else self.contiguous(memory_format=memory_format)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"This tensor as {dtype}."
+    return convert
+
+
+for _name, _dtype in _NAMES.items():
+    setattr(Tensor, _name, _conversion(_name, _dtype))
+
+
+@method
+def __rdiv__(self, other):
+    """other / self, by the name that PyTorch keeps for it."""
+    return self.reciprocal() * other
+
+
+@method
+def cpu(self, memory_format=None):
+    """This tensor on the CPU."""
+    return self.to("cpu", memory_format=memory_format)
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """This tensor on a CUDA device; this build has none."""
+    return self.to("cuda" if device is None else device)
+
+
+def _type_named(name):
+    """The dtype of a type's name, as 'torch.FloatTensor'."""
+    if name.startswith("torch.cuda."):
+        raise RuntimeError(f"type {name} not available: this build has no CUDA device")
+    names = {"torch." + v: k for k, v in TYPE_NAMES.items()} | {"torch.Tensor": _C.default_dtype()}
+    if name not in names:
+        raise ValueError(f"invalid type: {shown(name)}; known: {', '.join(names)}")
+    return names[name]
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """Without an argument the type's name, as 'torch.FloatTensor'; else this tensor in that dtype.
+
+    Takes a dtype, a type's name, or a type: x.type(flambeau.LongTensor).
+    """
+    if dtype is None:
+        return "torch." + TYPE_NAMES[self.dtype]
+    if isinstance(dtype, str):
+        dtype = _type_named(dtype)
+    elif isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), _C.dtype):  # flambeau.LongTensor
+        if dtype.is_cuda:
+            raise RuntimeError(f"type {dtype.__module__}.{dtype.__name__} not available: this build has no CUDA device")
+        dtype = dtype.dtype
+    elif isinstance(dtype, type) and issubclass(dtype, Tensor):  # flambeau.Tensor
+        dtype = _C.default_dtype()
+    return self.to(dtype)
+
+
+TYPE_NAMES = {
+    _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
+    _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor",
+    _C.int64: "LongTensor", _C.bool: "BoolTensor", _C.complex64: "ComplexFloatTensor",
+    _C.complex128: "ComplexDoubleTensor", _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor",
+    _C.uint64: "UInt64Tensor",
+}
+
+
+Tensor.type = _type
+
+
+@method
+def new(self, *args, **kwargs):
+    """A tensor of this dtype by the rules of `Tensor(...)`: sizes, a sequence of numbers, a tensor, or a storage.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1]).new([2, 3])
+    tensor([2, 3])
+    """
+    return _C._legacy_tensor(self.dtype, args, kwargs)
+
+
+@method
+def type_as(self, other):
+    """This tensor in the dtype and on the device of `other`."""
+    return self.to(other)
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+@method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Adds the gradient of this tensor with respect to every leaf to the leaf's `grad`.
+
+    `gradient` (same shape) is the gradient of what follows; a one-element tensor needs none.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor([1., 2.], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    if gradient is None and not create_graph and inputs is None:
+        return _C.backward_scalar(self, bool(retain_graph))
+    _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+@method
+def register_hook(self, hook):
+    """`hook(grad)` runs whenever this tensor's gradient is computed; what it returns (if not None) replaces it.
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(lambda g: g * 3)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    return _register(_C.tensor_hooks(self), hook)
+
+
+@method
+def register_post_accumulate_grad_hook(self, hook):
+    """`hook(tensor)` runs after a gradient was added to this leaf's `grad`."""
+    return _register(_C.accumulate_hooks(self), hook)
+
+
+@method
+def retain_grad(self):
+    """A non-leaf tensor keeps its gradient in `grad` during backward."""
+    _C.retain_grad(self)
+
+
+def _register(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+# --- operators that are properties ----------------------------------------------------------------------------------
+
+def _assign(part, value):
+    part.copy_(value) if isinstance(value, Tensor) else part.fill_(value)
+
+
+def _conjugate_transpose(self):
+    if self.dim() not in (0, 2):
+        raise RuntimeError(f"Tensor.H: expected a matrix, got {self.dim()} dimensions; mH transposes the last two")
+    return self if self.dim() == 0 else views.adjoint(self)
+
+
+Tensor.T = property(views.numpy_T, doc="The dimensions in reverse order.")
+Tensor.mT = property(views.mT, doc="The last two dimensions exchanged.")
+Tensor.mH = property(views.adjoint, doc="The last two dimensions exchanged, conjugated.")
+Tensor.H = property(_conjugate_transpose, doc="The conjugate transpose of a matrix.")
+Tensor.real = property(views.real, lambda self, value: _assign(views.real(self), value),
+                       doc="The real parts, as a view.")
+Tensor.imag = property(views.imag, lambda self, value: _assign(views.imag(self), value),
+                       doc="The imaginary parts, as a view.")
+
+
+# --- shape in place ---------------------------------------------------------------------------------------------------
+
+@method
+def resize_(self, *sizes, memory_format=None):
+    """Gives this tensor another shape, contiguous; memory grows where it must, new elements are uninitialised.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1, 2, 3]).resize_(2)
+    tensor([1, 2])
+    """
+    if memory_format not in (None, _C.contiguous_format):
+        raise NotImplementedError(f"resize_: only contiguous_format is available, got {memory_format}")
+    return _C.resize(self, tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes)
+
+
+@method
+def resize_as_(self, the_template, memory_format=None):
+    """resize_ to another tensor's shape."""
+    return self.resize_(the_template.shape, memory_format=memory_format)
+
+
+# --- Python's protocols -----------------------------------------------------------------------------------------------
+
+@method
+def __iter__(self):
+    if self.ndim == 0:
+        raise TypeError("a tensor without dimensions cannot be iterated over; .item() is its value")
+    return iter(self.unbind(0))
+
+
+@method
+def __reversed__(self):
+    return self if self.ndim == 0 else self.flip(0)
+
+
+@method
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, complex, bool)):
+        return bool((element == self).any().item())
+    raise RuntimeError(f"`in`: expected a number or a Tensor on the left, got {type(element).__name__}")
+
+
+@method
+def __complex__(self):
+    return complex(self.item())
+
+
+@method
+def __format__(self, spec):
+    if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+@method
+def is_conj(self):
+    """False: conj() conjugates at once."""
+    return False
+
+
+@method
+def is_neg(self):
+    """False: imag of a conjugate is computed at once."""
+    return False
+
+
+@method
+def where(self, condition, other):
+    """self where the condition holds, other elsewhere.
+
+    >>> import flambeau
+    >>> flambeau.tensor([1., 2.]).where(flambeau.tensor([True, False]), 0.)
+    tensor([1., 0.])
+    """
+    return OPS["where"](condition, self, other)
+
+
+@method
+def is_same_size(self, other):
+    """Whether both have the same shape."""
+    return self.shape == other.shape
+
+
+@method
+def polygamma(self, n):
+    """The n-th derivative of digamma at each element."""
+    return OPS["polygamma"](n, self)
+
+
+@method
+def polygamma_(self, n):
+    """polygamma, written into self."""
+    if not self.is_floating_point():
+        raise RuntimeError(f"polygamma_: the result is floating point, which a tensor of {self.dtype} cannot hold; use "
+                           "polygamma")
+    return self.copy_(OPS["polygamma"](n, self.clone() if self.requires_grad else self))
+
+
+for _function in (queries.equal, queries.allclose, queries.is_nonzero,
+                  queries.is_conj, queries.resolve_conj):
+    method(_function)
+
+
+@method
+def is_set_to(self, tensor):
+    """Whether both are the same view of the same memory."""
+    return (self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride())
+
+
+# --- printing, copying, pickling: their modules are loaded when first used ------------------------------------------
+
+@method
+def __repr__(self, *, tensor_contents=None):
+    return importlib.import_module("flambeau._tensor.printing").tensor_repr(self, tensor_contents=tensor_contents)
+
+
+@method
+def __reduce_ex__(self, protocol):
+    return importlib.import_module("flambeau._tensor.copying").reduce_tensor(self)
+
+
+@method
+def __deepcopy__(self, memo):
+    return importlib.import_module("flambeau._tensor.copying").deepcopy_tensor(self, memo)

@@ -1,0 +1,111 @@
+"""Questions about tensors: functions that answer with a Python value, or with the tensor itself."""
+
+from .. import _C
+from ..ops.kinds import OPS
+from ..ops.views import broadcast_shape
+
+
+def is_tensor(obj):
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, _C.Tensor)
+
+
+def is_floating_point(input):
+    """Whether the tensor's dtype is a floating-point type."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """Whether the tensor's dtype is complex."""
+    return input.is_complex()
+
+
+def is_signed(input):
+    """Whether the tensor's dtype holds negative numbers."""
+    return input.dtype.is_signed
+
+
+def is_inference(input):
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def dequantize(tensor):
+    """The tensor, or every tensor of a list, in float32: none was ever quantized."""
+    return tensor.dequantize() if isinstance(tensor, _C.Tensor) else tuple(t.dequantize() for t in tensor)
+
+
+def detach_(input):
+    """Forgets the tensor's history; returns it."""
+    return input.detach_()
+
+
+def is_nonzero(input):
+    """Whether the only element is not zero; RuntimeError for any other number of elements."""
+    if input.numel() != 1:
+        values = "no values" if input.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {values} is ambiguous")
+    return bool(input)
+
+
+def numel(input):
+    """Number of elements."""
+    return input.numel()
+
+
+def _two_tensors(op, input, other):
+    for which, x in (("input", input), ("other", other)):
+        if not isinstance(x, _C.Tensor):
+            raise TypeError(f"{op}(): argument '{which}' must be Tensor, not {type(x).__name__}")
+    if input.device != other.device:
+        raise RuntimeError(f"{op}: tensors of two devices, {input.device} and {other.device}; move one with .to()")
+
+
+def equal(input, other):
+    """Whether both have the same shape and the same elements, as a Python bool.
+
+    >>> import flambeau
+    >>> flambeau.equal(flambeau.tensor([1, 2]), flambeau.tensor([1, 2]))
+    True
+    """
+    _two_tensors("equal", input, other)
+    return input.shape == other.shape and OPS["eq"](input.detach(), other.detach()).all().item()
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether |input - other| <= atol + rtol * |other| everywhere, as a Python bool.
+
+    >>> import flambeau
+    >>> flambeau.allclose(flambeau.tensor([1.0]), flambeau.tensor([1.0 + 1e-9]))
+    True
+    """
+    _two_tensors("allclose", input, other)
+    return OPS["isclose"](input.detach(), other.detach(), rtol, atol, equal_nan).all().item()
+
+
+def is_conj(input):
+    """Whether the tensor is a conjugate that was not computed yet: never, since conj() computes at once."""
+    return False
+
+
+def resolve_conj(input):
+    """The tensor itself: conj() computes at once, so that nothing is left to do."""
+    return input
+
+
+def typename(obj):
+    """The type's name: 'torch.FloatTensor' for a tensor, 'module.Class' for anything else."""
+    if isinstance(obj, _C.Tensor):
+        return obj.type()
+    kind = type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
+
+
+def broadcast_shapes(*shapes):
+    """The shape that tensors of these shapes broadcast to.
+
+    >>> import flambeau
+    >>> flambeau.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    return _C.Size(broadcast_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))

@@ -1,0 +1,41 @@
+"""Tensor types by dtype (FloatTensor, LongTensor, …): constructors, and classes for isinstance."""
+
+from .. import _C
+from .methods import TYPE_NAMES
+
+
+class TensorType(type):
+    """`FloatTensor` and its like: every float32 tensor is an instance; calling one makes a tensor.
+
+    >>> import flambeau
+    >>> isinstance(flambeau.ones(2), flambeau.FloatTensor), isinstance(flambeau.ones(2), flambeau.LongTensor)
+    (True, False)
+    >>> flambeau.LongTensor([1, 2])
+    tensor([1, 2])
+    """
+
+    def __new__(cls, name, dtype, device="cpu"):
+        module = "torch" if device == "cpu" else f"torch.{device}"
+        kind = super().__new__(cls, name, (), {"__module__": module})
+        kind.dtype, kind.layout, kind.is_cuda, kind.is_sparse = dtype, _C.strided, device == "cuda", device == "sparse"
+        kind.__doc__ = f"Tensors of dtype {dtype} on device {device}."
+        return kind
+
+    def __init__(cls, name, dtype, device="cpu"):
+        """The class is complete."""
+
+    def __instancecheck__(cls, instance):
+        return cls.__module__ == "torch" and isinstance(instance, _C.Tensor) and instance.dtype is cls.dtype \
+            and not instance.is_meta
+
+    def __call__(cls, *args, **kwargs):
+        if cls.__module__ != "torch":
+            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: dense CPU tensors only are")
+        return _C._legacy_tensor(cls.dtype, args, kwargs)
+
+
+#: "FloatTensor" -> its class
+TYPES = {name: TensorType(name, dtype) for dtype, name in TYPE_NAMES.items() if not name.startswith("UInt")}
+CUDA_TYPES = {name: TensorType(name, kind.dtype, "cuda") for name, kind in TYPES.items()}
+SPARSE_TYPES = {name: TensorType(name, kind.dtype, "sparse") for name, kind in TYPES.items()}  # nothing is one
+globals().update(TYPES)

@@ -1,0 +1,96 @@
+"""Scans: cumulative sums, products, extremes and log-sum-exps along one dimension."""
+
+from ._restore import placed_along
+from .kinds import composite, primitive
+from .masks import where
+
+
+def reverse_cumsum(g, dim):
+    """Sums from each element to the end."""
+    return g.flip((dim,)).cumsum(dim) if g.ndim == 0 else g.flip((dim,)).cumsum(dim).flip((dim,))
+
+
+def _cumprod_gradient(g, self, result, dim):
+    """sum over j >= i of g_j result_j / x_i; behind the first zero nothing counts, at it the product of the others."""
+    if self.ndim == 0:
+        return g
+    zeros = (self == 0).cumsum(dim)
+    first = (self == 0) & (zeros == 1)
+    before = reverse_cumsum(g * result.conj(), dim) / self.conj().masked_fill(zeros > 0, 1)
+    at = reverse_cumsum(g * self.masked_fill(first, 1).cumprod(dim).conj(), dim)
+    return before * (zeros == 0) + at * first
+
+
+def _logcumsumexp_gradient(g, self, result, dim):
+    """sum over j >= i of g_j exp(x_i - result_j), in logarithms: the terms may be far apart in size."""
+    if self.numel() == 0:
+        return g
+
+    def share(log_g):
+        backwards = (log_g - result).flip((dim,)) if self.ndim else log_g - result
+        later = backwards.logcumsumexp(dim)
+        return ((later.flip((dim,)) if self.ndim else later) + self).exp()
+
+    if self.is_complex():
+        return share(g.conj().log()).conj()
+    least = -1e4  # its exponential is zero
+    return (share(where(g > 0, g.masked_fill(g <= 0, 1).log(), least))
+            - share(where(g < 0, (-g).masked_fill(g >= 0, 1).log(), least)))
+
+
+primitive("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True,
+          samples="along_distinct", ref="numpy.cumsum",
+          d={"self": lambda g, dim: reverse_cumsum(g, dim)},
+          doc="""Running sums along `dim`; integers in int64.
+
+    >>> flambeau.tensor([1, 2, 3]).cumsum(0)
+    tensor([1, 3, 6])
+    """)
+primitive("cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", out=True, inplace=True,
+          samples="along_distinct", ref="numpy.cumprod",
+          d={"self": lambda g, self, result, dim: _cumprod_gradient(g, self, result, dim)},
+          doc="""Running products along `dim`; integers in int64.
+
+    >>> flambeau.tensor([1, 2, 3]).cumprod(0)
+    tensor([1, 2, 6])
+    """)
+primitive("logcumsumexp(Tensor self, int dim) -> Tensor", out=True, dtypes="float",
+          d={"self": lambda g, self, result, dim: _logcumsumexp_gradient(g, self, result, dim)},
+          doc="Logarithms of running sums of exponentials along `dim`, without overflow.")
+primitive("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
+          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          doc="""Running maxima along `dim` and where they are (the latest of equal ones).
+
+    >>> flambeau.tensor([1, 3, 2]).cummax(0).values
+    tensor([1, 3, 3])
+    """)
+primitive("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
+          d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
+          doc="Running minima along `dim` and where they are (the latest of equal ones).")
+
+
+def intervals(y, x, dx, dim):
+    """The area over each interval between neighbours along `dim`."""
+    n = y.shape[dim]
+    if x is not None and dx is not None:
+        raise RuntimeError("trapezoid: give the positions x or the step dx, not both")
+    if n == 0:
+        return y
+    pairs = y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)
+    if x is None:
+        return pairs * ((1 if dx is None else dx) / 2)
+    if x.ndim == 1:
+        if x.numel() != n:
+            raise RuntimeError(f"trapezoid: x must hold one coordinate for each of the {n} points along dim {dim}, got "
+                               f"{x.numel()}")
+        x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+        dim = dim % y.ndim
+    m = x.shape[dim]
+    return pairs * ((x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2)
+
+
+@composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor",
+           skip="tested by name")
+def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
+    """Running integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1)."""
+    return intervals(y, x, dx, dim).cumsum(dim)
