@@ -22,7 +22,7 @@ REASONS = {
     "the function refuses every call, so it reads nothing": """
         _tensor/methods: cuda non_blocking memory_format; storage: cuda device non_blocking, pin_memory device""",
     "layouts other than strided are refused by the argument parser, before the body": """
-        ops/differences: range_ layout, empty_permuted layout; ops/fourier: fftfreq layout, rfftfreq layout;
+        ops/creation: range_ layout, empty_permuted layout; ops/frequencies: fftfreq layout, rfftfreq layout;
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "one device, one stream, nothing pending: the answer is the same for every argument": """

@@ -7,7 +7,7 @@ from .._C import Tensor
 from .._shown import shown
 from ..autograd._call import backward as _backward
 from ..ops import views
-from ..ops.conversion import _to_copy
+from ..ops.copies import _to_copy
 from ..ops.kinds import OPS
 from ..utils.hooks import RemovableHandle
 from . import queries

@@ -1,9 +1,9 @@
 """Convolution and transposed convolution in one to three dimensions: forms of one primitive and its gradient."""
 
 from .._shown import shown
-from .kinds import composite, primitive
+from .kinds import OPS, composite, primitive
+from .linear import wanted
 from .padding import constant_pad_nd
-from .products import wanted
 
 convolution_backward = primitive(
     "convolution_backward(Tensor grad, Tensor input, Tensor weight, int[] stride, int[] padding, int[] dilation, "
@@ -180,3 +180,17 @@ def conv_transpose3d(input, weight, bias, stride, padding, output_padding, group
     torch.Size([1, 3, 2, 2, 2])
     """
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", method=False,
+           aliases=("nn.functional.conv_tbc",), skip="tested by name")
+def conv_tbc(self, weight, bias, pad=0):
+    """conv1d of [time, batch, channels] with weights [kernel, channels, filters].
+
+    >>> flambeau.conv_tbc(flambeau.ones(3, 1, 1), flambeau.ones(2, 1, 1), flambeau.zeros(1)).reshape(-1)
+    tensor([2., 2.])
+    """
+    if self.dim() != 3:
+        raise RuntimeError(f"conv_tbc: input must have 3 dimensions (time, batch, channels), got {self.dim()}")
+    made = OPS["conv1d"](self.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return made.permute(2, 0, 1).contiguous()

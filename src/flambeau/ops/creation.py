@@ -2,7 +2,7 @@
 
 import itertools
 
-from .._C import array, default_dtype
+from .._C import array, default_dtype, float64
 from .._shown import shown
 from .joining import stack
 from .kinds import composite, overloads, primitive
@@ -109,16 +109,6 @@ eye = primitive(
     f"eye(int n, int? m=None, *, {_OPTIONS}) -> Tensor", out=True, ref="numpy.eye",
     doc="Ones on the diagonal of an n by m matrix (m = n unless given), zeros elsewhere.\n\n"
         ">>> flambeau.eye(2)\ntensor([[1., 0.],\n        [0., 1.]])")
-
-tril_indices = primitive(
-    f"tril_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
-    doc="Rows and columns of the lower triangle of a row by col matrix, as a tensor of shape [2, n].\n\n"
-        ">>> flambeau.tril_indices(2, 2)\ntensor([[0, 1, 1],\n        [0, 0, 1]])")
-
-triu_indices = primitive(
-    f"triu_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
-    doc="Rows and columns of the upper triangle of a row by col matrix, as a tensor of shape [2, n].\n\n"
-        ">>> flambeau.triu_indices(2, 2)\ntensor([[0, 0, 1],\n        [0, 1, 1]])")
 
 _fill_scalar = primitive("fill_scalar_(Tensor self, Scalar value) -> Tensor", namespace=None,
                          d={"self": lambda g: zeros_like(g)})
@@ -229,3 +219,39 @@ def vander(x, N=None, increasing=False):
         columns.append(column)
         column = column * x
     return stack(columns if increasing else columns[::-1], 1) if n else x.new_empty((x.numel(), 0))
+
+
+@composite("range(Scalar start, Scalar? end=None, Scalar step=1, *, dtype? dtype=None, layout? layout=None,"
+           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor")
+def range_(start, end=None, step=1, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """start, start + step, … up to and including end, of a floating dtype unless another is asked for.
+
+    >>> flambeau.range(1, 3)
+    tensor([1., 2., 3.])
+    """
+    start, end = (0, start) if end is None else (start, end)
+    if step == 0 or (end - start) / step < 0:
+        raise RuntimeError(f"range: no way from {shown(start)} to {shown(end)} by steps of {shown(step)}")
+    count = int((end - start) / step) + 1
+    made = empty(count, dtype=dtype, device=device, pin_memory=pin_memory)
+    made.copy_(arange(count, dtype=float64, device=made.device).mul(step).add(start))
+    return made.requires_grad_() if requires_grad else made
+
+
+@composite("empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, layout? layout=None,"
+           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor")
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
+                   pin_memory=False):
+    """An uninitialised tensor whose dimensions lie in memory in the order of physical_layout.
+
+    >>> flambeau.empty_permuted((2, 3), (1, 0)).stride()
+    (1, 2)
+    """
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(f"empty_permuted: physical_layout must be a permutation of the {len(size)} dimensions, got "
+                           f"{list(physical_layout)}")
+    stride, step = [0] * len(size), 1
+    for d in reversed(physical_layout):
+        stride[d] = step
+        step *= max(size[d], 1)
+    return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)

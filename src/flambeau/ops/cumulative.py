@@ -1,7 +1,7 @@
-"""Scans: cumulative sums, products, extremes and log-sum-exps along one dimension."""
+"""Cumulative sums, products, extremes and log-sum-exps along one dimension."""
 
 from ._restore import placed_along
-from .kinds import composite, primitive
+from .kinds import primitive
 from .masks import where
 
 
@@ -67,30 +67,3 @@ primitive("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", out
 primitive("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", out=True,
           d={"self": lambda g0, result1, self_shape, dim: placed_along(g0, result1, self_shape, dim)},
           doc="Running minima along `dim` and where they are (the latest of equal ones).")
-
-
-def intervals(y, x, dx, dim):
-    """The area over each interval between neighbours along `dim`."""
-    n = y.shape[dim]
-    if x is not None and dx is not None:
-        raise RuntimeError("trapezoid: give the positions x or the step dx, not both")
-    if n == 0:
-        return y
-    pairs = y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)
-    if x is None:
-        return pairs * ((1 if dx is None else dx) / 2)
-    if x.ndim == 1:
-        if x.numel() != n:
-            raise RuntimeError(f"trapezoid: x must hold one coordinate for each of the {n} points along dim {dim}, got "
-                               f"{x.numel()}")
-        x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-        dim = dim % y.ndim
-    m = x.shape[dim]
-    return pairs * ((x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2)
-
-
-@composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor",
-           skip="tested by name")
-def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
-    """Running integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1)."""
-    return intervals(y, x, dx, dim).cumsum(dim)

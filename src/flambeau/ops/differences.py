@@ -1,22 +1,12 @@
-"""Operators composed of views, copies and index operators."""
+"""Differences of neighbours, derivatives by differences, and integrals by the trapezoidal rule."""
 
-from .._C import array, float64
 from .._C import bool as bool_dtype
+from .._C import uint8
 from .._shown import shown
-from .creation import arange, empty, empty_strided
 from .joining import cat
 from .kinds import composite
-from .views import copy_to_write, slice
-
-
-@composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor", out=True)
-def narrow_copy(self, dim, start, length):
-    """A copy of narrow.
-
-    >>> flambeau.narrow_copy(flambeau.tensor([1, 2, 3]), 0, 1, 2)
-    tensor([2, 3])
-    """
-    return self.narrow(dim, start, length).clone()
+from .reductions import _dims
+from .views import slice
 
 
 @composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
@@ -41,87 +31,131 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     return x
 
 
-@composite("range(Scalar start, Scalar? end=None, Scalar step=1, *, dtype? dtype=None, layout? layout=None,"
-           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor")
-def range_(start, end=None, step=1, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
-    """start, start + step, … up to and including end, of a floating dtype unless another is asked for.
+def _along(x, dim, start, length):
+    return x.narrow(dim, start, length)
 
-    >>> flambeau.range(1, 3)
-    tensor([1., 2., 3.])
+
+def _even_slope(x, dim, h, order):
+    """Central differences with one distance h; at the ends one-sided ones of the wanted order."""
+    n = x.shape[dim]
+    def part(start, length=1):
+        return _along(x, dim, start, length)
+    middle = (part(2, n - 2) - part(0, n - 2)) / (2 * h)
+    if order == 1:
+        first, last = (part(1) - part(0)) / h, (part(n - 1) - part(n - 2)) / h
+    else:
+        first = (-1.5 * part(0) + 2 * part(1) - 0.5 * part(2)) / h
+        last = (0.5 * part(n - 3) - 2 * part(n - 2) + 1.5 * part(n - 1)) / h
+    return cat([first, middle, last], dim)
+
+
+def _uneven_slope(x, dim, at, order):
+    """The derivative of the parabola through each three points whose coordinates are `at`."""
+    n, shape = x.shape[dim], [1] * x.dim()
+    shape[dim] = -1
+    h = (at[1:] - at[:-1]).reshape(shape)
+    def part(start, length=1):
+        return _along(x, dim, start, length)
+    before, after = _along(h, dim, 0, n - 2), _along(h, dim, 1, n - 2)
+    middle = (part(0, n - 2) * (-after / (before * (before + after)))
+              + part(1, n - 2) * ((after - before) / (before * after))
+              + part(2, n - 2) * (before / (after * (before + after))))
+    if order == 1:
+        first = (part(1) - part(0)) / _along(h, dim, 0, 1)
+        last = (part(n - 1) - part(n - 2)) / _along(h, dim, n - 2, 1)
+    else:
+        a, b = _along(h, dim, 0, 1), _along(h, dim, 1, 1)
+        first = (part(0) * (-(2 * a + b) / (a * (a + b))) + part(1) * ((a + b) / (a * b))
+                 + part(2) * (-a / (b * (a + b))))
+        a, b = _along(h, dim, n - 3, 1), _along(h, dim, n - 2, 1)
+        last = (part(n - 3) * (b / (a * (a + b))) + part(n - 2) * (-(a + b) / (a * b))
+                + part(n - 1) * ((a + 2 * b) / (b * (a + b))))
+    return cat([first, middle, last], dim)
+
+
+def _spacings(spacing, dims, given):
+    if spacing is None:
+        return [1.0] * len(dims)
+    listed = isinstance(spacing, (list, tuple))
+    if not listed and not (getattr(spacing, "ndim", 0) == 1 and not given):
+        return [spacing if not hasattr(spacing, "item") or spacing.ndim else spacing.item()] * len(dims)
+    if len(spacing) != len(dims):
+        raise RuntimeError(f"gradient: spacing holds {len(spacing)} entries for {len(dims)} dimensions; give one for "
+                           "each, a single number, or nothing")
+    return list(spacing)
+
+
+@composite("gradient(Tensor self, *, any spacing=None, any dim=None, int edge_order=1) -> Tensor[]", method=False,
+           skip="tested by name")
+def gradient(self, *, spacing=None, dim=None, edge_order=1):
+    """The derivative along each dimension of `dim` (absent: all) by central differences, second order inside.
+
+    `spacing`: one distance for all, one per dimension, or one tensor of coordinates per dimension.
+
+    >>> flambeau.gradient(flambeau.tensor([1., 4., 9., 16.]))
+    (tensor([3., 4., 6., 7.]),)
     """
-    start, end = (0, start) if end is None else (start, end)
-    if step == 0 or (end - start) / step < 0:
-        raise RuntimeError(f"range: no way from {shown(start)} to {shown(end)} by steps of {shown(step)}")
-    count = int((end - start) / step) + 1
-    made = empty(count, dtype=dtype, device=device, pin_memory=pin_memory)
-    made.copy_(arange(count, dtype=float64, device=made.device).mul(step).add(start))
-    return made.requires_grad_() if requires_grad else made
+    given = dim is not None
+    dims = _dims("gradient", [dim] if isinstance(dim, int) else range(self.dim()) if dim is None else dim, self.dim())
+    if self.dtype is uint8:
+        raise RuntimeError("gradient: uint8 cannot hold differences; convert the tensor first")
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {shown(edge_order)}")
+    steps = _spacings(spacing, dims, given)
+    for d in dims:
+        if self.dim() == 0 or self.shape[d] < edge_order + 1:
+            raise RuntimeError(f"gradient: with edge_order={shown(edge_order)} every dimension needs at least "
+                               f"{edge_order + 1} entries, got shape {list(self.shape)}")
+    made = []
+    for d, step in zip(dims, steps, strict=True):
+        if getattr(step, "ndim", 0):
+            if step.ndim != 1 or step.shape[0] != self.shape[d]:
+                raise RuntimeError(f"gradient: the coordinates of dimension {d} must be {self.shape[d]} numbers in 1 "
+                                   f"dimension, got shape {list(step.shape)}")
+            made.append(_uneven_slope(self, d, step, edge_order))
+        else:
+            made.append(_even_slope(self, d, step, edge_order))
+    return tuple(made)
 
 
-@composite("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
-           " -> Tensor", inplace=True, out=True)
-def index_reduce(self, dim, index, source, reduce, *, include_self=True):
-    """Combines the slices of source into the slices of self that index names: "prod", "mean", "amax" or "amin".
+def intervals(y, x, dx, dim):
+    """The area over each interval between neighbours along `dim`."""
+    n = y.shape[dim]
+    if x is not None and dx is not None:
+        raise RuntimeError("trapezoid: give the positions x or the step dx, not both")
+    if n == 0:
+        return y
+    pairs = y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)
+    if x is None:
+        return pairs * ((1 if dx is None else dx) / 2)
+    if x.ndim == 1:
+        if x.numel() != n:
+            raise RuntimeError(f"trapezoid: x must hold one coordinate for each of the {n} points along dim {dim}, got "
+                               f"{x.numel()}")
+        x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+        dim = dim % y.ndim
+    m = x.shape[dim]
+    return pairs * ((x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2)
 
-    >>> flambeau.ones(2).index_reduce(0, flambeau.tensor([1, 1]), flambeau.tensor([2., 3.]), "prod")
-    tensor([1., 6.])
+
+@composite("cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor",
+           skip="tested by name")
+def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
+    """Running integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1)."""
+    return intervals(y, x, dx, dim).cumsum(dim)
+
+
+@composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", aliases=("trapz",),
+           method=False, skip="tested by name")
+def trapezoid(y, x=None, *, dx=None, dim=-1):
+    """Integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1).
+
+    >>> flambeau.trapezoid(flambeau.tensor([1., 2., 4.]))
+    tensor(4.5000)
     """
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {shown(reduce)}")
-    if index.dim() > 1:
-        raise RuntimeError(f"index_reduce: index must have at most 1 dimension, got shape {list(index.shape)}")
-    if self.dim() == 0:
-        return self.reshape(1).scatter_reduce(0, index.reshape(-1), source.reshape(-1), reduce,
-                                              include_self=include_self).reshape(())
-    shape = [1] * self.dim()
-    shape[dim] = index.numel()
-    places = index.reshape(shape).expand(source.shape)
-    return self.scatter_reduce(dim, places, source, reduce, include_self=include_self)
-
-
-@composite("unravel_index(Tensor indices, any shape) -> Tensor[]", ref="numpy.unravel_index")
-def unravel_index(indices, shape):
-    """Coordinates in a tensor of that shape from positions in its flattened form, one tensor per dimension.
-
-    >>> flambeau.unravel_index(flambeau.tensor([5]), (2, 3))
-    (tensor([1]), tensor([2]))
-    """
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    if any(n < 0 for n in sizes):
-        raise ValueError(f"unravel_index: sizes must not be negative, got shape {tuple(sizes)}")
-    steps = [1]
-    for n in sizes[:0:-1]:
-        steps.append(steps[-1] * max(n, 1))
-    steps, sizes = (array(x, None, True).to(indices) for x in (steps[::-1], [max(n, 1) for n in sizes]))
-    return indices.unsqueeze(-1).div(steps, rounding_mode="floor").remainder(sizes).unbind(-1)
-
-
-@composite("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
-def as_strided_scatter(self, src, size, stride, storage_offset=None):
-    """A copy of self with src written through as_strided(size, stride, storage_offset).
-
-    >>> flambeau.as_strided_scatter(flambeau.zeros(3), flambeau.ones(2), (2,), (2,))
-    tensor([1., 0., 1.])
-    """
-    copy = copy_to_write(self, src)
-    copy.as_strided(size, stride, storage_offset).copy_(src)
-    return copy
-
-
-@composite("empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, layout? layout=None,"
-           " device? device=None, bool requires_grad=False, bool pin_memory=False) -> Tensor")
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False,
-                   pin_memory=False):
-    """An uninitialised tensor whose dimensions lie in memory in the order of physical_layout.
-
-    >>> flambeau.empty_permuted((2, 3), (1, 0)).stride()
-    (1, 2)
-    """
-    if sorted(physical_layout) != list(range(len(size))):
-        raise RuntimeError(f"empty_permuted: physical_layout must be a permutation of the {len(size)} dimensions, got "
-                           f"{list(physical_layout)}")
-    stride, step = [0] * len(size), 1
-    for d in reversed(physical_layout):
-        stride[d] = step
-        step *= max(size[d], 1)
-    return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
+    if x is not None:
+        return intervals(y, x, dx, dim).sum(dim)
+    n = y.shape[dim]
+    ends = y.narrow(dim, 0, min(n, 1)) + y.narrow(dim, max(n - 1, 0), min(n, 1))
+    area = y.sum(dim) - ends.sum(dim) / 2
+    return area if dx is None else area * dx

@@ -1,9 +1,8 @@
-"""Distances between vectors, covariance, and integrals by the trapezoidal rule."""
+"""Distances and similarities between vectors."""
 
 from math import inf, prod
 
 from .._shown import shown
-from .cumulative import intervals
 from .kinds import OPS, composite, primitive
 
 
@@ -109,80 +108,20 @@ def pdist(self, p=2.0):
     return _pdist(self, p)
 
 
-def _check_weights(name, weights, n, floating):
-    """Weights of observations: one each, of that kind of dtype, none negative."""
-    if weights is None:
-        return
-    if weights.ndim > 1:
-        raise RuntimeError(f"cov: {name} must have at most 1 dimension, got {weights.ndim}")
-    if weights.is_floating_point() != floating or weights.is_complex():
-        raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got "
-                           f"{weights.dtype}")
-    if weights.numel() != n:
-        raise RuntimeError(f"cov: {name} must hold one number per observation, {n}, got {weights.numel()}")
-    if n and weights.min().item() < 0:
-        raise RuntimeError(f"cov: {name} cannot be negative")
+@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False,
+           dtypes="float", aliases=("nn.functional.cosine_similarity",))
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """x1 . x2 / (|x1| |x2|) along `dim`, each norm at least eps.
 
-
-@composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-           skip="tested by name")
-def cov(self, *, correction=1, fweights=None, aweights=None):
-    """Covariance of variables (rows) over observations (columns), each counted fweights times and weighing aweights.
-
-    >>> flambeau.tensor([[0., 1., 2.], [2., 1., 0.]]).cov()
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
+    >>> flambeau.cosine_similarity(flambeau.tensor([[1., 0.]]), flambeau.tensor([[1., 1.]]))
+    tensor([0.7071])
     """
-    if self.ndim > 2:
-        raise RuntimeError("cov: input must have at most 2 dimensions (variables, observations), got shape "
-                           f"{list(self.shape)}")
-    x = self if self.ndim == 2 else self.reshape(1, -1)
-    if not (x.is_floating_point() or x.is_complex()):
-        x = x * 1.0
-    _check_weights("fweights", fweights, x.shape[1], False)
-    _check_weights("aweights", aweights, x.shape[1], True)
-    weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
-    n = x.shape[1]
-    if weights is None:
-        average, total, free = x.mean(1, True), n, max(n - correction, 0)
-    else:
-        total = weights.sum()
-        average = (x * weights).sum(1, True) / total
-        counted = 1 if aweights is None else (weights * aweights).sum() / total
-        free = (total - correction * counted).clamp(min=0)
-    centred = x - average
-    right = centred if weights is None else centred * weights
-    result = centred @ right.t().conj() / free if weights is not None or free else centred @ right.t().conj() * inf
-    return result.squeeze()
+    x1, x2 = OPS["broadcast_tensors"](x1, x2)
+    return ((x1 / x1.norm(2, dim, True).clamp(min=eps)) * (x2 / x2.norm(2, dim, True).clamp(min=eps))).sum(dim)
 
 
-@composite("corrcoef(Tensor self) -> Tensor", skip="tested by name")
-def corrcoef(self):
-    """Correlations of variables (rows) over observations (columns).
-
-    >>> flambeau.tensor([[0., 1., 2.], [2., 1., 0.]]).corrcoef()
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
-    """
-    c = cov(self)
-    if c.ndim == 0:
-        return c / c
-    deviation = c.diagonal().sqrt()
-    r = c / deviation.unsqueeze(1) / deviation.unsqueeze(0)
-    return OPS["complex"](r.real.clamp(-1, 1), r.imag.clamp(-1, 1)) if r.is_complex() else r.clamp(-1, 1)
-
-
-@composite("trapezoid(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1) -> Tensor", aliases=("trapz",),
-           method=False, skip="tested by name")
-def trapezoid(y, x=None, *, dx=None, dim=-1):
-    """Integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1).
-
-    >>> flambeau.trapezoid(flambeau.tensor([1., 2., 4.]))
-    tensor(4.5000)
-    """
-    if x is not None:
-        return intervals(y, x, dx, dim).sum(dim)
-    n = y.shape[dim]
-    ends = y.narrow(dim, 0, min(n, 1)) + y.narrow(dim, max(n - 1, 0), min(n, 1))
-    area = y.sum(dim) - ends.sum(dim) / 2
-    return area if dx is None else area * dx
+@composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
+           method=False, dtypes="float", aliases=("nn.functional.pairwise_distance",))
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim)

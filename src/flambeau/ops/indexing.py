@@ -1,9 +1,10 @@
-"""Reading and writing elements by index: index, gather, scatter, masks, nonzero, embedding."""
+"""Reading and writing elements by index: index, gather, scatter, take, put."""
 
+from .._C import array
 from .._shown import shown
 from .creation import zeros_like
 from .kinds import OPS, composite, overloads, primitive, room
-from .views import broadcast_shape, real
+from .views import real
 
 # --- advanced indexing ------------------------------------------------------------------------------------------------
 
@@ -198,7 +199,6 @@ def take_along_dim(self, indices, dim=None):
     mine[dim], theirs[dim] = self.shape[dim], indices.shape[dim]
     return self.expand(mine).gather(dim, indices.expand(theirs))
 
-
 # --- flat positions ---------------------------------------------------------------------------------------------------
 
 take = primitive(
@@ -214,111 +214,40 @@ put = primitive(
     doc="A copy of self with source written (or added) at positions of the flattened tensor.\n\n"
         ">>> flambeau.zeros(3).put(flambeau.tensor([1]), flambeau.tensor([5.]))\ntensor([0., 5., 0.])")
 
-# --- masks and places -------------------------------------------------------------------------------------------------
 
-masked_select = primitive(
-    "masked_select(Tensor self, Tensor mask) -> Tensor", out=True,
-    d={"self": lambda g, self_shape, mask: _unselected(g, self_shape, mask)},
-    doc="The elements where the mask is true, as one row.\n\n"
-        ">>> flambeau.masked_select(flambeau.tensor([1, 2, 3]), flambeau.tensor([True, False, True]))\ntensor([1, 3])")
+@composite("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)"
+           " -> Tensor", inplace=True, out=True)
+def index_reduce(self, dim, index, source, reduce, *, include_self=True):
+    """Combines the slices of source into the slices of self that index names: "prod", "mean", "amax" or "amin".
 
-
-def _unselected(g, shape, mask):
-    return room(g, broadcast_shape([shape, mask.shape]), mask).masked_scatter_(mask, g)
-
-
-masked_scatter = primitive(
-    "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", inplace=True,
-    d={"self": lambda g, mask: g.masked_fill(mask, 0),
-       "source": lambda g, source_shape, mask: _first_elements(g.masked_select(mask), source_shape)},
-    doc="A copy of self in which the places where the mask is true take source's elements in order.\n\n"
-        ">>> mask = flambeau.tensor([False, True, True])\n"
-        ">>> flambeau.zeros(3).masked_scatter(mask, flambeau.tensor([1., 2.]))\ntensor([0., 1., 2.])")
-
-
-def _first_elements(values, shape):
-    whole = values.new_zeros(shape).reshape(-1)
-    whole.narrow(0, 0, values.numel()).copy_(values)
-    return whole.reshape(shape)
-
-
-_nonzero_rows = primitive("nonzero_rows(Tensor self) -> Tensor", namespace=None)
-nonzero_numpy = primitive("nonzero_numpy(Tensor self) -> Tensor[]", namespace=None, method=True,
-                          doc="nonzero(as_tuple=True).")
-
-
-@composite("nonzero(Tensor self, *, bool as_tuple=False) -> any", out=True, ref="numpy.argwhere")
-def nonzero(self, *, as_tuple=False):
-    """Coordinates of the nonzero elements, one row each; with as_tuple one index tensor per dimension.
-
-    >>> flambeau.nonzero(flambeau.tensor([0, 5, 6]))
-    tensor([[1],
-            [2]])
+    >>> flambeau.ones(2).index_reduce(0, flambeau.tensor([1, 1]), flambeau.tensor([2., 3.]), "prod")
+    tensor([1., 6.])
     """
-    return nonzero_numpy(self) if as_tuple else _nonzero_rows(self)
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {shown(reduce)}")
+    if index.dim() > 1:
+        raise RuntimeError(f"index_reduce: index must have at most 1 dimension, got shape {list(index.shape)}")
+    if self.dim() == 0:
+        return self.reshape(1).scatter_reduce(0, index.reshape(-1), source.reshape(-1), reduce,
+                                              include_self=include_self).reshape(())
+    shape = [1] * self.dim()
+    shape[dim] = index.numel()
+    places = index.reshape(shape).expand(source.shape)
+    return self.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
 
-@composite("argwhere(Tensor self) -> Tensor", ref="numpy.argwhere")
-def argwhere(self):
-    """Coordinates of the nonzero elements, one row each.
+@composite("unravel_index(Tensor indices, any shape) -> Tensor[]", ref="numpy.unravel_index")
+def unravel_index(indices, shape):
+    """Coordinates in a tensor of that shape from positions in its flattened form, one tensor per dimension.
 
-    >>> flambeau.argwhere(flambeau.tensor([0, 5]))
-    tensor([[1]])
+    >>> flambeau.unravel_index(flambeau.tensor([5]), (2, 3))
+    (tensor([1]), tensor([2]))
     """
-    return _nonzero_rows(self)
-
-
-# --- embedding --------------------------------------------------------------------------------------------------------
-
-embedding_dense_backward = primitive(
-    "embedding_dense_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)"
-    " -> Tensor", namespace=None,
-    d={"grad": lambda g, indices, padding_idx, scale_grad_by_freq:
-       _embedding_backward_backward(g, indices, padding_idx, scale_grad_by_freq)})
-embedding_rows = primitive(
-    "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False) -> Tensor",
-    namespace=None,
-    d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq:
-       embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)})
-_renorm_ = primitive("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
-                     namespace=None, aliases=("embedding_renorm_",), skip="reached through embedding's max_norm",
-                     doc="Scales those rows that indices name in place whose norm is above max_norm.")
-
-
-def _embedding_backward_backward(g, indices, padding_idx, scale):
-    if scale:
-        raise NotImplementedError("embedding: no second derivative with scale_grad_by_freq=True")
-    rows = embedding_rows(g, indices)
-    return rows.masked_fill((indices == padding_idx).unsqueeze(-1), 0) if padding_idx >= 0 else rows
-
-
-@composite("embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0,"
-           " bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", namespace="nn.functional")
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    """The rows of weight that input's integers name. padding_idx: a row without gradient; max_norm: rows in use that
-    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used.
-
-    >>> weight = flambeau.tensor([[1., 2.], [3., 4.]])
-    >>> flambeau.nn.functional.embedding(flambeau.tensor([1, 0]), weight)
-    tensor([[3., 4.],
-            [1., 2.]])
-    """
-    if sparse:
-        raise NotImplementedError("embedding: sparse=True needs sparse gradients, which are not available")
-    if padding_idx is None:
-        padding_idx = -1
-    else:
-        rows = weight.shape[0]
-        if not -rows <= padding_idx < rows:
-            raise AssertionError(f"embedding: Padding_idx must be within num_embeddings ({rows}), got "
-                                 f"{shown(padding_idx)}")
-        padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
-    if max_norm is not None:
-        _renorm_(weight.detach(), input, max_norm, norm_type)
-    return embedding_rows(weight, input, padding_idx, scale_grad_by_freq)
-
-
-one_hot = primitive("one_hot(Tensor self, int num_classes=-1) -> Tensor", namespace="nn.functional", method=False,
-                    doc="Ones at the class numbers in a new last dimension, zeros elsewhere.\n\n"
-                        ">>> flambeau.nn.functional.one_hot(flambeau.tensor([1, 0]), 3)\n"
-                        "tensor([[0, 1, 0],\n        [1, 0, 0]])")
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"unravel_index: sizes must not be negative, got shape {tuple(sizes)}")
+    steps = [1]
+    for n in sizes[:0:-1]:
+        steps.append(steps[-1] * max(n, 1))
+    steps, sizes = (array(x, None, True).to(indices) for x in (steps[::-1], [max(n, 1) for n in sizes]))
+    return indices.unsqueeze(-1).div(steps, rounding_mode="floor").remainder(sizes).unbind(-1)

@@ -1,30 +1,12 @@
-"""Losses of margins and distances, and the distances themselves."""
+"""Losses of margins and distances."""
 
 from .. import _C
 from .._shown import shown
+from .distances import pairwise_distance
 from .kinds import OPS, composite
 from .losses import _LEGACY, chosen, reduced
 
 _FUNCTIONAL = {"namespace": "nn.functional", "dtypes": "float"}
-
-
-@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", method=False,
-           dtypes="float", aliases=("nn.functional.cosine_similarity",))
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    """x1 . x2 / (|x1| |x2|) along `dim`, each norm at least eps.
-
-    >>> flambeau.cosine_similarity(flambeau.tensor([[1., 0.]]), flambeau.tensor([[1., 1.]]))
-    tensor([0.7071])
-    """
-    x1, x2 = OPS["broadcast_tensors"](x1, x2)
-    return ((x1 / x1.norm(2, dim, True).clamp(min=eps)) * (x2 / x2.norm(2, dim, True).clamp(min=eps))).sum(dim)
-
-
-@composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
-           method=False, dtypes="float", aliases=("nn.functional.pairwise_distance",))
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    """The p-norm of x1 - x2 + eps along the last dimension."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
 def _same_ndim(name, **tensors):

@@ -1,98 +1,10 @@
-"""Norms, powers and exponentials of matrices, cross products, and tensors reshaped to matrices."""
+"""Powers and exponentials of matrices, cross products, and tensors reshaped to matrices."""
 
-from math import inf, prod
+from math import prod
 
 from .. import _C
-from .._shown import shown
-from .eigenvalues import svdvals
 from .kinds import OPS, composite, plain
 from .solving import inv, inverse, linalg_solve
-from .statistics import vector_norm
-
-# --- norms -----------------------------------------------------------------------------------------------------------
-
-def _check_norm(self, ord, dim, api):
-    if self.ndim < 2:
-        raise RuntimeError(f"{api}: expected a matrix, or a batch of them, got shape {list(self.shape)}")
-    if not (self.is_floating_point() or self.is_complex()):
-        raise RuntimeError(f"{api}: expected floating-point or complex numbers, got {self.dtype}")
-    if len(dim) != 2:
-        raise RuntimeError(f"{api}: dim must name two dimensions, got {dim}")
-    for d in dim:
-        if not -self.ndim <= d < self.ndim:
-            raise IndexError(f"{api}: dim {d} is out of range for {self.ndim} dimensions: {-self.ndim} to "
-                             f"{self.ndim - 1}")
-    rows, columns = (d % self.ndim for d in dim)
-    if rows == columns:
-        raise RuntimeError(f"{api}: dims must be different. Got ({dim[0]}, {dim[1]})")
-    if isinstance(ord, str):
-        if ord not in ("fro", "nuc"):
-            raise RuntimeError(f"{api}: Order {ord} not supported.")
-    elif abs(ord) not in (1, 2, inf):
-        raise RuntimeError(f"{api}: Order {ord} not supported.")
-    return rows, columns
-
-
-def _matrix_norm(self, ord, dim, keepdim, dtype, api="linalg.matrix_norm"):
-    rows, columns = _check_norm(self, ord, dim, api)
-    if dtype is not None:
-        if self.is_complex() and not dtype.is_complex:
-            raise RuntimeError(f"{api}: the dtype {dtype} is not complex but the input is")
-        self = self.to(dtype)
-    if ord == "fro":
-        return vector_norm(self, 2, (rows, columns), keepdim)
-    if ord in ("nuc", 2, -2):
-        values = svdvals(self.movedim((rows, columns), (-2, -1)))
-        if ord == "nuc":
-            result = values.sum(-1)
-        else:
-            result = values.amax(-1) if ord == 2 else values.amin(-1)
-        return result.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else result
-    if ord in (inf, -inf):
-        rows, columns = columns, rows
-    sums = self.abs().sum(rows, True)
-    result = sums.amax(columns, True) if ord > 0 else sums.amin(columns, True)
-    return result if keepdim else result.squeeze((rows, columns))
-
-
-@composite("linalg_matrix_norm(Tensor self, any ord=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None)"
-           " -> Tensor", namespace=None, aliases=("linalg.matrix_norm",), out=True, samples="matrix_norm")
-def matrix_norm(self, ord="fro", dim=None, keepdim=False, *, dtype=None):
-    """Norm of matrices over two dimensions (the last): "fro", "nuc", 2 and -2 (singular values), 1 and -1 (columns),
-    inf and -inf (rows).
-
-    >>> import flambeau
-    >>> flambeau.linalg.matrix_norm(flambeau.tensor([[3., 0.], [0., 4.]]))
-    tensor(5.)
-    """
-    return _matrix_norm(self, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype)
-
-
-@composite("linalg_norm(Tensor self, any ord=None, any dim=None, bool keepdim=False, *, dtype? dtype=None)"
-           " -> Tensor", namespace=None, out=True, aliases=("linalg.norm",), samples="linalg_norm")
-def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
-    """A vector norm over one dimension, or a matrix norm over two; without `ord` the 2-norm of all numbers.
-
-    >>> import flambeau
-    >>> flambeau.linalg.norm(flambeau.tensor([[3., 0.], [0., 4.]]))
-    tensor(5.)
-    """
-    dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
-    if dims is not None and len(dims) not in (1, 2) and ord is not None:
-        raise RuntimeError("linalg.norm: dim must name one dimension (a vector norm) or two (a matrix norm), got "
-                           f"{shown(dims)}")
-    if ord is None:
-        return vector_norm(self, 2, dims, keepdim, dtype=dtype)
-    if dims is None and self.ndim not in (1, 2):
-        raise RuntimeError(f"linalg.norm: ord without dim needs a vector or a matrix, got {self.ndim} dimensions; pass "
-                           "dim")
-    if (len(dims) if dims is not None else self.ndim) == 2:
-        return _matrix_norm(self, ord, dims or (-2, -1), keepdim, dtype)
-    if isinstance(ord, str):
-        raise RuntimeError(f"linalg.norm: ord={shown(ord)} is a norm of matrices, got shape {list(self.shape)}, "
-                           f"dim={dim}")
-    return vector_norm(self, ord, dims, keepdim, dtype=dtype)
-
 
 # --- powers ----------------------------------------------------------------------------------------------------------
 
@@ -207,7 +119,6 @@ def linalg_matrix_exp(A):
     """
     return _exponential(A)
 
-
 # --- cross products, Vandermonde -------------------------------------------------------------------------------------
 
 def _cross(a, b, dim, api):
@@ -268,7 +179,6 @@ def linalg_vander(x, *, N=None):
     columns = x.unsqueeze(-1).expand((*x.shape, max(n - 1, 0)))
     ones = OPS["ones"]((*x.shape, min(n, 1)), dtype=x.dtype, device=x.device)
     return OPS["cat"]((ones, columns.cumprod(-1)), -1)
-
 
 # --- tensors seen as matrices ----------------------------------------------------------------------------------------
 

@@ -2,12 +2,11 @@
 
 from .. import _C
 from .kinds import OPS, composite, overloads, primitive
-from .products import linear
+from .linear import linear
 
 _ARGUMENTS = ("Tensor input, Tensor? h0, Tensor? c0, Tensor weight_ih, Tensor weight_hh, Tensor? bias_ih, "
               "Tensor? bias_hh, Tensor? weight_hr, int[] batch_sizes, str mode, bool reverse")
 _INPUTS = ("input", "h0", "c0", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-
 
 # --- the same layer in ordinary operators: what second derivatives go through -----------------------------------------
 
@@ -91,7 +90,6 @@ recurrent_layer = primitive(
 
 def _layer(input):
     return recurrent_layer if input.is_floating_point() else _by_steps  # complex numbers, whole numbers
-
 
 # --- stacks of layers -------------------------------------------------------------------------------------------------
 
@@ -191,7 +189,6 @@ def _define(name, mode):
 lstm, gru = _define("lstm", "lstm"), _define("gru", "gru")
 rnn_tanh, rnn_relu = _define("rnn_tanh", "tanh"), _define("rnn_relu", "relu")
 
-
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
@@ -237,7 +234,6 @@ def _one_state(name, mode):
 
 gru_cell = _one_state("gru_cell", "gru")
 rnn_tanh_cell, rnn_relu_cell = _one_state("rnn_tanh_cell", "tanh"), _one_state("rnn_relu_cell", "relu")
-
 
 # --- padded and packed sequences --------------------------------------------------------------------------------------
 

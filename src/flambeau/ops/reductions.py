@@ -1,9 +1,12 @@
-"""Reductions: sums, means, products, extremes, truth values, log-sum-exp and counts."""
+"""Reductions: sums, means, products, extremes, truth values, log-sum-exp, counts and hashes."""
+
+from math import prod
 
 from .. import _C
+from .._C import float64, int64, uint64
 from ._restore import placed, reduced_count, restore, shared, spread, total
 from .arithmetic import mul_conj
-from .kinds import OPS, composite, overloads, reduction
+from .kinds import OPS, composite, overloads, primitive, reduction
 
 reduction("sum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
           d={"self": lambda g, self_shape, dim, keepdim: spread(g, self_shape, dim, keepdim)}, ref="numpy.sum",
@@ -88,7 +91,6 @@ def count_nonzero(self, dim=None):
     """
     return (self if self.dtype is _C.bool else self != 0).sum(dim)
 
-
 # --- extremes -------------------------------------------------------------------------------------------------------
 
 reduction("amax(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", ref="numpy.amax",
@@ -168,3 +170,66 @@ reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref
     >>> flambeau.tensor([1000., 1000.]).logsumexp(0)
     tensor(1000.6932)
     """)
+
+
+def _dims(name, dims, ndim):
+    """Dimensions counted from 0, without repetition."""
+    made = []
+    for d in dims:
+        if not -max(ndim, 1) <= d < max(ndim, 1):
+            raise IndexError(f"{name}: dim {d} is out of range for {ndim} dimensions: {-max(ndim, 1)} to "
+                             f"{max(ndim, 1) - 1}")
+        made.append(d % max(ndim, 1))
+        if len(set(made)) < len(made):
+            raise RuntimeError(f"{name}: dim {made[-1]} is given twice")
+    return made
+
+
+_xor_rows = primitive("xor_rows(Tensor self) -> Tensor", namespace=None, doc="Exclusive or along the rows.",
+                      skip="the kernel of hash_tensor, which is tested by name")
+
+
+@composite("hash_tensor(Tensor self, int[] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", out=True,
+           skip="tested by name")
+def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
+    """The exclusive or, over `dim` (absent: all), of the elements' 64 bits: as float64 numbers, or as int64 ones.
+
+    >>> flambeau.hash_tensor(flambeau.tensor([1, 2, 5]))
+    tensor(6, dtype=torch.uint64)
+    """
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if self.is_complex():
+        raise NotImplementedError(f'"hash_tensor" not implemented for {self.dtype}')
+    if self.numel() == 0 and not dim:
+        raise RuntimeError("hash_tensor: the tensor has no elements; pass the dim to reduce")
+    dims = _dims("hash_tensor", dim, self.dim()) or list(range(self.dim()))
+    for d in dims:
+        if self.dim() and self.shape[d] == 0:
+            raise IndexError(f"hash_tensor: dim {d} has size 0, so there is nothing to reduce")
+    x = self.detach()
+    words = x.to(float64).contiguous().view(int64) if x.is_floating_point() else \
+        x.view(int64) if x.dtype is uint64 else x.to(int64)
+    kept = [d for d in range(self.dim()) if d not in dims]
+    shape = [n if d in kept else 1 for d, n in enumerate(self.shape)] if keepdim else [self.shape[d] for d in kept]
+    rows = words.permute(*kept, *[d for d in dims if self.dim()]) if self.dim() else words
+    return _xor_rows(rows.reshape(prod(self.shape[d] for d in kept), -1)).view(uint64).reshape(shape)
+
+
+@composite("sum_to_size(Tensor self, int[] size) -> Tensor", namespace=None, method=True,
+           skip="tested by name")
+def sum_to_size(self, size):
+    """The sum over what broadcasting to self's shape would have repeated.
+
+    >>> flambeau.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    lead = self.dim() - len(size)
+    fits = lead >= 0 and all(n in (1, m) for n, m in zip(size, self.shape[lead:], strict=True))
+    if not fits:
+        raise RuntimeError(f"a tensor of size {list(size)} cannot be expanded to {list(self.shape)}")
+    made = self
+    inner = [k for k in range(lead, self.dim()) if size[k - lead] == 1 and self.shape[k] != 1]
+    if inner:
+        made = made.sum(inner, True)
+    return made.sum(list(range(lead))) if lead else made.sum() if not size else made

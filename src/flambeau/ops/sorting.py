@@ -1,4 +1,4 @@
-"""Sorting, selecting, searching and counting: sort, topk, unique, searchsorted, histograms."""
+"""Sorting, selecting and searching: sort, topk, unique, searchsorted."""
 
 from .._shown import shown
 from ._restore import placed_along
@@ -38,7 +38,6 @@ def msort(self):
     """The elements sorted along the first dimension."""
     return self.sort(0)[0]
 
-
 # --- distinct elements ----------------------------------------------------------------------------------------------
 
 def _starts(rows):
@@ -66,7 +65,6 @@ _unique = primitive("_unique(Tensor self, bool return_inverse, bool return_count
                     " -> (Tensor values, Tensor inverse, Tensor counts)", namespace=None,
                     skip="the kernel of unique, reached through it",
                     doc="The distinct elements in ascending order, each element's number and each value's count.")
-
 
 _without_repeats = primitive("_without_repeats(Tensor self) -> Tensor", namespace=None,
                              skip="the kernel of unique_consecutive, reached through it",
@@ -132,7 +130,6 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
         return _without_repeats(self)
     return _distinct("unique_consecutive", self, True, return_inverse, return_counts, dim)
 
-
 # --- searching ------------------------------------------------------------------------------------------------------
 
 _searchsorted = primitive("_searchsorted(Tensor sorted_sequence, Tensor self, bool out_int32, bool right) -> Tensor",
@@ -176,53 +173,3 @@ def bucketize(self, boundaries, *, out_int32=False, right=False):
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries must be one-dimensional, got shape {list(boundaries.shape)}")
     return searchsorted(boundaries, self, out_int32=out_int32, right=right)
-
-
-# --- counting -------------------------------------------------------------------------------------------------------
-
-@composite("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", skip={"meta": _READS})
-def bincount(self, weights=None, minlength=0):
-    """How often each number 0, 1, 2 … occurs among non-negative integers, or the sum of its weights.
-
-    >>> flambeau.tensor([1, 3, 1]).bincount()
-    tensor([0, 2, 0, 1])
-    """
-    if self.ndim != 1 or self.is_floating_point() or self.is_complex():
-        raise RuntimeError(f"bincount: expected a one-dimensional tensor of integers, got {self.dtype}"
-                           f" {list(self.shape)}")
-    if minlength < 0:
-        raise RuntimeError(f"bincount: minlength should be >= 0, got {shown(minlength)}")
-    if weights is not None and weights.shape != self.shape:
-        raise RuntimeError(f"bincount: weights of shape {list(weights.shape)} must match the input {list(self.shape)}")
-    index = self.long()
-    if index.numel() and int(index.min()) < 0:
-        raise RuntimeError("bincount: expected only non-negative integers")
-    n = max(minlength, int(index.max()) + 1 if index.numel() else 0)
-    if weights is None:
-        weights = index.new_ones(index.shape)
-    elif not weights.is_floating_point():
-        weights = weights.double()
-    return weights.new_zeros((n,)).scatter_add(0, index, weights)
-
-
-@composite("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", out=True, skip="tested by name")
-def histc(self, bins=100, min=0, max=0):
-    """How many elements fall into each of `bins` equal intervals from min to max (equal: the data's own range).
-
-    >>> flambeau.tensor([1., 2., 1.]).histc(4, 0, 3)
-    tensor([0., 2., 1., 0.])
-    """
-    if not self.is_floating_point():
-        raise RuntimeError(f"histc: expected a floating point tensor, got {self.dtype}")
-    if bins <= 0:
-        raise RuntimeError(f"histc: bins must be > 0, got {shown(bins)}")
-    x = self.detach().reshape(-1)
-    if min == max and x.numel():
-        min, max = x.min().item(), x.max().item()
-    if min == max:
-        min, max = min - 1, max + 1
-    if not (-float("inf") < min < max < float("inf")):
-        raise RuntimeError(f"histc: range of [{min}, {max}] is not finite or not ascending")
-    inside = x.masked_select((x >= min) & (x <= max))
-    place = ((inside - min) * (bins / (max - min))).long().clamp(max=bins - 1)
-    return x.new_zeros((bins,)).scatter_add(0, place, inside.new_ones(inside.shape))

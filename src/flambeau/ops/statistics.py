@@ -1,4 +1,4 @@
-"""Moments and norms: variance, standard deviation, vector norms, quantiles."""
+"""Moments and order: variance, standard deviation, covariance, medians, quantiles."""
 
 from math import inf
 
@@ -104,66 +104,6 @@ def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """Standard deviation and mean over `dim`, computed together."""
     return tuple(_moments(_std_mean, self, dim, unbiased, keepdim, correction))
 
-
-# --- norms ----------------------------------------------------------------------------------------------------------
-
-def _norm_gradient(g, self, result, ord, dim, keepdim):
-    """d (sum |x|^p)^(1/p) / dx = sign(x) (|x| / norm)^(p-1), zero where the norm is; extremes share equally."""
-    shape = self.shape
-    g, norm = restore(g, shape, dim, keepdim), restore(result, shape, dim, keepdim)
-    if ord == 0:
-        return self * 0
-    if ord == 1:
-        return g * self.sgn()
-    if ord == 2:
-        return self * (g / norm).masked_fill(norm == 0, 0)
-    if ord in (inf, -inf):
-        hit = self.abs() == norm
-        return self.sgn() * hit * (g / hit.sum(dim, True))
-    if ord < 1:
-        scale = self.abs().pow(ord - 1).masked_fill(self == 0, 0)
-        return self.sgn() * scale * g * norm.pow(1 - ord)
-    return self * self.abs().pow(ord - 2).masked_fill(self == 0, 0) * (g / norm.pow(ord - 1)).masked_fill(norm == 0, 0)
-
-
-_vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool keepdim, dtype? dtype) -> Tensor",
-                         d={"self": lambda g, self, result, ord, dim, keepdim:
-                            _norm_gradient(g, self, result, ord, dim, keepdim)}, namespace=None,
-                         skip="the kernel of linalg.vector_norm, reached through it",
-                         doc="Norm of real vectors over `dim`.")
-
-
-@composite("vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)"
-           " -> Tensor", namespace="linalg", method=False, out=True, samples="norm")
-def vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
-    """The norm (sum |x|^ord)^(1/ord) over `dim` (absent: all); ord may be 0 (count), inf or -inf.
-
-    >>> flambeau.linalg.vector_norm(flambeau.tensor([3., 4.]))
-    tensor(5.)
-    """
-    if self.is_complex():
-        self, dtype = self.abs(), None
-    return _vector_norm(self, ord, dim, keepdim, dtype)
-
-
-@composite("norm(Tensor self, any p=\"fro\", any dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-           out=True)
-def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
-    """The vector norm of order p over `dim` (absent: all elements); "fro" is 2, "nuc" the sum of singular values.
-
-    >>> flambeau.tensor([3., 4.]).norm()
-    tensor(5.)
-    """
-    dim = (dim,) if isinstance(dim, int) else dim if dim is None else tuple(dim)
-    if p == "nuc":
-        if self.ndim < 2:
-            raise RuntimeError(f"norm: expected a matrix, or a batch of them, got shape {list(self.shape)}")
-        return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
-    if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {shown(p)}")
-    return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
-
-
 # --- order statistics -----------------------------------------------------------------------------------------------
 
 _ORDER = "(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
@@ -175,7 +115,6 @@ _nanmedian_dim = reduction("nanmedian.dim" + _ORDER, samples="reduce_needs_dim",
                            d={"self": lambda g0, result1, self_shape, dim, keepdim:
                               placed(g0, result1, self_shape, dim, keepdim)},
                            doc="The middle element along `dim` among those that are not NaN, and its position.")
-
 
 _median_all = reduction("median.all(Tensor self) -> Tensor", namespace=None, samples="distinct",
                         d={"self": lambda g, self, result: shared(g, self, result)},
@@ -259,3 +198,68 @@ def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
 def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
     """As quantile, over the elements that are not NaN."""
     return _quantile("nanquantile", self, q, dim, keepdim, interpolation, True)
+
+
+# --- several variables ------------------------------------------------------------------------------------------------
+
+def _check_weights(name, weights, n, floating):
+    """Weights of observations: one each, of that kind of dtype, none negative."""
+    if weights is None:
+        return
+    if weights.ndim > 1:
+        raise RuntimeError(f"cov: {name} must have at most 1 dimension, got {weights.ndim}")
+    if weights.is_floating_point() != floating or weights.is_complex():
+        raise RuntimeError(f"cov: expected {name} to have {'floating point' if floating else 'integral'} dtype but got "
+                           f"{weights.dtype}")
+    if weights.numel() != n:
+        raise RuntimeError(f"cov: {name} must hold one number per observation, {n}, got {weights.numel()}")
+    if n and weights.min().item() < 0:
+        raise RuntimeError(f"cov: {name} cannot be negative")
+
+
+@composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+           skip="tested by name")
+def cov(self, *, correction=1, fweights=None, aweights=None):
+    """Covariance of variables (rows) over observations (columns), each counted fweights times and weighing aweights.
+
+    >>> flambeau.tensor([[0., 1., 2.], [2., 1., 0.]]).cov()
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if self.ndim > 2:
+        raise RuntimeError("cov: input must have at most 2 dimensions (variables, observations), got shape "
+                           f"{list(self.shape)}")
+    x = self if self.ndim == 2 else self.reshape(1, -1)
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x * 1.0
+    _check_weights("fweights", fweights, x.shape[1], False)
+    _check_weights("aweights", aweights, x.shape[1], True)
+    weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
+    n = x.shape[1]
+    if weights is None:
+        average, total, free = x.mean(1, True), n, max(n - correction, 0)
+    else:
+        total = weights.sum()
+        average = (x * weights).sum(1, True) / total
+        counted = 1 if aweights is None else (weights * aweights).sum() / total
+        free = (total - correction * counted).clamp(min=0)
+    centred = x - average
+    right = centred if weights is None else centred * weights
+    result = centred @ right.t().conj() / free if weights is not None or free else centred @ right.t().conj() * inf
+    return result.squeeze()
+
+
+@composite("corrcoef(Tensor self) -> Tensor", skip="tested by name")
+def corrcoef(self):
+    """Correlations of variables (rows) over observations (columns).
+
+    >>> flambeau.tensor([[0., 1., 2.], [2., 1., 0.]]).corrcoef()
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    c = cov(self)
+    if c.ndim == 0:
+        return c / c
+    deviation = c.diagonal().sqrt()
+    r = c / deviation.unsqueeze(1) / deviation.unsqueeze(0)
+    return OPS["complex"](r.real.clamp(-1, 1), r.imag.clamp(-1, 1)) if r.is_complex() else r.clamp(-1, 1)

@@ -5,7 +5,7 @@ import math
 from .._C import complex128, float64
 from .._shown import shown
 from .arithmetic import div_conj, mul_conj, zero
-from .kinds import OPS, composite, differentiated, elementwise
+from .kinds import OPS, composite, differentiated, elementwise, primitive
 from .masks import where
 
 
@@ -13,7 +13,6 @@ def _function(name, rule, ref, samples="reals", doc="", **facts):
     """A function of one number, in the default floating dtype for integers."""
     return elementwise(f"{name}(Tensor self) -> Tensor", promote="int_to_float", d={"self": rule}, ref=ref,
                        samples=samples, doc=doc, **facts)
-
 
 # --- exponentials and logarithms --------------------------------------------------------------------------------------
 
@@ -58,7 +57,6 @@ xlog1py = elementwise(
 def other_log(x):
     """log of a tensor or a Python number."""
     return x.log() if hasattr(x, "log") else math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
-
 
 # --- powers and roots -------------------------------------------------------------------------------------------------
 
@@ -125,7 +123,6 @@ def ldexp(self, other):
     """self * 2**other, element by element."""
     power = exp2(other)
     return self * (power.to(self.dtype) if self.is_floating_point() else power)
-
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------------------------------
 
@@ -227,3 +224,12 @@ def mvlgamma(self, p):
     x = self if self.is_floating_point() else self * 1.0
     halves = OPS["arange"](p, dtype=x.dtype, device=x.device) / 2
     return (x.unsqueeze(-1) - halves).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+frexp = primitive("frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)", out=True, samples="reals",
+                  d={"self": lambda g0, result1: g0 / exp2(result1.to(g0.dtype))},
+                  doc="""Mantissas in [1/2, 1) and the powers of two that make self of them.
+
+    >>> flambeau.frexp(flambeau.tensor([3.])).mantissa
+    tensor([0.7500])
+    """)

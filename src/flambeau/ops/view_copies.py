@@ -1,4 +1,4 @@
-"""The copying twin of every view operator: `transpose_copy` is transpose, then a contiguous copy."""
+"""The copying twin of every view: `transpose_copy` is transpose, then a contiguous copy."""
 
 from .kinds import FACTS, OPS, composite
 
@@ -34,8 +34,11 @@ _SINGLE = {"alias": "alias", "as_strided": "as_strided", "diagonal": "diagonal",
            "view_as_complex": "view_as_complex"}
 _SEVERAL = {"split": "split.size", "split_with_sizes": "split_with_sizes", "unbind": "unbind"}
 
+
 for _name, _record in _SINGLE.items():
     globals()[f"{_name}_copy"] = _copy_of(_name, _record)
+
+
 for _name, _record in _SEVERAL.items():
     globals()[f"{_name}_copy"] = _copy_of(_name, _record, several=True)
 
@@ -59,3 +62,13 @@ def view_copy(self, size=None, dtype=None):
             [2, 3]])
     """
     return _fresh(self.view(dtype if size is None else size), self)
+
+
+@composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor", out=True)
+def narrow_copy(self, dim, start, length):
+    """A copy of narrow.
+
+    >>> flambeau.narrow_copy(flambeau.tensor([1, 2, 3]), 0, 1, 2)
+    tensor([2, 3])
+    """
+    return self.narrow(dim, start, length).clone()

@@ -1,8 +1,6 @@
 """Views: the same memory under other sizes and strides, and the primitives that their derivatives need."""
 
 from .. import _C
-from .._shown import shown
-from .joining import cat, stack
 from .kinds import composite, overloads, primitive, view
 
 # --- placing a part's gradient into zeros -----------------------------------------------------------------------------
@@ -38,18 +36,11 @@ def _as_strided_of(g, self_size, self_stride, self_offset, size, stride, offset)
     return room.as_strided(size, stride, offset)
 
 
-def _diagonal_backward(g, shape, offset, dim1, dim2):
-    zeros = g.new_zeros(shape)
-    zeros.diagonal(offset, dim1, dim2).copy_(g)
-    return zeros
-
-
 def _inverse(order, n):
     places = [0] * n
     for k, d in enumerate(order):
         places[d % n if n else d] = k
     return places
-
 
 # --- other shapes over the same elements ------------------------------------------------------------------------------
 
@@ -132,7 +123,6 @@ movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor"
                d={"self": lambda g, source, destination: g.movedim(destination, source)},
                doc="Moves dimensions to new positions; the others keep their order.\n\n"
                    ">>> flambeau.zeros(2, 3, 4).movedim(0, 2).shape\ntorch.Size([3, 4, 2])")
-
 
 # --- dimensions of one element ----------------------------------------------------------------------------------------
 
@@ -226,7 +216,6 @@ def atleast_3d(tensors):
     """
     return _at_least(tensors, lambda s: [1, 1, 1] if not s else [1, *s, 1] if len(s) == 1 else s + [1] * (3 - len(s)))
 
-
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 slice = view("slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", namespace=None,
@@ -251,84 +240,6 @@ def _narrow_backward(g, shape, dim, start, length):
     return slice_backward(g, shape, dim, start, start + length, 1)
 
 
-_split_size = view("split.size(Tensor self, int split_size, int dim=0) -> Tensor[]", namespace=None,
-                   d={"self": lambda grads, dim: cat(grads, dim)})
-split_with_sizes = view("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
-                        aliases=("unsafe_split_with_sizes",),
-                        d={"self": lambda grads, dim: cat(grads, dim)},
-                        doc="Parts of the given sizes along a dimension.\n\n"
-                            ">>> flambeau.arange(3).split_with_sizes([1, 2])\n(tensor([0]), tensor([1, 2]))")
-split = overloads("split", _split_size, split_with_sizes, aliases=("unsafe_split",),
-                  doc="Parts of one size (the last may be smaller), or of the listed sizes, along a dimension.\n\n"
-                      ">>> flambeau.arange(3).split(2)\n(tensor([0, 1]), tensor([2]))")
-chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", aliases=("unsafe_chunk",),
-             d={"self": lambda grads, dim: cat(grads, dim)},
-             doc="At most `chunks` equal parts (the last may be smaller) along a dimension.\n\n"
-                 ">>> flambeau.arange(3).chunk(2)\n(tensor([0, 1]), tensor([2]))")
-unbind = view("unbind(Tensor self, int dim=0) -> Tensor[]", d={"self": lambda grads, dim: stack(grads, dim)},
-              doc="All positions along a dimension, which disappears.\n\n"
-                  ">>> flambeau.tensor([1, 2]).unbind()\n(tensor(1), tensor(2))")
-
-
-@composite("tensor_split(Tensor self, any indices_or_sections, int dim=0) -> Tensor[]", ref="numpy.array_split")
-def tensor_split(self, indices_or_sections, dim=0):
-    """A number of nearly equal parts, or the parts between the listed positions, along a dimension.
-
-    >>> flambeau.arange(3).tensor_split((1,))
-    (tensor([0]), tensor([1, 2]))
-    """
-    if self.dim() == 0:
-        raise RuntimeError("tensor_split: a tensor without dimensions cannot be split")
-    where, n = indices_or_sections, self.shape[dim]
-    if hasattr(where, "tolist"):
-        where = where.tolist()
-    if isinstance(where, int):
-        if not 0 < where < 2**16:
-            raise RuntimeError(f"tensor_split: the number of parts must be from 1 to 65535, got {where}")
-        return self.split_with_sizes([n // where + (k < n % where) for k in range(where)], dim)
-    ends = list(where)
-    return tuple(slice(self, dim, a, b) for a, b in zip([0, *ends], [*ends, n], strict=True))
-
-
-def _split_along(name, self, sections, dim, least):
-    if self.dim() < least:
-        raise RuntimeError(f"{name}: expected a tensor with at least {least} dimensions, but got {self.dim()}")
-    if isinstance(sections, int) and (sections <= 0 or self.shape[dim] % sections):
-        raise RuntimeError(f"{name}: dimension {dim} of size {self.shape[dim]} cannot be split into {sections} equal "
-                           "parts")
-    return tensor_split(self, sections, dim)
-
-
-@composite("hsplit(Tensor self, any indices_or_sections) -> Tensor[]", ref="numpy.hsplit")
-def hsplit(self, indices_or_sections):
-    """tensor_split along dimension 1 (1-d tensors: dimension 0) into equal parts.
-
-    >>> flambeau.hsplit(flambeau.arange(4), 2)
-    (tensor([0, 1]), tensor([2, 3]))
-    """
-    return _split_along("hsplit", self, indices_or_sections, 0 if self.dim() == 1 else 1, 1)
-
-
-@composite("vsplit(Tensor self, any indices_or_sections) -> Tensor[]", ref="numpy.vsplit")
-def vsplit(self, indices_or_sections):
-    """tensor_split along dimension 0 into equal parts.
-
-    >>> flambeau.vsplit(flambeau.zeros(4, 2), 2)[0].shape
-    torch.Size([2, 2])
-    """
-    return _split_along("vsplit", self, indices_or_sections, 0, 2)
-
-
-@composite("dsplit(Tensor self, any indices_or_sections) -> Tensor[]", ref="numpy.dsplit")
-def dsplit(self, indices_or_sections):
-    """tensor_split along dimension 2 into equal parts.
-
-    >>> flambeau.dsplit(flambeau.zeros(1, 2, 4), 2)[0].shape
-    torch.Size([1, 2, 2])
-    """
-    return _split_along("dsplit", self, indices_or_sections, 2, 3)
-
-
 unfold = view("unfold(Tensor self, int dimension, int size, int step) -> Tensor", namespace=None, method=True,
               d={"self": lambda g, self_shape, dimension, size, step:
                  unfold_backward(g, self_shape, dimension, size, step)},
@@ -343,72 +254,6 @@ as_strided = view("as_strided(Tensor self, int[] size, int[] stride, int? storag
 
 alias = view("alias(Tensor self) -> Tensor", namespace=None, d={"self": lambda g: g},
              doc="The same memory as another tensor object.")
-
-# --- diagonals --------------------------------------------------------------------------------------------------------
-
-diagonal = view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", ref="numpy.diagonal",
-                d={"self": lambda g, self_shape, offset, dim1, dim2:
-                   _diagonal_backward(g, self_shape, offset, dim1, dim2)},
-                doc="The diagonal of two dimensions, as the last dimension of a view.\n\n"
-                    ">>> flambeau.tensor([[1, 2], [3, 4]]).diagonal()\ntensor([1, 4])")
-
-
-@composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-def diag_embed(self, offset=0, dim1=-2, dim2=-1):
-    """Matrices of zeros with the last dimension of self on their diagonal.
-
-    >>> flambeau.diag_embed(flambeau.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    n, ndim = self.shape[-1] + abs(offset), self.dim() + 1
-    for d in (dim1, dim2):
-        if not -ndim <= d < ndim:
-            raise IndexError(f"diag_embed: dim {d} is out of range for {ndim} dimensions: {-ndim} to {ndim - 1}")
-    a, b = dim1 % ndim, dim2 % ndim
-    if a == b:
-        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {shown(dim1)}, {shown(dim2)}")
-    shape = list(self.shape[:-1])
-    for d in sorted((a, b)):
-        shape.insert(d, n)
-    zeros = self.new_zeros(shape)
-    zeros.diagonal(offset, a, b).copy_(self)
-    return zeros
-
-
-@composite("diag(Tensor self, int diagonal=0) -> Tensor", out=True, ref="numpy.diag")
-def diag(self, diagonal=0):
-    """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
-
-    >>> flambeau.diag(flambeau.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    if self.dim() not in (1, 2):
-        raise RuntimeError(f"diag: expected a vector or a matrix, got {self.dim()} dimensions")
-    return diag_embed(self, diagonal) if self.dim() == 1 else self.diagonal(diagonal).clone()
-
-
-@composite("diagflat(Tensor self, int offset=0) -> Tensor", ref="numpy.diagflat")
-def diagflat(self, offset=0):
-    """A matrix with all elements of self on its diagonal.
-
-    >>> flambeau.diagflat(flambeau.tensor([[1], [2]]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    return diag_embed(self.reshape(-1), offset)
-
-
-@composite("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
-def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
-    """A copy of self with src on the diagonal of two dimensions.
-
-    >>> flambeau.diagonal_scatter(flambeau.zeros(2, 2), flambeau.ones(2))
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    return _placed(self, src, lambda x: x.diagonal(offset, dim1, dim2))
 
 
 @composite("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor")
@@ -447,7 +292,6 @@ def _placed(self, src, part):
     place.copy_(src)
     return copy
 
-
 # --- complex numbers --------------------------------------------------------------------------------------------------
 
 real = view("real(Tensor self) -> Tensor", method=False, d={"self": lambda g: g}, ref="numpy.real",
@@ -460,3 +304,15 @@ view_as_real = view("view_as_real(Tensor self) -> Tensor", d={"self": lambda g: 
 view_as_complex = view("view_as_complex(Tensor self) -> Tensor", d={"self": lambda g: view_as_real(g)},
                        doc="Pairs of reals in the last dimension as complex numbers.\n\n"
                            ">>> flambeau.view_as_complex(flambeau.tensor([[1., 2.]]))\ntensor([1.+2.j])")
+
+
+@composite("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
+def as_strided_scatter(self, src, size, stride, storage_offset=None):
+    """A copy of self with src written through as_strided(size, stride, storage_offset).
+
+    >>> flambeau.as_strided_scatter(flambeau.zeros(3), flambeau.ones(2), (2,), (2,))
+    tensor([1., 0., 1.])
+    """
+    copy = copy_to_write(self, src)
+    copy.as_strided(size, stride, storage_offset).copy_(src)
+    return copy

@@ -1,9 +1,62 @@
-"""Embedding of bags: the rows looked up for each bag are added, averaged, or the largest is taken."""
+"""Embedding: rows of a table looked up by index, one by one or in bags that are added, averaged, or maximised."""
 
 import itertools
 
 from .._shown import shown
-from .kinds import OPS, composite
+from .kinds import OPS, composite, primitive
+
+embedding_dense_backward = primitive(
+    "embedding_dense_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)"
+    " -> Tensor", namespace=None,
+    d={"grad": lambda g, indices, padding_idx, scale_grad_by_freq:
+       _embedding_backward_backward(g, indices, padding_idx, scale_grad_by_freq)})
+embedding_rows = primitive(
+    "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False) -> Tensor",
+    namespace=None,
+    d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq:
+       embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)})
+_renorm_ = primitive("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+                     namespace=None, aliases=("embedding_renorm_",), skip="reached through embedding's max_norm",
+                     doc="Scales those rows that indices name in place whose norm is above max_norm.")
+
+
+def _embedding_backward_backward(g, indices, padding_idx, scale):
+    if scale:
+        raise NotImplementedError("embedding: no second derivative with scale_grad_by_freq=True")
+    rows = embedding_rows(g, indices)
+    return rows.masked_fill((indices == padding_idx).unsqueeze(-1), 0) if padding_idx >= 0 else rows
+
+
+@composite("embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0,"
+           " bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", namespace="nn.functional")
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """The rows of weight that input's integers name. padding_idx: a row without gradient; max_norm: rows in use that
+    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used.
+
+    >>> weight = flambeau.tensor([[1., 2.], [3., 4.]])
+    >>> flambeau.nn.functional.embedding(flambeau.tensor([1, 0]), weight)
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    if sparse:
+        raise NotImplementedError("embedding: sparse=True needs sparse gradients, which are not available")
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        rows = weight.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise AssertionError(f"embedding: Padding_idx must be within num_embeddings ({rows}), got "
+                                 f"{shown(padding_idx)}")
+        padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
+    if max_norm is not None:
+        _renorm_(weight.detach(), input, max_norm, norm_type)
+    return embedding_rows(weight, input, padding_idx, scale_grad_by_freq)
+
+
+one_hot = primitive("one_hot(Tensor self, int num_classes=-1) -> Tensor", namespace="nn.functional", method=False,
+                    doc="Ones at the class numbers in a new last dimension, zeros elsewhere.\n\n"
+                        ">>> flambeau.nn.functional.one_hot(flambeau.tensor([1, 0]), 3)\n"
+                        "tensor([[0, 1, 0],\n        [1, 0, 0]])")
 
 
 @composite(

@@ -1,0 +1,16 @@
+"""Copies: with memory of their own, into another tensor, of another dtype or on another device."""
+
+from .kinds import primitive
+
+clone = primitive("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", d={"self": lambda g: g},
+                  doc="A copy with its own memory; gradients pass through.\n\n"
+                      ">>> flambeau.tensor([1, 2]).clone()\ntensor([1, 2])")
+
+copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", namespace=None, method=True,
+                  d={"self": lambda g: g.new_zeros(g.shape), "src": lambda g: g},
+                  doc="Writes src, broadcast and converted, into self.\n\n"
+                      ">>> flambeau.zeros(2).copy_(flambeau.tensor(3))\ntensor([3., 3.])")
+
+_to_copy = primitive(
+    "_to_copy(Tensor self, *, dtype? dtype=None, device? device=None) -> Tensor",
+    d={"self": lambda g: g}, namespace=None, samples="reals", doc="A copy in another dtype or on another device.")
