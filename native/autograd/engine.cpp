@@ -1,10 +1,10 @@
 // Reverse pass: visit nodes newest first and hand each one's gradients on to its inputs.
 //
 // A node's number is larger than those of all nodes its edges lead to (new_node sees to that), so a heap by number is a
-// topological order: when a node comes up, everything that could still add to its gradient has run. No dependency count,
-// no pass over the graph. What a pass knows is in its own lists, nothing in nodes or tensors.
-// A leaf knows the oldest live node that uses it; once that number is passed, its gradient is complete and is handed
-// over, so that a hook may use and free it while the pass goes on.
+// topological order: when a node comes up, everything that could still add to its gradient has run. No dependency
+// count, no pass over the graph. What a pass knows is in its own lists, nothing in nodes or tensors. A leaf knows the
+// oldest live node that uses it; once that number is passed, its gradient is complete and is handed over, so that a
+// hook may use and free it while the pass goes on.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,7 +28,8 @@ void (*profile_node)(Node&, bool) = nullptr;
 namespace {
 
 OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
-    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"}, op_contiguous{"contiguous"}, op_isnan{"isnan"}, op_any{"any"};
+    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"},
+    op_contiguous{"contiguous"}, op_isnan{"isnan"}, op_any{"any"};
 
 struct Slot {
   Node* node = nullptr;  // counted
@@ -63,10 +64,13 @@ struct Lists {
   std::vector<uint32_t> free_slots;
   std::vector<std::pair<uint64_t, uint32_t>> heap;  // (sequence, slot), largest first
   std::vector<LeafSlot> leaves;
-  std::vector<std::pair<uint64_t, uint32_t>> waiting;  // heap of (first use, leaf): leaves whose gradient may still grow
+  std::vector<std::pair<uint64_t, uint32_t>>
+      waiting;  // heap of (first use, leaf): leaves whose gradient may still grow
   std::vector<NodeRef> roots;
   Places places;  // of nodes in `slots`, of leaves in `leaves`
-  void clear() { slots.clear(), free_slots.clear(), heap.clear(), leaves.clear(), waiting.clear(), roots.clear(), places.clear(); }
+  void clear() {
+    slots.clear(), free_slots.clear(), heap.clear(), leaves.clear(), waiting.clear(), roots.clear(), places.clear();
+  }
 };
 
 struct Pass;
@@ -86,14 +90,16 @@ struct Pass : Lists {
   std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
   Grads captured;
 
-  explicit Pass(BackwardOptions o) : Lists(std::exchange(spare, {})), options(o), number(++passes), outer(std::exchange(current_pass, this)) {}
+  explicit Pass(BackwardOptions o)
+      : Lists(std::exchange(spare, {})), options(o), number(++passes), outer(std::exchange(current_pass, this)) {}
   ~Pass() {
     current_pass = outer;
     for (Slot& s : slots)
       if (s.node) release(s.node);
     clear();
     constexpr size_t kKeep = 4096;
-    if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep && places.capacity() <= 2 * kKeep) spare = std::move(static_cast<Lists&>(*this));
+    if (slots.capacity() <= kKeep && leaves.capacity() <= kKeep && places.capacity() <= 2 * kKeep)
+      spare = std::move(static_cast<Lists&>(*this));
   }
 
   uint32_t slot_of(Node* node) {
@@ -171,8 +177,8 @@ TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
     if (shape[k] != have) dims.push_back(extra + int64_t(k)), kept = true;
   }
   if (!fits)
-    runtime_error(node_name(from), ": gradient ", which, " has shape ", shape_text(g->shape()), ", which cannot be summed to ",
-                  shape_text(shape), ", the shape of what it is the gradient of");
+    runtime_error(node_name(from), ": gradient ", which, " has shape ", shape_text(g->shape()),
+                  ", which cannot be summed to ", shape_text(shape), ", the shape of what it is the gradient of");
   g = invoke(op_sum, {Value(g.get()), Value(Dims(dims)), Value(kept)});
   return kept && extra ? invoke(op_view, {Value(g.get()), Value(shape)}) : std::move(g);
 }
@@ -351,7 +357,8 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
     return;
   }
   if (may_overlap(*before))
-    runtime_error("backward: .grad of shape ", shape_text(before->shape()), " has elements that share memory (it was expanded), so nothing can be added to it; "
+    runtime_error("backward: .grad of shape ", shape_text(before->shape()),
+                  " has elements that share memory (it was expanded), so nothing can be added to it; "
                   "assign a clone() of it");
   GradMode off(false);
   Value args[3] = {Value(before.get()), Value(grad.get()), Value(int64_t(1))};
@@ -382,7 +389,9 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
     }
     for (int k = 0; k < base.ndim; ++k)
       if (base.sizes[k] > 1 && base.strides[k] != whole->strides[k])
-        not_implemented("inside a transform, a write through a view of a tensor whose elements overlap or have gaps has no derivative: write into a clone()");
+        not_implemented(
+            "inside a transform, a write through a view of a tensor whose elements overlap or have gaps has no "
+            "derivative: write into a clone()");
   } else {
     whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
   }

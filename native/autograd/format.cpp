@@ -46,7 +46,8 @@ void keeps_format(const OpDef& op) { marked().insert(&op); }
 
 void take_format(Call& c) {
   if (!marked().contains(c.op) || c.given) return;
-  bool weight = c.nargs > 1 && c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor && c.args[1].tensor->ndim == c.args[0].tensor->ndim;
+  bool weight = c.nargs > 1 && c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor &&
+                c.args[1].tensor->ndim == c.args[0].tensor->ndim;
   if (!wanted(c.args[0]) && !(weight && wanted(c.args[1]))) return;
   int ndim = c.args[0].tag == Tag::Tensor ? c.args[0].tensor->ndim : c.args[0].tensors.data[0]->ndim;
   for (int k = 0; k < c.nout(); ++k) {

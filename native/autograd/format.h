@@ -9,7 +9,9 @@ void keeps_format(const OpDef& op);  // from now on `op`'s results take the memo
 void take_format(Call& c);
 // Whether an argument's layout is one that a result could take; most calls end here.
 inline bool formatted(const Value& v) {
-  const Tensor* t = v.tag == Tag::Tensor ? v.tensor : v.tag == Tag::Tensors && v.tensors.size ? v.tensors.data[0] : nullptr;
+  const Tensor* t = v.tag == Tag::Tensor                      ? v.tensor
+                    : v.tag == Tag::Tensors && v.tensors.size ? v.tensors.data[0]
+                                                              : nullptr;
   return t && t->ndim >= 4 && !t->contiguous();
 }
 

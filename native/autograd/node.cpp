@@ -68,7 +68,8 @@ void set_meta(GradMeta& meta, const Tensor& t) {
 Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (nouts > kMost || nedges > kMost)
-    runtime_error("autograd records at most ", kMost, " inputs and results of one call, got ", nedges, " inputs and ", nouts, " results");
+    runtime_error("autograd records at most ", kMost, " inputs and results of one call, got ", nedges, " inputs and ",
+                  nouts, " results");
   Node* n = free_nodes.take();
   if (n) n->refcount = 1;
   else n = allocate_node_object();
@@ -100,7 +101,8 @@ void number_node(Node& n) {
   for (int k = 0; k < n.nedges; ++k) {
     const Edge& e = n.edges[k];
     if (e.target && !e.leaf && e.node()->sequence >= n.sequence)
-      runtime_error("autograd: ", node_name(n), " has an edge to ", node_name(*e.node()), ", which is newer: an error of flambeau's own");
+      runtime_error("autograd: ", node_name(n), " has an edge to ", node_name(*e.node()),
+                    ", which is newer: an error of flambeau's own");
   }
 #endif
 }
@@ -116,8 +118,10 @@ void release_saved(Node& n) {
 }
 
 void graph_was_freed(const Node& n) {
-  runtime_error(node_name(n), ": what this node saved for its derivative is gone: a backward pass over the graph frees it. To run a second "
-                "time (or to read saved tensors afterwards), pass retain_graph=True to the first backward() or grad()");
+  runtime_error(
+      node_name(n),
+      ": what this node saved for its derivative is gone: a backward pass over the graph frees it. To run a second "
+      "time (or to read saved tensors afterwards), pass retain_graph=True to the first backward() or grad()");
 }
 
 void clear_node(Node* n) {
@@ -225,7 +229,8 @@ TensorRef unpack_tensor(Node& n, Saved& s) {
   bool only_geometry = n.kind == NodeKind::Rules && n.op->kind == Kind::View;  // a view's rule never looks at values
   if (now != s.version && !only_geometry) {
     std::string made = s.own_result ? concat(", which is output ", s.output_nr, " of ", node_name(n), ",")
-                       : t->grad_fn ? concat(", which is output ", t->output_nr, " of ", node_name(*t->grad_fn), ",") : "";
+                       : t->grad_fn ? concat(", which is output ", t->output_nr, " of ", node_name(*t->grad_fn), ",")
+                                    : "";
     runtime_error(node_name(n), ": [", dtype_name(t->dtype), " ", shape_text(t->shape()), "]", made, " was saved for "
                   "backward at version ", s.version, " and has been changed in place since (version ", now, "), so the "
                   "gradient would be wrong. Write the change out of place (x = x + y), or clone() the tensor before "
@@ -241,7 +246,8 @@ TensorRef unpack_tensor(Node& n, Saved& s) {
 bool tensor_requires_grad(const Tensor& t) {
   if (t.requires_grad()) return true;
   // a view made before its base got history through another view
-  return t.base && t.base->grad_fn && !(t.flags & kNoGradView) && t.storage->version != t.view_version && is_differentiable(t.dtype);
+  return t.base && t.base->grad_fn && !(t.flags & kNoGradView) && t.storage->version != t.view_version &&
+         is_differentiable(t.dtype);
 }
 
 void set_history(Tensor& t, Node* node, uint32_t output_nr) {

@@ -71,8 +71,8 @@ struct TensorExtra {
 extern Node* (*allocate_node_object)();      // bind/ sets it
 Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved);  // without edges and without a number
 void number_node(Node&);
-// `set_edges(node)` fills the edges. It may make other nodes (a view whose base was written to gets a new one), so a node
-// takes its number after it: every edge leads to an older node, and the engine needs nothing else for its order.
+// `set_edges(node)` fills the edges. It may make other nodes (a view whose base was written to gets a new one), so a
+// node takes its number after it: every edge leads to an older node, and the engine needs nothing else for its order.
 template <class SetEdges>
 NodeRef new_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved, SetEdges&& set_edges) {
   NodeRef node = NodeRef::steal(blank_node(kind, nouts, nedges, nsaved));

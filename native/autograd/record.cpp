@@ -56,7 +56,8 @@ inline void set_edges(const Call& c, uint64_t wanted, Edge* edge) {
         ++edge;
       } else if (v.tag == Tag::Tensors) {
         for (int64_t j = 0; j < v.tensors.size; ++j, ++edge)
-          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]) && (!level || v.tensors.data[j]->level == level))
+          if (v.tensors.data[j] && tensor_requires_grad(*v.tensors.data[j]) &&
+              (!level || v.tensors.data[j]->level == level))
             set_edge(*edge, *v.tensors.data[j]);
       } else {
         ++edge;
@@ -225,7 +226,8 @@ void run_op(Call& c) {
   if (__builtin_expect(!c.inplace, 1)) {
     execute(c);
     if (__builtin_expect(c.nargs && (formatted(c.args[0]) || (c.nargs > 1 && formatted(c.args[1]))), 0)) take_format(c);
-    if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor) return;  // nothing to do: contiguous() of a contiguous tensor
+    if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor)
+      return;  // nothing to do: contiguous() of a contiguous tensor
     if (op.kind == Kind::View) mark_views(c);
     if (__builtin_expect(inference_enabled, 0)) mark_inference(c);
     if (!wanted) return;
@@ -244,7 +246,8 @@ void run_op(Call& c) {
   NodeRef node;
   if (wanted) {
     bool keeps_self = false;  // a rule wants self as it was: keep a copy, the write destroys it
-    for (size_t r = 0; r < op.rules.size(); ++r) keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
+    for (size_t r = 0; r < op.rules.size(); ++r)
+      keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
     if (keeps_self) {
       before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
       if (!self.is_meta() && !self.level) copy_into(*before, self);
@@ -257,7 +260,8 @@ void run_op(Call& c) {
   if (!op.elementwise && !op.writes_self && c.out1.get() != &self) {  // the functional result goes into self
     if (!c.out1) runtime_error(c.name(), "_: no result to write");
     if (!(c.out1->ndim == self.ndim && std::equal(self.sizes, self.sizes + self.ndim, c.out1->sizes)))
-      runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ", shape_text(self.shape()));
+      runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ",
+                    shape_text(self.shape()));
     if (category(c.out1->dtype) > category(self.dtype))
       runtime_error(c.name(), "_: the result is ", dtype_name(c.out1->dtype), ", which a tensor of ",
                     dtype_name(self.dtype), " cannot hold");

@@ -29,7 +29,8 @@ TensorRef to(Tensor& t, DType dtype) {
 }
 
 TensorRef cast(Tensor& t, DType dtype) {
-  bool leaf = cache_enabled && dtype == lower_dtype && t.dtype == DType::Float32 && t.flags & kRequiresGrad && !t.grad_fn && !t.base && grad_enabled && !t.level;
+  bool leaf = cache_enabled && dtype == lower_dtype && t.dtype == DType::Float32 && t.flags & kRequiresGrad &&
+              !t.grad_fn && !t.base && grad_enabled && !t.level;
   if (!leaf) return to(t, dtype);
   auto found = converted.find(&t);
   if (found != converted.end() && found->second.half->dtype == dtype) return found->second.half;
@@ -39,7 +40,8 @@ TensorRef cast(Tensor& t, DType dtype) {
 }
 
 bool eligible(const Tensor* t, DType dtype) {
-  return t && t->dtype != dtype && is_floating(t->dtype) && t->dtype != DType::Float64 && t->device.type == DeviceType::CPU && !(t->flags & kWrappedNumber);
+  return t && t->dtype != dtype && is_floating(t->dtype) && t->dtype != DType::Float64 &&
+         t->device.type == DeviceType::CPU && !(t->flags & kWrappedNumber);
 }
 
 }  // namespace
@@ -72,7 +74,8 @@ namespace {
 
 // autocast_state() -> (enabled, dtype, cache enabled)
 PyObject* autocast_state(PyObject*, PyObject*) {
-  return Py_BuildValue("(NON)", PyBool_FromLong(autocast_enabled), dtype_object(lower_dtype), PyBool_FromLong(cache_enabled));
+  return Py_BuildValue("(NON)", PyBool_FromLong(autocast_enabled), dtype_object(lower_dtype),
+                       PyBool_FromLong(cache_enabled));
 }
 // set_autocast_state(enabled, dtype, cache enabled)
 PyObject* set_autocast_state(PyObject*, PyObject* args) {

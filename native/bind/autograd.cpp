@@ -16,7 +16,8 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
     } else if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 && is_node(PyTuple_GET_ITEM(item, 0))) {
       Node& n = as_node(PyTuple_GET_ITEM(item, 0));
       long nr = PyLong_AsLong(PyTuple_GET_ITEM(item, 1));
-      if (nr < 0 || nr >= n.nouts) index_error(what, ": element ", k, " is output ", nr, " of ", node_name(n), ", which has ", n.nouts);
+      if (nr < 0 || nr >= n.nouts)
+        index_error(what, ": element ", k, " is output ", nr, " of ", node_name(n), ", which has ", n.nouts);
       list.emplace_back(&n, uint32_t(nr));
     } else {
       type_error(what, ": element ", k, " must be a Tensor or a GradientEdge, not ", Py_TYPE(item)->tp_name);
@@ -40,7 +41,8 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
     std::vector<Tensor*> grads;
     std::vector<TensorRef> made;
     auto inputs = target_list(a[4], "inputs");
-    if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size())) runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
+    if (PyTuple_GET_SIZE(a[1]) != Py_ssize_t(roots.size()))
+      runtime_error("backward: ", roots.size(), " tensors but ", PyTuple_GET_SIZE(a[1]), " gradients");
     for (size_t k = 0; k < roots.size(); ++k) {
       if (!roots[k].requires_grad()) runtime_error("backward: output ", k, " does not require grad and has no grad_fn: "
                                                    "no input of it has requires_grad=True, or it was computed under "
@@ -93,7 +95,8 @@ PyObject* backward_scalar(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // The callable gets one gradient (or None) per output and returns a tuple with one per input.
 PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 4 || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2])) type_error("function_node takes a callable, inputs, outputs, name");
+    if (n != 4 || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2]))
+      type_error("function_node takes a callable, inputs, outputs, name");
     Py_ssize_t nin = PyTuple_GET_SIZE(a[1]), nout = PyTuple_GET_SIZE(a[2]);
     NodeRef node = new_node(NodeKind::Function, std::max<Py_ssize_t>(nout, 1), nin, 0, [&](Node& made) {
       made.payload = Py_NewRef(a[0]);
@@ -218,8 +221,12 @@ PyObject* set_node_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_XSETREF(creation_handler, watch_creation ? Py_NewRef(a[1]) : nullptr);
   Py_RETURN_NONE;
 }
-PyObject* set_grad_layout(PyObject*, PyObject* on) { return PyBool_FromLong(!std::exchange(free_layout, on != Py_True)); }
-PyObject* set_anomaly_check(PyObject*, PyObject* on) { return PyBool_FromLong(std::exchange(anomaly_check, on == Py_True)); }
+PyObject* set_grad_layout(PyObject*, PyObject* on) {
+  return PyBool_FromLong(!std::exchange(free_layout, on != Py_True));
+}
+PyObject* set_anomaly_check(PyObject*, PyObject* on) {
+  return PyBool_FromLong(std::exchange(anomaly_check, on == Py_True));
+}
 thread_local PyObject* write_handler = nullptr;
 // set_write_hook(callable or None) -> what it was
 PyObject* set_write_hook(PyObject*, PyObject* f) {
@@ -245,7 +252,8 @@ PyObject* pass_members(PyObject*, PyObject* list) {
     std::vector<bool> found = pass_reaches(target_list(tuple.p, "tensors"));
     Held result = checked(PyList_New(0));
     for (Py_ssize_t k = 0, at = 0; k < PyList_GET_SIZE(all.p); ++k)
-      checked(PyList_Append(result.p, PyList_GET_ITEM(all.p, k) != Py_None && found[size_t(at++)] ? Py_True : Py_False));
+      checked(
+          PyList_Append(result.p, PyList_GET_ITEM(all.p, k) != Py_None && found[size_t(at++)] ? Py_True : Py_False));
     return result.give();
   });
 }
@@ -260,19 +268,33 @@ PyObject* set_grad_enabled(PyObject*, PyObject* on) {  // -> what it was
   return PyBool_FromLong(std::exchange(grad_enabled, on == Py_True));
 }
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
-PyObject* set_inference(PyObject*, PyObject* on) { return PyBool_FromLong(std::exchange(inference_enabled, on == Py_True)); }
+PyObject* set_inference(PyObject*, PyObject* on) {
+  return PyBool_FromLong(std::exchange(inference_enabled, on == Py_True));
+}
 PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_enabled); }
 
-PyMethodDef functions[] = {
-    {"backward", method<backward>(), METH_FASTCALL}, {"backward_scalar", method<backward_scalar>(), METH_FASTCALL},
-    {"function_node", method<function_node>(), METH_FASTCALL}, {"rebase", method<rebase>(), METH_FASTCALL},
-    {"set_history", slot<set_history_>, METH_VARARGS}, {"tensor_hooks", slot<tensor_hooks>, METH_O},
-    {"accumulate_hooks", slot<accumulate_hooks_>, METH_O}, {"retain_grad", slot<retain_grad>, METH_O},
-    {"set_grad_enabled", slot<set_grad_enabled>, METH_O}, {"is_grad_enabled", slot<is_grad_enabled>, METH_NOARGS},
-    {"set_node_handlers", method<set_node_handlers>(), METH_FASTCALL}, {"set_anomaly_check", slot<set_anomaly_check>, METH_O},
-    {"set_grad_layout", slot<set_grad_layout>, METH_O}, {"queue_callback", slot<queue_callback_>, METH_O}, {"current_pass", slot<current_pass_>, METH_NOARGS},
-    {"running_node", slot<running_node_>, METH_NOARGS}, {"pass_is_limited", slot<pass_is_limited_>, METH_NOARGS}, {"pass_members", slot<pass_members>, METH_O}, {"set_write_hook", slot<set_write_hook>, METH_O},
-    {"set_inference_mode", slot<set_inference>, METH_O}, {"is_inference_mode", slot<is_inference>, METH_NOARGS}, {}};
+PyMethodDef functions[] = {{"backward", method<backward>(), METH_FASTCALL},
+                           {"backward_scalar", method<backward_scalar>(), METH_FASTCALL},
+                           {"function_node", method<function_node>(), METH_FASTCALL},
+                           {"rebase", method<rebase>(), METH_FASTCALL},
+                           {"set_history", slot<set_history_>, METH_VARARGS},
+                           {"tensor_hooks", slot<tensor_hooks>, METH_O},
+                           {"accumulate_hooks", slot<accumulate_hooks_>, METH_O},
+                           {"retain_grad", slot<retain_grad>, METH_O},
+                           {"set_grad_enabled", slot<set_grad_enabled>, METH_O},
+                           {"is_grad_enabled", slot<is_grad_enabled>, METH_NOARGS},
+                           {"set_node_handlers", method<set_node_handlers>(), METH_FASTCALL},
+                           {"set_anomaly_check", slot<set_anomaly_check>, METH_O},
+                           {"set_grad_layout", slot<set_grad_layout>, METH_O},
+                           {"queue_callback", slot<queue_callback_>, METH_O},
+                           {"current_pass", slot<current_pass_>, METH_NOARGS},
+                           {"running_node", slot<running_node_>, METH_NOARGS},
+                           {"pass_is_limited", slot<pass_is_limited_>, METH_NOARGS},
+                           {"pass_members", slot<pass_members>, METH_O},
+                           {"set_write_hook", slot<set_write_hook>, METH_O},
+                           {"set_inference_mode", slot<set_inference>, METH_O},
+                           {"is_inference_mode", slot<is_inference>, METH_NOARGS},
+                           {}};
 
 }  // namespace
 

@@ -7,7 +7,8 @@
 namespace flambeau {
 namespace {
 
-// --- foreign memory ---------------------------------------------------------------------------------------------------
+// --- foreign memory
+// ---------------------------------------------------------------------------------------------------
 
 struct BufferHold {
   Py_buffer view;
@@ -21,7 +22,8 @@ void free_buffer(Storage* s) {
 DType buffer_dtype(const Py_buffer& b) {
   const char* f = b.format ? b.format : "B";
   if (*f == '@' || *f == '=' || *f == '<') ++f;
-  if (*f == '>' || *f == '!') value_error("from_numpy: big-endian arrays are not supported; use array.astype(array.dtype.newbyteorder('='))");
+  if (*f == '>' || *f == '!')
+    value_error("from_numpy: big-endian arrays are not supported; use array.astype(array.dtype.newbyteorder('='))");
   struct Entry { const char* format; DType dtype; };
   static const Entry table[] = {{"?", DType::Bool}, {"e", DType::Float16}, {"f", DType::Float32}, {"d", DType::Float64},
                                 {"Zf", DType::Complex64}, {"Zd", DType::Complex128}};
@@ -47,7 +49,8 @@ TensorRef from_buffer(PyObject* o) {
     if (!is_numpy_array(o) || !PyErr_ExceptionMatches(PyExc_ValueError)) throw PythonError();
     PyErr_Clear();  // dates, and other dtypes that NumPy itself cannot describe to others
     Held dtype = checked(PyObject_GetAttrString(o, "dtype"));
-    type_error("tensor(): tensors cannot hold a NumPy array of dtype ", text_of(dtype.p), "; convert it first: array.astype('int64')");
+    type_error("tensor(): tensors cannot hold a NumPy array of dtype ", text_of(dtype.p),
+               "; convert it first: array.astype('int64')");
   }
   Py_buffer& b = hold->view;
   struct Release { Py_buffer* b; ~Release() { if (b) PyBuffer_Release(b); } } guard{&b};
@@ -86,12 +89,14 @@ TensorRef from_buffer(PyObject* o) {
 // --- sequences -----------------------------------------------------------------------------------------------------
 
 bool is_sequence(PyObject* o) {
-  return (PyList_Check(o) || PyTuple_Check(o) || PySequence_Check(o)) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !PyDict_Check(o);
+  return (PyList_Check(o) || PyTuple_Check(o) || PySequence_Check(o)) && !PyUnicode_Check(o) && !PyBytes_Check(o) &&
+         !PyDict_Check(o);
 }
 
 PyObject* item_at(PyObject* seq, Py_ssize_t k) {  // new
   if (k % 1024 == 1023 && PyErr_CheckSignals()) return nullptr;  // a range of 2**62 can be interrupted
-  if (PyList_Check(seq)) return k < PyList_GET_SIZE(seq) ? Py_NewRef(PyList_GET_ITEM(seq, k)) : PySequence_GetItem(seq, k);
+  if (PyList_Check(seq))
+    return k < PyList_GET_SIZE(seq) ? Py_NewRef(PyList_GET_ITEM(seq, k)) : PySequence_GetItem(seq, k);
   return PySequence_GetItem(seq, k);
 }
 
@@ -136,7 +141,8 @@ void find_shape(PyObject* o, std::vector<int64_t>& shape) {
   const char* type = Py_TYPE(o)->tp_name;
   bool text = PyUnicode_Check(o) || PyBytes_Check(o);
   if (text || is_numpy_scalar(o))
-    fail(PyUnicode_Check(o) && depth ? ErrorKind::Value : ErrorKind::Type, "tensor(): a ", type, " is no number; expected numbers, tensors or nested sequences of them");
+    fail(PyUnicode_Check(o) && depth ? ErrorKind::Value : ErrorKind::Type, "tensor(): a ", type,
+         " is no number; expected numbers, tensors or nested sequences of them");
   runtime_error("tensor(): no dtype for a ", type, "; expected numbers, tensors or nested sequences of them");
 }
 
@@ -164,7 +170,9 @@ void infer(PyObject* o, int depth, int ndim, DType& dtype) {
   }
   Py_ssize_t n = PySequence_Size(o);
   if (n < 0) throw PythonError();
-  if (depth == ndim) type_error("tensor(): expected a number at depth ", depth, ", where the first element is one (got a ", Py_TYPE(o)->tp_name, ")");
+  if (depth == ndim)
+    type_error("tensor(): expected a number at depth ", depth, ", where the first element is one (got a ",
+               Py_TYPE(o)->tp_name, ")");
   for (Py_ssize_t k = 0; k < n; ++k) {
     Held item = checked(item_at(o, k));
     infer(item.p, depth + 1, ndim, dtype);
@@ -176,13 +184,16 @@ void write(char* at, DType dtype, const Value& v) {
   if (is_integral(dtype) && dtype != DType::UInt64 && s.category <= Category::Integer) {
     int64_t bits = item_size(dtype) * 8;
     bool is_signed = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32 || dtype == DType::Int64;
-    bool fits = bits == 64 || (is_signed ? s.i >= -(int64_t(1) << (bits - 1)) && s.i < (int64_t(1) << (bits - 1))
-                                         : s.i > -(int64_t(1) << bits) && s.i < (int64_t(1) << bits));  // negative numbers wrap
+    bool fits =
+        bits == 64 || (is_signed ? s.i >= -(int64_t(1) << (bits - 1)) && s.i < (int64_t(1) << (bits - 1))
+                                 : s.i > -(int64_t(1) << bits) && s.i < (int64_t(1) << bits));  // negative numbers wrap
     if (!fits) runtime_error("tensor(): ", s.i, " does not fit in ", dtype_name(dtype));
   }
   if (is_integral(dtype) && s.category == Category::Floating && !(s.re > -9.3e18 && s.re < 1.85e19))
-    fail(s.re != s.re ? ErrorKind::Value : ErrorKind::Overflow, "tensor(): cannot convert float ", s.re, " to ", dtype_name(dtype));
-  if (s.category == Category::Complex && !is_complex(dtype)) type_error("tensor(): a complex number cannot become ", dtype_name(dtype));
+    fail(s.re != s.re ? ErrorKind::Value : ErrorKind::Overflow, "tensor(): cannot convert float ", s.re, " to ",
+         dtype_name(dtype));
+  if (s.category == Category::Complex && !is_complex(dtype))
+    type_error("tensor(): a complex number cannot become ", dtype_name(dtype));
   visit_dtype(dtype, [&]<class T>() { *reinterpret_cast<T*>(at) = s.to<T>(); });
 }
 
@@ -206,7 +217,10 @@ void write_integer(char* at, DType dtype, PyObject* o) {
   }
   if (!fits)
     fail(dtype == DType::UInt64 ? ErrorKind::Overflow : ErrorKind::Value, "tensor(): an integer ",
-         overflow < 0 ? "below -2**63" : dtype == DType::UInt64 ? "of 2**64 or more" : "of 2**63 or more", " does not fit in ", dtype_name(dtype),
+         overflow < 0             ? "below -2**63"
+         : dtype == DType::UInt64 ? "of 2**64 or more"
+                                  : "of 2**63 or more",
+         " does not fit in ", dtype_name(dtype),
          dtype == DType::Int64 && overflow > 0 ? "; dtype=uint64 holds up to 2**64 - 1" : "");
   *reinterpret_cast<uint64_t*>(at) = u;
 }
@@ -231,7 +245,8 @@ void write_number(char* at, DType dtype, PyObject* o, int depth) {
 void store_block(PyObject* o, Tensor& t, int dim, char*& at) {
   TensorRef part = block(o);
   if (part->ndim != t.ndim - dim || !std::equal(part->sizes, part->sizes + part->ndim, t.sizes + dim))
-    value_error("tensor(): expected a tensor of shape ", shape_text({t.sizes + dim, size_t(t.ndim - dim)}), " at dim ", dim, " (got ", shape_text(part->shape()), ")");
+    value_error("tensor(): expected a tensor of shape ", shape_text({t.sizes + dim, size_t(t.ndim - dim)}), " at dim ",
+                dim, " (got ", shape_text(part->shape()), ")");
   TensorRef c = to_dtype(*contiguous(*part), t.dtype);
   if (c->nbytes()) std::memcpy(at, c->data, size_t(c->nbytes()));
   at += c->nbytes();
@@ -245,7 +260,8 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
       Held number = checked(element_object(*inner, inner->data));
       write_number(at, t.dtype, number.p, dim);
     } else if (is_sequence(o) && !is_numpy_scalar(o)) {
-      type_error("tensor(): expected a number at depth ", dim, ", where the first element is one (got a ", Py_TYPE(o)->tp_name, ")");
+      type_error("tensor(): expected a number at depth ", dim, ", where the first element is one (got a ",
+                 Py_TYPE(o)->tp_name, ")");
     } else {
       write_number(at, t.dtype, o, dim);
     }
@@ -254,12 +270,17 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
   }
   Py_ssize_t n = is_sequence(o) ? PySequence_Size(o) : -1;
   if (n < 0 && PyErr_Occurred()) throw PythonError();
-  if (n < 0 || is_tensor(o)) type_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got ", Py_TYPE(o)->tp_name, ")");
-  if (n != t.sizes[dim]) value_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got length ", n, ")");
-  if (dim + 1 == t.ndim && PyList_CheckExact(o) && t.dtype == DType::Float32) {  // the common case, without dispatch per element
+  if (n < 0 || is_tensor(o))
+    type_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got ", Py_TYPE(o)->tp_name,
+               ")");
+  if (n != t.sizes[dim])
+    value_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got length ", n, ")");
+  if (dim + 1 == t.ndim && PyList_CheckExact(o) &&
+      t.dtype == DType::Float32) {  // the common case, without dispatch per element
     auto* out = reinterpret_cast<float*>(at);
     Py_ssize_t k = 0;
-    for (; k < n && PyFloat_CheckExact(PyList_GET_ITEM(o, k)); ++k) out[k] = float(PyFloat_AS_DOUBLE(PyList_GET_ITEM(o, k)));
+    for (; k < n && PyFloat_CheckExact(PyList_GET_ITEM(o, k)); ++k)
+      out[k] = float(PyFloat_AS_DOUBLE(PyList_GET_ITEM(o, k)));
     if (k == n) {
       at += n * 4;
       return;
@@ -306,7 +327,9 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   PyObject *buffer, *dtype = nullptr;
   long long count = -1, offset = 0;
   int requires_grad = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OLLp", const_cast<char**>(names), &buffer, &dtype, &count, &offset, &requires_grad)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OLLp", const_cast<char**>(names), &buffer, &dtype, &count, &offset,
+                                   &requires_grad))
+    return nullptr;
   return guarded([&]() -> PyObject* {
     if (!dtype) type_error("frombuffer: expected a dtype");
     DType d = parse_dtype(dtype, "frombuffer");
@@ -323,7 +346,9 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
                                             " bytes");
     if (count < 0 && room % size) value_error("frombuffer: the ", room, " bytes after offset hold no whole number of "
                                               "elements of ", size, " bytes; pass count=");
-    if (count >= 0 && count > room / size) value_error("frombuffer: requested buffer length (", count, " * ", size, " bytes) is larger than what is left (", room, " bytes)");
+    if (count >= 0 && count > room / size)
+      value_error("frombuffer: requested buffer length (", count, " * ", size, " bytes) is larger than what is left (",
+                  room, " bytes)");
     int64_t shape[] = {count < 0 ? room / size : count};
     Storage* s = blank_storage();
     s->data = b.buf;

@@ -1,5 +1,6 @@
-// Where a call leaves the native path for Python: `__torch_function__` at the public call, transform levels, dispatch modes
-// and `__torch_dispatch__` below autograd. What is active is counted here, so that other calls only look at a number.
+// Where a call leaves the native path for Python: `__torch_function__` at the public call, transform levels, dispatch
+// modes and `__torch_dispatch__` below autograd. What is active is counted here, so that other calls only look at a
+// number.
 #include "python.h"
 #include "slot.h"
 
@@ -67,9 +68,11 @@ bool dispatch_to_python(Call& c) {
   if (level) {
     number = checked(PyLong_FromLong(level));
   }
-  Held result = checked(PyObject_CallFunctionObjArgs(level ? level_handlers().interpret : dispatch_handler, (PyObject*)op, args.p, kwargs.p, number.p, nullptr));
+  Held result = checked(PyObject_CallFunctionObjArgs(level ? level_handlers().interpret : dispatch_handler,
+                                                     (PyObject*)op, args.p, kwargs.p, number.p, nullptr));
   auto push = [&](PyObject* o) {
-    if (!is_tensor(o)) type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
+    if (!is_tensor(o))
+      type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
     c.push(TensorRef::borrow(as_tensor(o)));
   };
   if (PyTuple_Check(result.p) || PyList_Check(result.p))
@@ -110,7 +113,8 @@ PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   call_python_kernel = python_body;
   Py_RETURN_NONE;
 }
-PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function modes, dispatch modes) that this thread is in
+PyObject* set_modes(PyObject*, PyObject* const* a,
+                    Py_ssize_t n) {  // (function modes, dispatch modes) that this thread is in
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
   long functions = PyLong_AsLong(a[0]), dispatches = PyLong_AsLong(a[1]);
   if (PyErr_Occurred()) return nullptr;
@@ -119,8 +123,8 @@ PyObject* set_modes(PyObject*, PyObject* const* a, Py_ssize_t n) {  // (function
   dispatch_modes = user_modes + active_levels;
   Py_RETURN_NONE;
 }
-// set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not take)
-// what is made from no tensor
+// set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not
+// take) what is made from no tensor
 PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_levels takes a number and a bool");
   long now = PyLong_AsLong(a[0]);

@@ -1,5 +1,5 @@
-// DLPack: tensors handed to other libraries and taken from them, over the same memory. The structures are the ones of the
-// DLPack specification, versions 0.x ("dltensor" capsules) and 1.x ("dltensor_versioned").
+// DLPack: tensors handed to other libraries and taken from them, over the same memory. The structures are the ones of
+// the DLPack specification, versions 0.x ("dltensor" capsules) and 1.x ("dltensor_versioned").
 #include <memory>
 
 #include "python.h"
@@ -50,7 +50,8 @@ const struct { DType dtype; DLDataType code; } kTypes[] = {
     {DType::Float64, {kFloat, 64, 1}}, {DType::Complex64, {kComplex, 64, 1}}, {DType::Complex128, {kComplex, 128, 1}},
     {DType::Float8_e4m3fn, {kFloat8_e4m3fn, 8, 1}}, {DType::Float8_e5m2, {kFloat8_e5m2, 8, 1}}};
 
-// --- out --------------------------------------------------------------------------------------------------------------
+// --- out
+// --------------------------------------------------------------------------------------------------------------
 
 // What a consumer holds until it calls the deleter: the tensor, and the sizes the structure points to.
 template <class Managed>
@@ -111,20 +112,25 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
     bool readonly = t.storage && t.storage->readonly;
     if (a[1] != Py_True) {
-      if (readonly) return refuse("the tensor's memory is read-only, which only DLPack 1.0 can say: ask with max_version=(1, 0), or copy it");
+      if (readonly)
+        return refuse(
+            "the tensor's memory is read-only, which only DLPack 1.0 can say: ask with max_version=(1, 0), or copy it");
       if (t.storage) t.storage->resizable = false;  // the address is given away
-      return PyCapsule_New(describe<Unversioned>(t), "dltensor", [](PyObject* c) { destroy_capsule<Unversioned>(c, "dltensor"); });
+      return PyCapsule_New(describe<Unversioned>(t), "dltensor",
+                           [](PyObject* c) { destroy_capsule<Unversioned>(c, "dltensor"); });
     }
     if (t.storage) t.storage->resizable = false;
     Versioned* m = describe<Versioned>(t);
     m->major = 1;
     m->minor = 1;
     m->flags = (readonly ? uint64_t(kReadOnly) : 0) | (a[2] == Py_True ? uint64_t(kIsCopy) : 0);
-    return PyCapsule_New(m, "dltensor_versioned", [](PyObject* c) { destroy_capsule<Versioned>(c, "dltensor_versioned"); });
+    return PyCapsule_New(m, "dltensor_versioned",
+                         [](PyObject* c) { destroy_capsule<Versioned>(c, "dltensor_versioned"); });
   });
 }
 
-// --- in ---------------------------------------------------------------------------------------------------------------
+// --- in
+// ---------------------------------------------------------------------------------------------------------------
 
 template <class Managed>
 void free_import(Storage* s) {
@@ -143,7 +149,8 @@ template <class Managed>
 TensorRef take(Managed* m, bool readonly) {
   const DLTensor& d = m->tensor;
   if (d.device.type != kCpu && d.device.type != kCudaHost)
-    runtime_error("from_dlpack: the memory is on DLPack device type ", d.device.type, ", and this build uses the CPU only");
+    runtime_error("from_dlpack: the memory is on DLPack device type ", d.device.type,
+                  ", and this build uses the CPU only");
   if (d.ndim < 0 || d.ndim > kMaxDims || (d.ndim && !d.shape)) value_error("from_dlpack: ", d.ndim, " dimensions");
   DType dtype = dtype_of(d.dtype);
   int64_t item = item_size(dtype);
@@ -151,7 +158,8 @@ TensorRef take(Managed* m, bool readonly) {
   for (int64_t size : shape)
     if (size < 0) value_error("from_dlpack: negative size in ", shape_text(shape));
   count(shape);
-  std::vector<int64_t> strides = d.strides ? std::vector<int64_t>(d.strides, d.strides + d.ndim) : contiguous_strides(shape);
+  std::vector<int64_t> strides =
+      d.strides ? std::vector<int64_t>(d.strides, d.strides + d.ndim) : contiguous_strides(shape);
   // the storage spans the addresses the array reaches, also with negative strides
   char* start = static_cast<char*>(d.data) + d.byte_offset;
   int64_t low = 0, high = 0;
@@ -159,8 +167,9 @@ TensorRef take(Managed* m, bool readonly) {
   for (int k = 0; k < d.ndim; ++k) {
     int64_t reach;
     none |= shape[k] == 0;
-    if (shape[k] > 0 && (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_mul_overflow(reach, item, &reach) ||
-                         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)))
+    if (shape[k] > 0 &&
+        (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_mul_overflow(reach, item, &reach) ||
+         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)))
       value_error("from_dlpack: shape ", shape_text(shape), " with strides ", shape_text(strides), " overflows");
   }
   if (!none && !d.data) value_error("from_dlpack: elements but no memory");
@@ -189,7 +198,8 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
       auto* m = static_cast<Versioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
       if (m->major > 1) {
-        PyErr_Format(PyExc_BufferError, "from_dlpack: DLPack %u.%u is newer than the versions known here (1.x)", m->major, m->minor);
+        PyErr_Format(PyExc_BufferError, "from_dlpack: DLPack %u.%u is newer than the versions known here (1.x)",
+                     m->major, m->minor);
         return nullptr;
       }
       TensorRef t = take(m, m->flags & kReadOnly);

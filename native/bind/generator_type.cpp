@@ -29,7 +29,8 @@ PyObject* generator_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   PyObject* device = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device)) return nullptr;
   return guarded([&]() -> PyObject* {
-    if (device && parse_device(device).type != DeviceType::CPU) runtime_error("Generator: only device=\"cpu\" is available, got ", device_name(parse_device(device)));
+    if (device && parse_device(device).type != DeviceType::CPU)
+      runtime_error("Generator: only device=\"cpu\" is available, got ", device_name(parse_device(device)));
     return py(new_generator());
   });
 }
@@ -116,18 +117,25 @@ PyMethodDef methods[] = {
     {"manual_seed", slot<manual_seed>, METH_O,
      "manual_seed($self, seed, /)\n--\n\nStarts the stream of that seed; returns self."},
     {"seed", slot<seed>, METH_NOARGS, "seed($self, /)\n--\n\nSeeds from the system's entropy; returns the seed."},
-    {"initial_seed", slot<initial_seed>, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed the stream was started with."},
+    {"initial_seed", slot<initial_seed>, METH_NOARGS,
+     "initial_seed($self, /)\n--\n\nThe seed the stream was started with."},
     {"get_state", slot<get_state>, METH_NOARGS, "get_state($self, /)\n--\n\nThe state as a uint8 tensor."},
-    {"set_state", slot<set_state>, METH_O, "set_state($self, state, /)\n--\n\nContinues from a state got by get_state."},
+    {"set_state", slot<set_state>, METH_O,
+     "set_state($self, state, /)\n--\n\nContinues from a state got by get_state."},
     {"clone_state", slot<clone_state>, METH_NOARGS, "clone_state($self, /)\n--\n\nA new generator in the same state."},
     {"__reduce__", slot<reduce>, METH_NOARGS},
     {}};
 PyGetSetDef getset[] = {{"device", slot<get_device>, nullptr, "Always the CPU."}, {}};
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Generator, weakrefs), READONLY}, {}};
-PyType_Slot slots[] = {{Py_tp_new, type_slot<generator_new>()}, {Py_tp_dealloc, type_slot<generator_dealloc>()}, {Py_tp_methods, methods},
-                       {Py_tp_getset, getset}, {Py_tp_members, members},
-                       {Py_tp_doc, (void*)"Generator(device=None)\n--\n\n"
-                                          "A stream of random numbers: MT19937, the same numbers as PyTorch for the same seed."}, {}};
+PyType_Slot slots[] = {
+    {Py_tp_new, type_slot<generator_new>()},
+    {Py_tp_dealloc, type_slot<generator_dealloc>()},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_tp_members, members},
+    {Py_tp_doc, (void*)"Generator(device=None)\n--\n\n"
+                       "A stream of random numbers: MT19937, the same numbers as PyTorch for the same seed."},
+    {}};
 PyType_Spec spec = {"flambeau.Generator", sizeof(Generator), 0, Py_TPFLAGS_DEFAULT, slots};
 
 }  // namespace

@@ -42,7 +42,8 @@ void run_tensor_hooks(PyObject* dict, TensorRef& grad) {
     if (!is_tensor(r.p)) type_error("a tensor hook must return None or a Tensor, got ", Py_TYPE(r.p)->tp_name);
     Dims given = as_tensor(r.p)->shape(), wanted = grad->shape();
     if (!std::equal(given.begin(), given.end(), wanted.begin(), wanted.end()))
-      runtime_error("a tensor hook has changed the size of its gradient: from ", shape_text(wanted), " to ", shape_text(given));
+      runtime_error("a tensor hook has changed the size of its gradient: from ", shape_text(wanted), " to ",
+                    shape_text(given));
     grad = TensorRef::borrow(as_tensor(r.p));
   }
 }
@@ -67,7 +68,8 @@ void replace_gradients(PyObject* r, TensorRef* grads, int n, const char* what) {
   }
 }
 
-// A retained gradient is a tensor of its own: the one that flows on may be the caller's, or another tensor's gradient too.
+// A retained gradient is a tensor of its own: the one that flows on may be the caller's, or another tensor's gradient
+// too.
 void retain_gradient(Tensor& t, Tensor& grad) {
   static OpHandle clone{"clone"}, add{"add"};
   TensorRef before = TensorRef::borrow(t.grad);
@@ -116,7 +118,8 @@ void node_post_hooks(Node& n, TensorRef* out, TensorRef* grads) {
 void leaf_hooks(Tensor& t, TensorRef& grad) { run_tensor_hooks(static_cast<PyObject*>(t.extra->hooks), grad); }
 void accumulate_hooks(Tensor& t) {
   Held values = checked(PyDict_Values(static_cast<PyObject*>(t.extra->accumulate_hooks)));
-  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(values.p); ++k) checked(PyObject_CallOneArg(PyList_GET_ITEM(values.p, k), py(&t)));
+  for (Py_ssize_t k = 0; k < PyList_GET_SIZE(values.p); ++k)
+    checked(PyObject_CallOneArg(PyList_GET_ITEM(values.p, k), py(&t)));
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace {
 // --- reading the key -------------------------------------------------------------------------------------------------
 
 bool is_plain_index(PyObject* o) {  // Python and NumPy integers
-  return PyLong_Check(o) ? !PyBool_Check(o) : !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
+  return PyLong_Check(o) ? !PyBool_Check(o)
+                         : !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
 }
 int64_t integer_of(PyObject* o) {
   Py_ssize_t k = PyNumber_AsSsize_t(o, PyExc_IndexError);
@@ -19,7 +20,8 @@ int64_t integer_of(PyObject* o) {
 int64_t slice_bound(PyObject* o) {  // clipped as Python does; kNoBound for None
   if (o == Py_None) return kNoBound;
   if (is_tensor(o)) {
-    if (as_tensor(o)->numel != 1 || is_differentiable(as_tensor(o)->dtype)) type_error("slice indices must be integers or None or have an __index__ method");
+    if (as_tensor(o)->numel != 1 || is_differentiable(as_tensor(o)->dtype))
+      type_error("slice indices must be integers or None or have an __index__ method");
     return element_scalar(*as_tensor(o)).to<int64_t>();
   }
   Py_ssize_t k;
@@ -33,7 +35,9 @@ bool stands_for_tuple(PyObject* key) {
   if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
   for (Py_ssize_t k = 0; k < PyList_GET_SIZE(key); ++k) {
     PyObject* item = PyList_GET_ITEM(key, k);
-    if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis || (PySequence_Check(item) && !PyUnicode_Check(item))) return true;
+    if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis ||
+        (PySequence_Check(item) && !PyUnicode_Check(item)))
+      return true;
   }
   return false;
 }
@@ -81,8 +85,8 @@ Held settle(PyObject* item) {
   return checked(PySlice_New(start.p, stop.p, step.p));
 }
 
-// The items of a key, with every __index__ called and every sequence read: no Python code runs between the first look at
-// the indexed tensor's layout and the result, so nothing can change that tensor or the key in between.
+// The items of a key, with every __index__ called and every sequence read: no Python code runs between the first look
+// at the indexed tensor's layout and the result, so nothing can change that tensor or the key in between.
 struct Items {
   PyObject* const* data;
   Py_ssize_t size;
@@ -110,8 +114,8 @@ int64_t dims_taken(PyObject* o) {
 
 // --- views -----------------------------------------------------------------------------------------------------------
 
-// The basic part of a key, applied step by step: straight on the layout, or through operators where a gradient, a mode or
-// a subclass wants to see them.
+// The basic part of a key, applied step by step: straight on the layout, or through operators where a gradient, a mode
+// or a subclass wants to see them.
 struct Steps {
   Tensor& self;
   bool recorded;
@@ -213,7 +217,8 @@ void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
       auto* s = reinterpret_cast<PySliceObject*>(item);
       int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
       if (step == 0) value_error("slice step cannot be zero");
-      if (s->start != Py_None || s->stop != Py_None || step != 1) steps.slice(d, slice_bound(s->start), slice_bound(s->stop), step);
+      if (s->start != Py_None || s->stop != Py_None || step != 1)
+        steps.slice(d, slice_bound(s->start), slice_bound(s->stop), step);
       ++d;
     } else if (item == Py_Ellipsis) {
       if (!expanded) d += int(self.ndim - taken);
@@ -262,7 +267,8 @@ TensorRef take(Tensor& self, PyObject* key) {
   if (!picks.any()) return steps.result();
   TensorRef source = !steps.recorded || steps.current ? steps.result() : TensorRef::borrow(&self);
   Tensor* lone = picks.held.size() == 1 && picks.list.size() == 1 ? picks.list[0] : nullptr;
-  if (lone && lone->dtype == DType::Bool && lone->ndim == source->ndim && std::ranges::equal(lone->shape(), source->shape())) {
+  if (lone && lone->dtype == DType::Bool && lone->ndim == source->ndim &&
+      std::ranges::equal(lone->shape(), source->shape())) {
     static OpHandle masked_select{"masked_select"};  // a mask of everything: the same elements, without coordinates
     return invoke(masked_select, {Value(source.get()), Value(lone)});
   }
@@ -279,7 +285,8 @@ PyObject* overridden(const char* name, PyObject* const* args, Py_ssize_t n) {
   return call_override(function.p, args, n, nullptr);
 }
 bool wants_override(PyObject* o, PyObject* value) {
-  bool wanted = function_modes || as_tensor(o)->flags & kOverrides || (value && is_tensor(value) && as_tensor(value)->flags & kOverrides);
+  bool wanted = function_modes || as_tensor(o)->flags & kOverrides ||
+                (value && is_tensor(value) && as_tensor(value)->flags & kOverrides);
   return wanted && !overrides_disabled;
 }
 
@@ -343,19 +350,24 @@ void put(Tensor& self, PyObject* key, PyObject* o) {
     steps.select(0, integer_of(key));
     return put_view(*steps.result(), value, number);
   }
-  if (key == Py_Ellipsis || (PySlice_Check(key) && self.ndim > 0 && reinterpret_cast<PySliceObject*>(key)->start == Py_None &&
-                             reinterpret_cast<PySliceObject*>(key)->stop == Py_None && reinterpret_cast<PySliceObject*>(key)->step == Py_None))
+  if (key == Py_Ellipsis ||
+      (PySlice_Check(key) && self.ndim > 0 && reinterpret_cast<PySliceObject*>(key)->start == Py_None &&
+       reinterpret_cast<PySliceObject*>(key)->stop == Py_None &&
+       reinterpret_cast<PySliceObject*>(key)->step == Py_None))
     return put_view(self, value, number);  // all of it: no view needed
   Items items(&key);
   Steps steps(self, recorded);
   apply_key(self, items, steps, picks);
   if (!picks.any()) return put_view(*steps.result(), value, number);
-  bool whole = steps.recorded ? !steps.current : steps.layout.ndim == self.ndim && steps.layout.data == self.data && std::ranges::equal(steps.layout.shape(), self.shape());
+  bool whole = steps.recorded ? !steps.current
+                              : steps.layout.ndim == self.ndim && steps.layout.data == self.data &&
+                                    std::ranges::equal(steps.layout.shape(), self.shape());
   TensorRef place = whole ? TensorRef::borrow(&self) : steps.result();
   if (!value) {
     static OpHandle masked_fill{"masked_fill"};
     Tensor* mask = picks.list.size() == 1 && picks.held.size() == 1 ? picks.list[0] : nullptr;
-    if (mask && mask->dtype == DType::Bool && mask->ndim == place->ndim && std::ranges::equal(mask->shape(), place->shape()) && find_op("masked_fill"))
+    if (mask && mask->dtype == DType::Bool && mask->ndim == place->ndim &&
+        std::ranges::equal(mask->shape(), place->shape()) && find_op("masked_fill"))
       return write(masked_fill, {Value(place.get()), Value(mask), number});
     value = empty({}, self.dtype, self.device);
     fill(*value, number.scalar());

@@ -28,11 +28,13 @@ void share(Tensor& to, const Tensor& from) {
 // make_level(cls, value, level, hidden): a blank wrapper of `value` without its first `hidden` dimensions
 PyObject* make_level(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 4 || !PyType_Check(a[0]) || !is_tensor(a[1])) type_error("make_level takes a class, a tensor, a level, a number of dimensions");
+    if (n != 4 || !PyType_Check(a[0]) || !is_tensor(a[1]))
+      type_error("make_level takes a class, a tensor, a level, a number of dimensions");
     const Tensor& value = *as_tensor(a[1]);
     long level = PyLong_AsLong(a[2]), hidden = PyLong_AsLong(a[3]);
     if (PyErr_Occurred()) throw PythonError();
-    if (level < 1 || level > 255 || hidden < 0 || hidden > value.ndim) value_error("make_level: level ", level, ", hidden ", hidden);
+    if (level < 1 || level > 255 || hidden < 0 || hidden > value.ndim)
+      value_error("make_level: level ", level, ", hidden ", hidden);
     Tensor* t = new_subclass(reinterpret_cast<PyTypeObject*>(a[0]));
     share(*t, value);
     set_dims(*t, value.shape().subspan(size_t(hidden)), value.stride().subspan(size_t(hidden)));
@@ -45,7 +47,8 @@ PyObject* make_level(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // set_like(wrapper, value, hidden): the wrapper takes the geometry of `value` (squeeze_ and its kind)
 PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 3 || !is_tensor(a[0]) || !is_tensor(a[1])) type_error("set_like takes two tensors and a number of dimensions");
+    if (n != 3 || !is_tensor(a[0]) || !is_tensor(a[1]))
+      type_error("set_like takes two tensors and a number of dimensions");
     Tensor& t = *as_tensor(a[0]);
     const Tensor& value = *as_tensor(a[1]);
     size_t hidden = size_t(PyLong_AsLong(a[2]));
@@ -62,7 +65,8 @@ PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // leads_elsewhere(outputs, inputs): whether the outputs' graph ends in a leaf that is none of `inputs`
 PyObject* leads_elsewhere(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 2 || !PyTuple_Check(a[0]) || !PyTuple_Check(a[1])) type_error("leads_elsewhere takes two tuples of tensors");
+    if (n != 2 || !PyTuple_Check(a[0]) || !PyTuple_Check(a[1]))
+      type_error("leads_elsewhere takes two tuples of tensors");
     std::unordered_set<Object*> seen;
     for (PyObject* list : {a[0], a[1]})
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); ++k)
@@ -120,40 +124,59 @@ std::vector<int64_t> integers(PyObject* sequence, const char* what) {
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(items.p); ++k) {
     values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(items.p, k)));
     if (values.back() == -1 && PyErr_Occurred()) throw PythonError();
-    if (values.back() < 0) runtime_error("_make_wrapper_subclass: ", what, " must not be negative, got ", values.back());
+    if (values.back() < 0)
+      runtime_error("_make_wrapper_subclass: ", what, " must not be negative, got ", values.back());
   }
   return values;
 }
 
 // A tensor of a user's class that has sizes, dtype and device but no memory.
 PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"cls", "size", "strides", "storage_offset", "memory_format", "dtype", "layout", "device",
-                                "pin_memory", "requires_grad", "dispatch_sizes_strides_policy", "dispatch_device",
-                                "dispatch_layout", nullptr};
+  static const char* names[] = {"cls",
+                                "size",
+                                "strides",
+                                "storage_offset",
+                                "memory_format",
+                                "dtype",
+                                "layout",
+                                "device",
+                                "pin_memory",
+                                "requires_grad",
+                                "dispatch_sizes_strides_policy",
+                                "dispatch_device",
+                                "dispatch_layout",
+                                nullptr};
   PyObject *cls, *size, *strides = Py_None, *offset = Py_None, *format = Py_None, *dtype = Py_None, *layout = Py_None,
            *device = Py_None, *policy = Py_None;
   int pinned = 0, requires_grad = 0, dispatch_device = 0, dispatch_layout = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OOOOOOppOpp", const_cast<char**>(names), &PyType_Type, &cls, &size, &strides,
-                                   &offset, &format, &dtype, &layout, &device, &pinned, &requires_grad, &policy, &dispatch_device,
-                                   &dispatch_layout))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OOOOOOppOpp", const_cast<char**>(names), &PyType_Type, &cls,
+                                   &size, &strides, &offset, &format, &dtype, &layout, &device, &pinned, &requires_grad,
+                                   &policy, &dispatch_device, &dispatch_layout))
     return nullptr;
   return guarded([&]() -> PyObject* {
     auto* type = reinterpret_cast<PyTypeObject*>(cls);
-    if (!PyType_IsSubtype(type, TensorType) || type == TensorType) type_error("_make_wrapper_subclass: cls must be a subclass of Tensor, got ", type->tp_name);
+    if (!PyType_IsSubtype(type, TensorType) || type == TensorType)
+      type_error("_make_wrapper_subclass: cls must be a subclass of Tensor, got ", type->tp_name);
     if (policy != Py_None || dispatch_device || dispatch_layout)
-      not_implemented("_make_wrapper_subclass: dispatch_sizes_strides_policy, dispatch_device and dispatch_layout are not available");
+      not_implemented(
+          "_make_wrapper_subclass: dispatch_sizes_strides_policy, dispatch_device and dispatch_layout are not "
+          "available");
     std::vector<int64_t> shape = integers(size, "sizes");
     std::vector<int64_t> steps = strides == Py_None ? contiguous_strides(shape) : integers(strides, "strides");
-    if (steps.size() != shape.size()) runtime_error("_make_wrapper_subclass: ", shape.size(), " sizes but ", steps.size(), " strides");
+    if (steps.size() != shape.size())
+      runtime_error("_make_wrapper_subclass: ", shape.size(), " sizes but ", steps.size(), " strides");
     TensorRef t = TensorRef::steal(new_subclass(type));
-    if (!(t->flags & kDispatch)) runtime_error("_make_wrapper_subclass: ", type->tp_name, " must define __torch_dispatch__");
+    if (!(t->flags & kDispatch))
+      runtime_error("_make_wrapper_subclass: ", type->tp_name, " must define __torch_dispatch__");
     t->dtype = dtype == Py_None ? default_dtype() : parse_dtype(dtype, "_make_wrapper_subclass");
     t->device = device == Py_None ? Device{} : parse_device(device);
     set_dims(*t, shape, steps);
     t->storage = blank_storage();
     t->storage->device = t->device;
     t->storage->resizable = false;
-    if (offset != Py_None) t->data = reinterpret_cast<char*>(PyLong_AsLongLong(offset) * t->itemsize());  // never read: `offset()` alone looks at it
+    if (offset != Py_None)
+      t->data = reinterpret_cast<char*>(PyLong_AsLongLong(offset) *
+                                        t->itemsize());  // never read: `offset()` alone looks at it
     if (PyErr_Occurred()) throw PythonError();
     if (requires_grad && !is_differentiable(t->dtype))
       runtime_error("_make_wrapper_subclass: requires_grad=True needs a floating-point or complex dtype, got ",
@@ -169,9 +192,11 @@ PyMethodDef functions[] = {{"set_level_handlers", method<set_level_handlers>(), 
                            {"level_of", slot<level_of_tensor>, METH_O},
                            {"leads_elsewhere", method<leads_elsewhere>(), METH_FASTCALL},
                            {}};
-PyMethodDef wrapper_def = {"_make_wrapper_subclass", method<make_wrapper_subclass>(), METH_VARARGS | METH_KEYWORDS,
-                           "_make_wrapper_subclass(cls, size, *, strides=None, dtype=None, device=None, requires_grad=False, "
-                           "**others)\n--\n\nA tensor of the class that has sizes but no memory; the class's __torch_dispatch__ runs every operator on it."};
+PyMethodDef wrapper_def = {
+    "_make_wrapper_subclass", method<make_wrapper_subclass>(), METH_VARARGS | METH_KEYWORDS,
+    "_make_wrapper_subclass(cls, size, *, strides=None, dtype=None, device=None, requires_grad=False, "
+    "**others)\n--\n\nA tensor of the class that has sizes but no memory; the class's __torch_dispatch__ runs every "
+    "operator on it."};
 
 }  // namespace
 

@@ -82,13 +82,15 @@ PyObject* missing(PyObject* o, PyObject* name) {
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   // with these, Python itself suggests a name that is nearly the same
-  if (value && (PyObject_SetAttr(value, names.name, name) < 0 || PyObject_SetAttr(value, names.obj, o) < 0)) PyErr_Clear();
+  if (value && (PyObject_SetAttr(value, names.name, name) < 0 || PyObject_SetAttr(value, names.obj, o) < 0))
+    PyErr_Clear();
   PyErr_Restore(type, value, trace);
   return nullptr;
 }
 
 void check_name(PyObject* name) {  // a slot that is called by its name is given anything
-  if (!PyUnicode_Check(name)) type_error("Module: the name of an attribute must be a str, not ", Py_TYPE(name)->tp_name);
+  if (!PyUnicode_Check(name))
+    type_error("Module: the name of an attribute must be a str, not ", Py_TYPE(name)->tp_name);
 }
 
 PyObject* module_getattro(PyObject* o, PyObject* name) {
@@ -175,7 +177,8 @@ PyObject* module_delattr(PyObject* o, PyObject* name) {
   Py_RETURN_NONE;
 }
 
-// ---- calling ---------------------------------------------------------------------------------------------------------
+// ---- calling
+// ---------------------------------------------------------------------------------------------------------
 
 // method(self, *args, **kw) where `method` was found on the type.
 PyObject* call_method(PyObject* method, PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -209,7 +212,9 @@ PyObject* call_method(PyObject* method, PyObject* self, PyObject* const* args, s
 bool begun(PyObject* o) {
   if (PyDict_GetItemWithError(cast(o)->dict, names.modules)) return cast(o)->begun = true;
   if (!PyErr_Occurred())
-    PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '_modules': it is called before Module.__init__(); begin __init__ with super().__init__()",
+    PyErr_Format(PyExc_AttributeError,
+                 "'%.200s' object has no attribute '_modules': it is called before Module.__init__(); begin __init__ "
+                 "with super().__init__()",
                  Py_TYPE(o)->tp_name);
   return false;
 }
@@ -290,7 +295,8 @@ PyObject* module_tp_call(PyObject* o, PyObject* args, PyObject* kwargs) {
   return result;
 }
 
-// ---- life ------------------------------------------------------------------------------------------------------------
+// ---- life
+// ------------------------------------------------------------------------------------------------------------
 
 // A Python subclass gets generic slots; where it overrides nothing the native ones are put back, at its first instance.
 void adopt(PyTypeObject* type) {

@@ -142,8 +142,12 @@ PyObject* node_metadata(PyObject* o, void*) {
   return Py_NewRef(m);
 }
 PyObject* node_sequence(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(as_node(o).sequence); }
-PyObject* node_pre(PyObject* o, PyObject*) { return guarded([&] { return Py_NewRef(hooks_of(as_node(o), kPreHook, 0, true)); }); }
-PyObject* node_post(PyObject* o, PyObject*) { return guarded([&] { return Py_NewRef(hooks_of(as_node(o), kPostHook, 0, true)); }); }
+PyObject* node_pre(PyObject* o, PyObject*) {
+  return guarded([&] { return Py_NewRef(hooks_of(as_node(o), kPreHook, 0, true)); });
+}
+PyObject* node_post(PyObject* o, PyObject*) {
+  return guarded([&] { return Py_NewRef(hooks_of(as_node(o), kPostHook, 0, true)); });
+}
 PyObject* node_op(PyObject* o, void*) {
   Node& n = as_node(o);
   return Py_NewRef(n.kind == NodeKind::Rules ? static_cast<PyObject*>(n.op->py_op) : Py_None);
@@ -159,7 +163,8 @@ PyObject* node_inputs(PyObject* o, void*) {
     for (int k = 0; k < n.nouts; ++k) {
       const GradMeta& m = n.output_meta(k);
       PyObject* one = m.dtype == DType::Undefined ? Py_NewRef(Py_None)
-                                                  : Py_BuildValue("(NON)", size_object(m.shape()), dtype_object(m.dtype), device_object(m.device));
+                                                  : Py_BuildValue("(NON)", size_object(m.shape()),
+                                                                  dtype_object(m.dtype), device_object(m.device));
       PyTuple_SET_ITEM(t.p, k, one);
     }
     return t.give();
@@ -249,32 +254,48 @@ PyObject* node_getattr(PyObject* o, PyObject* name) {
   return PyObject_GenericGetAttr(o, name);
 }
 
-PyGetSetDef getset[] = {{"next_functions", slot<node_next>, nullptr, "((node, output number), …): where this node's gradients go."},
-                        {"variable", slot<node_variable>, nullptr, "AccumulateGrad: the leaf tensor."},
-                        {"metadata", slot<node_metadata>, nullptr, "A dict of the user's own."},
-                        {"op", slot<node_op>, nullptr, "The recorded operator, or None."},
-                        {"_outputs", slot<node_inputs>, nullptr, "(shape, dtype, device) of each result."},
-                        {"origin", slot<node_origin>, nullptr, "(file, line, function) of the call that was recorded, or None."},
-                        {"modules", slot<node_scope>, nullptr, "The modules the call was made in, outermost first."},
-                        {"_released", slot<node_released>, nullptr, "Whether saved tensors were freed by a backward pass."},
-                        {"__dict__", PyObject_GenericGetDict}, {}};
+PyGetSetDef getset[] = {
+    {"next_functions", slot<node_next>, nullptr, "((node, output number), …): where this node's gradients go."},
+    {"variable", slot<node_variable>, nullptr, "AccumulateGrad: the leaf tensor."},
+    {"metadata", slot<node_metadata>, nullptr, "A dict of the user's own."},
+    {"op", slot<node_op>, nullptr, "The recorded operator, or None."},
+    {"_outputs", slot<node_inputs>, nullptr, "(shape, dtype, device) of each result."},
+    {"origin", slot<node_origin>, nullptr, "(file, line, function) of the call that was recorded, or None."},
+    {"modules", slot<node_scope>, nullptr, "The modules the call was made in, outermost first."},
+    {"_released", slot<node_released>, nullptr, "Whether saved tensors were freed by a backward pass."},
+    {"__dict__", PyObject_GenericGetDict},
+    {}};
 PyMethodDef methods[] = {{"name", slot<node_name_>, METH_NOARGS, "What kind of node this is, as 'MulBackward0'."},
-                         {"_sequence_nr", slot<node_sequence>, METH_NOARGS}, {"_pre_hooks", slot<node_pre>, METH_NOARGS},
-                         {"_post_hooks", slot<node_post>, METH_NOARGS}, {"_saved_names", slot<node_saved_names>, METH_NOARGS},
-                         {"_pack_saved", slot<node_pack_saved>, METH_VARARGS}, {}};
+                         {"_sequence_nr", slot<node_sequence>, METH_NOARGS},
+                         {"_pre_hooks", slot<node_pre>, METH_NOARGS},
+                         {"_post_hooks", slot<node_post>, METH_NOARGS},
+                         {"_saved_names", slot<node_saved_names>, METH_NOARGS},
+                         {"_pack_saved", slot<node_pack_saved>, METH_VARARGS},
+                         {}};
 PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Node, dict), READONLY},
                          {"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY}, {}};
-PyType_Slot slots[] = {{Py_tp_dealloc, type_slot<node_dealloc>()}, {Py_tp_traverse, type_slot<node_traverse>()}, {Py_tp_clear, type_slot<node_clear>()},
-                       {Py_tp_repr, type_slot<node_repr>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
-                       {Py_tp_getattro, type_slot<node_getattr>()}, {}};
+PyType_Slot slots[] = {{Py_tp_dealloc, type_slot<node_dealloc>()},
+                       {Py_tp_traverse, type_slot<node_traverse>()},
+                       {Py_tp_clear, type_slot<node_clear>()},
+                       {Py_tp_repr, type_slot<node_repr>()},
+                       {Py_tp_getset, getset},
+                       {Py_tp_methods, methods},
+                       {Py_tp_members, members},
+                       {Py_tp_getattro, type_slot<node_getattr>()},
+                       {}};
 PyType_Spec spec = {"flambeau.autograd.graph.Node", sizeof(Node), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                    slots};
 
 // A subclass of Node with this name and nothing else of its own.
 Held named_type(const std::string& name, const char* module) {
-  PyType_Slot own[] = {{Py_tp_dealloc, type_slot<node_dealloc>()}, {Py_tp_traverse, type_slot<node_traverse>()}, {Py_tp_clear, type_slot<node_clear>()}, {}};
+  PyType_Slot own[] = {{Py_tp_dealloc, type_slot<node_dealloc>()},
+                       {Py_tp_traverse, type_slot<node_traverse>()},
+                       {Py_tp_clear, type_slot<node_clear>()},
+                       {}};
   std::string full = concat(module, ".", name);
-  PyType_Spec subclass = {full.c_str(), sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, own};
+  PyType_Spec subclass = {full.c_str(), sizeof(Node), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, own};
   return checked(PyType_FromSpecWithBases(&subclass, reinterpret_cast<PyObject*>(NodeType)));
 }
 

@@ -163,14 +163,15 @@ Py_ssize_t length(PyObject* o) {
 void add_number_slots(std::vector<PyType_Slot>& slots) {
 #define FLAMBEAU_SLOT(id) slots.push_back({Py_nb_##id, type_slot<nb_##id>()});
 #define FLAMBEAU_PAIR(id) FLAMBEAU_SLOT(id) FLAMBEAU_SLOT(inplace_##id)
-  FLAMBEAU_PAIR(add) FLAMBEAU_PAIR(subtract) FLAMBEAU_PAIR(multiply) FLAMBEAU_PAIR(true_divide) FLAMBEAU_PAIR(floor_divide)
-  FLAMBEAU_PAIR(remainder) FLAMBEAU_PAIR(and) FLAMBEAU_PAIR(or) FLAMBEAU_PAIR(xor) FLAMBEAU_PAIR(lshift)
-  FLAMBEAU_PAIR(rshift) FLAMBEAU_PAIR(power)
-  FLAMBEAU_SLOT(matrix_multiply) FLAMBEAU_SLOT(negative) FLAMBEAU_SLOT(absolute) FLAMBEAU_SLOT(invert) FLAMBEAU_SLOT(positive)
-  FLAMBEAU_SLOT(bool) FLAMBEAU_SLOT(float) FLAMBEAU_SLOT(int) FLAMBEAU_SLOT(index)
+  FLAMBEAU_PAIR(add)
+  FLAMBEAU_PAIR(subtract) FLAMBEAU_PAIR(multiply) FLAMBEAU_PAIR(true_divide) FLAMBEAU_PAIR(floor_divide)
+      FLAMBEAU_PAIR(remainder) FLAMBEAU_PAIR(and) FLAMBEAU_PAIR(or) FLAMBEAU_PAIR(xor) FLAMBEAU_PAIR(lshift)
+          FLAMBEAU_PAIR(rshift) FLAMBEAU_PAIR(power) FLAMBEAU_SLOT(matrix_multiply) FLAMBEAU_SLOT(negative)
+              FLAMBEAU_SLOT(absolute) FLAMBEAU_SLOT(invert) FLAMBEAU_SLOT(positive) FLAMBEAU_SLOT(bool)
+                  FLAMBEAU_SLOT(float) FLAMBEAU_SLOT(int) FLAMBEAU_SLOT(index)
 #undef FLAMBEAU_PAIR
 #undef FLAMBEAU_SLOT
-  slots.push_back({Py_tp_richcompare, type_slot<richcompare>()});
+                      slots.push_back({Py_tp_richcompare, type_slot<richcompare>()});
   slots.push_back({Py_tp_hash, type_slot<hash>()});
   slots.push_back({Py_mp_length, type_slot<length>()});
   add_index_slots(slots);

@@ -1,4 +1,5 @@
-// Recognises NumPy's scalars and arrays by their types. NumPy is not imported for this: where nobody has, there are none.
+// Recognises NumPy's scalars and arrays by their types. NumPy is not imported for this: where nobody has, there are
+// none.
 #include "numpy_types.h"
 
 namespace flambeau {
@@ -7,10 +8,14 @@ namespace {
 struct ScalarType { const char* name; DType dtype; PyTypeObject* type; };
 // types of one size have two names on most platforms (longlong beside int64), and each has its own type object
 ScalarType scalar_types[] = {
-    {"bool_", DType::Bool}, {"int8", DType::Int8}, {"int16", DType::Int16}, {"int32", DType::Int32}, {"int64", DType::Int64},
-    {"uint8", DType::UInt8}, {"uint16", DType::UInt16}, {"uint32", DType::UInt32}, {"uint64", DType::UInt64},
-    {"longlong", DType::Int64}, {"ulonglong", DType::UInt64}, {"float16", DType::Float16}, {"float32", DType::Float32},
-    {"float64", DType::Float64}, {"complex64", DType::Complex64}, {"complex128", DType::Complex128},
+    {"bool_", DType::Bool},          {"int8", DType::Int8},
+    {"int16", DType::Int16},         {"int32", DType::Int32},
+    {"int64", DType::Int64},         {"uint8", DType::UInt8},
+    {"uint16", DType::UInt16},       {"uint32", DType::UInt32},
+    {"uint64", DType::UInt64},       {"longlong", DType::Int64},
+    {"ulonglong", DType::UInt64},    {"float16", DType::Float16},
+    {"float32", DType::Float32},     {"float64", DType::Float64},
+    {"complex64", DType::Complex64}, {"complex128", DType::Complex128},
 };
 PyTypeObject *array_type, *scalar_base;
 

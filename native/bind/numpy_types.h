@@ -9,7 +9,8 @@ bool is_other_scalar(PyObject* o);
 // Tensors and Python's own numbers and sequences, which almost all calls have, are told apart without a function call.
 inline bool is_ordinary(PyObject* o) {
   PyTypeObject* t = Py_TYPE(o);
-  return is_tensor(o) || t == &PyFloat_Type || t == &PyLong_Type || t == &PyList_Type || t == &PyTuple_Type || t == &PyBool_Type;
+  return is_tensor(o) || t == &PyFloat_Type || t == &PyLong_Type || t == &PyList_Type || t == &PyTuple_Type ||
+         t == &PyBool_Type;
 }
 inline bool is_numpy_array(PyObject* o) { return !is_ordinary(o) && is_other_array(o); }
 // np.float32(1), np.datetime64(…), a record: anything NumPy calls a scalar

@@ -53,7 +53,8 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
       if (t.strides[d] == 0 && t.sizes[d] > 1)
         runtime_error(name, ": elements of the tensor written to share memory (it is expanded), so they cannot be "
                       "written one by one; clone() it first");
-  if (t.device != result.device) runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
+  if (t.device != result.device)
+    runtime_error(name, ": out= is on ", device_name(t.device), " but the result on ", device_name(result.device));
   const bool fits = t.ndim == result.ndim && std::equal(t.sizes, t.sizes + t.ndim, result.sizes);
   await_calls(t);
   resize_for_out(t, result.shape(), name);
@@ -69,16 +70,19 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
 
 bool stands_in(std::string_view list, std::string_view name) {  // whole words
   for (size_t at = list.find(name); at != list.npos; at = list.find(name, at + 1))
-    if ((at == 0 || list[at - 1] == ' ') && (at + name.size() == list.size() || list[at + name.size()] == ' ')) return true;
+    if ((at == 0 || list[at - 1] == ' ') && (at + name.size() == list.size() || list[at + name.size()] == ' '))
+      return true;
   return false;
 }
 
-// What PyTorch refuses of out=: another dtype than the result's where nothing is converted on the way, and the memory of
-// an operand that is read out of order.
+// What PyTorch refuses of out=: another dtype than the result's where nothing is converted on the way, and the memory
+// of an operand that is read out of order.
 void check_out(const OpDef& op, const Frame& f, PyObject* out, Tensor& result) {
   constexpr std::string_view kStrict =
-      "mm bmm addmm baddbmm matmul dot mv sort topk max.dim min.dim index_select take softmax log_softmax tril triu amax amin "
-      "argmax argmin kthvalue masked_select index_add index_copy scatter_src scatter_value scatter_add scatter_reduce gather "
+      "mm bmm addmm baddbmm matmul dot mv sort topk max.dim min.dim index_select take softmax log_softmax tril triu "
+      "amax amin "
+      "argmax argmin kthvalue masked_select index_add index_copy scatter_src scatter_value scatter_add scatter_reduce "
+      "gather "
       "aminmax median.dim nanmedian.dim mode multinomial logcumsumexp cummax cummin index_reduce diag";
   constexpr std::string_view kApart = "gather index_select take masked_select kthvalue mode max.dim min.dim cat stack";
   if (!is_tensor(out)) return;
@@ -110,16 +114,22 @@ PyObject* finish_out(OpObject& op, const Frame& f, PyObject* result) {
       write_out(name, out, *as_tensor(r.p));
     } else {
       Py_ssize_t n = PyTuple_GET_SIZE(r.p);
-      if (!PyTuple_Check(out) && !PyList_Check(out)) type_error(name, "(): argument 'out' must be a tuple of ", n, " Tensors, not ", Py_TYPE(out)->tp_name);
-      Held own = Held(PyList_Check(out) ? PyList_AsTuple(out) : Py_NewRef(out));  // a warning's filter may change the list
+      if (!PyTuple_Check(out) && !PyList_Check(out))
+        type_error(name, "(): argument 'out' must be a tuple of ", n, " Tensors, not ", Py_TYPE(out)->tp_name);
+      Held own =
+          Held(PyList_Check(out) ? PyList_AsTuple(out) : Py_NewRef(out));  // a warning's filter may change the list
       checked(own ? 0 : -1);
       out = own.p;
-      if (PySequence_Fast_GET_SIZE(out) != n) type_error(name, "(): expected ", n, " tensors in out=, got ", PySequence_Fast_GET_SIZE(out));
-      for (Py_ssize_t k = 0; k < n; ++k) check_out(*op.def, f, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
-      for (Py_ssize_t k = 0; k < n; ++k) write_out(name, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
+      if (PySequence_Fast_GET_SIZE(out) != n)
+        type_error(name, "(): expected ", n, " tensors in out=, got ", PySequence_Fast_GET_SIZE(out));
+      for (Py_ssize_t k = 0; k < n; ++k)
+        check_out(*op.def, f, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
+      for (Py_ssize_t k = 0; k < n; ++k)
+        write_out(name, PySequence_Fast_GET_ITEM(out, k), *as_tensor(PyTuple_GET_ITEM(r.p, k)));
       if (op.result_type) {
         PyObject* named = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
-        for (Py_ssize_t k = 0; k < n; ++k) PyStructSequence_SetItem(named, k, Py_NewRef(PySequence_Fast_GET_ITEM(out, k)));
+        for (Py_ssize_t k = 0; k < n; ++k)
+          PyStructSequence_SetItem(named, k, Py_NewRef(PySequence_Fast_GET_ITEM(out, k)));
         return named;
       }
     }
@@ -132,7 +142,8 @@ PyObject* finish_out(OpObject& op, const Frame& f, PyObject* result) {
 PyObject* named_results(OpObject& op, PyObject* given) {
   Held tuple(given);
   PyObject* named = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(op.result_type));
-  for (Py_ssize_t k = 0; named && k < PyTuple_GET_SIZE(given); ++k) PyStructSequence_SetItem(named, k, Py_NewRef(PyTuple_GET_ITEM(given, k)));
+  for (Py_ssize_t k = 0; named && k < PyTuple_GET_SIZE(given); ++k)
+    PyStructSequence_SetItem(named, k, Py_NewRef(PyTuple_GET_ITEM(given, k)));
   return named;
 }
 
@@ -157,11 +168,13 @@ PyObject* call_composite(OpObject& op, Frame& f) {
   for (size_t k = 0; op.inplace && !op.def->writes_self && grad_enabled && k < n; ++k)
     copied |= f.values[k].tag == Tag::Tensor && tensor_requires_grad(*f.values[k].tensor);
   copied &= f.values[0].tag == Tag::Tensor;
-  PyObject* result = copied ? body_on_copy(op, f, positional, keyword_names)
-                            : PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
+  PyObject* result =
+      copied ? body_on_copy(op, f, positional, keyword_names)
+             : PyObject_Vectorcall(static_cast<PyObject*>(op.def->body), f.objects, positional, keyword_names);
   if (!result) return nullptr;
   if (f.out) return finish_out(op, f, result);
-  if (op.result_type && PyTuple_Check(result) && (PyObject*)Py_TYPE(result) != op.result_type) return named_results(op, result);
+  if (op.result_type && PyTuple_Check(result) && (PyObject*)Py_TYPE(result) != op.result_type)
+    return named_results(op, result);
   if (!op.inplace) return result;
   Held r(result);  // in-place form: the functional result is copied into self
   if (!is_tensor(r.p)) return r.give();
@@ -220,7 +233,8 @@ bool may_fit(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_s
   if (positional + keywords < required) return false;
   for (Py_ssize_t k = 0; k < std::min<Py_ssize_t>(positional, s.npositional); ++k) {
     const Arg& arg = s.args[size_t(k)];
-    if (arg.type == Type::Tensor && !arg.number && (PyLong_CheckExact(args[k]) || PyFloat_CheckExact(args[k]))) return false;
+    if (arg.type == Type::Tensor && !arg.number && (PyLong_CheckExact(args[k]) || PyFloat_CheckExact(args[k])))
+      return false;
   }
   return true;
 }
@@ -234,7 +248,8 @@ PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyOb
     Frame f;
     std::string why;
     if (parse_arguments(alternative, args, n, kwnames, f, &why)) {
-      if (function_modes || f.foreign || (f.flags & kOverrides && !overrides_disabled)) return call_override((PyObject*)&op, args, n, kwnames);
+      if (function_modes || f.foreign || (f.flags & kOverrides && !overrides_disabled))
+        return call_override((PyObject*)&op, args, n, kwnames);
       return call_parsed(alternative, f);
     }
     if (PyErr_Occurred()) return nullptr;
@@ -281,10 +296,14 @@ RuleParam rule_param(const Schema& s, std::string_view name) {
   auto ends = [&](std::string_view suffix) {
     return name.size() > suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
   };
-  if (ends("_shape") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgShape, uint8_t(k)};
-  if (ends("_geometry") && (k = argument_index(s, name.substr(0, name.size() - 9))) >= 0) return {Source::ArgGeometry, uint8_t(k)};
-  if (ends("_dtype") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0) return {Source::ArgDType, uint8_t(k)};
-  value_error("record \"", s.text, "\": a derivative rule has a parameter '", name, "', which is neither an argument, g, grads, some_grads, needs, result, nor <argument>_shape / _dtype");
+  if (ends("_shape") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0)
+    return {Source::ArgShape, uint8_t(k)};
+  if (ends("_geometry") && (k = argument_index(s, name.substr(0, name.size() - 9))) >= 0)
+    return {Source::ArgGeometry, uint8_t(k)};
+  if (ends("_dtype") && (k = argument_index(s, name.substr(0, name.size() - 6))) >= 0)
+    return {Source::ArgDType, uint8_t(k)};
+  value_error("record \"", s.text, "\": a derivative rule has a parameter '", name,
+              "', which is neither an argument, g, grads, some_grads, needs, result, nor <argument>_shape / _dtype");
 }
 
 void add_rules(OpDef& op, PyObject* d) {
@@ -298,7 +317,8 @@ void add_rules(OpDef& op, PyObject* d) {
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keys.p); ++k) {
       std::string name = text_of(PyTuple_GET_ITEM(keys.p, k));
       int position = argument_index(op.schema, name);
-      if (position < 0) value_error("record \"", op.schema.text, "\": derivative of '", name, "', which is not an argument");
+      if (position < 0)
+        value_error("record \"", op.schema.text, "\": derivative of '", name, "', which is not an argument");
       rule.inputs.push_back(uint8_t(position));
       rule.input_mask |= uint64_t(1) << position;
       op.differentiable |= uint64_t(1) << position;
@@ -358,7 +378,8 @@ PyObject* make_result_type(const Schema& s) {
   auto* fields = new PyStructSequence_Field[s.results.size() + 1]();  // lives as long as the type
   for (size_t k = 0; k < s.results.size(); ++k) fields[k].name = strdup(s.results[k].c_str());
   std::string plain = s.name.substr(0, s.name.find('.'));
-  PyStructSequence_Desc desc = {strdup(("torch.return_types." + plain).c_str()), nullptr, fields, int(s.results.size())};
+  PyStructSequence_Desc desc = {strdup(("torch.return_types." + plain).c_str()), nullptr, fields,
+                                int(s.results.size())};
   PyTypeObject* type = PyStructSequence_NewType(&desc);
   if (type) type->tp_repr = result_repr;
   return (PyObject*)type;
@@ -369,7 +390,8 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 11) type_error("define takes 11 arguments");
     static const char* kinds[] = {"elementwise", "reduction", "view", "primitive", "composite"};
-    static const char* promotes[] = {"default", "int_to_float", "compare", "logical", "complex_to_real", "select_second", "first_only"};
+    static const char* promotes[] = {"default",         "int_to_float",  "compare",   "logical",
+                                     "complex_to_real", "select_second", "first_only"};
     auto choice = [](PyObject* o, const char* const* names, int count, const char* what) {
       for (int k = 0; k < count; ++k)
         if (PyUnicode_CompareWithASCIIString(o, names[k]) == 0) return k;
@@ -380,11 +402,13 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     def->schema = parse_schema(text_of(a[1]));
     def->name = def->schema.name;
     def->shown = def->name.substr(0, def->name.find('.'));
-    if (def->schema.args.size() > size_t(kMaxArgs)) value_error("record \"", def->schema.text, "\": more than ", kMaxArgs, " arguments");
+    if (def->schema.args.size() > size_t(kMaxArgs))
+      value_error("record \"", def->schema.text, "\": more than ", kMaxArgs, " arguments");
     def->grad_name = capitalised(def->shown) + "Backward0";
     def->promote = Promote(choice(a[2], promotes, 7, "promotion"));
     if (def->kind == Kind::Elementwise) {
-      if (!(def->elementwise = find_elementwise(def->name))) value_error("elementwise record '", def->name, "' has no row in native/kernels");
+      if (!(def->elementwise = find_elementwise(def->name)))
+        value_error("elementwise record '", def->name, "' has no row in native/kernels");
       auto& parameters = def->schema.args;
       static const char* which[] = {"none", "others", "one", "any"};
       int numbers = choice(a[10], which, 4, "numbers");
@@ -403,13 +427,15 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
     size_t npositional = size_t(def->schema.npositional), count = def->schema.args.size();
     for (Arg& arg : def->schema.args) {
       arg.py_name = PyUnicode_InternFromString(arg.name.c_str());
-      if (arg.type == Type::MemoryFormat && arg.value.tag == Tag::Int) arg.py_default = Py_NewRef(format_object(int(arg.value.i)));
+      if (arg.type == Type::MemoryFormat && arg.value.tag == Tag::Int)
+        arg.py_default = Py_NewRef(format_object(int(arg.value.i)));
       else arg.py_default = arg.has_default ? value_object(arg.value) : Py_NewRef(Py_None);
     }
     if (count > npositional) {
       PyObject* names = PyTuple_New(Py_ssize_t(count - npositional));
       for (size_t k = npositional; k < count; ++k)
-        PyTuple_SET_ITEM(names, Py_ssize_t(k - npositional), Py_NewRef(static_cast<PyObject*>(def->schema.args[k].py_name)));
+        PyTuple_SET_ITEM(names, Py_ssize_t(k - npositional),
+                         Py_NewRef(static_cast<PyObject*>(def->schema.args[k].py_name)));
       def->keyword_names = names;
     }
     bool first_self = count > 0 && def->schema.args[0].name == "self";
@@ -440,7 +466,8 @@ PyObject* define(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // define_overloads(name, alternatives, namespace, method, doc) -> Op
 PyObject* define_overloads(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
-    if (n != 5 || !PyTuple_Check(a[1])) type_error("define_overloads takes a name, a tuple of ops, namespace, method, doc");
+    if (n != 5 || !PyTuple_Check(a[1]))
+      type_error("define_overloads takes a name, a tuple of ops, namespace, method, doc");
     OpObject* first = as_op(PyTuple_GET_ITEM(a[1], 0));
     bool plain = a[2] != Py_None && PyUnicode_GET_LENGTH(a[2]) == 0;
     bool method = a[3] == Py_None ? plain && first->def->schema.args[0].name == "self" : a[3] == Py_True;
@@ -449,7 +476,8 @@ PyObject* define_overloads(PyObject*, PyObject* const* a, Py_ssize_t n) {
     install_method(op);
     // the in-place forms of the alternatives, where all have one
     bool inplace = true;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k) inplace &= as_op(PyTuple_GET_ITEM(a[1], k))->inplace_form != nullptr;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k)
+      inplace &= as_op(PyTuple_GET_ITEM(a[1], k))->inplace_form != nullptr;
     if (inplace) {
       Held forms(PyTuple_New(PyTuple_GET_SIZE(a[1])));
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k)
@@ -525,8 +553,9 @@ PyObject* op_arguments(PyObject* o, void*) {  // ((name, keyword_only, has_defau
   const auto& args = op->def->schema.args;
   PyObject* t = PyTuple_New(Py_ssize_t(args.size()));
   for (size_t k = 0; t && k < args.size(); ++k)
-    PyTuple_SET_ITEM(t, Py_ssize_t(k), Py_BuildValue("(siiO)", args[k].name.c_str(), int(args[k].keyword_only), int(args[k].has_default),
-                                                     static_cast<PyObject*>(args[k].py_default)));
+    PyTuple_SET_ITEM(t, Py_ssize_t(k),
+                     Py_BuildValue("(siiO)", args[k].name.c_str(), int(args[k].keyword_only), int(args[k].has_default),
+                                   static_cast<PyObject*>(args[k].py_default)));
   return t;
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
@@ -552,13 +581,26 @@ PyMemberDef op_members[] = {
     {"takes_out", T_BOOL, offsetof(OpObject, takes_out), READONLY},
     {"is_method", T_BOOL, offsetof(OpObject, method), READONLY},
     {}};
-PyGetSetDef op_getset[] = {{"schema", slot<op_schema>}, {"kind", slot<op_kind>}, {"rules", slot<op_rules>}, {"body", slot<op_body>},
-                           {"random", slot<op_random>}, {"arguments", slot<op_arguments>}, {"__dict__", PyObject_GenericGetDict}, {}};
+PyGetSetDef op_getset[] = {{"schema", slot<op_schema>},
+                           {"kind", slot<op_kind>},
+                           {"rules", slot<op_rules>},
+                           {"body", slot<op_body>},
+                           {"random", slot<op_random>},
+                           {"arguments", slot<op_arguments>},
+                           {"__dict__", PyObject_GenericGetDict},
+                           {}};
 PyMethodDef op_methods[] = {{"__reduce__", slot<op_reduce>, METH_NOARGS}, {}};
-PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_repr, type_slot<op_repr>()}, {Py_tp_descr_get, type_slot<op_get>()},
-                          {Py_tp_members, op_members}, {Py_tp_getset, op_getset}, {Py_tp_methods, op_methods}, {}};
-PyType_Spec op_spec = {"flambeau.Op", sizeof(OpObject), 0,
-                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION, op_slots};
+PyType_Slot op_slots[] = {{Py_tp_call, (void*)PyVectorcall_Call},
+                          {Py_tp_repr, type_slot<op_repr>()},
+                          {Py_tp_descr_get, type_slot<op_get>()},
+                          {Py_tp_members, op_members},
+                          {Py_tp_getset, op_getset},
+                          {Py_tp_methods, op_methods},
+                          {}};
+PyType_Spec op_spec = {
+    "flambeau.Op", sizeof(OpObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    op_slots};
 
 // name_nodes(op, name): what its graph nodes are called
 PyObject* name_nodes(PyObject*, PyObject* args) {
@@ -580,7 +622,8 @@ PyObject* result_repr(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   Held text(PyUnicode_FromFormat("%s(", type->tp_name));
   for (Py_ssize_t k = 0; text && k < PyTuple_GET_SIZE(o); ++k)
-    text = Held(PyUnicode_FromFormat("%U%s\n%s=%R", text.p, k ? "," : "", type->tp_members[k].name, PyTuple_GET_ITEM(o, k)));
+    text = Held(
+        PyUnicode_FromFormat("%U%s\n%s=%R", text.p, k ? "," : "", type->tp_members[k].name, PyTuple_GET_ITEM(o, k)));
   return text ? PyUnicode_FromFormat("%U)", text.p) : nullptr;
 }
 
@@ -617,7 +660,8 @@ static void explain_failure(OpObject& op, Frame& f) {
   }
   Held name(PyUnicode_FromString(op.def->shown.c_str()));
   if (explain && value && name)
-    Py_XDECREF(PyObject_CallFunctionObjArgs(explain, value, name.p, names.p, tensors.p, composite ? Py_True : Py_False, nullptr));
+    Py_XDECREF(PyObject_CallFunctionObjArgs(explain, value, name.p, names.p, tensors.p, composite ? Py_True : Py_False,
+                                            nullptr));
   PyErr_Clear();  // the user's error matters, not ours
   PyErr_Restore(type, value, trace);
 }

@@ -40,7 +40,8 @@ bool gather_state(PyObject* state, PyObject* param, PyObject* keys, Tensor* (&fo
     PyObject* key = PyTuple_GET_ITEM(keys, k);
     if (key == Py_None) continue;
     if (!own) return false;
-    if (!PyDict_Check(own)) type_error("optimizer state: expected a dict for each parameter, got ", Py_TYPE(own)->tp_name);
+    if (!PyDict_Check(own))
+      type_error("optimizer state: expected a dict for each parameter, got ", Py_TYPE(own)->tp_name);
     PyObject* value = PyDict_GetItemWithError(own, key);
     if (!value && PyErr_Occurred()) throw PythonError();
     if (!value || value == Py_None) return false;
@@ -71,7 +72,8 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
     }
     OptimSlot slot{param, param->grad, {found[1], found[2], found[3]}, 0, contains(fresh, item)};
     if (found[0]) {
-      if (found[0]->numel != 1 || found[0]->is_meta()) runtime_error("optimizer state: expected 'step' to be one number, got shape ", shape_text(found[0]->shape()));
+      if (found[0]->numel != 1 || found[0]->is_meta())
+        runtime_error("optimizer state: expected 'step' to be one number, got shape ", shape_text(found[0]->shape()));
       slot.step = element_scalar(*found[0]).to<double>() + 1;
     }
     all.slots.push_back(slot);

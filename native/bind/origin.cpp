@@ -1,7 +1,7 @@
 // Walks the interpreter's frames: from the innermost outwards to the first that is not part of the library.
 //
-// The public frame API makes an object per frame; reading the interpreter's own structures costs three nanoseconds. Where
-// their layout is not known, nodes carry no line.
+// The public frame API makes an object per frame; reading the interpreter's own structures costs three nanoseconds.
+// Where their layout is not known, nodes carry no line.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000
@@ -34,7 +34,8 @@ Scope* scope_of(ModuleCall& call) {
 }
 
 #ifdef FLAMBEAU_FRAMES
-// Whether code is the library's, remembered by address; an entry keeps its code object, so that no other takes the place.
+// Whether code is the library's, remembered by address; an entry keeps its code object, so that no other takes the
+// place.
 struct Known {
   PyCodeObject* code;
   bool inside;
@@ -53,7 +54,9 @@ bool inside_library(PyCodeObject* code) {
 
 PyCodeObject* code_of(_PyInterpreterFrame* f) {
 #if PY_VERSION_HEX >= 0x030D0000
-  return f->owner == FRAME_OWNED_BY_CSTACK || !PyCode_Check(f->f_executable) ? nullptr : reinterpret_cast<PyCodeObject*>(f->f_executable);
+  return f->owner == FRAME_OWNED_BY_CSTACK || !PyCode_Check(f->f_executable)
+             ? nullptr
+             : reinterpret_cast<PyCodeObject*>(f->f_executable);
 #elif PY_VERSION_HEX >= 0x030C0000
   return f->owner == FRAME_OWNED_BY_CSTACK ? nullptr : f->f_code;
 #else
@@ -117,11 +120,13 @@ PyObject* module_stack(PyObject*, PyObject*) {  // the modules being called, out
   if (list) PyList_Reverse(list);
   return list;
 }
-PyMethodDef functions[] = {{"module_stack", slot<module_stack>, METH_NOARGS}, {"set_library_folder", slot<set_library>, METH_O}, {}};
+PyMethodDef functions[] = {
+    {"module_stack", slot<module_stack>, METH_NOARGS}, {"set_library_folder", slot<set_library>, METH_O}, {}};
 
 }  // namespace
 
-ModuleCall::ModuleCall(PyObject* module, PyObject** handle) : module(module), handle(handle), outer(std::exchange(innermost, this)) {}
+ModuleCall::ModuleCall(PyObject* module, PyObject** handle)
+    : module(module), handle(handle), outer(std::exchange(innermost, this)) {}
 ModuleCall::~ModuleCall() {
   innermost = outer;
   if (scope) release_scope(scope);

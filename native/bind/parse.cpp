@@ -83,7 +83,8 @@ struct Reader {
         p[k] = PyLong_AsLongLong(items[k]);
         if (p[k] == -1 && PyErr_Occurred()) {
           PyErr_Clear();
-          runtime_error("Overflow when unpacking long: ", PyUnicode_AsUTF8(op.name), " got an integer that does not fit in 64 bits");
+          runtime_error("Overflow when unpacking long: ", PyUnicode_AsUTF8(op.name),
+                        " got an integer that does not fit in 64 bits");
         }
       } else if (is_index(items[k])) {
         p[k] = index_of(items[k]);
@@ -172,7 +173,8 @@ struct Reader {
           v.ints = {p, n};
           return;
         }
-        if (!PyTuple_Check(o) && !PyList_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !PyByteArray_Check(o) && PySequence_Check(o) && !is_tensor(o)) {
+        if (!PyTuple_Check(o) && !PyList_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) &&
+            !PyByteArray_Check(o) && PySequence_Check(o) && !is_tensor(o)) {
           PyObject* t = f.keep(checked(PySequence_Tuple(o)));
           if (ints(&PyTuple_GET_ITEM(t, 0), PyTuple_GET_SIZE(t), v)) return;
         }
@@ -226,7 +228,8 @@ struct Reader {
         if (Py_TYPE(o) != FormatType) break;
         v = Value(int64_t(reinterpret_cast<FormatObject*>(o)->code));
         if (arg.type == Type::Layout && v.i > 100)
-          not_implemented(PyUnicode_AsUTF8(op.name), "(): only layout=strided is available, got ", reinterpret_cast<FormatObject*>(o)->name);
+          not_implemented(PyUnicode_AsUTF8(op.name), "(): only layout=strided is available, got ",
+                          reinterpret_cast<FormatObject*>(o)->name);
         return;
       case Type::Generator:
         if (!GeneratorType || !PyObject_TypeCheck(o, GeneratorType)) break;
@@ -240,15 +243,29 @@ struct Reader {
         else if (overrides(o)) f.foreign = true;
         return;
     }
-    static const char* expected[] = {"Tensor", "tuple of Tensors", "tuple of Tensors", "Number", "int", "tuple of ints", "float",
-                                     "tuple of floats", "bool", "str", "flambeau.dtype", "flambeau.device", "flambeau.layout",
-                                     "flambeau.memory_format", "flambeau.Generator", "object"};
+    static const char* expected[] = {"Tensor",
+                                     "tuple of Tensors",
+                                     "tuple of Tensors",
+                                     "Number",
+                                     "int",
+                                     "tuple of ints",
+                                     "float",
+                                     "tuple of floats",
+                                     "bool",
+                                     "str",
+                                     "flambeau.dtype",
+                                     "flambeau.device",
+                                     "flambeau.layout",
+                                     "flambeau.memory_format",
+                                     "flambeau.Generator",
+                                     "object"};
     bad_argument(op, arg, position, expected[int(arg.type)], o);
   }
 };
 
 struct Alias { const char* from; const char* to; };
-const Alias kAliases[] = {{"input", "self"}, {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "self"}, {"a", "self"}, {"x1", "self"}, {"x2", "other"}};
+const Alias kAliases[] = {{"input", "self"}, {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "self"},
+                          {"a", "self"},     {"x1", "self"},  {"x2", "other"}};
 
 // The position of keyword `name`, or -1.
 int find_keyword(const Schema& schema, PyObject* name) {
@@ -282,7 +299,8 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
   uint32_t given = 0;
   bool composite = op.def->kind == Kind::Composite;
   Py_ssize_t positional = n;
-  bool variadic = n > 0 && schema.npositional == 1 && schema.args[0].type == Type::Tensors && schema.args[0].repeat && (is_tensor(args[0]) || overrides(args[0]));
+  bool variadic = n > 0 && schema.npositional == 1 && schema.args[0].type == Type::Tensors && schema.args[0].repeat &&
+                  (is_tensor(args[0]) || overrides(args[0]));
   if (variadic) {  // Tensor[1]: meshgrid(x, y)
     Held all = checked(PyTuple_New(n));
     for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(all.p, k, Py_NewRef(args[k]));
@@ -294,7 +312,8 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
     // x.view(2, 3): trailing ints are the last positional int list
     int last = schema.npositional - 1;
     if (last < 0 || last > 1 || schema.args[last].type != Type::Ints || !is_index(args[last]))
-      type_error(name, "() takes ", schema.npositional, " positional argument", schema.npositional == 1 ? "" : "s", " but ", n, " were given");
+      type_error(name, "() takes ", schema.npositional, " positional argument", schema.npositional == 1 ? "" : "s",
+                 " but ", n, " were given");
     if (!reader.ints(args + last, n - last, f.values[last]))
       bad_argument(op, schema.args[last], last, "tuple of ints", args[last]);
     given |= 1u << last;
@@ -307,14 +326,17 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
     const Arg& arg = schema.args[k];
     if (o == Py_None && (arg.optional || (arg.has_default && arg.value.none()))) f.values[k] = Value();
     else if (o == Py_None && arg.type != Type::Any && arg.has_default && arg.type != Type::Tensor) {
-      if (arg.type == Type::MemoryFormat || arg.type == Type::Layout || arg.type == Type::DType || arg.type == Type::Device) f.values[k] = arg.value;
+      if (arg.type == Type::MemoryFormat || arg.type == Type::Layout || arg.type == Type::DType ||
+          arg.type == Type::Device)
+        f.values[k] = arg.value;
       else reader.read(arg, k, o, f.values[k]);
     }
     else reader.read(arg, k, o, f.values[k]);
     f.objects[k] = o;
     if (composite) {  // bodies get tuples and devices in one form
       const Value& v = f.values[k];
-      if ((v.tag == Tag::Ints && !PyTuple_CheckExact(o)) || (v.tag == Tag::Device && Py_TYPE(o) != DeviceObjectType) || (v.tag == Tag::DType && Py_TYPE(o) != DTypeType)) {
+      if ((v.tag == Tag::Ints && !PyTuple_CheckExact(o)) || (v.tag == Tag::Device && Py_TYPE(o) != DeviceObjectType) ||
+          (v.tag == Tag::DType && Py_TYPE(o) != DTypeType)) {
         f.objects[k] = f.keep(checked(value_object(v)));
       }
     }
@@ -343,7 +365,8 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
     const Arg& arg = schema.args[k];
     if (!arg.has_default) {
       if (!arg.optional || arg.type != Type::Tensor)
-        type_error(name, "() missing required argument '", arg.name, "' (position ", k + 1, "); it takes ", schema.text);
+        type_error(name, "() missing required argument '", arg.name, "' (position ", k + 1, "); it takes ",
+                   schema.text);
       f.values[k] = Value();
       f.objects[k] = Py_None;
       continue;
@@ -361,16 +384,22 @@ void parse(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kw
 
 }  // namespace
 
-bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame, std::string* why) {
+bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame,
+                     std::string* why) {
   if (!s_torch_function) s_torch_function = PyUnicode_InternFromString("__torch_function__");
   try {
     parse(op, args, n, kwnames, frame, why != nullptr);
     return true;
   } catch (const Error& e) {
     if (why && e.kind == ErrorKind::Type) *why = e.text;
-    else if (why && e.kind == ErrorKind::Python && PyErr_ExceptionMatches(PyExc_TypeError)) { PyErr_Clear(); *why = "type error"; }
-    else if (why) { *why = ""; set_error(e); }
-    else set_error(e);
+    else if (why && e.kind == ErrorKind::Python && PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();
+      *why = "type error";
+    } else if (why) {
+      *why = "";
+      set_error(e);
+    } else
+      set_error(e);
     return false;
   } catch (const std::exception& e) {  // no memory
     if (why) why->clear();

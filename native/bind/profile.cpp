@@ -146,9 +146,9 @@ PyObject* resume(PyObject*, PyObject* options) {
 PyObject* event_object(Event& e) {
   auto given = [](PyObject* o) { return o ? o : Py_NewRef(Py_None); };
   PyObject* name = e.op ? PyUnicode_FromFormat("aten::%s%s", e.op->shown.c_str(), e.inplace ? "_" : "") : given(e.name);
-  PyObject* o = Py_BuildValue("(NLLLLKKNNN)", name, (long long)e.begin, (long long)e.end, (long long)e.memory, (long long)e.parent,
-                              (unsigned long long)e.thread, (unsigned long long)e.sequence, given(e.shapes), given(e.stack),
-                              given(e.modules));
+  PyObject* o = Py_BuildValue("(NLLLLKKNNN)", name, (long long)e.begin, (long long)e.end, (long long)e.memory,
+                              (long long)e.parent, (unsigned long long)e.thread, (unsigned long long)e.sequence,
+                              given(e.shapes), given(e.stack), given(e.modules));
   return o;
 }
 
@@ -185,9 +185,15 @@ PyObject* end_range(PyObject*, PyObject* token) {
 PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(profiling); }
 PyObject* clock_(PyObject*, PyObject*) { return PyLong_FromLongLong(now()); }
 
-PyMethodDef functions[] = {{"profile_start", slot<start>, METH_O}, {"profile_pause", slot<pause>, METH_NOARGS}, {"profile_resume", slot<resume>, METH_O}, {"profile_stop", slot<stop>, METH_NOARGS},
-                           {"profile_begin", slot<begin_range>, METH_O}, {"profile_end", slot<end_range>, METH_O},
-                           {"profile_on", slot<is_on>, METH_NOARGS}, {"profile_clock", slot<clock_>, METH_NOARGS}, {}};
+PyMethodDef functions[] = {{"profile_start", slot<start>, METH_O},
+                           {"profile_pause", slot<pause>, METH_NOARGS},
+                           {"profile_resume", slot<resume>, METH_O},
+                           {"profile_stop", slot<stop>, METH_NOARGS},
+                           {"profile_begin", slot<begin_range>, METH_O},
+                           {"profile_end", slot<end_range>, METH_O},
+                           {"profile_on", slot<is_on>, METH_NOARGS},
+                           {"profile_clock", slot<clock_>, METH_NOARGS},
+                           {}};
 
 }  // namespace
 

@@ -11,7 +11,8 @@ namespace flambeau {
 
 static_assert(sizeof(Object) == sizeof(PyObject), "Tensor begins with CPython's object header");
 
-// --- types (each made in the file named) ------------------------------------------------------------------------------
+// --- types (each made in the file named)
+// ------------------------------------------------------------------------------
 extern PyTypeObject* TensorType;     // tensor_type.cpp
 extern PyTypeObject* NodeType;       // node_type.cpp
 extern PyTypeObject* OpType;         // op_type.cpp
@@ -103,7 +104,8 @@ int guarded_int(F&& f) {
   }
 }
 
-// --- conversions ------------------------------------------------------------------------------------------------------
+// --- conversions
+// ------------------------------------------------------------------------------------------------------
 PyObject* dtype_object(DType d);                 // borrowed
 PyObject* device_object(Device d);               // new
 PyObject* size_object(Dims shape);               // new
@@ -124,12 +126,14 @@ struct LevelHandlers {
 };
 const LevelHandlers& level_handlers();
 TensorRef detach_wrapper(const Tensor& t);       // of a tensor whose type dispatches: without history at every level
-TensorRef readable(const Tensor& t);             // levels.cpp: t, or the values under a transform level; throws when they are hidden
+TensorRef readable(
+    const Tensor& t);  // levels.cpp: t, or the values under a transform level; throws when they are hidden
 inline PyObject* take_object(TensorRef t) { return py(t.detach()); }  // hands the tensor to Python
 void add_index_slots(std::vector<PyType_Slot>& slots);     // indexing.cpp
 TensorRef tensor_from_data(PyObject* data, DType dtype);  // nested sequences, numbers, buffers; Undefined: inferred
 
-// --- calling operators ------------------------------------------------------------------------------------------------
+// --- calling operators
+// ------------------------------------------------------------------------------------------------
 inline constexpr int kMaxArgs = 24;
 // Memory of one call's parsed arguments.
 struct Frame {
@@ -180,7 +184,8 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t n,
 Tensor* new_subclass(PyTypeObject* type);  // tensor_type.cpp: a blank instance of a Python subclass
 PyObject* op_object(const char* name);  // borrowed; a clear error when there is no such record
 
-// --- each file adds its part to the module ----------------------------------------------------------------------------
+// --- each file adds its part to the module
+// ----------------------------------------------------------------------------
 void add_types(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_number_slots(std::vector<PyType_Slot>& slots);  // numbers.cpp: + - * … and comparisons call operators

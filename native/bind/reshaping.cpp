@@ -1,4 +1,5 @@
-// resize_: a tensor in another shape over its own memory. (squeeze_ and its kind are views in place: autograd/record.cpp)
+// resize_: a tensor in another shape over its own memory. (squeeze_ and its kind are views in place:
+// autograd/record.cpp)
 #include "python.h"
 #include "slot.h"
 
@@ -22,7 +23,9 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (__builtin_mul_overflow(count(shape), t.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
       runtime_error("resize_: size calculation overflowed for shape ", shape_text(shape));
     if (t.storage && bytes > int64_t(t.storage->nbytes)) {
-      if (t.base) not_implemented("resize_: the memory must grow from ", t.storage->nbytes, " to ", bytes, " bytes, but this is a view");
+      if (t.base)
+        not_implemented("resize_: the memory must grow from ", t.storage->nbytes, " to ", bytes,
+                        " bytes, but this is a view");
       resize_tensor(t, shape, "resize_");
     }
     set_contiguous_dims(t, shape);

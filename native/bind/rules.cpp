@@ -33,7 +33,8 @@ PyObject* saved_object(Node& n, int slot) {
     t->flags &= ~kWrappedNumber;  // what a rule computes from numbers alone keeps its digits; 0-d is weak enough
     return take_object(std::move(t));
   }
-  if (slot < int(args.size()) && (args[slot].type == Type::MemoryFormat || args[slot].type == Type::Layout) && s.value.tag == Tag::Int)
+  if (slot < int(args.size()) && (args[slot].type == Type::MemoryFormat || args[slot].type == Type::Layout) &&
+      s.value.tag == Tag::Int)
     return Py_NewRef(format_object(int(s.value.i)));
   return value_object(s.value);
 }
@@ -48,7 +49,8 @@ TensorRef zeros_of(const GradMeta& m) {
 
 PyObject* shape_of_saved(const Saved& s) {
   if (s.value.tag == Tag::Tensor) return size_object(s.value.tensor->shape());
-  if (s.value.tag == Tag::Ints && s.dtype != DType::Undefined) return size_object({s.value.ints.data, size_t(s.value.ints.size)});
+  if (s.value.tag == Tag::Ints && s.dtype != DType::Undefined)
+    return size_object({s.value.ints.data, size_t(s.value.ints.size)});
   Py_RETURN_NONE;
 }
 
@@ -68,17 +70,20 @@ PyObject* shapes_of_list(const Saved& s, bool list) {
   if (!list) return shape_of_saved(s);
   std::vector<Held> shapes;
   if (s.value.tag == Tag::Tensors) {
-    for (int64_t k = 0; k < s.value.tensors.size; ++k) shapes.emplace_back(size_object(s.value.tensors.data[k]->shape()));
+    for (int64_t k = 0; k < s.value.tensors.size; ++k)
+      shapes.emplace_back(size_object(s.value.tensors.data[k]->shape()));
   } else {
     const int64_t* at = s.value.ints.data;
-    for (const int64_t* end = at + s.value.ints.size; at < end; at += 1 + *at) shapes.emplace_back(size_object({at + 1, size_t(*at)}));
+    for (const int64_t* end = at + s.value.ints.size; at < end; at += 1 + *at)
+      shapes.emplace_back(size_object({at + 1, size_t(*at)}));
   }
   PyObject* t = PyTuple_New(Py_ssize_t(shapes.size()));
   for (size_t k = 0; k < shapes.size(); ++k) PyTuple_SET_ITEM(t, Py_ssize_t(k), shapes[k].give());
   return t;
 }
 
-PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const RuleParam& p, TensorRef* grads, int first_edge) {
+PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const RuleParam& p, TensorRef* grads,
+                        int first_edge) {
   int nargs = int(n.op->schema.args.size());
   switch (p.source) {
     case Source::Grad: {
@@ -96,7 +101,8 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
     }
     case Source::SomeGrads: {
       PyObject* t = PyTuple_New(n.nouts);
-      for (int k = 0; t && k < n.nouts; ++k) PyTuple_SET_ITEM(t, k, grads[k] ? Py_NewRef(py(grads[k].get())) : Py_NewRef(Py_None));
+      for (int k = 0; t && k < n.nouts; ++k)
+        PyTuple_SET_ITEM(t, k, grads[k] ? Py_NewRef(py(grads[k].get())) : Py_NewRef(Py_None));
       return t;
     }
     case Source::Arg: return saved_object(n, p.index);
@@ -107,7 +113,8 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
     case Source::ArgGeometry: {  // (sizes, strides, offset)
       Dims all{n.saved[p.index].value.ints.data, size_t(n.saved[p.index].value.ints.size)};
       size_t ndim = all.size() / 2;
-      return Py_BuildValue("(NNL)", size_object(all.first(ndim)), size_object(all.subspan(ndim, ndim)), (long long)all.back());
+      return Py_BuildValue("(NNL)", size_object(all.first(ndim)), size_object(all.subspan(ndim, ndim)),
+                           (long long)all.back());
     }
     case Source::ArgDType: {
       const Saved& s = n.saved[p.index];
@@ -124,7 +131,8 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
 
 void take_gradient(Node& n, PyObject* o, TensorRef& out) {
   if (o == Py_None) return;
-  if (!is_tensor(o)) type_error(node_name(n), ": a derivative rule must return a Tensor or None, got ", Py_TYPE(o)->tp_name);
+  if (!is_tensor(o))
+    type_error(node_name(n), ": a derivative rule must return a Tensor or None, got ", Py_TYPE(o)->tp_name);
   out = TensorRef::borrow(as_tensor(o));
 }
 
@@ -147,7 +155,8 @@ void apply_python_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef*
     int first = e;
     bool list = false;
     bool wanted = false;
-    if (rule.inputs.size() == 1 && op.schema.args[rule.inputs[0]].type >= Type::Tensors && op.schema.args[rule.inputs[0]].type <= Type::OptionalTensors) {
+    if (rule.inputs.size() == 1 && op.schema.args[rule.inputs[0]].type >= Type::Tensors &&
+        op.schema.args[rule.inputs[0]].type <= Type::OptionalTensors) {
       list = true;
       // a list argument's edges: all that the other rules' inputs leave
       int others = 0;
@@ -179,9 +188,11 @@ void apply_python_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef*
       continue;
     }
     if (result.p == Py_None) continue;
-    if (!PyTuple_Check(result.p) && !PyList_Check(result.p)) type_error(node_name(n), ": this derivative rule must return a tuple, got ", Py_TYPE(result.p)->tp_name);
+    if (!PyTuple_Check(result.p) && !PyList_Check(result.p))
+      type_error(node_name(n), ": this derivative rule must return a tuple, got ", Py_TYPE(result.p)->tp_name);
     if (PySequence_Fast_GET_SIZE(result.p) != e - first)
-      runtime_error(node_name(n), ": a derivative rule returned ", PySequence_Fast_GET_SIZE(result.p), " gradients for ", e - first, " inputs");
+      runtime_error(node_name(n), ": a derivative rule returned ", PySequence_Fast_GET_SIZE(result.p),
+                    " gradients for ", e - first, " inputs");
     for (int k = first; k < e; ++k) take_gradient(n, PySequence_Fast_GET_ITEM(result.p, k - first), out[k]);
   }
 }

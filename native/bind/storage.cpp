@@ -1,4 +1,5 @@
-// Storages as save and load see them: the bytes of a whole storage as a tensor, and tensors of any dtype over such bytes.
+// Storages as save and load see them: the bytes of a whole storage as a tensor, and tensors of any dtype over such
+// bytes.
 #include "storage.h"
 
 #include "python.h"
@@ -32,7 +33,8 @@ PyObject* storage_bytes(PyObject*, PyObject* o) {
 
 std::vector<int64_t> integers(PyObject* tuple) {
   std::vector<int64_t> values;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k) values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, k)));
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k)
+    values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, k)));
   if (PyErr_Occurred()) throw PythonError();
   return values;
 }
@@ -47,7 +49,8 @@ void check_reach(Dims shape, Dims strides, int64_t offset, int64_t room) {
     int64_t reach;
     none |= shape[k] == 0;
     overflow |= shape[k] < 0 || strides[k] < 0;
-    overflow |= shape[k] > 0 && (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_add_overflow(last, reach, &last));
+    overflow |= shape[k] > 0 && (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) ||
+                                 __builtin_add_overflow(last, reach, &last));
   }
   count(shape);
   if (overflow || (none ? offset > room : last >= room))
@@ -64,12 +67,14 @@ PyObject* storage_view(PyObject*, PyObject* args) {
     return nullptr;
   return guarded([&] {
     Tensor& bytes = *as_tensor(source);
-    if (bytes.dtype != DType::UInt8 || !bytes.contiguous()) type_error("storage_view: expected contiguous uint8 memory");
+    if (bytes.dtype != DType::UInt8 || !bytes.contiguous())
+      type_error("storage_view: expected contiguous uint8 memory");
     DType type = reinterpret_cast<DTypeObject*>(dtype)->dtype;
     std::vector<int64_t> sizes = integers(shape), steps = integers(strides);
     int64_t item = item_size(type);
     check_reach(sizes, steps, offset, bytes.numel / item);
-    if (reinterpret_cast<uintptr_t>(bytes.data) % item) value_error("storage_view: the memory is not aligned for ", dtype_name(type));
+    if (reinterpret_cast<uintptr_t>(bytes.data) % item)
+      value_error("storage_view: the memory is not aligned for ", dtype_name(type));
     TensorRef t = view_of(bytes, sizes, steps, bytes.data + offset * item);
     t->dtype = type;
     return take_object(std::move(t));

@@ -95,7 +95,9 @@ int tensor_clear(PyObject* o) {
 
 // A new object of `type` over the memory of `source`, without history.
 PyObject* as_subclass(PyTypeObject* type, const Tensor& source, bool requires_grad) {
-  if (__builtin_expect(source.level, 0)) runtime_error("inside a transform (vmap, jvp …) a tensor cannot become an instance of another class (", type->tp_name, ")");
+  if (__builtin_expect(source.level, 0))
+    runtime_error("inside a transform (vmap, jvp …) a tensor cannot become an instance of another class (",
+                  type->tp_name, ")");
   if (type == TensorType) {
     TensorRef t = alias(source);
     t->flags &= ~kWrappedNumber;
@@ -113,9 +115,12 @@ PyObject* as_subclass(PyTypeObject* type, const Tensor& source, bool requires_gr
   return py(t);
 }
 
-bool is_size(PyObject* o) { return !PyBool_Check(o) && !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o); }
+bool is_size(PyObject* o) {
+  return !PyBool_Check(o) && !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
+}
 
-// (), (2, 3), (Size), (size=…): an uninitialised tensor; (data): a sequence of numbers, an array; (storage): over its memory.
+// (), (2, 3), (Size), (size=…): an uninitialised tensor; (data): a sequence of numbers, an array; (storage): over its
+// memory.
 TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   PyObject* first = n == 1 ? PyTuple_GET_ITEM(args, 0) : nullptr;
@@ -126,7 +131,9 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
     if (name == "device") {
       if (value == Py_None) continue;
       Device d = parse_device(value);
-      if (d.type != DeviceType::CPU) runtime_error("Tensor(): makes tensors on the CPU, got device ", device_name({d.type, -1}), "; use flambeau.empty or tensor");
+      if (d.type != DeviceType::CPU)
+        runtime_error("Tensor(): makes tensors on the CPU, got device ", device_name({d.type, -1}),
+                      "; use flambeau.empty or tensor");
     } else if (name == "size" && n == 0 && PyTuple_Check(value)) {
       shape = value;
     } else if ((name == "data" || name == "other") && n == 0) {
@@ -153,24 +160,29 @@ TensorRef legacy_tensor(DType dtype, PyObject* args, PyObject* kwargs) {
   if (n != 1) type_error("new(): got ", n, " arguments; it takes sizes, one sequence, one tensor or one storage; use "
                          "flambeau.tensor(data)");
   if (is_tensor(first)) {
-    if (as_tensor(first)->dtype != dtype) type_error("new(): expected a tensor of ", dtype_name(dtype), ", got ", dtype_name(as_tensor(first)->dtype), "; use x.to(dtype)");
+    if (as_tensor(first)->dtype != dtype)
+      type_error("new(): expected a tensor of ", dtype_name(dtype), ", got ", dtype_name(as_tensor(first)->dtype),
+                 "; use x.to(dtype)");
     return alias(*as_tensor(first));
   }
   if (PyObject_HasAttrString(first, "_elements")) {  // a storage
     Held t = checked(PyObject_CallMethod(first, "_elements", "O", dtype_object(dtype)));
     return TensorRef::borrow(as_tensor(t.p));
   }
-  if (PyUnicode_Check(first) || PyBytes_Check(first)) type_error("new(): invalid data type '", Py_TYPE(first)->tp_name, "'");
+  if (PyUnicode_Check(first) || PyBytes_Check(first))
+    type_error("new(): invalid data type '", Py_TYPE(first)->tp_name, "'");
   if (!PySequence_Check(first) && !PyObject_CheckBuffer(first)) type_error("new(): expected a sequence of numbers, "
                                                                            "got ", Py_TYPE(first)->tp_name);
-  if (is_integral(dtype)) return to_dtype(*tensor_from_data(first, DType::Undefined), dtype);  // numbers are cut, not refused
+  if (is_integral(dtype))
+    return to_dtype(*tensor_from_data(first, DType::Undefined), dtype);  // numbers are cut, not refused
   return tensor_from_data(first, dtype);
 }
 
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     bool copy = PyTuple_GET_SIZE(args) == 1 && is_tensor(PyTuple_GET_ITEM(args, 0));  // of any dtype
-    TensorRef t = copy ? TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(args, 0))) : legacy_tensor(default_dtype(), args, kwargs);
+    TensorRef t =
+        copy ? TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(args, 0))) : legacy_tensor(default_dtype(), args, kwargs);
     if (type == TensorType && !copy) return take_object(std::move(t));
     return as_subclass(type, *t, false);
   });
@@ -179,8 +191,10 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 // _legacy_tensor(dtype, args, kwargs)
 PyObject* legacy_tensor_object(PyObject*, PyObject* args) {
   PyObject *dtype, *positional, *keywords;
-  if (!PyArg_ParseTuple(args, "O!O!O!", DTypeType, &dtype, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) return nullptr;
-  return guarded([&] { return take_object(legacy_tensor(reinterpret_cast<DTypeObject*>(dtype)->dtype, positional, keywords)); });
+  if (!PyArg_ParseTuple(args, "O!O!O!", DTypeType, &dtype, &PyTuple_Type, &positional, &PyDict_Type, &keywords))
+    return nullptr;
+  return guarded(
+      [&] { return take_object(legacy_tensor(reinterpret_cast<DTypeObject*>(dtype)->dtype, positional, keywords)); });
 }
 PyMethodDef legacy_def = {"_legacy_tensor", slot<legacy_tensor_object>, METH_VARARGS, nullptr};
 
@@ -194,7 +208,9 @@ PyObject* get_device(PyObject* o, void*) { return device_object(self(o).device);
 PyObject* get_layout(PyObject*, void*) { return Py_NewRef(format_object(100)); }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(self(o).ndim); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(self(o).itemsize()); }
-PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(size_product("nbytes", {self(o).numel, self(o).itemsize()})); }
+PyObject* get_nbytes(PyObject* o, void*) {
+  return PyLong_FromLongLong(size_product("nbytes", {self(o).numel, self(o).itemsize()}));
+}
 PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(tensor_requires_grad(self(o))); }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(self(o).is_meta()); }
@@ -251,7 +267,8 @@ int set_grad(PyObject* o, PyObject* value, void*) {
       if (g == &t) runtime_error("a tensor cannot be its own grad");
       if (g->dtype != t.dtype) runtime_error("grad must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
                                              dtype_name(g->dtype));
-      if (g->device != t.device) runtime_error("grad must be on the tensor's device, ", device_name(t.device), ", got ", device_name(g->device));
+      if (g->device != t.device)
+        runtime_error("grad must be on the tensor's device, ", device_name(t.device), ", got ", device_name(g->device));
       if (!(g->ndim == t.ndim && std::equal(t.sizes, t.sizes + t.ndim, g->sizes)))
         runtime_error("grad must have the tensor's shape ", shape_text(t.shape()), ", got ", shape_text(g->shape()));
       retain(g);
@@ -383,8 +400,12 @@ PyObject* t_stride(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) 
 PyObject* t_dim(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).ndim); }
 PyObject* t_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).numel); }
 PyObject* t_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self(o).data); }
-PyObject* t_storage_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self(o).storage ? self(o).storage->data : nullptr); }
-PyObject* t_storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(self(o).storage ? self(o).storage->nbytes : 0); }
+PyObject* t_storage_ptr(PyObject* o, PyObject*) {
+  return PyLong_FromVoidPtr(self(o).storage ? self(o).storage->data : nullptr);
+}
+PyObject* t_storage_nbytes(PyObject* o, PyObject*) {
+  return PyLong_FromSize_t(self(o).storage ? self(o).storage->nbytes : 0);
+}
 PyObject* t_storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).offset()); }
 PyObject* t_element_size(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).itemsize()); }
 PyObject* t_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(self(o).dtype)); }
@@ -487,21 +508,28 @@ PyObject* t_make_subclass(PyObject*, PyObject* args) {
 }
 PyObject* t_as_subclass(PyObject* o, PyObject* type) {  // keeps the history
   return guarded([&] {
-    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject*)type, TensorType)) type_error("as_subclass: cls must be a subclass of Tensor");
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject*)type, TensorType))
+      type_error("as_subclass: cls must be a subclass of Tensor");
     PyObject* r = as_subclass((PyTypeObject*)type, self(o), false);
-    if (Node* fn = grad_fn_of(self(o))) set_history(self(r), fn, self(o).output_nr);
-    else if (self(o).flags & kRequiresGrad) self(r).flags |= kRequiresGrad;
+    if (Node* fn = grad_fn_of(self(o)))
+      set_history(self(r), fn, self(o).output_nr);
+    else if (self(o).flags & kRequiresGrad)
+      self(r).flags |= kRequiresGrad;
     return r;
   });
 }
-PyObject* t_set_storage(PyObject* o, PyObject* args) {  // _set_storage(source, offset, shape, strides): a view of source's memory
+PyObject* t_set_storage(PyObject* o,
+                        PyObject* args) {  // _set_storage(source, offset, shape, strides): a view of source's memory
   PyObject *source, *shape, *strides;
   long long offset;
-  if (!PyArg_ParseTuple(args, "O!LO!O!", TensorType, &source, &offset, &PyTuple_Type, &shape, &PyTuple_Type, &strides)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!LO!O!", TensorType, &source, &offset, &PyTuple_Type, &shape, &PyTuple_Type, &strides))
+    return nullptr;
   return guarded([&] {
     std::vector<int64_t> sizes, steps;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k) sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)));
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(strides); ++k) steps.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(strides, k)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k)
+      sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(strides); ++k)
+      steps.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(strides, k)));
     if (PyErr_Occurred()) throw PythonError();
     if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
     Tensor &t = self(o), &s = self(source);
@@ -510,10 +538,14 @@ PyObject* t_set_storage(PyObject* o, PyObject* args) {  // _set_storage(source, 
     int64_t low = offset, high = offset, room = s.storage ? int64_t(s.storage->nbytes) / s.itemsize() : 0;
     for (size_t k = 0; k < sizes.size(); ++k) {
       int64_t reach;
-      if (sizes[k] < 0 || __builtin_mul_overflow(sizes[k] - 1, steps[k], &reach)) runtime_error("_set_storage: bad shape ", shape_text(sizes));
-      if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) runtime_error("_set_storage: shape ", shape_text(sizes), " overflows");
+      if (sizes[k] < 0 || __builtin_mul_overflow(sizes[k] - 1, steps[k], &reach))
+        runtime_error("_set_storage: bad shape ", shape_text(sizes));
+      if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+        runtime_error("_set_storage: shape ", shape_text(sizes), " overflows");
     }
-    if (count(sizes) > 0 && (low < 0 || high >= room)) runtime_error("_set_storage: shape ", shape_text(sizes), " with strides ", shape_text(steps), " reaches outside the storage of ", room, " elements");
+    if (count(sizes) > 0 && (low < 0 || high >= room))
+      runtime_error("_set_storage: shape ", shape_text(sizes), " with strides ", shape_text(steps),
+                    " reaches outside the storage of ", room, " elements");
     set_dims(t, sizes, steps);  // first: the one thing here that may fail
     if (s.storage) retain(s.storage);
     Storage* old = std::exchange(t.storage, s.storage);
@@ -530,7 +562,6 @@ PyObject* t_bump_version(PyObject* o, PyObject*) {
 }
 PyObject* t_is_view(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).base != nullptr); }
 
-
 PyMethodDef methods[] = {
     {"size", method<t_size>(), METH_FASTCALL | METH_KEYWORDS,
      "size($self, /, dim=None)\n--\n\nAll sizes as a Size, or that of one dimension."},
@@ -541,7 +572,8 @@ PyMethodDef methods[] = {
     {"numel", slot<t_numel>, METH_NOARGS, "numel($self, /)\n--\n\nNumber of elements."},
     {"nelement", slot<t_numel>, METH_NOARGS, "nelement($self, /)\n--\n\nNumber of elements."},
     {"data_ptr", slot<t_data_ptr>, METH_NOARGS, "data_ptr($self, /)\n--\n\nAddress of the first element."},
-    {"_storage_ptr", slot<t_storage_ptr>, METH_NOARGS, "_storage_ptr($self, /)\n--\n\nAddress of the storage's first byte."},
+    {"_storage_ptr", slot<t_storage_ptr>, METH_NOARGS,
+     "_storage_ptr($self, /)\n--\n\nAddress of the storage's first byte."},
     {"_storage_nbytes", slot<t_storage_nbytes>, METH_NOARGS, "_storage_nbytes($self, /)\n--\n\nBytes of the storage."},
     {"_set_storage", slot<t_set_storage>, METH_VARARGS,
      "_set_storage($self, /, *args)\n--\n\nViews another storage from here on."},
@@ -564,14 +596,16 @@ PyMethodDef methods[] = {
      "requires_grad_($self, /, requires_grad=True)\n--\n\nSets requires_grad; returns self."},
     {"_make_subclass", slot<t_make_subclass>, METH_VARARGS | METH_STATIC,
      "_make_subclass(cls, data, require_grad=False, /)\n--\n\nThe memory of `data` as an instance of cls."},
-    {"as_subclass", slot<t_as_subclass>, METH_O, "as_subclass($self, cls, /)\n--\n\nThe same tensor as an instance of cls."},
+    {"as_subclass", slot<t_as_subclass>, METH_O,
+     "as_subclass($self, cls, /)\n--\n\nThe same tensor as an instance of cls."},
     {"_bump_version", slot<t_bump_version>, METH_NOARGS,
      "_bump_version($self, /)\n--\n\nCounts one more write: what autograd saved before is stale."},
     {"_is_view", slot<t_is_view>, METH_NOARGS,
      "_is_view($self, /)\n--\n\nWhether it shares the memory of a tensor it was made from."},
     {}};
 
-// --- buffer protocol --------------------------------------------------------------------------------------------------
+// --- buffer protocol
+// --------------------------------------------------------------------------------------------------
 
 const char* buffer_format(DType d) {
   switch (d) {
@@ -593,8 +627,8 @@ const char* buffer_format(DType d) {
   }
 }
 
-// What a consumer of the buffer holds until it gives it back. The memory is its storage's, not the tensor's: `x.data = …`
-// may give the tensor another one meanwhile.
+// What a consumer of the buffer holds until it gives it back. The memory is its storage's, not the tensor's: `x.data =
+// …` may give the tensor another one meanwhile.
 struct GivenBuffer {
   Storage* storage;
   std::vector<Py_ssize_t> dims;  // sizes, then steps in bytes
@@ -611,10 +645,14 @@ struct GivenBuffer {
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
   const char* format = buffer_format(t.dtype);
-  const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data) ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
-                        : !t.storage ? "it has no memory" : !format ? "its dtype has no buffer format" : t.is_meta() ? "meta tensors have no data"
-                        : grad_enabled && tensor_requires_grad(t) ? "it requires grad: export x.detach()"
-                        : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only" : nullptr;
+  const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data)
+                            ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
+                        : !t.storage                                      ? "it has no memory"
+                        : !format                                         ? "its dtype has no buffer format"
+                        : t.is_meta()                                     ? "meta tensors have no data"
+                        : grad_enabled && tensor_requires_grad(t)         ? "it requires grad: export x.detach()"
+                        : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only"
+                                                                          : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
   if (problem) {
     PyErr_Format(PyExc_BufferError, "Tensor: %s", problem);
@@ -654,9 +692,16 @@ void add_tensor_type(PyObject* module) {
   disabled_override = checked(PyCFunction_New(&disabled_def, nullptr)).give();
   checked(PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_override));
   std::vector<PyType_Slot> slots = {
-      {Py_tp_new, type_slot<tensor_new>()}, {Py_tp_dealloc, type_slot<tensor_dealloc>()}, {Py_tp_traverse, type_slot<tensor_traverse>()},
-      {Py_tp_clear, type_slot<tensor_clear>()}, {Py_tp_setattro, type_slot<set_attribute>()}, {Py_tp_getset, getset}, {Py_tp_methods, methods}, {Py_tp_members, members},
-      {Py_bf_getbuffer, type_slot<get_buffer>()}, {Py_bf_releasebuffer, type_slot<release_buffer>()},
+      {Py_tp_new, type_slot<tensor_new>()},
+      {Py_tp_dealloc, type_slot<tensor_dealloc>()},
+      {Py_tp_traverse, type_slot<tensor_traverse>()},
+      {Py_tp_clear, type_slot<tensor_clear>()},
+      {Py_tp_setattro, type_slot<set_attribute>()},
+      {Py_tp_getset, getset},
+      {Py_tp_methods, methods},
+      {Py_tp_members, members},
+      {Py_bf_getbuffer, type_slot<get_buffer>()},
+      {Py_bf_releasebuffer, type_slot<release_buffer>()},
       {Py_tp_doc, (void*)"Tensor(*args)\n--\n\nAn array of one dtype on one device, with gradients."}};
   add_number_slots(slots);
   slots.push_back({0, nullptr});

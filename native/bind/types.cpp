@@ -35,21 +35,30 @@ PyObject* dtype_is_floating(PyObject* o, void*) { return PyBool_FromLong(is_floa
 PyObject* dtype_is_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(of(o))); }
 PyObject* dtype_is_signed(PyObject* o, void*) {
   DType d = of(o);
-  return PyBool_FromLong(is_differentiable(d) || d == DType::Int8 || d == DType::Int16 || d == DType::Int32 || d == DType::Int64);
+  return PyBool_FromLong(is_differentiable(d) || d == DType::Int8 || d == DType::Int16 || d == DType::Int32 ||
+                         d == DType::Int64);
 }
 PyObject* dtype_to_real(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(real_of(of(o)))); }
 PyObject* dtype_to_complex(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(complex_of(of(o)))); }
-PyGetSetDef dtype_getset[] = {{"itemsize", slot<dtype_itemsize>, nullptr, "Bytes of one element."},
-                              {"is_floating_point", slot<dtype_is_floating>, nullptr, "Whether it is a floating-point type."},
-                              {"is_complex", slot<dtype_is_complex>, nullptr, "Whether its numbers are complex."},
-                              {"is_signed", slot<dtype_is_signed>, nullptr, "Whether it holds negative numbers."}, {}};
-PyMethodDef dtype_methods[] = {{"__reduce__", slot<dtype_reduce>, METH_NOARGS}, {"to_real", slot<dtype_to_real>, METH_NOARGS,
+PyGetSetDef dtype_getset[] = {
+    {"itemsize", slot<dtype_itemsize>, nullptr, "Bytes of one element."},
+    {"is_floating_point", slot<dtype_is_floating>, nullptr, "Whether it is a floating-point type."},
+    {"is_complex", slot<dtype_is_complex>, nullptr, "Whether its numbers are complex."},
+    {"is_signed", slot<dtype_is_signed>, nullptr, "Whether it holds negative numbers."},
+    {}};
+PyMethodDef dtype_methods[] = {{"__reduce__", slot<dtype_reduce>, METH_NOARGS},
+                               {"to_real", slot<dtype_to_real>, METH_NOARGS,
                                 "to_real($self, /)\n--\n\nThe real dtype of a complex number's parts; itself if real."},
                                {"to_complex", slot<dtype_to_complex>, METH_NOARGS,
-                                "to_complex($self, /)\n--\n\nThe complex dtype with parts of this one."}, {}};
-PyType_Slot dtype_slots[] = {{Py_tp_repr, type_slot<dtype_repr>()}, {Py_tp_getset, dtype_getset}, {Py_tp_methods, dtype_methods},
-                             {Py_tp_doc, (void*)"The type of a tensor's elements, as float32."}, {}};
-PyType_Spec dtype_spec = {"flambeau.dtype", sizeof(DTypeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+                                "to_complex($self, /)\n--\n\nThe complex dtype with parts of this one."},
+                               {}};
+PyType_Slot dtype_slots[] = {{Py_tp_repr, type_slot<dtype_repr>()},
+                             {Py_tp_getset, dtype_getset},
+                             {Py_tp_methods, dtype_methods},
+                             {Py_tp_doc, (void*)"The type of a tensor's elements, as float32."},
+                             {}};
+PyType_Spec dtype_spec = {"flambeau.dtype", sizeof(DTypeObject), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
 
 // --- device
 Device device_of(PyObject* o) { return reinterpret_cast<DeviceObject*>(o)->device; }
@@ -71,7 +80,8 @@ Py_hash_t device_hash(PyObject* o) {
   return 1000 * int(d.type) + d.index + 2;
 }
 PyObject* device_compare(PyObject* a, PyObject* b, int how) {
-  if (Py_TYPE(a) != DeviceObjectType || Py_TYPE(b) != DeviceObjectType || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  if (Py_TYPE(a) != DeviceObjectType || Py_TYPE(b) != DeviceObjectType || (how != Py_EQ && how != Py_NE))
+    Py_RETURN_NOTIMPLEMENTED;
   return PyBool_FromLong((device_of(a) == device_of(b)) == (how == Py_EQ));
 }
 PyObject* device_reduce(PyObject* o, PyObject*) {
@@ -107,21 +117,32 @@ PyObject* device_exit(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 PyGetSetDef device_getset[] = {{"type", slot<device_type>}, {"index", slot<device_index>}, {}};
-PyMethodDef device_methods[] = {{"__reduce__", slot<device_reduce>, METH_NOARGS}, {"__enter__", slot<device_enter>, METH_NOARGS},
-                                {"__exit__", slot<device_exit>, METH_VARARGS}, {}};
-PyType_Slot device_slots[] = {{Py_tp_new, type_slot<device_new>()}, {Py_tp_repr, type_slot<device_repr>()}, {Py_tp_str, type_slot<device_str>()},
-                              {Py_tp_hash, type_slot<device_hash>()}, {Py_tp_richcompare, type_slot<device_compare>()},
-                              {Py_tp_getset, device_getset}, {Py_tp_methods, device_methods},
-                              {Py_tp_doc, (void*)"device(type, index=None)\n--\n\nWhere a tensor's memory is: \"cpu\" or \"meta\"."}, {}};
+PyMethodDef device_methods[] = {{"__reduce__", slot<device_reduce>, METH_NOARGS},
+                                {"__enter__", slot<device_enter>, METH_NOARGS},
+                                {"__exit__", slot<device_exit>, METH_VARARGS},
+                                {}};
+PyType_Slot device_slots[] = {
+    {Py_tp_new, type_slot<device_new>()},
+    {Py_tp_repr, type_slot<device_repr>()},
+    {Py_tp_str, type_slot<device_str>()},
+    {Py_tp_hash, type_slot<device_hash>()},
+    {Py_tp_richcompare, type_slot<device_compare>()},
+    {Py_tp_getset, device_getset},
+    {Py_tp_methods, device_methods},
+    {Py_tp_doc, (void*)"device(type, index=None)\n--\n\nWhere a tensor's memory is: \"cpu\" or \"meta\"."},
+    {}};
 PyType_Spec device_spec = {"flambeau.device", sizeof(DeviceObject), 0, Py_TPFLAGS_DEFAULT, device_slots};
 
 // --- memory formats and layouts
 PyObject* format_repr(PyObject* o) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name); }
-PyObject* format_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name + 6); }
+PyObject* format_reduce(PyObject* o, PyObject*) {
+  return PyUnicode_FromString(reinterpret_cast<FormatObject*>(o)->name + 6);
+}
 PyMethodDef format_methods[] = {{"__reduce__", slot<format_reduce>, METH_NOARGS}, {}};
 PyType_Slot format_slots[] = {{Py_tp_repr, type_slot<format_repr>()}, {Py_tp_methods, format_methods},
                               {Py_tp_doc, (void*)"The order of a tensor's elements in memory, as channels_last."}, {}};
-PyType_Spec format_spec = {"flambeau.memory_format", sizeof(FormatObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
+PyType_Spec format_spec = {"flambeau.memory_format", sizeof(FormatObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
 // --- Size: a tuple of ints
 PyObject* size_repr(PyObject* o) {
@@ -146,7 +167,9 @@ PyObject* as_size(PyObject* tuple) {  // steals
   Py_DECREF(tuple);
   return size;
 }
-PyObject* size_subscript(PyObject* o, PyObject* key) { return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(o, key)); }
+PyObject* size_subscript(PyObject* o, PyObject* key) {
+  return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(o, key));
+}
 PyObject* size_concat(PyObject* a, PyObject* b) {
   if (!PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
   return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
@@ -177,10 +200,14 @@ PyObject* size_reduce(PyObject* o, PyObject*) {
 PyMethodDef size_methods[] = {{"numel", slot<size_numel>, METH_NOARGS,
                                "numel($self, /)\n--\n\nNumber of elements of a tensor of this size."},
                               {"__reduce__", slot<size_reduce>, METH_NOARGS}, {}};
-PyType_Slot size_slots[] = {{Py_tp_new, type_slot<size_new>()}, {Py_tp_repr, type_slot<size_repr>()}, {Py_tp_methods, size_methods},
-                            {Py_mp_subscript, type_slot<size_subscript>()}, {Py_sq_concat, type_slot<size_concat>()},
+PyType_Slot size_slots[] = {{Py_tp_new, type_slot<size_new>()},
+                            {Py_tp_repr, type_slot<size_repr>()},
+                            {Py_tp_methods, size_methods},
+                            {Py_mp_subscript, type_slot<size_subscript>()},
+                            {Py_sq_concat, type_slot<size_concat>()},
                             {Py_sq_repeat, type_slot<size_repeat>()},
-                            {Py_tp_doc, (void*)"Size(iterable=(), /)\n--\n\nThe sizes of a tensor: a tuple of ints."}, {}};
+                            {Py_tp_doc, (void*)"Size(iterable=(), /)\n--\n\nThe sizes of a tensor: a tuple of ints."},
+                            {}};
 PyType_Spec size_spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, size_slots};
 
 }  // namespace
@@ -188,10 +215,13 @@ PyType_Spec size_spec = {"flambeau.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_
 // The text for Python. One that repeats a long argument keeps its beginning and end: nobody reads a million numbers.
 static PyObject* error_text(const std::string& text) {
   constexpr size_t longest = 4000, beginning = 3000, end = 500;
-  auto decoded = [](std::string_view part) { return PyUnicode_DecodeUTF8(part.data(), Py_ssize_t(part.size()), "replace"); };
+  auto decoded = [](std::string_view part) {
+    return PyUnicode_DecodeUTF8(part.data(), Py_ssize_t(part.size()), "replace");
+  };
   if (text.size() <= longest) return decoded(text);
   std::string_view all = text;
-  return decoded(concat(all.substr(0, beginning), " … (", text.size() - beginning - end, " characters left out) … ", all.substr(text.size() - end)));
+  return decoded(concat(all.substr(0, beginning), " … (", text.size() - beginning - end, " characters left out) … ",
+                        all.substr(text.size() - end)));
 }
 
 void set_error(const std::exception& e) {
@@ -201,8 +231,8 @@ void set_error(const std::exception& e) {
     else PyErr_SetString(PyExc_RuntimeError, e.what());
     return;
   }
-  PyObject* types[] = {PyExc_RuntimeError, PyExc_TypeError, PyExc_ValueError, PyExc_IndexError, PyExc_NotImplementedError,
-                       OutOfMemoryError, PyExc_OverflowError, LinAlgError};
+  PyObject* types[] = {PyExc_RuntimeError,        PyExc_TypeError,  PyExc_ValueError,    PyExc_IndexError,
+                       PyExc_NotImplementedError, OutOfMemoryError, PyExc_OverflowError, LinAlgError};
   if (error->kind == ErrorKind::Python) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "a Python call failed without an exception");
     return;
@@ -247,8 +277,11 @@ PyObject* format_object(int code) {
 
 Device parse_device(PyObject* o) {
   if (Py_TYPE(o) == DeviceObjectType) return device_of(o);
-  if (PyLong_Check(o)) runtime_error("device: a bare index ", PyLong_AsLong(o), " names a CUDA device, and this build has none; use \"cpu\"");
-  if (!PyUnicode_Check(o)) type_error("device: expected a flambeau.device or a string such as \"cpu\", got ", Py_TYPE(o)->tp_name);
+  if (PyLong_Check(o))
+    runtime_error("device: a bare index ", PyLong_AsLong(o),
+                  " names a CUDA device, and this build has none; use \"cpu\"");
+  if (!PyUnicode_Check(o))
+    type_error("device: expected a flambeau.device or a string such as \"cpu\", got ", Py_TYPE(o)->tp_name);
   std::string text = text_of(o);
   std::string type = text.substr(0, text.find(':'));
   Device d;
@@ -258,7 +291,8 @@ Device parse_device(PyObject* o) {
   else runtime_error("device: unknown device ", text, "; known are cpu, cuda and meta, with an index as in cuda:0");
   if (text.size() > type.size()) {
     std::string digits = text.substr(type.size() + 1);
-    if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos || std::stoi(digits) > 127)
+    if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos ||
+        std::stoi(digits) > 127)
       runtime_error("Invalid device string: '", text, "' (expected for example \"cuda:0\")");
     d.index = int8_t(std::stoi(digits));
   }
@@ -299,7 +333,8 @@ PyObject* element_object(const Tensor& t, const char* data) {
   }
   return visit_dtype(t.dtype, [&]<class T>() -> PyObject* {
     T v = *reinterpret_cast<const T*>(data);
-    if constexpr (std::is_same_v<T, complex64> || std::is_same_v<T, complex128>) return PyComplex_FromDoubles(v.real(), v.imag());
+    if constexpr (std::is_same_v<T, complex64> || std::is_same_v<T, complex128>)
+      return PyComplex_FromDoubles(v.real(), v.imag());
     else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(int64_t(v));
     else return PyFloat_FromDouble(double(v));
   });
@@ -333,7 +368,8 @@ bool number_value(PyObject* o, Value& v) {
       unsigned long long u = PyLong_AsUnsignedLongLong(o);  // uint64 values wrap into the same bits
       if (PyErr_Occurred()) {
         PyErr_Clear();
-        fail(ErrorKind::Overflow, "the Python int has more than 64 bits, which no number of a tensor holds; use a float");
+        fail(ErrorKind::Overflow,
+             "the Python int has more than 64 bits, which no number of a tensor holds; use a float");
       }
       i = (long long)u;
     }
@@ -387,7 +423,8 @@ namespace {
 PyObject* promote_types_(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 2) type_error("promote_types takes two dtypes");
-    return Py_NewRef(dtype_object(promote_types(parse_dtype(a[0], "promote_types"), parse_dtype(a[1], "promote_types"))));
+    return Py_NewRef(
+        dtype_object(promote_types(parse_dtype(a[0], "promote_types"), parse_dtype(a[1], "promote_types"))));
   });
 }
 
@@ -416,7 +453,9 @@ PyObject* result_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
       if (d == DType::Undefined) continue;
       if (result == DType::Undefined) result = d;
       else if (category(d) > category(result))
-        result = is_complex(d) && is_floating(result) ? complex_of(result) : is_floating(d) && rank == 2 ? default_dtype() : d;
+        result = is_complex(d) && is_floating(result) ? complex_of(result)
+                 : is_floating(d) && rank == 2        ? default_dtype()
+                                                      : d;
     }
     return Py_NewRef(dtype_object(result));
   });

@@ -1,8 +1,8 @@
 // One call of an operator: its parsed arguments, its results, and the table row of a primitive.
 //
-// A primitive is a row {name, infer, cpu}: `infer` declares every result with Call::output (pure: shapes, dtypes, strides
-// from the arguments' metadata, never their data), `cpu` computes into Call::out. On the meta device only `infer` runs.
-// The Python record of the same name (src/flambeau/ops) says everything else.
+// A primitive is a row {name, infer, cpu}: `infer` declares every result with Call::output (pure: shapes, dtypes,
+// strides from the arguments' metadata, never their data), `cpu` computes into Call::out. On the meta device only
+// `infer` runs. The Python record of the same name (src/flambeau/ops) says everything else.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -11,7 +11,23 @@
 
 namespace flambeau {
 
-enum class Tag : uint8_t { None, Tensor, Bool, Int, Float, Complex, Ints, Floats, Tensors, Bools, Str, DType, Device, Generator, Object };
+enum class Tag : uint8_t {
+  None,
+  Tensor,
+  Bool,
+  Int,
+  Float,
+  Complex,
+  Ints,
+  Floats,
+  Tensors,
+  Bools,
+  Str,
+  DType,
+  Device,
+  Generator,
+  Object
+};
 
 struct Generator;
 
@@ -107,9 +123,9 @@ const PrimitiveRow* find_primitive(std::string_view name);
 inline void (*call_python_kernel)(Call&) = nullptr;  // bind/ sets it
 inline void python_kernel(Call& c) { call_python_kernel(c); }
 
-// A native call that is running on this thread. From the moment it gives the interpreter lock back until it ends, it owns
-// the tensors it works on, and whoever wants to give one of them another storage or shape waits (await_calls): kernels
-// may read a tensor's address and sizes at any time.
+// A native call that is running on this thread. From the moment it gives the interpreter lock back until it ends, it
+// owns the tensors it works on, and whoever wants to give one of them another storage or shape waits (await_calls):
+// kernels may read a tensor's address and sizes at any time.
 struct Calling {
   explicit Calling(const Call& c) : outer(std::exchange(innermost, this)), call(&c) {}
   explicit Calling(std::span<const TensorRef> tensors) : outer(std::exchange(innermost, this)), given(tensors) {}
@@ -131,8 +147,8 @@ struct Calling {
   Calling *newer = nullptr, *older = nullptr;  // among all that are held, in any thread
   std::vector<TensorRef> tensors;
 };
-// Called before a tensor takes another storage, shape or dtype: sleeps while calls of other threads hold it; throws when
-// a call of this thread does (a signal handler interrupted it).
+// Called before a tensor takes another storage, shape or dtype: sleeps while calls of other threads hold it; throws
+// when a call of this thread does (a signal handler interrupted it).
 void await_held(const Tensor& t);
 extern Calling* held_calls;
 inline void await_calls(const Tensor& t) {
@@ -140,8 +156,8 @@ inline void await_calls(const Tensor& t) {
 }
 
 // Kernels whose work is large release the interpreter lock while one lives; `work` is in element visits. Only then can
-// they be interrupted (parallel.h), so a kernel whose time depends on values counts that too. Outside of a Calling, `also`
-// names the tensors that are used.
+// they be interrupted (parallel.h), so a kernel whose time depends on values counts that too. Outside of a Calling,
+// `also` names the tensors that are used.
 struct LockRelease {
   explicit LockRelease(int64_t work, std::initializer_list<const Tensor*> also = {});
   ~LockRelease();

@@ -17,7 +17,8 @@ class GeneratorLock {
   void lock();
   void unlock() { taken.store(0, std::memory_order_release); }
  private:
-  std::atomic<unsigned> taken{0};  // 1 + fork_count when it was taken: a holder from before a fork is not in this process
+  std::atomic<unsigned> taken{
+      0};  // 1 + fork_count when it was taken: a holder from before a fork is not in this process
 };
 
 // A Generator is its Python object, as a Tensor is. A kernel draws while it has a Drawing, which holds `busy`.
@@ -55,8 +56,8 @@ uint64_t random_seed();                                              // from the
 void generator_state(const Generator& g, uint8_t* bytes);            // kGeneratorStateBytes of them
 void set_generator_state(Generator& g, const uint8_t* bytes, size_t size);
 
-// Holds a generator while numbers are drawn; made after LockRelease, so that nobody waits for the interpreter lock while
-// holding it. A signal's handler may draw too, so signals wait.
+// Holds a generator while numbers are drawn; made after LockRelease, so that nobody waits for the interpreter lock
+// while holding it. A signal's handler may draw too, so signals wait.
 struct Drawing {
   explicit Drawing(Generator& g) : guard(g.busy) {}
   std::lock_guard<GeneratorLock> guard;

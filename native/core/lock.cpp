@@ -1,4 +1,5 @@
-// The interpreter lock as native code sees it: who gives it back, what a call owns meanwhile, and what a fork waits for.
+// The interpreter lock as native code sees it: who gives it back, what a call owns meanwhile, and what a fork waits
+// for.
 #include <omp.h>
 #include <pthread.h>
 
@@ -24,12 +25,13 @@ const void* this_thread() {
   return &place;
 }
 
-// --- forks --------------------------------------------------------------------------------------------------------------
+// --- forks
+// --------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Code without the interpreter lock passes this gate; a fork closes it and waits until nobody is inside. The child then has
-// no half-written memory, and no lock of this or another library that its owner took along to the parent.
+// Code without the interpreter lock passes this gate; a fork closes it and waits until nobody is inside. The child then
+// has no half-written memory, and no lock of this or another library that its owner took along to the parent.
 struct Gate {
   std::mutex mutex;
   std::condition_variable moved;
@@ -83,7 +85,8 @@ const int at_fork = pthread_atfork(before_fork, after_fork_in_parent, after_fork
 
 }  // namespace
 
-// --- the lock -----------------------------------------------------------------------------------------------------------
+// --- the lock
+// -----------------------------------------------------------------------------------------------------------
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 void assert_locked() {
@@ -141,7 +144,8 @@ LockRelease::~LockRelease() {
   if (state) retake_lock(state);  // null: a handler raised, and the lock is ours
 }
 
-// --- what a call owns ---------------------------------------------------------------------------------------------------
+// --- what a call owns
+// ---------------------------------------------------------------------------------------------------
 
 void Calling::hold() {
   auto add = [&](Tensor* t) {
@@ -177,8 +181,11 @@ void await_held(const Tensor& t) {
     for (Calling* c = held_calls; c; c = c->older)
       if (c->holds(*static_cast<const Tensor*>(tensor))) {
         if (c->thread == this_thread())
-          runtime_error("a tensor of shape ", shape_text(static_cast<const Tensor*>(tensor)->shape()), " cannot change its memory or shape "
-                        "while ", c->call ? c->call->name() : "an operation", " of this thread is still working on it (a signal handler "
+          runtime_error("a tensor of shape ", shape_text(static_cast<const Tensor*>(tensor)->shape()),
+                        " cannot change its memory or shape "
+                        "while ",
+                        c->call ? c->call->name() : "an operation",
+                        " of this thread is still working on it (a signal handler "
                         "runs in the middle of the call it interrupts): change it after the call");
         return false;
       }

@@ -45,7 +45,8 @@ int size_class(size_t nbytes, size_t* capacity) {
 }
 
 int64_t cache_limit() {
-  static const int64_t limit = std::min<int64_t>(int64_t(4) << 30, int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4);
+  static const int64_t limit =
+      std::min<int64_t>(int64_t(4) << 30, int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4);
   return limit;
 }
 

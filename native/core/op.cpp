@@ -128,7 +128,8 @@ OpDef* find_op(std::string_view name) {
 }
 
 OpDef& OpHandle::get() {
-  if (!def && !(def = find_op(name))) runtime_error("operator ", name, " has no record in flambeau.ops, but native code calls it");
+  if (!def && !(def = find_op(name)))
+    runtime_error("operator ", name, " has no record in flambeau.ops, but native code calls it");
   return *def;
 }
 

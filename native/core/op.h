@@ -10,7 +10,22 @@
 namespace flambeau {
 
 enum class Type : uint8_t {
-  Tensor, Tensors, OptionalTensors, Scalar, Int, Ints, Float, Floats, Bool, Str, DType, Device, Layout, MemoryFormat, Generator, Any,
+  Tensor,
+  Tensors,
+  OptionalTensors,
+  Scalar,
+  Int,
+  Ints,
+  Float,
+  Floats,
+  Bool,
+  Str,
+  DType,
+  Device,
+  Layout,
+  MemoryFormat,
+  Generator,
+  Any,
 };
 
 struct Arg {

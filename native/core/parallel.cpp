@@ -39,7 +39,8 @@ std::atomic<int> threads{0};              // 0: not asked yet
 struct Left {};  // thrown in the threads of a region that has failed elsewhere
 
 int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 // Handlers see a thread in which no kernel runs, except that its scratch memory is in use.

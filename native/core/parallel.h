@@ -21,7 +21,8 @@ int num_threads();
 void set_num_threads(int);
 bool in_parallel();
 
-// --- interruption -----------------------------------------------------------------------------------------------------
+// --- interruption
+// -----------------------------------------------------------------------------------------------------
 struct Region;  // one parallel loop while it runs
 struct Running {
   Region* region = nullptr;  // the loop this thread works for
@@ -57,7 +58,8 @@ struct Uninterrupted {
 void begin_interruptible(void** state);  // LockRelease calls these around the time without the lock
 inline void end_interruptible() { running.lock = nullptr; }
 
-// --- loops --------------------------------------------------------------------------------------------------------------
+// --- loops
+// --------------------------------------------------------------------------------------------------------------
 using Piece = void (*)(void* f, int64_t begin, int64_t end);
 void run_range(int64_t n, int64_t grain, Piece piece, void* f);
 void run_on_every_thread(void (*f)(void*), void* context);

@@ -1,7 +1,7 @@
 // Arithmetic on sizes, checked: what no int64 holds is an error that names the operator and the sizes.
 //
-// Sizes come from users, and expanded tensors have as many elements as they like without the memory; so every product or
-// sum of sizes that is not bounded by memory that exists goes through here. Views of meta tensors count, too.
+// Sizes come from users, and expanded tensors have as many elements as they like without the memory; so every product
+// or sum of sizes that is not bounded by memory that exists goes through here. Views of meta tensors count, too.
 #pragma once
 #include <initializer_list>
 #include <span>

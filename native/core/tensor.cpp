@@ -37,8 +37,9 @@ std::string bytes_text(int64_t n) {
 
 [[noreturn]] void out_of_memory(size_t nbytes) {
   const MemoryStats& m = memory_stats();
-  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", bytes_text(int64_t(nbytes)), " (live ", bytes_text(m.allocated),
-       ", cached ", bytes_text(m.cached), ", peak ", bytes_text(m.peak), "); free tensors, use a smaller batch or a smaller dtype");
+  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", bytes_text(int64_t(nbytes)), " (live ",
+       bytes_text(m.allocated), ", cached ", bytes_text(m.cached), ", peak ", bytes_text(m.peak),
+       "); free tensors, use a smaller batch or a smaller dtype");
 }
 
 }  // namespace
@@ -119,7 +120,9 @@ int64_t count(Dims shape) {
     else overflow |= __builtin_mul_overflow(n, s, &n);
   }
   if (empty) return 0;
-  if (overflow) runtime_error("shape ", shape_text(shape), " has more elements than an int64 can count (size calculation overflowed)");
+  if (overflow)
+    runtime_error("shape ", shape_text(shape),
+                  " has more elements than an int64 can count (size calculation overflowed)");
   return n;
 }
 
@@ -201,7 +204,8 @@ int64_t* dims_memory(Tensor& t, size_t ndim) {
 size_t checked_bytes(int64_t numel, DType dtype, Dims shape) {
   int64_t bytes;
   if (__builtin_mul_overflow(numel, item_size(dtype), &bytes))
-    runtime_error("shape ", shape_text(shape), " of ", dtype_name(dtype), " needs more bytes than an int64 can count (Storage size calculation overflowed)");
+    runtime_error("shape ", shape_text(shape), " of ", dtype_name(dtype),
+                  " needs more bytes than an int64 can count (Storage size calculation overflowed)");
   return size_t(bytes);
 }
 
@@ -289,7 +293,8 @@ TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device) {
     int64_t reach;
     if (strides[k] < 0) runtime_error("empty_strided: strides must not be negative, got ", shape_text(strides));
     if (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_add_overflow(last, reach, &last))
-      runtime_error("empty_strided: shape ", shape_text(shape), " with strides ", shape_text(strides), " overflows an int64");
+      runtime_error("empty_strided: shape ", shape_text(shape), " with strides ", shape_text(strides),
+                    " overflows an int64");
   }
   t->storage = new_storage(t->numel == 0 ? 0 : checked_bytes(last + 1, dtype, shape), device);
   t->data = static_cast<char*>(t->storage->data);
@@ -298,8 +303,11 @@ TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device) {
 
 void no_values(const Tensor& t) {
   if (t.level)
-    runtime_error("this operation reads the values of a tensor inside a transform (vmap, jvp …), which has none of its own there: use operators alone");
-  runtime_error("this tensor wraps others and has no memory of its own: its type's __torch_dispatch__ must handle the operation");
+    runtime_error(
+        "this operation reads the values of a tensor inside a transform (vmap, jvp …), which has none of its own "
+        "there: use operators alone");
+  runtime_error(
+      "this tensor wraps others and has no memory of its own: its type's __torch_dispatch__ must handle the operation");
 }
 
 TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {

@@ -1,7 +1,7 @@
 // Tensor and Storage: what memory an array uses and how it is laid out.
 //
-// A Tensor *is* its Python object: it begins with CPython's object header (count, type), so native code and Python share
-// one object with one reference count and one identity. Native code knows the header only as two words. Reference
+// A Tensor *is* its Python object: it begins with CPython's object header (count, type), so native code and Python
+// share one object with one reference count and one identity. Native code knows the header only as two words. Reference
 // counts of objects and storages move only while the interpreter lock is held; kernels that release it borrow.
 #pragma once
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Object {
 };
 extern void (*release_object)(Object*);  // bind/ sets it: called when the count reaches zero
 extern void (*track_object)(Object*);    // bind/ sets it: from now on the object may be part of a cycle
-extern void (*free_object)(Object*);     // bind/ sets it: gives back the memory of an object that holds nothing any more
+extern void (*free_object)(Object*);  // bind/ sets it: gives back the memory of an object that holds nothing any more
 inline void retain(Object* o) {
   assert_locked();
   ++o->refcount;
@@ -118,7 +118,7 @@ struct Tensor : Object {
   DType dtype;
   Device device;
   uint16_t flags;
-  uint8_t level;       // 0: ordinary; else a wrapper of that transform level (bind/levels.cpp): its memory is not its value
+  uint8_t level;  // 0: ordinary; else a wrapper of that transform level (bind/levels.cpp): its memory is not its value
   uint32_t output_nr;      // which output of grad_fn this is
   uint32_t uses;           // of a leaf: edges of live graph nodes that lead here
   uint64_t view_version;   // of a view: the version its grad_fn was made for
@@ -144,7 +144,9 @@ using TensorRef = Ref<Tensor>;
 [[noreturn]] void no_values(const Tensor& t);
 // Throws for wrappers, whose values are not in the memory they point to.
 inline void check_own_values(const Tensor& t) {
-  if (__builtin_expect(t.flags & kDispatch, 0) && (t.level || (t.storage && !t.storage->data && t.numel && !t.is_meta()))) no_values(t);
+  if (__builtin_expect(t.flags & kDispatch, 0) &&
+      (t.level || (t.storage && !t.storage->data && t.numel && !t.is_meta())))
+    no_values(t);
 }
 
 // --- making tensors -----------------------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ struct Mask {
   int64_t rs = 0, cs = 0;
   std::vector<int64_t> sizes, steps;
   Mask() = default;
-  Mask(const Tensor& t, const Tensor& q) : data(t.data), boolean(t.dtype == DType::Bool), sizes(q.sizes, q.sizes + q.ndim - 2) {
+  Mask(const Tensor& t, const Tensor& q)
+      : data(t.data), boolean(t.dtype == DType::Bool), sizes(q.sizes, q.sizes + q.ndim - 2) {
     auto stride = [&](int from_end) {
       const int d = t.ndim - from_end;
       return d < 0 || t.size(d) == 1 ? int64_t(0) : t.strides[d];
@@ -89,7 +90,8 @@ void block_scores(const Sizes& s, const float* q, const Matrices& qm, const floa
   gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {}, false);
   if (!causal) return;
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = std::max<int64_t>(0, i0 + i + 1 - j0); j < cols; ++j) to[i * cols + j] = -std::numeric_limits<float>::infinity();
+    for (int64_t j = std::max<int64_t>(0, i0 + i + 1 - j0); j < cols; ++j)
+      to[i * cols + j] = -std::numeric_limits<float>::infinity();
 }
 
 void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, const Mask& mask, bool causal,
@@ -206,7 +208,8 @@ void check_mask(const Call& c, int at, const Tensor& q, const Tensor& k) {
   }
   if (!fits)
     runtime_error("scaled_dot_product_attention: a mask of shape ", shape_text(m->shape()),
-                  " does not broadcast to the scores of query ", shape_text(q.shape()), " and key ", shape_text(k.shape()));
+                  " does not broadcast to the scores of query ", shape_text(q.shape()), " and key ",
+                  shape_text(k.shape()));
 }
 TensorRef mask_tensor(const Call& c, int at) {
   Tensor* m = c.optional_tensor(at);
@@ -244,7 +247,8 @@ void cpu_attention(Call& c) {
   if (wide) copy_into(out, *wide);
 }
 
-// fused_attention_backward(grad, query, key, value, mask, result, lse, is_causal, scale) -> gradients of query, key, value
+// fused_attention_backward(grad, query, key, value, mask, result, lse, is_causal, scale) -> gradients of query, key,
+// value
 void infer_backward(Call& c) {
   Tensor &q = c.tensor(1), &k = c.tensor(2), &v = c.tensor(3);
   check(c, q, k, v);

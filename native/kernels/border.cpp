@@ -37,7 +37,8 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool
     runtime_error("pad: expected mode reflect, replicate or circular, got '", std::string(mode), "'");
   const int padded = int(pad.size()) / 2, lead = int(shape.size()) - padded;
   if (pad.size() % 2 || padded > kPadded || lead < 0)
-    runtime_error("pad: expected up to ", kPadded, " pairs for a tensor of shape ", shape_text(shape), ", got ", shape_text(pad));
+    runtime_error("pad: expected up to ", kPadded, " pairs for a tensor of shape ", shape_text(shape), ", got ",
+                  shape_text(pad));
   for (int d = 0; d < lead; ++d) b.planes *= shape[size_t(d)];
   for (int k = 0; k < padded; ++k) {
     Side& s = b.side[kPadded - 1 - k];
@@ -50,9 +51,11 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool
     s.in = n;
     constexpr int64_t most = int64_t(1) << 40;
     if (n > most || std::min(before, after) < -most || std::max(before, after) > most)
-      runtime_error("pad: padding (", before, ", ", after, ") of a dimension of size ", n, " is too large; all must be within 2^40");
+      runtime_error("pad: padding (", before, ", ", after, ") of a dimension of size ", n,
+                    " is too large; all must be within 2^40");
     if ((s.out = n + before + after) < 0 || (n && s.out == 0) || s.out > int64_t(1) << 40)
-      runtime_error("pad: dimension ", int64_t(shape.size()) - 1 - k, " of size ", n, " with padding (", before, ", ", after, ") would have size ", n + before + after);
+      runtime_error("pad: dimension ", int64_t(shape.size()) - 1 - k, " of size ", n, " with padding (", before, ", ",
+                    after, ") would have size ", n + before + after);
     s.lead = std::max<int64_t>(before, 0);
     s.first = std::max<int64_t>(-before, 0);
     s.run = std::max<int64_t>(0, std::min(n, n + after) - s.first);
@@ -151,7 +154,8 @@ void cpu_border_backward(Call& c) {
   if (compute != given) copy_into(out, *sum);
 }
 
-const Primitives rows{{"_border", infer_border, cpu_border}, {"_border_backward", infer_border_backward, cpu_border_backward}};
+const Primitives rows{{"_border", infer_border, cpu_border},
+                      {"_border_backward", infer_border_backward, cpu_border_backward}};
 
 }  // namespace
 }  // namespace flambeau

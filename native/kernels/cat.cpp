@@ -135,7 +135,8 @@ void cpu_repeat(Call& c) {
   const Tensor& t = c.tensor(0);
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  // the result seen as [r0, s0, r1, s1, …]; self lacks the r dimensions. Only true repeats get a dimension of their own.
+  // the result seen as [r0, s0, r1, s1, …]; self lacks the r dimensions. Only true repeats get a dimension of their
+  // own.
   Layout to, from;
   to.data = out.data;
   from.data = t.data;
@@ -173,7 +174,8 @@ void infer_repeat_interleave(Call& c) {
   if (r.ndim > 1) runtime_error(c.name(), ": repeats must have at most 1 dimension, got shape ", shape_text(r.shape()));
   if (r.dtype != DType::Int64 && r.dtype != DType::Int32) runtime_error(c.name(), ": repeats must be int64 or int32, "
                                                                         "got ", dtype_name(r.dtype));
-  if (r.is_meta() && !c.has(1)) not_implemented(c.name(), ": on the meta device the result's size is only known with output_size");
+  if (r.is_meta() && !c.has(1))
+    not_implemented(c.name(), ": on the meta device the result's size is only known with output_size");
   int64_t total = r.is_meta() ? c.integer(1) : repeats_total(c, *int64_list(r));
   if (c.has(1) && c.integer(1) != total) runtime_error(c.name(), ": output_size=", c.integer(1), ", but the repeats "
                                                        "add up to ", total);
@@ -376,12 +378,14 @@ void infer_slice_backward(Call& c) {
 void infer_select_backward(Call& c) {
   Tensor& out = into_zeros(c);
   int64_t size = out.sizes[c.dim(2, out.ndim)], at = c.integer(3);
-  if (at < -size || at >= size) index_error(c.name(), ": index ", at, " out of range for shape ", shape_text(out.shape()));
+  if (at < -size || at >= size)
+    index_error(c.name(), ": index ", at, " out of range for shape ", shape_text(out.shape()));
 }
 void place(Call& c, const Layout& l) {
   TensorRef part = l.of(c.out());
   if (!std::ranges::equal(part->shape(), c.tensor(0).shape()))
-    runtime_error(c.name(), ": expected a gradient of shape ", shape_text(part->shape()), ", got ", shape_text(c.tensor(0).shape()));
+    runtime_error(c.name(), ": expected a gradient of shape ", shape_text(part->shape()), ", got ",
+                  shape_text(c.tensor(0).shape()));
   copy_into(*part, c.tensor(0));
 }
 void cpu_slice_backward(Call& c) {
@@ -389,7 +393,8 @@ void cpu_slice_backward(Call& c) {
   fill(out, Scalar(0));
   int64_t d = c.dim(2, out.ndim);
   Layout l(out);
-  apply_slice(l, int(d), slice_of(out.sizes[d], c.integer_or(3, kNoBound), c.integer_or(4, kNoBound), c.integer(5)), out.itemsize());
+  apply_slice(l, int(d), slice_of(out.sizes[d], c.integer_or(3, kNoBound), c.integer_or(4, kNoBound), c.integer(5)),
+              out.itemsize());
   place(c, l);
 }
 void cpu_select_backward(Call& c) {

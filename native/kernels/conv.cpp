@@ -290,13 +290,16 @@ void fill_bias(T* to, const T* bias, int64_t n, int64_t channels, int64_t places
 // Whether padding the image, as the tiles want it, costs out of proportion.
 bool sprawls(const Geometry& g) {
   double padded = 1;
-  for (int d = 0; d < 3; ++d) padded *= double(g.out[d]) * double(g.stride[d]) + double(g.kernel[d] - 1) * double(g.dilation[d]) + double(g.stride[d]);
+  for (int d = 0; d < 3; ++d)
+    padded *=
+        double(g.out[d]) * double(g.stride[d]) + double(g.kernel[d] - 1) * double(g.dilation[d]) + double(g.stride[d]);
   return padded > 64.0 * double(volume(g.in) + volume(g.out)) + double(1 << 16);
 }
 
 #ifdef FLAMBEAU_ONEDNN
 // Where oneDNN's blocked layouts win in spite of the reordering (measured on Zen 5, 1 thread): rows of the
-// plane shorter than about two tiles, enough channels to fill its blocks, and work that outweighs its 10 microseconds of preparation.
+// plane shorter than about two tiles, enough channels to fill its blocks, and work that outweighs its 10 microseconds
+// of preparation.
 bool onednn_pays(const Geometry& g, ConvResult which) {
   const int64_t kv = volume(g.kernel);
   if (sprawls(g)) return false;
@@ -550,8 +553,10 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
     runtime_error(shapes(), " takes ", in_channels, " input channels, got input ", shape_text(x.shape()), " with ",
                   x.size(1));
   if (bias && (bias->ndim != 1 || bias->size(0) != out_channels))
-    runtime_error(shapes(), ": the bias must hold one number per output channel, ", out_channels, ", in 1 dimension, got "
-                  "shape ", shape_text(bias->shape()));
+    runtime_error(shapes(), ": the bias must hold one number per output channel, ", out_channels,
+                  ", in 1 dimension, got "
+                  "shape ",
+                  shape_text(bias->shape()));
   g.n = x.size(0);
   g.ic = p.transposed ? out_channels : in_channels;
   g.oc = p.transposed ? in_channels : out_channels;

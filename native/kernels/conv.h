@@ -15,7 +15,8 @@ struct ConvGeometry {
   int64_t ocg() const { return oc / groups; }
 };
 
-// By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such primitive.
+// By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such
+// primitive.
 enum class ConvResult { Output, Input, Weights };
 bool onednn_convolution(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which);
 

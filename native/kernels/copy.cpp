@@ -1,8 +1,8 @@
 // Moves and converts elements: copy_into, fill, contiguous, to_dtype, and the casts other kernels use block by block.
 //
 // Same dtype: bytes move by element size; whole runs are memcpy, transposes go tile by tile through a small buffer.
-// Different dtypes: one loop for each pair of the eleven plain types; halves and float8 pass through float32 and complex
-// numbers through their real type, so that the number of loops stays small.
+// Different dtypes: one loop for each pair of the eleven plain types; halves and float8 pass through float32 and
+// complex numbers through their real type, so that the number of loops stays small.
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
@@ -23,7 +23,8 @@ namespace {
 constexpr int64_t kCastBlock = 512;
 constexpr int64_t kGrain = 32768;
 
-// --- casts ------------------------------------------------------------------------------------------------------------
+// --- casts
+// ------------------------------------------------------------------------------------------------------------
 
 template <class To, class From> inline To convert(From v) {
   if constexpr (std::is_same_v<To, bool>) return v != From(0);
@@ -51,7 +52,10 @@ template <class R> void complex_bool(void* dst, const void* src, int64_t n) {
   const R* __restrict s = static_cast<const R*>(src);
   for (int64_t i = 0; i < n; ++i) d[i] = (s[2 * i] != 0) | (s[2 * i + 1] != 0);
 }
-template <class From, class To> void complex_complex(void* dst, const void* src, int64_t n) { cast_plain<From, To>(dst, src, 2 * n); }
+template <class From, class To>
+void complex_complex(void* dst, const void* src, int64_t n) {
+  cast_plain<From, To>(dst, src, 2 * n);
+}
 
 void half_float(void* dst, const void* src, int64_t n) {
   float* d = static_cast<float*>(dst);
@@ -69,7 +73,8 @@ void float_half(void* dst, const void* src, int64_t n) {
   int64_t i = 0;
 #ifdef __F16C__
   for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(d + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(d + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
   for (; i < n; ++i) d[i] = float16(s[i]);
 }
@@ -111,19 +116,24 @@ template <int kMantissa, int kBias, bool kInfinity> uint8_t float8_bits(float v)
   return uint8_t(sign | std::min(code, overflow));
 }
 void e4m3_float(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) static_cast<float*>(d)[i] = float8_value<3, 7, false>(static_cast<const uint8_t*>(s)[i]);
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<float*>(d)[i] = float8_value<3, 7, false>(static_cast<const uint8_t*>(s)[i]);
 }
 void float_e4m3(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(d)[i] = float8_bits<3, 7, false>(static_cast<const float*>(s)[i]);
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<uint8_t*>(d)[i] = float8_bits<3, 7, false>(static_cast<const float*>(s)[i]);
 }
 void e5m2_float(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) static_cast<float*>(d)[i] = float8_value<2, 15, true>(static_cast<const uint8_t*>(s)[i]);
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<float*>(d)[i] = float8_value<2, 15, true>(static_cast<const uint8_t*>(s)[i]);
 }
 void float_e5m2(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(d)[i] = float8_bits<2, 15, true>(static_cast<const float*>(s)[i]);
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<uint8_t*>(d)[i] = float8_bits<2, 15, true>(static_cast<const float*>(s)[i]);
 }
 
-using PlainTypes = std::tuple<bool, uint8_t, int8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, float, double>;
+using PlainTypes =
+    std::tuple<bool, uint8_t, int8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, float, double>;
 constexpr int kPlain = 11;
 int plain_index(DType t) {
   return t <= DType::UInt64 ? int(t) : t == DType::Float32 ? 9 : t == DType::Float64 ? 10 : -1;
@@ -205,7 +215,8 @@ void store_scalar(void* dst, const Scalar& value, DType dtype) {
   });
 }
 
-// --- copy -------------------------------------------------------------------------------------------------------------
+// --- copy
+// -------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -226,7 +237,8 @@ Space copy_space(const Tensor& dst, const Tensor& src) {
   }
   for (int k = 0; k < src.ndim - dst.ndim; ++k)
     if (src.sizes[k] != 1)
-      runtime_error("copy: expected a tensor that broadcasts to ", shape_text(dst.shape()), " but got ", shape_text(src.shape()));
+      runtime_error("copy: expected a tensor that broadcasts to ", shape_text(dst.shape()), " but got ",
+                    shape_text(src.shape()));
   s.sort();
   s.merge();
   if (s.ndim == 0) {
@@ -261,20 +273,24 @@ inline void transpose_8x8(const float* src, int64_t row, char* dst, int64_t step
 
 // dst[j][i] = src[i][j] for a plane whose source runs along the destination's outer dimension: 64-byte squares are read
 // whole into a buffer and written whole, so that no cache line is touched twice.
-template <class U> void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t n, int64_t first, int64_t last) {
+template <class U>
+void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t n, int64_t first,
+                     int64_t last) {
   constexpr int64_t kTile = std::max<int64_t>(64 / sizeof(U), 8);
   U tile[kTile][kTile];
   for (int64_t j = first; j < last; j += kTile) {
     const int64_t width = std::min(kTile, last - j);
     for (int64_t i = 0; i < n; i += kTile) {
       const int64_t height = std::min(kTile, n - i);
-      for (int64_t y = 0; y < height; ++y) std::memcpy(tile[y], src + (i + y) * src_step + j * int64_t(sizeof(U)), width * sizeof(U));
+      for (int64_t y = 0; y < height; ++y)
+        std::memcpy(tile[y], src + (i + y) * src_step + j * int64_t(sizeof(U)), width * sizeof(U));
 #ifdef __AVX__
       if constexpr (sizeof(U) == 4) {
         if (width == kTile && height == kTile) {
           for (int64_t x = 0; x < kTile; x += 8)
             for (int64_t y = 0; y < kTile; y += 8)
-              transpose_8x8(reinterpret_cast<const float*>(&tile[y][x]), kTile, dst + (j + x) * dst_step + (i + y) * 4, dst_step);
+              transpose_8x8(reinterpret_cast<const float*>(&tile[y][x]), kTile, dst + (j + x) * dst_step + (i + y) * 4,
+                            dst_step);
           continue;
         }
       }
@@ -317,7 +333,8 @@ template <class U> void copy_transposed(const Space& s, char* dst, const char* s
         d += index * s.stride[0][k];
         p += index * s.stride[1][k];
       }
-      transpose_plane<U>(d, s.stride[0][1], p, s.stride[1][0], s.size[0], first * kTile, std::min(last * kTile, s.size[1]));
+      transpose_plane<U>(d, s.stride[0][1], p, s.stride[1][0], s.size[0], first * kTile,
+                         std::min(last * kTile, s.size[1]));
       at += last - first;
     }
   });
@@ -416,7 +433,9 @@ void copy_into(Tensor& dst, const Tensor& src) {
       return;
     }
     LockRelease lock(dst.numel, {&dst, &src});
-    return parallel_for(n, 4 * kGrain, [&](int64_t begin, int64_t end) { std::memcpy(dst.data + begin, src.data + begin, end - begin); });
+    return parallel_for(n, 4 * kGrain, [&](int64_t begin, int64_t end) {
+      std::memcpy(dst.data + begin, src.data + begin, end - begin);
+    });
   }
   Space s = copy_space(dst, src);
   if (dst.numel == 0 || dst.is_meta() || src.is_meta() || same_place(dst, src)) return;
@@ -437,11 +456,13 @@ void copy_into(Tensor& dst, const Tensor& src) {
   visit_size(dst.itemsize(), [&]<class U>() {
     if (arrange_transpose(s, sizeof(U))) return copy_transposed<U>(s, dst.data, from->data);
     if (s.ndim > 1 && s.size[0] <= kNarrow && s.size[1] > 4 * s.size[0]) return copy_narrow<U>(s, dst.data, from->data);
-    parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst.data, from->data, begin, end); });
+    parallel_for(dst.numel, kGrain,
+                 [&](int64_t begin, int64_t end) { copy_runs<U>(s, dst.data, from->data, begin, end); });
   });
 }
 
-// --- fill -------------------------------------------------------------------------------------------------------------
+// --- fill
+// -------------------------------------------------------------------------------------------------------------
 
 void check_fits(const Scalar& value, DType dtype) {
   bool fits = true;
@@ -449,7 +470,8 @@ void check_fits(const Scalar& value, DType dtype) {
   if (is_integral(dtype)) {
     int bits = int(8 * item_size(dtype));
     bool is_signed = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32 || dtype == DType::Int64;
-    double high = std::ldexp(1.0, is_signed ? bits - 1 : bits), low = is_signed ? -high : -high + 1;  // unsigned: -1 wraps
+    double high = std::ldexp(1.0, is_signed ? bits - 1 : bits),
+           low = is_signed ? -high : -high + 1;  // unsigned: -1 wraps
     if (value.integral()) fits &= bits == 64 || (double(value.i) >= low && double(value.i) < high);
     else fits &= value.re > low - 1 && value.re < high;
   } else if (!value.integral() && (dtype == DType::Float32 || dtype == DType::Complex64 || dtype == DType::BFloat16)) {

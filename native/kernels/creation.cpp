@@ -31,7 +31,8 @@ void cpu_full(Call& c) { fill(c.out(), c.scalar(1)); }
 void infer_empty_strided(Call& c) {
   Dims size = c.ints(0), strides = c.ints(1);
   if (size.size() != strides.size())
-    runtime_error(c.name(), ": expected one stride per size, got ", size.size(), " sizes and ", strides.size(), " strides");
+    runtime_error(c.name(), ": expected one stride per size, got ", size.size(), " sizes and ", strides.size(),
+                  " strides");
   Options o = read_options(c, 2, default_dtype());
   check_size(c, size);
   Tensor& t = c.output(size, o.dtype, o.device, strides);
@@ -45,7 +46,8 @@ void infer_like(Call& c) {
   Options o = read_options(c, At, t.dtype, t.device);
   int64_t format = c.integer_or(At + 5, 3);
   bool plain = format == 3 && t.contiguous();
-  Tensor& out = plain ? c.output(t.shape(), o.dtype, o.device) : c.output(t.shape(), o.dtype, o.device, format_strides(c, t, format));
+  Tensor& out = plain ? c.output(t.shape(), o.dtype, o.device)
+                      : c.output(t.shape(), o.dtype, o.device, format_strides(c, t, format));
   if (o.requires_grad) out.flags |= kRequiresGrad;
 }
 // (self, int[] size[, value], *, dtype, layout, device, requires_grad, pin_memory)
@@ -89,7 +91,8 @@ double number(const Scalar& s) { return s.to<double>(); }
 // (Scalar? start, Scalar? end, Scalar step, *, dtype …): a lone number is the end
 Range read_range(const Call& c) {
   Range r;
-  if (!c.has(0) && !c.has(1)) type_error(c.name(), ": expected arange(end), arange(start, end) or arange(start, end, step)");
+  if (!c.has(0) && !c.has(1))
+    type_error(c.name(), ": expected arange(end), arange(start, end) or arange(start, end, step)");
   if (c.has(0) && c.has(1)) r.start = c.scalar(0), r.end = c.scalar(1);
   else r.end = c.has(1) ? c.scalar(1) : c.scalar(0);
   r.step = c.scalar(2);
@@ -124,7 +127,8 @@ void count_range(const Call& c, Range& r, DType dtype) {
 void infer_arange(Call& c) {
   Range r = read_range(c);
   Options o = read_options(c, 3, r.integral ? DType::Int64 : default_dtype());
-  if (o.dtype == DType::Bool || is_complex(o.dtype)) not_implemented(c.name(), ": no range of dtype ", dtype_name(o.dtype));
+  if (o.dtype == DType::Bool || is_complex(o.dtype))
+    not_implemented(c.name(), ": no range of dtype ", dtype_name(o.dtype));
   count_range(c, r, o.dtype);
   create(c, Dims(&r.count, 1), o);
 }
@@ -210,7 +214,8 @@ void cpu_linspace(Call& c) {
     double step = n > 1 ? (double(end) - double(start)) / double(n - 1) : 0;
     int64_t* x = t.ptr<int64_t>();
     for (int64_t k = 0; k < n; ++k)
-      x[k] = k < n / 2 || n == 1 ? int64_t(double(start) + step * double(k)) : int64_t(double(end) - step * double(n - 1 - k));
+      x[k] = k < n / 2 || n == 1 ? int64_t(double(start) + step * double(k))
+                                 : int64_t(double(end) - step * double(n - 1 - k));
   });
 }
 void cpu_logspace(Call& c) {
@@ -262,7 +267,8 @@ void infer_triangle(Call& c) {
   if (t.row < 0 || t.column < 0) runtime_error(c.name(), ": row and col must not be negative, got ", t.row, " and ",
                                                t.column);
   constexpr int64_t most = int64_t(1) << 40;
-  if (t.row > most || t.column > most || t.offset < -most || t.offset > most) runtime_error(c.name(), ": row, col and offset must be below 2^40");
+  if (t.row > most || t.column > most || t.offset < -most || t.offset > most)
+    runtime_error(c.name(), ": row, col and offset must be below 2^40");
   __int128 whole = __int128(t.row) * t.column;
   __int128 n = Upper ? whole - below(t.row, t.column, t.offset - 1) : below(t.row, t.column, t.offset);
   if (n > INT64_MAX / 2) runtime_error(c.name(), ": too many indices");

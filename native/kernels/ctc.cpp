@@ -39,13 +39,15 @@ struct Problem {
 
 // Arguments from position `at` on: targets, starts, input_lengths, target_lengths, blank.
 Problem problem_of(const Call& c, const Tensor& x, int at, const Tensor& labels) {
-  Problem p{x.size(0), x.size(1), x.size(2), 1, c.ints(at + 1), c.ints(at + 2), c.ints(at + 3), c.integer(at + 4), nullptr};
+  Problem p{x.size(0),      x.size(1),      x.size(2),         1,      c.ints(at + 1),
+            c.ints(at + 2), c.ints(at + 3), c.integer(at + 4), nullptr};
   const int64_t n = p.batch;
   if (int64_t(p.starts.size()) != n || int64_t(p.inputs.size()) != n || int64_t(p.targets.size()) != n)
     runtime_error(c.name(), ": expected ", n, " starts and lengths");
   for (int64_t k = 0; k < n; ++k) {
     p.width = std::max(p.width, 2 * p.targets[k] + 1);
-    if (p.targets[k] < 0 || p.starts[k] < 0 || p.starts[k] + p.targets[k] > labels.numel || p.inputs[k] < 0 || p.inputs[k] > p.steps)
+    if (p.targets[k] < 0 || p.starts[k] < 0 || p.starts[k] + p.targets[k] > labels.numel || p.inputs[k] < 0 ||
+        p.inputs[k] > p.steps)
       runtime_error(c.name(), ": a length lies outside the tensors given");
   }
   if (!labels.is_meta()) p.labels = labels.ptr<int64_t>();
@@ -54,8 +56,8 @@ Problem problem_of(const Call& c, const Tensor& x, int at, const Tensor& labels)
 
 void check(const Call& c, const Tensor& x, const Tensor& labels) {
   if (x.ndim != 3 || (x.dtype != DType::Float32 && x.dtype != DType::Float64) || labels.dtype != DType::Int64)
-    runtime_error(c.name(), ": expected float32 or float64 log_probs [T, N, C] and int64 targets, got ", dtype_name(x.dtype), " ",
-        shape_text(x.shape()), " and ", dtype_name(labels.dtype));
+    runtime_error(c.name(), ": expected float32 or float64 log_probs [T, N, C] and int64 targets, got ",
+                  dtype_name(x.dtype), " ", shape_text(x.shape()), " and ", dtype_name(labels.dtype));
 }
 
 template <class T>
@@ -71,7 +73,8 @@ T run_forward(const Problem& p, const T* x, int64_t n, T* alpha) {
     const T *before = alpha + (t - 1) * p.width, *emitted = x + t * row;
     T* now = alpha + t * p.width;
     for (int64_t s = 0; s < width; ++s)
-      now[s] = emitted[l[s]] + log_sum(before[s], s ? before[s - 1] : kNever<T>, l.jumps(s) ? before[s - 2] : kNever<T>);
+      now[s] =
+          emitted[l[s]] + log_sum(before[s], s ? before[s - 1] : kNever<T>, l.jumps(s) ? before[s - 2] : kNever<T>);
   }
   const T* last = alpha + (length - 1) * p.width;
   return -log_sum(last[width - 1], width > 1 ? last[width - 2] : kNever<T>);
@@ -101,10 +104,11 @@ void forward(Call& c) {
 }
 void cpu_ctc(Call& c) { c.tensor(0).dtype == DType::Float64 ? forward<double>(c) : forward<float>(c); }
 
-// --- _ctc_loss_backward(grad, log_probs, targets, starts, input_lengths, target_lengths, blank, loss, log_alpha, zero_infinity)
+// --- _ctc_loss_backward(grad, log_probs, targets, starts, input_lengths, target_lengths, blank, loss, log_alpha,
+// zero_infinity)
 //
-// With respect to logits whose log-softmax log_probs is, as PyTorch's: the softmax less the share of alignments that emit
-// the class there. The log-softmax below passes it on unchanged, because it sums to zero over the classes.
+// With respect to logits whose log-softmax log_probs is, as PyTorch's: the softmax less the share of alignments that
+// emit the class there. The log-softmax below passes it on unchanged, because it sums to zero over the classes.
 
 void infer_ctc_backward(Call& c) {
   check(c, c.tensor(1), c.tensor(2));
@@ -132,21 +136,23 @@ void one_backward(const Problem& p, const T* x, int64_t n, T g, T loss, const T*
     }
     std::fill(share.begin(), share.end(), kNever<T>);
     for (int64_t s = 0; s < width; ++s) share[l[s]] = log_sum(share[l[s]], a[s] + beta[s]);
-    for (int64_t k = 0; k < p.classes; ++k) to[t * row + k] = (std::exp(emitted[k]) - std::exp(share[k] + loss - emitted[k])) * g;
+    for (int64_t k = 0; k < p.classes; ++k)
+      to[t * row + k] = (std::exp(emitted[k]) - std::exp(share[k] + loss - emitted[k])) * g;
     std::swap(beta, next);
   }
 }
 
 template <class T>
 void backward(Call& c) {
-  TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), labels = snapshot(c.tensor(2), DType::Int64), loss = contiguous(c.tensor(7)),
-            alpha = contiguous(c.tensor(8));
+  TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), labels = snapshot(c.tensor(2), DType::Int64),
+            loss = contiguous(c.tensor(7)), alpha = contiguous(c.tensor(8));
   Problem p = problem_of(c, *x, 2, *labels);
   const int64_t each = p.steps * p.width;
   LockRelease lock(p.batch * each * 60);
   parallel_for(p.batch, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, each)), [&](int64_t n, int64_t end) {
     for (; n < end; ++n)
-      one_backward(p, x->ptr<T>(), n, g->ptr<T>()[n], loss->ptr<T>()[n], alpha->ptr<T>() + n * each, c.boolean(9), c.out().ptr<T>());
+      one_backward(p, x->ptr<T>(), n, g->ptr<T>()[n], loss->ptr<T>()[n], alpha->ptr<T>() + n * each, c.boolean(9),
+                   c.out().ptr<T>());
   });
 }
 void cpu_ctc_backward(Call& c) { c.tensor(1).dtype == DType::Float64 ? backward<double>(c) : backward<float>(c); }

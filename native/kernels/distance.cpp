@@ -46,7 +46,8 @@ void infer_cdist(Call& c) {
   check_real(c, x);
   check_norm(c, c.real(2));
   if (x.ndim != 3 || y.ndim != 3 || x.size(0) != y.size(0) || x.size(2) != y.size(2) || x.dtype != y.dtype)
-    runtime_error("cdist: expected rows of one length and dtype, got ", shape_text(x.shape()), " and ", shape_text(y.shape()));
+    runtime_error("cdist: expected rows of one length and dtype, got ", shape_text(x.shape()), " and ",
+                  shape_text(y.shape()));
   const int64_t shape[3] = {x.size(0), x.size(1), y.size(1)};
   c.output(shape, x.dtype, x.device);
 }
@@ -82,11 +83,12 @@ void cdist_of(const Tensor& x, const Tensor& y, double p, bool by_product, Tenso
       euclidean_by_product(x.ptr<T>() + b * n * d, y.ptr<T>() + b * m * d, n, m, d, out.ptr<T>() + b * n * m);
     return;
   }
-  parallel_for(x.size(0) * n, std::max<int64_t>(1, 8192 / (m * std::max<int64_t>(d, 1))), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t j = 0; j < m; ++j)
-        out.ptr<T>()[i * m + j] = distance(x.ptr<T>() + i * d, y.ptr<T>() + (i / n * m + j) * d, d, p);
-  });
+  parallel_for(x.size(0) * n, std::max<int64_t>(1, 8192 / (m * std::max<int64_t>(d, 1))),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i)
+                   for (int64_t j = 0; j < m; ++j)
+                     out.ptr<T>()[i * m + j] = distance(x.ptr<T>() + i * d, y.ptr<T>() + (i / n * m + j) * d, d, p);
+               });
 }
 void cpu_cdist(Call& c) {
   TensorRef x = contiguous(c.tensor(0)), y = contiguous(c.tensor(1));

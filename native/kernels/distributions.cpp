@@ -88,7 +88,8 @@ void infer_cauchy_(Call& c) {
 }
 void cpu_cauchy_(Call& c) {
   double median = c.real(1), sigma = c.real(2);
-  each_double(c, c.out(), generator(c, 3), [=](Generator& g) { return median + sigma * std::tan(M_PI * (g.u53() - 0.5)); });
+  each_double(c, c.out(), generator(c, 3),
+              [=](Generator& g) { return median + sigma * std::tan(M_PI * (g.u53() - 0.5)); });
 }
 
 void infer_log_normal_(Call& c) {
@@ -119,7 +120,8 @@ double poisson(Generator& g, double rate) {
     double k = std::floor((2 * a / us + b) * u + rate + 0.43);
     if (us >= 0.07 && v <= vr) return k;
     if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <= -rate + k * log_rate - std::lgamma(k + 1))
+    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
+        -rate + k * log_rate - std::lgamma(k + 1))
       return k;
   }
 }
@@ -133,13 +135,16 @@ void cpu_poisson(Call& c) {
   copy_into(*rates, c.tensor(0));
   const double* rate = rates->ptr<double>();
   for (int64_t k = 0; k < out.numel; ++k)
-    if (!(rate[k] >= 0 && std::isfinite(rate[k]))) runtime_error(c.name(), ": a rate must be finite and not negative, got ", rate[k]);
+    if (!(rate[k] >= 0 && std::isfinite(rate[k])))
+      runtime_error(c.name(), ": a rate must be finite and not negative, got ", rate[k]);
   each_double(c, out, generator(c, 1), [rate](Generator& g) mutable { return poisson(g, *rate++); });
 }
 
-// --- gamma, dirichlet, binomial ---------------------------------------------------------------------------------------
+// --- gamma, dirichlet, binomial
+// ---------------------------------------------------------------------------------------
 
-// Marsaglia and Tsang 2000 (with constants rounded to float, as in PyTorch); below 1 the sample of alpha + 1 times a power of a uniform number.
+// Marsaglia and Tsang 2000 (with constants rounded to float, as in PyTorch); below 1 the sample of alpha + 1 times a
+// power of a uniform number.
 double sample_gamma(Generator& g, double alpha) {
   double scale = 1;
   if (alpha < 1) {
@@ -155,11 +160,13 @@ double sample_gamma(Generator& g, double alpha) {
       y = 1 + c * x;
     } while (y <= 0);
     const double v = y * y * y, u = 1 - g.u53(), square = x * x;
-    if (u < 1 - double(0.0331f) * square * square || std::log(u) < 0.5 * square + d * (1 - v + std::log(v))) return scale * d * v;
+    if (u < 1 - double(0.0331f) * square * square || std::log(u) < 0.5 * square + d * (1 - v + std::log(v)))
+      return scale * d * v;
   }
 }
 void require_precise(const Call& c, const Tensor& t) {
-  if (t.dtype != DType::Float32 && t.dtype != DType::Float64) not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype));
+  if (t.dtype != DType::Float32 && t.dtype != DType::Float64)
+    not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype));
 }
 void infer_gamma(Call& c) {
   const Tensor& t = c.tensor(0);
@@ -175,8 +182,10 @@ void cpu_gamma(Call& c) {
   Tensor& out = c.out();
   TensorRef alphas = doubles_like(c.tensor(0), out);
   const double* alpha = alphas->ptr<double>();
-  const double least = out.dtype == DType::Float32 ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
-  each_double(c, out, generator(c, 1), [=](Generator& g) mutable { return std::max(least, sample_gamma(g, *alpha++)); });
+  const double least =
+      out.dtype == DType::Float32 ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
+  each_double(c, out, generator(c, 1),
+              [=](Generator& g) mutable { return std::max(least, sample_gamma(g, *alpha++)); });
 }
 void infer_dirichlet(Call& c) {
   const Tensor& t = c.tensor(0);
@@ -206,8 +215,9 @@ void cpu_dirichlet(Call& c) {
 
 // What Stirling's formula for log k! leaves out.
 double stirling_rest(double k) {
-  static const double small[] = {0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.0207906721037650, 0.0166446911898211,
-                                 0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
+  static const double small[] = {0.0810614667953272,  0.0413406959554092, 0.0276779256849983, 0.0207906721037650,
+                                 0.0166446911898211,  0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
+                                 0.00925546218271273, 0.00833056343336287};
   if (k <= 9) return small[int(k)];
   double z = 1 / ((k + 1) * (k + 1));
   return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 * z) * z) / (k + 1);
@@ -221,7 +231,8 @@ double binomial_rejection(Generator& g, double n, double p) {
     const double u = g.u53() - 0.5, v = g.u53(), us = 0.5 - std::fabs(u), k = std::floor((2 * a / us + b) * u + c);
     if (us >= 0.07 && v <= v_r) return k;
     if (k < 0 || k > n) continue;
-    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (n - m + 1))) + (n + 1) * std::log((n - m + 1) / (n - k + 1)) +
+    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (n - m + 1))) +
+                         (n + 1) * std::log((n - m + 1) / (n - k + 1)) +
                          (k + 0.5) * std::log(odds * (n - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(n - m) -
                          stirling_rest(k) - stirling_rest(n - k);
     if (std::log(v * alpha / (a / (us * us) + b)) <= bound) return k;
@@ -247,9 +258,12 @@ double sample_binomial(Generator& g, double n, double p) {
 void infer_binomial(Call& c) {
   const Tensor &n = c.tensor(0), &p = c.tensor(1);
   require_precise(c, n);
-  if (n.dtype != p.dtype) runtime_error(c.name(), ": expected count and prob of one dtype, got ", dtype_name(n.dtype), " and ", dtype_name(p.dtype));
+  if (n.dtype != p.dtype)
+    runtime_error(c.name(), ": expected count and prob of one dtype, got ", dtype_name(n.dtype), " and ",
+                  dtype_name(p.dtype));
   if (!std::ranges::equal(n.shape(), p.shape()))
-    runtime_error(c.name(), ": expected count and prob of one shape, got ", shape_text(n.shape()), " and ", shape_text(p.shape()));
+    runtime_error(c.name(), ": expected count and prob of one shape, got ", shape_text(n.shape()), " and ",
+                  shape_text(p.shape()));
   c.output(n.shape(), n.dtype, n.device, like_strides(n));
 }
 void cpu_binomial(Call& c) {
@@ -310,7 +324,8 @@ void search(Generator& g, const T* p, int64_t n, int64_t draws, int64_t* out) {
   cumulative[n - 1] = 1;
   for (int64_t k = 0; k < draws; ++k) {
     double u = g.u53();
-    out[k] = std::lower_bound(cumulative.begin(), cumulative.end(), u, [](T a, double u) { return double(a) < u; }) - cumulative.begin();
+    out[k] = std::lower_bound(cumulative.begin(), cumulative.end(), u, [](T a, double u) { return double(a) < u; }) -
+             cumulative.begin();
   }
 }
 
@@ -407,7 +422,8 @@ void cpu_dropout(Call& c) {
 void infer_dropout_scale(Call& c) {
   const Tensor &t = c.tensor(0), &mask = c.tensor(1);
   if (mask.dtype != DType::Bool || !std::ranges::equal(t.shape(), mask.shape()))
-    runtime_error(c.name(), ": expected a bool mask of shape ", shape_text(t.shape()), ", got ", dtype_name(mask.dtype), " ", shape_text(mask.shape()));
+    runtime_error(c.name(), ": expected a bool mask of shape ", shape_text(t.shape()), ", got ", dtype_name(mask.dtype),
+                  " ", shape_text(mask.shape()));
   if (!is_differentiable(t.dtype)) runtime_error(c.name(), ": expected floating-point or complex input, got ",
                                                  dtype_name(t.dtype));
   c.output(t.shape(), t.dtype, t.device, like_strides(mask));

@@ -1,8 +1,9 @@
 // Runs pointwise operators: decides dtypes, shape and layout of the result, then feeds the operator's loop.
 //
-// Two paths. The short one serves what most calls are: contiguous operands of one shape and dtype (or a number), a fresh
-// or in-place result. It decides with a few comparisons and calls the loop once. The general path promotes, broadcasts,
-// orders and merges dimensions, and converts or packs block by block whatever the loop cannot read directly.
+// Two paths. The short one serves what most calls are: contiguous operands of one shape and dtype (or a number), a
+// fresh or in-place result. It decides with a few comparisons and calls the loop once. The general path promotes,
+// broadcasts, orders and merges dimensions, and converts or packs block by block whatever the loop cannot read
+// directly.
 #include "elementwise.h"
 
 #include <array>
@@ -18,7 +19,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kGrain = 32768;       // element visits that pay for a second thread
-constexpr int kByValue = 255;           // a row's weight where the time depends on the values: may take seconds for one element
+constexpr int kByValue = 255;  // a row's weight where the time depends on the values: may take seconds for one element
 constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
 constexpr int kMaxOperands = 6;         // with the result
 constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
@@ -31,13 +32,16 @@ std::unordered_map<std::string_view, ElementwiseRow>& table() {
 
 // PyTorch's names of dtypes in its messages about casting.
 const char* type_name(DType t) {
-  static constexpr const char* names[] = {"Bool", "Byte", "Char", "Short", "UInt16", "Int", "UInt32", "Long", "UInt64", "Half",
-                                          "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Float8_e4m3fn",
-                                          "Float8_e5m2", "Undefined"};
+  static constexpr const char* names[] = {"Bool",          "Byte",        "Char",     "Short",        "UInt16",
+                                          "Int",           "UInt32",      "Long",     "UInt64",       "Half",
+                                          "BFloat16",      "Float",       "Double",   "ComplexFloat", "ComplexDouble",
+                                          "Float8_e4m3fn", "Float8_e5m2", "Undefined"};
   return names[int(t)];
 }
 
-bool can_cast(DType from, DType to) { return category(from) <= category(to) || (is_differentiable(from) && category(from) == category(to)); }
+bool can_cast(DType from, DType to) {
+  return category(from) <= category(to) || (is_differentiable(from) && category(from) == category(to));
+}
 
 // --- promotion ----------------------------------------------------------------------------------------------------
 
@@ -49,7 +53,8 @@ struct Promotion {
   static DType outrank(DType high, DType low) {
     if (high == DType::Undefined || low == DType::Undefined) return high == DType::Undefined ? low : high;
     if (category(low) <= category(high)) return high;
-    return category(low) == Category::Complex && category(high) == Category::Floating ? complex_of(high) : promote_types(high, low);
+    return category(low) == Category::Complex && category(high) == Category::Floating ? complex_of(high)
+                                                                                      : promote_types(high, low);
   }
   void add(const Value& v) {
     if (v.tag == Tag::Tensor) {
@@ -90,7 +95,8 @@ Scalar number_of(const Value& v) {
   return s;
 }
 void read_scalars(const Call& c, const ElementwiseRow& row, Scalar* scalars) {
-  for (int k = row.operands; k < c.nargs && k - row.operands < kMaxScalars; ++k) scalars[k - row.operands] = number_of(c.args[k]);
+  for (int k = row.operands; k < c.nargs && k - row.operands < kMaxScalars; ++k)
+    scalars[k - row.operands] = number_of(c.args[k]);
 }
 
 // --- the short path -----------------------------------------------------------------------------------------------
@@ -142,7 +148,8 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
 
 // One row after another where the second operand is a vector along the last dimensions: a bias.
 bool is_bias(const Tensor& self, const Tensor& t) {
-  if (t.ndim == 0 || t.ndim >= self.ndim || t.numel < 8 || t.dtype != self.dtype || !plain(t) || self.numel == 0) return false;
+  if (t.ndim == 0 || t.ndim >= self.ndim || t.numel < 8 || t.dtype != self.dtype || !plain(t) || self.numel == 0)
+    return false;
   for (int d = 1; d <= t.ndim; ++d)
     if (t.sizes[t.ndim - d] != self.sizes[self.ndim - d]) return false;
   return true;
@@ -183,7 +190,8 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
     out = c.given;
     if (out != &self || lead || result != dtype) return false;
     for (int k = 1; k < operands; ++k)
-      if (s.stride[k + 1] && !safe_beside(*out, s.ptr[k + 1], row_length ? row_length * s.stride[k + 1] : out->numel * s.stride[k + 1]))
+      if (s.stride[k + 1] &&
+          !safe_beside(*out, s.ptr[k + 1], row_length ? row_length * s.stride[k + 1] : out->numel * s.stride[k + 1]))
         return false;
     if (row_length && s.ptr[2] == out->data) return false;
     c.push(TensorRef::borrow(out));
@@ -367,7 +375,8 @@ Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
     runtime_error(c.name(), ": the result is ", dtype_name(result), ", which a tensor of ", dtype_name(out.dtype),
                   " cannot hold");
   if (out.device.type != device.type)
-    runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ", device_name(out.device));
+    runtime_error(c.name(), ": expected the result on ", device_name(device), " but out is on ",
+                  device_name(out.device));
   if (!std::ranges::equal(out.shape(), shape.dims())) {
     if (c.inplace)
       runtime_error(c.name(), ": the tensor written to has shape ", shape_text(out.shape()), " and cannot grow to ",
@@ -378,7 +387,8 @@ Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   return out;
 }
 
-void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Plan& p, Promotion& types, Shape& shape, Device& device) {
+void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Plan& p, Promotion& types, Shape& shape,
+                   Device& device) {
   p.count = row.operands + 1;
   p.broadcasts = row.operands == 2 || row.any_stride;
   bool placed = false;
@@ -421,9 +431,11 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
   if (compute == DType::Undefined) runtime_error(c.name(), ": expected at least one tensor or number");
   if (promote == Promote::Logical) compute = DType::Bool;
   // a division with a rounding mode stays whole: only then has it loops for integers
-  bool whole = is_integral(compute) && row.loop[int(compute)] && c.nargs > row.operands && c.args[row.operands].tag == Tag::Str;
+  bool whole =
+      is_integral(compute) && row.loop[int(compute)] && c.nargs > row.operands && c.args[row.operands].tag == Tag::Str;
   if (promote == Promote::IntToFloat && !is_differentiable(compute) && !whole) compute = default_dtype();
-  if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(DType::Int64)]) compute = default_dtype();
+  if (promote == Promote::ComplexToReal && !is_differentiable(compute) && !row.loop[int(DType::Int64)])
+    compute = default_dtype();
   DType result = promote == Promote::Compare || promote == Promote::Logical ? DType::Bool
                  : promote == Promote::ComplexToReal                       ? real_of(compute)
                                                                            : compute;
@@ -441,7 +453,8 @@ void prepare_space(Plan& p, const Shape& shape) {
   for (int d = shape.ndim - 1; d >= 0; --d) {
     if (shape.size[d] == 1) continue;
     for (int k = 0; k < p.count; ++k)
-      s.stride[k][s.ndim] = p.operand[k].tensor ? broadcast_stride(*p.operand[k].tensor, shape, d) * p.operand[k].item : 0;
+      s.stride[k][s.ndim] =
+          p.operand[k].tensor ? broadcast_stride(*p.operand[k].tensor, shape, d) * p.operand[k].item : 0;
     s.add_dim(shape.size[d]);
   }
   s.sort();
@@ -504,7 +517,8 @@ void prepare_operands(const Call& c, const ElementwiseRow& row, Plan& p, DType c
 }
 
 void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
-  visit_size(item, [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, *reinterpret_cast<const U*>(value)); });
+  visit_size(item,
+             [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, *reinterpret_cast<const U*>(value)); });
 }
 
 // One thread's share: elements [begin, end) in iteration order.
@@ -692,7 +706,8 @@ void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
   if (row.operands > 1) {
     bool tensors = false;
     for (int k = 0; k < row.operands; ++k) tensors |= c.args[k].tag == Tag::Tensor;
-    if (!tensors) type_error(c.name(), "(): expected a Tensor among the first ", int(row.operands), " arguments, got numbers only");
+    if (!tensors)
+      type_error(c.name(), "(): expected a Tensor among the first ", int(row.operands), " arguments, got numbers only");
   }
   run_general(c, row, promote);
 }

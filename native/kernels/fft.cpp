@@ -126,7 +126,8 @@ struct Lines {
     if (size != 1) dims.push_back({size, in, out});
   }
   void sort() {  // neighbours in memory become neighbouring lanes
-    std::stable_sort(dims.begin(), dims.end(), [](const Line& a, const Line& b) { return std::abs(a.out) > std::abs(b.out); });
+    std::stable_sort(dims.begin(), dims.end(),
+                     [](const Line& a, const Line& b) { return std::abs(a.out) > std::abs(b.out); });
   }
   void place(int64_t k, int64_t& in, int64_t& out) const {
     in = out = 0;
@@ -158,16 +159,18 @@ void fill_twice(std::vector<T>& v, int64_t n) { v.assign(size_t(2 * n), T(0)); }
 
 // All lines by groups of lanes. Two lines share a lane where the numbers are real.
 template <class T>
-void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& lines, const T* factor = nullptr, int64_t factor_step = 0,
-                  int64_t factor_lane = 0) {
+void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& lines, const T* factor = nullptr,
+                  int64_t factor_step = 0, int64_t factor_lane = 0) {
   const FftKernels<T>& k = kernels<T>();
   const bool paired = t.load != FftLoad::Complex || t.store != FftStore::Complex;
-  const int64_t lanes = k.lanes, per_group = paired ? 2 * lanes : lanes, groups = (lines.count + per_group - 1) / per_group;
+  const int64_t lanes = k.lanes, per_group = paired ? 2 * lanes : lanes,
+                groups = (lines.count + per_group - 1) / per_group;
   const int64_t cost = t.n * lanes * 8;
   parallel_for(groups, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, cost)), [&](int64_t first, int64_t last) {
     T *a = scratch<T>(kScratchA, 2 * t.n * lanes), *b = scratch<T>(kScratchB, 2 * t.n * lanes);
     FftJob<T> job;
-    job.load = t.load, job.store = t.store, job.swap_in = t.swap_in, job.swap_out = t.swap_out, job.conjugate = t.conjugate, job.scale = t.scale, job.given = t.given;
+    job.load = t.load, job.store = t.store, job.swap_in = t.swap_in, job.swap_out = t.swap_out,
+    job.conjugate = t.conjugate, job.scale = t.scale, job.given = t.given;
     job.in_step = t.in_step, job.out_step = t.out_step, job.factor_step = factor_step;
     for (int64_t g = first; g < last; ++g) {
       const int64_t left = lines.count - g * per_group, used = std::min(lanes, left);
@@ -193,7 +196,8 @@ void side_by_side(const FftPlan<T>& plan, const Transform<T>& t, const Lines& li
 }
 
 template <class T>
-void complex_line(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse, T scale);
+void complex_line(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse,
+                  T scale);
 
 // n = rows * cols, both moderate; 0: no such pair.
 int64_t rows_for(int64_t n) {
@@ -244,7 +248,8 @@ void four_steps(const FourSteps<T>& p, const T* in, int64_t in_step, T* out, int
   columns.add(p.cols, in_step, 2);
   side_by_side(*p.first, down, columns, p.factors.data(), 2 * p.width, 2);
   Transform<T> across{p.cols};
-  across.swap_out = inverse, across.given = p.cols, across.in = middle, across.out = out, across.in_step = 2, across.out_step = p.rows * out_step;
+  across.swap_out = inverse, across.given = p.cols, across.in = middle, across.out = out, across.in_step = 2,
+  across.out_step = p.rows * out_step;
   across.scale = scale;
   Lines lines;
   lines.add(p.rows, 2 * p.cols, out_step);
@@ -266,7 +271,8 @@ int64_t good_length(int64_t n) {
   }
 }
 template <class T>
-void bluestein(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse, T scale) {
+void bluestein(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse,
+               T scale) {
   auto c = kept<Chirp<T>>(n, [&] {
     auto made = std::make_shared<Chirp<T>>();
     made->m = good_length(2 * n - 1);
@@ -295,7 +301,8 @@ void bluestein(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, i
     product(&a[size_t(2 * k)], c->chirp[size_t(2 * k)], c->chirp[size_t(2 * k + 1)]);
   }
   complex_line<T>(c->m, a.data(), 2, c->m, f.data(), 2, false, T(1));
-  for (int64_t k = 0; k < c->m; ++k) product(&f[size_t(2 * k)], c->spectrum[size_t(2 * k)], c->spectrum[size_t(2 * k + 1)]);
+  for (int64_t k = 0; k < c->m; ++k)
+    product(&f[size_t(2 * k)], c->spectrum[size_t(2 * k)], c->spectrum[size_t(2 * k + 1)]);
   complex_line<T>(c->m, f.data(), 2, c->m, a.data(), 2, true, T(scale / T(c->m)));
   for (int64_t k = 0; k < n; ++k) {
     T* z = &a[size_t(2 * k)];
@@ -305,7 +312,8 @@ void bluestein(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, i
 }
 
 template <class T>
-void complex_line(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse, T scale) {
+void complex_line(int64_t n, const T* in, int64_t in_step, int64_t given, T* out, int64_t out_step, bool inverse,
+                  T scale) {
   auto plan = plan_of<T>(n);
   if (plan->largest > kLargestFactor) return bluestein(n, in, in_step, given, out, out_step, inverse, scale);
   if (n >= 128 && given >= n) {
@@ -313,7 +321,8 @@ void complex_line(int64_t n, const T* in, int64_t in_step, int64_t given, T* out
     if (p->rows) return four_steps(*p, in, in_step, out, out_step, inverse, scale);
   }
   Transform<T> t{n};
-  t.swap_in = t.swap_out = inverse, t.scale = scale, t.given = given, t.in = in, t.out = out, t.in_step = in_step, t.out_step = out_step;
+  t.swap_in = t.swap_out = inverse, t.scale = scale, t.given = given, t.in = in, t.out = out, t.in_step = in_step,
+  t.out_step = out_step;
   side_by_side(*plan, t, Lines{});
 }
 
@@ -377,7 +386,9 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
     fill_twice(f, n);
     for (int64_t k = 0; k < std::min(n, t.given); ++k) z[size_t(2 * k)] = in[k * t.in_step];
     complex_line<T>(n, z.data(), 2, n, f.data(), 2, false, t.scale);
-    for (int64_t k = 0; k <= h; ++k) out[k * t.out_step] = f[size_t(2 * k)], out[k * t.out_step + 1] = t.conjugate ? -f[size_t(2 * k + 1)] : f[size_t(2 * k + 1)];
+    for (int64_t k = 0; k <= h; ++k)
+      out[k * t.out_step] = f[size_t(2 * k)],
+              out[k * t.out_step + 1] = t.conjugate ? -f[size_t(2 * k + 1)] : f[size_t(2 * k + 1)];
     return;
   }
   std::vector<T> packed;
@@ -393,7 +404,8 @@ void real_line(const Transform<T>& t, const T* in, T* out) {
   const T half = t.scale * T(0.5), *roots = circle->values.data();
   for (int64_t k = 0; k <= h; ++k) {
     const T *u = f + 2 * (k == h ? 0 : k), *v = f + 2 * (k ? h - k : 0);
-    T er = u[0] + v[0], ei = u[1] - v[1], dr = u[0] - v[0], di = u[1] + v[1];  // sums of even, differences of odd places
+    T er = u[0] + v[0], ei = u[1] - v[1], dr = u[0] - v[0],
+      di = u[1] + v[1];  // sums of even, differences of odd places
     T wr = roots[2 * k], wi = roots[2 * k + 1];
     out[k * t.out_step] = (er + di * wr + dr * wi) * half;
     out[k * t.out_step + 1] = (ei + di * wi - dr * wr) * (t.conjugate ? -half : half);
@@ -451,7 +463,8 @@ void real_lines(const Transform<T>& t, const Lines& lines) {
 
 // One dimension of x (numbers per element: 1 real, 2 complex) into the same dimension of y.
 template <class T>
-void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inverse, double scale, bool conjugate = false) {
+void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inverse, double scale,
+                   bool conjugate = false) {
   const int in_parts = is_complex(x.dtype) ? 2 : 1, out_parts = is_complex(y.dtype) ? 2 : 1;
   Transform<T> t{n};
   t.swap_in = t.swap_out = inverse, t.conjugate = conjugate, t.scale = T(scale), t.given = x.sizes[dim];
@@ -469,7 +482,8 @@ void transform_dim(const Tensor& x, Tensor& y, int64_t dim, int64_t n, bool inve
   real_lines(t, lines);
 }
 
-// --- the operators: self, dims, scale, and what each adds -----------------------------------------------------------------
+// --- the operators: self, dims, scale, and what each adds
+// -----------------------------------------------------------------
 
 std::vector<int64_t> dims_of(const Call& c, const Tensor& x) {
   std::vector<int64_t> dims(c.ints(1).begin(), c.ints(1).end());
@@ -481,14 +495,16 @@ std::vector<int64_t> dims_of(const Call& c, const Tensor& x) {
     if (std::find(dims.begin(), dims.begin() + int64_t(k), dims[k]) != dims.begin() + int64_t(k))
       runtime_error(c.name(), ": FFT dims must be unique, got ", shape_text(c.ints(1)));
   if (dims.size() != c.ints(2).size())
-    runtime_error(c.name(), ": expected one length for each dim, got dims ", shape_text(c.ints(1)), " and lengths ", shape_text(c.ints(2)));
+    runtime_error(c.name(), ": expected one length for each dim, got dims ", shape_text(c.ints(1)), " and lengths ",
+                  shape_text(c.ints(2)));
   return dims;
 }
 void check_some(const Call& c, const std::vector<int64_t>& dims) {
   if (dims.empty()) runtime_error(c.name(), ": expected one or more dims");
 }
 // Transformed dimensions come last in memory, in their order; the others before them.
-Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>& dims, std::vector<int64_t> shape, DType dtype) {
+Tensor& output_transformed(Call& c, const Tensor& x, const std::vector<int64_t>& dims, std::vector<int64_t> shape,
+                           DType dtype) {
   std::vector<int64_t> order, strides(shape.size());
   for (int64_t d = 0; d < x.ndim; ++d)
     if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
@@ -534,7 +550,8 @@ void complex_dims(TensorRef x, Tensor& y, std::span<const int64_t> dims, Dims sh
     } else {
       std::vector<int64_t> between(x->shape().begin(), x->shape().end());
       between[size_t(dims[k])] = shape[size_t(dims[k])];
-      to = std::equal(between.begin(), between.end(), y.shape().begin()) ? TensorRef::borrow(&y) : empty(between, y.dtype);
+      to = std::equal(between.begin(), between.end(), y.shape().begin()) ? TensorRef::borrow(&y)
+                                                                         : empty(between, y.dtype);
     }
     transform_dim<T>(*x, *to, dims[k], shape[size_t(dims[k])], inverse, k == 0 ? scale : 1.0);
     x = to;
@@ -545,12 +562,14 @@ void cpu_c2c(Call& c) {
   auto dims = dims_of(c, x);
   if (dims.empty()) return copy_into(y, x);
   std::reverse(dims.begin(), dims.end());
-  visit_parts(x.dtype, [&]<class T>() { complex_dims<T>(TensorRef::borrow(&x), y, dims, y.shape(), !c.boolean(4), c.real(3)); });
+  visit_parts(x.dtype,
+              [&]<class T>() { complex_dims<T>(TensorRef::borrow(&x), y, dims, y.shape(), !c.boolean(4), c.real(3)); });
 }
 // _fft_r2c(self, dim, n, scale, forward): the last dim from real numbers to the first half of its spectrum
 void infer_r2c(Call& c) {
   Tensor& x = c.tensor(0);
-  if (!is_floating(x.dtype) || item_size(x.dtype) < 4) runtime_error(c.name(), ": expected a real tensor, got ", dtype_name(x.dtype));
+  if (!is_floating(x.dtype) || item_size(x.dtype) < 4)
+    runtime_error(c.name(), ": expected a real tensor, got ", dtype_name(x.dtype));
   auto dims = dims_of(c, x);
   check_some(c, dims);
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
@@ -566,7 +585,8 @@ void cpu_r2c(Call& c) {
   dims.pop_back();
   std::vector<int64_t> between(x.shape().begin(), x.shape().end());
   between[size_t(last)] = n / 2 + 1;
-  TensorRef first = std::equal(between.begin(), between.end(), y.shape().begin()) ? TensorRef::borrow(&y) : empty(between, y.dtype);
+  TensorRef first =
+      std::equal(between.begin(), between.end(), y.shape().begin()) ? TensorRef::borrow(&y) : empty(between, y.dtype);
   visit_parts(x.dtype, [&]<class T>() {
     transform_dim<T>(x, *first, last, n, false, c.real(3), !c.boolean(4));
     if (!dims.empty()) complex_dims<T>(first, y, dims, y.shape(), !c.boolean(4), 1.0);

@@ -1,7 +1,8 @@
-// Discrete Fourier transforms: what a plan of a length holds, and the vector loops that carry out one or several at once.
+// Discrete Fourier transforms: what a plan of a length holds, and the vector loops that carry out one or several at
+// once.
 //
-// One lane of a vector belongs to one transform: W of them run together without exchanging anything between lanes. Every
-// transform is forward; an inverse one exchanges real and imaginary parts on the way in and out.
+// One lane of a vector belongs to one transform: W of them run together without exchanging anything between lanes.
+// Every transform is forward; an inverse one exchanges real and imaginary parts on the way in and out.
 #pragma once
 #include <vector>
 

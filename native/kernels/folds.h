@@ -4,8 +4,9 @@
 
 namespace flambeau {
 
-// --- folds: one accumulator, elements taken in any order ---------------------------------------------------------------
-// Integer sums and products wrap, as in the hardware; unsigned arithmetic says so.
+// --- folds: one accumulator, elements taken in any order
+// --------------------------------------------------------------- Integer sums and products wrap, as in the hardware;
+// unsigned arithmetic says so.
 template <class V> inline V wrapping_add(V a, V b) { return a + b; }
 template <>
 inline int64_t wrapping_add(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
@@ -58,7 +59,10 @@ template <class T_, class Map = Same>
 struct Maximum : Map {
   using T = T_;
   using Acc = T_;
-  static T zero() { return std::numeric_limits<T>::has_infinity ? T(-std::numeric_limits<T>::infinity()) : std::numeric_limits<T>::lowest(); }
+  static T zero() {
+    return std::numeric_limits<T>::has_infinity ? T(-std::numeric_limits<T>::infinity())
+                                                : std::numeric_limits<T>::lowest();
+  }
   static Acc identity() { return zero(); }
   template <class V> static V join(V a, V b) { return (b > a) | (b != b) ? b : a; }
   template <class V> static V plain(V a, V b) { return b > a ? b : a; }  // without NaN: one instruction
@@ -67,7 +71,9 @@ template <class T_, class Map = Same>
 struct Minimum : Map {
   using T = T_;
   using Acc = T_;
-  static T zero() { return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max(); }
+  static T zero() {
+    return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
   static Acc identity() { return zero(); }
   template <class V> static V join(V a, V b) { return (b < a) | (b != b) ? b : a; }
   template <class V> static V plain(V a, V b) { return b < a ? b : a; }
@@ -135,7 +141,8 @@ struct Fold {
         Vector<T> a = F::map(load_vector(p));
         i = L;
         if (n >= 4 * L) {
-          Vector<T> b = F::map(load_vector(p + L)), c = F::map(load_vector(p + 2 * L)), d = F::map(load_vector(p + 3 * L));
+          Vector<T> b = F::map(load_vector(p + L)), c = F::map(load_vector(p + 2 * L)),
+                    d = F::map(load_vector(p + 3 * L));
           for (i = 4 * L; i + 4 * L <= n; i += 4 * L) {
             a = F::join(a, F::map(load_vector(p + i)));
             b = F::join(b, F::map(load_vector(p + i + L)));
@@ -166,7 +173,9 @@ struct Fold {
       int r = 1;
       for (; r + 8 <= n; r += 8) {
         const T* const* q = rows + r;
-        auto pair = [&](int k, int64_t i) { return F::join(F::map(load_vector(q[k] + i)), F::map(load_vector(q[k + 1] + i))); };
+        auto pair = [&](int k, int64_t i) {
+          return F::join(F::map(load_vector(q[k] + i)), F::map(load_vector(q[k + 1] + i)));
+        };
         for (j = 0; j < whole; j += L) {
           Vector<T> u = F::join(pair(0, j), pair(2, j)), v = F::join(pair(4, j), pair(6, j));
           store_vector(part + j, F::join(load_vector(part + j), F::join(u, v)));
@@ -181,7 +190,8 @@ struct Fold {
         }
       }
       for (; r < n; ++r)
-        for (j = 0; j < whole; j += L) store_vector(part + j, F::join(load_vector(part + j), F::map(load_vector(rows[r] + j))));
+        for (j = 0; j < whole; j += L)
+          store_vector(part + j, F::join(load_vector(part + j), F::map(load_vector(rows[r] + j))));
       for (j = 0; j < whole; ++j) acc[j] = F::join(acc[j], Acc(part[j]));
     }
     for (; j < w; ++j)
@@ -269,7 +279,8 @@ struct Moments {
     const double before = acc[0].n, all = before + n, share = n / all, cross = before * share;
     for (int64_t j = 0; j < w; ++j) {
       const double delta = double(sum[j]) - acc[j].mean;
-      acc[j] = {all, before == 0 ? double(sum[j]) : acc[j].mean + delta * share, acc[j].m2 + double(square[j]) + (before == 0 ? 0 : delta * delta * cross)};
+      acc[j] = {all, before == 0 ? double(sum[j]) : acc[j].mean + delta * share,
+                acc[j].m2 + double(square[j]) + (before == 0 ? 0 : delta * delta * cross)};
     }
   }
   void store(int64_t o, const Acc& acc) const { result(o, acc.n, acc.mean, acc.m2); }

@@ -24,9 +24,11 @@ Plan plan_of(const Call& c) {
   const int nd = int(c.integer(4)), lead = x.ndim - nd;
   Dims kernel = c.ints(1), out = c.ints(2);
   if (!is_floating(x.dtype)) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
-  if (lead != 1 && lead != 2) runtime_error(c.name(), ": Expected ", nd + 1, "D or ", nd + 2, "D tensor, but got: ", shape_text(x.shape()));
+  if (lead != 1 && lead != 2)
+    runtime_error(c.name(), ": Expected ", nd + 1, "D or ", nd + 2, "D tensor, but got: ", shape_text(x.shape()));
   if (int(kernel.size()) != nd || int(out.size()) != nd)
-    runtime_error(c.name(), ": kernel_size and output_size must be one int or ", nd, ", got ", shape_text(kernel), " and ", shape_text(out));
+    runtime_error(c.name(), ": kernel_size and output_size must be one int or ", nd, ", got ", shape_text(kernel),
+                  " and ", shape_text(out));
   Plan p;
   for (int d = 0; d < lead; ++d) p.planes *= x.size(d), p.result.push_back(x.size(d));
   for (int d = 0; d < nd; ++d) {
@@ -39,9 +41,10 @@ Plan plan_of(const Call& c) {
     p.result.push_back(p.out[k]);
   }
   const int64_t batch = lead == 2 ? x.size(0) : 1, channels = x.size(lead - 1);
-  if (samples.ndim != 3 || samples.size(0) < batch || samples.size(1) != channels || samples.size(2) != nd || samples.dtype != x.dtype)
-    runtime_error(c.name(), ": Expect _random_samples of shape [", batch, ", ", channels, ", ", nd, "] and the input's dtype; got ",
-        shape_text(samples.shape()), " ", dtype_name(samples.dtype));
+  if (samples.ndim != 3 || samples.size(0) < batch || samples.size(1) != channels || samples.size(2) != nd ||
+      samples.dtype != x.dtype)
+    runtime_error(c.name(), ": Expect _random_samples of shape [", batch, ", ", channels, ", ", nd,
+                  "] and the input's dtype; got ", shape_text(samples.shape()), " ", dtype_name(samples.dtype));
   return p;
 }
 
@@ -55,7 +58,8 @@ template <class T>
 void starts_of(T sample, int64_t in, int64_t out, int64_t kernel, int64_t* starts) {
   if (out > 1) {
     const T step = T(in - kernel) / T(out - 1);
-    for (int64_t i = 0; i < out - 1; ++i) starts[i] = std::clamp<int64_t>(int64_t((T(i) + sample) * step) - int64_t(sample * step), 0, in - kernel);
+    for (int64_t i = 0; i < out - 1; ++i)
+      starts[i] = std::clamp<int64_t>(int64_t((T(i) + sample) * step) - int64_t(sample * step), 0, in - kernel);
   }
   if (out > 0) starts[out - 1] = in - kernel;
 }
@@ -97,12 +101,14 @@ void cpu(Call& c) {
   if (out.numel == 0) return;
   const int nd = int(c.integer(4));
   const DType compute = out.dtype == DType::Float64 ? DType::Float64 : DType::Float32;
-  TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), samples = contiguous(*to_dtype(c.tensor(3), compute)), wide;
+  TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), samples = contiguous(*to_dtype(c.tensor(3), compute)),
+            wide;
   Tensor* values = &out;
   if (compute != out.dtype) wide = empty(out.shape(), compute, out.device), values = wide.get();
   {
     LockRelease lock(x->numel + out.numel * 8);
-    if (compute == DType::Float64) run(p, nd, x->ptr<double>(), samples->ptr<double>(), values->ptr<double>(), indices.ptr<int64_t>());
+    if (compute == DType::Float64)
+      run(p, nd, x->ptr<double>(), samples->ptr<double>(), values->ptr<double>(), indices.ptr<int64_t>());
     else run(p, nd, x->ptr<float>(), samples->ptr<float>(), values->ptr<float>(), indices.ptr<int64_t>());
   }
   if (wide) copy_into(out, *wide);

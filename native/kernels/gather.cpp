@@ -85,7 +85,8 @@ TensorRef as_index(const Call& c, const Tensor& t, const char* what) {
 }
 
 TensorRef expanded(const Tensor& t, Dims shape, DType dtype) {
-  if (t.dtype == dtype && t.contiguous() && std::ranges::equal(t.shape(), shape)) return TensorRef::borrow(const_cast<Tensor*>(&t));
+  if (t.dtype == dtype && t.contiguous() && std::ranges::equal(t.shape(), shape))
+    return TensorRef::borrow(const_cast<Tensor*>(&t));
   TensorRef copy = empty(shape, dtype, t.device);
   copy_into(*copy, t);
   return copy;
@@ -410,8 +411,10 @@ void infer_index_select(Call& c) {
   c.output(l.shape(), t.dtype, t.device);
 }
 
-// out[k] = table[index[k]] for rows of `bytes` bytes, `size` of them in the table; rows of common small sizes avoid calling memcpy.
-void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, int64_t size, int64_t bytes, int64_t pitch) {
+// out[k] = table[index[k]] for rows of `bytes` bytes, `size` of them in the table; rows of common small sizes avoid
+// calling memcpy.
+void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, int64_t size, int64_t bytes,
+               int64_t pitch) {
   parallel_for(n, std::max<int64_t>(1, (kGrain * 8) / std::max<int64_t>(bytes, 16)), [&](int64_t a, int64_t b) {
     int64_t own[kBlock];
     for (; a < b; a += kBlock) {
@@ -488,7 +491,8 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
     }
     outer.each_row(0, outer.rows, [&](const int64_t* offset) {
       for (int64_t k = 0; k < run; ++k)
-        copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, size, inner * item, step * item);
+        copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, size,
+                  inner * item, step * item);
     });
     return;
   }
@@ -591,9 +595,11 @@ void cpu_index_copy(Call& c) {
   begin_with_self(c);
   TensorRef source = apart(c.tensor(3), out), index = index_vector(c.tensor(2));
   visit_size(out.itemsize(), [&]<class T>() {
-    each_slice(c, out, *index, *source, c.dim(1, out.ndim), [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
-      for (int64_t k = 0; k < n; ++k) reinterpret_cast<T*>(a)[k * sa] = reinterpret_cast<const T*>(b)[k * sb];
-    });
+    each_slice(c, out, *index, *source, c.dim(1, out.ndim),
+               [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
+                 for (int64_t k = 0; k < n; ++k)
+                   reinterpret_cast<T*>(a)[k * sa] = reinterpret_cast<const T*>(b)[k * sb];
+               });
   });
 }
 // index_fill_number(self, int dim, Tensor index, Scalar value); …_tensor has a 0-d Tensor value
@@ -611,7 +617,8 @@ void cpu_index_fill(Call& c) {
   Tensor& out = c.out();
   begin_with_self(c);
   int64_t d = c.dim(1, out.ndim), size = size_at(out, int(d));
-  TensorRef index = index_vector(c.tensor(2)), wrapped = empty(index->shape(), DType::Int64), value = empty({}, out.dtype);
+  TensorRef index = index_vector(c.tensor(2)), wrapped = empty(index->shape(), DType::Int64),
+            value = empty({}, out.dtype);
   for (int64_t k = 0; k < index->numel; ++k) {
     int64_t at = __atomic_load_n(index->ptr<int64_t>() + k, __ATOMIC_RELAXED);
     if (at < -size || at >= size) out_of_bounds(c, at, d, size);
@@ -655,10 +662,13 @@ void cpu_embedding(Call& c) {
 // (Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)
 void infer_embedding_backward(Call& c) {
   const Tensor &g = c.tensor(0), &index = c.tensor(1);
-  if (index.dtype != DType::Int64 && index.dtype != DType::Int32) runtime_error(c.name(), ": Expected dtype int64 for indices, got ", dtype_name(index.dtype));
+  if (index.dtype != DType::Int64 && index.dtype != DType::Int32)
+    runtime_error(c.name(), ": Expected dtype int64 for indices, got ", dtype_name(index.dtype));
   if (g.ndim != index.ndim + 1 || !std::equal(index.sizes, index.sizes + index.ndim, g.sizes))
-    runtime_error(c.name(), ": expected a gradient of the indices' shape and one more dimension, got ", shape_text(g.shape()), " for ", shape_text(index.shape()));
-  if (c.boolean(4) && !is_floating(g.dtype)) runtime_error(c.name(), ": scale_grad_by_freq needs a floating-point gradient, got ", dtype_name(g.dtype));
+    runtime_error(c.name(), ": expected a gradient of the indices' shape and one more dimension, got ",
+                  shape_text(g.shape()), " for ", shape_text(index.shape()));
+  if (c.boolean(4) && !is_floating(g.dtype))
+    runtime_error(c.name(), ": scale_grad_by_freq needs a floating-point gradient, got ", dtype_name(g.dtype));
   int64_t shape[2] = {c.integer(2), g.sizes[g.ndim - 1]};
   check_size(c, shape);
   c.output(shape, g.dtype, g.device);
@@ -696,9 +706,11 @@ void cpu_embedding_backward(Call& c) {
         if (seen.empty()) {
           add_run(to.dtype, row, 1, add, 1, width);
         } else if (to.dtype == DType::Float64) {
-          for (int64_t j = 0; j < width; ++j) reinterpret_cast<double*>(row)[j] += reinterpret_cast<const double*>(add)[j] / double(seen[r]);
+          for (int64_t j = 0; j < width; ++j)
+            reinterpret_cast<double*>(row)[j] += reinterpret_cast<const double*>(add)[j] / double(seen[r]);
         } else {
-          for (int64_t j = 0; j < width; ++j) reinterpret_cast<float*>(row)[j] += reinterpret_cast<const float*>(add)[j] / float(seen[r]);
+          for (int64_t j = 0; j < width; ++j)
+            reinterpret_cast<float*>(row)[j] += reinterpret_cast<const float*>(add)[j] / float(seen[r]);
         }
       }
     });
@@ -706,9 +718,11 @@ void cpu_embedding_backward(Call& c) {
   if (wide) copy_into(out, *sums);
 }
 
-// embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type): rows that are used and too long shrink
+// embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type): rows that are used and too long
+// shrink
 void infer_renorm(Call& c) {
-  if (c.tensor(0).ndim != 2 || !is_floating(c.tensor(0).dtype)) runtime_error(c.name(), ": expected a 2-D floating-point weight");
+  if (c.tensor(0).ndim != 2 || !is_floating(c.tensor(0).dtype))
+    runtime_error(c.name(), ": expected a 2-D floating-point weight");
   write_self(c);
 }
 void cpu_renorm(Call& c) {

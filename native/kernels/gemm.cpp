@@ -1,5 +1,5 @@
-// Which product goes where: small operands to the register tiles in place, large ones to the blocked product, bfloat16 to
-// oneDNN where the processor multiplies it; integers to plain loops, complex numbers to four real products.
+// Which product goes where: small operands to the register tiles in place, large ones to the blocked product, bfloat16
+// to oneDNN where the processor multiplies it; integers to plain loops, complex numbers to four real products.
 #include "gemm.h"
 
 #include <cstdlib>
@@ -246,8 +246,9 @@ const char* at(const void* p, int64_t elements, int64_t size) { return static_ca
 // bfloat16 with float32 sums on processors that multiply bfloat16.
 bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, const void* bias) {
   using namespace dnnl;
-  static const bool fast = get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
-                           (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
+  static const bool fast =
+      get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
+      (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
   if (!fast) return false;
   if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1) || std::min({a.rs, a.cs, b.rs, b.cs}) < 1) return false;
   struct Entry { matmul::primitive_desc desc; matmul run; };

@@ -45,7 +45,9 @@ void* scratch_bytes(ScratchSlot slot, size_t nbytes);
 void trim_scratch();  // gives back this thread's buffers past 64 MiB
 
 template <class T>
-T* scratch(ScratchSlot slot, int64_t n) { return static_cast<T*>(scratch_bytes(slot, size_t(size_product("matmul", {n, int64_t(sizeof(T))})))); }
+T* scratch(ScratchSlot slot, int64_t n) {
+  return static_cast<T*>(scratch_bytes(slot, size_t(size_product("matmul", {n, int64_t(sizeof(T))}))));
+}
 
 struct MatrixView {
   const void* data;

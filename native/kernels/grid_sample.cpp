@@ -52,7 +52,8 @@ template <class T>
 Along<T> padded(const Plan& p, T x, int64_t size) {
   Along<T> a{x, 1};
   if (p.padding == Zeros) return a;
-  if (p.padding == Reflection) a = p.align ? reflected<T>(x, 0, T(2 * (size - 1))) : reflected<T>(x, -1, T(2 * size - 1));
+  if (p.padding == Reflection)
+    a = p.align ? reflected<T>(x, 0, T(2 * (size - 1))) : reflected<T>(x, -1, T(2 * size - 1));
   if (a.at <= 0) return {0, 0};
   if (a.at >= T(size - 1)) return {T(size - 1), 0};
   return a;
@@ -60,7 +61,8 @@ Along<T> padded(const Plan& p, T x, int64_t size) {
 
 template <class T>
 Along<T> in_pixels(const Plan& p, T x, int64_t size) {
-  return p.align ? Along<T>{(x + 1) / 2 * T(size - 1), T(size - 1) / 2} : Along<T>{((x + 1) * T(size) - 1) / 2, T(size) / 2};
+  return p.align ? Along<T>{(x + 1) / 2 * T(size - 1), T(size - 1) / 2}
+                 : Along<T>{((x + 1) * T(size) - 1) / 2, T(size) / 2};
 }
 
 // Beyond what an integer holds, or not a number: outside.
@@ -68,7 +70,8 @@ template <class T>
 T safe(T x) { return x > T(-2147483000) && x < T(2147483000) ? x : T(-100); }
 
 inline int32_t offset_of(const Plan& p, int64_t d, int64_t h, int64_t w) {
-  const bool inside = (uint64_t(d) < uint64_t(p.in[0])) & (uint64_t(h) < uint64_t(p.in[1])) & (uint64_t(w) < uint64_t(p.in[2]));
+  const bool inside =
+      (uint64_t(d) < uint64_t(p.in[0])) & (uint64_t(h) < uint64_t(p.in[1])) & (uint64_t(w) < uint64_t(p.in[2]));
   return inside ? int32_t((d * p.in[1] + h) * p.in[2] + w) : -1;
 }
 
@@ -95,7 +98,8 @@ void cubic_taps(const Plan& p, const T* grid, Taps<T>& t, int64_t n) {
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j) {
       const int k = i * 4 + j;
-      const int64_t h = int64_t(safe(padded(p, top - 1 + T(i), p.in[1]).at)), w = int64_t(safe(padded(p, left - 1 + T(j), p.in[2]).at));
+      const int64_t h = int64_t(safe(padded(p, top - 1 + T(i), p.in[1]).at)),
+                    w = int64_t(safe(padded(p, left - 1 + T(j), p.in[2]).at));
       t.offset[k][n] = offset_of(p, 0, h, w);
       t.weight[k][n] = wy[i] * wx[j];
       if constexpr (Slopes) {
@@ -116,7 +120,8 @@ void taps_of(const Plan& p, const T* grid, Taps<T>& t, int64_t n) {
     a[d] = {safe(kept.at), raw.slope * kept.slope};
   }
   if (p.interpolation == Nearest) {
-    const int64_t w = int64_t(std::nearbyint(a[0].at)), h = int64_t(std::nearbyint(a[1].at)), d = int64_t(std::nearbyint(a[2].at));
+    const int64_t w = int64_t(std::nearbyint(a[0].at)), h = int64_t(std::nearbyint(a[1].at)),
+                  d = int64_t(std::nearbyint(a[2].at));
     t.offset[0][n] = offset_of(p, d, h, w);
     t.weight[0][n] = 1;
     if constexpr (Slopes)
@@ -176,14 +181,16 @@ template <class T>
 void read(const Plan& p, const T* x, const T* grid, T* y) {
   const int64_t blocks = (p.places + kBlock - 1) / kBlock;
   with_taps(p.taps(), [&]<int K>() {
-    parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * K * (p.channels + 4))), [&](int64_t b, int64_t end) {
-      auto t = std::make_unique<Taps<T>>();
-      for (; b < end; ++b) {
-        const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
-        fill<false>(p, grid, n, first, count, *t);
-        for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) read_block<K>(*t, x + c * p.plane(), count, y + c * p.places + first);
-      }
-    });
+    parallel_for(
+        p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * K * (p.channels + 4))), [&](int64_t b, int64_t end) {
+          auto t = std::make_unique<Taps<T>>();
+          for (; b < end; ++b) {
+            const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
+            fill<false>(p, grid, n, first, count, *t);
+            for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c)
+              read_block<K>(*t, x + c * p.plane(), count, y + c * p.places + first);
+          }
+        });
   });
 }
 
@@ -216,30 +223,31 @@ template <class T>
 void to_grid(const Plan& p, const T* g, const T* x, const T* grid, T* to) {
   const int taps = p.taps();
   const int64_t blocks = (p.places + kBlock - 1) / kBlock;
-  parallel_for(p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (p.channels + 4))), [&](int64_t b, int64_t end) {
-    auto t = std::make_unique<Taps<T>>();
-    T share[kBlock], sum[3][kBlock];
-    for (; b < end; ++b) {
-      const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
-      fill<true>(p, grid, n, first, count, *t);
-      for (auto& row : sum) std::fill_n(row, kBlock, T(0));
-      for (int k = 0; k < taps; ++k) {
-        const int32_t* offset = t->offset[k];
-        std::fill_n(share, kBlock, T(0));
-        for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) {
-          const T *plane = x + c * p.plane(), *from = g + c * p.places + first;
-          for (int64_t i = 0; i < count; ++i) {
-            const T v = plane[offset[i] < 0 ? 0 : offset[i]];
-            share[i] += offset[i] < 0 ? T(0) : from[i] * v;
+  parallel_for(
+      p.batch * blocks, std::max<int64_t>(1, 65536 / (kBlock * taps * (p.channels + 4))), [&](int64_t b, int64_t end) {
+        auto t = std::make_unique<Taps<T>>();
+        T share[kBlock], sum[3][kBlock];
+        for (; b < end; ++b) {
+          const int64_t n = b / blocks, first = b % blocks * kBlock, count = std::min(kBlock, p.places - first);
+          fill<true>(p, grid, n, first, count, *t);
+          for (auto& row : sum) std::fill_n(row, kBlock, T(0));
+          for (int k = 0; k < taps; ++k) {
+            const int32_t* offset = t->offset[k];
+            std::fill_n(share, kBlock, T(0));
+            for (int64_t c = n * p.channels; c < (n + 1) * p.channels; ++c) {
+              const T *plane = x + c * p.plane(), *from = g + c * p.places + first;
+              for (int64_t i = 0; i < count; ++i) {
+                const T v = plane[offset[i] < 0 ? 0 : offset[i]];
+                share[i] += offset[i] < 0 ? T(0) : from[i] * v;
+              }
+            }
+            for (int d = 0; d < p.nd; ++d)
+              for (int64_t i = 0; i < count; ++i) sum[d][i] += share[i] * t->slope[d][k][i];
           }
+          for (int64_t i = 0; i < count; ++i)
+            for (int d = 0; d < p.nd; ++d) to[(n * p.places + first + i) * p.nd + d] = sum[d][i];
         }
-        for (int d = 0; d < p.nd; ++d)
-          for (int64_t i = 0; i < count; ++i) sum[d][i] += share[i] * t->slope[d][k][i];
-      }
-      for (int64_t i = 0; i < count; ++i)
-        for (int d = 0; d < p.nd; ++d) to[(n * p.places + first + i) * p.nd + d] = sum[d][i];
-    }
-  });
+      });
 }
 
 // --- grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners); its gradient has `grad` before them
@@ -266,7 +274,8 @@ Plan plan_of(const Call& c, int at) {
   }
   if (p.interpolation < 0 || p.interpolation > 2 || p.padding < 0 || p.padding > 2)
     runtime_error(c.name(), ": modes are 0, 1 and 2, got ", p.interpolation, " and ", p.padding);
-  if (p.plane() > INT32_MAX) runtime_error(c.name(), ": images of more than 2^31 pixels are not supported, got ", shape_text(x.shape()));
+  if (p.plane() > INT32_MAX)
+    runtime_error(c.name(), ": images of more than 2^31 pixels are not supported, got ", shape_text(x.shape()));
   if (p.interpolation == Cubic && p.nd == 3) runtime_error(c.name(), ": mode='bicubic' needs 4-dimensional input, got "
                                                            "5 dimensions");
   return p;

@@ -62,7 +62,8 @@ void check_mask(const Call& c, const Tensor& mask, const Tensor& self, int64_t d
 }
 
 // Masks become one index tensor per dimension of the mask.
-std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> indices, bool shapes_only) {
+std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<Tensor* const> indices,
+                                  bool shapes_only) {
   std::vector<Indexed> list;
   int64_t dim = 0;
   for (Tensor* t : indices) {
@@ -79,7 +80,9 @@ std::vector<Indexed> expand_masks(const Call& c, const Tensor& self, std::span<T
     if (!mask) {
       list.push_back({dim, t->is_meta() ? TensorRef::borrow(t) : to_dtype(*t, DType::Int64)});
     } else {
-      if (t->is_meta()) not_implemented(c.name(), ": the result's shape depends on the mask's values, which a meta tensor does not have");
+      if (t->is_meta())
+        not_implemented(c.name(),
+                        ": the result's shape depends on the mask's values, which a meta tensor does not have");
       check_mask(c, *t, self, dim);
       TensorRef m = as_mask(*t);
       int64_t n = count_true(*m), one = 1;
@@ -136,10 +139,10 @@ Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices
   return p;
 }
 
-// row(self offset, other offset, n, self step, other step) for every run of elements, `other` being laid out contiguously
-// in the result's order. Where the runs are single elements, points(self offset, other offset, offsets, n) takes n of
-// them. Threads share the places; when `ordered` (of two writes to one place the later one counts) each one walks all
-// places of the rows or columns it owns instead, in order.
+// row(self offset, other offset, n, self step, other step) for every run of elements, `other` being laid out
+// contiguously in the result's order. Where the runs are single elements, points(self offset, other offset, offsets, n)
+// takes n of them. Threads share the places; when `ordered` (of two writes to one place the later one counts) each one
+// walks all places of the rows or columns it owns instead, in order.
 template <class F, class G>
 void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) {
   int64_t inner = 1, n = int64_t(p.offsets.size());
@@ -148,7 +151,8 @@ void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) 
   std::vector<int64_t> steps(p.before.size());
   int64_t step = inner * n;
   for (size_t k = p.before.size(); k-- > 0;) steps[k] = step, step *= self.sizes[p.before[k]];
-  for (size_t k = 0; k < p.before.size(); ++k) before.add(self.sizes[p.before[k]], {self.strides[p.before[k]], steps[k]});
+  for (size_t k = 0; k < p.before.size(); ++k)
+    before.add(self.sizes[p.before[k]], {self.strides[p.before[k]], steps[k]});
   before.done();
   step = inner;
   for (int d : p.after) {
@@ -157,7 +161,8 @@ void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) 
   }
   after.done();
   if (before.rows == 0 || after.rows == 0 || n == 0) return;
-  int64_t outer = before.length(), outer_self = before.stride[0][before.ndim - 1], outer_other = before.stride[1][before.ndim - 1];
+  int64_t outer = before.length(), outer_self = before.stride[0][before.ndim - 1],
+          outer_other = before.stride[1][before.ndim - 1];
   int64_t run = after.length(), run_self = after.stride[0][after.ndim - 1], run_other = after.stride[1][after.ndim - 1];
   const int64_t* at = p.offsets.data();
   int64_t rows = before.rows * outer;
@@ -218,7 +223,8 @@ void cpu_index(Call& c) {
   Tensor& out = c.out();
   Plan p = plan_of(c, self, c.tensors(1), true);
   if (out.numel == 0) return;
-  if (!std::ranges::equal(p.result, out.shape())) {  // a mask was written to since `out` was made: as many places as then
+  if (!std::ranges::equal(p.result,
+                          out.shape())) {  // a mask was written to since `out` was made: as many places as then
     int64_t each = 1;
     for (const auto* dims : {&p.before, &p.after})
       for (int d : *dims) each *= self.sizes[d];
@@ -318,7 +324,8 @@ void cpu_index_put(Call& c) {
 // --- nonzero, masks --------------------------------------------------------------------------------------------------
 
 void refuse_meta(const Call& c, const Tensor& t) {
-  if (t.is_meta()) not_implemented(c.name(), ": the result's shape depends on values, which a meta tensor does not have");
+  if (t.is_meta())
+    not_implemented(c.name(), ": the result's shape depends on values, which a meta tensor does not have");
 }
 
 void infer_nonzero(Call& c) {
@@ -354,7 +361,8 @@ void cpu_nonzero_tuple(Call& c) {
 }
 
 void check_bool_mask(const Call& c, const Tensor& mask) {
-  if (mask.dtype != DType::Bool) runtime_error(c.name(), ": expected BoolTensor for mask, got ", dtype_name(mask.dtype));
+  if (mask.dtype != DType::Bool)
+    runtime_error(c.name(), ": expected BoolTensor for mask, got ", dtype_name(mask.dtype));
 }
 void infer_masked_select(Call& c) {
   const Tensor &t = c.tensor(0), &mask = c.tensor(1);
@@ -388,7 +396,9 @@ void infer_masked_scatter(Call& c) {
                   dtype_name(source.dtype));
   std::vector<int64_t> shape = broadcast_shapes(t.shape(), mask.shape(), c.name());
   if (c.inplace) {
-    if (!std::ranges::equal(Dims(shape), t.shape())) runtime_error(c.name(), ": the mask of shape ", shape_text(mask.shape()), " does not fit self of shape ", shape_text(t.shape()));
+    if (!std::ranges::equal(Dims(shape), t.shape()))
+      runtime_error(c.name(), ": the mask of shape ", shape_text(mask.shape()), " does not fit self of shape ",
+                    shape_text(t.shape()));
     check_writable(c, t);
     output_self(c);
   } else {
@@ -398,7 +408,8 @@ void infer_masked_scatter(Call& c) {
 void cpu_masked_scatter(Call& c) {
   Tensor& out = c.out();
   begin_with_self(c);
-  TensorRef mask = expanded(c.tensor(1), out.shape(), DType::Bool), source = contiguous(c.tensor(2)), to = contiguous(out);
+  TensorRef mask = expanded(c.tensor(1), out.shape(), DType::Bool), source = contiguous(c.tensor(2)),
+            to = contiguous(out);
   int64_t n = count_true(*mask), j = 0;
   if (n > source->numel)
     runtime_error(c.name(), ": the mask selects ", n, " elements and source holds ", source->numel);
@@ -488,7 +499,8 @@ void infer_unfold_backward(Call& c) {
   check_size(c, c.ints(1));
   Tensor& out = c.output(c.ints(1), g.dtype, g.device);
   int64_t d = c.dim(2, out.ndim), size = c.integer(3), step = c.integer(4), have = out.ndim ? out.sizes[d] : 1;
-  if (size < 0 || size > have || step <= 0) runtime_error(c.name(), ": size ", size, " and step ", step, " do not fit shape ", shape_text(out.shape()));
+  if (size < 0 || size > have || step <= 0)
+    runtime_error(c.name(), ": size ", size, " and step ", step, " do not fit shape ", shape_text(out.shape()));
   std::vector<int64_t> shape(out.sizes, out.sizes + out.ndim);
   if (out.ndim) shape[d] = (have - size) / step + 1;
   shape.push_back(size);
@@ -523,12 +535,14 @@ void cpu_unfold_backward(Call& c) {
 }
 
 // as_strided_backward(Tensor grad, int[] self_size, int[] self_stride, int self_offset, int[] size, int[] stride, int?
-// offset): self's memory region is rebuilt as a flat row, the gradient is added where the view read, and the row is read
-// back as self.
+// offset): self's memory region is rebuilt as a flat row, the gradient is added where the view read, and the row is
+// read back as self.
 void infer_as_strided_backward(Call& c) {
   const Tensor& g = c.tensor(0);
-  if (c.ints(1).size() != c.ints(2).size() || c.ints(4).size() != c.ints(5).size() || !std::ranges::equal(c.ints(4), g.shape()))
-    runtime_error(c.name(), ": expected sizes and strides of equal length and a gradient of shape ", shape_text(c.ints(4)), ", got ", shape_text(g.shape()));
+  if (c.ints(1).size() != c.ints(2).size() || c.ints(4).size() != c.ints(5).size() ||
+      !std::ranges::equal(c.ints(4), g.shape()))
+    runtime_error(c.name(), ": expected sizes and strides of equal length and a gradient of shape ",
+                  shape_text(c.ints(4)), ", got ", shape_text(g.shape()));
   check_size(c, c.ints(1));
   constexpr int64_t most = int64_t(1) << 48;  // no storage reaches further
   for (int k : {2, 5})

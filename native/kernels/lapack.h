@@ -126,7 +126,8 @@ void orgqr(int m, int n, int k, T* a, int lda, const T* tau, Work<T>& work) {
   call(f, &m, &n, &k, a, &lda, tau, work.at_least(lwork), &lwork, &info);
 }
 template <class T>
-void ormqr(char side, bool transpose, int m, int n, int k, const T* a, int lda, const T* tau, T* c, int ldc, Work<T>& work) {
+void ormqr(char side, bool transpose, int m, int n, int k, const T* a, int lda, const T* tau, T* c, int ldc,
+           Work<T>& work) {
   static void* const f = routine<T>("ormqr", "unmqr");
   char trans = !transpose ? 'N' : kComplex<T> ? 'C' : 'T';
   int info = 0, lwork = -1;
@@ -138,7 +139,8 @@ void ormqr(char side, bool transpose, int m, int n, int k, const T* a, int lda, 
 
 // Eigenvalues (and, unless `vectors` is false, eigenvectors in place of a) of a Hermitian matrix.
 template <class T>
-int heevd(bool vectors, char uplo, int n, T* a, int lda, real_t<T>* w, Work<T>& work, Work<real_t<T>>& rwork, Work<int>& iwork) {
+int heevd(bool vectors, char uplo, int n, T* a, int lda, real_t<T>* w, Work<T>& work, Work<real_t<T>>& rwork,
+          Work<int>& iwork) {
   static void* const f = routine<T>("syevd", "heevd");
   using R = real_t<T>;
   char job = vectors ? 'V' : 'N';
@@ -159,14 +161,16 @@ int heevd(bool vectors, char uplo, int n, T* a, int lda, real_t<T>* w, Work<T>& 
       work.known = size_of_work(query), iwork.known = std::max(1, iquery);
     }
     lwork = work.known, liwork = iwork.known;
-    call(f, &job, &uplo, &n, a, &lda, w, work.at_least(lwork), &lwork, iwork.at_least(liwork), &liwork, &info, kOne, kOne);
+    call(f, &job, &uplo, &n, a, &lda, w, work.at_least(lwork), &lwork, iwork.at_least(liwork), &liwork, &info, kOne,
+         kOne);
   }
   return info;
 }
 
 // Eigenvalues of any square matrix: complex w; of real matrices, `v` holds LAPACK's packed pairs.
 template <class T>
-int geev(bool vectors, int n, T* a, int lda, std::complex<real_t<T>>* w, T* v, int ldv, Work<T>& work, Work<real_t<T>>& rwork) {
+int geev(bool vectors, int n, T* a, int lda, std::complex<real_t<T>>* w, T* v, int ldv, Work<T>& work,
+         Work<real_t<T>>& rwork) {
   static void* const f = routine<T>("geev");
   char no = 'N', job = vectors ? 'V' : 'N';
   int info = 0, lwork = -1, one = 1;
@@ -178,16 +182,19 @@ int geev(bool vectors, int n, T* a, int lda, std::complex<real_t<T>>* w, T* v, i
       work.known = size_of_work(query);
     }
     lwork = work.known;
-    call(f, &no, &job, &n, a, &lda, w, static_cast<T*>(nullptr), &one, v, &ldv, work.at_least(lwork), &lwork, r, &info, kOne, kOne);
+    call(f, &no, &job, &n, a, &lda, w, static_cast<T*>(nullptr), &one, v, &ldv, work.at_least(lwork), &lwork, r, &info,
+         kOne, kOne);
   } else {
     T* re = rwork.at_least(2 * std::max(1, n));
     T* im = re + n;
     if (!work.known) {
-      call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, &query, &lwork, &info, kOne, kOne);
+      call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, &query, &lwork, &info, kOne,
+           kOne);
       work.known = size_of_work(query);
     }
     lwork = work.known;
-    call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, work.at_least(lwork), &lwork, &info, kOne, kOne);
+    call(f, &no, &job, &n, a, &lda, re, im, static_cast<T*>(nullptr), &one, v, &ldv, work.at_least(lwork), &lwork,
+         &info, kOne, kOne);
     for (int k = 0; k < n; ++k) w[k] = {re[k], im[k]};
   }
   return info;

@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kSmall = 24;
 
-// --- Cholesky ---------------------------------------------------------------------------------------------------------
+// --- Cholesky
+// ---------------------------------------------------------------------------------------------------------
 
 // L of A = L L^H in the lower triangle; returns the order of the first minor that is not positive.
 template <class T>
@@ -98,7 +99,8 @@ void cpu_cholesky(Call& c) {
     });
 }
 
-// --- triangular systems -------------------------------------------------------------------------------------------------
+// --- triangular systems
+// -------------------------------------------------------------------------------------------------
 
 void infer_triangular(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1);
@@ -144,7 +146,8 @@ void cpu_triangular(Call& c) {
     const bool by_columns = a.rs == 1 && a.cs >= n, by_rows = a.cs == 1 && a.rs >= n;
     each_matrix(count(batch_of(X)), n * n * nrhs, [&](int64_t first, int64_t last) {
       const bool small = n <= kSmall;
-      std::vector<T> dense(small || !(by_columns || by_rows) ? area(n, n) : 0), turned(small && !left ? area(rows, cols) : 0);
+      std::vector<T> dense(small || !(by_columns || by_rows) ? area(n, n) : 0),
+          turned(small && !left ? area(rows, cols) : 0);
       for (int64_t k = first; k < last; ++k) {
         T* x = X.ptr<T>() + k * rows * cols;
         if (small) {  // X A = B is A^T X^T = B^T
@@ -171,19 +174,23 @@ void cpu_triangular(Call& c) {
         char uplo = upper != transposed ? 'U' : 'L', trans = transposed ? 'T' : 'N', diag = unit ? 'U' : 'N';
         if (nrhs <= 2 && n >= 256) {  // X A = B is A^T X^T = B^T
           for (int64_t j = 0; j < nrhs; ++j)
-            lapack::trsv(uplo, left == transposed ? 'T' : 'N', diag, int(n), matrix, int(lda), left ? x + j * rows : x + j, left ? 1 : int(rows));
+            lapack::trsv(uplo, left == transposed ? 'T' : 'N', diag, int(n), matrix, int(lda),
+                         left ? x + j * rows : x + j, left ? 1 : int(rows));
           continue;
         }
         each_piece(nrhs, [&](int64_t from, int64_t to) {
-          if (left) lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
-          else lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));
+          if (left)
+            lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
+          else
+            lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));
         });
       }
     });
   });
 }
 
-// --- with a Cholesky factor: the records compute them from triangular systems ------------------------------------------
+// --- with a Cholesky factor: the records compute them from triangular systems
+// ------------------------------------------
 
 void infer_cholesky_solve(Call& c) {
   Tensor &B = c.tensor(0), &L = c.tensor(1);
@@ -201,7 +208,8 @@ void infer_cholesky_inverse(Call& c) {
   output_columns(c, batch_of(L), rows_of(L), cols_of(L), L.dtype, L.device);
 }
 
-// --- LDL --------------------------------------------------------------------------------------------------------------
+// --- LDL
+// --------------------------------------------------------------------------------------------------------------
 
 void infer_ldl(Call& c) {
   Tensor& A = c.tensor(0);
@@ -224,7 +232,8 @@ void cpu_ldl(Call& c) {
         for (int64_t b = first; b < last; ++b) {
           T* x = LD.ptr<T>() + b * n * n;
           from.read(b, n, n, x, n);
-          info.ptr<int32_t>()[b] = n ? lapack::sytrf(hermitian, int(n), x, int(n), pivots.ptr<int32_t>() + b * n, work) : 0;
+          info.ptr<int32_t>()[b] =
+              n ? lapack::sytrf(hermitian, int(n), x, int(n), pivots.ptr<int32_t>() + b * n, work) : 0;
           for (int64_t j = 1; j < n; ++j) std::fill_n(x + j * n, j, T(0));
         }
       });
@@ -272,8 +281,11 @@ void cpu_ldl_solve(Call& c) {
       for (int64_t i = 0; i < n; ++i) {  // LAPACK would follow any: negative ones belong to two rows each
         const int32_t v = pivots[size_t(i)];
         bool two = v < 0 && i + 1 < n && pivots[size_t(i + 1)] < 0;
-        if (v == 0 || std::abs(int64_t(v)) > n || (v < 0 && !two) || (two && std::abs(int64_t(pivots[size_t(i + 1)])) > n))
-          runtime_error(c.name(), ": pivots must be those of ldl_factor: between 1 and the order of LD, or two negative ones; got ", v);
+        if (v == 0 || std::abs(int64_t(v)) > n || (v < 0 && !two) ||
+            (two && std::abs(int64_t(pivots[size_t(i + 1)])) > n))
+          runtime_error(
+              c.name(),
+              ": pivots must be those of ldl_factor: between 1 and the order of LD, or two negative ones; got ", v);
         i += two;
       }
       lapack::sytrs(hermitian, int(n), int(nrhs), dense.data(), int(n), pivots.data(), x, int(n));

@@ -35,7 +35,8 @@ struct Failure {
   }
 };
 
-// --- Hermitian ----------------------------------------------------------------------------------------------------------
+// --- Hermitian
+// ----------------------------------------------------------------------------------------------------------
 
 void infer_eigh(Call& c) {
   Tensor& A = c.tensor(0);
@@ -82,7 +83,8 @@ void cpu_eigh(Call& c) {
   failure.raise("linalg.eigh", A.ndim > 2, "has eigenvalues that are too close or too far apart");
 }
 
-// --- any square matrix ----------------------------------------------------------------------------------------------------
+// --- any square matrix
+// ----------------------------------------------------------------------------------------------------
 
 void infer_eig(Call& c) {
   Tensor& A = c.tensor(0);
@@ -145,7 +147,8 @@ void cpu_eig(Call& c) {
   failure.raise("linalg.eig", A.ndim > 2, "has eigenvalues that are too close or too far apart");
 }
 
-// --- singular values ------------------------------------------------------------------------------------------------------
+// --- singular values
+// ------------------------------------------------------------------------------------------------------
 
 void infer_svd(Call& c) {
   Tensor& A = c.tensor(0);
@@ -189,8 +192,8 @@ void cpu_svd(Call& c) {
         from.read(b, m, n, a.data(), m);
         T *u = vectors ? U.ptr<T>() + b * m * ucols : a.data(), *v = vectors ? V.ptr<T>() + b * vrows * n : a.data();
         int info = finite(a.data(), m * n)
-                       ? lapack::gesdd(vectors ? full ? 'A' : 'S' : 'N', int(m), int(n), a.data(), int(m), S.ptr<R>() + b * k, u, int(m), v,
-                                       int(vectors ? vrows : k), work, rwork, iwork)
+                       ? lapack::gesdd(vectors ? full ? 'A' : 'S' : 'N', int(m), int(n), a.data(), int(m),
+                                       S.ptr<R>() + b * k, u, int(m), v, int(vectors ? vrows : k), work, rwork, iwork)
                        : kNotFinite;
         if (info) failure.note(b, info);
       }
@@ -199,7 +202,8 @@ void cpu_svd(Call& c) {
   failure.raise("linalg.svd", A.ndim > 2, "has singular values that are too close or too far apart");
 }
 
-// --- pseudo-inverse: its record computes it from singular values ----------------------------------------------------------
+// --- pseudo-inverse: its record computes it from singular values
+// ----------------------------------------------------------
 
 void infer_pinv(Call& c) {
   Tensor& A = c.tensor(0);

@@ -94,7 +94,8 @@ enum class Op : uint8_t { None, Transpose, Adjoint };
 
 // op(P L U) X = B in place of B.
 template <class T>
-[[gnu::always_inline]] inline void solve_loops(Op op, int n, int nrhs, const T* a, int lda, const int32_t* pivots, T* b, int ldb) {
+[[gnu::always_inline]] inline void solve_loops(Op op, int n, int nrhs, const T* a, int lda, const int32_t* pivots, T* b,
+                                               int ldb) {
   for (int j = 0; j < nrhs; ++j) {
     T* x = b + int64_t(j) * ldb;
     if (op == Op::None) {
@@ -173,9 +174,10 @@ void infer_lu_factor(Call& c) {
   c.output(batch_of(A), DType::Int32, A.device);
 }
 std::string zero_pivot(int32_t k) {
-  return concat("U[", k, ",", k,
-                "] is zero, so a later lu_solve would divide by zero. If only the factors are wanted, use linalg.lu(A) or "
-                "linalg.lu_factor_ex(A)");
+  return concat(
+      "U[", k, ",", k,
+      "] is zero, so a later lu_solve would divide by zero. If only the factors are wanted, use linalg.lu(A) or "
+      "linalg.lu_factor_ex(A)");
 }
 void cpu_lu_factor(Call& c) {
   Tensor& A = c.tensor(0);
@@ -184,12 +186,14 @@ void cpu_lu_factor(Call& c) {
   Tensor &LU = c.out(0), &pivots = c.out(1), &info = c.out(2);
   {
     LockRelease lock(A.numel * std::min(rows_of(A), cols_of(A)));
-    visit_matrices(c, A.dtype, [&]<class T>() { decompose(A, LU.ptr<T>(), pivots.ptr<int32_t>(), info.ptr<int32_t>(), pivot); });
+    visit_matrices(c, A.dtype,
+                   [&]<class T>() { decompose(A, LU.ptr<T>(), pivots.ptr<int32_t>(), info.ptr<int32_t>(), pivot); });
   }
   if (c.boolean(2)) check_info(c, info.ptr<int32_t>(), info.numel, A.ndim > 2, zero_pivot);
 }
 
-// --- lu_solve: X of op(A) X = B, or X op(A) = B, from A's decomposition -----------------------------------------------
+// --- lu_solve: X of op(A) X = B, or X op(A) = B, from A's decomposition
+// -----------------------------------------------
 
 void check_right_side(const Call& c, const Tensor& A, const Tensor& B, bool left) {
   check_matrix(c, B, "B");
@@ -219,7 +223,8 @@ void infer_lu_solve(Call& c) {
 
 // X for every right side, where the decompositions `a` (column-major, contiguous) stand for a batch of their own.
 template <class T>
-void solve_all(Tensor& X, const Tensor& B, Dims a_batch, int64_t n, const T* a, const int32_t* pivots, bool left, Op op) {
+void solve_all(Tensor& X, const Tensor& B, Dims a_batch, int64_t n, const T* a, const int32_t* pivots, bool left,
+               Op op) {
   const int64_t rows = rows_of(X), cols = cols_of(X), nrhs = left ? cols : rows;
   Dims batch = batch_of(X);
   Matrices<T> from(B, batch);
@@ -247,7 +252,8 @@ void solve_all(Tensor& X, const Tensor& B, Dims a_batch, int64_t n, const T* a, 
       T* t = x;
       from.read_transposed(b, cols, rows, t, cols);
       if (op == Op::Adjoint) for (int64_t i = 0; i < rows * cols; ++i) t[i] = conjugate(t[i]);
-      solve(op == Op::None ? Op::Transpose : Op::None, int(n), int(nrhs), a + k * n * n, int(n), pivots + k * n, t, int(n));
+      solve(op == Op::None ? Op::Transpose : Op::None, int(n), int(nrhs), a + k * n * n, int(n), pivots + k * n, t,
+            int(n));
       if (op == Op::Adjoint) for (int64_t i = 0; i < rows * cols; ++i) t[i] = conjugate(t[i]);
     }
   });
@@ -271,7 +277,8 @@ void cpu_lu_solve(Call& c) {
   });
 }
 
-// --- solve: decomposition and solution in one -------------------------------------------------------------------------
+// --- solve: decomposition and solution in one
+// -------------------------------------------------------------------------
 
 void infer_solve(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1);
@@ -335,7 +342,8 @@ void cpu_inv(Call& c) {
   if (c.boolean(1)) check_info(c, info.ptr<int32_t>(), batch, A.ndim > 2, zero_diagonal);
 }
 
-// --- determinants -----------------------------------------------------------------------------------------------------
+// --- determinants
+// -----------------------------------------------------------------------------------------------------
 
 void infer_det(Call& c) {
   Tensor& A = c.tensor(0);
@@ -396,7 +404,8 @@ void cpu_slogdet(Call& c) {
   });
 }
 
-// --- the permutation that pivots stand for ------------------------------------------------------------------------------
+// --- the permutation that pivots stand for
+// ------------------------------------------------------------------------------
 
 void infer_permutation(Call& c) {
   Tensor& pivots = c.tensor(0);
@@ -420,7 +429,8 @@ void cpu_permutation(Call& c) {
   }
 }
 
-// --- what went wrong, after an operator that only reports it -------------------------------------------------------------
+// --- what went wrong, after an operator that only reports it
+// -------------------------------------------------------------
 
 void infer_check(Call& c) {
   if (c.tensor(0).dtype != DType::Int32) runtime_error(c.name(), ": info must be of dtype int32");
@@ -448,7 +458,8 @@ void cpu_check(Call& c) {
   }
 }
 
-// --- a pivot so small that it does not count, where one is needed that is not zero ----------------------------------------
+// --- a pivot so small that it does not count, where one is needed that is not zero
+// ----------------------------------------
 
 void infer_smallest(Call& c) {
   Tensor& LU = c.tensor(0);
@@ -462,8 +473,10 @@ void cpu_smallest(Call& c) {
     for (int64_t b = 0; b < out.numel; ++b) {
       R largest = 0;
       for (int64_t i = 0; i < rows_of(LU); ++i)
-        for (int64_t j = 0; j < cols_of(LU); ++j) largest = std::max(largest, std::abs(from.at(b)[i * from.rs + j * from.cs]));
-      out.ptr<R>()[b] = std::numeric_limits<R>::epsilon() * std::max(largest, std::numeric_limits<R>::min() / std::numeric_limits<R>::epsilon());
+        for (int64_t j = 0; j < cols_of(LU); ++j)
+          largest = std::max(largest, std::abs(from.at(b)[i * from.rs + j * from.cs]));
+      out.ptr<R>()[b] = std::numeric_limits<R>::epsilon() *
+                        std::max(largest, std::numeric_limits<R>::min() / std::numeric_limits<R>::epsilon());
     }
   });
 }

@@ -6,7 +6,8 @@ namespace {
 
 int64_t cost_of(const Tensor& A) { return 2 * rows_of(A) * cols_of(A) * std::min(rows_of(A), cols_of(A)) + 8; }
 
-// --- geqrf: the reflections themselves -------------------------------------------------------------------------------------
+// --- geqrf: the reflections themselves
+// -------------------------------------------------------------------------------------
 
 void infer_geqrf(Call& c) {
   Tensor& A = c.tensor(0);
@@ -32,7 +33,8 @@ void cpu_geqrf(Call& c) {
   });
 }
 
-// --- qr --------------------------------------------------------------------------------------------------------------------
+// --- qr
+// --------------------------------------------------------------------------------------------------------------------
 
 void infer_qr(Call& c) {
   Tensor& A = c.tensor(0);
@@ -76,7 +78,8 @@ void cpu_qr(Call& c) {
   });
 }
 
-// --- products with the reflections --------------------------------------------------------------------------------------------
+// --- products with the reflections
+// --------------------------------------------------------------------------------------------
 
 void check_tau(const Call& c, const Tensor& A, const Tensor& tau) {
   check_same_dtype(c, A, tau);
@@ -138,7 +141,8 @@ void cpu_ormqr(Call& c) {
   lapack::load();
   TensorRef tau = contiguous(c.tensor(1));
   const bool left = c.boolean(3), transpose = c.boolean(4);
-  const int64_t order = rows_of(A), width = cols_of(A), k = tau->size(tau->ndim - 1), m = rows_of(other), n = cols_of(other);
+  const int64_t order = rows_of(A), width = cols_of(A), k = tau->size(tau->ndim - 1), m = rows_of(other),
+                n = cols_of(other);
   if (out.numel == 0) return;
   visit_matrices(c, A.dtype, [&]<class T>() {
     Matrices<T> from(A, batch_of(A)), to(other, batch_of(other));
@@ -148,12 +152,15 @@ void cpu_ormqr(Call& c) {
       T* x = out.ptr<T>() + b * m * n;
       from.read(b, order, width, a.data(), order);
       to.read(b, m, n, x, m);
-      if (k) lapack::ormqr(left ? 'L' : 'R', transpose, int(m), int(n), int(k), a.data(), int(order), tau->ptr<T>() + b * k, x, int(m), work);
+      if (k)
+        lapack::ormqr(left ? 'L' : 'R', transpose, int(m), int(n), int(k), a.data(), int(order), tau->ptr<T>() + b * k,
+                      x, int(m), work);
     }
   });
 }
 
-// --- least squares --------------------------------------------------------------------------------------------------------------
+// --- least squares
+// --------------------------------------------------------------------------------------------------------------
 
 enum class Driver : uint8_t { Gels, Gelsy, Gelsd, Gelss };
 Driver driver_of(std::string_view s) {
@@ -162,8 +169,9 @@ Driver driver_of(std::string_view s) {
 
 // A x = b for one matrix: `b` has max(m, n) rows and takes the solution; returns info.
 template <class T>
-int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, lapack::real_t<T> rcond, lapack::real_t<T>* s, int64_t* rank,
-                  lapack::Work<T>& work, lapack::Work<lapack::real_t<T>>& rwork, lapack::Work<int>& iwork) {
+int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, lapack::real_t<T> rcond,
+                  lapack::real_t<T>* s, int64_t* rank, lapack::Work<T>& work, lapack::Work<lapack::real_t<T>>& rwork,
+                  lapack::Work<int>& iwork) {
   using R = lapack::real_t<T>;
   using lapack::call, lapack::kOne;
   static void* const gels = lapack::routine<T>("gels");
@@ -183,16 +191,20 @@ int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, la
     std::fill_n(columns, n, 0);
     R* r = rwork.at_least(2 * std::max(1, n));
     auto run = [&](T* w) {
-      if constexpr (lapack::kComplex<T>) call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, r, &info);
-      else call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, &info);
+      if constexpr (lapack::kComplex<T>)
+        call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, r, &info);
+      else
+        call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, &info);
     };
     run(&query);
     lwork = lapack::size_of_work(query);
     run(work.at_least(lwork));
   } else if (driver == Driver::Gelsd) {
     auto run = [&](T* w, R* r, int* i) {
-      if constexpr (lapack::kComplex<T>) call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, i, &info);
-      else call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, i, &info);
+      if constexpr (lapack::kComplex<T>)
+        call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, i, &info);
+      else
+        call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, i, &info);
     };
     run(&query, &rquery, &iquery);
     lwork = lapack::size_of_work(query);
@@ -200,8 +212,10 @@ int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, la
   } else {
     R* r = rwork.at_least(5 * std::max(1, std::min(m, n)));
     auto run = [&](T* w) {
-      if constexpr (lapack::kComplex<T>) call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, &info);
-      else call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, &info);
+      if constexpr (lapack::kComplex<T>)
+        call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, &info);
+      else
+        call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, &info);
     };
     run(&query);
     lwork = lapack::size_of_work(query);
@@ -224,7 +238,8 @@ void infer_lstsq(Call& c) {
   Driver driver = driver_of(c.str(3));
   // the solution lies where LAPACK leaves it: above the rest of the right sides
   const int64_t tall = std::max(rows_of(A), cols_of(A));
-  std::vector<int64_t> shape = with(batch, {cols_of(A), cols_of(B)}), strides = contiguous_strides(with(batch, {tall, cols_of(B)}));
+  std::vector<int64_t> shape = with(batch, {cols_of(A), cols_of(B)}),
+                       strides = contiguous_strides(with(batch, {tall, cols_of(B)}));
   strides[strides.size() - 2] = 1;
   strides.back() = std::max<int64_t>(1, tall);
   c.output(shape, A.dtype, A.device, strides);
@@ -237,7 +252,8 @@ void infer_lstsq(Call& c) {
 void cpu_lstsq(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out(0), &left = c.out(1), &rank = c.out(2), &values = c.out(3);
   lapack::load();
-  const int64_t m = rows_of(A), n = cols_of(A), nrhs = cols_of(B), few = std::min(m, n), tall = std::max(m, n), batch = batch_count(X);
+  const int64_t m = rows_of(A), n = cols_of(A), nrhs = cols_of(B), few = std::min(m, n), tall = std::max(m, n),
+                batch = batch_count(X);
   const Driver driver = driver_of(c.str(3));
   const double rcond = c.real(2);
   if (rank.numel) fill(rank, Scalar(int64_t(0)));
@@ -262,7 +278,8 @@ void cpu_lstsq(Call& c) {
           std::fill(b.begin(), b.end(), T(0));
           right.read(k, m, nrhs, b.data(), tall);
           int64_t found = 0;
-          least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(), &found, work, rwork, iwork);
+          least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(), &found,
+                           work, rwork, iwork);
           for (int64_t j = 0; j < nrhs; ++j) {
             std::copy_n(b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * tall);
             R rest = 0;  // below the solution stands what no combination of columns reaches

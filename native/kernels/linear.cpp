@@ -164,7 +164,8 @@ void cpu_bmm(Call& c) { run_product(c, c.tensor(0), c.tensor(1), c.tensor(0).sha
 
 void check_mv(const Call& c, const Tensor& a, const Tensor& x) {
   if (a.size(1) != x.size(0))
-    runtime_error(c.name(), ": a ", pair_text(a.size(0), a.size(1)), " matrix cannot be multiplied by a vector of ", x.size(0));
+    runtime_error(c.name(), ": a ", pair_text(a.size(0), a.size(1)), " matrix cannot be multiplied by a vector of ",
+                  x.size(0));
 }
 void infer_mv(Call& c) {
   Tensor &a = c.tensor(0), &x = c.tensor(1);

@@ -1,4 +1,5 @@
-// Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross entropy.
+// Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross
+// entropy.
 #include "steady.h"
 #include "reduce.h"
 #include "row_loops.h"
@@ -32,8 +33,8 @@ Labelled labelled(const Call& c, const Tensor& x, const Tensor& target) {
   if (x.ndim == 1) {
     s.classes = x.size(0);
     if (target.ndim > 1 || target.numel != 1)
-      value_error(c.name(), ": for an input of one dimension ", shape_text(x.shape()), " target must be a single class index, got shape ",
-                  shape_text(target.shape()));
+      value_error(c.name(), ": for an input of one dimension ", shape_text(x.shape()),
+                  " target must be a single class index, got shape ", shape_text(target.shape()));
     return s;
   }
   s.n = x.size(0);
@@ -55,19 +56,22 @@ void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
     runtime_error(c.name(), ": weight must hold one number per class, ", classes, ", in 1 dimension, got shape ",
                   shape_text(weight->shape()));
   if (weight && weight->dtype != c.tensor(0).dtype)
-    runtime_error(c.name(), ": expected weight of the input's dtype ", dtype_name(c.tensor(0).dtype), ", got ", dtype_name(weight->dtype), "; use weight.to(input.dtype)");
+    runtime_error(c.name(), ": expected weight of the input's dtype ", dtype_name(c.tensor(0).dtype), ", got ",
+                  dtype_name(weight->dtype), "; use weight.to(input.dtype)");
 }
 TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64); }  // used again and again
 void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {
   const int64_t* t = labels.ptr<int64_t>();
   for (int64_t i = 0; i < labels.numel; ++i)
-    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore) index_error("cross_entropy: target ", t[i], " is no class: there are ", classes);
+    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore)
+      index_error("cross_entropy: target ", t[i], " is no class: there are ", classes);
 }
 template <class T>
 std::vector<T> class_weights(const Tensor* weight, int64_t classes) {
   std::vector<T> w(size_t(classes), T(1));
   if (weight) {
-    TensorRef dense = contiguous(loader_of<T>(weight->dtype) ? *weight : *to_dtype(*weight, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
+    TensorRef dense = contiguous(
+        loader_of<T>(weight->dtype) ? *weight : *to_dtype(*weight, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
     loader_of<T>(dense->dtype)(w.data(), dense->data, dense->itemsize(), classes);
   }
   return w;
@@ -109,7 +113,8 @@ void check_upstream(const Call& c, const Tensor& grad, Reduction reduction, int6
     runtime_error(c.name(), ": gradient of shape ", shape_text(grad.shape()), " does not fit the loss");
 }
 
-// --- _nll_loss(self, target, weight, ignore_index, reduction) ----------------------------------------------------------------
+// --- _nll_loss(self, target, weight, ignore_index, reduction)
+// ----------------------------------------------------------------
 void infer_nll(Call& c) {
   Tensor &x = c.tensor(0), &target = c.tensor(1);
   Labelled s = labelled(c, x, target);
@@ -132,7 +137,9 @@ void cpu_nll(Call& c) {
       parallel_for(s.labels(), kGrain / 4, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           T value = 0, scratch;
-          if (t[i] != ignore) value = -w[size_t(t[i])] * *in.at((i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial, 1, &scratch);
+          if (t[i] != ignore)
+            value =
+                -w[size_t(t[i])] * *in.at((i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial, 1, &scratch);
           losses[size_t(i)] = value;
         }
       });
@@ -158,7 +165,8 @@ void cpu_nll_backward(Call& c) {
     check_labels(*labels, s.classes, ignore);
     std::vector<T> w = class_weights<T>(c.optional_tensor(3), s.classes);
     const int64_t* t = labels->ptr<int64_t>();
-    std::vector<T> g = upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
+    std::vector<T> g =
+        upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
     Tensor &result = c.out();
     Tensor& dx = result;
     {
@@ -166,13 +174,15 @@ void cpu_nll_backward(Call& c) {
       std::memset(dx.data, 0, size_t(dx.nbytes()));
       for (int64_t i = 0; i < s.labels(); ++i)
         if (t[i] != ignore)
-          put<T>(dx.data, dx.dtype, (i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial, -w[size_t(t[i])] * g[size_t(i)]);
+          put<T>(dx.data, dx.dtype, (i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial,
+                 -w[size_t(t[i])] * g[size_t(i)]);
     }
   });
 }
 
-// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing): nll of log_softmax, in one pass ----------
-// A label's distribution over classes is q_c = w_c ((1 - e) [c = label] + e / C); its loss is -sum_c q_c log p_c.
+// --- _cross_entropy(self, target, weight, ignore_index, reduction, label_smoothing): nll of log_softmax, in one pass
+// ---------- A label's distribution over classes is q_c = w_c ((1 - e) [c = label] + e / C); its loss is -sum_c q_c log
+// p_c.
 template <class T>
 struct Smoothing {
   T hit, rest;    // (1 - e), e / C
@@ -193,7 +203,9 @@ T row_loss(const T* x, int64_t n, int64_t label, const T* w, const Smoothing<T>&
   const T top = row_max(x, n);
   const T lse = T(std::log(exp_sum(x, static_cast<T*>(nullptr), top, n)));
   T loss = s.hit * w[label] * (lse - (x[label] - top));
-  if (s.rest != 0) loss += s.rest * T(sum_over<T>(n, [&](int64_t i, int k) { return take(w + i, k) * (lse - (take(x + i, k, top) - top)); }));
+  if (s.rest != 0)
+    loss += s.rest *
+            T(sum_over<T>(n, [&](int64_t i, int k) { return take(w + i, k) * (lse - (take(x + i, k, top) - top)); }));
   return loss;
 }
 template <class T>
@@ -214,10 +226,13 @@ struct Tile {
   T top[kTile], sum[kTile], weighted[kTile];  // max x, sum e^(x - top), sum w (x - top)
 };
 // The position of (n, class k, place `at`) in x.
-inline int64_t place(const Labelled& s, int64_t n, int64_t k, int64_t at) { return (n * s.classes + k) * s.spatial + at; }
+inline int64_t place(const Labelled& s, int64_t n, int64_t k, int64_t at) {
+  return (n * s.classes + k) * s.spatial + at;
+}
 
 template <class T>
-void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n, int64_t at, int64_t count, const T* w, bool weigh) {
+void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n, int64_t at, int64_t count, const T* w,
+             bool weigh) {
   T line[kTile];
   std::copy_n(in.at(place(s, n, 0, at), count, line), count, tile.top);
   for (int64_t k = 1; k < s.classes; ++k) {
@@ -243,12 +258,15 @@ template <class F>
 void each_tile(const Labelled& s, F&& f) {
   const int64_t per = (s.spatial + kTile - 1) / kTile;
   if (s.n * per * s.classes == 0) return;
-  parallel_for(s.n * per, std::max<int64_t>(1, kGrain / 4 / (s.classes * std::min(kTile, s.spatial))), [&](int64_t begin, int64_t end) {
-    for (int64_t u = begin; u < end; ++u) f(u / per, u % per * kTile, std::min(kTile, s.spatial - u % per * kTile));
-  });
+  parallel_for(s.n * per, std::max<int64_t>(1, kGrain / 4 / (s.classes * std::min(kTile, s.spatial))),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t u = begin; u < end; ++u)
+                   f(u / per, u % per * kTile, std::min(kTile, s.spatial - u % per * kTile));
+               });
 }
 template <class T>
-void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t ignore, const T* w, const Smoothing<T>& smooth, T* losses) {
+void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t ignore, const T* w,
+                  const Smoothing<T>& smooth, T* losses) {
   RowReader<T> in(x);
   each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
     Tile<T> tile;
@@ -266,8 +284,8 @@ void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t 
   });
 }
 template <class T>
-void tiled_gradients(const Tensor& x, Tensor& dx, const Labelled& s, const int64_t* t, int64_t ignore, const T* w, const Smoothing<T>& smooth,
-                     const T* g) {
+void tiled_gradients(const Tensor& x, Tensor& dx, const Labelled& s, const int64_t* t, int64_t ignore, const T* w,
+                     const Smoothing<T>& smooth, const T* g) {
   RowReader<T> in(x);
   RowWriter<T> out(dx);
   each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
@@ -323,11 +341,14 @@ void cpu_cross_entropy(Call& c) {
         tiled_losses(*x, s, t, ignore, w.data(), smooth, losses.data());
       } else {
         RowReader<T> in(*x);
-        parallel_for(s.n, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, s.classes)), [&](int64_t begin, int64_t end) {
-          std::vector<T> row(in.direct ? 0 : size_t(s.classes));
-          for (int64_t i = begin; i < end; ++i)
-            losses[size_t(i)] = t[i] == ignore ? T(0) : row_loss(in.at(i * s.classes, s.classes, row.data()), s.classes, t[i], w.data(), smooth);
-        });
+        parallel_for(s.n, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, s.classes)),
+                     [&](int64_t begin, int64_t end) {
+                       std::vector<T> row(in.direct ? 0 : size_t(s.classes));
+                       for (int64_t i = begin; i < end; ++i)
+                         losses[size_t(i)] = t[i] == ignore ? T(0)
+                                                            : row_loss(in.at(i * s.classes, s.classes, row.data()),
+                                                                       s.classes, t[i], w.data(), smooth);
+                     });
       }
     }
     deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
@@ -345,7 +366,8 @@ void cpu_cross_entropy_backward(Call& c) {
     std::vector<T> w = class_weights<T>(c.optional_tensor(3), s.classes);
     const Smoothing<T> smooth = smoothing(c.real(6), w);
     const int64_t* t = labels->ptr<int64_t>();
-    std::vector<T> g = upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
+    std::vector<T> g =
+        upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
     Tensor &result = c.out();
     RowWriter<T> out(result);
     {
@@ -354,15 +376,19 @@ void cpu_cross_entropy_backward(Call& c) {
         tiled_gradients(*x, result, s, t, ignore, w.data(), smooth, g.data());
       } else {
         RowReader<T> in(*x);
-        parallel_for(s.n, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, s.classes)), [&](int64_t begin, int64_t end) {
-          std::vector<T> row(in.direct ? 0 : size_t(s.classes)), gradient(out.direct ? 0 : size_t(s.classes));
-          for (int64_t i = begin; i < end; ++i) {
-            T* to = out.at(i * s.classes, gradient.data());
-            if (t[i] == ignore) std::fill_n(to, s.classes, T(0));
-            else row_gradient(in.at(i * s.classes, s.classes, row.data()), to, s.classes, t[i], g[size_t(i)], w.data(), smooth);
-            out.done(i * s.classes, s.classes, to);
-          }
-        });
+        parallel_for(
+            s.n, std::max<int64_t>(1, kGrain / 4 / std::max<int64_t>(1, s.classes)), [&](int64_t begin, int64_t end) {
+              std::vector<T> row(in.direct ? 0 : size_t(s.classes)), gradient(out.direct ? 0 : size_t(s.classes));
+              for (int64_t i = begin; i < end; ++i) {
+                T* to = out.at(i * s.classes, gradient.data());
+                if (t[i] == ignore)
+                  std::fill_n(to, s.classes, T(0));
+                else
+                  row_gradient(in.at(i * s.classes, s.classes, row.data()), to, s.classes, t[i], g[size_t(i)], w.data(),
+                               smooth);
+                out.done(i * s.classes, s.classes, to);
+              }
+            });
       }
     }
   });

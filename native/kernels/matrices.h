@@ -35,7 +35,8 @@ inline void check_matrix(const Call& c, const Tensor& t, const char* what = "A")
     runtime_error(c.name(), ": expected floating-point or complex numbers, got ", dtype_name(t.dtype));
   if (item_size(t.dtype) < 4) runtime_error(c.name(), ": numbers of 32 bits or more are needed, got ",
                                             dtype_name(t.dtype));
-  if (rows_of(t) > INT32_MAX || cols_of(t) > INT32_MAX) runtime_error(c.name(), ": the matrix is too large, got shape ", shape_text(t.shape()));
+  if (rows_of(t) > INT32_MAX || cols_of(t) > INT32_MAX)
+    runtime_error(c.name(), ": the matrix is too large, got shape ", shape_text(t.shape()));
 }
 inline void check_square(const Call& c, const Tensor& t, const char* what = "A") {
   check_matrix(c, t, what);
@@ -66,7 +67,8 @@ struct Matrices {
   int64_t rs, cs;  // strides of rows and columns, in elements
   int ndim = 0;
   int64_t size[kMaxDims], stride[kMaxDims];
-  Matrices(const Tensor& t, Dims batch) : data(t.data), rs(t.strides[t.ndim - 2]), cs(t.strides[t.ndim - 1]), ndim(int(batch.size())) {
+  Matrices(const Tensor& t, Dims batch)
+      : data(t.data), rs(t.strides[t.ndim - 2]), cs(t.strides[t.ndim - 1]), ndim(int(batch.size())) {
     int missing = ndim - (t.ndim - 2);
     for (int d = 0; d < ndim; ++d) {
       size[d] = batch[d];
@@ -84,7 +86,9 @@ struct Matrices {
   }
   // Matrix b, or its transpose where rs and cs are exchanged, column by column.
   void read(int64_t b, int64_t rows, int64_t cols, T* to, int64_t ld) const { copy(at(b), rs, cs, rows, cols, to, ld); }
-  void read_transposed(int64_t b, int64_t rows, int64_t cols, T* to, int64_t ld) const { copy(at(b), cs, rs, rows, cols, to, ld); }
+  void read_transposed(int64_t b, int64_t rows, int64_t cols, T* to, int64_t ld) const {
+    copy(at(b), cs, rs, rows, cols, to, ld);
+  }
 
   static void copy(const T* from, int64_t rs, int64_t cs, int64_t rows, int64_t cols, T* to, int64_t ld) {
     if (rs == 1) {
@@ -102,7 +106,8 @@ struct Matrices {
 // A product without the detour for infinities that std::complex takes.
 template <class T>
 inline T times(T a, T b) {
-  if constexpr (lapack::kComplex<T>) return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+  if constexpr (lapack::kComplex<T>)
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
   else return a * b;
 }
 template <class T>

@@ -1,4 +1,5 @@
-// Normalisation by mean and variance over rows (layer, RMS), groups of channels, and batches; forward and fused backward.
+// Normalisation by mean and variance over rows (layer, RMS), groups of channels, and batches; forward and fused
+// backward.
 //
 // Backward kernels of row and group normalisation compute the statistics again from the input: it is in cache anyway,
 // and nothing has to be saved. Batch normalisation saves them, since it would cost one more pass over memory.
@@ -13,7 +14,8 @@ template <class T>
 std::vector<T> parameter(const Tensor* t, int64_t n, T otherwise) {
   std::vector<T> v(size_t(n), otherwise);
   if (t) {
-    TensorRef dense = contiguous(loader_of<T>(t->dtype) ? *t : *to_dtype(*t, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
+    TensorRef dense =
+        contiguous(loader_of<T>(t->dtype) ? *t : *to_dtype(*t, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
     loader_of<T>(dense->dtype)(v.data(), dense->data, dense->itemsize(), n);
   }
   return v;
@@ -21,13 +23,16 @@ std::vector<T> parameter(const Tensor* t, int64_t n, T otherwise) {
 void check_parameter(const Call& c, int k, const char* what, Dims shape) {
   const Tensor* t = c.optional_tensor(k);
   if (!t) return;
-  if (!is_floating(t->dtype)) runtime_error(c.name(), ": expected ", what, " to be floating point, got ", dtype_name(t->dtype));
+  if (!is_floating(t->dtype))
+    runtime_error(c.name(), ": expected ", what, " to be floating point, got ", dtype_name(t->dtype));
   if (!std::equal(shape.begin(), shape.end(), t->sizes, t->sizes + t->ndim))
-    runtime_error(c.name(), ": Expected ", what, " to be of shape ", shape_text(shape), ", but got ", what, " of shape ", shape_text(t->shape()));
+    runtime_error(c.name(), ": Expected ", what, " to be of shape ", shape_text(shape), ", but got ", what,
+                  " of shape ", shape_text(t->shape()));
 }
 void check_same_shape(const Call& c, const Tensor& grad, const Tensor& x) {
   if (!std::equal(x.sizes, x.sizes + x.ndim, grad.sizes, grad.sizes + grad.ndim))
-    runtime_error(c.name(), ": gradient has shape ", shape_text(grad.shape()), " but the input ", shape_text(x.shape()));
+    runtime_error(c.name(), ": gradient has shape ", shape_text(grad.shape()), " but the input ",
+                  shape_text(x.shape()));
 }
 void check_floating(const Call& c, const Tensor& x) {
   if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point tensor, got ", dtype_name(x.dtype));
@@ -60,13 +65,14 @@ Statistics statistics(const T* x, int64_t n, double eps) {
   return {mean, 1 / std::sqrt(square / double(n) + eps)};
 }
 
-// --- layer_norm(input, normalized_shape, weight, bias, eps), rms_norm(input, normalized_shape, weight, eps) --------------
+// --- layer_norm(input, normalized_shape, weight, bias, eps), rms_norm(input, normalized_shape, weight, eps)
+// --------------
 void check_normalized_shape(const Call& c, const Tensor& x, Dims shape) {
   check_floating(c, x);
   if (shape.empty()) runtime_error(c.name(), ": normalized_shape is empty; name at least the last dimension");
   if (x.ndim < int(shape.size()) || !std::equal(shape.begin(), shape.end(), x.sizes + x.ndim - shape.size()))
-    runtime_error(c.name(), ": the input's last dimensions must be normalized_shape=", shape_text(shape), ", got input ",
-                  shape_text(x.shape()));
+    runtime_error(c.name(), ": the input's last dimensions must be normalized_shape=", shape_text(shape),
+                  ", got input ", shape_text(x.shape()));
 }
 double epsilon(const Call& c, int k, DType t) {
   if (c.has(k)) return c.real(k);
@@ -102,8 +108,12 @@ void cpu_layer_norm(Call& c) {
           Statistics s = statistics<T, centred>(p, n, eps);
           const T mean = T(s.mean), rstd = T(s.rstd);
           const T *w = weight.data(), *v = shift.data();
-          if (bias) each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k) + take(v + i, k), k); });
-          else each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k), k); });
+          if (bias)
+            each<T>(n, [&](int64_t i, int k) {
+              give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k) + take(v + i, k), k);
+            });
+          else
+            each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k), k); });
           out.done(r * n, n, y);
         }
       });
@@ -132,7 +142,8 @@ void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, in
   const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::min<int64_t>(16, m));
   std::vector<double> total(size_t(2 * n * pieces), 0.0);
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> a(gs.direct ? 0 : size_t(n)), b(xs.direct ? 0 : size_t(n)), d(out.direct ? 0 : size_t(n)), part(size_t(2 * n), T(0));
+    std::vector<T> a(gs.direct ? 0 : size_t(n)), b(xs.direct ? 0 : size_t(n)), d(out.direct ? 0 : size_t(n)),
+        part(size_t(2 * n), T(0));
     T *dw = part.data(), *db = dw + n;
     for (int64_t piece = begin; piece < end; ++piece) {
       double* sum = total.data() + 2 * n * piece;
@@ -190,7 +201,8 @@ void cpu_layer_norm_backward(Call& c) {
   });
 }
 
-// --- group_norm(input, num_groups, weight, bias, eps) ----------------------------------------------------------------------
+// --- group_norm(input, num_groups, weight, bias, eps)
+// ----------------------------------------------------------------------
 struct Groups {
   int64_t batch, channels, groups, per, spatial, row;
   Groups(const Tensor& x, int64_t groups) : batch(x.size(0)), channels(x.size(1)), groups(groups) {
@@ -224,7 +236,8 @@ void cpu_group_norm(Call& c) {
   const double eps = c.real(4);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given);
-    std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1)), bias = parameter<T>(c.optional_tensor(3), s.channels, T(0));
+    std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1)),
+                   bias = parameter<T>(c.optional_tensor(3), s.channels, T(0));
     Tensor &result = c.out();
     RowReader<T> in(*x);
     RowWriter<T> out(result);
@@ -277,11 +290,13 @@ void cpu_group_norm_backward(Call& c) {
     Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
     RowReader<T> gs(*grad), xs(*input);
     RowWriter<T> out(dx);
-    std::vector<double> along(size_t(s.batch * s.channels)), level(size_t(s.batch * s.channels));  // sums of g xhat and of g
+    std::vector<double> along(size_t(s.batch * s.channels)),
+        level(size_t(s.batch * s.channels));  // sums of g xhat and of g
     {
       LockRelease lock(given.numel * 2);
       parallel_for(s.batch * s.groups, std::max<int64_t>(1, kGrain / 2 / s.row), [&](int64_t begin, int64_t end) {
-        std::vector<T> a(gs.direct ? 0 : size_t(s.row)), b(xs.direct ? 0 : size_t(s.row)), d(out.direct ? 0 : size_t(s.row));
+        std::vector<T> a(gs.direct ? 0 : size_t(s.row)), b(xs.direct ? 0 : size_t(s.row)),
+            d(out.direct ? 0 : size_t(s.row));
         for (int64_t r = begin; r < end; ++r) {
           const T *g = gs.at(r * s.row, s.row, a.data()), *x = xs.at(r * s.row, s.row, b.data());
           T* to = out.at(r * s.row, d.data());
@@ -292,7 +307,9 @@ void cpu_group_norm_backward(Call& c) {
             const T *gj = g + j * s.spatial, *xj = x + j * s.spatial;
             const size_t at = size_t(r * s.per + j);
             level[at] = row_sum(gj, s.spatial);
-            along[at] = stats.rstd * sum_over<T>(s.spatial, [&](int64_t i, int k) { return take(gj + i, k) * (take(xj + i, k) - mean); });
+            along[at] = stats.rstd * sum_over<T>(s.spatial, [&](int64_t i, int k) {
+                          return take(gj + i, k) * (take(xj + i, k) - mean);
+                        });
             const double w = double(weight[size_t(r % s.groups * s.per + j)]);
             row_along += w * along[at];
             row_level += w * level[at];
@@ -322,7 +339,8 @@ void cpu_group_norm_backward(Call& c) {
 }
 
 // --- native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
-//     -> (result, saved mean, saved 1/deviation) ------------------------------------------------------------------------------
+//     -> (result, saved mean, saved 1/deviation)
+//     ------------------------------------------------------------------------------
 struct Batch {
   int64_t batch, channels, spatial;
   explicit Batch(const Tensor& x) : batch(x.size(0)), channels(x.size(1)), spatial(1) {
@@ -334,7 +352,8 @@ DType statistics_dtype(DType t) { return t == DType::Float64 ? DType::Float64 : 
 
 void check_batch(const Call& c, const Tensor& x) {
   check_floating(c, x);
-  if (x.ndim < 2) runtime_error("batch_norm: expected an input of at least 2 dimensions, got shape ", shape_text(x.shape()));
+  if (x.ndim < 2)
+    runtime_error("batch_norm: expected an input of at least 2 dimensions, got shape ", shape_text(x.shape()));
 }
 void infer_batch_norm(Call& c) {
   Tensor& x = c.tensor(0);
@@ -375,7 +394,8 @@ void update_running(Tensor* running, const std::vector<double>& batch, double mo
 template <class T, class Add>
 std::vector<double> column_totals(const Batch& s, int64_t many, Add&& add) {
   const int64_t width = many * s.channels, rows = s.batch;
-  const int64_t pieces = std::clamp<int64_t>(rows * s.channels / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, rows)));
+  const int64_t pieces =
+      std::clamp<int64_t>(rows * s.channels / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, rows)));
   std::vector<double> total(size_t(width * pieces), 0.0);
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     std::vector<T> part(size_t(width), T(0)), a(size_t(s.channels)), b(size_t(s.channels));
@@ -425,7 +445,8 @@ void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batc
         const T p = scale[r % s.channels], q = shift[r % s.channels];
         each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * p + q, k); });
       } else {
-        each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * take(scale + i, k) + take(shift + i, k), k); });
+        each<T>(width,
+                [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * take(scale + i, k) + take(shift + i, k), k); });
       }
       out.done(r * width, width, y);
     }
@@ -439,7 +460,8 @@ void cpu_batch_norm(Call& c) {
   visit_rows("batch_norm", given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given);
     std::vector<double> mean(size_t(s.channels), 0.0), var(size_t(s.channels), 0.0);
-    std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)), bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
+    std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)),
+                   bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
     Tensor &result = c.out();
     if (!training) {
       for (int k = 0; k < 2; ++k) {
@@ -493,7 +515,8 @@ void infer_batch_norm_backward(Call& c) {
 }
 // per channel: the sums of g and of g (x - mean)
 template <class T>
-void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s, const T* mean, double* level, double* along) {
+void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s, const T* mean, double* level,
+                  double* along) {
   if (s.spatial > 1) {
     parallel_for(s.channels, std::max<int64_t>(1, kGrain / 2 / s.per_channel()), [&](int64_t begin, int64_t end) {
       std::vector<T> a(gs.direct ? 0 : size_t(s.spatial)), b(xs.direct ? 0 : size_t(s.spatial));
@@ -528,22 +551,26 @@ void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s
 }
 template <class T>
 void batch_norm_input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Batch& s,
-                               const std::vector<T>& mean, const std::vector<T>& of_grad, const std::vector<T>& of_input,
-                               const std::vector<T>& constant) {
+                               const std::vector<T>& mean, const std::vector<T>& of_grad,
+                               const std::vector<T>& of_input, const std::vector<T>& constant) {
   const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
   parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
-    std::vector<T> a(gs.direct ? 0 : size_t(width)), b(xs.direct ? 0 : size_t(width)), d(out.direct ? 0 : size_t(width));
+    std::vector<T> a(gs.direct ? 0 : size_t(width)), b(xs.direct ? 0 : size_t(width)),
+        d(out.direct ? 0 : size_t(width));
     for (int64_t r = begin; r < end; ++r) {
       const T *g = gs.at(r * width, width, a.data()), *x = xs.at(r * width, width, b.data());
       T* to = out.at(r * width, d.data());
       if (s.spatial > 1) {
         const size_t j = size_t(r % s.channels);
         const T p = of_grad[j], q = of_input[j], o = constant[j], m = mean[j];
-        each<T>(width, [&](int64_t i, int k) { give<T>(to + i, take(g + i, k) * p + (take(x + i, k) - m) * q + o, k); });
+        each<T>(width,
+                [&](int64_t i, int k) { give<T>(to + i, take(g + i, k) * p + (take(x + i, k) - m) * q + o, k); });
       } else {
         const T *p = of_grad.data(), *q = of_input.data(), *o = constant.data(), *m = mean.data();
         each<T>(width, [&](int64_t i, int k) {
-          give<T>(to + i, take(g + i, k) * take(p + i, k) + (take(x + i, k) - take(m + i, k)) * take(q + i, k) + take(o + i, k), k);
+          give<T>(to + i,
+                  take(g + i, k) * take(p + i, k) + (take(x + i, k) - take(m + i, k)) * take(q + i, k) + take(o + i, k),
+                  k);
         });
       }
       out.done(r * width, width, to);
@@ -566,7 +593,8 @@ void cpu_batch_norm_backward(Call& c) {
     {
       LockRelease lock(given.numel * 2);
       RowReader<T> gs(*grad), xs(*input);
-      std::vector<T> mean(center.begin(), center.end()), of_grad(size_t(s.channels)), of_input(size_t(s.channels)), constant(size_t(s.channels));
+      std::vector<T> mean(center.begin(), center.end()), of_grad(size_t(s.channels)), of_input(size_t(s.channels)),
+          constant(size_t(s.channels));
       std::vector<double> level(size_t(s.channels), 0.0), along(size_t(s.channels), 0.0);
       if (given.numel) channel_sums(gs, xs, s, mean.data(), level.data(), along.data());
       for (size_t j = 0; j < size_t(s.channels); ++j) {

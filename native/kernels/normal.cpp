@@ -45,7 +45,8 @@ void sine_cosine(Floats x, Floats& sine, Floats& cosine) {
   x = x - q * 1.5703125f - q * 4.837512969970703125e-4f - q * 7.549789948768648e-8f;
   Floats z = x * x;
   Floats s = ((z * -1.9515295891e-4f + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * x + x;
-  Floats c = ((z * 2.443315711809948e-5f - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
+  Floats c =
+      ((z * 2.443315711809948e-5f - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
   Ints swap = (quadrant & 1) == 1;
   Ints sine_sign = (quadrant & 2) << 30, cosine_sign = ((quadrant + 1) & 2) << 30;
   sine = (Floats)((((Ints)c & swap) | ((Ints)s & ~swap)) ^ sine_sign);

@@ -44,7 +44,8 @@ void cpu_frexp(Call& c) {
 // xor_rows(Tensor self) of int64 [rows, n] -> [rows]
 void infer_xor(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.ndim != 2 || t.dtype != DType::Int64) runtime_error(c.name(), ": expected an int64 matrix, got ", dtype_name(t.dtype), " ", shape_text(t.shape()));
+  if (t.ndim != 2 || t.dtype != DType::Int64)
+    runtime_error(c.name(), ": expected an int64 matrix, got ", dtype_name(t.dtype), " ", shape_text(t.shape()));
   c.output(Dims(t.sizes, 1), DType::Int64, t.device);
 }
 void cpu_xor(Call& c) {

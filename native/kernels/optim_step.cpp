@@ -71,14 +71,15 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 void check(OptimKind kind, const OptimSlot& slot, size_t index) {
   const Tensor& p = *slot.param;
   auto about = [&](const char* what, const Tensor& t) {
-    return concat(kName[int(kind)], ": ", what, " of parameter ", index, " is ", dtype_name(t.dtype), " ", shape_text(t.shape()),
-                  " on ", device_name(t.device), " but the parameter is ", dtype_name(p.dtype), " ", shape_text(p.shape()),
-                  " on ", device_name(p.device));
+    return concat(kName[int(kind)], ": ", what, " of parameter ", index, " is ", dtype_name(t.dtype), " ",
+                  shape_text(t.shape()), " on ", device_name(t.device), " but the parameter is ", dtype_name(p.dtype),
+                  " ", shape_text(p.shape()), " on ", device_name(p.device));
   };
   if (!is_differentiable(p.dtype) || item_size(p.dtype) == 1)
     runtime_error(kName[int(kind)], ": parameter ", index, " is ", dtype_name(p.dtype), "; it must be of a floating or "
                   "complex kind of 16 bits or more");
-  if (p.device.type == DeviceType::CUDA) not_implemented(kName[int(kind)], ": parameter ", index, " is on ", device_name(p.device));
+  if (p.device.type == DeviceType::CUDA)
+    not_implemented(kName[int(kind)], ": parameter ", index, " is on ", device_name(p.device));
   auto same_shape = [&](const Tensor& t) {
     return t.ndim == p.ndim && std::equal(t.sizes, t.sizes + t.ndim, p.sizes) && t.device == p.device;
   };
@@ -87,10 +88,13 @@ void check(OptimKind kind, const OptimSlot& slot, size_t index) {
     if (!s) continue;
     if (!same_shape(*s) || is_complex(s->dtype) != is_complex(p.dtype) || !is_differentiable(s->dtype))
       runtime_error(about("the state", *s));
-    if (may_overlap(*s) || (s->storage && s->storage->readonly)) runtime_error(kName[int(kind)], ": the state of parameter ", index, " cannot be written to: its elements overlap or its memory is read-only");
+    if (may_overlap(*s) || (s->storage && s->storage->readonly))
+      runtime_error(kName[int(kind)], ": the state of parameter ", index,
+                    " cannot be written to: its elements overlap or its memory is read-only");
   }
   if (may_overlap(p) || (p.storage && p.storage->readonly))
-    runtime_error(kName[int(kind)], ": parameter ", index, " cannot be written to: its elements overlap or its memory is read-only");
+    runtime_error(kName[int(kind)], ": parameter ", index,
+                  " cannot be written to: its elements overlap or its memory is read-only");
 }
 
 // One slot ready for the loops: addresses, and what must be written back afterwards.

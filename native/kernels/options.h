@@ -34,7 +34,8 @@ inline Tensor& create(Call& c, Dims size, const Options& o) {
   return t;
 }
 
-// The strides a `*_like` result has: those of a dense tensor are kept, otherwise the same order of dimensions is packed.
+// The strides a `*_like` result has: those of a dense tensor are kept, otherwise the same order of dimensions is
+// packed.
 std::vector<int64_t> like_strides(const Tensor& t);
 // memory_format arguments: 0 contiguous, 1 channels_last, 2 channels_last_3d, 3 (or absent) preserve.
 std::vector<int64_t> format_strides(const Call& c, const Tensor& t, int64_t memory_format);

@@ -1,5 +1,5 @@
-// Sequences of different lengths between their two forms: padded [steps, sequences, *], and packed rows, those of step 0
-// of all sequences, then those of step 1 of the sequences that have one, and so on. Rows are moved as bytes.
+// Sequences of different lengths between their two forms: padded [steps, sequences, *], and packed rows, those of step
+// 0 of all sequences, then those of step 1 of the sequences that have one, and so on. Rows are moved as bytes.
 #include <cstring>
 
 #include "elementwise.h"

@@ -27,7 +27,9 @@ void check_alpha(const Call& c, DType& compute, DType&) {
     runtime_error("alpha must be real for real tensors");
 }
 void check_sub(const Call& c, DType& compute, DType& result) {
-  auto is_bool = [](const Value& v) { return v.tag == Tag::Bool || (v.tag == Tag::Tensor && v.tensor->dtype == DType::Bool); };
+  auto is_bool = [](const Value& v) {
+    return v.tag == Tag::Bool || (v.tag == Tag::Tensor && v.tensor->dtype == DType::Bool);
+  };
   bool first = is_bool(c.args[0]), second = is_bool(c.args[1]);
   if (first && second)
     runtime_error("- is not defined between booleans; ^ (logical_xor) says where they differ");
@@ -76,7 +78,8 @@ void check_lerp(const Call& c, DType&, DType&) {
   static constexpr const char* names[] = {"self", "end", "weight"};
   for (int k = 1; k < 3; ++k)
     if (c.args[k].tag == Tag::Tensor && c.args[0].tag == Tag::Tensor && c.tensor(k).dtype != c.tensor(0).dtype)
-      runtime_error("expected dtype ", dtype_name(c.tensor(0).dtype), " for `", names[k], "` but got dtype ", dtype_name(c.tensor(k).dtype));
+      runtime_error("expected dtype ", dtype_name(c.tensor(0).dtype), " for `", names[k], "` but got dtype ",
+                    dtype_name(c.tensor(k).dtype));
 }
 void check_softshrink(const Call& c, DType&, DType&) {
   if (c.scalar(1).to<double>() < 0) runtime_error("softshrink: lambd must not be negative, got ",
@@ -112,7 +115,8 @@ void check_gelu(const Call& c, DType&, DType&) {
 void check_two_tensors(const Call& c, DType&, DType&) {
   static const char* const names[] = {"self", "other"};
   for (int k = 0; k < 2; ++k)
-    if (c.args[k].is_number()) type_error(c.name(), "(): argument '", names[k], "' (position ", k + 1, ") must be Tensor, not a number");
+    if (c.args[k].is_number())
+      type_error(c.name(), "(): argument '", names[k], "' (position ", k + 1, ") must be Tensor, not a number");
 }
 ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DType&)) {
   ElementwiseRow row{name};
@@ -122,13 +126,32 @@ ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DTyp
 }
 
 const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
-  r.add({checked("add", check_alpha), checked("sub", check_sub), checked("rsub", check_sub), checked("neg", check_neg), checked("div", check_div), checked("square", whole_square),
-         checked("pow", check_pow), checked("abs", check_abs), checked("softshrink", check_softshrink), checked("clamp", check_clamp), checked("maximum", check_extremum),
-         checked("minimum", check_extremum), checked("fmax", check_extremum), checked("fmin", check_extremum),
-         checked("round", check_round), checked("sign", check_sign), checked("relu", check_relu), checked("relu6", check_relu),
-         checked("hardtanh", check_relu), checked("lerp", check_lerp), checked("addcdiv", check_addcdiv),
-         checked("heaviside", check_heaviside), checked("masked_fill", check_masked_fill), checked("gelu", check_gelu),
-         checked("gelu_backward", check_gelu), checked("igamma", check_two_tensors),
+  r.add({checked("add", check_alpha),
+         checked("sub", check_sub),
+         checked("rsub", check_sub),
+         checked("neg", check_neg),
+         checked("div", check_div),
+         checked("square", whole_square),
+         checked("pow", check_pow),
+         checked("abs", check_abs),
+         checked("softshrink", check_softshrink),
+         checked("clamp", check_clamp),
+         checked("maximum", check_extremum),
+         checked("minimum", check_extremum),
+         checked("fmax", check_extremum),
+         checked("fmin", check_extremum),
+         checked("round", check_round),
+         checked("sign", check_sign),
+         checked("relu", check_relu),
+         checked("relu6", check_relu),
+         checked("hardtanh", check_relu),
+         checked("lerp", check_lerp),
+         checked("addcdiv", check_addcdiv),
+         checked("heaviside", check_heaviside),
+         checked("masked_fill", check_masked_fill),
+         checked("gelu", check_gelu),
+         checked("gelu_backward", check_gelu),
+         checked("igamma", check_two_tensors),
          checked("igammac", check_two_tensors)});
 });
 

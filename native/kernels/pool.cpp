@@ -45,7 +45,9 @@ struct Axis {
     if (!include_pad) w.extent = std::max<int64_t>(0, w.end - w.begin);
     return w;
   }
-  int64_t reach() const { return even ? std::min(kernel, (in - 1) / dilation + 1) : in / std::max<int64_t>(out, 1) + 2; }  // places of the source that a window visits at most
+  int64_t reach() const {
+    return even ? std::min(kernel, (in - 1) / dilation + 1) : in / std::max<int64_t>(out, 1) + 2;
+  }  // places of the source that a window visits at most
   // The places that lie inside the source for some output: windows may be far longer than the source, all in padding.
   void make_taps() {
     int64_t done = 0;
@@ -139,8 +141,8 @@ Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride,
                     ", dilation=", a.dilation, "), so a window could lie in it entirely");
     a.out = pooled(a, ceil_mode);
     if (a.out < 1)
-      runtime_error(c.name(), ": the kernel is larger than the input: of input ", shape_text(sizes), " dimension ", lead + d,
-                    " would get size ", a.out);
+      runtime_error(c.name(), ": the kernel is larger than the input: of input ", shape_text(sizes), " dimension ",
+                    lead + d, " would get size ", a.out);
     s.result.push_back(a.out);
   }
   for (Axis& a : s.axis) {

@@ -29,7 +29,8 @@ DType promote_floats(DType a, DType b) {
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
-  if (a == DType::Undefined || b == DType::Undefined) runtime_error("promote_types: expected two dtypes, got an undefined one");
+  if (a == DType::Undefined || b == DType::Undefined)
+    runtime_error("promote_types: expected two dtypes, got an undefined one");
   Category ca = category(a), cb = category(b);
   if (ca == cb) {
     switch (ca) {

@@ -73,7 +73,8 @@ void block_normal(Generator& g, T* to, int64_t n, T mean, T std) {
   for (int64_t k = 0; k < n; k += piece) {
     int64_t take = std::min(piece, n - k);
     uniform(to + k, take);
-    parallel_for(take / 16, 1 << 12, [&](int64_t a, int64_t b) { box_muller(to + k + 16 * a, 16 * (b - a), mean, std); });
+    parallel_for(take / 16, 1 << 12,
+                 [&](int64_t a, int64_t b) { box_muller(to + k + 16 * a, 16 * (b - a), mean, std); });
   }
   if (n % 16) {  // the last sixteen are drawn anew
     uniform(to + n - 16, 16);
@@ -125,7 +126,8 @@ void cpu_normal_(Call& c) { fill_normal(c, c.out(), generator(c, 3), c.real(1), 
 
 void check_range(const Call& c, double from, double to) {
   if (!(from <= to)) runtime_error(c.name(), ": from=", from, " must not be above to=", to);
-  if (!(to - from <= std::numeric_limits<double>::max())) runtime_error(c.name(), ": the range from ", from, " to ", to, " is too wide");
+  if (!(to - from <= std::numeric_limits<double>::max()))
+    runtime_error(c.name(), ": the range from ", from, " to ", to, " is too wide");
 }
 void infer_uniform_(Call& c) {
   infer_self(c);
@@ -213,7 +215,8 @@ void check_integers(const Call& c, DType d, int64_t from, int64_t to) {
                                              "range of ", dtype_name(d));
 }
 
-// Integers of [from, to). In a floating dtype a bound that rounds out of the range is moved in by one step of the dtype.
+// Integers of [from, to). In a floating dtype a bound that rounds out of the range is moved in by one step of the
+// dtype.
 template <class T>
 void round_inwards(int64_t& from, int64_t& to, int digits) {
   auto step = [&](int64_t x) { return int64_t(1) << (std::bit_width(uint64_t(x < 0 ? -x : x)) - digits); };

@@ -134,7 +134,8 @@ inline TensorRef as_real(Tensor& t) {  // complex seen as pairs of reals, innerm
 
 inline void require_floating(const Call& c, const Tensor& t) {
   if (!is_floating(t.dtype))
-    runtime_error(c.name(), ": expected a floating-point tensor (a continuous distribution), got dtype ", dtype_name(t.dtype));
+    runtime_error(c.name(), ": expected a floating-point tensor (a continuous distribution), got dtype ",
+                  dtype_name(t.dtype));
 }
 
 inline void infer_self(Call& c) { check_writable(c, write_self(c)); }

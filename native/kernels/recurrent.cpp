@@ -1,9 +1,9 @@
-// One layer of a recurrent network in one direction, over all its steps: the input's share of every gate in one product,
-// then each step's product with the state and its gates, and the same backwards.
+// One layer of a recurrent network in one direction, over all its steps: the input's share of every gate in one
+// product, then each step's product with the state and its gates, and the same backwards.
 //
-// Sequences lie step by step: `batch_sizes[t]` rows belong to step t, sequences of falling length, so a padded input and
-// a packed one are the same here. A thread owns some sequences and walks through all steps of these without waiting for
-// others; how they are divided changes no result.
+// Sequences lie step by step: `batch_sizes[t]` rows belong to step t, sequences of falling length, so a padded input
+// and a packed one are the same here. A thread owns some sequences and walks through all steps of these without waiting
+// for others; how they are divided changes no result.
 #include "recurrent.h"
 
 #include <algorithm>
@@ -90,7 +90,8 @@ Layer layer_of(const Call& c, int shift) {
   const Tensor* projection = c.optional_tensor(shift + kWhr);
   if (projection && l.mode != Mode::LSTM) runtime_error(c.name(), ": only LSTM has a projection");
   if (!projection && l.state != l.hidden)
-    runtime_error(c.name(), ": expected weight_hh of shape [", l.gates, ", ", l.hidden, "], got ", shape_text(u.shape()));
+    runtime_error(c.name(), ": expected weight_hh of shape [", l.gates, ", ", l.hidden, "], got ",
+                  shape_text(u.shape()));
   need_shape(c, &x, "an input", {l.rows, l.inputs});
   need_shape(c, &u, "weight_hh", {l.gates, l.state});
   need_shape(c, c.optional_tensor(shift + kH0), "h0", {l.batch, l.state});
@@ -273,7 +274,8 @@ void forward(Call& c) {
       switch (l.mode) {
         case Mode::LSTM: {
           T* to = l.projected() ? raw + row * n : y;
-          for (int64_t i = 0; i < m; ++i) kernels.lstm(n, g + i * ld, cell + (b + i) * n, cells + (row + i) * n, to + i * n);
+          for (int64_t i = 0; i < m; ++i)
+            kernels.lstm(n, g + i * ld, cell + (b + i) * n, cells + (row + i) * n, to + i * n);
           if (l.projected()) project.multiply(m, to, n, y, p, {});
           break;
         }
@@ -290,7 +292,8 @@ void forward(Call& c) {
   to.round();
 }
 
-// --- backward: gradients of input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr; bit k of mask asks for k --
+// --- backward: gradients of input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr; bit k of mask asks for k
+// --
 
 enum Saved { kOut = kShift + kReverse + 1, kGates, kCells, kRaw, kMask };
 
@@ -383,8 +386,8 @@ void backward(Call& c) {
             dhidden = draw + b * n;
           }
           for (int64_t i = 0; i < m; ++i)
-            kernels.lstm_back(n, gates + (row + i) * ld, cells + (row + i) * n, state_before(t, b + i, cells, in[kC0], n),
-                              dhidden + i * n, dc + (b + i) * n, g + i * ld);
+            kernels.lstm_back(n, gates + (row + i) * ld, cells + (row + i) * n,
+                              state_before(t, b + i, cells, in[kC0], n), dhidden + i * n, dc + (b + i) * n, g + i * ld);
           break;
         }
         case Mode::GRU:

@@ -22,9 +22,12 @@ void fold(const Tensor& x, Tensor& out, uint64_t mask, Finish finish = Finish::N
   }
 }
 
-[[noreturn]] void no_dtype(const Call& c, DType t) { not_implemented(c.name(), ": not implemented for ", dtype_name(t)); }
+[[noreturn]] void no_dtype(const Call& c, DType t) {
+  not_implemented(c.name(), ": not implemented for ", dtype_name(t));
+}
 
-// --- sum, mean, nansum, prod (self, dim, keepdim, dtype) ----------------------------------------------------------------
+// --- sum, mean, nansum, prod (self, dim, keepdim, dtype)
+// ----------------------------------------------------------------
 DType sum_dtype(const Call& c, int k) {
   if (c.has(k)) return c.args[k].dtype;
   DType t = c.tensor(0).dtype;
@@ -111,7 +114,8 @@ void cpu_prod(Call& c) {
   }
 }
 
-// --- any, all (self, dim, keepdim) ------------------------------------------------------------------------------------
+// --- any, all (self, dim, keepdim)
+// ------------------------------------------------------------------------------------
 void infer_any(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
@@ -124,9 +128,11 @@ void cpu_any(Call& c) {
   fold<F>(x, c.out(), dims_mask(c, 1, x.ndim), Finish::Flag);
 }
 
-// --- extremes -----------------------------------------------------------------------------------------------------------
+// --- extremes
+// -----------------------------------------------------------------------------------------------------------
 void require_elements(const Call& c, const Tensor& x, uint64_t mask, bool by_dim, ErrorKind kind) {
-  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   if (x.numel) return;
   if (!by_dim)
     fail(kind, c.name(), "(): a tensor without elements has no such value; pass the dim to reduce, if another "
@@ -255,7 +261,8 @@ void infer_argmax(Call& c) {
 void infer_max_dim(Call& c) {
   Tensor& x = c.tensor(0);
   uint64_t mask = dims_mask(c, 1, x.ndim);
-  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   for (int d = 0; d < x.ndim; ++d)
     if ((mask >> d & 1) && x.sizes[d] == 0)
       index_error(std::string_view(c.name()).substr(0, 3), "(): dim ", d, " has size 0, so there is nothing to reduce");
@@ -278,7 +285,8 @@ void cpu_argmax(Call& c) { extreme<largest>(c, nullptr, c.out()); }
 template <bool largest>
 void cpu_max_dim(Call& c) { extreme<largest>(c, &c.out(0), c.out(1)); }
 
-// --- var, std, var_mean, std_mean (self, dim, correction, keepdim) ------------------------------------------------------
+// --- var, std, var_mean, std_mean (self, dim, correction, keepdim)
+// ------------------------------------------------------
 template <int results>
 void infer_var(Call& c) {
   Tensor& x = c.tensor(0);
@@ -305,7 +313,8 @@ void cpu_var(Call& c) {
   }
 }
 
-// --- _vector_norm(self, ord, dim, keepdim, dtype) ------------------------------------------------------------------------
+// --- _vector_norm(self, ord, dim, keepdim, dtype)
+// ------------------------------------------------------------------------
 template <class T_>
 struct PowerSum {
   using T = T_;
@@ -357,7 +366,8 @@ void cpu_vector_norm(Call& c) {
   else no_dtype(c, x->dtype);
 }
 
-// --- logsumexp(self, dim, keepdim) -----------------------------------------------------------------------------------------
+// --- logsumexp(self, dim, keepdim)
+// -----------------------------------------------------------------------------------------
 template <class T_>
 struct LogSumExp {
   using T = T_;
@@ -403,7 +413,8 @@ struct LogSumExp {
     alignas(32) T top[kColumns], sum[kColumns];
     std::memcpy(top, rows[0], size_t(w) * sizeof(T));
     for (int r = 1; r < n; ++r)
-      each<T>(w, [&](int64_t j, int k) { give<T>(top + j, Maximum<T>::join(take(top + j, k), take(rows[r] + j, k)), k); });
+      each<T>(w,
+              [&](int64_t j, int k) { give<T>(top + j, Maximum<T>::join(take(top + j, k), take(rows[r] + j, k)), k); });
     std::fill(sum, sum + w, T(0));
     for (int r = 0; r < n; ++r) {
       if constexpr (std::is_same_v<T, float>) {
@@ -420,7 +431,9 @@ struct LogSumExp {
       else if (top[j] > 0) merge(acc[j], {double(top[j]), 1});
     }
   }
-  void store(int64_t o, const Acc& acc) const { put<double>(out, dtype, o, acc.sum == 0 ? -INFINITY : acc.top + std::log(acc.sum)); }
+  void store(int64_t o, const Acc& acc) const {
+    put<double>(out, dtype, o, acc.sum == 0 ? -INFINITY : acc.top + std::log(acc.sum));
+  }
 };
 void infer_logsumexp(Call& c) {
   Tensor& x = c.tensor(0);

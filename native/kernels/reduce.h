@@ -90,8 +90,8 @@ struct Source {
 
 // Elements [lo, hi) of the reduction that starts at `base`.
 template <class Op, class T = typename Op::T>
-void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p, const char* base, int64_t lo, int64_t hi,
-          T* buffer) {
+void feed(const Op& op, typename Op::Acc& acc, const Source<T>& s, const Plan& p, const char* base, int64_t lo,
+          int64_t hi, T* buffer) {
   const Axis& last = p.red[p.nred - 1];
   const bool runs = s.direct && last.in == int64_t(sizeof(T)) && (p.nred == 1 || last.size >= 64);
   int64_t fill = 0, start = lo;
@@ -165,7 +165,8 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
       for (int64_t u = begin; u < end; ++u) {
         int64_t out = u / pieces, k = u % pieces;
         Acc acc = op.init();
-        feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), part(p.length, k, pieces), part(p.length, k + 1, pieces), buffer);
+        feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), part(p.length, k, pieces),
+             part(p.length, k + 1, pieces), buffer);
         partial[size_t(u)] = acc;
       }
       return;
@@ -239,8 +240,8 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
       const char* base = s.data + offset_of(p.keep, p.nkeep - 1, o) + first * last.in;
       Acc* acc = all.empty() ? local.data() : all.data() + (piece * outer + o) * columns + first;
       for (int64_t j = 0; j < w; ++j) acc[j] = op.init();
-      feed_columns(op, acc, s, red, p.nred, base, last.in, w, part(length, piece, pieces), part(length, piece + 1, pieces),
-                   buffer.data());
+      feed_columns(op, acc, s, red, p.nred, base, last.in, w, part(length, piece, pieces),
+                   part(length, piece + 1, pieces), buffer.data());
       if (!all.empty()) continue;
       int64_t rest = o, out = first * last.out;
       for (int k = p.nkeep - 2; k >= 0; --k) {
@@ -257,7 +258,8 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
   if (tail) {  // the rows left over when the others were folded
     std::vector<T> buffer(size_t(tail * last.size));
     const Axis one{1, 0, 0};
-    feed_columns(op, all.data(), s, &one, 1, s.data + length * columns * last.in, last.in, tail * last.size, 0, 1, buffer.data());
+    feed_columns(op, all.data(), s, &one, 1, s.data + length * columns * last.in, last.in, tail * last.size, 0, 1,
+                 buffer.data());
   }
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t j = 0; j < last.size; ++j) {

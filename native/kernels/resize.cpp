@@ -63,7 +63,8 @@ void average(Axis<T>& a, Mode mode, T scale) {
   for (int64_t o = 0; o < a.out; ++o) {
     const T center = scale * (T(o) + half);
     const int64_t first = std::max<int64_t>(int64_t(center - reach + half), 0);
-    const int64_t count = std::clamp<int64_t>(std::min<int64_t>(int64_t(center + reach + half), a.in) - first, 0, a.taps);
+    const int64_t count =
+        std::clamp<int64_t>(std::min<int64_t>(int64_t(center + reach + half), a.in) - first, 0, a.taps);
     T total = 0;
     for (int64_t k = 0; k < count; ++k) total += smooth(mode, (T(k + first) - center + half) * shrink);
     for (int64_t k = 0; k < count; ++k) {
@@ -101,14 +102,16 @@ Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
         a.add(o, 0, low, 1 - t);
         a.add(o, 1, low + 1, t);
       } else {
-        const T c = T(-0.75), w[] = {far_weight(t + 1, c), near_weight(t, c), near_weight(1 - t, c), far_weight(2 - t, c)};
+        const T c = T(-0.75),
+                w[] = {far_weight(t + 1, c), near_weight(t, c), near_weight(1 - t, c), far_weight(2 - t, c)};
         for (int k = 0; k < 4; ++k) a.add(o, k, low - 1 + k, w[k]);
       }
     }
   }
   for (int64_t o = 0; o < out; ++o)
     for (int64_t k = 0; k < a.taps; ++k)
-      a.copies = a.copies && in == out && (a.weight[o * a.taps + k] == 0 || (a.place[o * a.taps + k] == o && a.weight[o * a.taps + k] == 1));
+      a.copies = a.copies && in == out &&
+                 (a.weight[o * a.taps + k] == 0 || (a.place[o * a.taps + k] == o && a.weight[o * a.taps + k] == 1));
   if (a.copies) {
     a.taps = 1;
     a.place.resize(size_t(out));
@@ -124,7 +127,8 @@ std::vector<Axis<T>> axes_of(const Plan& p, const int64_t* in) {
   std::vector<Axis<T>> axes(3);
   for (int d = 0; d < 3; ++d) {
     const int k = d - (3 - p.nd);
-    axes[d] = k < 0 ? axis_of<T>({Mode::Nearest, false, false, 0, {}, nullptr}, 1, 1, 0) : axis_of<T>(p, in[k], p.size[k], p.factors[k]);
+    axes[d] = k < 0 ? axis_of<T>({Mode::Nearest, false, false, 0, {}, nullptr}, 1, 1, 0)
+                    : axis_of<T>(p, in[k], p.size[k], p.factors[k]);
   }
   return axes;
 }
@@ -134,38 +138,43 @@ void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes)
   const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
   const int64_t in = D.in * H.in * W.in, rows = D.out * H.out;
   const int64_t work = W.in * D.taps * H.taps + W.out * W.taps;
-  parallel_for(planes * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
-    std::vector<T> mixed(static_cast<size_t>(W.in));
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t d = r % rows / H.out, h = r % H.out;
-      const T *plane = x + r / rows * in, *row = nullptr;
-      T* to = y + r * W.out;
-      if (D.taps * H.taps == 1) {
-        row = plane + (D.place[d] * H.in + H.place[h]) * W.in;
-      } else {
-        std::fill(mixed.begin(), mixed.end(), T(0));
-        for (int64_t i = 0; i < D.taps; ++i)
-          for (int64_t j = 0; j < H.taps; ++j) {
-            const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
-            if (w == 0) continue;
-            const T* from = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * W.in;
-            for (int64_t q = 0; q < W.in; ++q) mixed[q] += w * from[q];
-          }
-        row = mixed.data();
-      }
-      const int64_t* at = W.place.data();
-      const T* w = W.weight.data();
-      if (W.copies) std::copy_n(row, W.out, to);
-      else if (W.taps == 1) for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[q]];
-      else if (W.taps == 2) for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[2 * q]] * w[2 * q] + row[at[2 * q + 1]] * w[2 * q + 1];
-      else
-        for (int64_t q = 0; q < W.out; ++q) {
-          T total = 0;
-          for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) total += row[at[k]] * w[k];
-          to[q] = total;
-        }
-    }
-  });
+  parallel_for(planes * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)),
+               [&](int64_t begin, int64_t end) {
+                 std::vector<T> mixed(static_cast<size_t>(W.in));
+                 for (int64_t r = begin; r < end; ++r) {
+                   const int64_t d = r % rows / H.out, h = r % H.out;
+                   const T *plane = x + r / rows * in, *row = nullptr;
+                   T* to = y + r * W.out;
+                   if (D.taps * H.taps == 1) {
+                     row = plane + (D.place[d] * H.in + H.place[h]) * W.in;
+                   } else {
+                     std::fill(mixed.begin(), mixed.end(), T(0));
+                     for (int64_t i = 0; i < D.taps; ++i)
+                       for (int64_t j = 0; j < H.taps; ++j) {
+                         const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
+                         if (w == 0) continue;
+                         const T* from = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * W.in;
+                         for (int64_t q = 0; q < W.in; ++q) mixed[q] += w * from[q];
+                       }
+                     row = mixed.data();
+                   }
+                   const int64_t* at = W.place.data();
+                   const T* w = W.weight.data();
+                   if (W.copies)
+                     std::copy_n(row, W.out, to);
+                   else if (W.taps == 1)
+                     for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[q]];
+                   else if (W.taps == 2)
+                     for (int64_t q = 0; q < W.out; ++q)
+                       to[q] = row[at[2 * q]] * w[2 * q] + row[at[2 * q + 1]] * w[2 * q + 1];
+                   else
+                     for (int64_t q = 0; q < W.out; ++q) {
+                       T total = 0;
+                       for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) total += row[at[k]] * w[k];
+                       to[q] = total;
+                     }
+                 }
+               });
 }
 
 template <class T>
@@ -196,8 +205,8 @@ void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t plane
   });
 }
 
-// Bytes are resized along one axis after the other, each time to bytes again, with weights of 16 bits: as image libraries
-// and PyTorch do, so that the numbers are theirs.
+// Bytes are resized along one axis after the other, each time to bytes again, with weights of 16 bits: as image
+// libraries and PyTorch do, so that the numbers are theirs.
 struct ByteAxis {
   std::vector<int16_t> weight;
   int64_t taps;
@@ -281,7 +290,8 @@ void check_sizes(const Call& c, const Tensor& x, Dims in, Dims out) {
   if (!good)
     runtime_error(c.name(), ": input ", shape_text(in), " and output ", shape_text(out), " must both have positive "
                   "sizes");
-  if (is_complex(x.dtype) || x.dtype == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
+  if (is_complex(x.dtype) || x.dtype == DType::Bool)
+    runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
 }
 
 template <class F>
@@ -318,8 +328,11 @@ void infer_resize(Call& c) {
 void cpu_resize(Call& c) {
   Tensor& x = c.tensor(0);
   Plan p = plan_of(c, 1, x.ndim - 2);
-  if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel) return resize_bytes(p, x, c.out());
-  computed(c, x, [&]<class T>(const T* from, T* to) { forward<T>(axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1)); });
+  if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel)
+    return resize_bytes(p, x, c.out());
+  computed(c, x, [&]<class T>(const T* from, T* to) {
+    forward<T>(axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1));
+  });
 }
 
 void infer_resize_backward(Call& c) {
@@ -327,7 +340,8 @@ void infer_resize_backward(Call& c) {
   Dims in = c.ints(1);
   Plan p = plan_of(c, 2, g.ndim - 2);
   if (in.size() != p.size.size() || !std::ranges::equal(g.shape().subspan(2), p.size))
-    runtime_error(c.name(), ": gradient of shape ", shape_text(g.shape()), " does not fit the size ", shape_text(p.size));
+    runtime_error(c.name(), ": gradient of shape ", shape_text(g.shape()), " does not fit the size ",
+                  shape_text(p.size));
   check_sizes(c, g, in, p.size);
   std::vector<int64_t> shape(g.sizes, g.sizes + 2);
   shape.insert(shape.end(), in.begin(), in.end());
@@ -336,7 +350,9 @@ void infer_resize_backward(Call& c) {
 void cpu_resize_backward(Call& c) {
   Tensor& g = c.tensor(0);
   Plan p = plan_of(c, 2, g.ndim - 2);
-  computed(c, g, [&]<class T>(const T* from, T* to) { backward<T>(axes_of<T>(p, c.ints(1).data()), from, to, g.size(0) * g.size(1)); });
+  computed(c, g, [&]<class T>(const T* from, T* to) {
+    backward<T>(axes_of<T>(p, c.ints(1).data()), from, to, g.size(0) * g.size(1));
+  });
 }
 
 const Primitives rows{

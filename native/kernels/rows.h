@@ -126,7 +126,8 @@ struct RowWriter {
   DType dtype;
   int64_t item;
   bool direct;
-  explicit RowWriter(Tensor& t) : data(t.data), dtype(t.dtype), item(t.itemsize()), direct(reads_directly<T>(t.dtype)) {}
+  explicit RowWriter(Tensor& t)
+      : data(t.data), dtype(t.dtype), item(t.itemsize()), direct(reads_directly<T>(t.dtype)) {}
   T* at(int64_t first, T* buffer) const { return direct ? reinterpret_cast<T*>(data) + first : buffer; }
   void done(int64_t first, int64_t n, const T* buffer) const {
     if (!direct) store_row(data + first * item, dtype, buffer, n);

@@ -54,7 +54,8 @@ struct RunningLogSum {
 constexpr int64_t kWidth = 128;  // fibres that run side by side
 constexpr int64_t kStrip = 256;  // elements of a row between two visits of its neighbours
 
-// `count` neighbouring rows together: within one, each step waits for the last, so that the steps of the others are free.
+// `count` neighbouring rows together: within one, each step waits for the last, so that the steps of the others are
+// free.
 template <class Op, int count>
 void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n) {
   using T = typename Op::T;
@@ -86,20 +87,22 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
     return;
   }
   const int64_t tiles = (f.inner + kWidth - 1) / kWidth;
-  parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * std::min(kWidth, f.inner))), [&](int64_t begin, int64_t end) {
-    T row[kWidth];
-    typename Op::Acc acc[kWidth];
-    for (int64_t u = begin; u < end; ++u) {
-      const int64_t first = u / tiles * f.n * f.inner + u % tiles * kWidth, w = std::min(kWidth, f.inner - u % tiles * kWidth);
-      std::fill(acc, acc + w, Op::start());
-      for (int64_t k = 0; k < f.n; ++k) {
-        const int64_t at = first + k * f.inner;
-        load(row, x.data + at * item, item, w);
-        for (int64_t j = 0; j < w; ++j) row[j] = Op::step(acc[j], row[j]);
-        store_row(y.data + at * out, y.dtype, row, w);
-      }
-    }
-  });
+  parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * std::min(kWidth, f.inner))),
+               [&](int64_t begin, int64_t end) {
+                 T row[kWidth];
+                 typename Op::Acc acc[kWidth];
+                 for (int64_t u = begin; u < end; ++u) {
+                   const int64_t first = u / tiles * f.n * f.inner + u % tiles * kWidth,
+                                 w = std::min(kWidth, f.inner - u % tiles * kWidth);
+                   std::fill(acc, acc + w, Op::start());
+                   for (int64_t k = 0; k < f.n; ++k) {
+                     const int64_t at = first + k * f.inner;
+                     load(row, x.data + at * item, item, w);
+                     for (int64_t j = 0; j < w; ++j) row[j] = Op::step(acc[j], row[j]);
+                     store_row(y.data + at * out, y.dtype, row, w);
+                   }
+                 }
+               });
 }
 
 // cumsum(self, dim, dtype), cumprod
@@ -176,7 +179,8 @@ void cpu_logcumsumexp(Call& c) {
 void infer_cummax(Call& c) {
   Tensor& x = c.tensor(0);
   c.dim(1, x.ndim);
-  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   c.output_like(x);
   c.output(x.shape(), DType::Int64, x.device);
 }
@@ -232,7 +236,8 @@ template <class T, bool largest>
 void scan_extreme(const Tensor& x, Tensor& values, int64_t* indices, const Fibres& f) {
   T* to = values.ptr<T>();
   if (f.inner == 1 && reads_directly<T>(values.dtype)) return scan_extreme_rows<T, largest>(x.ptr<T>(), to, indices, f);
-  if (reads_directly<T>(values.dtype)) return scan_extreme_to<T, largest>(x, [to](int64_t i, T v) { to[i] = v; }, indices, f);
+  if (reads_directly<T>(values.dtype))
+    return scan_extreme_to<T, largest>(x, [to](int64_t i, T v) { to[i] = v; }, indices, f);
   scan_extreme_to<T, largest>(x, [&](int64_t i, T v) { put<T>(values.data, values.dtype, i, v); }, indices, f);
 }
 template <bool largest>
@@ -252,7 +257,8 @@ void cpu_cummax(Call& c) {
       case DType::Float64: scan_extreme<double, largest>(*x, values, at, f); break;
       case DType::UInt64: scan_extreme<uint64_t, largest>(*x, values, at, f); break;
       default:
-        if (category(x->dtype) > Category::Integer) not_implemented(c.name(), ": not implemented for ", dtype_name(x->dtype));
+        if (category(x->dtype) > Category::Integer)
+          not_implemented(c.name(), ": not implemented for ", dtype_name(x->dtype));
         scan_extreme<int64_t, largest>(*x, values, at, f);
     }
   }

@@ -25,7 +25,8 @@ int64_t softmax_dim(const Call& c, int k, const Tensor& x) {
 
 // Columns of a tile that is worth keeping in the second-level cache.
 int64_t tile_width(const Fibres& f) {
-  return std::clamp<int64_t>(65536 / std::max<int64_t>(f.n, 1) / 16 * 16, 16, std::min<int64_t>(512, std::max<int64_t>(f.inner, 16)));
+  return std::clamp<int64_t>(65536 / std::max<int64_t>(f.n, 1) / 16 * 16, 16,
+                             std::min<int64_t>(512, std::max<int64_t>(f.inner, 16)));
 }
 
 template <class T, bool log>
@@ -101,9 +102,11 @@ void softmax(const Tensor& x, Tensor& y, const Fibres& f) {
     std::vector<T> tile(size_t(f.n * width)), top(size_t(2 * width));
     for (int64_t u = begin; u < end; ++u) {
       int64_t first = u / tiles * f.n * f.inner + u % tiles * width, w = std::min(width, f.inner - u % tiles * width);
-      for (int64_t r = 0; r < f.n; ++r) in.load(tile.data() + r * w, in.data + (first + r * f.inner) * in.item, in.item, w);
+      for (int64_t r = 0; r < f.n; ++r)
+        in.load(tile.data() + r * w, in.data + (first + r * f.inner) * in.item, in.item, w);
       softmax_tile<T, log>(tile.data(), f.n, w, top.data(), top.data() + width);
-      for (int64_t r = 0; r < f.n; ++r) store_row(out.data + (first + r * f.inner) * out.item, out.dtype, tile.data() + r * w, w);
+      for (int64_t r = 0; r < f.n; ++r)
+        store_row(out.data + (first + r * f.inner) * out.item, out.dtype, tile.data() + r * w, w);
     }
   });
 }
@@ -150,7 +153,8 @@ void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
   RowWriter<T> out(dx);
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(grad.direct ? 0 : size_t(f.n)), b(result.direct ? 0 : size_t(f.n)), d(out.direct ? 0 : size_t(f.n));
+      std::vector<T> a(grad.direct ? 0 : size_t(f.n)), b(result.direct ? 0 : size_t(f.n)),
+          d(out.direct ? 0 : size_t(f.n));
       for (int64_t r = begin; r < end; ++r) {
         T* to = out.at(r * f.n, d.data());
         backward_row<T, log>(grad.at(r * f.n, f.n, a.data()), result.at(r * f.n, f.n, b.data()), to, f.n);
@@ -161,13 +165,15 @@ void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
   }
   const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
-    std::vector<T> a(grad.direct ? 0 : size_t(width)), b(result.direct ? 0 : size_t(width)), d(out.direct ? 0 : size_t(width));
+    std::vector<T> a(grad.direct ? 0 : size_t(width)), b(result.direct ? 0 : size_t(width)),
+        d(out.direct ? 0 : size_t(width));
     std::vector<T> sum(size_t(width), T(0));
     for (int64_t u = begin; u < end; ++u) {
       int64_t first = u / tiles * f.n * f.inner + u % tiles * width, w = std::min(width, f.inner - u % tiles * width);
       std::fill(sum.begin(), sum.end(), T(0));
       for (int64_t r = 0; r < f.n; ++r) {
-        const T *p = grad.at(first + r * f.inner, w, a.data()), *q = log ? p : result.at(first + r * f.inner, w, b.data());
+        const T *p = grad.at(first + r * f.inner, w, a.data()),
+                *q = log ? p : result.at(first + r * f.inner, w, b.data());
         each<T>(w, [&](int64_t j, int k) {
           Vector<T> v = take(p + j, k);
           give<T>(&sum[size_t(j)], take(&sum[size_t(j)], k) + (log ? v : v * take(q + j, k)), k);
@@ -190,7 +196,8 @@ void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
 void infer_backward(Call& c) {
   Tensor& y = c.tensor(1);
   if (c.tensor(0).shape().size() != y.shape().size() || !std::equal(y.sizes, y.sizes + y.ndim, c.tensor(0).sizes))
-    runtime_error(c.name(), ": gradient has shape ", shape_text(c.tensor(0).shape()), " but the result ", shape_text(y.shape()));
+    runtime_error(c.name(), ": gradient has shape ", shape_text(c.tensor(0).shape()), " but the result ",
+                  shape_text(y.shape()));
   if (!is_floating(y.dtype)) runtime_error(c.name(), ": expected floating point tensors, got ", dtype_name(y.dtype));
   c.dim(2, y.ndim);
   c.output(y.shape(), c.dtype_or(3, y.dtype), y.device);

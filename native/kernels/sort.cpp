@@ -1,7 +1,8 @@
 // Sorting and selection along one dimension.
 //
 // Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
-// joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by position.
+// joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by
+// position.
 #include "radix.h"
 #include "reduce.h"
 
@@ -43,7 +44,8 @@ K key(S v) {
 
 template <class E, class S>
 void fill_keys(E* to, const char* base, int64_t stride, int64_t n, bool descending, uint64_t low) {
-  if constexpr (std::is_same_v<E, Narrow> && sizeof(S) == 8) {  // numbers close together: their distance from the lowest
+  if constexpr (std::is_same_v<E, Narrow> &&
+                sizeof(S) == 8) {  // numbers close together: their distance from the lowest
     for (int64_t i = 0; i < n; ++i) {
       S v;
       std::memcpy(&v, base + i * stride, sizeof(S));
@@ -148,14 +150,15 @@ void each_fibre(const Tensor& x, const Fibres& f, bool descending, F&& body) {
   FillKeys<E> fill = fill_keys_of<E>(x.dtype);
   const int64_t item = x.itemsize();
   const uint64_t low = std::is_same_v<E, Narrow> ? key_range(x).low : 0;
-  parallel_for(f.outer * f.inner, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, f.n)), [&](int64_t begin, int64_t end) {
-    std::vector<E> keys(static_cast<size_t>(f.n)), scratch;
-    for (int64_t u = begin; u < end; ++u) {
-      const char* base = x.data + (u / f.inner * f.n * f.inner + u % f.inner) * item;
-      fill(keys.data(), base, f.inner * item, f.n, descending, low);
-      body(u, keys.data(), scratch, base);
-    }
-  });
+  parallel_for(f.outer * f.inner, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, f.n)),
+               [&](int64_t begin, int64_t end) {
+                 std::vector<E> keys(static_cast<size_t>(f.n)), scratch;
+                 for (int64_t u = begin; u < end; ++u) {
+                   const char* base = x.data + (u / f.inner * f.n * f.inner + u % f.inner) * item;
+                   fill(keys.data(), base, f.inner * item, f.n, descending, low);
+                   body(u, keys.data(), scratch, base);
+                 }
+               });
 }
 template <class F>
 void visit_keys(const Call& c, const Tensor& x, int64_t n, F&& f) {
@@ -163,7 +166,8 @@ void visit_keys(const Call& c, const Tensor& x, int64_t n, F&& f) {
   const bool wide = x.itemsize() == 8 && !key_range(x).narrow;
   if (!wide && fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>();
   if (fill_keys_of<Wide>(x.dtype)) return f.template operator()<Wide>();
-  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype));
 }
 
@@ -177,7 +181,8 @@ void copy_element(char* to, const char* from, int64_t item) {
 }
 
 void check_order(const Call& c, const Tensor& x) {
-  if (is_complex(x.dtype)) not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
+  if (is_complex(x.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
 }
 
 // Fibre u of the results: `count` elements from position `keys[first…]`.
@@ -330,7 +335,8 @@ int64_t pick_median(DType dtype, E* keys, int64_t n) {
 template <bool skip_nan>
 void cpu_median(Call& c) {
   const DType dtype = c.tensor(0).dtype;
-  select_element(c, c.dim(1, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto&) { return pick_median<skip_nan>(dtype, keys, n); });
+  select_element(c, c.dim(1, c.tensor(0).ndim),
+                 [=](auto* keys, int64_t n, auto&) { return pick_median<skip_nan>(dtype, keys, n); });
 }
 // median.all(self), nanmedian.all: of no elements NaN
 void infer_median_all(Call& c) {
@@ -347,7 +353,8 @@ void cpu_median_all(Call& c) {
     LockRelease lock(n * 8);
     std::vector<E> keys(static_cast<size_t>(n));
     fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false, key_range(*x).low);
-    copy_element(c.out().data, x->data + index_of(keys[size_t(pick_median<skip_nan>(x->dtype, keys.data(), n))]) * item, item);
+    copy_element(c.out().data, x->data + index_of(keys[size_t(pick_median<skip_nan>(x->dtype, keys.data(), n))]) * item,
+                 item);
   });
 }
 // mode(self, dim, keepdim): the smallest of the most frequent elements, at its last position
@@ -373,28 +380,32 @@ void infer_searchsorted(Call& c) {
   Tensor &sorted = c.tensor(0), &x = c.tensor(1);
   if (sorted.ndim == 0) runtime_error("searchsorted: expected boundaries of at least 1 dimension, got a 0-d tensor");
   if (sorted.ndim != 1 && (sorted.ndim != x.ndim || !std::equal(x.sizes, x.sizes + x.ndim - 1, sorted.sizes)))
-    runtime_error("searchsorted: boundaries of shape ", shape_text(sorted.shape()), " must be 1-dimensional or match the input ",
-                  shape_text(x.shape()), " in all dimensions but the last");
+    runtime_error("searchsorted: boundaries of shape ", shape_text(sorted.shape()),
+                  " must be 1-dimensional or match the input ", shape_text(x.shape()),
+                  " in all dimensions but the last");
   check_order(c, sorted);
   check_order(c, x);
   c.output(x.shape(), c.boolean(2) ? DType::Int32 : DType::Int64, x.device);
 }
 template <class T>
 void search(const Tensor& sorted, const Tensor& x, Tensor& out, bool right) {
-  const int64_t n = sorted.size(sorted.ndim - 1), per = sorted.ndim == 1 ? std::max<int64_t>(x.numel, 1) : x.size(x.ndim - 1);
+  const int64_t n = sorted.size(sorted.ndim - 1),
+                per = sorted.ndim == 1 ? std::max<int64_t>(x.numel, 1) : x.size(x.ndim - 1);
   const T *s = sorted.ptr<T>(), *v = x.ptr<T>();
   auto below = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN above all
   parallel_for(x.numel, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* row = sorted.ndim == 1 ? s : s + i / per * n;
-      int64_t at = (right ? std::upper_bound(row, row + n, v[i], below) : std::lower_bound(row, row + n, v[i], below)) - row;
+      int64_t at =
+          (right ? std::upper_bound(row, row + n, v[i], below) : std::lower_bound(row, row + n, v[i], below)) - row;
       put<int64_t>(out.data, out.dtype, i, at);
     }
   });
 }
 void cpu_searchsorted(Call& c) {
   if (!c.out().numel) return;
-  const bool exact = category(c.tensor(0).dtype) <= Category::Integer && category(c.tensor(1).dtype) <= Category::Integer;
+  const bool exact =
+      category(c.tensor(0).dtype) <= Category::Integer && category(c.tensor(1).dtype) <= Category::Integer;
   const DType t = exact ? DType::Int64 : DType::Float64;
   TensorRef sorted = contiguous(*to_dtype(c.tensor(0), t)), x = contiguous(*to_dtype(c.tensor(1), t));
   if (exact) search<int64_t>(*sorted, *x, c.out(), c.boolean(3));

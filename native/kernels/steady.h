@@ -1,6 +1,6 @@
-// Values that must not change under a kernel. Another thread may write to a tensor at any moment (its kernel runs without
-// the interpreter lock), so an index that was found within bounds may be another one when it is used. A kernel that
-// reads a value twice and would leave its memory if the two differed takes one of these ways.
+// Values that must not change under a kernel. Another thread may write to a tensor at any moment (its kernel runs
+// without the interpreter lock), so an index that was found within bounds may be another one when it is used. A kernel
+// that reads a value twice and would leave its memory if the two differed takes one of these ways.
 #pragma once
 #include "../core/tensor.h"
 

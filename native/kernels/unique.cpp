@@ -253,7 +253,8 @@ void cpu_unique(Call& c) {
   const int64_t n = given.numel;
   const bool counting = c.boolean(2);
   const int64_t nothing = 0;
-  TensorRef x = snapshot(given, given.dtype), inverse = empty(c.boolean(1) ? given.shape() : Dims(&nothing, 1), DType::Int64);
+  TensorRef x = snapshot(given, given.dtype),
+            inverse = empty(c.boolean(1) ? given.shape() : Dims(&nothing, 1), DType::Int64);
   visit_dtype(given.dtype, [&]<class S>() {
     if constexpr (!std::is_same_v<S, complex64> && !std::is_same_v<S, complex128>) {
       using Bits = BitsOf<sizeof(S)>;

@@ -21,8 +21,10 @@ template <class T> struct VectorOf {
 template <class T> using Vector = typename VectorOf<T>::type;
 template <class T> inline constexpr int kLanes = 32 / int(sizeof(T));
 // The signed integer as wide as T: what comparisons of vectors yield.
-template <class T> using LaneInt = std::conditional_t<sizeof(T) == 8, int64_t, std::conditional_t<sizeof(T) == 4, int32_t,
-                                   std::conditional_t<sizeof(T) == 2, int16_t, int8_t>>>;
+template <class T>
+using LaneInt = std::conditional_t<
+    sizeof(T) == 8, int64_t,
+    std::conditional_t<sizeof(T) == 4, int32_t, std::conditional_t<sizeof(T) == 2, int16_t, int8_t>>>;
 template <class T> inline constexpr bool kVectorizable = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 template <class T>
@@ -48,8 +50,9 @@ inline To bit_copy(const From& from) {
   return to;
 }
 
-// e^x of each lane for x <= 88 (709 for double): 2^k e^r with |r| <= ln 2 / 2 and a Taylor polynomial whose remainder is
-// below the rounding error. -inf gives 0, NaN stays NaN, subnormal results are right (the power of two is applied in halves).
+// e^x of each lane for x <= 88 (709 for double): 2^k e^r with |r| <= ln 2 / 2 and a Taylor polynomial whose remainder
+// is below the rounding error. -inf gives 0, NaN stays NaN, subnormal results are right (the power of two is applied in
+// halves).
 template <class T>
 inline Vector<T> exp_vector(Vector<T> x) {
   using I = LaneInt<T>;
@@ -198,7 +201,8 @@ bool reads_directly(DType dtype) {
   if constexpr (std::is_same_v<T, int64_t>) return dtype == DType::Int64 || dtype == DType::UInt64;
   if constexpr (std::is_same_v<T, int32_t>) return dtype == DType::Int32;
   if constexpr (std::is_same_v<T, uint64_t>) return dtype == DType::UInt64;
-  if constexpr (std::is_same_v<T, uint8_t>) return dtype == DType::Bool || dtype == DType::UInt8 || dtype == DType::Int8;
+  if constexpr (std::is_same_v<T, uint8_t>)
+    return dtype == DType::Bool || dtype == DType::UInt8 || dtype == DType::Int8;
   if constexpr (std::is_same_v<T, complex64>) return dtype == DType::Complex64;
   if constexpr (std::is_same_v<T, complex128>) return dtype == DType::Complex128;
   return false;

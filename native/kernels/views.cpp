@@ -113,7 +113,8 @@ std::vector<int64_t> format_strides(const Call& c, const Tensor& t, int64_t memo
   if (memory_format == 3) return like_strides(t);
   int want = memory_format == 1 ? 4 : 5;
   if (t.ndim != want)
-    runtime_error(c.name(), ": memory_format channels_last", want == 5 ? "_3d" : "", " needs a tensor of ", want, " dimensions, got ", int(t.ndim));
+    runtime_error(c.name(), ": memory_format channels_last", want == 5 ? "_3d" : "", " needs a tensor of ", want,
+                  " dimensions, got ", int(t.ndim));
   std::vector<int64_t> strides(want);
   strides[1] = 1;
   int64_t step = std::max<int64_t>(t.sizes[1], 1);
@@ -178,7 +179,9 @@ void infer_view_dtype(Call& c) {
   int64_t old_size = t.itemsize(), new_size = item_size(d);
   Layout l(t);
   if (old_size != new_size) {
-    if (t.ndim == 0) runtime_error(c.name(), ": a 0-dim tensor of ", dtype_name(t.dtype), " cannot be viewed as ", dtype_name(d), " (different element sizes)");
+    if (t.ndim == 0)
+      runtime_error(c.name(), ": a 0-dim tensor of ", dtype_name(t.dtype), " cannot be viewed as ", dtype_name(d),
+                    " (different element sizes)");
     int last = t.ndim - 1;
     if (t.strides[last] != 1)
       runtime_error(c.name(), ": to see ", dtype_name(t.dtype), " as ", dtype_name(d), ", of another size, the last "
@@ -329,7 +332,8 @@ void infer_movedim(Call& c) {
   for (size_t k = 0; k < source.size(); ++k) {
     int64_t s = wrap_dim(source[k], t.ndim, c.name()), d = wrap_dim(destination[k], t.ndim, c.name());
     if (moved >> s & 1 || taken >> d & 1)
-      runtime_error(c.name(), ": repeated dim in source or destination (", shape_text(source), " to ", shape_text(destination), ")");
+      runtime_error(c.name(), ": repeated dim in source or destination (", shape_text(source), " to ",
+                    shape_text(destination), ")");
     moved |= uint64_t(1) << s;
     taken |= uint64_t(1) << d;
     if (t.ndim) from[d] = int(s);
@@ -415,7 +419,8 @@ void infer_slice(Call& c) {
   require_dims(c, t);
   int64_t d = c.dim(1, t.ndim);
   Layout l(t);
-  apply_slice(l, int(d), slice_of(t.sizes[d], c.integer_or(2, kNoBound), c.integer_or(3, kNoBound), c.integer(4)), t.itemsize());
+  apply_slice(l, int(d), slice_of(t.sizes[d], c.integer_or(2, kNoBound), c.integer_or(3, kNoBound), c.integer(4)),
+              t.itemsize());
   c.view(l.of(t));
 }
 
@@ -428,7 +433,8 @@ void infer_narrow(Call& c) {
     index_error(c.name(), ": start ", start, " is out of range for a dimension of size ", size, ": ", -size, " to ",
                 size);
   if (start < 0) start += size;
-  if (length > size - start) runtime_error(c.name(), ": start ", start, " + length ", length, " is past the end of a dimension of size ", size);
+  if (length > size - start)
+    runtime_error(c.name(), ": start ", start, " + length ", length, " is past the end of a dimension of size ", size);
   Layout l(t);
   apply_slice(l, int(d), {start, 1, length}, t.itemsize());
   c.view(l.of(t));
@@ -449,7 +455,8 @@ void infer_select(Call& c) {
 
 // Refuses at once what would fill the memory with views one by one: an expanded dimension may be 2^62 long.
 void expect_views(Call& c, int64_t n) {
-  if (n > (int64_t(1) << 31)) runtime_error(c.name(), ": the result would be ", n, " tensors; at most 2^31 are returned");
+  if (n > (int64_t(1) << 31))
+    runtime_error(c.name(), ": the result would be ", n, " tensors; at most 2^31 are returned");
   c.more.reserve(size_t(n));
 }
 
@@ -478,7 +485,9 @@ void infer_split_with_sizes(Call& c) {
   require_dims(c, t);
   int64_t d = c.dim(2, t.ndim), sum = 0;
   for (int64_t n : c.ints(1)) {
-    if (n < 0) runtime_error(c.name(), ": expects split_sizes to have only non-negative entries, but got split_sizes=", shape_text(c.ints(1)));
+    if (n < 0)
+      runtime_error(c.name(), ": expects split_sizes to have only non-negative entries, but got split_sizes=",
+                    shape_text(c.ints(1)));
     if (__builtin_add_overflow(sum, n, &sum)) sum = -1;
   }
   if (sum != t.sizes[d])
@@ -538,9 +547,11 @@ void infer_unfold(Call& c) {
 void infer_diagonal(Call& c) {
   const Tensor& t = c.tensor(0);
   int64_t offset = c.integer(1), a = c.dim(2, t.ndim), b = c.dim(3, t.ndim);
-  if (a == b) runtime_error(c.name(), ": dim1 and dim2 must be two dimensions, got ", c.integer(2), " and ", c.integer(3));
+  if (a == b)
+    runtime_error(c.name(), ": dim1 and dim2 must be two dimensions, got ", c.integer(2), " and ", c.integer(3));
   int64_t rows = t.sizes[a], columns = t.sizes[b];
-  int64_t length = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
+  int64_t length =
+      std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
   Layout l(t);
   if (length > 0) l.data += (offset >= 0 ? offset * t.strides[b] : -offset * t.strides[a]) * t.itemsize();
   l.erase(int(std::max(a, b)));

@@ -43,7 +43,8 @@ inline constexpr int64_t kNoBound = INT64_MIN;
 Slice slice_of(int64_t size, int64_t start, int64_t stop, int64_t step);
 void apply_slice(Layout& l, int dim, const Slice& s, int64_t itemsize);
 
-// Strides under which memory with these sizes and strides has the shape `to` (same number of elements), if there are any.
+// Strides under which memory with these sizes and strides has the shape `to` (same number of elements), if there are
+// any.
 bool view_strides(Dims sizes, Dims strides, Dims to, int64_t* result);
 // Replaces one -1 in `size`; throws when it does not fit `numel`.
 std::vector<int64_t> resolve_size(const char* op, Dims size, int64_t numel);

@@ -13,8 +13,8 @@ inline double gelu_erf(double x) { return 0.5 * x * (1 + erf_(x * kRootHalf<doub
 // erf(x / sqrt(2)) = x P(x^2) / Q(x^2) up to 5.52, where it rounds to 1; below -5.52 the result is 0 to 2e-7.
 inline float gelu_erf(float x) {
   float y = x < -5.52f ? -5.52f : x, c = 5.52f < y ? 5.52f : y, z = c * c;
-  float p = horner(z, 0.7978845756f, 0.0649477942f, 0.009620988228f, 0.0003383339645f, 1.731278788e-05f, 1.114629724e-07f,
-                   -1.651713802e-10f);
+  float p = horner(z, 0.7978845756f, 0.0649477942f, 0.009620988228f, 0.0003383339645f, 1.731278788e-05f,
+                   1.114629724e-07f, -1.651713802e-10f);
   float q = horner(z, 1.f, 0.2480668471f, 0.02840217732f, 0.001932669167f, 8.246261919e-05f, 2.078503039e-06f);
   float half = 0.5f * y;
   return fma_(half, c * p / q, half);
@@ -59,7 +59,10 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return log_sigmoid(a); }, float, double>("logsigmoid", 4),
       unary_n<[]<class T>(T a, T limit, T value) { return a <= limit ? value : a; }, 2, float, double>("threshold"),
       unary_n<[]<class T>(T a, T l) { return -l <= a && a <= l ? T(0) : a; }, 1, float, double>("hardshrink"),
-      unary_n<[]<class T>(T a, T l) { return l < a ? a - l : a < -l ? a + l : a * T(0); }, 1, float, double>("softshrink"),
+      unary_n<[]<class T>(T a, T l) { return l < a    ? a - l
+                                             : a < -l ? a + l
+                                                      : a * T(0); }, 1, float, double>(
+          "softshrink"),
       unary<[]<class T>(T a) { return erf_(a); }, float, double>("erf", 2),
       unary<[]<class T>(T a) { return erfc_(a); }, float, double>("erfc", 4),
       unary<[]<class T>(T a) { return erfinv_(a); }, float, double>("erfinv", 4),

@@ -39,7 +39,8 @@ template <class T> struct FloorDivide {
   static T near(T a, T b) { return floor_quotient(a, b, Fmod<T>::near(a, b)); }
   static T far(T a, T b) { return floor_quotient(a, b, Fmod<T>::far(a, b)); }
 };
-template <template <class> class F, class T> void division_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
+template <template <class> class F, class T>
+void division_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   constexpr int64_t kBlock = 256;
   const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
   for (int64_t at = 0; at < n; at += kBlock) {
@@ -92,7 +93,8 @@ template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, 
       return to < v ? to : v;
     });
   }
-  clamp_strided<T>(p, s, n, [](T a, T bound) { return max_nan(a, bound); }, [](T a, T bound) { return min_nan(a, bound); });
+  clamp_strided<T>(
+      p, s, n, [](T a, T bound) { return max_nan(a, bound); }, [](T a, T bound) { return min_nan(a, bound); });
 }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
@@ -105,13 +107,20 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[](auto a, auto b) { return a / b; }, float, double>("_div_conj"),
       unary<[]<class T>(T) { return T(0); }, float, double>("_zero"),
       from_loops<float, double>("div", 2, {div_loop<float>, div_loop<double>}),
-      from_loops<float, double>("floor_divide", 2, {division_loop<FloorDivide, float>, division_loop<FloorDivide, double>}, 2),
+      from_loops<float, double>("floor_divide", 2,
+                                {division_loop<FloorDivide, float>, division_loop<FloorDivide, double>}, 2),
       from_loops<float, double>("remainder", 2, {division_loop<Remainder, float>, division_loop<Remainder, double>}, 2),
       from_loops<float, double>("fmod", 2, {division_loop<Fmod, float>, division_loop<Fmod, double>}, 2),
       binary<[]<class T>(T a, T b) { return max_nan(a, b); }, float, double>("maximum"),
       binary<[]<class T>(T a, T b) { return min_nan(a, b); }, float, double>("minimum"),
-      binary<[]<class T>(T a, T b) { return a != a ? b : b != b ? a : b < a ? a : b; }, float, double>("fmax"),
-      binary<[]<class T>(T a, T b) { return a != a ? b : b != b ? a : a < b ? a : b; }, float, double>("fmin"),
+      binary<[]<class T>(T a, T b) { return a != a   ? b
+                                            : b != b ? a
+                                            : b < a  ? a
+                                                     : b; }, float, double>("fmax"),
+      binary<[]<class T>(T a, T b) { return a != a   ? b
+                                            : b != b ? a
+                                            : a < b  ? a
+                                                     : b; }, float, double>("fmin"),
       unary<[](auto a) { return -a; }, float, double>("neg"),
       unary<[]<class T>(T a) { return abs_(a); }, float, double>("abs"),
       unary<[](auto a) { return a * a; }, float, double>("square"),
@@ -127,11 +136,14 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       from_loops<float, double>("round", 1, {round_loop<float>, round_loop<double>}),
       from_loops<float, double>("nan_to_num", 1, {nan_to_num_loop<float>, nan_to_num_loop<double>}),
       any_stride(from_loops<float, double>("clamp", 3, {clamp_loop<float>, clamp_loop<double>})),
-      unary_n<[]<class T>(T a, T low, T high) { return a < low ? low : high < a ? high : a; }, 2, float, double>("hardtanh"),
+      unary_n<[]<class T>(T a, T low, T high) { return a < low    ? low
+                                                       : high < a ? high
+                                                                  : a; }, 2, float, double>(
+          "hardtanh"),
       ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b * c; }, 1, float, double>("addcmul"),
       ternary_n<[](auto a, auto b, auto c, auto value) { return a + value * b / c; }, 1, float, double>("addcdiv"),
-      ternary<[]<class T>(T a, T b, T w) { return abs_(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w); }, float,
-              double>("lerp"),
+      ternary<[]<class T>(T a, T b, T w) { return abs_(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w); },
+              float, double>("lerp"),
       binary<[]<class T>(T a, T b) { return std::copysign(a, b); }, float, double>("copysign"),
       binary<[]<class T>(T a, T b) { return a == 0 ? b : T(0 < a); }, float, double>("heaviside"),
       unary<[]<class T>(T a) { return a * T(0.017453292519943295769); }, float, double>("deg2rad"),

@@ -1,8 +1,8 @@
 // Bessel and Airy functions in double: Chebyshev interpolants on each interval, own to this project.
 //
-// Near zero an entire function of x^2 (with the logarithm split off for the second kinds, DLMF 10.8, 10.31); far out the
-// slowly varying factors of the asymptotic forms (DLMF 10.17, 10.40, 9.7) as functions of 1/x. Every polynomial's argument
-// runs over [-1, 1]; the interpolation errors are below 5e-16 of the function's scale.
+// Near zero an entire function of x^2 (with the logarithm split off for the second kinds, DLMF 10.8, 10.31); far out
+// the slowly varying factors of the asymptotic forms (DLMF 10.17, 10.40, 9.7) as functions of 1/x. Every polynomial's
+// argument runs over [-1, 1]; the interpolation errors are below 5e-16 of the function's scale.
 #include "loops.h"
 
 #if FLAMBEAU_LEVEL == 0
@@ -271,8 +271,10 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return T(modified_i<1>(a)); }, float, double>("special_modified_bessel_i1", 8),
       unary<[]<class T>(T a) { return T(modified_k<0, false>(a)); }, float, double>("special_modified_bessel_k0", 16),
       unary<[]<class T>(T a) { return T(modified_k<1, false>(a)); }, float, double>("special_modified_bessel_k1", 16),
-      unary<[]<class T>(T a) { return T(modified_k<0, true>(a)); }, float, double>("special_scaled_modified_bessel_k0", 16),
-      unary<[]<class T>(T a) { return T(modified_k<1, true>(a)); }, float, double>("special_scaled_modified_bessel_k1", 16),
+      unary<[]<class T>(T a) { return T(modified_k<0, true>(a)); }, float, double>("special_scaled_modified_bessel_k0",
+                                                                                   16),
+      unary<[]<class T>(T a) { return T(modified_k<1, true>(a)); }, float, double>("special_scaled_modified_bessel_k1",
+                                                                                   16),
       unary<[]<class T>(T a) { return T(spherical_j0(a)); }, float, double>("special_spherical_bessel_j0", 16),
       unary<[]<class T>(T a) { return T(airy(a)); }, float, double>("special_airy_ai", 16),
   });

@@ -1,5 +1,5 @@
-// bfloat16 sums, differences and products without a detour through blocks of float32: widening is a shift. Python numbers
-// keep their float32 value (the iterator sends those calls to the float32 loops).
+// bfloat16 sums, differences and products without a detour through blocks of float32: widening is a shift. Python
+// numbers keep their float32 value (the iterator sends those calls to the float32 loops).
 #include "loops.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
@@ -11,7 +11,8 @@ inline uint16_t narrow(float f) {
 }
 template <auto F> void half_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
   const float alpha = number<float>(scalars[0]);
-  run2<uint16_t, uint16_t, uint16_t>(p, s, n, [alpha](uint16_t a, uint16_t b) { return narrow(F(widen(a), widen(b), alpha)); });
+  run2<uint16_t, uint16_t, uint16_t>(p, s, n,
+                                     [alpha](uint16_t a, uint16_t b) { return narrow(F(widen(a), widen(b), alpha)); });
 }
 template <auto F> ElementwiseRow half(const char* name) { return from_loops<bfloat16>(name, 2, {half_loop<F>}); }
 

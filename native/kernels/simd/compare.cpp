@@ -18,7 +18,8 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return a == -inf<T>; }, float, double>("isneginf"),
       unary<[]<class T>(T a) { return std::signbit(a); }, float, double>("signbit"),
       any_stride(from_loops<float, double>("where", 3, {where_loop<uint32_t>, where_loop<uint64_t>}), 1),
-      any_stride(from_loops<float, double>("masked_fill", 3, {masked_fill_loop<uint32_t>, masked_fill_loop<uint64_t>}), 2),
+      any_stride(from_loops<float, double>("masked_fill", 3, {masked_fill_loop<uint32_t>, masked_fill_loop<uint64_t>}),
+                 2),
   });
 });
 

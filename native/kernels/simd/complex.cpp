@@ -1,4 +1,5 @@
-// Complex loops, from the formulas of the parts where those are as accurate, from the C library elsewhere. Baseline only.
+// Complex loops, from the formulas of the parts where those are as accurate, from the C library elsewhere. Baseline
+// only.
 #include "loops.h"
 
 #if FLAMBEAU_LEVEL == 0
@@ -39,9 +40,11 @@ template <class T> inline T log1p_complex(T z) {  // |1 + z| through x (2 + x) +
 // log(exp(a) + exp(b)) around the operand of the larger real part
 template <class T> inline T logaddexp_complex(T a, T b) {
   using R = typename T::value_type;
-  if (a.real() != a.real() || a.imag() != a.imag() || b.real() != b.real() || b.imag() != b.imag()) return T(nan<R>, nan<R>);
+  if (a.real() != a.real() || a.imag() != a.imag() || b.real() != b.real() || b.imag() != b.imag())
+    return T(nan<R>, nan<R>);
   T high = a.real() < b.real() ? b : a, low = a.real() < b.real() ? a : b;
-  if (abs_(high.real()) == inf<R> && low.real() == high.real()) return high.real() > 0 ? std::log(std::exp(low) + std::exp(high)) : high;
+  if (abs_(high.real()) == inf<R> && low.real() == high.real())
+    return high.real() > 0 ? std::log(std::exp(low) + std::exp(high)) : high;
   if (low.real() == -inf<R>) return high;
   return high + log1p_complex(T(std::exp(low - high)));
 }
@@ -119,14 +122,18 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T) { return T(0); }, FLAMBEAU_COMPLEX>("_zero"),
       binary<[]<class T>(T a, T b) { return logaddexp_complex(a, b); }, FLAMBEAU_COMPLEX>("logaddexp", 32),
       binary<[]<class T>(T a, T b) { return pow_complex(a, b); }, FLAMBEAU_COMPLEX>("pow", 32),
-      ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, times(b, c)); }, 1, FLAMBEAU_COMPLEX>("addcmul"),
-      ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, over(b, c)); }, 1, FLAMBEAU_COMPLEX>("addcdiv"),
+      ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, times(b, c)); }, 1, FLAMBEAU_COMPLEX>(
+          "addcmul"),
+      ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, over(b, c)); }, 1, FLAMBEAU_COMPLEX>(
+          "addcdiv"),
       ternary<[]<class T>(T a, T b, T w) {
         return std::abs(w) < 0.5 ? a + times(w, b - a) : b - times(b - a, T(1) - w);
-      }, FLAMBEAU_COMPLEX>("lerp", 4),
+      },
+              FLAMBEAU_COMPLEX>("lerp", 4),
       unary<[]<class T>(T a) { return T(-a.real(), -a.imag()); }, FLAMBEAU_COMPLEX>("neg"),
       unary<[]<class T>(T a) { return std::abs(a); }, FLAMBEAU_COMPLEX>("abs", 4),
-      unary<[]<class T>(T a) { return typename T::value_type(atan2_(double(a.imag()), double(a.real()))); }, FLAMBEAU_COMPLEX>("angle", 8),
+      unary<[]<class T>(T a) { return typename T::value_type(atan2_(double(a.imag()), double(a.real()))); },
+            FLAMBEAU_COMPLEX>("angle", 8),
       unary<[]<class T>(T a) { return sgn_(a); }, FLAMBEAU_COMPLEX>("sgn", 4),
       unary<[]<class T>(T a) { return times(a, a); }, FLAMBEAU_COMPLEX>("square"),
       unary<[]<class T>(T a) { return reciprocal_(a); }, FLAMBEAU_COMPLEX>("reciprocal", 2),
@@ -137,10 +144,13 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) {
         using R = typename T::value_type;
         return abs_(a.real()) == inf<R> || abs_(a.imag()) == inf<R>;
-      }, FLAMBEAU_COMPLEX>("isinf"),
+      },
+            FLAMBEAU_COMPLEX>("isinf"),
       from_loops<FLAMBEAU_COMPLEX>("nan_to_num", 1, {nan_to_num_loop<complex64>, nan_to_num_loop<complex128>}),
       any_stride(from_loops<FLAMBEAU_COMPLEX>("where", 3, {where_complex<complex64>, where_complex<complex128>}), 1),
-      any_stride(from_loops<FLAMBEAU_COMPLEX>("masked_fill", 3, {masked_fill_complex<complex64>, masked_fill_complex<complex128>}), 2),
+      any_stride(from_loops<FLAMBEAU_COMPLEX>("masked_fill", 3,
+                                              {masked_fill_complex<complex64>, masked_fill_complex<complex128>}),
+                 2),
       with_adapt(from_loops<float, double>("complex", 2, {complex_loop<float>, complex_loop<double>}), complex_result),
       with_adapt(from_loops<float, double>("polar", 2, {polar_loop<float>, polar_loop<double>}, 8), complex_result),
   });
@@ -151,8 +161,10 @@ static const ElementwiseRows functions(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return std::sqrt(a); }, FLAMBEAU_COMPLEX>("sqrt", 16),
       unary<[]<class T>(T a) { return reciprocal_(T(std::sqrt(a))); }, FLAMBEAU_COMPLEX>("rsqrt", 16),
       unary<[]<class T>(T a) { return std::exp(a); }, FLAMBEAU_COMPLEX>("exp", 16),
-      unary<[]<class T>(T a) { return std::exp(T(a.real() * typename T::value_type(0.693147180559945309417232),
-                                                 a.imag() * typename T::value_type(0.693147180559945309417232))); },
+      unary<[]<class T>(T a) {
+        return std::exp(T(a.real() * typename T::value_type(0.693147180559945309417232),
+                          a.imag() * typename T::value_type(0.693147180559945309417232)));
+      },
             FLAMBEAU_COMPLEX>("exp2", 16),
       unary<[]<class T>(T a) { return expm1_complex(a); }, FLAMBEAU_COMPLEX>("expm1", 16),
       unary<[]<class T>(T a) { return std::log(a); }, FLAMBEAU_COMPLEX>("log", 16),
@@ -174,8 +186,10 @@ static const ElementwiseRows functions(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return reciprocal_(T(1) + T(std::exp(-a))); }, FLAMBEAU_COMPLEX>("sigmoid", 16),
       unary<[]<class T>(T a) { return over(a, T(1) + T(std::exp(-a))); }, FLAMBEAU_COMPLEX>("silu", 16),
       unary<[]<class T>(T a) { return sinc_(a); }, FLAMBEAU_COMPLEX>("sinc", 16),
-      binary<[]<class T>(T g, T y) { return times(g, std::conj(times(T(1) - y, y))); }, FLAMBEAU_COMPLEX>("sigmoid_backward"),
-      binary<[]<class T>(T g, T y) { return times(g, std::conj(T(1) - times(y, y))); }, FLAMBEAU_COMPLEX>("tanh_backward"),
+      binary<[]<class T>(T g, T y) { return times(g, std::conj(times(T(1) - y, y))); }, FLAMBEAU_COMPLEX>(
+          "sigmoid_backward"),
+      binary<[]<class T>(T g, T y) { return times(g, std::conj(T(1) - times(y, y))); }, FLAMBEAU_COMPLEX>(
+          "tanh_backward"),
   });
 });
 

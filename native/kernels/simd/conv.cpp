@@ -47,7 +47,8 @@ void line(int64_t k, const typename X::T* a, int64_t step, const typename X::T* 
     decltype(X::mask(0)) mask[N];
     typename X::V acc[N];
 #pragma GCC unroll 4
-    for (int v = 0; v < N; ++v) mask[v] = X::mask(int(std::clamp<int64_t>(cols - j - v * W, 0, W))), acc[v] = X::set(bias);
+    for (int v = 0; v < N; ++v)
+      mask[v] = X::mask(int(std::clamp<int64_t>(cols - j - v * W, 0, W))), acc[v] = X::set(bias);
     for (int64_t p = 0; p < k; ++p) {
       const auto weight = X::set(a[p * step]);
       const auto* from = x + offset[p] + j;
@@ -148,7 +149,8 @@ void scatter(const typename X::T* tile, int64_t tile_rs, int rows, typename X::T
 }
 
 template <class X>
-constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide, run_tile<X>, line<X>, run_taps<X>, scatter<X>};
+constexpr ConvKernels<typename X::T> kKernels{X::rows, kWide * X::width, kWide,     run_tile<X>,
+                                              line<X>, run_taps<X>,      scatter<X>};
 
 const bool registered = [] {
   conv_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;

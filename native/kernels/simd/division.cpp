@@ -1,6 +1,6 @@
-// Division of 64-bit integers where the processor converts them to doubles eight at a time: numbers below 2^51 divide as
-// doubles. A quotient that is not whole keeps a distance of 1 / |b| from the next whole number, more than the rounding of
-// the double, so its truncation is exact. Blocks with larger numbers divide one by one.
+// Division of 64-bit integers where the processor converts them to doubles eight at a time: numbers below 2^51 divide
+// as doubles. A quotient that is not whole keeps a distance of 1 / |b| from the next whole number, more than the
+// rounding of the double, so its truncation is exact. Blocks with larger numbers divide one by one.
 #include "loops.h"
 
 #if FLAMBEAU_LEVEL == 1
@@ -39,8 +39,11 @@ template <bool kFloor, bool kRemainder> void divide_long(char* const* p, const i
     char* q[3] = {p[0] + at * 8, p[1] + at * s[1], p[2] + at * s[2]};
     bool fine = all_short(reinterpret_cast<const int64_t*>(q[1]), s[1], m, false) &&
                 all_short(reinterpret_cast<const int64_t*>(q[2]), s[2], m, true);
-    if (fine) run2<int64_t, int64_t, int64_t>(q, s, m, [](int64_t a, int64_t b) { return divide<kFloor, kRemainder>(a, b); });
-    else run2<int64_t, int64_t, int64_t>(q, s, m, [](int64_t a, int64_t b) { return divide_any<kFloor, kRemainder>(a, b); });
+    if (fine)
+      run2<int64_t, int64_t, int64_t>(q, s, m, [](int64_t a, int64_t b) { return divide<kFloor, kRemainder>(a, b); });
+    else
+      run2<int64_t, int64_t, int64_t>(q, s, m,
+                                      [](int64_t a, int64_t b) { return divide_any<kFloor, kRemainder>(a, b); });
   }
 }
 

@@ -17,7 +17,8 @@ inline double log_positive(double x) {
 }
 inline double exp_moderate(double x) {  // |x| < 700
   double n = rint_(x * 1.442695040888963407359925), r = fma_(n, -0.693147180559945309417232, x);
-  double p = horner(r, 0.5, 0.166666667222, 0.0416666667222, 0.00833329706743, 0.00138888526339, 0.000199004414653, 2.4860745193e-5);
+  double p = horner(r, 0.5, 0.166666667222, 0.0416666667222, 0.00833329706743, 0.00138888526339, 0.000199004414653,
+                    2.4860745193e-5);
   return power_of_two(n) * (1 + fma_(r * r, p, r));
 }
 inline float pow_(float x, float y) {

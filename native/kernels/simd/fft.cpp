@@ -31,7 +31,8 @@ inline void butterfly(Cx<T>* x) {
     x[1] = a - x[1];
   } else if constexpr (R == 3) {
     constexpr T s = T(0.86602540378443864676);
-    Cx<T> sum = x[1] + x[2], difference = scaled(turned(x[1] - x[2]), s), middle = {x[0].r - sum.r * T(0.5), x[0].i - sum.i * T(0.5)};
+    Cx<T> sum = x[1] + x[2], difference = scaled(turned(x[1] - x[2]), s),
+          middle = {x[0].r - sum.r * T(0.5), x[0].i - sum.i * T(0.5)};
     x[0] = x[0] + sum;
     x[1] = middle + difference;
     x[2] = middle - difference;
@@ -42,9 +43,11 @@ inline void butterfly(Cx<T>* x) {
     x[2] = a - c;
     x[3] = b - d;
   } else if constexpr (R == 5) {
-    constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410), s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
+    constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410), s1 = T(0.95105651629515357212),
+                s2 = T(0.58778525229247312917);
     Cx<T> a = x[1] + x[4], b = x[2] + x[3], d = turned(x[1] - x[4]), e = turned(x[2] - x[3]);
-    Cx<T> p = {x[0].r + a.r * c1 + b.r * c2, x[0].i + a.i * c1 + b.i * c2}, q = {x[0].r + a.r * c2 + b.r * c1, x[0].i + a.i * c2 + b.i * c1};
+    Cx<T> p = {x[0].r + a.r * c1 + b.r * c2, x[0].i + a.i * c1 + b.i * c2},
+          q = {x[0].r + a.r * c2 + b.r * c1, x[0].i + a.i * c2 + b.i * c1};
     Cx<T> u = scaled(d, s1) + scaled(e, s2), v = scaled(d, s2) - scaled(e, s1);
     x[0] = x[0] + a + b;
     x[1] = p + u;
@@ -83,7 +86,8 @@ void pass(int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to, const T* w) {
       }
     }
 }
-// Any odd radix: x_b and x_(radix - b) meet in the results j and radix - j, as sums with cosines and differences with sines.
+// Any odd radix: x_b and x_(radix - b) meet in the results j and radix - j, as sums with cosines and differences with
+// sines.
 constexpr int kMostGeneric = 64;
 template <class T>
 void pass_any(int radix, int64_t l, int64_t inner, const Cx<T>* from, Cx<T>* to, const T* w, const T* roots) {
@@ -153,7 +157,8 @@ struct Masks {
   }
 };
 
-// Elements of lanes that lie apart pass through a tile in cache, element by element on one side, by vectors on the other.
+// Elements of lanes that lie apart pass through a tile in cache, element by element on one side, by vectors on the
+// other.
 constexpr int kTile = 16;
 template <class T, int parts>
 inline void gather(T* tile, const T* const* lanes, int64_t start, int64_t step, int64_t n) {
@@ -209,13 +214,15 @@ void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
       }
       for (int64_t k = 0; k < count; ++k) {
         const int64_t at = (start + k) * step;
-        to[start + k] = whole ? Cx<T>{load(job.in[0] + at), load(job.in2[0] + at)} : Cx<T>{load(tile + k * kW<T>), load(tile2 + k * kW<T>)};
+        to[start + k] = whole ? Cx<T>{load(job.in[0] + at), load(job.in2[0] + at)}
+                              : Cx<T>{load(tile + k * kW<T>), load(tile2 + k * kW<T>)};
       }
     }
     for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
   } else {  // a + i b of two halves of Hermitian spectra, exchanged for the inverse transform
     for (int64_t start = 0; start <= n / 2; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start), there = std::clamp<int64_t>(job.given - start, 0, count);
+      const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start),
+                    there = std::clamp<int64_t>(job.given - start, 0, count);
       gather<T, 2>(tile, job.in, start, step, there);
       gather<T, 2>(tile2, job.in2, start, step, there);
       for (int64_t j = 0; j < count; ++j) {

@@ -54,8 +54,8 @@ void finish(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, int col
     }
 }
 
-// One tile: C[MR, cols] += A B. Packed: a[k][kRows], b[k][kWide vectors]. Otherwise both are read through their strides,
-// and the last vector of B is masked.
+// One tile: C[MR, cols] += A B. Packed: a[k][kRows], b[k][kWide vectors]. Otherwise both are read through their
+// strides, and the last vector of B is masked.
 template <class X, int MR, int NV, bool Packed>
 void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
             typename X::T* c, int64_t crs, int cols, const Epilogue<typename X::T>& e) {
@@ -258,7 +258,8 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
 }
 
 template <class X>
-constexpr GemmKernels<typename X::T> kKernels{kRows, kWide * X::width, X::width, micro<X>, tile<X>, pack<X>, direct<X>, dots<X>};
+constexpr GemmKernels<typename X::T> kKernels{kRows,   kWide * X::width, X::width,  micro<X>,
+                                              tile<X>, pack<X>,          direct<X>, dots<X>};
 
 const bool registered = [] {
   gemm_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;

@@ -71,7 +71,8 @@ template <class T> inline T shift_right(T a, T b) {
   return T(a >> b);
 }
 template <class T> void clamp_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
-  clamp_strided<T>(p, s, n, [](T a, T low) { return a < low ? low : a; }, [](T a, T high) { return high < a ? high : a; });
+  clamp_strided<T>(
+      p, s, n, [](T a, T low) { return a < low ? low : a; }, [](T a, T high) { return high < a ? high : a; });
 }
 // Bools are bytes 0 and 1; as bytes the loop vectorises.
 void not_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
@@ -86,10 +87,11 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary_n<[]<class T>(T a, T b, T alpha) { return wrap_add(a, wrap_mul(alpha, b)); }, 1, FLAMBEAU_INTEGERS>("add"),
       binary_n<[]<class T>(T a, T b, T alpha) { return wrap_sub(a, wrap_mul(alpha, b)); }, 1, FLAMBEAU_INTEGERS>("sub"),
-      binary_n<[]<class T>(T a, T b, T alpha) { return wrap_sub(b, wrap_mul(alpha, a)); }, 1, FLAMBEAU_INTEGERS>("rsub"),
+      binary_n<[]<class T>(T a, T b, T alpha) { return wrap_sub(b, wrap_mul(alpha, a)); }, 1, FLAMBEAU_INTEGERS>(
+          "rsub"),
       binary<[]<class T>(T a, T b) { return wrap_mul(a, b); }, FLAMBEAU_INTEGERS>("mul"),
-      binary_n<[]<class T>(T a, T b, T mode) { return mode == T('t') ? div_trunc(a, b) : div_floor(a, b); }, 1, FLAMBEAU_INTEGERS>(
-          "div"),  // with a rounding mode, its first letter
+      binary_n<[]<class T>(T a, T b, T mode) { return mode == T('t') ? div_trunc(a, b) : div_floor(a, b); }, 1,
+               FLAMBEAU_INTEGERS>("div"),  // with a rounding mode, its first letter
       binary<[]<class T>(T a, T b) { return div_floor(a, b); }, FLAMBEAU_INTEGERS>("floor_divide", 4),
       binary<[]<class T>(T a, T b) { return mod_floor(a, b); }, FLAMBEAU_INTEGERS>("remainder", 4),
       binary<[]<class T>(T a, T b) { return mod_trunc(a, b); }, FLAMBEAU_INTEGERS>("fmod", 4),
@@ -107,10 +109,17 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return a; }, FLAMBEAU_INTEGERS>("round"),
       unary<[]<class T>(T a) { return a; }, FLAMBEAU_INTEGERS>("nan_to_num"),
       unary<[]<class T>(T a) { return a < 0 ? T(0) : a; }, FLAMBEAU_INTEGERS>("relu"),
-      unary<[]<class T>(T a) { return a < 0 ? T(0) : 6 < a ? T(6) : a; }, FLAMBEAU_INTEGERS>("relu6"),
-      unary_n<[]<class T>(T a, T low, T high) { return a < low ? low : high < a ? high : a; }, 2, FLAMBEAU_INTEGERS>("hardtanh"),
+      unary<[]<class T>(T a) { return a < 0   ? T(0)
+                                      : 6 < a ? T(6)
+                                              : a; }, FLAMBEAU_INTEGERS>("relu6"),
+      unary_n<[]<class T>(T a, T low, T high) { return a < low    ? low
+                                                       : high < a ? high
+                                                                  : a; }, 2, FLAMBEAU_INTEGERS>(
+          "hardtanh"),
       unary_n<[]<class T>(T a, T limit, T value) { return a <= limit ? value : a; }, 2, FLAMBEAU_INTEGERS>("threshold"),
-      binary<[]<class T>(T a, T b) { return a == 0 ? b : a < 0 ? T(0) : T(1); }, FLAMBEAU_INTEGERS>("heaviside"),
+      binary<[]<class T>(T a, T b) { return a == 0  ? b
+                                            : a < 0 ? T(0)
+                                                    : T(1); }, FLAMBEAU_INTEGERS>("heaviside"),
       ternary_n<[]<class T>(T a, T b, T c, T value) { return wrap_add(a, wrap_mul(value, wrap_mul(b, c))); }, 1,
                 FLAMBEAU_INTEGERS>("addcmul"),
   });
@@ -136,15 +145,21 @@ static const ElementwiseRows order(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return a < T(0); }, bool, FLAMBEAU_INTEGERS>("signbit"),
       any_stride(loops_of<Clamp, FLAMBEAU_INTEGERS>("clamp", 3)),
       // by size alone; halves choose without conversion
-      any_stride(from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(
-                     "where", 3, {where_loop<uint8_t>, where_loop<uint8_t>, where_loop<uint8_t>, where_loop<uint16_t>,
-                                  where_loop<uint16_t>, where_loop<uint16_t>, where_loop<uint16_t>, where_loop<uint32_t>,
-                                  where_loop<uint32_t>, where_loop<uint64_t>, where_loop<uint64_t>}), 1),
-      any_stride(from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(
-                     "masked_fill", 3, {masked_fill_loop<uint8_t>, masked_fill_loop<uint8_t>, masked_fill_loop<uint8_t>,
-                                        masked_fill_loop<uint16_t>, masked_fill_loop<uint16_t>, masked_fill_loop<uint16_t>,
-                                        masked_fill_loop<uint16_t>, masked_fill_loop<uint32_t>, masked_fill_loop<uint32_t>,
-                                        masked_fill_loop<uint64_t>, masked_fill_loop<uint64_t>}), 2),
+      any_stride(
+          from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(
+              "where", 3,
+              {where_loop<uint8_t>, where_loop<uint8_t>, where_loop<uint8_t>, where_loop<uint16_t>,
+               where_loop<uint16_t>, where_loop<uint16_t>, where_loop<uint16_t>, where_loop<uint32_t>,
+               where_loop<uint32_t>, where_loop<uint64_t>, where_loop<uint64_t>}),
+          1),
+      any_stride(
+          from_loops<bool, int8_t, uint8_t, int16_t, uint16_t, float16, bfloat16, int32_t, uint32_t, int64_t, uint64_t>(
+              "masked_fill", 3,
+              {masked_fill_loop<uint8_t>, masked_fill_loop<uint8_t>, masked_fill_loop<uint8_t>,
+               masked_fill_loop<uint16_t>, masked_fill_loop<uint16_t>, masked_fill_loop<uint16_t>,
+               masked_fill_loop<uint16_t>, masked_fill_loop<uint32_t>, masked_fill_loop<uint32_t>,
+               masked_fill_loop<uint64_t>, masked_fill_loop<uint64_t>}),
+          2),
   });
 });
 

@@ -3,8 +3,8 @@
 //   unary<[](auto x) { return exp_(x); }, float, double>("exp")
 //
 // The function's return type is the result's element type. Number arguments are converted to the compute dtype once per
-// call and follow the elements: binary<[](auto a, auto b, auto alpha) {…}, 1, float>("add"). The output may be one of the
-// operands (in-place), never partly overlap one: hence `ivdep`.
+// call and follow the elements: binary<[](auto a, auto b, auto alpha) {…}, 1, float>("add"). The output may be one of
+// the operands (in-place), never partly overlap one: hence `ivdep`.
 #pragma once
 #include "../elementwise.h"
 #include "math.h"
@@ -175,11 +175,21 @@ template <auto F, int N, class... T> ElementwiseRow ternary_n(const char* name, 
   row.weight = uint8_t(weight);
   return row;
 }
-template <auto F, class... T> ElementwiseRow unary(const char* name, int weight = 1) { return unary_n<F, 0, T...>(name, weight); }
-template <auto F, class... T> ElementwiseRow binary(const char* name, int weight = 1) { return binary_n<F, 0, T...>(name, weight); }
-template <auto F, class... T> ElementwiseRow ternary(const char* name, int weight = 1) { return ternary_n<F, 0, T...>(name, weight); }
+template <auto F, class... T>
+ElementwiseRow unary(const char* name, int weight = 1) {
+  return unary_n<F, 0, T...>(name, weight);
+}
+template <auto F, class... T>
+ElementwiseRow binary(const char* name, int weight = 1) {
+  return binary_n<F, 0, T...>(name, weight);
+}
+template <auto F, class... T>
+ElementwiseRow ternary(const char* name, int weight = 1) {
+  return ternary_n<F, 0, T...>(name, weight);
+}
 // An operator whose loops are written out: the same row from ready functions.
-template <class... T> ElementwiseRow from_loops(const char* name, int operands, std::initializer_list<LoopFn> loops, int weight = 1) {
+template <class... T>
+ElementwiseRow from_loops(const char* name, int operands, std::initializer_list<LoopFn> loops, int weight = 1) {
   ElementwiseRow row{name};
   const LoopFn* f = loops.begin();
   (set_loop<T>(row, *f++), ...);

@@ -33,7 +33,8 @@ template <> struct Fp<double> {
   static constexpr double magic = 0x1.8p52;
   static constexpr double exp_low = -746., exp_high = 710.;
   static constexpr double ln2_high = 0x1.62e42fefap-1, ln2_low = 0x1.cf79abc9e3b3ap-40;
-  static constexpr double pio2_a = 0x1.921fb54442d18p+0, pio2_b = 0x1.1a62633145c07p-54, pio2_c = -0x1.f1976b7ed8fbcp-110;
+  static constexpr double pio2_a = 0x1.921fb54442d18p+0, pio2_b = 0x1.1a62633145c07p-54,
+                          pio2_c = -0x1.f1976b7ed8fbcp-110;
   static constexpr double smallest = 0x1p-1022, lift = 0x1p54, lifted = 54.;
 };
 
@@ -58,7 +59,9 @@ template <class T, class... C> inline T horner(T x, T c0, C... c) {
 }
 
 // (exp(r) - 1 - r) / r^2 for |r| <= ln2 / 2
-inline float exp_tail(float r) { return horner(r, 0.5f, 0.1666657338f, 0.04166655011f, 0.008363773874f, 0.001392692661f); }
+inline float exp_tail(float r) {
+  return horner(r, 0.5f, 0.1666657338f, 0.04166655011f, 0.008363773874f, 0.001392692661f);
+}
 inline double exp_tail(double r) {
   return horner(r, 0.5, 0.1666666666666667144, 0.04166666666666667007, 0.0083333333333255447, 0.001388888888888332667,
                 0.0001984126987686435493, 2.480158732707018673e-5, 2.755725283351690975e-6, 2.755727181021979957e-7,
@@ -164,7 +167,9 @@ template <class T> inline T log1p_(T x) {
 // --- trigonometric: valid up to trig_limit; loops send larger arguments to the C library
 template <class T> inline constexpr T trig_limit = sizeof(T) == 4 ? T(30000) : T(1e6);
 
-inline float sin_poly(float z) { return horner(z, -0.1666666666f, 0.008333331785f, -0.0001984003887f, 2.724378141e-6f); }
+inline float sin_poly(float z) {
+  return horner(z, -0.1666666666f, 0.008333331785f, -0.0001984003887f, 2.724378141e-6f);
+}
 inline double sin_poly(double z) {
   return horner(z, -0.1666666666666666667, 0.008333333333333331259, -0.0001984126984126456589, 2.755731921895476226e-6,
                 -2.505210610025598921e-8, 1.605851087531919291e-10, -7.585486485235840416e-13);
@@ -303,8 +308,9 @@ inline float erf_(float x) {
   float small = fma_(a, horner(z, 0.1283791671f, -0.3761263847f, 0.112837825f, -0.02686543073f, 0.005221031808f,
                                -0.0008484080406f, 0.0001126595903f, -9.667044571e-6f), a);
   float b = a > 4.f ? 4.f : a;
-  float large = 1.f - exp_normal(horner(b, 0.0003218662575f, -1.130241877f, -0.6318095501f, -0.1100972425f, 0.02643164328f,
-                                        -0.004763509663f, 0.0005976772749f, -4.616478516e-5f, 1.642678968e-6f));
+  float large =
+      1.f - exp_normal(horner(b, 0.0003218662575f, -1.130241877f, -0.6318095501f, -0.1100972425f, 0.02643164328f,
+                              -0.004763509663f, 0.0005976772749f, -4.616478516e-5f, 1.642678968e-6f));
   return copysign_(a > 1.f ? large : small, x);
 }
 // To 5 units of the last place, for sums like 1 + erf: x P(x^2) / Q(x^2) up to 3.924, where it rounds to 1.

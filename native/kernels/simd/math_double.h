@@ -95,8 +95,8 @@ inline double lg_poly(double t) {
                 5.3524559714714041e-10, -1.2049490071353507e-10, 2.8075860826633917e-11,
                 -8.8691730508411574e-12, 2.1270762170785353e-12);
 }
-// log |gamma(x)|: near 2 a polynomial, from 3.5 on Stirling's series (DLMF 5.11.1) after six steps of the recurrence, below
-// 0 the reflection; all products go into one logarithm.
+// log |gamma(x)|: near 2 a polynomial, from 3.5 on Stirling's series (DLMF 5.11.1) after six steps of the recurrence,
+// below 0 the reflection; all products go into one logarithm.
 FLAMBEAU_INLINE double lgamma_(double x) {
   bool negative = x < 0;
   double y = negative ? 1 - x : x;

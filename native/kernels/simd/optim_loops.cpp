@@ -59,7 +59,8 @@ struct Numbers {
   V weight_decay, k[6];
   uint32_t flags;
   bool decays;
-  explicit Numbers(const OptimNumbers& n) : weight_decay(V{} + T(n.weight_decay)), flags(n.flags), decays(n.weight_decay != 0) {
+  explicit Numbers(const OptimNumbers& n)
+      : weight_decay(V{} + T(n.weight_decay)), flags(n.flags), decays(n.weight_decay != 0) {
     for (int i = 0; i < 6; ++i) k[i] = V{} + T(n.k[i]);
   }
   bool has(uint32_t flag) const { return flags & flag; }

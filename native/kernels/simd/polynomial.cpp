@@ -5,7 +5,8 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-// --- polynomials by their three-term recurrences (DLMF 18.9); a negative degree gives 0 ----------------------------------
+// --- polynomials by their three-term recurrences (DLMF 18.9); a negative degree gives 0
+// ----------------------------------
 //
 // The time of these depends on the degree, which may be 10^10: with this weight even one element gives the interpreter
 // lock back (kByValue in elementwise.cpp), and so can be interrupted.
@@ -45,7 +46,8 @@ template <Kind K> inline double chebyshev(double x, double degree) {
   }
   return p;
 }
-inline double hermite(double x, double degree, double factor, int64_t most) {  // factor 2: physicists', 1: probabilists'
+inline double hermite(double x, double degree, double factor,
+                      int64_t most) {  // factor 2: physicists', 1: probabilists'
   int64_t n = int64_t(degree);
   if (n < 0) return 0;
   if (n == 0) return 1;
@@ -169,19 +171,31 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T x) { return T(incomplete_gamma<false>(a, x)); }, float, double>("igamma", 32),
       binary<[]<class T>(T a, T x) { return T(incomplete_gamma<true>(a, x)); }, float, double>("igammac", 32),
       binary<[]<class T>(T a, T x) { return T(gamma_slope(a, x)); }, float, double>("_standard_gamma_grad", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(x, n)); }, float, double>("special_chebyshev_polynomial_t", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(x, n)); }, float, double>("special_chebyshev_polynomial_u", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(x, n)); }, float, double>("special_chebyshev_polynomial_v", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(x, n)); }, float, double>("special_chebyshev_polynomial_w", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_t", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_u", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_v", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(2 * double(x) - 1, n)); }, float, double>("special_shifted_chebyshev_polynomial_w", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(x, n)); }, float, double>(
+          "special_chebyshev_polynomial_t", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(x, n)); }, float, double>(
+          "special_chebyshev_polynomial_u", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(x, n)); }, float, double>(
+          "special_chebyshev_polynomial_v", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(x, n)); }, float, double>(
+          "special_chebyshev_polynomial_w", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::T>(2 * double(x) - 1, n)); }, float, double>(
+          "special_shifted_chebyshev_polynomial_t", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::U>(2 * double(x) - 1, n)); }, float, double>(
+          "special_shifted_chebyshev_polynomial_u", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::V>(2 * double(x) - 1, n)); }, float, double>(
+          "special_shifted_chebyshev_polynomial_v", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(chebyshev<Kind::W>(2 * double(x) - 1, n)); }, float, double>(
+          "special_shifted_chebyshev_polynomial_w", kByDegree),
       // the degrees beyond which PyTorch gives up: by the exponent range of the dtype
-      binary<[]<class T>(T x, T n) { return T(hermite(x, n, 2, sizeof(T) == 4 ? 128 : 512)); }, float, double>("special_hermite_polynomial_h", 16),
-      binary<[]<class T>(T x, T n) { return T(hermite(x, n, 1, sizeof(T) == 4 ? 128 : 512)); }, float, double>("special_hermite_polynomial_he", 16),
-      binary<[]<class T>(T x, T n) { return T(laguerre(x, n)); }, float, double>("special_laguerre_polynomial_l", kByDegree),
-      binary<[]<class T>(T x, T n) { return T(legendre(x, n)); }, float, double>("special_legendre_polynomial_p", kByDegree),
+      binary<[]<class T>(T x, T n) { return T(hermite(x, n, 2, sizeof(T) == 4 ? 128 : 512)); }, float, double>(
+          "special_hermite_polynomial_h", 16),
+      binary<[]<class T>(T x, T n) { return T(hermite(x, n, 1, sizeof(T) == 4 ? 128 : 512)); }, float, double>(
+          "special_hermite_polynomial_he", 16),
+      binary<[]<class T>(T x, T n) { return T(laguerre(x, n)); }, float, double>("special_laguerre_polynomial_l",
+                                                                                 kByDegree),
+      binary<[]<class T>(T x, T n) { return T(legendre(x, n)); }, float, double>("special_legendre_polynomial_p",
+                                                                                 kByDegree),
   });
 });
 

@@ -64,7 +64,8 @@ void gru(int64_t n, T* __restrict gates, T* __restrict h, T* __restrict out) {
 }
 
 template <class T>
-void gru_back(int64_t n, const T* __restrict gates, const T* __restrict before, T* __restrict dh, T* __restrict dgates) {
+void gru_back(int64_t n, const T* __restrict gates, const T* __restrict before, T* __restrict dh,
+              T* __restrict dgates) {
   const T *r = gates, *z = gates + n, *fresh = gates + 2 * n, *share = gates + 3 * n;
   T *dr = dgates, *dz = dgates + n, *dn = dgates + 2 * n, *dshare = dgates + 3 * n;
   for (int64_t j = 0; j < n; ++j) {

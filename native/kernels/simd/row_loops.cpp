@@ -1,6 +1,7 @@
 // softmax and its relatives over rows of floats, in vectors as wide as the instruction set has.
 //
-// Everything but the table is local to this file: code compiled for one instruction set must not be shared with another.
+// Everything but the table is local to this file: code compiled for one instruction set must not be shared with
+// another.
 #include "../row_loops.h"
 
 #include <cmath>
@@ -177,8 +178,8 @@ void softmax_row(const float* x, float* y, int64_t n, bool log) {
     for (; i < n; ++i) y[i] *= scale;
   }
 }
-// Rows of more than (count - 1) and at most `count` vectors stay in registers. A NaN needs no care: its exponential makes
-// the sum NaN, and that every element.
+// Rows of more than (count - 1) and at most `count` vectors stay in registers. A NaN needs no care: its exponential
+// makes the sum NaN, and that every element.
 template <int count, bool log>
 inline double exp_short(Floats* v, const float* x, int64_t rest) {
   const Floats padding = Floats{} - std::numeric_limits<float>::infinity();

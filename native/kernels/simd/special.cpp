@@ -26,7 +26,9 @@ inline double hurwitz(double s, double q) {
   }
   power = std::pow(q, -s);
   double term = s * power / q, square = 1 / (q * q);
-  constexpr double ratio[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0,
+  constexpr double ratio[] = {1.0 / 12,          -1.0 / 720,
+                              1.0 / 30240,       -1.0 / 1209600,
+                              1.0 / 47900160,    -691.0 / 1307674368000.0,
                               1.0 / 74724249600, -3617.0 / 10670622842880000};
   sum += power * q / (s - 1) + 0.5 * power;
   for (int k = 0; k < 8; ++k) {
@@ -54,17 +56,19 @@ inline double polygamma_(double x, double n) {
 inline double ndtri_(double p) {
   double y = p < 0.5 ? p : 1 - p;
   if (y > 1e-16) return copysign_(1.4142135623730950488 * (1 - 2 * y) * erfinv_ratio(4 * y * (1 - y)), p - 0.5);
-  return p < 0 || 1 < p ? nan<double> : p < 0.1 ? [](double q) {  // far below one half 2 p - 1 loses digits: Newton on erfc
-    if (q == 0) return -inf<double>;
-    double s = std::sqrt(-2 * std::log(q)), x = std::log(2 * kPi * s * s) / (2 * s) - s;
-    for (int k = 0; k < 60; ++k) {
-      double cdf = 0.5 * std::erfc(-x * 0.70710678118654752440);
-      double step = (std::log(cdf) - std::log(q)) * cdf / (0.39894228040143267794 * std::exp(-0.5 * x * x));
-      x -= step;
-      if (abs_(step) < 1e-15 * abs_(x)) break;
-    }
-    return x;
-  }(p) : 1.4142135623730950488 * erfinv_(2 * p - 1);
+  return p < 0 || 1 < p ? nan<double>
+         : p < 0.1      ? [](double q) {  // far below one half 2 p - 1 loses digits: Newton on erfc
+             if (q == 0) return -inf<double>;
+             double s = std::sqrt(-2 * std::log(q)), x = std::log(2 * kPi * s * s) / (2 * s) - s;
+             for (int k = 0; k < 60; ++k) {
+               double cdf = 0.5 * std::erfc(-x * 0.70710678118654752440);
+               double step = (std::log(cdf) - std::log(q)) * cdf / (0.39894228040143267794 * std::exp(-0.5 * x * x));
+               x -= step;
+               if (abs_(step) < 1e-15 * abs_(x)) break;
+             }
+             return x;
+           }(p)
+                   : 1.4142135623730950488 * erfinv_(2 * p - 1);
 }
 inline double entr_(double x) { return x != x ? x : 0 < x ? -x * std::log(x) : x == 0 ? 0. : -inf<double>; }
 // erfc(x) exp(x^2): directly while the parts are in range, by a continued fraction beyond
@@ -107,7 +111,8 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary_n<[]<class T>(T a, T n) { return T(polygamma_(a, n)); }, 1, float, double>("_polygamma", 32),
       binary<[]<class T>(T s, T q) { return T(zeta_(s, q)); }, float, double>("special_zeta", 32),
       unary<[]<class T>(T a) { return T(ndtri_(a)); }, float, double>("special_ndtri", 32),
-      unary<[]<class T>(T a) { return T(0.5 * std::erfc(-double(a) * 0.70710678118654752440)); }, float, double>("special_ndtr", 16),
+      unary<[]<class T>(T a) { return T(0.5 * std::erfc(-double(a) * 0.70710678118654752440)); }, float, double>(
+          "special_ndtr", 16),
       unary<[]<class T>(T a) { return T(log_ndtr_(a)); }, float, double>("special_log_ndtr", 32),
       unary<[]<class T>(T a) { return T(erfcx_(a)); }, float, double>("special_erfcx", 32),
       unary<[]<class T>(T a) { return T(entr_(a)); }, float, double>("special_entr", 8),
