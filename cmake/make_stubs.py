@@ -197,7 +197,7 @@ class Stubs:
         """(module, name) of what another module of the package defines; None for what is defined here."""
         place, qualname = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", "")
         if place == "torch":  # the types of storages and of tensors carry PyTorch's module
-            place = next((m for m in ("flambeau.storage", "flambeau._tensor.types")
+            place = next((m for m in ("flambeau._tensor.storage", "flambeau._tensor.types")
                           if vars(sys.modules[m]).get(qualname) is value), "")
         if not place.startswith("flambeau") or place == self.module.__name__ or not qualname or "." in qualname:
             return None

@@ -17,17 +17,18 @@ PACKAGE = Path(flambeau.__file__).parent
 #: why a parameter may go unread -> "module: function parameter parameter, …; module: …"
 REASONS = {
     "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
-        storage: copy_ non_blocking, to non_blocking, type non_blocking;
+        _tensor/storage: copy_ non_blocking, to non_blocking, type non_blocking;
         _tensor/methods: to non_blocking, _type non_blocking""",
     "the function refuses every call, so it reads nothing": """
-        _tensor/methods: cuda non_blocking memory_format; storage: cuda device non_blocking, pin_memory device""",
+        _tensor/methods: cuda non_blocking memory_format; _tensor/storage: cuda device non_blocking, pin_memory
+        device""",
     "layouts other than strided are refused by the argument parser, before the body": """
         ops/creation: range_ layout, empty_permuted layout; ops/frequencies: fftfreq layout, rfftfreq layout;
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator: current_accelerator check_available; cuda: is_bf16_supported including_emulation;
-        backends/cuda: _available args kwargs, blas_workspace_size args; storage: is_pinned device;
+        backends/cuda: _available args kwargs, blas_workspace_size args; _tensor/storage: is_pinned device;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         utils/checkpoint: get_device_states args,
         set_device_states states; autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
@@ -51,7 +52,7 @@ REASONS = {
     "always false, or always the argument itself": """
         _tensor/queries: is_conj input; masked: is_masked_tensor obj; _absent/methods: to_dense masked_grad""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """
-        serialization: save _disable_byteorder_record; storage: __init__ _internal""",
+        serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing; utils/_pytree: register_pytree_node
@@ -68,13 +69,16 @@ REASONS = {
         _as_is collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
         _tensor/types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;
         _files/pickle_writer: none obj; autograd/forward_ad: forward ctx primal, backward ctx;
-        autograd/function: forward sources; multiprocessing/shared: __init__ args kwargs;
-        nn/parameter: _rebuild_parameter hooks; storage: _rebuild dtype; _files/loader: tensor hooks, tensor_v3 hooks,
+        autograd/function: forward sources; _tensor/sharing: __init__ args kwargs;
+        nn/parameter: _rebuild_parameter hooks; _tensor/storage: _rebuild dtype; _files/loader: tensor hooks, tensor_v3
+        hooks,
         parameter hooks; ops/view_copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;
-        autograd/grad_mode: __init__ func; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__ inputs""",
+        autograd/grad_mode: __init__ func;
+        autograd/_in_transforms: apply_batched ctx; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__
+        inputs""",
 }
 #: one table of functions with one signature per module: each reads what it needs
-CALLBACKS = ("debug/_hints", "func/")
+CALLBACKS = ("debug/_hints", "_transforms/")
 
 
 def allowed():

@@ -1,6 +1,13 @@
-"""Imports point downwards: each part of the package uses only parts below it, and at module level."""
+"""Imports point downwards: each part of the package uses only parts of lower layers, however it names them.
+
+Counted are import statements, names of modules in strings (`importlib.import_module("flambeau.x")`), and attributes of
+the package itself (`import flambeau` … `flambeau.x`), lazy ones included. There are no exceptions.
+"""
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,92 +15,213 @@ import pytest
 import flambeau
 
 ROOT = Path(flambeau.__file__).resolve().parent
-#: lowest first; a part may import its own and lower layers
+#: lowest first. A part uses its own modules and parts of lower layers; parts of one layer do not know each other.
+#: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
-    {"_C", "version", "_libraries", "_shown"},
-    {"ops"},
-    {"_tensor", "_absent", "memory", "random", "autograd", "func", "backends", "return_types", "special",
-     "linalg", "fft", "signal", "functional", "overrides", "utils", "cuda", "accelerator", "compiler", "cpu",
-     "_settings", "futures", "nested", "sparse", "__config__", "control_flow"},
-    # loaded when first used, when the package is complete
-    {"nn", "optim", "data", "amp", "distributions", "hub", "testing", "serialization", "_files", "profiler", "debug",
-     "masked", "storage", "multiprocessing", "types", "library", "__future__"},
-    {"graph", "fx", "jit", "compile", "export"},
-    {"vision", "text", "distributed", "cli", "__main__", "as_torch"},
+    {"_C", "version", "_libraries", "utils._pytree", "utils.hooks", "control_flow", "futures", "accelerator"},
+    {"_shown", "memory", "__config__"},
+    {"ops", "random", "backends", "utils"},
+    {"_transforms", "linalg", "fft", "special", "signal", "return_types", "masked"},
+    {"autograd", "func"},
+    {"_tensor", "amp", "profiler"},
+    {"_absent", "storage", "cuda", "library", "testing", "utils._selective", "utils.data", "utils.dlpack"},
+    {"compiler", "cpu", "nested", "sparse", "types", "utils.checkpoint"},
+    {"nn", "distributions", "_settings"},
+    {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
+    {"serialization"},
+    {"hub", "cli"},
+    {"__main__"},
 ]
 LEVEL = {part: k for k, layer in enumerate(LAYERS) for part in layer}
-FILES = sorted(ROOT.rglob("*.py"))
 
 
-def part_of(path):
+def dotted(path):
+    """The name of a module below the package; "" for the package itself, which may use everything."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return parts[1] if parts[0] == "utils" and len(parts) > 2 else parts[0]  # hooks are used far below data
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def package_of(path):
-    """The dotted package that relative imports in this file start from."""
-    parts = ["flambeau", *path.relative_to(ROOT).with_suffix("").parts]
-    return parts[:-1]
+FILES = {dotted(path): path for path in sorted(ROOT.rglob("*.py"))}
+MODULES = {*FILES, "_C"}
 
 
-def targets(path, node):
-    """The parts of Flambeau an import statement names; "" for the package itself (names it defines)."""
+def part_of(module):
+    """The part that a module belongs to: the longest of its beginnings that has a layer."""
+    names = module.split(".")
+    found = next((".".join(names[:n]) for n in range(len(names), 0, -1) if ".".join(names[:n]) in LEVEL), None)
+    assert found is not None, f"{module} has no layer; give it one in tests/test_layers.py"
+    return found
+
+
+def homes():
+    """{public name of the package: the module it comes from}, as __init__.py says; without operators and dtypes."""
+    found = {}
+    for node in ast.walk(ast.parse(FILES[""].read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}" if node.module else alias.name
+                found[alias.asname or alias.name] = inner if inner in MODULES else node.module
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_LAZY_FROM":
+            for module, names in ast.literal_eval(node.value).items():
+                found |= dict.fromkeys(names.split(), module)
+    return found
+
+
+HOMES = homes()
+
+
+def home(name):
+    """The module behind `flambeau.name`."""
+    return name if name in MODULES else HOMES.get(name, "ops")
+
+
+def docstrings(tree):
+    scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {id(n.body[0].value) for n in ast.walk(tree) if isinstance(n, scopes) and n.body
+            and isinstance(n.body[0], ast.Expr)}
+
+
+def of_statement(node, package):
+    """The modules that an import statement names."""
     if isinstance(node, ast.Import):
-        for alias in node.names:
-            parts = alias.name.split(".")
-            if parts[0] == "flambeau":
-                yield parts[1] if len(parts) > 1 else ""
-        return
-    base = package_of(path)[:len(package_of(path)) - node.level + 1] if node.level else []
-    parts = base + (node.module.split(".") if node.module else [])
-    if not parts or parts[0] != "flambeau":
-        return
-    if len(parts) > 1:
-        yield parts[1]
+        return [alias.name[9:] for alias in node.names if alias.name.startswith("flambeau.")]
+    parts = package.split(".") if package else []
+    if node.level:
+        parts = parts[:len(parts) - node.level + 1]
+    elif (node.module or "").partition(".")[0] != "flambeau":
+        return []
     else:
-        for alias in node.names:
-            yield alias.name if (ROOT / alias.name).is_dir() or (ROOT / f"{alias.name}.py").exists() \
-                or alias.name == "_C" else ""
+        parts = []
+    module = (node.module or "") if node.level else node.module[9:]
+    base = ".".join(parts + ([module] if module else []))
+    inner = [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
+    return [name if name in MODULES else base or home(name) for name in inner]
 
 
-def imports(tree):
-    """(import statement, is it inside a function) of a module."""
-    inside = {id(n) for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-              for n in ast.walk(f) if n is not f}
+def of_attribute(node, packages):
+    """The module behind `flambeau.x.y`; None for attributes of anything else."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in packages:
+        return None
+    module = home(names[0])
+    for name in names[1:]:
+        if f"{module}.{name}" not in MODULES:
+            break
+        module += "." + name
+    return module
+
+
+def uses(text, package):
+    """(line, module) of everything of Flambeau that a source uses; `package` is where its relative imports start."""
+    tree = ast.parse(text)
+    documentation = docstrings(tree)
+    packages = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+                for alias in node.names if alias.name == "flambeau"}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield node, id(node) in inside
+            yield from ((node.lineno, module) for module in of_statement(node, package))
+        elif isinstance(node, ast.Attribute):
+            module = of_attribute(node, packages)
+            if module is not None:
+                yield node.lineno, module
+        elif isinstance(node, ast.Constant) and id(node) not in documentation and isinstance(node.value, str) \
+                and re.fullmatch(r"flambeau\.[\w.]+", node.value) and node.value[9:] in MODULES:
+            yield node.lineno, node.value[9:]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports(path):
-    tree = ast.parse(path.read_text())
-    part = part_of(path)
-    for node, local in imports(tree):
-        for target in targets(path, node):
-            where = f"{path.relative_to(ROOT)}:{node.lineno}"
-            assert not local, f"{where}: import of flambeau.{target} inside a function"
-            if part == "__init__" or target in ("", part):
-                continue
-            assert part in LEVEL, f"{where}: {part} has no layer; give it one in tests/test_layers.py"
-            assert target in LEVEL, f"{where}: {target} has no layer; give it one in tests/test_layers.py"
-            assert LEVEL[target] <= LEVEL[part], f"{where}: {part} imports {target}, which lies above it"
+def package_of(module):
+    return module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
 
 
-def test_lower_layers_do_not_use_the_whole_package():
-    """`import flambeau` from inside is for the upper layers, whose imports run when the package is complete."""
-    for path in FILES:
-        if LEVEL.get(part_of(path), 9) < LEVEL["nn"]:
-            for node, _ in imports(ast.parse(path.read_text())):
-                assert "" not in targets(path, node) or path == ROOT / "__init__.py", \
-                    f"{path.relative_to(ROOT)}:{node.lineno} imports the package it is part of"
+@pytest.mark.parametrize("module", [m for m in FILES if m])
+def test_imports_point_downwards(module):
+    part = part_of(module)
+    for line, target in uses(FILES[module].read_text(), package_of(module)):
+        if part_of(target) != part:
+            assert LEVEL[part_of(target)] < LEVEL[part], \
+                f"{module}:{line} uses {target}: {part_of(target)} is not below {part}"
+
+
+@pytest.mark.parametrize("module", list(FILES))
+def test_imports_stand_at_the_top(module):
+    tree = ast.parse(FILES[module].read_text())
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, functions) for n in ast.walk(f) if n is not f}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) in inside:
+            named = of_statement(node, package_of(module)) or (
+                isinstance(node, ast.Import) and any(a.name == "flambeau" for a in node.names))
+            assert not named, f"{module}:{node.lineno}: an import of Flambeau inside a function"
+
+
+def is_plain(argument):
+    """Whether the name of a module can be read: a string, a table of strings, or a module of the importing package."""
+    match argument:
+        case ast.Constant() | ast.Subscript(value=ast.Name()):
+            return True
+        case ast.JoinedStr(values=[ast.FormattedValue(value=ast.Name(id="__name__")), *_]):
+            return True
+        case ast.BinOp(left=ast.Name(id="__name__"), right=ast.Constant()):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("module", list(FILES))
+def test_lazy_imports_name_their_module(module):
+    """So that the tests above see it."""
+    for node in ast.walk(ast.parse(FILES[module].read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in ("import_module", "__import__"):
+                assert is_plain(node.args[0]), f"{module}:{node.lineno}: import_module({ast.unparse(node.args[0])})"
+
+
+def test_every_kind_of_use_is_seen():
+    text = '''
+"""flambeau.nn in a docstring is none."""
+import flambeau
+from ... import Tensor, ones
+from ...ops.kinds import OPS
+from . import _state
+import importlib
+def f():
+    importlib.import_module("flambeau.serialization")
+    return flambeau.nn.functional.relu, flambeau.save, flambeau.set_default_dtype, flambeau.linalg
+'''
+    found = {module for _, module in uses(text, "nn.modules")}
+    assert found == {"_C", "ops", "ops.kinds", "nn.modules._state", "serialization", "nn", "nn.functional", "_settings",
+                     "linalg"}
+
+
+def test_what_import_loads_does_not_import_the_package():
+    """`import flambeau` inside the package is for modules that are loaded when it is complete."""
+    program = "import flambeau, sys; print(*(m[9:] for m in sys.modules if m.startswith('flambeau.')))"
+    loaded = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True).stdout.split()
+    assert "ops.kinds" in loaded
+    for module in loaded:
+        if module in FILES:
+            assert not re.search(r"^import flambeau\b|^from flambeau\b", FILES[module].read_text(), re.M), module
+
+
+def test_native_code_names_modules_that_exist():
+    for path in native_files():
+        for name in re.findall(r'PyImport_ImportModule\("flambeau\.([\w.]+)"\)', path.read_text()):
+            assert name in MODULES, f"{path.name} imports flambeau.{name}"
+
+
+def native_files():
+    native = Path(__file__).resolve().parents[1] / "native"
+    if not native.is_dir():
+        pytest.skip("the native sources are not here")
+    return sorted([*native.rglob("*.h"), *native.rglob("*.cpp")])
 
 
 def native_includes():
     native = Path(__file__).resolve().parents[1] / "native"
-    if not native.is_dir():
-        pytest.skip("the native sources are not here")
-    for path in sorted([*native.rglob("*.h"), *native.rglob("*.cpp")]):
+    for path in native_files():
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if line.startswith("#include"):
                 yield path.relative_to(native), number, line.split()[1].strip('<>"')

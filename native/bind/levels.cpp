@@ -208,7 +208,7 @@ const LevelHandlers& level_handlers() {
 TensorRef readable(const Tensor& t) {
   if (__builtin_expect(!t.level, 1)) {
     if (__builtin_expect(t.flags & kDispatch, 0) && t.storage && !t.storage->data && t.numel == 1 && !t.is_meta()) {
-      Held overrides = checked(PyImport_ImportModule("flambeau.overrides"));
+      Held overrides = checked(PyImport_ImportModule("flambeau._tensor.overriding"));
       Held value = checked(PyObject_CallMethod(overrides.p, "_value_of", "O", py(const_cast<Tensor*>(&t))));
       if (!is_tensor(value.p)) type_error("_value_of must return a tensor");
       return TensorRef::borrow(as_tensor(value.p));

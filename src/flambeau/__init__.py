@@ -11,7 +11,6 @@ except ImportError as _error:  # oneDNN is not where it was: find it by the inst
     from . import _C
 
 from . import ops as _ops
-from . import overrides as overrides
 from ._absent import methods as _absent_methods
 from ._C import Generator as Generator
 from ._C import OutOfMemoryError as OutOfMemoryError
@@ -27,6 +26,7 @@ from ._shown import shown
 from ._tensor import exchange as _exchange
 from ._tensor import memory as _memory
 from ._tensor import methods as _methods
+from ._tensor import overriding as _overriding
 from ._tensor.creation import as_tensor as as_tensor
 from ._tensor.creation import asarray as asarray
 from ._tensor.creation import tensor as tensor
@@ -77,7 +77,7 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
          "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
-         "debug", "library", "control_flow"}
+         "debug", "library", "control_flow", "overrides"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",
@@ -85,9 +85,9 @@ _LAZY_FROM = {
     "debug._check": "check",
     "serialization": "save load",
     "_tensor.printing": "set_printoptions get_printoptions printoptions",
-    "storage": "UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage HalfStorage BFloat16Storage "
-               "ByteStorage CharStorage ShortStorage IntStorage LongStorage BoolStorage ComplexFloatStorage "
-               "ComplexDoubleStorage",
+    "_tensor.storage": "UntypedStorage TypedStorage is_storage FloatStorage DoubleStorage HalfStorage BFloat16Storage "
+                       "ByteStorage CharStorage ShortStorage IntStorage LongStorage BoolStorage ComplexFloatStorage "
+                       "ComplexDoubleStorage",
     "_settings": "get_default_dtype set_default_dtype get_default_device set_default_device set_default_tensor_type "
                  "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads init_num_threads "
                  "get_float32_matmul_precision set_float32_matmul_precision set_flush_denormal "
@@ -96,7 +96,7 @@ _LAZY_FROM = {
                  "get_deterministic_debug_mode is_warn_always_enabled set_warn_always compiled_with_cxx11_abi "
                  "get_device_module",
     "_tensor.dlpack": "from_dlpack to_dlpack",
-    "_files.mapped": "from_file",
+    "_tensor.mapped": "from_file",
     "_tensor.types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
                      "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
     "library._enumerations": "Tag DispatchKey AggregationType",

@@ -8,6 +8,7 @@ from ._tensor.methods import _type_named
 
 _STATE = {"precision": "highest", "warn_always": False, "interop": None}
 _PRECISIONS = ("highest", "high", "medium")
+_DEVICE_MODULES = {"cpu": "flambeau.cpu", "cuda": "flambeau.cuda"}
 
 
 # --- what tensors are made with ---------------------------------------------------------------------------------------
@@ -213,6 +214,6 @@ def compiled_with_cxx11_abi():
 def get_device_module(device=None):
     """The module of a device's kind: flambeau.cpu, or flambeau.cuda."""
     kind = "cpu" if device is None else _C.device(device).type
-    if kind not in ("cpu", "cuda"):
+    if kind not in _DEVICE_MODULES:
         raise RuntimeError(f"get_device_module: device {shown(kind)} has no module; 'cpu' and 'cuda' have")
-    return importlib.import_module(f"flambeau.{kind}")
+    return importlib.import_module(_DEVICE_MODULES[kind])

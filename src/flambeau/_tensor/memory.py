@@ -13,23 +13,26 @@ from .methods import method
 SHARED = WeakValueDictionary()
 
 
+def _storages():
+    return importlib.import_module("flambeau._tensor.storage")  # loaded when a storage is first asked for
+
+
 @method
 def untyped_storage(self):
     """The memory this tensor is a view of, by bytes."""
-    return importlib.import_module("flambeau.storage").UntypedStorage(self)
+    return _storages().UntypedStorage(self)
 
 
 @method
 def storage(self):
     """The memory this tensor is a view of, by elements."""
-    return importlib.import_module("flambeau.storage").TypedStorage(self)
+    return _storages().TypedStorage(self)
 
 
 @method
 def storage_type(self):
     """The class of `storage()`, as FloatStorage."""
-    return importlib.import_module("flambeau.storage").TYPES[self.type().removeprefix("torch.").replace("Tensor",
-                                                                                                        "Storage")]
+    return _storages().TYPES[self.type().removeprefix("torch.").replace("Tensor", "Storage")]
 
 
 @method
@@ -40,7 +43,7 @@ def share_memory_(self):
     >>> flambeau.ones(2).share_memory_().is_shared()
     True
     """
-    return importlib.import_module("flambeau.multiprocessing.shared").share(self)
+    return importlib.import_module("flambeau._tensor.sharing").share(self)
 
 
 @method

@@ -110,7 +110,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     inputs = _tensors(inputs, "grad: inputs")
     retain = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        found = importlib.import_module("flambeau.func._grad").batched_gradients(
+        found = importlib.import_module("flambeau._transforms.reverse").batched_gradients(
             outputs, inputs, grad_outputs, bool(retain), bool(create_graph))
     else:
         grads = _gradients("grad", outputs, grad_outputs)

@@ -12,9 +12,9 @@ import threading
 from collections import namedtuple
 
 from .. import _C
-from ..func._dual import Dual, DualFrame
-from ..func._jvp import check_tangent
-from ..func._levels import innermost
+from .._transforms.dual import Dual, DualFrame
+from .._transforms.forward import check_tangent
+from .._transforms.levels import innermost
 from .function import Function
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")

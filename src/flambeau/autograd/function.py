@@ -4,6 +4,7 @@
 calls a `_Rule` below, which checks what the user's backward returned.
 """
 
+import importlib
 from contextlib import contextmanager
 from functools import wraps
 from types import SimpleNamespace
@@ -157,7 +158,8 @@ def _apply_at_level(cls, ctx, args, level):
     ctx.needs_input_grad = tuple(h and a.requires_grad for h, a in zip(here, args, strict=True))
     record = _C.is_grad_enabled() and any(ctx.needs_input_grad)
     frame = next(a.frame for h, a in zip(here, args, strict=True) if h)
-    result = frame.function(cls, ctx, args)
+    apply = importlib.import_module("flambeau.autograd._in_transforms").APPLY[type(frame)]
+    result = apply(frame, cls, ctx, args)
     if cls.setup_context is not Function.setup_context:
         with no_grad():
             cls.setup_context(ctx, args, result)

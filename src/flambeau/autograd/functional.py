@@ -122,7 +122,7 @@ def _rows(name, y, leaves, create_graph, strict, vectorize):
 
 
 def _transforms():
-    return importlib.import_module("flambeau.func")
+    return importlib.import_module("flambeau._transforms")
 
 
 def _is_forward(name, strategy, vectorize, create_graph):

@@ -320,7 +320,7 @@ def _short(rows, limit=6):
 # --- forward mode, and both modes under vmap -------------------------------------------------------------------------
 
 def _transforms():
-    return importlib.import_module("flambeau.func")  # an optional subpackage: loaded when first used
+    return importlib.import_module("flambeau._transforms")  # loaded when first used
 
 
 def _of_wanted(func, inputs):

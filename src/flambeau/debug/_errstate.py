@@ -10,9 +10,9 @@ import warnings
 from .. import _C
 from .._shown import shown
 from .._tensor.dtypes import finfo
+from .._tensor.overriding import TorchDispatchMode
 from ..autograd._notes import describe, module_path
 from ..ops.kinds import OPS
-from ..overrides import TorchDispatchMode
 
 _CHOICES = ("ignore", "warn", "raise", "print")
 #: operators with a pole at a finite input: an infinity there is a division by zero, elsewhere an overflow

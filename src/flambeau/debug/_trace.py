@@ -4,11 +4,11 @@ import contextlib
 from dataclasses import dataclass, field
 
 from .. import Tensor
+from .._tensor.overriding import TorchDispatchMode
 from ..autograd import no_grad
 from ..nn.modules._hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..nn.parameter import Parameter, UninitializedParameter
 from ..ops.kinds import OPS
-from ..overrides import TorchDispatchMode
 
 
 def tensors_in(x):

@@ -7,10 +7,10 @@ the device.
 
 from .. import _C
 from .._shown import shown
+from .._tensor.overriding import dispatches, handle_torch_dispatch
 from ..autograd.function import Function
 from ..ops.kinds import OPS, differentiated
 from ..ops.namespaces import Packet, namespace
-from ..overrides import dispatches, handle_torch_dispatch
 from ._schema import parse
 
 #: dispatch keys and device names -> the slot an implementation goes to

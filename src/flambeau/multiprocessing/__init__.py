@@ -4,12 +4,12 @@ import multiprocessing as _standard
 from multiprocessing import *  # noqa: F403
 
 from .. import _C
+from .._tensor.sharing import get_all_sharing_strategies as get_all_sharing_strategies
+from .._tensor.sharing import get_sharing_strategy as get_sharing_strategy
+from .._tensor.sharing import register as _register
+from .._tensor.sharing import set_sharing_strategy as set_sharing_strategy
 from ..nn.parameter import Buffer as _Buffer
 from ..nn.parameter import Parameter as _Parameter
-from .shared import get_all_sharing_strategies as get_all_sharing_strategies
-from .shared import get_sharing_strategy as get_sharing_strategy
-from .shared import register as _register
-from .shared import set_sharing_strategy as set_sharing_strategy
 from .spawn import ProcessContext as ProcessContext
 from .spawn import ProcessException as ProcessException
 from .spawn import ProcessExitedException as ProcessExitedException

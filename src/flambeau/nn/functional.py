@@ -6,8 +6,8 @@ Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 import enum
 import warnings
 
+from .._tensor.overriding import has_torch_function as _any_overrides
 from ..ops.kinds import ALIASES, OPS
-from ..overrides import has_torch_function as _any_overrides
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
 

@@ -5,7 +5,7 @@ from collections import OrderedDict
 import flambeau
 
 from .. import _C, Tensor
-from ..overrides import disable_torch_function
+from .._tensor.overriding import disable_torch_function
 
 
 class _ParameterMeta(type(Tensor)):

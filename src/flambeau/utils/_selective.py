@@ -4,8 +4,8 @@ from enum import Enum
 
 from .. import _C
 from .._shown import shown
+from .._tensor.overriding import TorchDispatchMode
 from ..ops.kinds import OPS
-from ..overrides import TorchDispatchMode
 
 #: operators that are always computed again: they cost nothing
 SAC_IGNORED_OPS = {OPS[name] for name in ("detach", "view_as") if name in OPS}

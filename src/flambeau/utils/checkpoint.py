@@ -12,9 +12,9 @@ from contextlib import contextmanager, nullcontext
 
 from .. import _C
 from .._shown import shown
+from .._tensor.overriding import TorchDispatchMode
 from ..autograd import Function, backward, enable_grad, is_grad_enabled, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..overrides import TorchDispatchMode
 from ..random import fork_rng, get_rng_state, set_rng_state
 from ._selective import SAC_IGNORED_OPS as SAC_IGNORED_OPS
 from ._selective import CheckpointPolicy as CheckpointPolicy

@@ -1,7 +1,7 @@
 """Random operators inside `vmap` with randomness="different": one draw of the whole batch."""
 
 from ..ops.kinds import OPS
-from ._batched import DRAWS, front
+from .batched import DRAWS, front
 
 #: factories: the position of their size
 _SIZES = {"rand": 0, "randn": 0, "randint.high": 1, "randint.low": 2}

@@ -8,7 +8,7 @@ from multiprocessing import reduction
 
 from .. import _C
 from .._shown import shown
-from .._tensor.memory import SHARED
+from .memory import SHARED
 
 _STRATEGIES = ("file_descriptor", "file_system")
 _strategy = ["file_descriptor"]

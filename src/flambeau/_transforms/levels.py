@@ -61,10 +61,6 @@ class Frame:
         """The operator, whose highest arguments are of this level; results of this level."""
         raise NotImplementedError
 
-    def function(self, cls, ctx, args):
-        """A custom Function (its `apply`), whose highest arguments are of this level; results of this level."""
-        raise NotImplementedError
-
     def lift(self, tensor):
         """A wrapper of this level that stands for a tensor of a lower one."""
         raise NotImplementedError

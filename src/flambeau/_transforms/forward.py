@@ -5,9 +5,9 @@ from functools import wraps
 from .. import _C
 from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._dual import Dual, DualFrame, without_history
-from ._grad import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp
-from ._vmap import vmap
+from .dual import Dual, DualFrame, without_history
+from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp
+from .vmap import vmap
 
 
 def _checked_pairs(primals, tangents):

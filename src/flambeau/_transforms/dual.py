@@ -10,10 +10,9 @@ follows from the derivative rules that reverse mode has anyway:
 """
 
 from .. import _C
-from ..autograd.function import Function
 from ..ops.kinds import OPS
-from ._grad import retire, without_history
-from ._levels import Frame, Wrapper, stack
+from .levels import Frame, Wrapper, stack
+from .reverse import retire, without_history
 
 _make = _C.make_level
 _zeros_like, _alias, _copy = OPS["zeros_like"], OPS["alias"], OPS["copy_"]
@@ -109,7 +108,7 @@ class DualFrame(Frame):
     def run(self, op, args, kwargs):
         if "out" in kwargs:
             raise RuntimeError(f"{op.name}: out= is not possible in forward mode; use the result")
-        values, tangents = self._open(args)
+        values, tangents = self.open(args)
         if any(isinstance(v, _C.Tensor) for v in kwargs.values()):
             values, tangents, kwargs = self._by_position(op, args, kwargs)
         if op.is_inplace:
@@ -119,32 +118,7 @@ class DualFrame(Frame):
         if op.random or not _any(tangents):
             return self._constant(op(*values, **kwargs))
         result, pushed = push(op, values, tangents, kwargs)
-        return self._close(result, pushed)
-
-    def function(self, cls, ctx, args):
-        """A custom Function: forward on the primals, jvp on the tangents."""
-        if cls.jvp is Function.jvp:
-            raise NotImplementedError(f"{cls.__name__}: forward-mode differentiation needs its jvp; add a staticmethod "
-                                      "jvp(ctx, *tangents)")
-        primals, tangents = self._open(args)
-        if cls.setup_context is Function.setup_context:
-            if not self.by_hand:
-                raise RuntimeError(f"{cls.__name__}: its forward takes ctx, which function transforms (vmap, grad, "
-                                   "jvp, …) cannot pass; move what it does with ctx into a staticmethod "
-                                   "setup_context(ctx, inputs, output)")
-            result = cls.forward(ctx, *primals)
-            kept = ctx
-        else:
-            result = cls.apply(*primals)
-            kept = cls._ctx_type()
-            cls.setup_context(kept, tuple(primals), result)
-        filled = [_zeros_like(v) if t is None and kept._materialize and isinstance(v, _C.Tensor) else t
-                  for v, t in zip(primals, tangents, strict=True)]
-        with kept.reading_forward():
-            pushed = cls.jvp(kept, *filled)
-        if isinstance(result, tuple):
-            return tuple(self._close(list(result), pushed))
-        return self.wrap(result, pushed)
+        return self.close(result, pushed)
 
     def _constant(self, result):
         if result is None:  # an operator that only checks
@@ -153,21 +127,21 @@ class DualFrame(Frame):
             return self.wrap(result)
         return [self._constant(r) if isinstance(r, _C.Tensor) else r for r in result]
 
-    def _close(self, result, pushed):
+    def close(self, result, pushed):
         if isinstance(result, _C.Tensor):
             return self.wrap(result, pushed)
         if pushed is None:
             return self._constant(result)
         return [self.wrap(r, t) if isinstance(r, _C.Tensor) else r for r, t in zip(result, pushed, strict=True)]
 
-    def _open(self, args):
+    def open(self, args):
         values, tangents = [], []
         for a in args:
             if type(a) is Dual and a.frame is self:
                 values.append(a.value)
                 tangents.append(a.tangent)
             elif type(a) in (tuple, list):
-                inner, found = self._open(a)
+                inner, found = self.open(a)
                 values.append(inner)
                 tangents.append(found if _any(found) else None)
             else:
@@ -183,7 +157,7 @@ class DualFrame(Frame):
             if not any(isinstance(v, _C.Tensor) for v in named.values()):
                 break
             args.append(named.pop(name, default))
-        values, tangents = self._open(args)
+        values, tangents = self.open(args)
         return values, tangents, {k: v.value if type(v) is Dual else v for k, v in named.items()}
 
     def _view(self, op, dual, values, kwargs):

@@ -6,7 +6,7 @@ from .. import _C
 from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from ._batched import Batched, BatchFrame
+from .batched import Batched, BatchFrame
 
 _RANDOMNESS = ("error", "different", "same")
 

@@ -2,9 +2,9 @@
 
 from .. import _C
 from ..ops.kinds import OPS
-from ._batched import front, rule
-from ._dim_rules import _along
-from ._view_rules import ones_in_front, shift
+from .batched import front, rule
+from .dim_rules import _along
+from .view_rules import ones_in_front, shift
 
 _index, _view, _arange = OPS["index"], OPS["reshape"], OPS["arange"]
 

@@ -12,9 +12,9 @@ from .. import _C
 from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
-from ._batched import BatchFrame, front
-from ._levels import Wrapper, innermost
-from ._vmap import vmap
+from .batched import BatchFrame, front
+from .levels import Wrapper, innermost
+from .vmap import vmap
 
 
 def needs_gradient(tensor):

@@ -1,6 +1,6 @@
-"""`autograd.Function` inside `vmap`: by the rule its author wrote (`vmap`), or by one made from its other methods.
+"""`autograd.Function` inside transforms: by the methods its author wrote (`vmap`, `jvp`), or by one made from others.
 
-The Function is recorded at the level of `vmap` as everywhere. Below it runs either the author's rule, on batched
+The Function is recorded at the level of the transform as everywhere. Below `vmap` runs the author's rule, on batched
 tensors, or a second Function made here, whose forward and backward are the author's under `vmap`: it is what an outer
 transform differentiates.
 """
@@ -8,10 +8,11 @@ transform differentiates.
 from typing import NamedTuple
 
 from .. import _C
-from ..autograd.function import Function, _context_type
+from .._transforms.batched import Batched, BatchFrame, front
+from .._transforms.dual import DualFrame
 from ..ops.kinds import OPS
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
-from ._batched import Batched, BatchFrame, front
+from .function import Function, _context_type
 
 
 class VmapInfo(NamedTuple):
@@ -21,13 +22,18 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
+def _refuse_ctx(cls):
+    raise RuntimeError(f"{cls.__name__}: its forward takes ctx, which function transforms (vmap, grad, jvp, …) cannot "
+                       "pass; move what it does with ctx into a staticmethod setup_context(ctx, inputs, output)")
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
 def apply_batched(frame, cls, ctx, args):
     """The results of cls on tensors of the frame's level, without a record at that level."""
     if cls.setup_context is Function.setup_context:
-        raise RuntimeError(f"{cls.__name__}: its forward takes ctx, which function transforms (vmap, grad, jvp, …) "
-                           "cannot pass; move what it does with ctx into a staticmethod setup_context(ctx, inputs, "
-                           "output)")
-    values, marks, some = frame._open(args)
+        _refuse_ctx(cls)
+    values, marks, some = frame.open(args)
     if not some:
         return _closed(frame, cls.apply(*values), None)
     written = cls.vmap is not Function.vmap
@@ -130,4 +136,27 @@ def _generated(cls, size, randomness, marks):
     return Vmapped
 
 
-BatchFrame.function = apply_batched
+# --- forward mode ----------------------------------------------------------------------------------------------------
+
+def apply_dual(frame, cls, ctx, args):
+    """The results of cls on dual numbers of the frame's level: forward on the primals, jvp on the tangents."""
+    if cls.jvp is Function.jvp:
+        raise NotImplementedError(f"{cls.__name__}: forward-mode differentiation needs its jvp; add a staticmethod "
+                                  "jvp(ctx, *tangents)")
+    primals, tangents = frame.open(args)
+    if cls.setup_context is Function.setup_context:
+        if not frame.by_hand:
+            _refuse_ctx(cls)
+        result, kept = cls.forward(ctx, *primals), ctx
+    else:
+        result, kept = cls.apply(*primals), _context_type(cls)()
+        cls.setup_context(kept, tuple(primals), result)
+    filled = [OPS["zeros_like"](v) if t is None and kept._materialize and isinstance(v, _C.Tensor) else t
+              for v, t in zip(primals, tangents, strict=True)]
+    with kept.reading_forward():
+        pushed = cls.jvp(kept, *filled)
+    return tuple(frame.close(list(result), pushed)) if isinstance(result, tuple) else frame.wrap(result, pushed)
+
+
+#: kind of frame -> how a Function runs there
+APPLY = {BatchFrame: apply_batched, DualFrame: apply_dual}

@@ -5,10 +5,9 @@ element). An operator's rule computes on such tensors; where there is no rule, i
 """
 
 from .. import _C
-from ..autograd.function import Function
 from ..ops.kinds import OPS
 from ..random import get_rng_state, set_rng_state
-from ._levels import Frame, Wrapper, below
+from .levels import Frame, Wrapper, below
 
 #: operator name -> rule(op, size, values, marks, kwargs): values are plain (batch in front where marks are true);
 #: the result has the batch in front; NotImplemented: run once per element
@@ -79,15 +78,10 @@ class BatchFrame(Frame):
             "but inside vmap it has one value per element. Use flambeau.where instead of `if`, operators instead of "
             "numbers, or write a loop in place of vmap.")
 
-    def function(self, cls, ctx, args):
-        if cls.setup_context is Function.setup_context:
-            return cls.forward(ctx, *args)
-        return cls.forward(*args)
-
     # --- running operators ---------------------------------------------------------------------------------------
 
     def run(self, op, args, kwargs):
-        values, marks, any_batched = self._open(args)
+        values, marks, any_batched = self.open(args)
         options, option_marks, more = (kwargs, None, False) if not kwargs else self._open_options(kwargs)
         random, kind, inplace = _PLANS.get(op) or _plan(op)
         if random:
@@ -98,8 +92,8 @@ class BatchFrame(Frame):
             return self._inplace(op, kind, args, values, marks, options, option_marks if more else None)
         if not (any_batched or more):
             result = op(*values, **options)
-            return args[0] if inplace else self._close(result, False)
-        return self._close(self._compute(op, kind, values, marks, options, option_marks if more else None), True)
+            return args[0] if inplace else self.close(result, False)
+        return self.close(self._compute(op, kind, values, marks, options, option_marks if more else None), True)
 
     def _compute(self, op, kind, values, marks, options, option_marks):
         if kind == "elementwise":
@@ -113,7 +107,7 @@ class BatchFrame(Frame):
                     return result
         return loop(op, self.size, values, marks, options, option_marks)
 
-    def _open(self, args):
+    def open(self, args):
         values, marks, some = [], [], False
         for a in args:
             kind = type(a)
@@ -122,7 +116,7 @@ class BatchFrame(Frame):
                 marks.append(a.batched)
                 some = some or a.batched
             elif kind is tuple or kind is list:
-                inner, inner_marks, found = self._open(a)
+                inner, inner_marks, found = self.open(a)
                 values.append(inner)
                 marks.append(inner_marks if found else False)
                 some = some or found
@@ -134,14 +128,14 @@ class BatchFrame(Frame):
         return values, marks, some
 
     def _open_options(self, kwargs):
-        values, marks, some = self._open(kwargs.values())
+        values, marks, some = self.open(kwargs.values())
         return dict(zip(kwargs, values, strict=True)), dict(zip(kwargs, marks, strict=True)), some
 
-    def _close(self, result, batched):
+    def close(self, result, batched):
         if isinstance(result, _C.Tensor):
             return self.wrap(result, batched)
         if isinstance(result, (tuple, list)):
-            return [self._close(r, batched) for r in result]
+            return [self.close(r, batched) for r in result]
         return result
 
     def _inplace(self, op, kind, args, values, marks, options, option_marks):
@@ -181,7 +175,7 @@ class BatchFrame(Frame):
             if not batched:
                 with below(self):
                     result = op(*values, **options)
-                return args[0] if inplace else self._close(result, False)
+                return args[0] if inplace else self.close(result, False)
             return self._same(op, args, values, marks, options)
         if inplace and not marks[0]:
             raise RuntimeError(f"vmap: {op.name}: the tensor written to is the same for every element, but "
@@ -191,14 +185,14 @@ class BatchFrame(Frame):
             result = NotImplemented if draw is None else draw(op, self.size, values, marks, options)
             if result is NotImplemented:
                 result = loop(op, self.size, values, marks, options)
-        return args[0] if inplace else self._close(result, True)
+        return args[0] if inplace else self.close(result, True)
 
     def _same(self, op, args, values, marks, options):
         """The same numbers for every element: the generator starts each from one state."""
         state = get_rng_state()
         with below(self):
             result = loop(op, self.size, values, marks, options, before=lambda: set_rng_state(state))
-        return args[0] if op.is_inplace else self._close(result, True)
+        return args[0] if op.is_inplace else self.close(result, True)
 
 
 # --- what every rule can fall back on ---------------------------------------------------------------------------------

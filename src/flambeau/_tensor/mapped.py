@@ -4,7 +4,7 @@ import mmap
 import os
 
 from .. import _C
-from .._tensor.creation import tensor
+from .creation import tensor
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):

@@ -1,8 +1,8 @@
 """How `vmap` runs products: a batch of matrices is one batched product, a shared matrix one larger product."""
 
 from ..ops.kinds import OPS
-from ._batched import elementwise, front, rule
-from ._view_rules import ones_in_front
+from .batched import elementwise, front, rule
+from .view_rules import ones_in_front
 
 _mm, _bmm, _matmul, _view, _sum = OPS["mm"], OPS["bmm"], OPS["matmul"], OPS["reshape"], OPS["sum"]
 _add, _mul = OPS["add"], OPS["mul"]

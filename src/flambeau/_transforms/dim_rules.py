@@ -1,8 +1,8 @@
 """How `vmap` runs operators along dimensions: reductions, scans, sorting, joining, and tensors made like others."""
 
 from ..ops.kinds import OPS
-from ._batched import front, rule
-from ._view_rules import ones_in_front, shift
+from .batched import front, rule
+from .view_rules import ones_in_front, shift
 
 
 def _reduction(at):

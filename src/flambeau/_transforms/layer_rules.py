@@ -1,7 +1,7 @@
 """How `vmap` runs the operators of layers: convolution, pooling, normalisation, losses."""
 
 from ..ops.kinds import OPS
-from ._batched import elementwise, front, rule
+from .batched import elementwise, front, rule
 
 _view, _sum, _mul, _add = OPS["reshape"], OPS["sum"], OPS["mul"], OPS["add"]
 

@@ -2,7 +2,7 @@
 
 from .. import _C
 from ..ops.kinds import OPS
-from ._batched import front, rule
+from .batched import front, rule
 
 _view, _permute, _squeeze = OPS["reshape"], OPS["permute"], OPS["squeeze"]
 

@@ -1,0 +1,225 @@
+"""Where Python takes over an operator call: `__torch_function__`, `__torch_dispatch__`, and their modes.
+
+Native code asks here only when a mode is active or an argument's type overrides operators; other calls never pass.
+"""
+
+import threading
+
+from .. import _C
+from .._shown import shown
+
+
+class _Modes(threading.local):
+    """The modes that this thread is in, newest last."""
+
+    def __init__(self):
+        self.function, self.dispatch = [], []
+
+
+_modes = _Modes()
+
+
+def _update():
+    _C.set_modes(len(_modes.function), len(_modes.dispatch))
+
+
+class _Off:
+    """While inside: without the newest mode of `stack` (a mode's own calls go to the mode outside it)."""
+
+    def __init__(self, stack):
+        self.stack = stack
+
+    def __enter__(self):
+        self.mode = self.stack.pop()
+        _update()
+        return self.mode
+
+    def __exit__(self, *_):
+        self.stack.append(self.mode)
+        _update()
+
+
+class _Mode:
+    def __enter__(self):
+        getattr(_modes, self._kind).append(self)
+        _update()
+        return self
+
+    def __exit__(self, *_):
+        stack = getattr(_modes, self._kind)
+        if not stack or stack[-1] is not self:
+            raise RuntimeError(f"{type(self).__name__}: modes must be left in the reverse order of entering, in the "
+                               "thread that entered them")
+        stack.pop()
+        _update()
+
+
+class TorchFunctionMode(_Mode):
+    """Inside `with mode:` every public operator call goes to `mode.__torch_function__(func, types, args, kwargs)`.
+
+    >>> import flambeau
+    >>> class Count(flambeau.overrides.TorchFunctionMode):
+    ...     calls = 0
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         self.calls += 1
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Count() as count:
+    ...     _ = flambeau.ones(2) + 1
+    >>> count.calls
+    2
+    """
+
+    _kind = "function"
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
+
+
+class TorchDispatchMode(_Mode):
+    """Inside `with mode:` primitives, below autograd, go to `mode.__torch_dispatch__(func, types, args, kwargs)`."""
+
+    _kind = "dispatch"
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
+
+
+def overriding(args, kwargs, name):
+    """Arguments whose type defines `name`, subclasses before their bases, otherwise in call order."""
+    found = []
+
+    def look(x):
+        kind = type(x)
+        method = getattr(kind, name, None)
+        if method is None or method is _C._disabled_torch_function_impl or kind is _C.Tensor:
+            return
+        if any(type(y) is kind for y in found):
+            return
+        at = next((k for k, y in enumerate(found) if issubclass(kind, type(y))), len(found))
+        found.insert(at, x)
+
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, (tuple, list)):
+            for y in x:
+                look(y)
+        else:
+            look(x)
+    return found
+
+
+def handle_torch_function(func, args, kwargs):
+    """The override's answer to `func(*args, **kwargs)`; the plain call where no override is left."""
+    def otherwise(types):
+        if not types:
+            with disable_torch_function():
+                return func(*args, **kwargs)
+        names = ", ".join(t.__name__ for t in types)
+        raise TypeError(f"{func.name}: __torch_function__ of {names} returned NotImplemented for this call")
+
+    return asked(func, overriding(args, kwargs, "__torch_function__"), args, kwargs, otherwise)
+
+
+def asked(func, found, args, kwargs, otherwise):
+    """The answer of the newest function mode, else of the first of `found` that has one, else otherwise(types)."""
+    types = tuple(type(x) for x in found)
+    if _modes.function:
+        with _Off(_modes.function) as mode:
+            return mode.__torch_function__(func, types, args, kwargs)
+    for x in found:
+        result = type(x).__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return otherwise(types)
+
+
+def handle_torch_dispatch(func, args, kwargs):
+    """The answer of the innermost dispatch mode, or of the tensor subclasses among the arguments."""
+    found = overriding(args, kwargs, "__torch_dispatch__")
+    types = tuple(type(x) for x in found)
+    grad = _C.set_grad_enabled(False)
+    try:
+        if _modes.dispatch:
+            with _Off(_modes.dispatch) as mode:
+                return mode.__torch_dispatch__(func, types, args, kwargs)
+        for x in found:
+            result = type(x).__torch_dispatch__(func, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
+    finally:
+        _C.set_grad_enabled(grad)
+    raise TypeError(f"no implementation found for {shown(func.name)}: every __torch_dispatch__ returned NotImplemented")
+
+
+def dispatches(tensors):
+    """Whether a dispatch mode, or the type of one of the tensors, would take over a primitive on them."""
+    if _C.disable_dispatch(False):  # asked with dispatch off: it stays off
+        _C.disable_dispatch(True)
+        return False
+    return bool(_modes.dispatch or overriding(tuple(tensors), {}, "__torch_dispatch__"))
+
+
+def _local_scalar_dense(self):
+    """What `__torch_dispatch__` is asked for item(), bool() and their kind; the answer is a Python number."""
+    return self.item()
+
+
+_local_scalar_dense.name = "_local_scalar_dense"
+
+
+def _value_of(wrapper):
+    """The number that a wrapper without memory stands for, as a tensor."""
+    return _C.array(handle_torch_dispatch(_local_scalar_dense, (wrapper,), {}), wrapper.dtype, True)
+
+
+class _Switch:
+    """A context in which a native switch is on."""
+
+    def __init__(self, switch):
+        self.switch = switch
+
+    def __enter__(self):
+        self.before = self.switch(True)
+
+    def __exit__(self, *_):
+        self.switch(self.before)
+
+
+def disable_torch_function():
+    """A context in which tensors with `__torch_function__` are treated as plain tensors."""
+    return _Switch(_C.disable_overrides)
+
+
+def disable_torch_dispatch():
+    """A context in which `__torch_dispatch__` is not asked."""
+    return _Switch(_C.disable_dispatch)
+
+
+def has_torch_function(values):
+    """Whether a call with these arguments would go to an override."""
+    return bool(_modes.function or overriding(tuple(values), {}, "__torch_function__"))
+
+
+def is_tensor_like(value):
+    """Whether `value` is a Tensor or defines `__torch_function__`."""
+    return isinstance(value, _C.Tensor) or hasattr(type(value), "__torch_function__")
+
+
+def _default_torch_function(cls, func, types, args=(), kwargs=None):
+    """What Python subclasses inherit: run the operator, and give tensor results the subclass's type."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with disable_torch_function():
+        result = func(*args, **(kwargs or {}))
+    return _converted(result, cls)
+
+
+def _converted(result, cls):
+    if isinstance(result, _C.Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if (isinstance(result, tuple) and type(result) is tuple) or isinstance(result, list):
+        return type(result)(_converted(r, cls) for r in result)
+    return result
+
+
+_C.Tensor.__torch_function__ = classmethod(_default_torch_function)
+_C.set_handlers(handle_torch_function, handle_torch_dispatch)
