@@ -40,7 +40,8 @@ def test_share_memory():
     x = flambeau.ones(2, 3)
     view = x[0]
     assert x.share_memory_() is x and x.is_shared() and x.tolist() == [[1.0] * 3] * 2
-    assert not view.is_shared()
+    view[0] = 5  # still a view of it
+    assert view.is_shared() and x.tolist() == [[5, 1, 1], [1, 1, 1]]
     assert flambeau.nn.Linear(2, 2).share_memory().weight.is_shared()
     with pytest.raises(NotImplementedError):
         flambeau.ones(1, device="meta").share_memory_()
@@ -48,9 +49,9 @@ def test_share_memory():
 
 def test_what_cannot_be_sent():
     queue = mp.get_context("fork").SimpleQueue()
-    with pytest.raises(RuntimeError, match="non-leaf"):
+    with pytest.raises(RuntimeError, match="requires grad; it cannot be sent"):
         queue.put(flambeau.ones(1, requires_grad=True) * 2)
-    with pytest.raises(ValueError):
+    with pytest.raises(AssertionError):
         mp.set_sharing_strategy("none")
     assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
 

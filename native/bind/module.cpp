@@ -54,6 +54,7 @@ NB_MODULE(_C, m) {
   add_module_base(module);
   add_optim(module);
   add_storage(module);
+  add_shared_memory(module);
   add_profile(module);
   lock_hooks = {[]() -> void* { return PyEval_SaveThread(); },
                 [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); },

@@ -101,7 +101,17 @@ PyObject* bump(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
+// storage_users(t): how many tensors lie over t's storage.
+PyObject* storage_users(PyObject*, PyObject* o) {
+  return guarded([&] {
+    if (!is_tensor(o)) type_error("storage_users: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    Storage* s = as_tensor(o)->storage;
+    return PyLong_FromLongLong(s ? s->refcount : 0);
+  });
+}
+
 PyMethodDef methods[] = {
+    {"storage_users", slot<storage_users>, METH_O, nullptr},
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
     {"bump_version", method<bump>(), METH_FASTCALL, nullptr},
     {"storage_id", slot<storage_id>, METH_O, nullptr},

@@ -5,5 +5,6 @@ struct _object;
 namespace flambeau {
 
 void add_storage(_object* module);  // _C.storage_bytes, _C.storage_view, _C.storage_id
+void add_shared_memory(_object* module);  // _C.SharedMemory (shared_memory.cpp)
 
 }  // namespace flambeau

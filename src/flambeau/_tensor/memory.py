@@ -1,16 +1,12 @@
 """Tensor methods about memory: storages, resizing, pinning, and calling a Python function on every element."""
 
 import importlib
-from weakref import WeakValueDictionary
 
 from .. import _C
 from .._C import Tensor
 from .._shown import shown
 from .creation import tensor
 from .methods import method
-
-#: address of a storage in shared memory -> the mapping that keeps it
-SHARED = WeakValueDictionary()
 
 
 def _storages():
@@ -37,7 +33,7 @@ def storage_type(self):
 
 @method
 def share_memory_(self):
-    """Moves this tensor's memory to where other processes can use it; other tensors over it keep theirs.
+    """Moves the memory this tensor lies in to where other processes can use it; views of it go along.
 
     >>> import flambeau
     >>> flambeau.ones(2).share_memory_().is_shared()
@@ -49,7 +45,7 @@ def share_memory_(self):
 @method
 def is_shared(self):
     """Whether other processes can use this tensor's memory."""
-    return _C.storage_id(self) in SHARED
+    return _C.shared_memory_of(self) is not None
 
 
 @method

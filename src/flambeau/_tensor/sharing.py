@@ -1,124 +1,85 @@
-"""Tensors in shared memory: how the memory is made, and how a tensor is passed between processes."""
+"""How tensors and storages are taken apart for another process: memory stays where it is, its place is sent."""
 
-import fcntl
-import mmap
-import os
-import tempfile
+import gc
+import sys
 from multiprocessing import reduction
 
 from .. import _C
-from .._shown import shown
-from .memory import SHARED
+from . import handover, storage
+from . import shared_memory as memory
+from .copying import SharedBytes
 
-_STRATEGIES = ("file_descriptor", "file_system")
-_strategy = ["file_descriptor"]
-_COUNTER = 8  # bytes
-
-
-class SharedMap(mmap.mmap):
-    """Mapped memory that knows its file: an open descriptor and, of the strategy "file_system", a name.
-
-    Behind the memory a named file counts who uses it: every mapping, and every message on its way. The last removes it.
-    """
-
-    def __new__(cls, fd, nbytes, name=None):
-        made = super().__new__(cls, fd, _padded(nbytes) + _COUNTER)
-        made.fd, made.name, made.pid = fd, name, os.getpid()
-        return made
-
-    def __init__(self, *args, **kwargs):
-        """Everything is done above."""
-
-    def count(self, change):
-        """Adds to the number of users; returns it."""
-        fcntl.lockf(self.fd, fcntl.LOCK_EX)
-        users = int.from_bytes(self[-_COUNTER:], "little") + change
-        self[-_COUNTER:] = users.to_bytes(_COUNTER, "little")
-        fcntl.lockf(self.fd, fcntl.LOCK_UN)
-        return users
-
-    def __del__(self):
-        if self.name is not None and self.pid == os.getpid() and self.count(-1) == 0:
-            os.unlink(self.name)
-        os.close(self.fd)
-
-
-def _padded(nbytes):
-    return -(-max(nbytes, 1) // 64) * 64
-
-
-def _create(nbytes):
-    name = None
-    if _strategy[0] == "file_descriptor":
-        fd = os.memfd_create("flambeau", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else _unnamed_file()
-    else:
-        place = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        fd, name = tempfile.mkstemp(prefix=f"flambeau_{os.getpid()}_", dir=place)
-    os.ftruncate(fd, _padded(nbytes) + _COUNTER)
-    made = SharedMap(fd, nbytes, name)
-    if name is not None:
-        made.count(1)
-    return made
-
-
-def _unnamed_file():
-    fd, name = tempfile.mkstemp(prefix="flambeau_")
-    os.unlink(name)
-    return fd
-
-
-def _adopted(shared, nbytes):
-    """The mapping as a uint8 tensor, remembered by its address."""
-    memory = _C.frombuffer(memoryview(shared)[:max(nbytes, 1)], dtype=_C.uint8)[:nbytes]
-    SHARED[_C.storage_id(memory)] = shared
-    return memory
-
+# --- into shared memory ----------------------------------------------------------------------------------------------
 
 def share(t):
-    """Moves a tensor's memory into a shared mapping; returns the tensor."""
+    """Moves the memory a tensor lies in to where other processes can use it; returns the tensor."""
     if t.is_meta:
-        raise NotImplementedError("share_memory_: a tensor on the meta device has no memory")
-    if t.is_shared():
-        return t
-    nbytes = t._storage_nbytes()
-    memory = _adopted(_create(nbytes), nbytes)
-    memory.copy_(_C.storage_bytes(t.detach()))
-    whole = _C.storage_view(memory, t.dtype, 0, (nbytes // t.itemsize,), (1,))
-    return t._set_storage(whole, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
+        raise NotImplementedError("share_memory_: a tensor on the meta device has no memory to share; give it some "
+                                  "first: module.to_empty(device='cpu'), or empty_like(x, device='cpu')")
+    if memory.of(t) is None:
+        _move(_users(t) or [t])
+    return t
 
 
-# --- the way between processes ------------------------------------------------------------------------------------
+def _move(tensors):
+    """Gives tensors over the same memory a copy of it, in shared memory."""
+    first = tensors[0].detach()
+    whole = memory.create(first._storage_nbytes(), _C.storage_bytes(first)).tensor()
+    for t in tensors:
+        elements = _C.storage_view(whole, t.dtype, 0, (whole.numel() // t.itemsize,), (1,))
+        t._set_storage(elements, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
+
+
+def _users(t):
+    """All tensors over the memory of `t`, or None where some of them are not found."""
+    n, key = _C.storage_users(t), _C.storage_id(t)
+    found = {id(t): t}
+    base = t._base
+    if base is not None and _C.storage_id(base) == key:
+        found[id(base)] = base
+    if len(found) < n:
+        for x in _referents():
+            if _C.storage_id(x) == key:
+                found[id(x)] = x
+    return list(found.values()) if len(found) == n else None
+
+
+def _referents():
+    """Tensors that containers and the running functions refer to."""
+    frames = []
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.f_back
+    return [x for x in gc.get_referents(*gc.get_objects(), *frames) if isinstance(x, _C.Tensor) and not x.is_meta]
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
 
 def reduce_tensor(t):
-    """How a queue or pipe takes a tensor apart: the memory stays where it is, only its place is sent."""
+    """How a queue or pipe takes a tensor apart."""
     if t.requires_grad and not t.is_leaf:
-        raise RuntimeError("a non-leaf tensor that requires grad cannot be sent to another process, since its graph "
-                           "stays in this one; send x.detach()")
+        raise RuntimeError(f"this tensor of shape {list(t.shape)} comes from {t.grad_fn.name()} and requires grad; "
+                           "it cannot be sent to another process, because its graph stays in this one; send x.detach()")
     if t.is_meta:
         return t.__reduce_ex__(2)
-    plain = t.detach().as_subclass(_C.Tensor)
-    if not plain.is_shared():
-        if t._is_view() or plain._storage_nbytes() != t.nbytes:
-            plain = plain.clone()  # other tensors keep their memory
-        share(plain)
-        if not t._is_view() and plain.shape == t.shape and t._storage_nbytes() == plain._storage_nbytes():
-            t._set_storage(plain, plain.storage_offset(), tuple(plain.shape), tuple(plain.stride()))
-    shared = SHARED[_C.storage_id(plain)]
-    if shared.name is not None:
-        shared.count(1)  # of the message: whoever rebuilds the tensor takes it over
-        place = "name", shared.name
-    else:
-        place = "fd", reduction.DupFd(shared.fd)
-    layout = plain._storage_nbytes(), plain.storage_offset(), tuple(plain.shape), tuple(plain.stride())
-    return _rebuild, (type(t), place, str(t.dtype).rpartition(".")[2], layout, t.requires_grad, dict(t.__dict__))
+    plain = t if memory.of(t) is not None else _shared(t)
+    dtype = str(t.dtype).rpartition(".")[2]
+    layout = plain.storage_offset(), tuple(plain.shape), tuple(plain.stride())
+    return _rebuild, (type(t), handover.send(memory.of(plain)), dtype, layout, t.requires_grad, dict(t.__dict__))
+
+
+def _shared(t):
+    """The tensor in shared memory: itself with all others over its memory; a copy where some are not found."""
+    users = _users(t)
+    if users is None and (t._is_view() or t._storage_nbytes() != t.nbytes):
+        return share(t.detach().clone())
+    _move(users or [t])
+    return t
 
 
 def _rebuild(kind, place, dtype, layout, requires_grad, state):
-    nbytes, offset, shape, strides = layout
-    how, where = place
-    fd = os.open(where, os.O_RDWR) if how == "name" else where.detach()
-    memory = _adopted(SharedMap(fd, nbytes, where if how == "name" else None), nbytes)
-    t = _C.storage_view(memory, getattr(_C, dtype), offset, shape, strides)
+    t = _C.storage_view(handover.receive(*place), getattr(_C, dtype), *layout)
     if kind is not _C.Tensor:
         t = _C.Tensor._make_subclass(kind, t, requires_grad)
     elif requires_grad:
@@ -127,31 +88,34 @@ def _rebuild(kind, place, dtype, layout, requires_grad, state):
     return t
 
 
+# --- storages --------------------------------------------------------------------------------------------------------
+
+def reduce_storage(s):
+    """How a queue or pipe takes a storage apart."""
+    return _rebuild_storage, (type(s), s.dtype, handover.send(memory.of(share(s._owner))))
+
+
+def _rebuild_storage(kind, dtype, place):
+    whole = handover.receive(*place)
+    return storage._over(kind, whole if dtype is _C.uint8 else whole.view(dtype))
+
+
+def _reduce_bytes(shared):
+    """The memory of a tensor subclass, which pickle takes apart by itself."""
+    return _rebuild_bytes, (handover.send(memory.of(share(shared.memory))),)
+
+
+def _rebuild_bytes(place):
+    return SharedBytes(handover.receive(*place))
+
+
 def register(*kinds):
-    """Tensors of these types travel by shared memory from now on."""
+    """Makes Python's multiprocessing send tensors of these types this way."""
     for kind in kinds:
         reduction.ForkingPickler.register(kind, reduce_tensor)
 
 
-def get_all_sharing_strategies():
-    """The ways memory is handed over: by an open file descriptor, or by a name in the file system.
-
-    >>> import flambeau
-    >>> sorted(flambeau.multiprocessing.get_all_sharing_strategies())
-    ['file_descriptor', 'file_system']
-    """
-    return set(_STRATEGIES)
-
-
-def get_sharing_strategy():
-    """The one in use."""
-    return _strategy[0]
-
-
-def set_sharing_strategy(new_strategy):
-    """Chooses one for memory shared from now on."""
-    if new_strategy not in _STRATEGIES:
-        raise ValueError(f"set_sharing_strategy: expected one of {_STRATEGIES}, got {shown(new_strategy)}")
-    _strategy[0] = new_strategy
-
-
+register(_C.Tensor)
+for _kind in (storage.UntypedStorage, storage.TypedStorage):
+    reduction.ForkingPickler.register(_kind, reduce_storage)
+reduction.ForkingPickler.register(SharedBytes, _reduce_bytes)

@@ -3,13 +3,11 @@
 import multiprocessing as _standard
 from multiprocessing import *  # noqa: F403
 
-from .. import _C
-from .._tensor.sharing import get_all_sharing_strategies as get_all_sharing_strategies
-from .._tensor.sharing import get_sharing_strategy as get_sharing_strategy
-from .._tensor.sharing import register as _register
-from .._tensor.sharing import set_sharing_strategy as set_sharing_strategy
-from ..nn.parameter import Buffer as _Buffer
-from ..nn.parameter import Parameter as _Parameter
+from .._tensor.shared_memory import get_all_sharing_strategies as get_all_sharing_strategies
+from .._tensor.shared_memory import get_sharing_strategy as get_sharing_strategy
+from .._tensor.shared_memory import set_sharing_strategy as set_sharing_strategy
+from . import reductions as reductions
+from .reductions import init_reductions as init_reductions
 from .spawn import ProcessContext as ProcessContext
 from .spawn import ProcessException as ProcessException
 from .spawn import ProcessExitedException as ProcessExitedException
@@ -18,7 +16,7 @@ from .spawn import SpawnContext as SpawnContext
 from .spawn import spawn as spawn
 from .spawn import start_processes as start_processes
 
-_register(_C.Tensor, _Parameter, _Buffer)
+init_reductions()
 reduction = _standard.reducer
 
 __all__ = [  # noqa: PLE0604
