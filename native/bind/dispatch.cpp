@@ -49,6 +49,7 @@ bool dispatch_to_python(Call& c) {
       else if (v.tag == Tag::Tensors)
         for (int64_t j = 0; j < v.tensors.size; ++j) look(v.tensors.data[j]);
     }
+    look(c.given);
     if (dispatch_disabled) return false;
     if (!user_modes && !subclass) return false;
   }

@@ -111,6 +111,7 @@ int level_of(const Call& c) {
       for (int64_t j = 0; j < v.tensors.size; ++j)
         if (v.tensors.data[j]) look(*v.tensors.data[j]);
   }
+  if (c.given) look(*c.given);
   return made_from_tensors || !level_factories ? level : active_levels;
 }
 
@@ -136,7 +137,8 @@ OpDef& OpHandle::get() {
 void execute(Call& c) {
   const OpDef& op = *c.op;
   Arguments a = look_at(c);
-  if (__builtin_expect(dispatch_modes || a.flags & kDispatch, 0) && dispatch_override && dispatch_override(c)) return;
+  const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
+  if (__builtin_expect(dispatch_modes || flags & kDispatch, 0) && dispatch_override && dispatch_override(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   if (!op.row->cpu) return op.row->infer(c);

@@ -56,7 +56,7 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool
     if ((s.out = n + before + after) < 0 || (n && s.out == 0) || s.out > int64_t(1) << 40)
       runtime_error("pad: dimension ", int64_t(shape.size()) - 1 - k, " of size ", n, " with padding (", before, ", ",
                     after, ") would have size ", n + before + after);
-    s.lead = std::max<int64_t>(before, 0);
+    s.lead = std::clamp<int64_t>(before, 0, s.out);  // a negative `after` may cut the border itself
     s.first = std::max<int64_t>(-before, 0);
     s.run = std::max<int64_t>(0, std::min(n, n + after) - s.first);
     if (!places) continue;

@@ -172,3 +172,42 @@ def test_a_module_that_skips_the_base_init_is_refused(use):
     assert module.plain == 1 and module.forward(2) == 2
     with pytest.raises(AttributeError):
         use(module)
+
+
+class NoMemory(flambeau.Tensor):
+    """A wrapper: sizes and a dtype, no memory."""
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return f"{function.name} was dispatched"
+
+
+@pytest.mark.parametrize("call", [
+    lambda out: flambeau.sqrt(flambeau.ones(3), out=out), lambda out: flambeau.add(flambeau.ones(3), 1, out=out),
+    lambda out: flambeau.logical_and(flambeau.ones(3), flambeau.ones(1), out=out),
+    lambda out: flambeau.special.airy_ai(flambeau.ones(3), out=out),
+    lambda out: flambeau.sum(flambeau.ones(3, 2), 1, out=out), lambda out: flambeau.cat([flambeau.ones(3)], out=out)])
+def test_a_wrapper_as_out_is_never_written_to(call):
+    with pytest.raises((TypeError, RuntimeError)):  # its dispatch returns no tensor, or it has no memory
+        call(flambeau.Tensor._make_wrapper_subclass(NoMemory, (3,)))
+
+
+def test_out_of_a_transform_is_refused():
+    """Before, the tensor behind the level was written to, shared by all examples."""
+    with pytest.raises(RuntimeError, match="out="):
+        flambeau.vmap(lambda row: flambeau.sqrt(flambeau.ones(4), out=row))(flambeau.rand(3, 4))
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])  # "circular" repeats what the crop has left
+def test_a_border_that_is_cropped_itself_stays_inside_its_memory(mode):
+    """Wrote behind the result: five elements were put before, but only four remain."""
+    x = flambeau.arange(6.0).reshape(1, 1, 6)
+    whole = flambeau.nn.functional.pad(x, [5, 0], mode)
+    for after in range(0, -11, -1):
+        cropped = flambeau.nn.functional.pad(x, [5, after], mode)
+        assert cropped.tolist() == whole[..., :11 + after].tolist()
+    one = flambeau.ones(1, 1, 1, requires_grad=True)
+    if mode == "replicate":
+        padded = flambeau.nn.functional.pad(one, [5, -2], mode)
+        padded.sum().backward()
+        assert padded.tolist() == [[[1.0] * 4]] and one.grad.item() == 4
