@@ -1,4 +1,4 @@
-"""Print "include directory;library file" of the installed oneDNN wheels, for CMake."""
+"""Print "include directory;library file;folder of its licences" of the installed oneDNN wheels, for CMake."""
 
 import importlib.metadata
 import sys
@@ -16,12 +16,12 @@ def find(package, suffix):
 def main():
     try:
         header = find("onednn-devel-cpu-gomp", "include/dnnl.hpp")
-        library = find("onednn-cpu-gomp", "libdnnl.so.3") or find("onednn-devel-cpu-gomp", "libdnnl.so.3")
+        library, licence = find("onednn-cpu-gomp", "libdnnl.so.3"), find("onednn-cpu-gomp", "onednn/LICENSE")
     except importlib.metadata.PackageNotFoundError as error:
         sys.exit(f"oneDNN wheel not installed: {error}")
-    if header is None or library is None:
-        sys.exit("the oneDNN wheels are installed but dnnl.hpp or libdnnl.so.3 is missing")
-    print(f"{header.parent};{library}", end="")
+    if None in (header, library, licence):
+        sys.exit("the oneDNN wheels are installed, but dnnl.hpp, libdnnl.so.3 or the licence is missing")
+    print(f"{header.parent};{library};{licence.parent}", end="")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,38 @@
-"""oneDNN is found by the installer's records, or the error says what to install."""
+"""The libraries beside the extension: oneDNN in the package itself, LAPACK from the package that brings it."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import flambeau
 from flambeau import _libraries
 
-MISSING = ImportError("libdnnl.so.3: cannot open shared object file: No such file or directory")
+
+def mapped_libraries():
+    code = "import flambeau; print(open('/proc/self/maps').read())"
+    maps = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1] for line in maps.splitlines() if "libdnnl" in line}
 
 
-def test_found_by_the_records():
-    assert [path.name for path in _libraries.recorded_places()][:1] == [_libraries.LIBRARY]
-    _libraries.load_onednn(MISSING)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_onednn_is_the_package_s_own_copy():
+    """Installed, it lies beside the extension, with its licence; in development, in the build folder."""
+    for path in map(Path, mapped_libraries()):
+        package = Path(flambeau.__file__).parent
+        if path.parent == package:
+            assert (package / "licenses/oneDNN/LICENSE").is_file()
+        else:
+            assert path.parent.name == "onednn" and not (package / path.name).exists()
 
 
-def test_not_installed(monkeypatch):
-    monkeypatch.setattr(_libraries, "PACKAGES", ("no-such-package-of-that-name",))
-    with pytest.raises(ImportError, match=r"pip install .*onednn-cpu-gomp"):
-        _libraries.load_onednn(MISSING)
+def test_lapack_is_found():
+    assert Path(_libraries.find_lapack()).is_file()
 
 
-def test_other_errors_are_passed_on():
-    other = ImportError("undefined symbol: something")
-    with pytest.raises(ImportError) as raised:
-        _libraries.load_onednn(other)
-    assert raised.value is other
+def test_without_lapack_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install scipy-openblas32"):
+        _libraries.find_lapack()

@@ -2,14 +2,7 @@
 
 import importlib as _importlib
 
-try:
-    from . import _C
-except ImportError as _error:  # oneDNN is not where it was: find it by the installer's records, then try again
-    from ._libraries import load_onednn as _load_onednn
-
-    _load_onednn(_error)
-    from . import _C
-
+from . import _C
 from . import ops as _ops
 from ._absent import methods as _absent_methods
 from ._C import Generator as Generator

@@ -10,7 +10,7 @@ import flambeau
 
 FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
             "amx_bf16", "amx_int8", "asimd", "sve", "bf16")
-LIBRARIES = ("numpy", "onednn-cpu-gomp", "tqdm", "matplotlib", "pillow", "scipy")
+LIBRARIES = ("numpy", "scipy-openblas32", "tqdm", "matplotlib", "pillow", "scipy")
 
 
 def info(options):
