@@ -69,7 +69,7 @@ REASONS = {
         _as_is collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
         _tensor/types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;
         _files/pickle_writer: none obj; autograd/forward_ad: forward ctx primal, backward ctx;
-        autograd/function: forward sources; _tensor/sharing: __init__ args kwargs;
+        autograd/function: forward sources;
         nn/parameter: _rebuild_parameter hooks; _tensor/storage: _rebuild dtype; _files/loader: tensor hooks, tensor_v3
         hooks,
         parameter hooks; ops/view_copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;

@@ -1,5 +1,7 @@
 """Seeds and the default random generator."""
 
+import threading
+
 from . import _C
 from ._C import default_generator
 from ._shown import shown
@@ -38,9 +40,12 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
+worker_thread = threading.local()  # .generator: of a thread that loads data
+
+
 def thread_safe_generator():
-    """The generator of a worker that is a thread; None elsewhere, and so always: workers here are processes."""
-    return None
+    """In a loader's worker that is a thread, the generator of that thread; None elsewhere: the default one will do."""
+    return getattr(worker_thread, "generator", None)
 
 
 class fork_rng:

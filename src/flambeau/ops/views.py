@@ -1,7 +1,6 @@
 """Views: the same memory under other sizes and strides, and the primitives that their derivatives need."""
 
 from .. import _C
-from .dims import wrap_dim
 from .kinds import composite, overloads, primitive, view
 
 # --- placing a part's gradient into zeros -----------------------------------------------------------------------------
@@ -40,7 +39,7 @@ def _as_strided_of(g, self_size, self_stride, self_offset, size, stride, offset)
 def _inverse(order, n):
     places = [0] * n
     for k, d in enumerate(order):
-        places[wrap_dim(d, n, "permute")] = k
+        places[d % n if n else d] = k
     return places
 
 # --- other shapes over the same elements ------------------------------------------------------------------------------

@@ -1,22 +1,32 @@
-"""The loader: which samples form a batch, how they are fetched, and what an epoch draws from the random stream."""
+"""The loader: which samples form a batch, who loads them, and what an epoch draws from the random stream."""
 
-from itertools import islice
+import multiprocessing
+import os
+import weakref
+from collections import namedtuple
 from typing import Generic, TypeVar
 from warnings import warn
 
 from ..._shown import shown
 from ._utils.collate import default_collate, default_convert
-from .dataset import IterableDataset, batch_function
-from .sampler import BatchSampler, RandomSampler, SequentialSampler, fresh_seed
+from ._utils.processes import Processes, context_of
+from ._utils.threads import Threads
+from ._utils.worker import Plan
+from ._utils.worker import get_worker_info as get_worker_info
+from .dataset import IterableDataset
+from .passes import SerialPass, WorkerPass
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .state import restored, saved
 
 T = TypeVar("T")
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+_METHODS = ("multiprocessing", "thread")
+_SEEDINGS = ("batch", "worker")
+_PREFETCHED = 2
 
-
-def get_worker_info():
-    """What a worker process knows about itself; None here, in the main process."""
-    return None
+Timing = namedtuple("Timing", "waited total")
+Timing.__doc__ = "Seconds that a pass was waited for, and seconds since its beginning."
 
 
 class _InfiniteSampler:
@@ -27,23 +37,41 @@ class _InfiniteSampler:
             yield None
 
 
-def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context):
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
     if num_workers < 0:
         raise ValueError(f"DataLoader: num_workers must not be negative, got {shown(num_workers)}; 0 loads in the main "
                          "process")
     if timeout < 0:
         raise ValueError(f"DataLoader: timeout must not be negative, got {shown(timeout)}")
-    if num_workers > 0:
-        raise NotImplementedError(f"DataLoader: num_workers={shown(num_workers)} is not supported: use num_workers=0, "
-                                  "which loads in the main process")
-    if prefetch_factor is not None:
+    if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(f"DataLoader: prefetch_factor={shown(prefetch_factor)} is for workers, and num_workers is 0; "
-                         "leave "
-                         "it out")
-    if persistent_workers:
+                         "leave it out")
+    if num_workers == 0 and persistent_workers:
         raise ValueError("DataLoader: persistent_workers=True is for workers, and num_workers is 0; leave it out")
-    if multiprocessing_context is not None:
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise ValueError(f"DataLoader: prefetch_factor must be at least 1, got {shown(prefetch_factor)}")
+
+
+def _check_choice(name, value, choices):
+    if value not in choices:
+        raise ValueError(f"DataLoader: {name} must be one of {choices}, got {shown(value)}")
+
+
+def _check_context(context, num_workers, worker_method):
+    if context is None:
+        return
+    if num_workers == 0:
         raise ValueError("DataLoader: multiprocessing_context is for workers, and num_workers is 0; leave it out")
+    if worker_method == "thread":
+        raise ValueError("DataLoader: multiprocessing_context is for worker processes, and worker_method is 'thread'; "
+                         "leave it out")
+    if isinstance(context, str):
+        if context not in multiprocessing.get_all_start_methods():
+            raise ValueError("DataLoader: multiprocessing_context must be one of "
+                             f"{multiprocessing.get_all_start_methods()}, got {shown(context)}")
+    elif not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError("DataLoader: multiprocessing_context must be a start method or what "
+                        f"multiprocessing.get_context returns, got {shown(context)}")
 
 
 def _check_iterable(shuffle, sampler, batch_sampler):
@@ -66,25 +94,34 @@ def _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last):
 
 
 class DataLoader(Generic[T]):
-    """Batches of a dataset, in order or shuffled.
+    """Batches of a dataset, in order or shuffled, loaded here or by workers.
+
+    num_workers, worker_method: how many processes ("multiprocessing") or threads ("thread") load ahead, each up to
+    `prefetch_factor` batches. Batches of processes come back in shared memory.
+    seeding: "batch" seeds the random streams of a batch from the epoch's base seed and the batch's number, so that its
+    samples are the same for any num_workers, 0 included; "worker" seeds each worker once, as PyTorch does, and leaves
+    the streams alone with num_workers=0.
 
     With the default `collate_fn`, batches of a TensorDataset (or of a Subset of one) are gathered by one indexing per
     tensor. Each pass draws from the default stream, or from `generator`, exactly as PyTorch's loader does.
 
     >>> import flambeau
     >>> from flambeau.utils.data import DataLoader, TensorDataset
-    >>> loader = DataLoader(TensorDataset(flambeau.arange(5)), batch_size=2)
+    >>> loader = DataLoader(TensorDataset(flambeau.arange(5)), batch_size=2, num_workers=2)
     >>> [batch.tolist() for batch, in loader]
     [[0, 1], [2, 3], [4]]
     """
 
     _initialized = False
+    _progress = _resume = _workers = _context = _told = None
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
-                 pin_memory_device="", in_order=True):
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+                 pin_memory_device="", in_order=True, worker_method="multiprocessing", seeding="batch"):
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        _check_choice("worker_method", worker_method, _METHODS)
+        _check_choice("seeding", seeding, _SEEDINGS)
         if pin_memory:
             warn("DataLoader: pin_memory=True has no effect: no accelerator is found", UserWarning, stacklevel=2)
         self.dataset, self._iterable = dataset, isinstance(dataset, IterableDataset)
@@ -101,9 +138,12 @@ class DataLoader(Generic[T]):
         self.collate_fn = usual if collate_fn is None else collate_fn
         self.generator, self.in_order, self.timeout = generator, in_order, timeout
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
-        self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
-        self.persistent_workers, self.worker_init_fn, self.multiprocessing_context = False, worker_init_fn, None
+        self.num_workers, self.worker_method, self.seeding = num_workers, worker_method, seeding
+        self.prefetch_factor = _PREFETCHED if num_workers and prefetch_factor is None else prefetch_factor
+        self.persistent_workers, self.worker_init_fn = persistent_workers, worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
         self._initialized = True
+        self.check_worker_number_rationality()
 
     def _default_sampler(self, shuffle, generator):
         if self._iterable:
@@ -115,62 +155,82 @@ class DataLoader(Generic[T]):
             raise ValueError(f"{type(self).__name__}: {name} is fixed; create a new loader to change it")
         super().__setattr__(name, value)
 
+    @property
+    def multiprocessing_context(self):
+        """The context that worker processes are started from, or None for the usual one."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context):
+        _check_context(context, self.num_workers, self.worker_method)
+        self._context = context if context is None else context_of(context)
+
+    @property
+    def _batched(self):
+        return self.batch_sampler is not None
+
     def __iter__(self):
-        return _Pass(self)
+        progress, self._resume = self._resume, None
+        found = (WorkerPass if self.num_workers else SerialPass)(self, progress)
+        self._progress = found.progress
+        return found
+
+    def _take_workers(self, base_seed):
+        """Workers for a new pass; persistent ones are started once."""
+        if self._workers is not None and not self._workers.closed and self._workers.pid == os.getpid():
+            return self._workers
+        plan = Plan(self.dataset, self.collate_fn, self.drop_last, self._batched, self.worker_init_fn, self.seeding,
+                    self.num_workers, self.prefetch_factor, self._iterable)
+        workers = Threads(plan, base_seed) if self.worker_method == "thread" else \
+            Processes(plan, base_seed, context_of(self._context))
+        if self.persistent_workers:
+            self._workers = workers
+            weakref.finalize(self, workers.close)
+        return workers
 
     def __len__(self):
         if not self._iterable:
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        length = len(self.dataset)
+        self._told = length = len(self.dataset)
         if self.batch_size is None:
             return length
         whole, rest = divmod(length, self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
+        self._told = whole + (rest > 0 and not self.drop_last)
+        return self._told
+
+    def state_dict(self):
+        """Where the pass under way is: a new loader continues there after `load_state_dict`, batch by batch the same.
+
+        Plain data that `flambeau.save` writes. Between two passes it says only that.
+
+        >>> import flambeau
+        >>> from flambeau.utils.data import DataLoader, TensorDataset
+        >>> samples = TensorDataset(flambeau.arange(6))
+        >>> loader = DataLoader(samples, batch_size=2, shuffle=True)
+        >>> batches = iter(loader)
+        >>> seen = next(batches)
+        >>> other = DataLoader(samples, batch_size=2, shuffle=True, num_workers=1)
+        >>> other.load_state_dict(loader.state_dict())
+        >>> [batch.tolist() for batch, in other] == [batch.tolist() for batch, in batches]
+        True
+        """
+        return saved(self, self._resume or self._progress)
+
+    def load_state_dict(self, state_dict):
+        """The next pass continues where `state_dict` was taken; num_workers may have changed since."""
+        self._resume, self._progress = restored(self, state_dict), None
+
+    def timing(self):
+        """How long the latest pass has been waited for: seconds `waited`, of `total` seconds since it began.
+
+        None before the first pass. With num_workers=0 all loading is waiting.
+        """
+        latest = self._progress
+        return None if latest is None or latest.begun is None else Timing(latest.waited, latest.until - latest.begun)
 
     def check_worker_number_rationality(self):
-        """Nothing to check: loading happens in the main process."""
-
-
-class _Pass:
-    """One pass over a loader's batches."""
-
-    def __init__(self, loader):
-        self._length = loader.__len__
-        # worker processes would be seeded with this: drawn in any case, so that the stream does not depend on them
-        self._base_seed = fresh_seed(loader.generator)
-        self._batches = _batches(loader)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        return next(self._batches)
-
-    def __len__(self):
-        return self._length()
-
-
-def _batches(loader):
-    dataset, collate = loader.dataset, loader.collate_fn
-    if loader._iterable:
-        return _iterable_batches(loader)
-    if loader.batch_sampler is None:
-        return (collate(dataset[index]) for index in loader.sampler)
-    gather = batch_function(dataset) if collate is default_collate else None
-    if gather is not None:
-        return (gather(indices) for indices in loader.batch_sampler)
-    many = getattr(dataset, "__getitems__", None)
-    if many:
-        return (collate(many(indices)) for indices in loader.batch_sampler)
-    return (collate([dataset[i] for i in indices]) for indices in loader.batch_sampler)
-
-
-def _iterable_batches(loader):
-    samples, collate = iter(loader.dataset), loader.collate_fn
-    if loader.batch_size is None:
-        yield from map(collate, samples)
-        return
-    while batch := list(islice(samples, loader.batch_size)):
-        if len(batch) < loader.batch_size and loader.drop_last:
-            return
-        yield collate(batch)
+        """Warns where there are more workers than processors to run them."""
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.num_workers > usable and self.worker_method == "multiprocessing":
+            warn(f"DataLoader: {self.num_workers} worker processes for {usable} processors: more than {usable} only "
+                 "help where they wait for files or networks", UserWarning, stacklevel=3)

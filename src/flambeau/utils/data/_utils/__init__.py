@@ -1,3 +1,5 @@
-"""Parts of the loader that programs import by name."""
+"""Parts of the loader; some programs import them by name."""
 
 from . import collate as collate
+from . import fetch as fetch
+from . import worker as worker

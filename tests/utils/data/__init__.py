@@ -1,0 +1,1 @@
+"""Loaders: batches, workers, random streams, resuming, failures."""
