@@ -56,7 +56,7 @@ def test_gradients():
 def test_errors():
     with pytest.raises(IndexError):
         masked.sum(X, 5, mask=K)
-    with pytest.raises(RuntimeError, match="repeated"):
+    with pytest.raises(RuntimeError, match="twice"):
         masked.sum(X, (0, 0), mask=K)
     with pytest.raises(TypeError):
         masked.sum(X, mask=K.int())

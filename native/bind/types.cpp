@@ -461,7 +461,19 @@ PyObject* result_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
+// wrap_dim(dim, ndim, name of the operator)
+PyObject* wrap_dim_(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n != 3) type_error("wrap_dim takes a dimension, the number of dimensions, and a name");
+    const char* name = PyUnicode_AsUTF8(a[2]);
+    int64_t dim = PyLong_AsLongLong(a[0]), ndim = PyLong_AsLongLong(a[1]);
+    if (!name || PyErr_Occurred()) throw PythonError();
+    return PyLong_FromLongLong(wrap_dim(dim, ndim, name));
+  });
+}
+
 PyMethodDef functions[] = {{"promote_types", method<promote_types_>(), METH_FASTCALL},
+                           {"wrap_dim", method<wrap_dim_>(), METH_FASTCALL},
                            {"result_type", method<result_type>(), METH_FASTCALL}, {}};
 
 }  // namespace

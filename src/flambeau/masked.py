@@ -3,6 +3,7 @@
 import math
 
 from . import _C
+from .ops.dims import wrap_dims
 from .ops.kinds import OPS
 
 Tensor = _C.Tensor
@@ -20,15 +21,7 @@ def _dims(input, dim):
     if dim is None or dim == ():
         return tuple(range(input.ndim))
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    wrapped = []
-    for d in dims:
-        if not -max(input.ndim, 1) <= d < max(input.ndim, 1):
-            raise IndexError(f"dim {d} is out of range for {input.ndim} dimensions: {-max(input.ndim, 1)} to "
-                             f"{max(input.ndim, 1) - 1}")
-        wrapped.append(d % max(input.ndim, 1))
-    if len(set(wrapped)) != len(wrapped):
-        raise RuntimeError(f"dim={dims} contains repeated dimensions")
-    return tuple(wrapped)
+    return tuple(wrap_dims(dims, input.ndim, "masked"))
 
 
 def _limit(dtype, sign):

@@ -78,9 +78,8 @@ def test_dimension_out_of_range(name):
             continue
         for dim in (10, -10, 2 ** 40):
             bound["dim"] = dim
-            with pytest.raises((IndexError, RuntimeError)) as error:
+            with pytest.raises(IndexError, match=f"dim {dim} is out of range for "):
                 OPS[name](**bound)
-            assert "out of range" in str(error.value) or str(dim) in str(error.value)
             done += 1
     battery.compared(done, "no sample that gives `dim`")
 

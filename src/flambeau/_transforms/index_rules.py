@@ -1,6 +1,7 @@
 """How `vmap` runs indexing: the batch is one more index, counted up along it."""
 
 from .. import _C
+from ..ops.dims import wrap_dim
 from ..ops.kinds import OPS
 from .batched import front, rule
 from .dim_rules import _along
@@ -94,8 +95,8 @@ def index_select(op, size, values, marks, options):
         return op(value, shift(dim, ndim, "index_select"), where)
     if where.ndim == 1:
         where = where.unsqueeze(-1)
-    return index(_index, size, (value, [None] * (dim % ndim) + [where]),
-                 (marks[0], [False] * (dim % ndim) + [True]), {})
+    before = wrap_dim(dim, ndim, "index_select")
+    return index(_index, size, (value, [None] * before + [where]), (marks[0], [False] * before + [True]), {})
 
 
 @rule("index_add", "index_copy")

@@ -1,6 +1,7 @@
 """How `vmap` runs views: the same view behind the batch dimension, so that writes into it reach the original."""
 
 from .. import _C
+from ..ops.dims import wrap_dim
 from ..ops.kinds import OPS
 from .batched import front, rule
 
@@ -9,10 +10,7 @@ _view, _permute, _squeeze = OPS["reshape"], OPS["permute"], OPS["squeeze"]
 
 def shift(dim, ndim, name):
     """The dimension of a logical tensor with `ndim` dimensions, counted behind the batch."""
-    if not -ndim <= dim < ndim:
-        raise IndexError(f"{name}: dim {dim} is out of range for {ndim} dimensions: {-max(ndim, 1)} to "
-                         f"{max(ndim, 1) - 1}")
-    return dim % ndim + 1
+    return wrap_dim(dim, ndim, name) + 1
 
 
 def ones_in_front(value, ndim):

@@ -4,6 +4,7 @@ from functools import wraps
 
 from .. import _C
 from .._shown import shown
+from ..ops.dims import wrap_dim
 from ..ops.kinds import OPS
 from ..utils._pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from .batched import Batched, BatchFrame
@@ -59,7 +60,7 @@ def _inputs(func, in_dims, args, kwargs):
         if len(dims) == len(args) and all(d is None or isinstance(d, int) for d in dims):
             for x, d in zip(args, dims, strict=True):
                 _check_dim(name, in_dims, x, d)
-            dims = [d if d is None or d >= 0 else d + x.ndim for x, d in zip(args, dims, strict=True)]
+            dims = [d if d is None else wrap_dim(d, x.ndim, name) for x, d in zip(args, dims, strict=True)]
             return args, dims, None, _batch_size(name, in_dims, args, dims)
     given, arg_spec = tree_flatten(tuple(args))
     dims = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, arg_spec)
@@ -70,7 +71,7 @@ def _inputs(func, in_dims, args, kwargs):
         _check_dim(name, in_dims, x, d)
     leaves, spec = tree_flatten((tuple(args), kwargs))
     dims = list(dims) + [None] * (len(leaves) - len(given))
-    dims = [d if d is None or d >= 0 else d + x.ndim for x, d in zip(leaves, dims, strict=True)]
+    dims = [d if d is None else wrap_dim(d, x.ndim, name) for x, d in zip(leaves, dims, strict=True)]
     return leaves, dims, spec, _batch_size(name, in_dims, leaves, dims)
 
 
@@ -144,11 +145,9 @@ def _output(func, frame, x, dim):
     value = x.value if mine else x
     if not (mine and x.batched):
         value = OPS["expand"](value, (frame.size, *value.shape))
-    ndim = value.ndim
-    if not -ndim <= dim < ndim:
-        raise IndexError(f"vmap({_name(func)}): out_dims {dim} is out of range for an output of {ndim} dimensions: "
-                         f"{-ndim} to {ndim - 1}")
-    return value if dim in (0, -ndim) else OPS["movedim"](value, 0, dim)
+    if dim != 0:
+        value = OPS["movedim"](value, 0, wrap_dim(dim, value.ndim, f"vmap({_name(func)}): out_dims"))
+    return value
 
 
 def _in_chunks(func, leaves, dims, spec, size, out_dims, randomness, chunk):

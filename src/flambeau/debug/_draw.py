@@ -2,10 +2,10 @@
 
 import shutil
 import subprocess
-from html import escape
 from pathlib import Path
 
 from .._shown import shown
+from ._svg import arrow, box, page
 from ._tape import Graph, shape_text
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 150, 40, 24, 36, 20
@@ -54,25 +54,18 @@ def _svg(graph):
         left = width / 2 - (len(layer) * (_WIDTH + _GAP_X) - _GAP_X) / 2
         for k, node in enumerate(layer):
             centre[node] = left + k * (_WIDTH + _GAP_X) + _WIDTH / 2, _MARGIN + d * (_HEIGHT + _GAP_Y)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-             'font-family="sans-serif" font-size="12">',
-             '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-             '<path d="M0,0 L8,4 L0,8 z" fill="#555"/></marker></defs>']
+    parts = []
     for node in graph.nodes:
         x, y = centre[node]
         for source, _ in node.next_functions:
             if source is not None:
-                sx, sy = centre[source]
-                parts.append(f'<path d="M{sx:g},{sy + _HEIGHT:g} C{sx:g},{sy + _HEIGHT + 20:g} {x:g},{y - 20:g} '
-                             f'{x:g},{y:g}" fill="none" stroke="#555" marker-end="url(#a)"/>')
+                sx, sy = centre[source][0], centre[source][1] + _HEIGHT
+                parts.append(arrow(f"M{sx:g},{sy:g} C{sx:g},{sy + 20:g} {x:g},{y - 20:g} {x:g},{y:g}"))
     for node, (x, y) in centre.items():
         name, shapes, kind = _label(graph, node)
-        parts.append(f'<g><title>{escape(_title(node))}</title><rect x="{x - _WIDTH / 2:g}" y="{y:g}" width="{_WIDTH}" '
-                     f'height="{_HEIGHT}" rx="5" fill="{_FILL[kind]}" stroke="#555"/>'
-                     f'<text x="{x:g}" y="{y + 17:g}" text-anchor="middle">{escape(name)}</text>'
-                     f'<text x="{x:g}" y="{y + 32:g}" text-anchor="middle" fill="#555" font-size="10">'
-                     f'{escape(shapes)}</text></g>')
-    return "\n".join([*parts, "</svg>", ""])
+        parts.append(box(x - _WIDTH / 2, y, _WIDTH, _HEIGHT, _FILL[kind], name, shapes, note=_title(node),
+                         centred=True))
+    return page(width, height, parts)
 
 
 def _dot(graph):

@@ -1,12 +1,14 @@
 """Gradients of reductions: how a reduced result is laid over its input again."""
 
+from .dims import wrap_dim
+
 
 def dims_of(dim, ndim):
     """`dim` of a reduction (absent, one, several) as a sorted list of non-negative dimensions."""
     if dim is None or dim == () or dim == []:
         return list(range(ndim))
     dims = (dim,) if isinstance(dim, int) else dim
-    return sorted({d % ndim for d in dims}) if ndim else []
+    return sorted({wrap_dim(d, ndim, "gradient of a reduction") for d in dims}) if ndim else []
 
 
 def restore(g, shape, dim=None, keepdim=False):

@@ -5,6 +5,7 @@ import math
 from .._C import float64
 from .._shown import shown
 from .arithmetic import mul_conj
+from .dims import wrap_dim
 from .kinds import composite, elementwise
 from .masks import where
 
@@ -225,6 +226,7 @@ def glu(self, dim=-1):
     """The first half along `dim` times the sigmoid of the second."""
     if self.ndim == 0:
         raise RuntimeError("glu: the tensor has no dimension to halve")
+    dim = wrap_dim(dim, self.ndim, "glu")
     if self.shape[dim] % 2:
         raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {self.shape[dim]}")
     return _gated(*self.chunk(2, dim))

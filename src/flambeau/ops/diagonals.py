@@ -1,7 +1,7 @@
 """Diagonals and triangles: read as views, written, made into matrices, and their indices."""
 
-from .._shown import shown
 from .creation import _OPTIONS
+from .dims import wrap_dims
 from .kinds import composite, primitive, view
 from .views import _placed
 
@@ -28,12 +28,7 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
             [0, 2]])
     """
     n, ndim = self.shape[-1] + abs(offset), self.dim() + 1
-    for d in (dim1, dim2):
-        if not -ndim <= d < ndim:
-            raise IndexError(f"diag_embed: dim {d} is out of range for {ndim} dimensions: {-ndim} to {ndim - 1}")
-    a, b = dim1 % ndim, dim2 % ndim
-    if a == b:
-        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {shown(dim1)}, {shown(dim2)}")
+    a, b = wrap_dims((dim1, dim2), ndim, "diag_embed")
     shape = list(self.shape[:-1])
     for d in sorted((a, b)):
         shape.insert(d, n)

@@ -3,9 +3,9 @@
 from .._C import bool as bool_dtype
 from .._C import uint8
 from .._shown import shown
+from .dims import wrap_dim, wrap_dims
 from .joining import cat
 from .kinds import composite
-from .reductions import _dims
 from .views import slice
 
 
@@ -21,6 +21,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
         raise RuntimeError("diff: the tensor has no dimension to take differences along")
     if n < 0:
         raise RuntimeError(f"diff: n must not be negative, got {n}")
+    dim = wrap_dim(dim, self.dim(), "diff")
     if n == 0:
         return self.clone()
     parts = [x for x in (prepend, self, append) if x is not None]
@@ -96,7 +97,8 @@ def gradient(self, *, spacing=None, dim=None, edge_order=1):
     (tensor([3., 4., 6., 7.]),)
     """
     given = dim is not None
-    dims = _dims("gradient", [dim] if isinstance(dim, int) else range(self.dim()) if dim is None else dim, self.dim())
+    dims = [dim] if isinstance(dim, int) else range(self.dim()) if dim is None else dim
+    dims = wrap_dims(dims, self.dim(), "gradient")
     if self.dtype is uint8:
         raise RuntimeError("gradient: uint8 cannot hold differences; convert the tensor first")
     if edge_order not in (1, 2):
@@ -119,7 +121,7 @@ def gradient(self, *, spacing=None, dim=None, edge_order=1):
 
 
 def intervals(y, x, dx, dim):
-    """The area over each interval between neighbours along `dim`."""
+    """The area over each interval between neighbours along `dim`, which is counted from 0."""
     n = y.shape[dim]
     if x is not None and dx is not None:
         raise RuntimeError("trapezoid: give the positions x or the step dx, not both")
@@ -132,8 +134,7 @@ def intervals(y, x, dx, dim):
         if x.numel() != n:
             raise RuntimeError(f"trapezoid: x must hold one coordinate for each of the {n} points along dim {dim}, got "
                                f"{x.numel()}")
-        x = x.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-        dim = dim % y.ndim
+        x = x.reshape([-1 if d == dim else 1 for d in range(y.ndim)])
     m = x.shape[dim]
     return pairs * ((x.narrow(dim, 1, m - 1) - x.narrow(dim, 0, m - 1)) / 2)
 
@@ -142,6 +143,7 @@ def intervals(y, x, dx, dim):
            skip="tested by name")
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     """Running integral of y along `dim` by the trapezoidal rule, over positions x or steps dx (1)."""
+    dim = wrap_dim(dim, y.ndim, "cumulative_trapezoid")
     return intervals(y, x, dx, dim).cumsum(dim)
 
 
@@ -153,6 +155,7 @@ def trapezoid(y, x=None, *, dx=None, dim=-1):
     >>> flambeau.trapezoid(flambeau.tensor([1., 2., 4.]))
     tensor(4.5000)
     """
+    dim = wrap_dim(dim, y.ndim, "trapezoid")
     if x is not None:
         return intervals(y, x, dx, dim).sum(dim)
     n = y.shape[dim]

@@ -4,6 +4,7 @@ from math import prod, sqrt
 
 from .. import _C
 from .._shown import shown
+from .dims import wrap_dim
 from .kinds import OPS, composite, primitive
 
 _KERNEL = "a kernel, reached through the functions of fft"
@@ -34,7 +35,7 @@ def _fitted(g, shape, dims):
         if have > want:
             g = g.narrow(d, 0, want)
         elif have < want:
-            g = OPS["cat"]((g, g.new_zeros((*g.shape[:d % g.ndim], want - have, *g.shape[d % g.ndim + 1:]))), d)
+            g = OPS["cat"]((g, g.new_zeros((*g.shape[:d], want - have, *g.shape[d + 1:]))), d)
     return g
 
 
@@ -94,9 +95,7 @@ def _scale(norm, forward, count):
 def _dim(self, dim):
     if self.ndim == 0:
         raise IndexError(f"fft: dim {dim} of a tensor that has no dimensions")
-    if not -self.ndim <= dim < self.ndim:
-        raise IndexError(f"fft: dim {dim} is out of range for {self.ndim} dimensions: {-self.ndim} to {self.ndim - 1}")
-    return dim % self.ndim
+    return wrap_dim(dim, self.ndim, "fft")
 
 
 def _check_length(n):

@@ -3,6 +3,7 @@
 from .._C import array
 from .._shown import shown
 from .creation import zeros_like
+from .dims import wrap_dim
 from .kinds import OPS, composite, overloads, primitive, room
 from .views import real
 
@@ -178,17 +179,16 @@ def take_along_dim(self, indices, dim=None):
     >>> flambeau.take_along_dim(flambeau.tensor([[3, 1]]), flambeau.tensor([[1, 0]]), 1)
     tensor([[1, 3]])
     """
-    n = self.numel() if dim is None else self.shape[dim] if -self.dim() <= dim < self.dim() else 0
-    indices = indices.where(indices >= 0, indices + n)
     if dim is None:
+        indices = indices.where(indices >= 0, indices + self.numel())
         return self.reshape(-1).gather(0, indices.reshape(-1))
+    dim = wrap_dim(dim, self.dim(), "take_along_dim")
     if self.dim() != indices.dim():
         raise RuntimeError(f"take_along_dim: input has {self.dim()} dimensions and indices {indices.dim()}; they must "
                            "be equally many")
-    if not -self.dim() <= dim < self.dim():
-        raise IndexError(f"take_along_dim: dim {dim} is out of range for {self.dim()} dimensions: {-self.dim()} to "
-                         f"{self.dim() - 1}")
-    dim = dim % self.dim()
+    if self.dim() == 0:
+        return self.reshape(1).gather(0, indices.reshape(1)).reshape(())
+    indices = indices.where(indices >= 0, indices + self.shape[dim])
     sizes = []
     for d, (a, b) in enumerate(zip(self.shape, indices.shape, strict=True)):
         if d != dim and a != b and 1 not in (a, b):
@@ -227,6 +227,7 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {shown(reduce)}")
     if index.dim() > 1:
         raise RuntimeError(f"index_reduce: index must have at most 1 dimension, got shape {list(index.shape)}")
+    dim = wrap_dim(dim, self.dim(), "index_reduce")
     if self.dim() == 0:
         return self.reshape(1).scatter_reduce(0, index.reshape(-1), source.reshape(-1), reduce,
                                               include_self=include_self).reshape(())

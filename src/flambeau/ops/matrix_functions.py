@@ -3,6 +3,7 @@
 from math import prod
 
 from .. import _C
+from .dims import wrap_dim
 from .kinds import OPS, composite, plain
 from .solving import inv, inverse, linalg_solve
 
@@ -124,12 +125,10 @@ def linalg_matrix_exp(A):
 def _cross(a, b, dim, api):
     if a.ndim != b.ndim:
         raise RuntimeError(f"{api}: the tensors must have equally many dimensions, got {a.ndim} and {b.ndim}")
-    if a.ndim == 0 or not -a.ndim <= dim < a.ndim:
-        raise IndexError(f"{api}: dim {dim} is out of range for {a.ndim} dimensions: {-max(a.ndim, 1)} to "
-                         f"{max(a.ndim, 1) - 1}")
-    if a.shape[dim] != 3 or b.shape[dim] != 3:
-        raise RuntimeError(f"{api}: vectors of 3 components are expected along dim {dim}, got {a.shape[dim]} and "
-                           f"{b.shape[dim]}")
+    dim = wrap_dim(dim, a.ndim, api)
+    if a.ndim == 0 or a.shape[dim] != 3 or b.shape[dim] != 3:
+        raise RuntimeError(f"{api}: vectors of 3 components are expected along dim {dim}, got shapes {list(a.shape)} "
+                           f"and {list(b.shape)}")
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 

@@ -4,9 +4,9 @@ from math import inf
 
 from .._shown import shown
 from ._restore import restore
+from .dims import wrap_dim, wrap_dims
 from .eigenvalues import svdvals
 from .kinds import OPS, composite, reduction
-from .reductions import _dims
 
 
 def _norm_gradient(g, self, result, ord, dim, keepdim):
@@ -81,7 +81,7 @@ def renorm(self, p, dim, maxnorm):
         raise RuntimeError(f"renorm: maxnorm must not be negative, got {shown(maxnorm)}")
     if self.dim() < 2:
         raise RuntimeError(f"renorm: at least 2 dimensions are needed, got {self.dim()}")
-    dim = _dims("renorm", [dim], self.dim())[0]
+    dim = wrap_dim(dim, self.dim(), "renorm")
     norm = vector_norm(self, p, [d for d in range(self.dim()) if d != dim], True)
     scale = OPS["where"](norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
     return self * scale.to(self.dtype)
@@ -96,13 +96,7 @@ def _check_norm(self, ord, dim, api):
         raise RuntimeError(f"{api}: expected floating-point or complex numbers, got {self.dtype}")
     if len(dim) != 2:
         raise RuntimeError(f"{api}: dim must name two dimensions, got {dim}")
-    for d in dim:
-        if not -self.ndim <= d < self.ndim:
-            raise IndexError(f"{api}: dim {d} is out of range for {self.ndim} dimensions: {-self.ndim} to "
-                             f"{self.ndim - 1}")
-    rows, columns = (d % self.ndim for d in dim)
-    if rows == columns:
-        raise RuntimeError(f"{api}: dims must be different. Got ({dim[0]}, {dim[1]})")
+    rows, columns = wrap_dims(dim, self.ndim, api)
     if isinstance(ord, str):
         if ord not in ("fro", "nuc"):
             raise RuntimeError(f"{api}: Order {ord} not supported.")

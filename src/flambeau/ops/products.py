@@ -2,6 +2,7 @@
 
 from .. import _C
 from .._shown import shown
+from .dims import wrap_dims
 from .kinds import composite, primitive
 
 
@@ -248,16 +249,7 @@ def _contracted_dims(dims, a, b):
     if len(first) != len(second):
         raise RuntimeError(f"tensordot: dims must name equally many dimensions of both tensors, got {first} and "
                            f"{second}")
-    wrapped = []
-    for given, t in ((first, a), (second, b)):
-        for d in given:
-            if not -t.ndim <= d < t.ndim:
-                raise IndexError(f"tensordot: dim {d} is out of range for {t.ndim} dimensions: {-t.ndim} to "
-                                 f"{t.ndim - 1}")
-        wrapped.append([d % t.ndim for d in given])
-        if len(set(wrapped[-1])) != len(given):
-            raise RuntimeError(f"tensordot: dims {given} name a dimension twice")
-    return wrapped
+    return wrap_dims(first, a.ndim, "tensordot"), wrap_dims(second, b.ndim, "tensordot")
 
 
 @composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, out=True, samples="tensordot")

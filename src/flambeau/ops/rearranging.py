@@ -2,6 +2,7 @@
 
 from .._C import contiguous_format
 from .._shown import shown
+from .dims import wrap_dim
 from .kinds import composite, primitive
 
 
@@ -47,6 +48,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
         return interleave_index(self, output_size)
     if dim is None:
         self, dim = self.reshape(-1), 0
+    dim = wrap_dim(dim, self.dim(), "repeat_interleave")
     n = self.shape[dim] if self.dim() else 1
     if isinstance(repeats, int):
         if repeats < 0:
@@ -55,7 +57,6 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
             raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got "
                                f"{shown(output_size)}")
         self = self.reshape(1) if self.dim() == 0 else self
-        dim = dim % self.dim()
         shape = list(self.shape)
         spread = self.unsqueeze(dim + 1).expand(*shape[:dim + 1], repeats, *shape[dim + 1:])
         whole = spread.clone(memory_format=contiguous_format)
@@ -118,7 +119,7 @@ def rot90(self, k=1, dims=(0, 1)):
     if len(dims) != 2 or self.dim() < 2:
         raise RuntimeError(f"rot90: expected 2 rotation dims of a tensor of 2 or more, got dims {list(dims)} and "
                            f"shape {list(self.shape)}")
-    a, b = (d % self.dim() if -self.dim() <= d < self.dim() else d for d in dims)
+    a, b = (wrap_dim(d, self.dim(), "rot90") for d in dims)
     if a == b:
         raise RuntimeError(f"rot90: the plane of the rotation needs two different dims, got {dims[0]} and {dims[1]}")
     match k % 4:

@@ -6,6 +6,7 @@ from .. import _C
 from .._C import float64, int64, uint64
 from ._restore import placed, reduced_count, restore, shared, spread, total
 from .arithmetic import mul_conj
+from .dims import wrap_dims
 from .kinds import OPS, composite, overloads, primitive, reduction
 
 reduction("sum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
@@ -172,19 +173,6 @@ reduction("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", ref
     """)
 
 
-def _dims(name, dims, ndim):
-    """Dimensions counted from 0, without repetition."""
-    made = []
-    for d in dims:
-        if not -max(ndim, 1) <= d < max(ndim, 1):
-            raise IndexError(f"{name}: dim {d} is out of range for {ndim} dimensions: {-max(ndim, 1)} to "
-                             f"{max(ndim, 1) - 1}")
-        made.append(d % max(ndim, 1))
-        if len(set(made)) < len(made):
-            raise RuntimeError(f"{name}: dim {made[-1]} is given twice")
-    return made
-
-
 _xor_rows = primitive("xor_rows(Tensor self) -> Tensor", namespace=None, doc="Exclusive or along the rows.",
                       skip="the kernel of hash_tensor, which is tested by name")
 
@@ -203,7 +191,7 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
         raise NotImplementedError(f'"hash_tensor" not implemented for {self.dtype}')
     if self.numel() == 0 and not dim:
         raise RuntimeError("hash_tensor: the tensor has no elements; pass the dim to reduce")
-    dims = _dims("hash_tensor", dim, self.dim()) or list(range(self.dim()))
+    dims = wrap_dims(dim, self.dim(), "hash_tensor") or list(range(self.dim()))
     for d in dims:
         if self.dim() and self.shape[d] == 0:
             raise IndexError(f"hash_tensor: dim {d} has size 0, so there is nothing to reduce")

@@ -4,8 +4,8 @@ from math import inf, prod
 
 from .._shown import shown
 from .creation import full
+from .dims import wrap_dim
 from .kinds import OPS, composite
-from .reductions import _dims
 
 _REDUCTIONS = {"sum": ("sum", 0), "mean": ("mean", None), "max": ("amax", -inf), "amax": ("amax", -inf),
                "min": ("amin", inf), "amin": ("amin", inf), "prod": ("prod", 1)}
@@ -16,7 +16,7 @@ def _lengths(data, lengths, offsets, axis, unsafe):
         lengths = offsets.diff(dim=-1)
     if lengths is None:
         raise RuntimeError("segment_reduce: the segments are missing; pass lengths or offsets")
-    axis = _dims("segment_reduce", [axis], data.dim())[0]
+    axis = wrap_dim(axis, data.dim(), "segment_reduce")
     if lengths.dim() - 1 != axis:
         raise RuntimeError(f"segment_reduce: axis={shown(axis)} must be the last dimension of lengths, "
                            f"{lengths.dim() - 1}")

@@ -1,5 +1,6 @@
 """Tensors split along a dimension: parts of one size, of listed sizes, or between positions, all views."""
 
+from .dims import wrap_dim
 from .joining import cat, stack
 from .kinds import composite, overloads, view
 from .views import slice
@@ -32,7 +33,7 @@ def tensor_split(self, indices_or_sections, dim=0):
     """
     if self.dim() == 0:
         raise RuntimeError("tensor_split: a tensor without dimensions cannot be split")
-    where, n = indices_or_sections, self.shape[dim]
+    where, n = indices_or_sections, self.shape[wrap_dim(dim, self.dim(), "tensor_split")]
     if hasattr(where, "tolist"):
         where = where.tolist()
     if isinstance(where, int):

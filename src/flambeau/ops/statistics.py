@@ -4,6 +4,7 @@ from math import inf
 
 from .._shown import shown
 from ._restore import placed, reduced_count, restore, shared, total
+from .dims import wrap_dim
 from .kinds import OPS, composite, overloads, reduction
 
 
@@ -177,8 +178,9 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
     if not ignore_nan:
         result = result.masked_fill(missing.any(-1), float("nan"))
     if keepdim:
+        place = 0 if whole else wrap_dim(dim, ndim, name)
         result = (result.reshape((q.numel(),) + (1,) * ndim) if whole
-                  else result.unsqueeze(-1).movedim(-1, dim % ndim + 1) if ndim else result.reshape(q.numel()))
+                  else result.unsqueeze(-1).movedim(-1, place + 1) if ndim else result.reshape(q.numel()))
     return result if q.ndim else result.squeeze(0)
 
 

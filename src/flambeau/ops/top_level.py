@@ -6,6 +6,7 @@ A reduction is a number here: 0 none, 1 mean, 2 sum.
 from math import prod
 
 from .._shown import shown
+from .dims import wrap_dim
 from .kinds import OPS, composite
 from .random import _alpha, _dropout_channels, _element_noise, _feature_noise, dropout
 
@@ -123,7 +124,7 @@ def norm_except_dim(v, pow=2, dim=0):
     >>> flambeau.norm_except_dim(flambeau.tensor([[3., 4.]]))
     tensor([[5.]])
     """
-    dims = None if dim == -1 else [d for d in range(v.dim()) if d != dim % v.dim()]
+    dims = None if dim == -1 else [d for d in range(v.dim()) if d != wrap_dim(dim, v.dim(), "norm_except_dim")]
     return OPS["vector_norm"](v, pow, dims, dim != -1)
 
 

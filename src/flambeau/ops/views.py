@@ -1,6 +1,7 @@
 """Views: the same memory under other sizes and strides, and the primitives that their derivatives need."""
 
 from .. import _C
+from .dims import wrap_dim
 from .kinds import composite, overloads, primitive, view
 
 # --- placing a part's gradient into zeros -----------------------------------------------------------------------------
@@ -39,7 +40,7 @@ def _as_strided_of(g, self_size, self_stride, self_offset, size, stride, offset)
 def _inverse(order, n):
     places = [0] * n
     for k, d in enumerate(order):
-        places[d % n if n else d] = k
+        places[wrap_dim(d, n, "permute")] = k
     return places
 
 # --- other shapes over the same elements ------------------------------------------------------------------------------

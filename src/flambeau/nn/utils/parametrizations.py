@@ -4,6 +4,7 @@ import flambeau
 
 from ... import Tensor, cat, eye, mv, no_grad, randn
 from ..._shown import shown
+from ...ops.dims import wrap_dim
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module
@@ -62,13 +63,11 @@ class _SpectralNorm(Module):
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__()
         n = weight.ndim
-        if not -n <= dim < n:
-            raise IndexError(f"dim {dim} is out of range for {n} dimensions: {-n} to {n - 1}")
         if n_power_iterations <= 0:
             raise ValueError(
                 f"spectral_norm: n_power_iterations must be positive, got {shown(n_power_iterations)}"
             )
-        self.dim, self.eps = dim % n, eps
+        self.dim, self.eps = wrap_dim(dim, n, "spectral_norm"), eps
         if n > 1:
             self.n_power_iterations = n_power_iterations
             matrix = self._matrix(weight)

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 
 from ... import arange, contiguous_format, kthvalue, norm, ones_like, rand, rand_like, topk, zeros_like
 from ..._shown import shown
+from ...ops.dims import wrap_dim
 from .convert_parameters import parameters_to_vector
 
 
@@ -137,7 +138,7 @@ class PruningContainer(BasePruningMethod):
             if not hasattr(method, "dim"):
                 raise AttributeError("prune: a structured method must have an attribute `dim`, and "
                                      f"{type(method).__name__} has none")
-            dim = _dim(t, method.dim)
+            dim = wrap_dim(method.dim, t.dim(), "prune")
             kept = default_mask.sum(dim=[d for d in range(t.dim()) if d != dim]) != 0
             left = (slice(None),) * dim + (kept,)
         elif method.PRUNING_TYPE == "global":
@@ -150,12 +151,6 @@ class PruningContainer(BasePruningMethod):
 
 
 # ---- the methods ----------------------------------------------------------------------------------------------------
-
-
-def _dim(t, dim):
-    if not -t.dim() <= dim < t.dim():
-        raise IndexError(f"prune: dim {dim} is out of range for shape {list(t.shape)}")
-    return dim % t.dim()
 
 
 class _ByAmount(BasePruningMethod):
@@ -246,7 +241,7 @@ class RandomStructured(_ByAmount):
             raise ValueError(
                 f"prune: structured pruning needs at least 2 dimensions, got shape {list(t.shape)}"
             )
-        dim = _dim(t, self.dim)
+        dim = wrap_dim(self.dim, t.dim(), "prune")
         size = t.shape[dim]
         count = self._count(size)
         if count == 0:

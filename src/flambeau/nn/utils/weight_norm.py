@@ -2,6 +2,7 @@
 
 from ... import dot, mv, no_grad
 from ..._shown import shown
+from ...ops.dims import wrap_dim
 from ..functional import normalize
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..parameter import Parameter
@@ -49,7 +50,7 @@ def length(v, dim):
     """The norm of v over all dimensions but `dim` (None: over all)."""
     if dim is None:
         return v.square().sum().sqrt()
-    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    others = [d for d in range(v.dim()) if d != wrap_dim(dim, v.dim(), "weight_norm")]
     return v.square().sum(others, keepdim=True).sqrt() if others else v.abs()
 
 
