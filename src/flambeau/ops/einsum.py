@@ -13,6 +13,9 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 def _from_sublists(args):
     """einsum(a, [0, 1], b, [1, 2], [0, 2]) as an equation and its operands."""
     def spell(sublist):
+        if not isinstance(sublist, (list, tuple)):
+            raise TypeError("einsum: expected an equation first, as in einsum('ij,jk->ik', a, b), or a list of "
+                            f"subscripts after each operand, got {shown(sublist)}")
         parts = []
         for s in sublist:
             if s is Ellipsis:
@@ -177,7 +180,11 @@ def einsum(*args):
         equation, operands = _from_sublists(args)
     if not operands:
         raise RuntimeError("einsum: no operand is given; at least one is needed")
-    inputs, output, repeats = _read(equation, tuple([x.ndim for x in operands]))
+    try:
+        ndims = tuple([x.ndim for x in operands])
+    except AttributeError:
+        raise TypeError(f"einsum: operands must be Tensors, got {shown(operands)}") from None
+    inputs, output, repeats = _read(equation, ndims)
     if any(repeats):
         pairs = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]
         operands, inputs = [x for x, _ in pairs], [labels for _, labels in pairs]

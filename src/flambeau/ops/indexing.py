@@ -62,10 +62,18 @@ index_fill = overloads("index_fill", _fill_tensor, _fill_number,
 
 gather = primitive(
     "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", out=True,
-    d={"self": lambda g, self_shape, dim, index: room(g, self_shape, index).scatter_add_(dim, index, g)},
+    d={"self": lambda g, self_shape, dim, index, sparse_grad: _gather_backward(g, self_shape, dim, index, sparse_grad)},
     doc="out[i, j, …] = self[index[i, j, …], j, …] for dim 0, and so on for the other dimensions.\n\n"
         ">>> flambeau.gather(flambeau.tensor([[1, 2], [3, 4]]), 1, flambeau.tensor([[0], [1]]))\n"
         "tensor([[1],\n        [4]])")
+
+
+def _gather_backward(g, shape, dim, index, sparse_grad):
+    if sparse_grad:
+        raise NotImplementedError("gather: sparse_grad=True asks for a sparse gradient, which is not offered; leave "
+                                  "the argument out, and the gradient is dense")
+    return room(g, shape, index).scatter_add_(dim, index, g)
+
 
 _scatter_src = primitive(
     "scatter_src(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor", namespace=None,

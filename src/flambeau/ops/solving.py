@@ -48,7 +48,7 @@ def solve_ex(A, B, *, left=True, check_errors=False):
     """
     result, info = _solve(A, B, left)
     if check_errors:
-        checked(info, "torch.linalg.solve_ex", A)
+        checked(info, "linalg_solve_ex", A)
     return result, info
 
 

@@ -61,6 +61,8 @@ def view_copy(self, size=None, dtype=None):
     tensor([[0, 1],
             [2, 3]])
     """
+    if size is not None and dtype is not None:
+        raise TypeError("view_copy: give the new size or the new dtype, not both")
     return _fresh(self.view(dtype if size is None else size), self)
 
 
