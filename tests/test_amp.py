@@ -6,6 +6,7 @@ import pytest
 
 import flambeau
 import flambeau.nn.functional as F
+from flambeau.ops.kinds import composite
 
 X = flambeau.arange(16.0).reshape(4, 4) / 8 - 1
 H = X.bfloat16()
@@ -39,6 +40,42 @@ low, full = flambeau.bfloat16, flambeau.float32
 def test_policies(call, dtype):
     with flambeau.autocast("cpu", dtype=flambeau.bfloat16):
         assert call().dtype is dtype
+
+
+SQUARE = (flambeau.eye(4) * 3 + 0.1).bfloat16()
+SIGNAL = flambeau.ones(8, dtype=low)
+
+
+@pytest.mark.parametrize("name", "inv eigvalsh svdvals cholesky cond tensorinv pinv matrix_rank".split())
+def test_decompositions_compute_in_float32(name):
+    """In half precision there is no kernel for them: without a policy each of these calls would fail."""
+    argument = SQUARE.reshape(2, 2, 2, 2) if name == "tensorinv" else SQUARE
+    with flambeau.autocast("cpu", dtype=low):
+        found = getattr(flambeau.linalg, name)(argument)
+    assert flambeau.equal(found, getattr(flambeau.linalg, name)(argument.float()))
+
+
+@pytest.mark.parametrize("call", [
+    lambda: flambeau.linalg.solve(SQUARE, SQUARE[0]), lambda: flambeau.linalg.eigh(SQUARE)[0],
+    lambda: flambeau.linalg.svd(SQUARE)[1], lambda: flambeau.linalg.qr(SQUARE)[1],
+    lambda: flambeau.linalg.lstsq(SQUARE, SQUARE)[0], lambda: flambeau.linalg.inv_ex(SQUARE)[0],
+    lambda: flambeau.linalg.cholesky_ex(SQUARE)[0], lambda: flambeau.pinverse(SQUARE), lambda: flambeau.lu(SQUARE)[0],
+    lambda: flambeau.linalg.householder_product(SQUARE, SQUARE[0]), lambda: flambeau.fft.irfft(SIGNAL),
+    lambda: flambeau.fft.fft(SIGNAL).real, lambda: flambeau.fft.rfftn(SQUARE).real, lambda: flambeau.fft.hfft(SIGNAL),
+    lambda: flambeau.linalg.eig(SQUARE)[0].real, lambda: F.fractional_max_pool2d(SQUARE[None], 2, output_size=2)])
+def test_transforms_and_decompositions_give_float32(call):
+    with flambeau.autocast("cpu", dtype=low):
+        assert call().dtype is full
+
+
+def test_a_constant_border_keeps_the_dtype():
+    with flambeau.autocast("cpu", dtype=low):
+        assert F.pad(H, (1, 1)).dtype is low and F.pad(H, (1, 1), "replicate").dtype is full
+
+
+def test_an_unknown_class_in_a_record_is_refused():
+    with pytest.raises(KeyError):
+        composite("_unknown_class(Tensor self) -> Tensor", namespace=None, autocast="double")(lambda self: self)
 
 
 def test_float16_and_nesting():

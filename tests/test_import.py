@@ -28,7 +28,7 @@ def imported():
 
 
 @pytest.mark.parametrize("module", ["numpy", "scipy", "matplotlib", "tqdm", "inspect", "dataclasses", "asyncio",
-                                    "multiprocessing", "unittest", "typing_extensions", "flambeau.debug",
+                                    "multiprocessing", "unittest", "typing_extensions", "linecache", "flambeau.debug",
                                     "flambeau._settings", "flambeau.cli"])
 def test_modules_that_are_not_loaded(imported, module):
     assert module not in imported["modules"]

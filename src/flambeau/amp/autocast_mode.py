@@ -6,7 +6,6 @@ from warnings import warn
 
 from .. import _C
 from .._shown import shown
-from . import policies as policies  # marks the operators
 
 _LOWER = (_C.bfloat16, _C.float16)
 _KINDS = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "mps", "mtia", "maia")

@@ -6,7 +6,7 @@ The graph and the engine are native (`native/autograd`); the derivative rules ar
 import importlib as _importlib
 
 from .._shown import shown
-from . import _notes as _notes
+from . import _nodes as _nodes
 from . import anomaly_mode as anomaly_mode
 from . import function as function
 from . import functional as functional

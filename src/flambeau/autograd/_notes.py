@@ -1,23 +1,11 @@
-"""Notes added to an exception in a backward pass: which recorded call failed, where it was made, and in which module.
+"""The text of notes about a recorded call: what it was, where it was made, and in which module.
 
-The engine calls `explain` for the node that failed; in anomaly mode `created` keeps each call's whole traceback.
+Loaded when the first one is written: what it imports would double the time that importing Flambeau takes.
 """
 
 import linecache
 import traceback
-import warnings
 from itertools import pairwise
-from os import sep
-from pathlib import Path
-from threading import get_ident
-
-from .. import _C
-
-#: anomaly mode is on: nodes keep the traceback of their call
-anomaly = False
-#: (thread, function) of graph.node_creation_hook, newest last
-creation_hooks = []
-_LIBRARY = str(Path(__file__).resolve().parents[1]) + sep
 
 
 def shape_text(outputs):
@@ -71,14 +59,8 @@ def describe(node):
     return lines
 
 
-def explain(node, error):
-    """Adds a note to `error`; in anomaly mode also warns with the forward call's traceback, as PyTorch does."""
-    error.add_note("\n".join(describe(node)))
-    if anomaly:
-        warnings.warn(_anomaly_text(node), stacklevel=2)
-
-
-def _anomaly_text(node):
+def anomaly_text(node):
+    """Which call recorded the node that failed: its traceback, as anomaly mode kept it."""
     kept = node.metadata.get("traceback_")
     if kept is None:
         return (f"backward failed in {node.name()}; its forward call ran outside of detect_anomaly, so there is no "
@@ -91,22 +73,6 @@ def _anomaly_text(node):
     return text
 
 
-def created(node):
-    """Called for each new node while anomaly mode or a creation hook is on."""
-    if anomaly:
-        node.metadata["traceback_"] = traceback.format_stack()[:-1]
-        parent = _C.running_node()
-        if parent is not None:
-            node.metadata["parent_"] = parent
-    for thread, hook in tuple(creation_hooks):
-        if thread == get_ident():
-            hook(node)
-
-
-def update():
-    """Tells the native side whether anybody wants to hear of new nodes."""
-    _C.set_node_handlers(explain, created if anomaly or creation_hooks else None)
-
-
-_C.set_library_folder(_LIBRARY)
-update()
+def calls():
+    """The traceback of the call that records a node, without Flambeau's own end of it."""
+    return traceback.format_stack()[:-2]

@@ -7,13 +7,13 @@ every recorded call is kept, and every gradient is looked at: slow, for finding 
 import warnings
 
 from .. import _C
-from . import _notes
+from . import _nodes
 
 
 def _switch(on, check_nan):
-    before = _notes.anomaly, _C.set_anomaly_check(bool(on and check_nan))
-    _notes.anomaly = bool(on)
-    _notes.update()
+    before = _nodes.anomaly, _C.set_anomaly_check(bool(on and check_nan))
+    _nodes.anomaly = bool(on)
+    _nodes.update()
     return before
 
 
@@ -24,7 +24,7 @@ def is_anomaly_enabled():
     >>> flambeau.autograd.anomaly_mode.is_anomaly_enabled()
     False
     """
-    return _notes.anomaly
+    return _nodes.anomaly
 
 
 def is_anomaly_check_nan_enabled():

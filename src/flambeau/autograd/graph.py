@@ -8,7 +8,7 @@ from .. import _C
 from .._shown import shown
 from ..ops.kinds import OPS
 from ..utils.hooks import RemovableHandle
-from . import _notes
+from . import _nodes
 
 Node = _C.Node
 
@@ -224,12 +224,12 @@ class node_creation_hook:
 
     def __enter__(self):
         self._entry = threading.get_ident(), self.hook
-        _notes.creation_hooks.append(self._entry)
-        _notes.update()
+        _nodes.creation_hooks.append(self._entry)
+        _nodes.update()
 
     def __exit__(self, *_):
-        _notes.creation_hooks.remove(self._entry)
-        _notes.update()
+        _nodes.creation_hooks.remove(self._entry)
+        _nodes.update()
 
 
 # ---- hooks of saved tensors ----------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from . import low_rank as low_rank
 from . import margin_losses as margin_losses
 from . import masks as masks
 from . import matrix_functions as matrix_functions
-from . import node_names as node_names
 from . import normalization as normalization
 from . import norms as norms
 from . import padding as padding
@@ -58,8 +57,6 @@ from . import windows as windows
 from .kinds import OPS as OPS
 from .kinds import public as public
 from .namespaces import known as _known
-
-node_names.apply()
 
 
 def __getattr__(name):

@@ -45,7 +45,7 @@ hardtanh = _activation(
     lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val, max_val), "x moved into [min_val, max_val].",
     "distinct")
 relu6 = _activation("relu6(Tensor self, bool inplace=False)", lambda g, self: hardtanh_backward(g, self, 0, 6),
-                    "min(max(x, 0), 6).", ("distinct", -2.0, 8.0))
+                    "min(max(x, 0), 6).", ("distinct", -2.0, 8.0), node="HardtanhBackward0")
 leaky_relu_backward = _slope(
     "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope=0.01)",
     "grad_output, times the slope where self is not positive.",
@@ -155,7 +155,8 @@ elu = _activation("elu(Tensor self, Scalar alpha=1, bool inplace=False)",
                   "x where positive, alpha * (exp(x) - 1) elsewhere.",
                   "distinct")
 selu = elementwise(
-    "selu(Tensor self, bool inplace=False) -> Tensor", method=False, out=False, aliases=("nn.functional.selu",),
+    "selu(Tensor self, bool inplace=False) -> Tensor",
+    node="EluBackward0", method=False, out=False, aliases=("nn.functional.selu",),
     d={"self": lambda g, self: elu_backward(g, self, 1.6732632423543772, 1.0507009873554805, 1)}, samples="distinct",
     doc="The self-normalising elu: scale 1.0507, alpha 1.6733.")
 celu = elementwise(
@@ -188,7 +189,8 @@ logsigmoid_backward = _slope(
     "logsigmoid_backward(Tensor grad_output, Tensor self)", "grad_output * sigmoid(-self).", self=_logsigmoid_second,
     grad_output=lambda g, self: logsigmoid_backward(g, self))
 logsigmoid = elementwise(
-    "logsigmoid(Tensor self) -> Tensor", namespace="nn.functional", method=False, inplace=False,
+    "logsigmoid(Tensor self) -> Tensor",
+    node="LogSigmoidBackward0", namespace="nn.functional", method=False, inplace=False,
     d={"self": lambda g, self: logsigmoid_backward(g, self)}, samples="reals", doc="log(sigmoid(x)) without overflow.")
 
 # --- composed of others -----------------------------------------------------------------------------------------------
@@ -215,7 +217,8 @@ def logit(self, eps=None):
     return (x / (1 - x)).log()
 
 
-_gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor", namespace=None, inplace=False, out=False,
+_gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
+                     node="GluBackward0", namespace=None, inplace=False, out=False,
                      d={"self": lambda g, gate: g * gate.sigmoid(),
                         "gate": lambda g, self, gate: sigmoid_backward(g * self, gate.sigmoid())},
                      skip="the kernel of glu, reached through it", doc="self * sigmoid(gate).")
@@ -232,13 +235,15 @@ def glu(self, dim=-1):
     return _gated(*self.chunk(2, dim))
 
 
-_leaky = elementwise("_leaky(Tensor self, Tensor slope) -> Tensor", namespace=None, inplace=False, out=False,
+_leaky = elementwise("_leaky(Tensor self, Tensor slope) -> Tensor",
+                     node="PreluKernelBackward0", namespace=None, inplace=False, out=False,
                      d={"self": lambda g, self, slope: where(self > 0, g, slope * g),
                         "slope": lambda g, self: where(self > 0, 0, self * g)},
                      skip="the kernel of prelu, reached through it", doc="self where positive, else slope * self.")
 
 
-@composite("prelu(Tensor self, Tensor weight) -> Tensor", aliases=("nn.functional.prelu",), samples="prelu")
+@composite("prelu(Tensor self, Tensor weight) -> Tensor",
+           autocast="half", aliases=("nn.functional.prelu",), samples="prelu")
 def prelu(self, weight):
     """x where positive, weight * x elsewhere, with one weight or one per channel (dimension 1)."""
     if weight.numel() != 1:

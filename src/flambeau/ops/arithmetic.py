@@ -57,7 +57,7 @@ sub = elementwise(
     d={"self": lambda g: g, "other": lambda g, alpha: -g if alpha == 1 else _times(g, -alpha)},
     ref="numpy.subtract", samples="pairs_numbers", doc="self - alpha * other, element by element, broadcasting.")
 rsub = elementwise(
-    "rsub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=False, out=False,
+    "rsub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", node="RsubBackward1", inplace=False, out=False,
     d={"self": lambda g, alpha: _times(g, -alpha), "other": lambda g: g},
     samples="pairs_numbers", doc="other - alpha * self, element by element.")
 mul = elementwise(
@@ -97,7 +97,8 @@ reciprocal = elementwise(
     d={"self": lambda g, result: -mul_conj(g, result * result)}, ref="numpy.reciprocal",
     samples=("reals", 0.5, 2.0), doc="One over each element.")
 square = elementwise(
-    "square(Tensor self) -> Tensor", d={"self": lambda g, self: mul_conj(g * 2, self)}, ref="numpy.square",
+    "square(Tensor self) -> Tensor",
+    node="PowBackward0", d={"self": lambda g, self: mul_conj(g * 2, self)}, ref="numpy.square",
     samples="reals", doc="Each element times itself.")
 abs = elementwise(
     "abs(Tensor self) -> Tensor", promote="complex_to_real", aliases=("absolute",),
@@ -176,7 +177,7 @@ def _clamp_max(g, self, min, max):
 
 
 clamp = elementwise(
-    "clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", aliases=("clip",),
+    "clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", node="ClampBackward1", aliases=("clip",),
     d={"self": _clamp_self, "min": _clamp_min, "max": _clamp_max},
     ref="numpy.clip", samples="clamp", doc="Each element moved into [min, max]; bounds are numbers or tensors.\n\n"
     ">>> flambeau.clamp(flambeau.tensor([-3., 0.5, 3.]), -1, 1)\ntensor([-1.0000,  0.5000,  1.0000])")
@@ -187,13 +188,15 @@ def _bools(a, b):
     return a.dtype is _C.bool and getattr(b, "dtype", None) is _C.bool
 
 
-@composite("clamp_min(Tensor self, any min) -> Tensor", inplace=True, out=True, samples="pairs")
+@composite("clamp_min(Tensor self, any min) -> Tensor",
+           node="ClampMinBackward0", inplace=True, out=True, samples="pairs")
 def clamp_min(self, min):
     """Each element moved up to at least min."""
     return self.maximum(min) if _bools(self, min) else clamp(self, min)
 
 
-@composite("clamp_max(Tensor self, any max) -> Tensor", inplace=True, out=True, samples="pairs")
+@composite("clamp_max(Tensor self, any max) -> Tensor",
+           node="ClampMaxBackward0", inplace=True, out=True, samples="pairs")
 def clamp_max(self, max):
     """Each element moved down to at most max."""
     return self.minimum(max) if _bools(self, max) else clamp(self, None, max)

@@ -83,7 +83,7 @@ def _by_parts(query, key, value, mask, dropout_p, is_causal, scale):
 
 @composite("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
            "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-           namespace="nn.functional", samples="scaled_dot_product_attention")
+           autocast="half", namespace="nn.functional", samples="scaled_dot_product_attention")
 def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale, enable_gqa):
     """softmax(scale query key' + mask) value (Vaswani et al. 2017).
 

@@ -41,7 +41,7 @@ def _double(grads, grad, input, weight, form, needs):
 
 convolution = primitive(
     "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
-    "bool transposed, int[] output_padding, int groups) -> Tensor",
+    "bool transposed, int[] output_padding, int groups) -> Tensor", autocast="half", keeps_format=True,
     d={("input", "weight", "bias"):
        lambda g, input, weight, stride, padding, dilation, transposed, output_padding, groups, needs:
        convolution_backward(g, input, weight, stride, padding, dilation, transposed, output_padding, groups,
@@ -113,7 +113,7 @@ _CONV_TRANSPOSE = ("conv_transpose{0}d(Tensor input, Tensor weight, Tensor? bias
                    "int[{0}] padding=0, int[{0}] output_padding=0, int groups=1, int[{0}] dilation=1) -> Tensor")
 
 
-@composite(_CONV.format(1), samples="conv1d")
+@composite(_CONV.format(1), autocast="half", samples="conv1d")
 def conv1d(input, weight, bias, stride, padding, dilation, groups):
     """Convolution over sequences [n, channels, length] with weights [out, channels / groups, width].
 
@@ -124,7 +124,7 @@ def conv1d(input, weight, bias, stride, padding, dilation, groups):
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(_CONV.format(2), samples="conv2d")
+@composite(_CONV.format(2), autocast="half", samples="conv2d")
 def conv2d(input, weight, bias, stride, padding, dilation, groups):
     """Convolution over images [n, channels, height, width] with weights [out, channels / groups, rows, columns].
 
@@ -138,7 +138,7 @@ def conv2d(input, weight, bias, stride, padding, dilation, groups):
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(_CONV.format(3), samples="conv3d")
+@composite(_CONV.format(3), autocast="half", samples="conv3d")
 def conv3d(input, weight, bias, stride, padding, dilation, groups):
     """Convolution over volumes [n, channels, depth, height, width].
 
@@ -149,7 +149,7 @@ def conv3d(input, weight, bias, stride, padding, dilation, groups):
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(_CONV_TRANSPOSE.format(1), samples="conv_transpose1d")
+@composite(_CONV_TRANSPOSE.format(1), autocast="half", samples="conv_transpose1d")
 def conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation):
     """The gradient of conv1d with respect to its input, as a layer: weights are [channels, out / groups, width].
 
@@ -160,7 +160,7 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(_CONV_TRANSPOSE.format(2), samples="conv_transpose2d")
+@composite(_CONV_TRANSPOSE.format(2), autocast="half", samples="conv_transpose2d")
 def conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation):
     """The gradient of conv2d with respect to its input, as a layer.
 
@@ -171,7 +171,7 @@ def conv_transpose2d(input, weight, bias, stride, padding, output_padding, group
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(_CONV_TRANSPOSE.format(3), samples="conv_transpose3d")
+@composite(_CONV_TRANSPOSE.format(3), autocast="half", samples="conv_transpose3d")
 def conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation):
     """The gradient of conv3d with respect to its input, as a layer.
 
@@ -182,7 +182,7 @@ def conv_transpose3d(input, weight, bias, stride, padding, output_padding, group
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", method=False,
+@composite("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", autocast="half", method=False,
            aliases=("nn.functional.conv_tbc",), skip="tested by name")
 def conv_tbc(self, weight, bias, pad=0):
     """conv1d of [time, batch, channels] with weights [kernel, channels, filters].

@@ -6,7 +6,8 @@ clone = primitive("clone(Tensor self, *, memory_format? memory_format=None) -> T
                   doc="A copy with its own memory; gradients pass through.\n\n"
                       ">>> flambeau.tensor([1, 2]).clone()\ntensor([1, 2])")
 
-copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", namespace=None, method=True,
+copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+                  node="CopyBackwards", namespace=None, method=True,
                   d={"self": lambda g: g.new_zeros(g.shape), "src": lambda g: g},
                   doc="Writes src, broadcast and converted, into self.\n\n"
                       ">>> flambeau.zeros(2).copy_(flambeau.tensor(3))\ntensor([3., 3.])")

@@ -110,9 +110,9 @@ eye = primitive(
     doc="Ones on the diagonal of an n by m matrix (m = n unless given), zeros elsewhere.\n\n"
         ">>> flambeau.eye(2)\ntensor([[1., 0.],\n        [0., 1.]])")
 
-_fill_scalar = primitive("fill_scalar_(Tensor self, Scalar value) -> Tensor", namespace=None,
+_fill_scalar = primitive("fill_scalar_(Tensor self, Scalar value) -> Tensor", node="FillBackward0", namespace=None,
                          d={"self": lambda g: zeros_like(g)})
-_fill_tensor = primitive("fill_tensor_(Tensor self, Tensor value) -> Tensor", namespace=None,
+_fill_tensor = primitive("fill_tensor_(Tensor self, Tensor value) -> Tensor", node="FillBackward1", namespace=None,
                          d={"self": lambda g: zeros_like(g), "value": lambda g: g.sum()})
 fill_ = overloads("fill_", _fill_scalar, _fill_tensor,
                   doc="Sets every element to a number (or to that of a 0-d tensor) in place.\n\n"

@@ -24,7 +24,7 @@ _ctc_loss = primitive(
 
 @composite(
     "ctc_loss(Tensor log_probs, Tensor targets, any input_lengths, any target_lengths, int blank=0, "
-    "str reduction='mean', bool zero_infinity=False) -> Tensor",
+    "str reduction='mean', bool zero_infinity=False) -> Tensor", autocast="float32",
     namespace="nn.functional", method=False, aliases=("ctc_loss",), skip="tested by name",
 )  # fmt: skip
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):

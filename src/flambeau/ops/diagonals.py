@@ -95,7 +95,7 @@ def fill_diagonal_(self, fill_value, wrap=False):
     return self
 
 
-@composite("trace(Tensor self) -> Tensor", ref="numpy.trace", samples="square")
+@composite("trace(Tensor self) -> Tensor", autocast="float32", ref="numpy.trace", samples="square")
 def trace(self):
     """The sum of a matrix's diagonal.
 

@@ -48,7 +48,8 @@ _BY_PRODUCT = {None: 25, "use_mm_for_euclid_dist_if_necessary": 25, "use_mm_for_
                "donot_use_mm_for_euclid_dist": inf}
 
 
-@composite("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", method=False, dtypes="float",
+@composite("cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor",
+           autocast="float32", method=False, dtypes="float",
            skip={"gradgradcheck": "distances bend at zero"})
 def cdist(x1, x2, p=2.0, compute_mode=None):
     """Distances [..., n, m] between the rows of x1 [..., n, d] and of x2 [..., m, d].

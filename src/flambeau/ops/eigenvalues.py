@@ -21,7 +21,8 @@ _eigh = primitive(
     namespace=None, skip=_KERNEL)
 
 
-@composite("linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)", namespace=None,
+@composite("linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+           autocast="float32", namespace=None,
            aliases=("linalg.eigh",), out=True, samples="positive_definite", skip=_GAUGE)
 def eigh(A, UPLO="L"):
     """Real eigenvalues in rising order and orthonormal eigenvectors (columns) of a Hermitian matrix, of which one
@@ -34,7 +35,8 @@ def eigh(A, UPLO="L"):
     return _eigh(A, UPLO, True)
 
 
-@composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor", namespace=None, aliases=("linalg.eigvalsh",), out=True,
+@composite("linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.eigvalsh",), out=True,
            samples="positive_definite", skip=_HERMITIAN)
 def eigvalsh(A, UPLO="L"):
     """The eigenvalues of a Hermitian matrix in rising order.
@@ -52,7 +54,7 @@ _eig = primitive(
     namespace=None, skip=_KERNEL)
 
 
-@composite("linalg_eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)", namespace=None,
+@composite("linalg_eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)", autocast="float32", namespace=None,
            aliases=("linalg.eig",), out=True, samples="squares", skip=_GAUGE)
 def eig(A):
     """Complex eigenvalues of any square matrix, in no order, and eigenvectors of length one (columns).
@@ -64,7 +66,8 @@ def eig(A):
     return _eig(A, True)
 
 
-@composite("linalg_eigvals(Tensor A) -> Tensor", namespace=None, aliases=("linalg.eigvals",), out=True,
+@composite("linalg_eigvals(Tensor A) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.eigvals",), out=True,
            samples="squares", skip={"layouts": "eigenvalues come in no order", "narrow_dtypes": "in no order"})
 def eigvals(A):
     """The complex eigenvalues of any square matrix, in no order.
@@ -91,7 +94,7 @@ def _check_driver(driver, api):
 
 
 @composite("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-           namespace=None, aliases=("linalg.svd",), out=True, samples="matrices", skip=_GAUGE)
+           autocast="float32", namespace=None, aliases=("linalg.svd",), out=True, samples="matrices", skip=_GAUGE)
 def linalg_svd(A, full_matrices=True, *, driver=None):
     """A = U diag(S) Vh with S falling; full_matrices: square U and Vh instead of the first min(m, n) vectors.
 
@@ -103,7 +106,8 @@ def linalg_svd(A, full_matrices=True, *, driver=None):
     return _svd(A, full_matrices, True)
 
 
-@composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", namespace=None, aliases=("linalg.svdvals",),
+@composite("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.svdvals",),
            out=True, samples="matrices")
 def svdvals(A, *, driver=None):
     """The singular values of a matrix, falling.
@@ -116,7 +120,8 @@ def svdvals(A, *, driver=None):
     return _svd(A, False, differentiated(A))[1]
 
 
-@composite("svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", out=True,
+@composite("svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
+           autocast="float32", out=True,
            samples="matrices", skip=_GAUGE)
 def svd(self, some=True, compute_uv=True):
     """The older form of linalg.svd, with V instead of its adjoint; some=False: square U and V; compute_uv=False: U and
@@ -173,7 +178,8 @@ def _check_matrix(A, api, name="A"):
 
 
 @composite("linalg_matrix_rank(Tensor A, any tol=None, bool hermitian=False, *, any atol=None, any rtol=None)"
-           " -> Tensor", namespace=None, aliases=("linalg.matrix_rank",), out=True, samples="matrices")
+           " -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.matrix_rank",), out=True, samples="matrices")
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     """How many singular values are larger than max(atol, rtol * the largest); hermitian: from eigenvalues.
 
@@ -213,7 +219,7 @@ _pinv = primitive("_linalg_pinv(Tensor A, any atol, any rtol, bool hermitian) ->
 
 
 @composite("linalg_pinv(Tensor A, any rcond=None, bool hermitian=False, *, any atol=None, any rtol=None) -> Tensor",
-           namespace=None, aliases=("linalg.pinv",), out=True, samples="matrices",
+           autocast="float32", namespace=None, aliases=("linalg.pinv",), out=True, samples="matrices",
            skip={"gradgradcheck": "tested by name"})
 def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """The Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as zero.
@@ -233,7 +239,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     return _pinv(A, atol, rtol, hermitian)
 
 
-@composite("pinverse(Tensor self, any rcond=1e-15) -> Tensor", samples="matrices",
+@composite("pinverse(Tensor self, any rcond=1e-15) -> Tensor", autocast="float32", samples="matrices",
            skip={"gradgradcheck": "tested by name"})
 def pinverse(self, rcond=1e-15):
     """The older form of linalg.pinv.
@@ -245,7 +251,8 @@ def pinverse(self, rcond=1e-15):
     return pinv(self, rcond)
 
 
-@composite("linalg_cond(Tensor A, any p=None) -> Tensor", namespace=None, aliases=("linalg.cond",), out=True,
+@composite("linalg_cond(Tensor A, any p=None) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.cond",), out=True,
            samples="squares")
 def cond(A, p=None):
     """The condition number |A| |A^-1| in the norm p: None or 2, -2 (singular values), "fro", "nuc", 1, -1, inf, -inf.

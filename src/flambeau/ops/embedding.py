@@ -12,7 +12,7 @@ embedding_dense_backward = primitive(
        _embedding_backward_backward(g, indices, padding_idx, scale_grad_by_freq)})
 embedding_rows = primitive(
     "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False) -> Tensor",
-    namespace=None,
+    node="EmbeddingBackward0", namespace=None,
     d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq:
        embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)})
 _renorm_ = primitive("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",

@@ -27,7 +27,7 @@ def checked(info, api, A):
 
 cholesky_ex = primitive(
     "linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
-    d={"A": lambda g0, L, upper: rules.cholesky(g0, L, upper)},
+    autocast="float32", d={"A": lambda g0, L, upper: rules.cholesky(g0, L, upper)},
     namespace=None, aliases=("linalg.cholesky_ex",), out=True, samples="positive_definite",
     skip={"gradcheck": "reads one triangle of a Hermitian matrix: tests/ops/test_decompositions.py"},
     doc="""As cholesky, with `info` instead of an error: zero, or the order of the first minor that is not positive.
@@ -38,7 +38,8 @@ cholesky_ex = primitive(
     """)
 
 
-@composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor", namespace=None, aliases=("linalg.cholesky",),
+@composite("linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.cholesky",),
            out=True, samples="positive_definite",
            skip={"gradcheck": "reads one triangle of a Hermitian matrix: tests/ops/test_decompositions.py"})
 def linalg_cholesky(A, *, upper=False):
@@ -54,7 +55,8 @@ def linalg_cholesky(A, *, upper=False):
     return L
 
 
-@composite("cholesky(Tensor self, bool upper=False) -> Tensor", out=True, samples="positive_definite",
+@composite("cholesky(Tensor self, bool upper=False) -> Tensor",
+           autocast="float32", out=True, samples="positive_definite",
            skip={"gradcheck": "reads one triangle of a Hermitian matrix: tests/ops/test_decompositions.py"})
 def cholesky(self, upper=False):
     """The older name of linalg.cholesky."""
@@ -68,7 +70,8 @@ def _solve_with_factor(B, L, upper):
 
 
 cholesky_solve = primitive(
-    "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", kernel=_solve_with_factor,
+    "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+    autocast="float32", kernel=_solve_with_factor,
     d={("self", "input2"): lambda g, input2, result, upper, needs:
        rules.cholesky_solve(g, input2, result, upper, needs)},
     out=True, samples="cholesky_solve",
@@ -86,7 +89,7 @@ def _inverse_with_factor(L, upper):
 
 
 cholesky_inverse = primitive(
-    "cholesky_inverse(Tensor self, bool upper=False) -> Tensor", kernel=_inverse_with_factor,
+    "cholesky_inverse(Tensor self, bool upper=False) -> Tensor", autocast="float32", kernel=_inverse_with_factor,
     d={"self": lambda g, self, result, upper: rules.cholesky_inverse(g, self, result, upper)},
     out=True, samples="triangular_factor",
     skip={"gradcheck": "reads one triangle: tests/ops/test_decompositions.py"},
@@ -122,7 +125,7 @@ def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 
 
 @composite("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
-           " -> (Tensor solution, Tensor cloned_coefficient)", out=True, samples="triangular_solve")
+           " -> (Tensor solution, Tensor cloned_coefficient)", autocast="float32", out=True, samples="triangular_solve")
 def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     """X of A X = self for triangular A, and a copy of A; linalg.solve_triangular is its newer form."""
     if transpose:
@@ -195,7 +198,7 @@ def linalg_lu(A, *, pivot=True):
     return P, *_factors(LU)
 
 
-@composite("lu(Tensor self, bool pivot=True, bool get_infos=False) -> any", out=True, skip=_BY_NAME)
+@composite("lu(Tensor self, bool pivot=True, bool get_infos=False) -> any", autocast="float32", out=True, skip=_BY_NAME)
 def lu(self, pivot=True, get_infos=False):
     """The older form of linalg.lu_factor, without an error for singular matrices; get_infos: also `info`."""
     made = lu_factor_ex(self, pivot=pivot)
@@ -252,7 +255,8 @@ def _solve_factors(P, L, U, B, adjoint):
     return _solve_triangular(U, _solve_triangular(L, _h(P) @ B, False, True, True), True, True, False)
 
 
-@composite("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", out=True, skip=_BY_NAME)
+@composite("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
+           autocast="float32", out=True, skip=_BY_NAME)
 def lu_solve(self, LU_data, LU_pivots):
     """The older form of linalg.lu_solve, right side first."""
     return linalg_lu_solve(LU_data, LU_pivots, self)
@@ -306,7 +310,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False):
 # --- QR --------------------------------------------------------------------------------------------------------------
 
 linalg_qr = primitive(
-    "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
+    "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)", autocast="float32",
     d={"A": lambda some_grads, Q, R, mode: rules.qr(*some_grads, Q, R, mode)},
     namespace=None, aliases=("linalg.qr",), out=True, samples="qr",
     doc="""A = Q R with orthonormal columns in Q and an upper triangular R. mode: "reduced", "complete" (square Q) or
@@ -320,13 +324,14 @@ linalg_qr = primitive(
     """)
 
 
-@composite("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", out=True, samples="matrices")
+@composite("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", autocast="float32", out=True, samples="matrices")
 def qr(self, some=True):
     """The older form of linalg.qr; some=False: mode "complete"."""
     return linalg_qr(self, "reduced" if some else "complete")
 
 
-geqrf = primitive("geqrf(Tensor self) -> (Tensor a, Tensor tau)", out=True, samples="matrices", skip=_NO_DERIVATIVE,
+geqrf = primitive("geqrf(Tensor self) -> (Tensor a, Tensor tau)",
+                  autocast="float32", out=True, samples="matrices", skip=_NO_DERIVATIVE,
                   d={"self": lambda g0: rules.undefined("geqrf")},
                   doc="""QR as reflections I - tau v v^H: R and below its diagonal the vectors v, and the factors tau.
 
@@ -348,7 +353,7 @@ def _reflections(A, tau):
     return [(v.narrow(-1, k, 1), tau.narrow(-1, k, 1).unsqueeze(-1)) for k in range(tau.shape[-1])]
 
 
-@composite("linalg_householder_product(Tensor A, Tensor tau) -> Tensor", namespace=None, out=True,
+@composite("linalg_householder_product(Tensor A, Tensor tau) -> Tensor", autocast="float32", namespace=None, out=True,
            aliases=("linalg.householder_product",), samples="reflections")
 def householder_product(A, tau):
     """The first columns of the product of reflections I - tau v v^H, as geqrf gives them.
@@ -368,14 +373,14 @@ def householder_product(A, tau):
     return _by_columns(result)
 
 
-@composite("orgqr(Tensor self, Tensor input2) -> Tensor", out=True, samples="reflections")
+@composite("orgqr(Tensor self, Tensor input2) -> Tensor", autocast="float32", out=True, samples="reflections")
 def orgqr(self, input2):
     """The older name of linalg.householder_product."""
     return householder_product(self, input2)
 
 
 @composite("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
-           out=True, skip=_BY_NAME)
+           autocast="float32", out=True, skip=_BY_NAME)
 def ormqr(self, input2, input3, left=True, transpose=False):
     """Q input3 (or input3 Q, or with Q^H) for the product Q of the reflections (self, input2) that geqrf gives.
 

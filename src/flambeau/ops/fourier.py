@@ -153,7 +153,8 @@ _ONE = "(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor"
 
 
 def _record(name, signature, samples="fft_one"):
-    return composite(f"fft_{name}{signature}", namespace=None, aliases=(f"fft.{name}",), out=True, samples=samples)
+    return composite(f"fft_{name}{signature}", namespace=None, aliases=(f"fft.{name}",), out=True, samples=samples,
+                     autocast="float32")
 
 
 @_record("fft", _ONE)

@@ -31,7 +31,7 @@ def _fractional(nd):
             "bool return_indices=False, Tensor? _random_samples=None)")
 
     @composite(f"fractional_max_pool{nd}d_with_indices{args} -> (Tensor, Tensor)", namespace="nn.functional",
-               skip="draws its windows; tested by name",
+               autocast="float32", skip="draws its windows; tested by name",
                doc=f"The maxima of fractional_max_pool{nd}d and their places in each plane.")
     def with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples):
         size = _size(f"fractional_max_pool{nd}d", input, nd, output_size, output_ratio)
@@ -41,7 +41,7 @@ def _fractional(nd):
         return tuple(fractional_max_pool(input, kernel_size, size, _random_samples, nd))
 
     @composite(f"fractional_max_pool{nd}d{args} -> Tensor", namespace="nn.functional",
-               skip="draws its windows; tested by name",
+               autocast="float32", skip="draws its windows; tested by name",
                doc=f"""The maxima of windows of kernel_size whose steps are random, in {nd} dimensions (Graham 2014).
 
     The size of the result is `output_size`, or the input's times `output_ratio` (between 0 and 1).

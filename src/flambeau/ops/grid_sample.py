@@ -13,6 +13,7 @@ _grid_sampler_backward = primitive(
 
 grid_sampler = primitive(
     "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+    node="GridSampler2DBackward0",
     d={("input", "grid"): lambda g, input, grid, interpolation_mode, padding_mode, align_corners, needs: tuple(
         share if need else None for share, need in zip(
             _grid_sampler_backward(g, input, grid, interpolation_mode, padding_mode, align_corners), needs))},
@@ -29,7 +30,7 @@ def _warn_default():
 
 
 @composite("grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
-           "bool? align_corners=None) -> Tensor", namespace="nn.functional", samples="grid_sample")
+           "bool? align_corners=None) -> Tensor", autocast="float32", namespace="nn.functional", samples="grid_sample")
 def grid_sample(input, grid, mode, padding_mode, align_corners):
     """The image [n, c, h, w] at the places of grid [n, oh, ow, 2] (or [n, c, d, h, w] and [n, od, oh, ow, 3]).
 

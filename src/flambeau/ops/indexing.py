@@ -48,10 +48,12 @@ def _selected(g, dim, index, shape):
 
 
 _fill_number = primitive(
-    "index_fill_number(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", namespace=None, inplace=True,
+    "index_fill_number(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    node="IndexFillBackward0", namespace=None, inplace=True,
     d={"self": lambda g, dim, index: g.index_fill(dim, index, 0)})
 _fill_tensor = primitive(
-    "index_fill_tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", namespace=None, inplace=True,
+    "index_fill_tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    node="IndexFillBackward1", namespace=None, inplace=True,
     d={"self": lambda g, dim, index: g.index_fill(dim, index, 0),
        "value": lambda g, dim, index: g.index_select(dim, OPS["unique"](index)).sum()})
 index_fill = overloads("index_fill", _fill_tensor, _fill_number,
@@ -76,12 +78,14 @@ def _gather_backward(g, shape, dim, index, sparse_grad):
 
 
 _scatter_src = primitive(
-    "scatter_src(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor", namespace=None,
+    "scatter_src(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor",
+    node="ScatterBackward0", namespace=None,
     inplace=True, out=True,
     d={"self": lambda g, dim, index, reduce: _unscattered(g, dim, index, reduce),
        "src": lambda g, src_shape, dim, index, reduce: _source_grad(g, src_shape, dim, index, reduce)})
 _scatter_value = primitive(
-    "scatter_value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor", namespace=None,
+    "scatter_value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor",
+    node="ScatterBackward1", namespace=None,
     inplace=True, out=True, d={"self": lambda g, dim, index, reduce: _unscattered(g, dim, index, reduce)})
 scatter = overloads(
     "scatter", _scatter_src, _scatter_value,

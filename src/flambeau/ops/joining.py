@@ -11,7 +11,8 @@ def _uncat(g, shapes, dim):
 
 
 cat = primitive(
-    "cat(Tensor[] tensors, int dim=0) -> Tensor", out=True, ref="numpy.concatenate", aliases=("concat", "concatenate"),
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    keeps_format=True, out=True, ref="numpy.concatenate", aliases=("concat", "concatenate"),
     d={"tensors": lambda g, tensors_shape, dim: _uncat(g, tensors_shape, dim)},
     doc="Joins tensors along an existing dimension; the other sizes must agree.\n\n"
         ">>> flambeau.cat([flambeau.tensor([1]), flambeau.tensor([2, 3])])\ntensor([1, 2, 3])")

@@ -20,6 +20,11 @@ Fields common to all kinds
                 argument itself as the result and writes into it.
     aliases     further public names: "multiply" (function, method and in-place method, as the record's own name),
                 "nn.functional.relu" (a function of that namespace only)
+    node        what its graph nodes are called, where PyTorch's name is not made of the record's own
+    autocast    what autocast does with its arguments: "half" (products, which keep their sums in float32), "float32"
+                (losses, long sums, decompositions), "given" (made of products, but computed in the dtype it is given);
+                without it nothing, and a composite's parts decide
+    keeps_format  whether channels_last arguments make channels_last results
     ref         "numpy.multiply": the reference, resolved when a test asks
     samples     plain data naming a sample generator of tests/ops/samples/: "pairs" or ("reals", -3, 3)
     doc         the public docstring
@@ -58,6 +63,10 @@ ALIASES = {}
 FACTS = {}
 
 
+#: what a record says about autocast -> the native switch
+_AUTOCAST = {None: 0, "half": 1, "float32": 2, "given": 3}
+
+
 def _belongs(op, module):
     """The module that `__module__` names; flambeau itself unless this says otherwise."""
     for form in (op, op.inplace_form):
@@ -75,9 +84,17 @@ def _alias(op, names):
 
 
 def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
-            aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none"):
+            aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none",
+            node=None, autocast=None, keeps_format=False):
+    policy = _AUTOCAST[autocast]
     op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers)
     name = op.name
+    if node is not None:
+        _C.name_nodes(op, node)
+    if policy:
+        _C.set_autocast_policy(op, policy)
+    if keeps_format:
+        _C.keep_format(op)
     if namespace:
         _belongs(op, "flambeau." + namespace)
     elif namespace is None and not method:

@@ -36,7 +36,8 @@ def _linear_double(grads, grad, input, weight, needs):
 
 
 linear = primitive(
-    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", out=True,
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    autocast="half", node="AddmmBackward0", out=True,
     d={("input", "weight", "bias"): lambda g, input, weight, needs:
        linear_backward(g, input, weight, needs[0] + 2 * needs[1] + 4 * needs[2])},
     namespace="nn.functional", samples="linear",
@@ -49,7 +50,7 @@ linear = primitive(
     """)
 
 
-@composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+@composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", autocast="given",
            samples="bilinear")
 def bilinear(input1, input2, weight, bias=None):
     """y[o] = input1 @ weight[o] @ input2 + bias[o], over all leading dimensions.

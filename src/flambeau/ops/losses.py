@@ -79,14 +79,14 @@ _cross_entropy_backward = primitive(
 
 _cross_entropy = primitive(
     "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int ignore_index, str reduction, float label_smoothing)"
-    " -> Tensor", namespace=None,
+    " -> Tensor", node="NllLossBackward0", namespace=None,
     d={"self": lambda g, self, target, weight, ignore_index, reduction, label_smoothing:
        _cross_entropy_backward(g, self, target, weight, ignore_index, reduction, label_smoothing)},
     skip="the kernel of cross_entropy, reached through it", doc="cross_entropy with class indices, in one pass.")
 
 
 @composite("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, "
-           + _LEGACY.format("int ignore_index=-100, ") + ", float label_smoothing=0.0) -> Tensor",
+           + _LEGACY.format("int ignore_index=-100, ") + ", float label_smoothing=0.0) -> Tensor", autocast="float32",
            namespace="nn.functional", dtypes="float")
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
@@ -143,7 +143,7 @@ _nll_loss = primitive(
 
 
 @composite("nll_loss(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("int ignore_index=-100, ")
-           + ") -> Tensor", namespace="nn.functional", dtypes="float")
+           + ") -> Tensor", autocast="float32", namespace="nn.functional", dtypes="float")
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """-input[target] over the class dimension 1 of log-probabilities; else as cross_entropy.
 
@@ -190,7 +190,7 @@ def _weighted(loss, weight, reduction):
     return loss.sum() / weight.expand(loss.shape).sum() if reduction == "mean" else reduced(loss, reduction)
 
 
-@composite("mse_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", namespace="nn.functional")
+@composite("mse_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", autocast="float32", namespace="nn.functional")
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target) ** 2, averaged (or summed, or as it is).
 
@@ -201,7 +201,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted(_squared_difference(input, target), weight, chosen(reduction, size_average, reduce))
 
 
-@composite("l1_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", namespace="nn.functional")
+@composite("l1_loss" + _PAIR + ", Tensor? weight=None) -> Tensor", autocast="float32", namespace="nn.functional")
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|, averaged (or summed, or as it is)."""
     same_size("l1_loss", input, target)
@@ -210,7 +210,8 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _weighted(distance, weight, chosen(reduction, size_average, reduce))
 
 
-@composite("smooth_l1_loss" + _PAIR + ", float beta=1.0) -> Tensor", namespace="nn.functional", dtypes="float")
+@composite("smooth_l1_loss" + _PAIR + ", float beta=1.0) -> Tensor",
+           autocast="float32", namespace="nn.functional", dtypes="float")
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """0.5 d^2 / beta where d = |input - target| is below beta, else d - 0.5 beta (Girshick 2015)."""
     if beta < 0:
@@ -222,7 +223,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 
 @composite("huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? weight=None)"
-           " -> Tensor", namespace="nn.functional", dtypes="float")
+           " -> Tensor", autocast="float32", namespace="nn.functional", dtypes="float")
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """0.5 d^2 where d = |input - target| is at most delta, else delta (d - 0.5 delta) (Huber 1964)."""
     if delta <= 0:
@@ -246,7 +247,7 @@ def _floating_target(name, target):
 
 
 @composite("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")
-           + ") -> Tensor", namespace="nn.functional", dtypes="float")
+           + ") -> Tensor", autocast="float32", namespace="nn.functional", dtypes="float")
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log(input) + (1 - target) log(1 - input)) of probabilities, times weight; the logarithms at least -100.
 
@@ -264,7 +265,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 
 
 @composite("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")
-           + ", Tensor? pos_weight=None) -> Tensor", namespace="nn.functional", dtypes="float")
+           + ", Tensor? pos_weight=None) -> Tensor", autocast="float32", namespace="nn.functional", dtypes="float")
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
                                      pos_weight=None):
     """binary_cross_entropy(sigmoid(input), target) without overflow; pos_weight multiplies the positive part.
@@ -284,7 +285,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     return reduced(loss if weight is None else loss * weight, chosen(reduction, size_average, reduce))
 
 
-@composite("kl_div" + _PAIR + ", bool log_target=False) -> Tensor", namespace="nn.functional", dtypes="float")
+@composite("kl_div" + _PAIR + ", bool log_target=False) -> Tensor",
+           autocast="float32", namespace="nn.functional", dtypes="float")
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input) for log-probabilities `input`; reduction "batchmean" is the divergence itself.
 
@@ -301,7 +303,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 
 @composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, any size_average=None,"
-           " float eps=1e-08, any reduce=None, str reduction=\"mean\") -> Tensor", namespace="nn.functional",
+           " float eps=1e-08, any reduce=None, str reduction=\"mean\") -> Tensor",
+           autocast="float32", namespace="nn.functional",
            dtypes="float")
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
                      reduction="mean"):

@@ -15,14 +15,15 @@ def _same_ndim(name, **tensors):
         raise RuntimeError(f"{name}: the tensors must have equally many dimensions, got {sizes}")
 
 
-@composite("soft_margin_loss(Tensor input, Tensor target, " + _LEGACY.format("") + ") -> Tensor", **_FUNCTIONAL)
+@composite("soft_margin_loss(Tensor input, Tensor target, " + _LEGACY.format("") + ") -> Tensor",
+           autocast="float32", **_FUNCTIONAL)
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)) for targets 1 and -1."""
     return reduced((target * -input).exp().log1p(), chosen(reduction, size_average, reduce))
 
 
 @composite("hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, " + _LEGACY.format("") + ") -> Tensor",
-           **_FUNCTIONAL)
+           autocast="float32", **_FUNCTIONAL)
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The input where target is 1, max(0, margin - input) where it is -1."""
     loss = (margin - input).clamp(min=0).masked_fill(target == 1, 0) + input.masked_fill(target == -1, 0)
@@ -30,7 +31,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 @composite("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, " + _LEGACY.format("")
-           + ") -> Tensor", **_FUNCTIONAL)
+           + ") -> Tensor", autocast="float32", **_FUNCTIONAL)
 def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target (input1 - input2) + margin): target 1 wants input1 to rank higher, -1 input2."""
     _same_ndim("margin_ranking_loss", input1=input1, input2=input2, target=target)
@@ -38,7 +39,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, size_average=None, r
 
 
 @composite("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, " + _LEGACY.format("")
-           + ") -> Tensor", **_FUNCTIONAL)
+           + ") -> Tensor", autocast="float32", **_FUNCTIONAL)
 def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
     if input1.ndim != input2.ndim or target.ndim != max(input1.ndim, input2.ndim) - 1:
@@ -52,7 +53,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, size_average=None,
 
 
 @composite("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0,"
-           " float eps=1e-06, bool swap=False, " + _LEGACY.format("") + ") -> Tensor", **_FUNCTIONAL)
+           " float eps=1e-06, bool swap=False, " + _LEGACY.format("") + ") -> Tensor",
+           autocast="float32", **_FUNCTIONAL)
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None,
                         reduce=None, reduction="mean"):
     """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the nearer of two distances."""
@@ -98,7 +100,7 @@ def _rows(name, input, target):
 
 
 @composite("multi_margin_loss(Tensor input, Tensor target, float p=1, float margin=1.0, Tensor? weight=None, "
-           + _LEGACY.format("") + ") -> Tensor", **_FUNCTIONAL)
+           + _LEGACY.format("") + ") -> Tensor", autocast="float32", **_FUNCTIONAL)
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """mean over classes c != target of max(0, margin - input[target] + input[c]) ** p; p is 1 or 2."""
     if p not in (1, 2):
@@ -119,7 +121,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 
 
 @composite("multilabel_margin_loss(Tensor input, Tensor target, " + _LEGACY.format("") + ") -> Tensor",
-           skip="tested by name", **_FUNCTIONAL)
+           autocast="float32", skip="tested by name", **_FUNCTIONAL)
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """mean of max(0, 1 - input[label] + input[c]) over the labels before the first -1 and all other classes c."""
     reduction = chosen(reduction, size_average, reduce)
@@ -138,7 +140,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
 
 @composite("multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, " + _LEGACY.format("")
-           + ") -> Tensor", skip="tested by name", **_FUNCTIONAL)
+           + ") -> Tensor", autocast="float32", skip="tested by name", **_FUNCTIONAL)
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """The mean over classes of the binary cross entropy of sigmoid(input)."""
     if input.shape != target.shape:

@@ -42,7 +42,7 @@ def linalg_matrix_power(A, n):
     return _power(A, n)
 
 
-@composite("matrix_power(Tensor self, int n) -> Tensor", out=True, samples="matrix_power")
+@composite("matrix_power(Tensor self, int n) -> Tensor", autocast="given", out=True, samples="matrix_power")
 def matrix_power(self, n):
     """The same as linalg.matrix_power."""
     return _power(self, n)
@@ -103,7 +103,7 @@ def _exponential(A):
     return result
 
 
-@composite("matrix_exp(Tensor self) -> Tensor", samples="squares", aliases=())
+@composite("matrix_exp(Tensor self) -> Tensor", autocast="given", samples="squares", aliases=())
 def matrix_exp(self):
     """The same as linalg.matrix_exp."""
     return _exponential(self)
@@ -181,7 +181,8 @@ def linalg_vander(x, *, N=None):
 
 # --- tensors seen as matrices ----------------------------------------------------------------------------------------
 
-@composite("linalg_tensorinv(Tensor self, int ind=2) -> Tensor", namespace=None, aliases=("linalg.tensorinv",),
+@composite("linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.tensorinv",),
            out=True, samples="tensorinv")
 def tensorinv(self, ind=2):
     """The inverse of a tensor seen as a matrix of its first `ind` dimensions by the others.
@@ -201,7 +202,8 @@ def tensorinv(self, ind=2):
     return inverse(self.reshape(n, n)).reshape((*last, *first))
 
 
-@composite("linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", namespace=None, out=True,
+@composite("linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
+           autocast="float32", namespace=None, out=True,
            aliases=("linalg.tensorsolve",), samples="tensorsolve")
 def tensorsolve(self, other, dims=None):
     """X with tensordot(self, X, X.ndim) == other; `dims` of self are moved to its end before.

@@ -77,7 +77,7 @@ _layer_norm_backward = primitive(
     skip=_DERIVATIVE, doc="Gradients of layer_norm and rms_norm: of the input, the weight and the bias.")
 
 primitive("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05,"
-          " bool cudnn_enable=True) -> Tensor",
+          " bool cudnn_enable=True) -> Tensor", node="NativeLayerNormBackward0",
           d={("input", "weight", "bias"): lambda g, input, normalized_shape, weight, eps, needs:
              _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, True), needs)},
           aliases=("nn.functional.layer_norm",), dtypes="float",
@@ -87,7 +87,7 @@ primitive("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None,
     tensor([[-1.,  1.]])
     """)
 primitive("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-          d={("input", "weight"): lambda g, input, normalized_shape, weight, eps, needs:
+          node="MulBackward0", d={("input", "weight"): lambda g, input, normalized_shape, weight, eps, needs:
              _wanted(_layer_norm_backward(g, input, normalized_shape, weight, eps, False)[:2], needs)},
           aliases=("nn.functional.rms_norm",), dtypes="float",
           doc="""input / sqrt(mean(input^2) + eps) * weight over the last dimensions (Zhang and Sennrich 2019).
@@ -122,7 +122,7 @@ _group_norm_backward = primitive(
 
 _group_norm = primitive(
     "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05,"
-    " bool cudnn_enabled=True) -> Tensor",
+    " bool cudnn_enabled=True) -> Tensor", node="NativeGroupNormBackward0", keeps_format=True,
     d={("input", "weight", "bias"): lambda g, input, num_groups, weight, eps, needs:
        _wanted(_group_norm_backward(g, input, num_groups, weight, eps), needs)},
     aliases=("nn.functional.group_norm",), dtypes="float",
@@ -174,7 +174,7 @@ _batch_norm_backward = primitive(
 
 _native_batch_norm = primitive(
     "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
-    " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", keeps_format=True,
     d={("input", "weight", "bias"):
        lambda g0, input, weight, running_mean, running_var, result1, result2, training, eps, needs: _wanted(
            _batch_norm_backward(g0, input, weight, running_mean, running_var, result1, result2, training, eps), needs)},

@@ -29,7 +29,7 @@ def _norm_gradient(g, self, result, ord, dim, keepdim):
 
 
 _vector_norm = reduction("_vector_norm(Tensor self, float ord, int[]? dim, bool keepdim, dtype? dtype) -> Tensor",
-                         d={"self": lambda g, self, result, ord, dim, keepdim:
+                         node="LinalgVectorNormBackward0", d={"self": lambda g, self, result, ord, dim, keepdim:
                             _norm_gradient(g, self, result, ord, dim, keepdim)}, namespace=None,
                          skip="the kernel of linalg.vector_norm, reached through it",
                          doc="Norm of real vectors over `dim`.")

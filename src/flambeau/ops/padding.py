@@ -4,7 +4,7 @@ from .._shown import shown
 from .kinds import composite, primitive
 
 constant_pad_nd = primitive(
-    "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
+    "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", keeps_format=True,
     d={"self": lambda g, pad: constant_pad_nd(g, [-n for n in pad])},
     method=False, samples="constant_pad_nd",
     doc="""A border of `value`: `pad` lists (before, after) from the last dimension on; negative numbers crop.
@@ -19,7 +19,7 @@ _border_backward = primitive(
     d={"grad": lambda g, pad, mode: _border(g, pad, mode)},
     skip="the gradient of pad, reached through it", doc="Each gradient added where its element came from.")
 _border = primitive(
-    "_border(Tensor self, int[] pad, str mode) -> Tensor", namespace=None,
+    "_border(Tensor self, int[] pad, str mode) -> Tensor", autocast="float32", namespace=None,
     d={"self": lambda g, self_shape, pad, mode: _border_backward(g, self_shape, pad, mode)},
     skip="the kernel of pad, reached through it", doc="A border made of the tensor's own elements.")
 

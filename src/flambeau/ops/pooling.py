@@ -22,18 +22,19 @@ max_pool_backward = primitive(
 
 max_pool = primitive(
     "max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode, int dims)"
-    " -> (Tensor values, Tensor indices)",
+    " -> (Tensor values, Tensor indices)", node="MaxPool2DWithIndicesBackward0", keeps_format=True,
     d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:])},
     namespace=None, samples="max_pool", doc="Maxima of windows and their places in each plane.")
 
 adaptive_max_pool = primitive(
     "adaptive_max_pool(Tensor self, int[] output_size, int dims) -> (Tensor values, Tensor indices)",
+    node="AdaptiveMaxPool2DBackward0", keeps_format=True,
     d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:])},
     namespace=None, samples="adaptive_max_pool", doc="Maxima of as many windows as output_size says.")
 
 avg_pool = primitive(
     "avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, "
-    "int? divisor_override, int dims) -> Tensor",
+    "int? divisor_override, int dims) -> Tensor", node="AvgPool2DBackward0", keeps_format=True,
     d={"self": lambda g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
        avg_pool_backward(g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad,
                          divisor_override)},
@@ -48,6 +49,7 @@ avg_pool_backward = primitive(
 
 adaptive_avg_pool = primitive(
     "adaptive_avg_pool(Tensor self, int[] output_size, int dims) -> Tensor",
+    node="AdaptiveAvgPool2DBackward0", keeps_format=True,
     d={"self": lambda g, self_shape, dims: adaptive_avg_pool_backward(g, self_shape, dims)},
     namespace=None, samples="adaptive_avg_pool", doc="Means of as many windows as output_size says.")
 
@@ -60,17 +62,23 @@ adaptive_avg_pool_backward = primitive(
 
 # --- the public forms -------------------------------------------------------------------------------------------------
 
+def _in_three(nd):
+    """What autocast does: pooling in three dimensions is computed in float32."""
+    return "float32" if nd == 3 else None
+
+
 def _max_pool(nd):
     @composite(f"max_pool{nd}d_with_indices(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, "
                f"int[{nd}] padding=0, int[{nd}] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
                namespace="" if nd == 1 else "nn.functional", samples=f"max_pool{nd}d_with_indices",
+               autocast=_in_three(nd),
                doc=f"The maxima of max_pool{nd}d and their places in each plane, counted row by row.")
     def with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
         return tuple(max_pool(input, kernel_size, stride or kernel_size, padding, dilation, ceil_mode, nd))
 
     @composite(f"max_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
                f"int[{nd}] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor",
-               samples=f"max_pool{nd}d",
+               samples=f"max_pool{nd}d", autocast=_in_three(nd),
                doc=f"""The maximum of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
 
     `ceil_mode` keeps windows that reach beyond the far edge; `return_indices` also returns the places of the maxima.
@@ -93,6 +101,7 @@ def _avg_pool(nd):
     @composite(f"avg_pool{nd}d(Tensor input, int[{nd}] kernel_size, int[{nd}]? stride=None, int[{nd}] padding=0, "
                f"bool ceil_mode=False, bool count_include_pad=True{extra}) -> Tensor",
                namespace="" if nd == 1 else "nn.functional", out=nd > 1, samples=f"avg_pool{nd}d",
+               autocast=_in_three(nd),
                doc=f"""The mean of every window, in {nd} dimension(s); `stride` is kernel_size unless given.
 
     `count_include_pad` counts the zeros of the border; `divisor_override` divides by another number.
@@ -129,6 +138,7 @@ def _full_size(input, output_size, nd, op):
 def _adaptive(nd):
     @composite(f"adaptive_avg_pool{nd}d(Tensor input, any output_size) -> Tensor",
                namespace="" if nd == 1 else "nn.functional", samples=f"adaptive_avg_pool{nd}d",
+               autocast=_in_three(nd),
                doc=f"""The means of as many windows as output_size says, in {nd} dimension(s); None keeps a size.
 
     >>> import flambeau
@@ -140,6 +150,7 @@ def _adaptive(nd):
 
     @composite(f"adaptive_max_pool{nd}d_with_indices(Tensor input, any output_size) -> (Tensor, Tensor)",
                namespace="nn.functional", samples=f"adaptive_max_pool{nd}d_with_indices",
+               autocast=_in_three(nd),
                doc=f"The maxima of adaptive_max_pool{nd}d and their places in each plane.")
     def with_indices(input, output_size):
         sizes = _full_size(input, output_size, nd, f"adaptive_max_pool{nd}d")
@@ -147,6 +158,7 @@ def _adaptive(nd):
 
     @composite(f"adaptive_max_pool{nd}d(Tensor input, any output_size, bool return_indices=False) -> Tensor",
                namespace="nn.functional", samples=f"adaptive_max_pool{nd}d",
+               autocast=_in_three(nd),
                doc=f"""The maxima of as many windows as output_size says, in {nd} dimension(s); None keeps a size.
 
     >>> import flambeau
@@ -201,6 +213,7 @@ def _max_unpool(nd):
     @composite(f"max_unpool{nd}d(Tensor input, Tensor indices, int[{nd}] kernel_size, int[{nd}]? stride=None, "
                f"int[{nd}] padding=0, any output_size=None) -> Tensor",
                namespace="nn.functional", samples=f"max_unpool{nd}d",
+               autocast="float32" if nd > 1 else None,
                doc=f"""Zeros with `input` at the places max_pool{nd}d reported: a partial inverse.
 
     >>> import flambeau

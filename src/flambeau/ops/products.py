@@ -17,7 +17,7 @@ def _scaled(t, factor):
 # --- two operands -----------------------------------------------------------------------------------------------------
 
 mm = primitive(
-    "mm(Tensor self, Tensor mat2) -> Tensor",
+    "mm(Tensor self, Tensor mat2) -> Tensor", autocast="half",
     d={"self": lambda g, mat2: mm(g, _h(mat2)), "mat2": lambda g, self: mm(_h(self), g)},
     out=True, ref="numpy.matmul", samples="mm",
     doc="""The product of two matrices.
@@ -29,7 +29,7 @@ mm = primitive(
     """)
 
 bmm = primitive(
-    "bmm(Tensor self, Tensor mat2) -> Tensor",
+    "bmm(Tensor self, Tensor mat2) -> Tensor", autocast="half",
     d={"self": lambda g, mat2: bmm(g, _h(mat2)), "mat2": lambda g, self: bmm(_h(self), g)},
     out=True, ref="numpy.matmul", samples="bmm",
     doc="""The products of two equally long batches of matrices: [b, n, m] times [b, m, p].
@@ -81,7 +81,7 @@ def _matmul_other(g, self, shape):
 
 
 matmul = primitive(
-    "matmul(Tensor self, Tensor other) -> Tensor",
+    "matmul(Tensor self, Tensor other) -> Tensor", autocast="half", node="MmBackward0",
     d={"self": lambda g, other, self_shape: _matmul_self(g, other, self_shape),
        "other": lambda g, self, other_shape: _matmul_other(g, self, other_shape)},
     out=True, ref="numpy.matmul", samples="matmul",
@@ -104,7 +104,7 @@ def vdot(self, other):
     return dot(self.conj() if self.is_complex() else self, other)
 
 
-@composite("outer(Tensor self, Tensor vec2) -> Tensor", out=True, ref="numpy.outer", samples="outer")
+@composite("outer(Tensor self, Tensor vec2) -> Tensor", autocast="given", out=True, ref="numpy.outer", samples="outer")
 def outer(self, vec2):
     """Every product of an element of `self` with one of `vec2`.
 
@@ -118,7 +118,7 @@ def outer(self, vec2):
     return self.unsqueeze(-1) * vec2
 
 
-@composite("ger(Tensor self, Tensor vec2) -> Tensor", out=True, ref="numpy.outer", samples="outer")
+@composite("ger(Tensor self, Tensor vec2) -> Tensor", autocast="given", out=True, ref="numpy.outer", samples="outer")
 def ger(self, vec2):
     """The same as `outer`."""
     return outer(self, vec2)
@@ -142,7 +142,7 @@ def inner(self, other):
 # --- sum of a tensor and a product ------------------------------------------------------------------------------------
 
 addmm = primitive(
-    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="half",
     d={"self": lambda g, beta: _scaled(g, beta.conjugate()),
        "mat1": lambda g, mat2, alpha: _scaled(mm(g, _h(mat2)), alpha.conjugate()),
        "mat2": lambda g, mat1, alpha: _scaled(mm(_h(mat1), g), alpha.conjugate())},
@@ -155,7 +155,7 @@ addmm = primitive(
     """)
 
 baddbmm = primitive(
-    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="half",
     d={"self": lambda g, beta: _scaled(g, beta.conjugate()),
        "batch1": lambda g, batch2, alpha: _scaled(bmm(g, _h(batch2)), alpha.conjugate()),
        "batch2": lambda g, batch1, alpha: _scaled(bmm(_h(batch1), g), alpha.conjugate())},
@@ -176,7 +176,7 @@ def _plus(self, beta, product, alpha):
     return product if beta == 0 else _scaled(self, beta) + product
 
 
-@composite("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+@composite("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="given",
            out=True, inplace=True, samples="addmv")
 def addmv(self, mat, vec, *, beta=1, alpha=1):
     """beta * self + alpha * (mat @ vec).
@@ -188,7 +188,7 @@ def addmv(self, mat, vec, *, beta=1, alpha=1):
     return _plus(self, beta, mv(mat, vec), alpha)
 
 
-@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", autocast="given",
            out=True, inplace=True, samples="addr")
 def addr(self, vec1, vec2, *, beta=1, alpha=1):
     """beta * self + alpha * outer(vec1, vec2).
@@ -203,7 +203,7 @@ def addr(self, vec1, vec2, *, beta=1, alpha=1):
 
 
 @composite("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-           out=True, inplace=True, samples="addbmm")
+           autocast="half", out=True, inplace=True, samples="addbmm")
 def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
     """beta * self + alpha * (the products of a batch, summed).
 
@@ -221,7 +221,7 @@ def addbmm(self, batch1, batch2, *, beta=1, alpha=1):
 
 # --- more than two operands, or other dimensions ----------------------------------------------------------------------
 
-@composite("kron(Tensor self, Tensor other) -> Tensor", out=True, ref="numpy.kron", samples="kron")
+@composite("kron(Tensor self, Tensor other) -> Tensor", autocast="given", out=True, ref="numpy.kron", samples="kron")
 def kron(self, other):
     """Kronecker's product: every element of `self` times the whole of `other`.
 
@@ -300,7 +300,8 @@ def _cheapest(sizes):
     return split
 
 
-@composite("vecdot(Tensor self, Tensor other, *, int dim=-1) -> Tensor", namespace="linalg", method=False,
+@composite("vecdot(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+           autocast="half", namespace="linalg", method=False,
            out=True, samples="pairs")
 def vecdot(self, other, *, dim=-1):
     """Sums of products along one dimension, the first operand conjugated; the others broadcast.
@@ -312,7 +313,7 @@ def vecdot(self, other, *, dim=-1):
     return ((self.conj() if self.is_complex() else self) * other).sum(dim)
 
 
-@composite("chain_matmul(Tensor[1] matrices) -> Tensor", samples="chain_matmul")
+@composite("chain_matmul(Tensor[1] matrices) -> Tensor", autocast="half", samples="chain_matmul")
 def chain_matmul(matrices):
     """The product of one or more matrices in the order of least work; linalg.multi_dot is its newer name.
 
@@ -323,7 +324,8 @@ def chain_matmul(matrices):
     return matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
 
 
-@composite("multi_dot(Tensor[] tensors) -> Tensor", namespace="linalg", method=False, out=True, samples="multi_dot")
+@composite("multi_dot(Tensor[] tensors) -> Tensor",
+           autocast="half", namespace="linalg", method=False, out=True, samples="multi_dot")
 def multi_dot(tensors):
     """The product of two or more matrices in the order of least work; the first and the last may be vectors.
 

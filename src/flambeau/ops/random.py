@@ -65,7 +65,8 @@ log_normal_ = primitive(f"log_normal_(Tensor self, float mean=1, float std=2, *,
 
 _bernoulli_float_ = primitive(f"bernoulli_float_(Tensor self, float p=0.5, *, {_GENERATOR}) -> Tensor", namespace=None,
                               d=_ZERO)
-_bernoulli_tensor = primitive(f"bernoulli_tensor(Tensor self, Tensor p, *, {_GENERATOR}) -> Tensor", namespace=None,
+_bernoulli_tensor = primitive(f"bernoulli_tensor(Tensor self, Tensor p, *, {_GENERATOR}) -> Tensor",
+                              node="BernoulliBackward0", namespace=None,
                               d={"self": lambda g: zeros_like(g), "p": lambda g, p_shape: g.new_zeros(p_shape)},
                               inplace=True)
 bernoulli_ = overloads("bernoulli_", _bernoulli_tensor.inplace_form, _bernoulli_float_, namespace=None, method=True,
@@ -163,10 +164,12 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, dtype=None, layout=N
 
 # --- dropout ----------------------------------------------------------------------------------------------------------
 
-_dropout_scale = primitive("dropout_scale(Tensor self, Tensor mask, float p) -> Tensor", namespace=None,
+_dropout_scale = primitive("dropout_scale(Tensor self, Tensor mask, float p) -> Tensor",
+                           node="MulBackward0", namespace=None,
                            d={"self": lambda g, mask, p: _dropout_scale(g, mask, p)})
 _dropout_forward = primitive(
-    "dropout_forward(Tensor self, float p, Generator? generator=None) -> (Tensor result, Tensor mask)", namespace=None,
+    "dropout_forward(Tensor self, float p, Generator? generator=None) -> (Tensor result, Tensor mask)",
+    node="MulBackward0", namespace=None,
     d={"self": lambda g0, mask, p: _dropout_scale(g0, mask, p)})
 
 

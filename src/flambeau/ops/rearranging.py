@@ -72,7 +72,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
 
 
 roll = primitive(
-    "roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor", ref="numpy.roll",
+    "roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor", keeps_format=True, ref="numpy.roll",
     d={"self": lambda g, shifts, dims: g.roll([-s for s in shifts], dims)},
     doc="Shifts elements along dimensions; what leaves at one end returns at the other. Without dims, the flattened "
         "tensor is rolled.\n\n>>> flambeau.roll(flambeau.tensor([1, 2, 3]), 1)\ntensor([3, 1, 2])")

@@ -169,11 +169,13 @@ def _define(name, mode):
     state, results = ("Tensor[]", "(Tensor, Tensor, Tensor)") if many else ("Tensor", "(Tensor, Tensor)")
 
     @composite(f"{name}.input(Tensor input, {state} hx, {_REST}, bool batch_first) -> {results}", method=False,
+               autocast="half",
                samples="rnn_tanh" if name == "rnn_relu" else name, doc=f"{name} of a padded input.")
     def padded(input, hx, *rest):
         return _padded(mode, input, hx if many else [hx], *rest)[:3 if many else 2]
 
     @composite(f"{name}.data(Tensor data, Tensor batch_sizes, {state} hx, {_REST}) -> {results}", method=False,
+               autocast="half",
                samples="packed_rnn_tanh" if name == "rnn_relu" else "packed_" + name, doc=f"{name} of packed data.")
     def packed(data, batch_sizes, hx, *rest):
         return _packed(mode, data, batch_sizes, hx if many else [hx], *rest)[:3 if many else 2]
@@ -209,7 +211,8 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
 _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
 
 
-@composite(f"lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)", method=False, samples="lstm_cell")
+@composite(f"lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)",
+           autocast="given", method=False, samples="lstm_cell")
 def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """One step of LSTM: the next (h, c) from hx = (h, c).
 
@@ -225,6 +228,7 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
 
 def _one_state(name, mode):
     @composite(f"{name}(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False,
+               autocast="given" if mode == "gru" else "half",
                samples="gru_cell" if mode == "gru" else "rnn_tanh_cell",
                doc=f"One step of the network of {name.removesuffix('_cell')}: the next h.")
     def cell(input, hx, w_ih, w_hh, b_ih, b_hh):

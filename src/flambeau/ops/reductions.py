@@ -58,7 +58,7 @@ def _prod_gradient(g, self, dim, keepdim):
     return restore(g, self.shape, dim, keepdim) * _others_product(self, dim).conj()
 
 
-reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", autocast="float32",
           d={"self": lambda g, self, dim, keepdim: _prod_gradient(g, self, dim, keepdim)},
           samples="reduce_dim", ref="numpy.prod",
           doc="""Product of the elements over `dim` (absent: all of them).
@@ -110,16 +110,18 @@ reduction("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor
     (tensor(1), tensor(3))
     """)
 
-_max_all = reduction("max.all(Tensor self) -> Tensor", d={"self": lambda g, self, result: shared(g, self, result)},
+_max_all = reduction("max.all(Tensor self) -> Tensor",
+                     node="MaxBackward1", d={"self": lambda g, self, result: shared(g, self, result)},
                      samples="distinct", ref="numpy.max", doc="Largest of all elements.")
-_min_all = reduction("min.all(Tensor self) -> Tensor", d={"self": lambda g, self, result: shared(g, self, result)},
+_min_all = reduction("min.all(Tensor self) -> Tensor",
+                     node="MinBackward1", d={"self": lambda g, self, result: shared(g, self, result)},
                      samples="distinct", ref="numpy.min", doc="Smallest of all elements.")
 _max_dim = reduction("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-                     d={"self": lambda g0, result1, self_shape, dim, keepdim:
+                     node="MaxBackward0", d={"self": lambda g0, result1, self_shape, dim, keepdim:
                         placed(g0, result1, self_shape, dim, keepdim)},
                      doc="Largest elements along `dim` and where they are (the first of equal ones).")
 _min_dim = reduction("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-                     d={"self": lambda g0, result1, self_shape, dim, keepdim:
+                     node="MinBackward0", d={"self": lambda g0, result1, self_shape, dim, keepdim:
                         placed(g0, result1, self_shape, dim, keepdim)},
                      doc="Smallest elements along `dim` and where they are (the first of equal ones).")
 

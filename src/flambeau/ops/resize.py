@@ -15,7 +15,7 @@ resize_backward = primitive(
 
 resize = primitive(
     "resize(Tensor self, int[] size, float[] factors, str mode, bool align_corners, bool antialias) -> Tensor",
-    namespace=None, samples="resize",
+    keeps_format=True, namespace=None, samples="resize",
     d={"self": lambda g, self_shape, size, factors, mode, align_corners, antialias:
        resize_backward(g, self_shape[2:], size, factors, mode, align_corners, antialias)},
     doc="Planes of an image [n, channels, ...] at another size; a factor 0 is the ratio of the sizes.")

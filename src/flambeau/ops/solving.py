@@ -52,7 +52,8 @@ def solve_ex(A, B, *, left=True, check_errors=False):
     return result, info
 
 
-@composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", namespace=None, aliases=("linalg.solve",),
+@composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.solve",),
            out=True, samples="solve")
 def linalg_solve(A, B, *, left=True):
     """X of A X = B (left) or X A = B for square invertible A; B may be a vector. Batches broadcast.
@@ -69,7 +70,7 @@ def linalg_solve(A, B, *, left=True):
 # --- inverses --------------------------------------------------------------------------------------------------------
 
 inv_ex = primitive(
-    "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+    "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", autocast="float32",
     d={"A": lambda g0, inverse: -(rules.h(inverse) @ g0 @ rules.h(inverse))},
     namespace=None, aliases=("linalg.inv_ex",), out=True, samples="squares",
     doc="""As inv, with `info` instead of an error: zero, or the number of the first pivot that is zero.
@@ -80,7 +81,8 @@ inv_ex = primitive(
     """)
 
 
-@composite("linalg_inv(Tensor A) -> Tensor", namespace=None, aliases=("linalg.inv",), out=True, samples="squares")
+@composite("linalg_inv(Tensor A) -> Tensor",
+           autocast="float32", namespace=None, aliases=("linalg.inv",), out=True, samples="squares")
 def inv(A):
     """The inverse of a square matrix; a singular one raises LinAlgError.
 
@@ -94,7 +96,7 @@ def inv(A):
     return result
 
 
-@composite("inverse(Tensor self) -> Tensor", out=True, samples="squares")
+@composite("inverse(Tensor self) -> Tensor", autocast="float32", out=True, samples="squares")
 def inverse(self):
     """The same as linalg.inv.
 
@@ -127,7 +129,7 @@ def linalg_det(A):
     return _det(A)[0]
 
 
-@composite("det(Tensor self) -> Tensor", samples="squares")
+@composite("det(Tensor self) -> Tensor", autocast="given", samples="squares")
 def det(self):
     """The same as linalg.det."""
     return _det(self)[0]
@@ -146,13 +148,13 @@ def linalg_slogdet(A):
     return _slogdet(A)[:2]
 
 
-@composite("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", out=True, samples="squares")
+@composite("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", autocast="given", out=True, samples="squares")
 def slogdet(self):
     """The same as linalg.slogdet."""
     return _slogdet(self)[:2]
 
 
-@composite("logdet(Tensor self) -> Tensor", samples="positive_definite")
+@composite("logdet(Tensor self) -> Tensor", autocast="given", samples="positive_definite")
 def logdet(self):
     """The logarithm of the determinant: NaN where that is negative, -inf where it is zero.
 
@@ -179,7 +181,8 @@ _EPSILON = {"torch.float32": 2.0 ** -23, "torch.float64": 2.0 ** -52, "torch.com
 
 
 @composite("linalg_lstsq(Tensor A, Tensor B, any rcond=None, *, str? driver=None)"
-           " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)", namespace=None,
+           " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
+           autocast="float32", namespace=None,
            aliases=("linalg.lstsq",), out=True, samples="lstsq",
            skip={"gradcheck": "the singular values pass nothing on: tests/ops/test_decompositions.py"})
 def lstsq(A, B, rcond=None, *, driver=None):

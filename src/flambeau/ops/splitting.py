@@ -15,7 +15,7 @@ split_with_sizes = view("split_with_sizes(Tensor self, int[] split_sizes, int di
 split = overloads("split", _split_size, split_with_sizes, aliases=("unsafe_split",),
                   doc="Parts of one size (the last may be smaller), or of the listed sizes, along a dimension.\n\n"
                       ">>> flambeau.arange(3).split(2)\n(tensor([0, 1]), tensor([2]))")
-chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", aliases=("unsafe_chunk",),
+chunk = view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", node="SplitBackward0", aliases=("unsafe_chunk",),
              d={"self": lambda grads, dim: cat(grads, dim)},
              doc="At most `chunks` equal parts (the last may be smaller) along a dimension.\n\n"
                  ">>> flambeau.arange(3).chunk(2)\n(tensor([0, 1]), tensor([2]))")

@@ -108,7 +108,7 @@ def std_mean(self, dim=None, unbiased=None, keepdim=False, *, correction=None):
 # --- order statistics -----------------------------------------------------------------------------------------------
 
 _ORDER = "(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
-_median_dim = reduction("median.dim" + _ORDER, samples="reduce_needs_dim", namespace=None,
+_median_dim = reduction("median.dim" + _ORDER, node="MedianBackward1", samples="reduce_needs_dim", namespace=None,
                         d={"self": lambda g0, result1, self_shape, dim, keepdim:
                            placed(g0, result1, self_shape, dim, keepdim)},
                         doc="The middle element along `dim` (the lower of two) and its position.")
@@ -117,7 +117,7 @@ _nanmedian_dim = reduction("nanmedian.dim" + _ORDER, samples="reduce_needs_dim",
                               placed(g0, result1, self_shape, dim, keepdim)},
                            doc="The middle element along `dim` among those that are not NaN, and its position.")
 
-_median_all = reduction("median.all(Tensor self) -> Tensor", namespace=None, samples="distinct",
+_median_all = reduction("median.all(Tensor self) -> Tensor", node="MedianBackward0", namespace=None, samples="distinct",
                         d={"self": lambda g, self, result: shared(g, self, result)},
                         doc="The middle one of all elements (the lower of two).")
 _nanmedian_all = reduction("nanmedian.all(Tensor self) -> Tensor", namespace=None, samples="distinct",
@@ -185,7 +185,7 @@ def _quantile(name, self, q, dim, keepdim, interpolation, ignore_nan):
 
 
 @composite("quantile(Tensor self, any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-           out=True, skip="tested by name")
+           autocast="float32", out=True, skip="tested by name")
 def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
     """The q-quantile along `dim` (absent: of all elements), between two elements by `interpolation`.
 
@@ -196,7 +196,7 @@ def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
 
 
 @composite("nanquantile(Tensor self, any q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\")"
-           " -> Tensor", out=True, skip="tested by name")
+           " -> Tensor", autocast="float32", out=True, skip="tested by name")
 def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
     """As quantile, over the elements that are not NaN."""
     return _quantile("nanquantile", self, q, dim, keepdim, interpolation, True)
@@ -220,7 +220,7 @@ def _check_weights(name, weights, n, floating):
 
 
 @composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-           skip="tested by name")
+           autocast="given", skip="tested by name")
 def cov(self, *, correction=1, fweights=None, aweights=None):
     """Covariance of variables (rows) over observations (columns), each counted fweights times and weighing aweights.
 
@@ -251,7 +251,7 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     return result.squeeze()
 
 
-@composite("corrcoef(Tensor self) -> Tensor", skip="tested by name")
+@composite("corrcoef(Tensor self) -> Tensor", autocast="given", skip="tested by name")
 def corrcoef(self):
     """Correlations of variables (rows) over observations (columns).
 

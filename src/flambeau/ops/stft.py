@@ -24,7 +24,7 @@ def _window(name, window, win_length, n_fft, like):
 
 @composite("stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None,"
            " bool center=True, str pad_mode=\"reflect\", bool normalized=False, bool? onesided=None,"
-           " bool? return_complex=None, bool? align_to_window=None) -> Tensor", skip=_SKIP)
+           " bool? return_complex=None, bool? align_to_window=None) -> Tensor", autocast="float32", skip=_SKIP)
 def stft(self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
          onesided=None, return_complex=None, align_to_window=None):
     """Spectra [batch, frequencies, frames] of frames of n_fft numbers, hop_length (n_fft // 4) apart, each multiplied
@@ -86,7 +86,7 @@ def _overlapped(frames, hop, length):
 
 @composite("istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None,"
            " bool center=True, bool normalized=False, bool? onesided=None, int? length=None,"
-           " bool return_complex=False) -> Tensor", skip=_SKIP)
+           " bool return_complex=False) -> Tensor", autocast="float32", skip=_SKIP)
 def istft(self, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
           length=None, return_complex=False):
     """The signal whose stft these spectra are, by least squares (Griffin and Lim 1984): frames are multiplied by the

@@ -30,14 +30,14 @@ def _reduced(reduction):
 
 # --- losses -----------------------------------------------------------------------------------------------------------
 
-@_flat("kl_div(Tensor self, Tensor target, any reduction=1, *, bool log_target=False) -> Tensor")
+@_flat("kl_div(Tensor self, Tensor target, any reduction=1, *, bool log_target=False) -> Tensor", autocast="float32")
 def kl_div(self, target, reduction=1, *, log_target=False):
     """nn.functional.kl_div with the reduction as a number."""
     return OPS["kl_div"](self, target, reduction=_reduced(reduction), log_target=log_target)
 
 
 @_flat("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None,"
-       " any reduction=1) -> Tensor")
+       " any reduction=1) -> Tensor", autocast="float32")
 def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=1):
     """nn.functional.binary_cross_entropy_with_logits with the reduction as a number."""
     return OPS["binary_cross_entropy_with_logits"](self, target, weight, pos_weight=pos_weight,
@@ -45,32 +45,35 @@ def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None,
 
 
 @_flat("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=1)"
-       " -> Tensor")
+       " -> Tensor", autocast="float32")
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     """nn.functional.cosine_embedding_loss with the reduction as a number."""
     return OPS["cosine_embedding_loss"](input1, input2, target, margin, reduction=_reduced(reduction))
 
 
-@_flat("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, any reduction=1) -> Tensor")
+@_flat("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, any reduction=1) -> Tensor",
+       autocast="float32")
 def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
     """nn.functional.hinge_embedding_loss with the reduction as a number."""
     return OPS["hinge_embedding_loss"](self, target, margin, reduction=_reduced(reduction))
 
 
-@_flat("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=1) -> Tensor")
+@_flat("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, any reduction=1) -> Tensor",
+       autocast="float32")
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """nn.functional.margin_ranking_loss with the reduction as a number."""
     return OPS["margin_ranking_loss"](input1, input2, target, margin, reduction=_reduced(reduction))
 
 
-@_flat("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, any reduction) -> Tensor")
+@_flat("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, any reduction) -> Tensor",
+       autocast="float32")
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """nn.functional.poisson_nll_loss with every argument given and the reduction as a number."""
     return OPS["poisson_nll_loss"](input, target, log_input, full, eps=eps, reduction=_reduced(reduction))
 
 
 @_flat("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0,"
-       " float eps=1e-06, bool swap=False, any reduction=1) -> Tensor")
+       " float eps=1e-06, bool swap=False, any reduction=1) -> Tensor", autocast="float32")
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
     """nn.functional.triplet_margin_loss with the reduction as a number."""
     return OPS["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=_reduced(reduction))

@@ -179,7 +179,7 @@ complex = elementwise(
     d={"real": lambda g: g.real, "imag": lambda g: g.imag}, samples="pairs",
     doc="Complex numbers from real and imaginary parts of one floating dtype.")
 polar = elementwise(
-    "polar(Tensor abs, Tensor angle) -> Tensor", numbers="none", inplace=False, method=False,
+    "polar(Tensor abs, Tensor angle) -> Tensor", autocast="float32", numbers="none", inplace=False, method=False,
     d={"abs": lambda g, angle: mul_conj(g, polar(angle * 0 + 1, angle)).real,
        "angle": lambda g, result: mul_conj(g, result * 1j).real},
     samples="pairs", doc="Complex numbers from modulus and angle.")

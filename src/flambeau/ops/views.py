@@ -57,7 +57,7 @@ view_as = view("view_as(Tensor self, Tensor other) -> Tensor", namespace=None, m
                doc="view with the other tensor's shape.\n\n"
                    ">>> flambeau.arange(4).view_as(flambeau.zeros(2, 2)).shape\ntorch.Size([2, 2])")
 
-reshape = view("reshape(Tensor self, int[] shape) -> Tensor", ref="numpy.reshape",
+reshape = view("reshape(Tensor self, int[] shape) -> Tensor", node="ViewBackward0", ref="numpy.reshape",
                d={"self": lambda g, self_shape: g.reshape(self_shape)},
                doc="The elements in another shape (one size may be -1): a view where strides allow, else a copy.\n\n"
                    ">>> flambeau.arange(4).reshape(2, -1)\ntensor([[0, 1],\n        [2, 3]])")
@@ -67,7 +67,7 @@ reshape_as = view("reshape_as(Tensor self, Tensor other) -> Tensor", namespace=N
                   doc="reshape with the other tensor's shape.\n\n"
                       ">>> flambeau.arange(4).reshape_as(flambeau.zeros(2, 2)).shape\ntorch.Size([2, 2])")
 
-flatten = view("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor",
+flatten = view("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor", node="ViewBackward0",
                d={"self": lambda g, self_shape: g.reshape(self_shape)},
                doc="Joins the dimensions from start_dim to end_dim into one.\n\n"
                    ">>> flambeau.zeros(2, 3, 4).flatten(1).shape\ntorch.Size([2, 12])")
@@ -75,13 +75,13 @@ flatten = view("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor"
 ravel = view("ravel(Tensor self) -> Tensor", ref="numpy.ravel", d={"self": lambda g, self_shape: g.reshape(self_shape)},
              doc="The elements as one row.\n\n>>> flambeau.ravel(flambeau.zeros(2, 3)).shape\ntorch.Size([6])")
 
-unflatten = view("unflatten(Tensor self, int dim, int[] sizes) -> Tensor",
+unflatten = view("unflatten(Tensor self, int dim, int[] sizes) -> Tensor", node="ViewBackward0",
                  d={"self": lambda g, self_shape: g.reshape(self_shape)},
                  doc="Splits one dimension into several (one size may be -1).\n\n"
                      ">>> flambeau.zeros(2, 6).unflatten(1, (2, -1)).shape\ntorch.Size([2, 2, 3])")
 
 contiguous = view("contiguous(Tensor self, *, memory_format? memory_format=contiguous_format) -> Tensor",
-                  namespace=None, method=True, d={"self": lambda g: g},
+                  node="CloneBackward0", namespace=None, method=True, d={"self": lambda g: g},
                   doc="Self when its elements lie in order without gaps, otherwise such a copy.\n\n"
                       ">>> flambeau.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
 
@@ -102,10 +102,11 @@ t = view("t(Tensor self) -> Tensor", inplace=True, d={"self": lambda g: g.t()},
          doc="The transpose of a matrix; 0-d and 1-d tensors stay as they are.\n\n"
              ">>> flambeau.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
 
-mT = view("mT(Tensor self) -> Tensor", namespace=None, d={"self": lambda g: mT(g)},
+mT = view("mT(Tensor self) -> Tensor", node="TransposeBackward0", namespace=None, d={"self": lambda g: mT(g)},
           doc="The last two dimensions exchanged.\n\n>>> flambeau.zeros(2, 3, 4).mT.shape\ntorch.Size([2, 4, 3])")
 
-numpy_T = view("numpy_T(Tensor self) -> Tensor", namespace=None, d={"self": lambda g: numpy_T(g)},
+numpy_T = view("numpy_T(Tensor self) -> Tensor",
+               node="PermuteBackward0", namespace=None, d={"self": lambda g: numpy_T(g)},
                doc="The dimensions in reverse order.\n\n>>> flambeau.zeros(2, 3).T.shape\ntorch.Size([3, 2])")
 
 
@@ -119,7 +120,8 @@ def adjoint(self):
     return mT(self).conj() if self.dtype.is_complex else mT(self)
 
 
-movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor", ref="numpy.moveaxis",
+movedim = view("movedim(Tensor self, int[] source, int[] destination) -> Tensor",
+               node="PermuteBackward0", ref="numpy.moveaxis",
                aliases=("moveaxis",),
                d={"self": lambda g, source, destination: g.movedim(destination, source)},
                doc="Moves dimensions to new positions; the others keep their order.\n\n"
@@ -229,7 +231,7 @@ select = view("select(Tensor self, int dim, int index) -> Tensor",
               doc="One position along a dimension, which disappears.\n\n"
                   ">>> flambeau.tensor([[1, 2], [3, 4]]).select(1, 0)\ntensor([1, 3])")
 
-_narrow = view("narrow(Tensor self, int dim, int start, int length) -> Tensor",
+_narrow = view("narrow(Tensor self, int dim, int start, int length) -> Tensor", node="SliceBackward0",
                d={"self": lambda g, self_shape, dim, start, length:
                   _narrow_backward(g, self_shape, dim, start, length)},
                doc="`length` positions along a dimension from `start` on.\n\n"
@@ -295,14 +297,17 @@ def _placed(self, src, part):
 
 # --- complex numbers --------------------------------------------------------------------------------------------------
 
-real = view("real(Tensor self) -> Tensor", method=False, d={"self": lambda g: g}, ref="numpy.real",
+real = view("real(Tensor self) -> Tensor",
+            node="SelectBackward0", method=False, d={"self": lambda g: g}, ref="numpy.real",
             doc="The real parts, as a view.\n\n>>> flambeau.real(flambeau.tensor([1+2j]))\ntensor([1.])")
-imag = view("imag(Tensor self) -> Tensor", method=False, d={"self": lambda g: g * 1j}, ref="numpy.imag",
+imag = view("imag(Tensor self) -> Tensor",
+            node="SelectBackward0", method=False, d={"self": lambda g: g * 1j}, ref="numpy.imag",
             doc="The imaginary parts, as a view.\n\n>>> flambeau.imag(flambeau.tensor([1+2j]))\ntensor([2.])")
 view_as_real = view("view_as_real(Tensor self) -> Tensor", d={"self": lambda g: view_as_complex(g.contiguous())},
                     doc="Complex numbers as pairs of reals in a last dimension of size 2.\n\n"
                         ">>> flambeau.view_as_real(flambeau.tensor([1+2j]))\ntensor([[1., 2.]])")
-view_as_complex = view("view_as_complex(Tensor self) -> Tensor", d={"self": lambda g: view_as_real(g)},
+view_as_complex = view("view_as_complex(Tensor self) -> Tensor",
+                       autocast="float32", d={"self": lambda g: view_as_real(g)},
                        doc="Pairs of reals in the last dimension as complex numbers.\n\n"
                            ">>> flambeau.view_as_complex(flambeau.tensor([[1., 2.]]))\ntensor([1.+2.j])")
 
