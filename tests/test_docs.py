@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PAGES = sorted((Path(__file__).resolve().parent.parent / "docs").glob("*.md"))
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
 def blocks(page):
@@ -28,3 +29,14 @@ def test_page(page, tmp_path, monkeypatch):
     with contextlib.redirect_stdout(printed):
         exec(compile(code, str(page), "exec"), {"__name__": "docs"})
     assert printed.getvalue().splitlines() == re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_files_that_a_page_names_exist(page):
+    """`engine.cpp`, `autograd/record.cpp`, `src/flambeau/ops/kinds.py`: the end of some file's path."""
+    folders = ("src", "native", "tests", "cmake", "examples", "benchmarks", "docs")
+    files = ["/" + str(p.relative_to(ROOT)) for f in folders for p in (ROOT / f).rglob("*") if p.is_file()]
+    named = re.findall(r"`((?:[\w.-]+/)*[\w*-]+\.(?:py|cpp|h|supp))`", page.read_text(encoding="utf-8"))
+    for name in named:
+        pattern = re.compile("/" + re.escape(name).replace(r"\*", "[^/]*") + "$")
+        assert any(map(pattern.search, files)), f"{page.name} names {name}, which does not exist"

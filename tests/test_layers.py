@@ -8,6 +8,7 @@ import ast
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,9 @@ LAYERS = [
     {"_tensor", "amp", "profiler"},
     {"_absent", "storage", "cuda", "library", "testing", "utils._selective", "utils.data", "utils.dlpack"},
     {"compiler", "cpu", "nested", "sparse", "types", "utils.checkpoint"},
-    {"nn", "distributions", "_settings"},
+    {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
-    {"serialization"},
+    {"serialization", "distributions"},
     {"hub", "cli"},
     {"__main__"},
 ]
@@ -210,6 +211,16 @@ def test_native_code_names_modules_that_exist():
     for path in native_files():
         for name in re.findall(r'PyImport_ImportModule\("flambeau\.([\w.]+)"\)', path.read_text()):
             assert name in MODULES, f"{path.name} imports flambeau.{name}"
+
+
+def test_contributing_shows_the_same_layers():
+    """Each row of its table is one layer or several, highest first."""
+    text = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text()
+    table = text[text.index("| `src/flambeau/` |"):text.index("| `native/` |")]
+    rows = [re.findall(r"`([\w.]+)`", line.split("|")[1]) for line in table.splitlines()[2:] if line.startswith("|")]
+    levels = [[LEVEL[part] for part in row] for row in rows]
+    assert {part for row in rows for part in row} == set(LEVEL) - {"_C"}
+    assert all(min(upper) > max(lower) for upper, lower in pairwise(levels))
 
 
 def native_files():

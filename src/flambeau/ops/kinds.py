@@ -1,6 +1,6 @@
 """The kinds of operator records: each function below turns one record into one native Op.
 
-A record says everything the system knows about an operator. What every record of a kind shares (shape rule, type
+A record says everything that an operator's results depend on. What every record of a kind shares (shape rule, type
 promotion, in-place and `out=` forms, test plan) is the kind's; a record writes down only what deviates.
 
 Fields common to all kinds
