@@ -47,3 +47,8 @@ def test_every_operator_is_defined_at_import():
     program = "import flambeau, sys; from flambeau.ops.kinds import OPS; print(len(OPS))"
     found = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True)
     assert int(found.stdout) > 300
+
+
+def test_a_name_that_is_loaded_when_first_used_is_kept():
+    program = "import flambeau; assert 'vmap' not in vars(flambeau); flambeau.vmap; assert 'vmap' in vars(flambeau)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

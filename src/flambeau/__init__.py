@@ -114,8 +114,9 @@ legacy_contiguous_format = contiguous_format  # noqa: F821
 def __getattr__(name):
     if name in _LAZY:
         return _importlib.import_module(f"{__name__}.{name}")
-    if name in _LAZY_NAMES:
-        return getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
+    if name in _LAZY_NAMES:  # kept, so that the next use finds it without asking here
+        found = globals()[name] = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
+        return found
     if not name.startswith("_"):  # a name of PyTorch's that stands for what is not here says so when it is used
         found = _importlib.import_module(f"{__name__}._absent.names").find(name)
         if found is not None:
