@@ -27,7 +27,7 @@ def test_tape_is_readable():
     forward, backward = text.split("backward\n", 1)
     assert "0.weight = leaf  # [3, 4] float32" in forward
     assert "v1 = tanh(v0)" in forward and "v2 = mul(v1, other=2)" in forward and "cat([v1, v2], dim=1)" in forward
-    assert "# in 1 (Tanh())" in forward and "test_debug.py:" in forward
+    assert "# in 1 (Tanh())" in forward and "test_tape.py:" in forward
     assert "z = flambeau.cat([y, y * 2], 1).max(1)" in forward
     assert "# TanhBackward0: from g_v1" in backward
     assert "g_v0 += (lambda g, result: tanh_backward(g, result))" in backward
