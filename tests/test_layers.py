@@ -239,7 +239,7 @@ def native_includes():
 
 
 def test_native_layers():
-    order = {"core": 0, "kernels": 1, "autograd": 2, "runtime": 3, "bind": 4}
+    order = {"core": 0, "kernels": 1, "autograd": 2, "bind": 3}
     for path, number, name in native_includes():
         part = path.parts[0]
         if part not in order:
@@ -248,9 +248,4 @@ def test_native_layers():
             assert name != "Python.h" and "nanobind" not in name, f"{path}:{number}: Python in {part}"
         for other in order:
             if f"{other}/" in name:
-                allowed = order[other] <= order[part] or (part, other, name.split("/")[-1]) in CONTRACT
-                assert allowed, f"{path}:{number}: {part} includes {name}"
-
-
-#: core/op.h holds the kernels' table rows by pointer
-CONTRACT = {("core", "kernels", "elementwise.h")}
+                assert order[other] <= order[part], f"{path}:{number}: {part} includes {name}"

@@ -14,16 +14,6 @@
 
 namespace flambeau {
 
-void (*apply_rules)(Node&, const bool*, TensorRef*, TensorRef*) = nullptr;
-void (*apply_function)(Node&, const bool*, TensorRef*, TensorRef*) = nullptr;
-void (*release_function)(Node&) = nullptr;
-void (*run_node_hooks)(Node&, TensorRef*) = nullptr;
-void (*run_node_post_hooks)(Node&, TensorRef*, TensorRef*) = nullptr;
-void (*run_leaf_hooks)(Tensor&, TensorRef&) = nullptr;
-void (*run_accumulate_hooks)(Tensor&) = nullptr;
-void (*add_node_context)(Node&) = nullptr;
-void (*run_callback)(Object*) = nullptr;
-void (*profile_node)(Node&, bool) = nullptr;
 
 namespace {
 
@@ -43,7 +33,7 @@ struct LeafSlot {
 
 // Sum of a and b; in place where nobody else sees a's memory.
 TensorRef added(TensorRef a, TensorRef b) {
-  if (!grad_enabled && unshared(*a) && !(b->flags & kDispatch)) {
+  if (!tls.grad_enabled && unshared(*a) && !(b->flags & kDispatch)) {
     Value args[3] = {Value(a.get()), Value(b.get()), Value(int64_t(1))};
     Call c;
     c.op = &op_add.get();
@@ -73,10 +63,9 @@ struct Lists {
   }
 };
 
-struct Pass;
-thread_local Pass* current_pass = nullptr;
-uint64_t passes = 0;
 thread_local Lists spare;  // memory of the pass before, empty
+
+}  // namespace
 
 struct Pass : Lists {
   BackwardOptions options;
@@ -91,9 +80,9 @@ struct Pass : Lists {
   Grads captured;
 
   explicit Pass(BackwardOptions o)
-      : Lists(std::exchange(spare, {})), options(o), number(++passes), outer(std::exchange(current_pass, this)) {}
+      : Lists(std::exchange(spare, {})), options(o), number(++process.passes), outer(std::exchange(tls.pass, this)) {}
   ~Pass() {
-    current_pass = outer;
+    tls.pass = outer;
     for (Slot& s : slots)
       if (s.node) release(s.node);
     clear();
@@ -149,6 +138,8 @@ struct Pass : Lists {
     return found != leads.end() && found->second;
   }
 };
+
+namespace {
 
 bool same_shape(Dims a, Dims b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
 
@@ -231,11 +222,11 @@ void capture(Pass& pass, Object* target, uint32_t output_nr, const TensorRef& gr
 // Tells a profiler where a node's work begins and ends.
 struct ProfiledNode {
   Node* node;
-  explicit ProfiledNode(Node* n) : node(profile_node ? n : nullptr) {
-    if (__builtin_expect(node != nullptr, 0)) profile_node(*node, true);
+  explicit ProfiledNode(Node* n) : node(process.profiling ? n : nullptr) {
+    if (__builtin_expect(node != nullptr, 0)) hooks.profile_node(*node, true);
   }
   ~ProfiledNode() {
-    if (__builtin_expect(node != nullptr, 0) && profile_node) profile_node(*node, false);
+    if (__builtin_expect(node != nullptr, 0)) hooks.profile_node(*node, false);
   }
 };
 
@@ -256,18 +247,18 @@ void finish_leaf(Pass& pass, uint32_t k) {
   if (!s.grad) return;
   TensorExtra* extra = s.leaf->extra;
   NodeRef node = NodeRef::borrow(extra ? extra->accumulate : nullptr);  // a hook may drop it
-  if (extra && extra->hooks) run_leaf_hooks(*s.leaf, s.grad);
+  if (extra && extra->hooks) hooks.run_leaf_hooks(*s.leaf, s.grad);
   if (pass.limited) capture(pass, s.leaf.get(), 0, s.grad);
   if (!pass.options.accumulate) return;
-  if (node && node->hooks) run_node_hooks(*node, &s.grad);
+  if (node && node->hooks) hooks.run_node_hooks(*node, &s.grad);
   if (!s.grad) return;
   {
-    NodeRef shown = profile_node ? accumulate_node(*s.leaf) : NodeRef();
+    NodeRef shown = process.profiling ? accumulate_node(*s.leaf) : NodeRef();
     ProfiledNode profiled(shown.get());
     accumulate_grad(*s.leaf, std::move(s.grad), pass.options.create_graph);
   }
-  if (node && node->hooks) run_node_post_hooks(*node, nullptr, &s.grad);
-  if (s.leaf->extra && s.leaf->extra->accumulate_hooks) run_accumulate_hooks(*s.leaf);
+  if (node && node->hooks) hooks.run_node_post_hooks(*node, nullptr, &s.grad);
+  if (s.leaf->extra && s.leaf->extra->accumulate_hooks) hooks.run_accumulate_hooks(*s.leaf);
 }
 
 // Finishes the leaves that no node still to come uses.
@@ -299,13 +290,13 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
   {
     ProfiledNode profiled(&node);
     switch (node.kind) {
-      case NodeKind::Rules: apply_rules(node, needs, grads, out); break;
+      case NodeKind::Rules: hooks.apply_rules(node, needs, grads, out); break;
       case NodeKind::CopySlices: copy_slices_backward(node, needs, grads, out); break;
-      default: apply_function(node, needs, grads, out); break;
+      default: hooks.apply_function(node, needs, grads, out); break;
     }
   }
-  if (__builtin_expect(anomaly_check, 0)) check_nan(node, out);
-  if (node.hooks) run_node_post_hooks(node, out, grads);
+  if (__builtin_expect(process.anomaly_check, 0)) check_nan(node, out);
+  if (node.hooks) hooks.run_node_post_hooks(node, out, grads);
   for (int k = 0; k < node.nedges; ++k) {
     const Edge& e = node.edges[k];
     if (!out[k] || !needs[k]) continue;
@@ -318,7 +309,7 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
   }
   if (pass.options.keep_graph) return;
   release_saved(node);
-  if (node.kind == NodeKind::Function) release_function(node);
+  if (node.kind == NodeKind::Function) hooks.release_function(node);
   if (node.kind == NodeKind::CopySlices) release_saved(*static_cast<Slices*>(node.payload)->node);
 }
 
@@ -327,7 +318,7 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
   KeepLock keep;  // two threads may add to one leaf
   if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kDispatch, 0)) {
-    track_object(&leaf);
+    hooks.track_object(&leaf);
     TensorRef before = TensorRef::borrow(leaf.grad);  // adding may run Python, which may assign another
     TensorRef sum = before ? invoke(op_add, {Value(before.get()), Value(grad.get())}) : std::move(grad);
     if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
@@ -339,14 +330,14 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
     bool fits = wanted.empty() ? grad->contiguous() : std::equal(wanted.begin(), wanted.end(), grad->strides);
     if (create_graph) {
       if (!ours) grad = invoke(op_clone, {Value(grad.get())});
-    } else if (!ours || !(fits || free_layout)) {
+    } else if (!ours || !(fits || tls.free_layout)) {
       GradMode off(false);
       TensorRef copy = wanted.empty() ? empty(leaf.shape(), leaf.dtype, leaf.device)
                                       : empty_strided(leaf.shape(), wanted, leaf.dtype, leaf.device);
       if (!leaf.is_meta()) copy_into(*copy, *grad);
       grad = std::move(copy);
     }
-    track_object(&leaf);
+    hooks.track_object(&leaf);
     leaf.grad = grad.detach();
     return;
   }
@@ -413,8 +404,8 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
   auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
   for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];
   std::vector<TensorRef> inner(size_t(fn.nedges) + 1);
-  if (fn.kind == NodeKind::Rules) apply_rules(fn, inner_needs.get(), &incoming, inner.data());
-  else apply_function(fn, inner_needs.get(), &incoming, inner.data());
+  if (fn.kind == NodeKind::Rules) hooks.apply_rules(fn, inner_needs.get(), &incoming, inner.data());
+  else hooks.apply_function(fn, inner_needs.get(), &incoming, inner.data());
   if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
   else inplace(op_zero, *slice, nullptr);
   out[0] = std::move(whole);
@@ -423,32 +414,32 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
 }
 
 void queue_callback(Object* callback) {
-  if (!current_pass) runtime_error("queue_callback: called outside of a backward pass, whose end the callback waits "
+  if (!tls.pass) runtime_error("queue_callback: called outside of a backward pass, whose end the callback waits "
                                    "for");
-  Pass* outermost = current_pass;
+  Pass* outermost = tls.pass;
   while (outermost->outer) outermost = outermost->outer;
   outermost->callbacks.push_back(Ref<Object>::borrow(callback));
 }
 
-Node* running_node() { return current_pass ? current_pass->running : nullptr; }
-bool pass_is_limited() { return current_pass && current_pass->limited; }
-uint64_t current_pass_number() { return current_pass ? current_pass->number : 0; }
+Node* running_node() { return tls.pass ? tls.pass->running : nullptr; }
+bool pass_is_limited() { return tls.pass && tls.pass->limited; }
+uint64_t current_pass_number() { return tls.pass ? tls.pass->number : 0; }
 
 std::vector<bool> pass_reaches(std::span<const Target> targets) {
   std::vector<bool> found(targets.size());
-  if (!current_pass) return found;
+  if (!tls.pass) return found;
   std::unordered_set<Object*> seen;
   std::vector<Node*> stack;
   auto visit = [&](Node* n) {
     if (seen.insert(n).second) stack.push_back(n);
   };
-  for (const NodeRef& root : current_pass->roots) visit(root.get());
+  for (const NodeRef& root : tls.pass->roots) visit(root.get());
   while (!stack.empty()) {
     Node* n = stack.back();
     stack.pop_back();
     for (int k = 0; k < n->nedges; ++k) {
       const Edge& e = n->edges[k];
-      if (!current_pass->wanted(e)) continue;
+      if (!tls.pass->wanted(e)) continue;
       if (e.leaf) seen.insert(e.target);
       else visit(e.node());
     }
@@ -515,7 +506,7 @@ NodeRef next_node(Pass& pass, TensorRef& one, std::vector<TensorRef>& many) {
 }
 
 void visit(Pass& pass, Node& node, TensorRef* grads) {
-  if (node.hooks) run_node_hooks(node, grads);
+  if (node.hooks) hooks.run_node_hooks(node, grads);
   if (pass.limited && pass.captures.contains(&node)) {
     for (int j = 0; j < node.nouts; ++j) capture(pass, &node, j, grads[j]);
     bool further = false;
@@ -541,7 +532,7 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
     try {
       visit(pass, *node, node->nouts > 1 ? many.data() : &one);
     } catch (...) {
-      add_node_context(*node);
+      hooks.add_node_context(*node);
       throw;
     }
     pass.running = nullptr;
@@ -552,7 +543,7 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
     for (size_t k = 0; k < inputs.size(); ++k)
       if (pass.captured[k] && inputs[k].tensor && inputs[k].tensor->grad_fn)
         accumulate_grad(*inputs[k].tensor, pass.captured[k], options.create_graph);
-  for (size_t k = 0; k < pass.callbacks.size(); ++k) run_callback(pass.callbacks[k].get());
+  for (size_t k = 0; k < pass.callbacks.size(); ++k) hooks.run_callback(pass.callbacks[k].get());
   return std::move(pass.captured);
 }
 

@@ -7,26 +7,10 @@
 
 namespace flambeau {
 
-Node* (*allocate_node_object)() = nullptr;
-FLAMBEAU_TLS bool grad_enabled = true;
-FLAMBEAU_TLS bool inference_enabled = false;
-FLAMBEAU_TLS bool packing = false;
-FLAMBEAU_TLS bool watch_writes = false;
-FLAMBEAU_TLS bool free_layout = false;
-bool anomaly_check = false;
-void (*pack_saved)(Node&, Saved&, const Value&) = nullptr;
-void (*note_origin)(Node&) = nullptr;
-void (*node_created)(Node&) = nullptr;
-void (*before_write)(Tensor&) = nullptr;
-void (*retain_again)(Tensor&) = nullptr;
-std::string (*function_name)(const Node&) = nullptr;
-bool watch_creation = false;
-
 namespace {
 
-void destroy_node(void* n) { free_object(static_cast<Node*>(n)); }
+void destroy_node(void* n) { hooks.free_object(static_cast<Node*>(n)); }
 FreeList<Node, offsetof(Node, payload)> free_nodes{"nodes", destroy_node};
-uint64_t next_sequence = 1;
 
 // The slot is empty before anything is released: a release may run Python, which may look at this node again.
 void drop(Saved& s) {
@@ -72,7 +56,7 @@ Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved) {
                   nouts, " results");
   Node* n = free_nodes.take();
   if (n) n->refcount = 1;
-  else n = allocate_node_object();
+  else n = hooks.allocate_node_object();
   std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, offsetof(Node, inline_edges) - sizeof(Object));
   n->kind = kind;
   n->edges = n->inline_edges;
@@ -86,7 +70,7 @@ Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved) {
   for (int k = 0; k < nsaved; ++k) n->saved[k] = Saved{};
   n->nouts = 1;
   if (nouts > 1) set_outputs(*n, nouts);
-  track_object(n);
+  hooks.track_object(n);
   return hold.detach();
 }
 
@@ -96,7 +80,7 @@ void set_outputs(Node& n, int64_t nouts) {
 }
 
 void number_node(Node& n) {
-  n.sequence = next_sequence++;
+  n.sequence = process.next_node++;
 #ifdef FLAMBEAU_SANITIZE
   for (int k = 0; k < n.nedges; ++k) {
     const Edge& e = n.edges[k];
@@ -158,7 +142,8 @@ void save_value(Node& n, int slot, const Value& v) {
   Saved& s = n.saved[slot];
   if (v.tag == Tag::Tensor && v.tensor->flags & kInference)
     runtime_error("a tensor made under inference_mode cannot be saved for backward; clone() it first");
-  if (__builtin_expect(packing, 0) && (v.tag == Tag::Tensor || v.tag == Tag::Tensors)) return pack_saved(n, s, v);
+  if (__builtin_expect(tls.packing, 0) && (v.tag == Tag::Tensor || v.tag == Tag::Tensors))
+    return hooks.pack_saved(n, s, v);
   Value own = v;  // the node's only when it is whole: a copy may find no memory
   switch (v.tag) {
     case Tag::Tensor:
@@ -210,7 +195,7 @@ void save_result(Node& n, int slot, Tensor& result, uint32_t output_nr) {
   s.own_result = true;
   s.output_nr = output_nr;
   s.version = result.storage ? result.storage->version : 0;
-  if (__builtin_expect(packing, 0)) return pack_saved(n, s, Value(&result));
+  if (__builtin_expect(tls.packing, 0)) return hooks.pack_saved(n, s, Value(&result));
   s.value = Value(alias(result).detach());
 }
 
@@ -219,7 +204,7 @@ std::string node_name(const Node& n) {
     case NodeKind::Rules: return n.op->grad_name;
     case NodeKind::CopySlices: return "CopySlices";
     case NodeKind::Accumulate: return "AccumulateGrad";
-    default: return function_name(n);
+    default: return hooks.function_name(n);
   }
 }
 
@@ -237,7 +222,7 @@ TensorRef unpack_tensor(Node& n, Saved& s) {
                   "it");
   }
   if (!s.own_result) return TensorRef::borrow(t);
-  if (!grad_enabled) return TensorRef::borrow(t);
+  if (!tls.grad_enabled) return TensorRef::borrow(t);
   TensorRef fresh = alias(*t);  // with history, so that second derivatives see this node
   set_history(*fresh, &n, s.output_nr);
   return fresh;
@@ -251,24 +236,24 @@ bool tensor_requires_grad(const Tensor& t) {
 }
 
 void set_history(Tensor& t, Node* node, uint32_t output_nr) {
-  if (!t.grad_fn && !t.dict && !t.base && !t.grad) track_object(&t);
+  if (!t.grad_fn && !t.dict && !t.base && !t.grad) hooks.track_object(&t);
   retain(node);
   Node* old = std::exchange(t.grad_fn, node);
   if (old) release(old);
   t.output_nr = output_nr;
   t.flags &= ~kRequiresGrad;
-  if (__builtin_expect(t.flags & kRetainGrad, 0)) retain_again(t);
+  if (__builtin_expect(t.flags & kRetainGrad, 0)) hooks.retain_again(t);
 }
 
 void set_view(Tensor& view, Tensor& base) {
   view.flags |= base.flags & kInference;
   Tensor* root = base.base ? base.base : &base;
   if (&view == root || view.base) return;
-  track_object(&view);
+  hooks.track_object(&view);
   retain(root);
   view.base = root;
   view.view_version = view.storage ? view.storage->version : 0;
-  if (!grad_enabled || (base.base && (base.flags & kNoGradView))) view.flags |= kNoGradView;
+  if (!tls.grad_enabled || (base.base && (base.flags & kNoGradView))) view.flags |= kNoGradView;
 }
 
 Node* grad_fn_of(Tensor& t) {
@@ -286,7 +271,7 @@ Node* grad_fn_of(Tensor& t) {
 
 // One more edge, of a node that is being made: it will have the next number or a later one.
 static void count_use(Tensor& leaf) {
-  if (leaf.uses == 0) leaf.first_use = next_sequence;
+  if (leaf.uses == 0) leaf.first_use = process.next_node;
   else if (leaf.uses == std::numeric_limits<uint32_t>::max())
     runtime_error("autograd: a leaf tensor is used by 2**32 - 1 inputs of recorded calls, and no more can be counted");
   ++leaf.uses;

@@ -68,7 +68,6 @@ struct TensorExtra {
   bool owns_accumulate = false;      // … counted once it has hooks
 };
 
-extern Node* (*allocate_node_object)();      // bind/ sets it
 Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved);  // without edges and without a number
 void number_node(Node&);
 // `set_edges(node)` fills the edges. It may make other nodes (a view whose base was written to gets a new one), so a
@@ -85,6 +84,7 @@ void set_outputs(Node&, int64_t nouts);      // how many results the node has, w
 void release_saved(Node&);                   // frees saved values; edges stay
 void clear_node(Node*);                      // drops everything it holds
 void recycle_node(Node*);
+// While saved-tensor hooks are active on this thread (tls.packing), these hand tensors to hooks.pack_saved.
 void save_value(Node&, int slot, const Value&);
 // Only shape and dtype of a tensor argument (or of a list of them): keeps no memory.
 void save_meta(Node&, int slot, const Value&);
@@ -92,32 +92,16 @@ void save_geometry(Node&, int slot, const Tensor&);  // sizes, strides, offset
 void save_result(Node&, int slot, Tensor& result, uint32_t output_nr);
 // The saved tensor, checked for in-place modification.
 TensorRef unpack_tensor(Node&, Saved&);
-// Saved-tensor hooks: while some are active on this thread, save_value and save_result hand tensors to `pack_saved`.
-extern void (*pack_saved)(Node&, Saved&, const Value&);
-// bind/ sets these: notes where the operation was called; tells whoever asked for new nodes.
-extern void (*note_origin)(Node&);
-extern void (*node_created)(Node&);
-extern void (*before_write)(Tensor&);
-extern void (*retain_again)(Tensor&);  // a tensor that retains its gradient has got another node
-extern std::string (*function_name)(const Node&);
-extern bool watch_creation;  // anomaly mode or a creation hook: call node_created
 // Throws when a tensor of a saved list was modified in place.
 void check_list(Node&, Saved&);
 uint64_t versions_of(const Value& list);
 std::string node_name(const Node&);
 
 // --- grad mode (of this thread) -------------------------------------------------------------------------------------
-// initial-exec: read on every call, and the module's few bytes fit the static block
-extern FLAMBEAU_TLS bool grad_enabled;
-extern FLAMBEAU_TLS bool inference_enabled;
-extern FLAMBEAU_TLS bool watch_writes;    // call before_write ahead of every in-place write
-extern FLAMBEAU_TLS bool packing;         // saved-tensor hooks are active on this thread
-extern FLAMBEAU_TLS bool free_layout;     // a new .grad may be laid out as it came
-extern bool anomaly_check;                // anomaly mode, of the process, looks for NaN in what rules return
 struct GradMode {
   bool before;
-  explicit GradMode(bool on) : before(std::exchange(grad_enabled, on)) {}
-  ~GradMode() { grad_enabled = before; }
+  explicit GradMode(bool on) : before(std::exchange(tls.grad_enabled, on)) {}
+  ~GradMode() { tls.grad_enabled = before; }
 };
 
 bool tensor_requires_grad(const Tensor& t);
@@ -135,20 +119,6 @@ void assign(Tensor& self, Tensor& value);         // self.copy_(value), recorded
 
 // --- engine ---------------------------------------------------------------------------------------------------------
 using Grads = std::vector<TensorRef>;
-// bind/ sets these: they call Python. `needs[k]`: edge k is wanted; `grads`: one per output, null where none came;
-// `out`: one per edge.
-extern void (*apply_rules)(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
-extern void (*apply_function)(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
-extern void (*release_function)(Node&);  // a Function's context forgets what it kept
-extern void (*run_node_hooks)(Node&, TensorRef* grads);  // tensor hooks, pre-hooks, retain_grad
-extern void (*run_node_post_hooks)(Node&, TensorRef* out, TensorRef* grads);
-extern void (*run_leaf_hooks)(Tensor&, TensorRef& grad);
-extern void (*run_accumulate_hooks)(Tensor&);
-extern void (*add_node_context)(Node&);  // throws the current exception again, having said which node failed
-extern void (*run_callback)(Object*);    // calls what queue_callback was given
-// Around each node while a profiler is on (bind/profile.cpp); null otherwise.
-extern void (*profile_node)(Node&, bool begin);
-
 struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;

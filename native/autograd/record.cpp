@@ -47,7 +47,7 @@ bool rule_wanted(const Rule& rule, uint64_t wanted) { return rule.input_mask & w
 
 // Edges in the order of the rules' inputs.
 inline void set_edges(const Call& c, uint64_t wanted, Edge* edge) {
-  int level = __builtin_expect(active_levels, 0) ? level_of(c) : 0;
+  int level = __builtin_expect(tls.active_levels, 0) ? level_of(c) : 0;
   for (const Rule& rule : c.op->rules)
     for (uint8_t k : rule.inputs) {
       const Value& v = c.args[k];
@@ -83,7 +83,7 @@ NodeRef make_node(const Call& c, uint64_t wanted, const Value* saved_self) {
     n.op = &op;
     set_edges(c, wanted, n.edges);
   });
-  note_origin(*node);
+  hooks.note_origin(*node);
   for (int k = 0; k < nargs; ++k) {
     if (save >> k & 1) save_value(*node, k, k == 0 && saved_self ? *saved_self : c.args[k]);
     else if (meta >> k & 1) save_meta(*node, k, c.args[k]);
@@ -105,7 +105,7 @@ void attach_results(Call& c, Node& node, uint64_t wanted) {
     if (!c.inplace && is_differentiable(t.dtype)) set_history(t, &node, k);
     if (k < op.schema.nresults && (save >> k & 1)) save_result(node, nargs + k, t, k);
   }
-  if (__builtin_expect(watch_creation, 0)) node_created(node);
+  if (__builtin_expect(process.watch_creation, 0)) hooks.node_created(node);
 }
 
 void mark_views(Call& c) {
@@ -130,10 +130,10 @@ void bump_version(Tensor& t) {
 void check_inplace(const char* op, Tensor& self, bool records) {
   if (self.storage && self.storage->readonly)
     runtime_error(op, "_: the tensor's memory is read-only (it came from a read-only NumPy array); clone() it first");
-  if (self.flags & kInference && !inference_enabled)
+  if (self.flags & kInference && !tls.inference_enabled)
     runtime_error(op, "_: this tensor was made under inference_mode and can be changed only there; clone() it first");
-  if (__builtin_expect(watch_writes, 0)) before_write(self);
-  if (!grad_enabled) return;
+  if (__builtin_expect(tls.watch_writes, 0)) hooks.before_write(self);
+  if (!tls.grad_enabled) return;
   if (self.flags & kRequiresGrad && !self.grad_fn)
     runtime_error(op, "_: this tensor is a leaf that requires grad, and a change in place would lose its value for the "
                   "gradient. Write inside `with flambeau.no_grad():`, or use the out-of-place form");
@@ -220,16 +220,16 @@ static TensorRef private_copy(Tensor& self) {
 
 void run_op(Call& c) {
   const OpDef& op = *c.op;
-  uint64_t wanted = grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
-  if (__builtin_expect(inference_enabled, 0)) wanted = 0;  // enable_grad() inside changes nothing
-  if (__builtin_expect(active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
+  uint64_t wanted = tls.grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
+  if (__builtin_expect(tls.inference_enabled, 0)) wanted = 0;  // enable_grad() inside changes nothing
+  if (__builtin_expect(tls.active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
   if (__builtin_expect(!c.inplace, 1)) {
     execute(c);
     if (__builtin_expect(c.nargs && (formatted(c.args[0]) || (c.nargs > 1 && formatted(c.args[1]))), 0)) take_format(c);
     if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor)
       return;  // nothing to do: contiguous() of a contiguous tensor
     if (op.kind == Kind::View) mark_views(c);
-    if (__builtin_expect(inference_enabled, 0)) mark_inference(c);
+    if (__builtin_expect(tls.inference_enabled, 0)) mark_inference(c);
     if (!wanted) return;
     bool differentiable = false;
     for (int k = 0; k < c.nout(); ++k) differentiable |= is_differentiable(c.out(k).dtype);

@@ -7,18 +7,14 @@
 
 namespace flambeau {
 
-FLAMBEAU_TLS bool autocast_enabled = false;
-
 namespace {
 
-thread_local DType lower_dtype = DType::BFloat16;
 // float32 leaves (weights) already converted, until the outermost context is left; both tensors are kept alive
 struct Converted {
   TensorRef leaf, half;
 };
 // never destroyed: at the end of the process there is no interpreter any more to release tensors to
 thread_local auto& converted = *new std::unordered_map<Tensor*, Converted>;
-thread_local bool cache_enabled = true;
 
 TensorRef to(Tensor& t, DType dtype) {
   static OpHandle copy{"_to_copy"};
@@ -29,8 +25,8 @@ TensorRef to(Tensor& t, DType dtype) {
 }
 
 TensorRef cast(Tensor& t, DType dtype) {
-  bool leaf = cache_enabled && dtype == lower_dtype && t.dtype == DType::Float32 && t.flags & kRequiresGrad &&
-              !t.grad_fn && !t.base && grad_enabled && !t.level;
+  bool leaf = tls.autocast_caches && tls.grad_enabled && dtype == tls.autocast_dtype && t.dtype == DType::Float32 &&
+              t.flags & kRequiresGrad && !t.grad_fn && !t.base && !t.level;
   if (!leaf) return to(t, dtype);
   auto found = converted.find(&t);
   if (found != converted.end() && found->second.half->dtype == dtype) return found->second.half;
@@ -48,7 +44,7 @@ bool eligible(const Tensor* t, DType dtype) {
 
 void autocast_arguments(OpObject& op, Frame& f) {
   if (op.autocast == kAutocastAsIs || op.inplace || f.out) return;
-  DType dtype = op.autocast == kAutocastLower ? lower_dtype : DType::Float32;
+  DType dtype = op.autocast == kAutocastLower ? tls.autocast_dtype : DType::Float32;
   for (size_t k = 0; k < op.def->schema.args.size(); ++k) {
     Value& v = f.values[k];
     if (v.tag == Tag::Tensor && eligible(v.tensor, dtype)) {
@@ -74,17 +70,17 @@ namespace {
 
 // autocast_state() -> (enabled, dtype, cache enabled)
 PyObject* autocast_state(PyObject*, PyObject*) {
-  return Py_BuildValue("(NON)", PyBool_FromLong(autocast_enabled), dtype_object(lower_dtype),
-                       PyBool_FromLong(cache_enabled));
+  return Py_BuildValue("(NON)", PyBool_FromLong(tls.autocast_enabled), dtype_object(tls.autocast_dtype),
+                       PyBool_FromLong(tls.autocast_caches));
 }
 // set_autocast_state(enabled, dtype, cache enabled)
 PyObject* set_autocast_state(PyObject*, PyObject* args) {
   int enabled, cache;
   PyObject* dtype;
   if (!PyArg_ParseTuple(args, "pO!p", &enabled, DTypeType, &dtype, &cache)) return nullptr;
-  autocast_enabled = enabled;
-  lower_dtype = reinterpret_cast<DTypeObject*>(dtype)->dtype;
-  cache_enabled = cache;
+  tls.autocast_enabled = enabled;
+  tls.autocast_dtype = reinterpret_cast<DTypeObject*>(dtype)->dtype;
+  tls.autocast_caches = cache;
   Py_RETURN_NONE;
 }
 PyObject* clear_autocast_cache(PyObject*, PyObject*) {

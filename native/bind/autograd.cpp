@@ -1,6 +1,7 @@
 // Module functions of autograd: the doors into the engine, nodes of custom functions, hooks of tensors, grad modes.
 #include "autograd.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 namespace {
@@ -114,8 +115,8 @@ PyObject* function_node(PyObject*, PyObject* const* a, Py_ssize_t n) {
       set_meta(k == 0 ? node->meta : node->more_meta[k - 1], t);
       if (is_differentiable(t.dtype)) set_history(t, node.get(), uint32_t(k));
     }
-    note_origin(*node);
-    if (watch_creation) node_created(*node);
+    upward::note_origin(*node);
+    if (process.watch_creation) upward::node_created(*node);
     return py(node.detach());
   });
 }
@@ -145,7 +146,7 @@ PyObject* tensor_hooks(PyObject*, PyObject* o) {
     if (Node* fn = grad_fn_of(t)) return Py_NewRef(hooks_of(*fn, kTensorHook, int(t.output_nr), true));
     if (!t.extra) t.extra = new TensorExtra;
     if (!t.extra->hooks) t.extra->hooks = checked(PyODict_New()).give();
-    track_object(&t);
+    hooks.track_object(&t);
     return Py_NewRef(static_cast<PyObject*>(t.extra->hooks));
   });
 }
@@ -159,7 +160,7 @@ PyObject* accumulate_hooks_(PyObject*, PyObject* o) {
                                      "this tensor was computed by ", node_name(*grad_fn_of(t)));
     if (!t.extra) t.extra = new TensorExtra;
     if (!t.extra->accumulate_hooks) t.extra->accumulate_hooks = checked(PyODict_New()).give();
-    track_object(&t);
+    hooks.track_object(&t);
     return Py_NewRef(static_cast<PyObject*>(t.extra->accumulate_hooks));
   });
 }
@@ -217,23 +218,22 @@ void tell_creation(Node& n) {
 PyObject* set_node_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_node_handlers takes two arguments");
   Py_XSETREF(context_handler, Py_NewRef(a[0]));
-  watch_creation = a[1] != Py_None;
-  Py_XSETREF(creation_handler, watch_creation ? Py_NewRef(a[1]) : nullptr);
+  process.watch_creation = a[1] != Py_None;
+  Py_XSETREF(creation_handler, process.watch_creation ? Py_NewRef(a[1]) : nullptr);
   Py_RETURN_NONE;
 }
 PyObject* set_grad_layout(PyObject*, PyObject* on) {
-  return PyBool_FromLong(!std::exchange(free_layout, on != Py_True));
+  return PyBool_FromLong(!std::exchange(tls.free_layout, on != Py_True));
 }
 PyObject* set_anomaly_check(PyObject*, PyObject* on) {
-  return PyBool_FromLong(std::exchange(anomaly_check, on == Py_True));
+  return PyBool_FromLong(std::exchange(process.anomaly_check, on == Py_True));
 }
-thread_local PyObject* write_handler = nullptr;
 // set_write_hook(callable or None) -> what it was
 PyObject* set_write_hook(PyObject*, PyObject* f) {
-  PyObject* before = write_handler ? write_handler : Py_NewRef(Py_None);
-  watch_writes = f != Py_None;
-  write_handler = watch_writes ? Py_NewRef(f) : nullptr;
-  return before;
+  auto* before = static_cast<PyObject*>(tls.write_handler);
+  tls.watch_writes = f != Py_None;
+  tls.write_handler = tls.watch_writes ? Py_NewRef(f) : nullptr;
+  return before ? before : Py_NewRef(Py_None);
 }
 PyObject* current_pass_(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass_number()); }
 PyObject* running_node_(PyObject*, PyObject*) {
@@ -265,13 +265,13 @@ PyObject* queue_callback_(PyObject*, PyObject* callback) {
 }
 
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {  // -> what it was
-  return PyBool_FromLong(std::exchange(grad_enabled, on == Py_True));
+  return PyBool_FromLong(std::exchange(tls.grad_enabled, on == Py_True));
 }
-PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(tls.grad_enabled); }
 PyObject* set_inference(PyObject*, PyObject* on) {
-  return PyBool_FromLong(std::exchange(inference_enabled, on == Py_True));
+  return PyBool_FromLong(std::exchange(tls.inference_enabled, on == Py_True));
 }
-PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_enabled); }
+PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(tls.inference_enabled); }
 
 PyMethodDef functions[] = {{"backward", method<backward>(), METH_FASTCALL},
                            {"backward_scalar", method<backward_scalar>(), METH_FASTCALL},
@@ -298,12 +298,15 @@ PyMethodDef functions[] = {{"backward", method<backward>(), METH_FASTCALL},
 
 }  // namespace
 
+void upward::add_node_context(Node& n) { explain(n); }
+void upward::node_created(Node& n) { tell_creation(n); }
+void upward::retain_again(Tensor& t) { note_retained(t); }
+void upward::before_write(Tensor& t) {
+  checked(PyObject_CallOneArg(static_cast<PyObject*>(tls.write_handler), py(&t)));
+}
+void upward::run_callback(Object* callback) { checked(PyObject_CallNoArgs(py(callback))); }
+
 void add_autograd_functions(PyObject* module) {
-  add_node_context = explain;
-  node_created = tell_creation;
-  retain_again = note_retained;
-  before_write = [](Tensor& t) { checked(PyObject_CallOneArg(write_handler, py(&t))); };
-  run_callback = [](Object* callback) { checked(PyObject_CallNoArgs(py(callback))); };
   checked(PyModule_AddFunctions(module, functions));
 }
 

@@ -17,8 +17,6 @@ void pack_with(Node& n, Saved& s, const Value& v, PyObject* pack, PyObject* unpa
 void add_saved_hooks(PyObject* module);
 // hooks.cpp: the dict of a node's hooks of one kind, made when `create`; borrowed
 PyObject* hooks_of(Node& n, int kind, int output_nr, bool create);
-void set_rule_callbacks();
-void set_hook_callbacks();
 void add_autograd_functions(PyObject* module);
 
 }  // namespace flambeau

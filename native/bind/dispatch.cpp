@@ -3,15 +3,12 @@
 // number.
 #include "python.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 
-FLAMBEAU_TLS int function_modes = 0;
-thread_local bool overrides_disabled = false;
-
 namespace {
 
-thread_local int user_modes = 0;
 PyObject* override_handler;  // overrides.py: (op, args, kwargs) -> result
 PyObject* dispatch_handler;
 
@@ -30,18 +27,16 @@ PyObject* call_override(PyObject* op, PyObject* const* args, Py_ssize_t n, PyObj
   return PyObject_CallFunctionObjArgs(override_handler, op, positional.p, keywords.p, nullptr);
 }
 
-namespace {
-
 // A transform level, a dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
 // Levels come first: modes and subclasses see what the levels made of the call.
-bool dispatch_to_python(Call& c) {
+bool upward::dispatch_override(Call& c) {
   int level = level_of(c);
   if (!level) {
     bool subclass = false;
     auto look = [&](Tensor* t) {
       if (!t || !(t->flags & kDispatch)) return;
       subclass = true;
-      if (dispatch_disabled) check_own_values(*t);  // or the kernel would read memory that is not there
+      if (tls.dispatch_disabled) check_own_values(*t);  // or the kernel would read memory that is not there
     };
     for (int k = 0; k < c.nargs; ++k) {
       const Value& v = c.args[k];
@@ -50,8 +45,8 @@ bool dispatch_to_python(Call& c) {
         for (int64_t j = 0; j < v.tensors.size; ++j) look(v.tensors.data[j]);
     }
     look(c.given);
-    if (dispatch_disabled) return false;
-    if (!user_modes && !subclass) return false;
+    if (tls.dispatch_disabled) return false;
+    if (!tls.user_modes && !subclass) return false;
   }
   OpObject* op = static_cast<OpObject*>(c.op->py_op);
   if (c.inplace && op->inplace_form) op = op->inplace_form;
@@ -83,20 +78,19 @@ bool dispatch_to_python(Call& c) {
 }
 
 // A row whose kernel is Python: no graph, no modes inside; its results are copied into those that `infer` declared.
-void python_body(Call& c) {
+void upward::call_python_kernel(Call& c) {
   if (!c.op->body) not_implemented(c.name(), ": the record has no kernel");
   Held args(PyTuple_New(c.nargs));
   for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
   struct Alone {
-    bool grad = std::exchange(grad_enabled, false), overrides = std::exchange(overrides_disabled, true),
-         dispatch = std::exchange(dispatch_disabled, true);
-    ~Alone() { grad_enabled = grad, overrides_disabled = overrides, dispatch_disabled = dispatch; }
+    bool grad = std::exchange(tls.grad_enabled, false), overrides = std::exchange(tls.overrides_disabled, true),
+         dispatch = std::exchange(tls.dispatch_disabled, true);
+    Calling* outer = std::exchange(tls.call, nullptr);  // the calls inside own what they work on themselves
+    ~Alone() {
+      tls.grad_enabled = grad, tls.overrides_disabled = overrides, tls.dispatch_disabled = dispatch;
+      tls.call = outer;
+    }
   } alone;
-  Calling* outer = std::exchange(Calling::innermost, nullptr);  // the calls inside own what they work on themselves
-  struct Restore {
-    Calling* outer;
-    ~Restore() { Calling::innermost = outer; }
-  } restore{outer};
   Held result = checked(PyObject_CallObject(static_cast<PyObject*>(c.op->body), args.p));
   auto take = [&](int k, PyObject* o) {
     if (!is_tensor(o)) type_error(c.name(), ": the kernel returned ", Py_TYPE(o)->tp_name, " instead of a Tensor");
@@ -106,12 +100,12 @@ void python_body(Call& c) {
   for (int k = 0; k < c.nout(); ++k) take(k, PyTuple_GET_ITEM(result.p, k));
 }
 
+namespace {
+
 PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_handlers takes two callables");
   Py_XSETREF(override_handler, Py_NewRef(a[0]));
   Py_XSETREF(dispatch_handler, Py_NewRef(a[1]));
-  dispatch_override = dispatch_to_python;
-  call_python_kernel = python_body;
   Py_RETURN_NONE;
 }
 PyObject* set_modes(PyObject*, PyObject* const* a,
@@ -119,9 +113,9 @@ PyObject* set_modes(PyObject*, PyObject* const* a,
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
   long functions = PyLong_AsLong(a[0]), dispatches = PyLong_AsLong(a[1]);
   if (PyErr_Occurred()) return nullptr;
-  function_modes = int(functions);
-  user_modes = int(dispatches);
-  dispatch_modes = user_modes + active_levels;
+  tls.function_modes = int(functions);
+  tls.user_modes = int(dispatches);
+  tls.dispatch_modes = tls.user_modes + tls.active_levels;
   Py_RETURN_NONE;
 }
 // set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not
@@ -131,17 +125,17 @@ PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
   long now = PyLong_AsLong(a[0]);
   if (now == -1 && PyErr_Occurred()) return nullptr;
   if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
-  active_levels = int(now);
-  level_factories = a[1] == Py_True;
-  dispatch_modes = user_modes + active_levels;
+  tls.active_levels = int(now);
+  tls.level_factories = a[1] == Py_True;
+  tls.dispatch_modes = tls.user_modes + tls.active_levels;
   Py_RETURN_NONE;
 }
 PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was
-  bool before = std::exchange(overrides_disabled, on == Py_True);
+  bool before = std::exchange(tls.overrides_disabled, on == Py_True);
   return PyBool_FromLong(before);
 }
 PyObject* disable_dispatch(PyObject*, PyObject* on) {
-  bool before = std::exchange(dispatch_disabled, on == Py_True);
+  bool before = std::exchange(tls.dispatch_disabled, on == Py_True);
   return PyBool_FromLong(before);
 }
 

@@ -5,6 +5,7 @@
 
 #include "python.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 
@@ -140,10 +141,11 @@ PyType_Spec spec = {"flambeau.Generator", sizeof(Generator), 0, Py_TPFLAGS_DEFAU
 
 }  // namespace
 
+Generator* upward::allocate_generator() { return new_generator(); }
+
 void add_generator_type(PyObject* module) {
   GeneratorType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
   checked(PyModule_AddObjectRef(module, "Generator", (PyObject*)GeneratorType));
-  allocate_generator = new_generator;
   checked(PyModule_AddObjectRef(module, "default_generator", py(&default_generator())));
 }
 

@@ -1,5 +1,6 @@
 // Hooks in a backward pass. A node keeps a list of (kind, output number, dict of callables or weak reference).
 #include "autograd.h"
+#include "upward.h"
 
 namespace flambeau {
 
@@ -10,7 +11,7 @@ static void keep_leaf_node(Node& n) {
   if (leaf.extra->owns_accumulate) return;
   leaf.extra->owns_accumulate = true;
   retain(&n);
-  track_object(&leaf);
+  hooks.track_object(&leaf);
 }
 
 PyObject* hooks_of(Node& n, int kind, int output_nr, bool create) {  // borrowed
@@ -74,11 +75,13 @@ void retain_gradient(Tensor& t, Tensor& grad) {
   static OpHandle clone{"clone"}, add{"add"};
   TensorRef before = TensorRef::borrow(t.grad);
   TensorRef now = before ? invoke(add, {Value(before.get()), Value(&grad)}) : invoke(clone, {Value(&grad)});
-  track_object(&t);
+  hooks.track_object(&t);
   if (Tensor* old = std::exchange(t.grad, now.detach())) release(old);
 }
 
-void node_hooks(Node& n, TensorRef* grads) {
+}  // namespace
+
+void upward::run_node_hooks(Node& n, TensorRef* grads) {
   Held list = Held::borrow(static_cast<PyObject*>(n.hooks));
   for (int pass = kTensorHook; pass <= kPreHook; ++pass)
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list.p); ++k) {
@@ -104,7 +107,7 @@ void node_hooks(Node& n, TensorRef* grads) {
     }
 }
 
-void node_post_hooks(Node& n, TensorRef* out, TensorRef* grads) {
+void upward::run_node_post_hooks(Node& n, TensorRef* out, TensorRef* grads) {
   PyObject* dict = hooks_of(n, kPostHook, 0, false);
   if (!dict) return;
   Held values = checked(PyDict_Values(dict));
@@ -115,20 +118,15 @@ void node_post_hooks(Node& n, TensorRef* out, TensorRef* grads) {
   }
 }
 
-void leaf_hooks(Tensor& t, TensorRef& grad) { run_tensor_hooks(static_cast<PyObject*>(t.extra->hooks), grad); }
-void accumulate_hooks(Tensor& t) {
+
+void upward::run_leaf_hooks(Tensor& t, TensorRef& grad) {
+  run_tensor_hooks(static_cast<PyObject*>(t.extra->hooks), grad);
+}
+
+void upward::run_accumulate_hooks(Tensor& t) {
   Held values = checked(PyDict_Values(static_cast<PyObject*>(t.extra->accumulate_hooks)));
   for (Py_ssize_t k = 0; k < PyList_GET_SIZE(values.p); ++k)
     checked(PyObject_CallOneArg(PyList_GET_ITEM(values.p, k), py(&t)));
-}
-
-}  // namespace
-
-void set_hook_callbacks() {
-  run_node_hooks = node_hooks;
-  run_node_post_hooks = node_post_hooks;
-  run_leaf_hooks = leaf_hooks;
-  run_accumulate_hooks = accumulate_hooks;
 }
 
 }  // namespace flambeau

@@ -169,7 +169,7 @@ struct Steps {
 };
 
 bool must_record(Tensor& t) {
-  return t.flags & kDispatch || dispatch_modes || (grad_enabled && tensor_requires_grad(t));
+  return t.flags & kDispatch || tls.dispatch_modes || (tls.grad_enabled && tensor_requires_grad(t));
 }
 
 // Tensor indices by dimension of the view; null where the dimension stays whole.
@@ -285,9 +285,9 @@ PyObject* overridden(const char* name, PyObject* const* args, Py_ssize_t n) {
   return call_override(function.p, args, n, nullptr);
 }
 bool wants_override(PyObject* o, PyObject* value) {
-  bool wanted = function_modes || as_tensor(o)->flags & kOverrides ||
+  bool wanted = tls.function_modes || as_tensor(o)->flags & kOverrides ||
                 (value && is_tensor(value) && as_tensor(value)->flags & kOverrides);
-  return wanted && !overrides_disabled;
+  return wanted && !tls.overrides_disabled;
 }
 
 PyObject* subscript(PyObject* o, PyObject* key) {
@@ -343,7 +343,7 @@ void put_view(Tensor& place, TensorRef value, const Value& number) {
 void put(Tensor& self, PyObject* key, PyObject* o) {
   Value number;
   TensorRef value = assigned_value(o, self, number);
-  const bool recorded = must_record(self) || (value && grad_enabled && tensor_requires_grad(*value));
+  const bool recorded = must_record(self) || (value && tls.grad_enabled && tensor_requires_grad(*value));
   Picks picks;
   if (PyLong_CheckExact(key) && self.ndim > 0) {
     Steps steps(self, recorded);

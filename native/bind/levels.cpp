@@ -5,6 +5,7 @@
 
 #include "python.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 namespace {
@@ -220,6 +221,8 @@ TensorRef readable(const Tensor& t) {
   return TensorRef::borrow(as_tensor(inner.p));
 }
 
+TensorRef upward::alias_wrapper(const Tensor& t) { return copy_wrapper(t); }
+
 TensorRef detach_wrapper(const Tensor& t) {
   if (!t.level) return copy_wrapper(t);
   Held r = checked(PyObject_CallOneArg(level_handlers().detach, py(const_cast<Tensor*>(&t))));
@@ -227,7 +230,6 @@ TensorRef detach_wrapper(const Tensor& t) {
 }
 
 void add_levels(PyObject* module) {
-  alias_wrapper = copy_wrapper;
   checked(PyModule_AddFunctions(module, functions));
   Held method = checked(PyCFunction_New(&wrapper_def, nullptr));
   Held wrapped = checked(PyStaticMethod_New(method.p));

@@ -1,11 +1,9 @@
 // The extension module flambeau._C: puts the parts together.
 #include <nanobind/nanobind.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../core/free_list.h"
+#include "../core/machine.h"
 #include "../core/memory.h"
-#include "../kernels/lapack.h"
 #include "module_base.h"
 #include "optim.h"
 #include "python.h"
@@ -56,26 +54,6 @@ NB_MODULE(_C, m) {
   add_storage(module);
   add_shared_memory(module);
   add_profile(module);
-  lock_hooks = {[]() -> void* { return PyEval_SaveThread(); },
-                [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); },
-                [] { return PyGILState_Check() == 1; }};
-  hear_signals = [](void*& state) {
-    if (syscall(SYS_gettid) != getpid()) return false;  // Python runs handlers in the main thread alone
-    retake_lock(std::exchange(state, nullptr));
-    checked(PyErr_CheckSignals());
-    state = release_lock();
-    return true;
-  };
-  warn = [](const std::string& text) {
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
-  };
-  lapack_library = [] {
-    Held module = checked(PyImport_ImportModule("flambeau._libraries"));
-    Held path = checked(PyObject_CallMethod(module.p, "find_lapack", nullptr));
-    const char* text = PyUnicode_AsUTF8(path.p);
-    if (!text) throw PythonError();
-    return std::string(text);
-  };
   m.def("memory_stats", memory_stats_dict);
   m.def("empty_cache", empty_cache);
   m.def("fail_allocation", fail_allocation);

@@ -4,6 +4,7 @@
 #include "autograd.h"
 #include "origin.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 
@@ -12,16 +13,6 @@ PyTypeObject* NodeType;
 namespace {
 
 // --- life ------------------------------------------------------------------------------------------------------------
-
-Node* new_object() {
-  auto* n = PyObject_GC_New(Node, NodeType);
-  if (!n) throw std::bad_alloc();
-  std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, sizeof(Node) - sizeof(Object));
-  return n;
-}
-
-thread_local bool destroying = false;
-thread_local Node* waiting = nullptr;  // dead nodes, linked by their `sequence`: their death needs no memory
 
 void destroy(Node* n) {
   if (n->weakrefs) PyObject_ClearWeakRefs(py(n));
@@ -49,19 +40,19 @@ void node_dealloc(PyObject* o) {
     auto* leaf = static_cast<Tensor*>(n->payload);
     if (leaf && leaf->extra && leaf->extra->accumulate == n) leaf->extra->accumulate = nullptr;
   }
-  if (destroying) {
-    n->sequence = reinterpret_cast<uint64_t>(waiting);
-    waiting = n;
+  if (tls.destroying) {
+    n->sequence = reinterpret_cast<uint64_t>(tls.waiting_nodes);
+    tls.waiting_nodes = n;
     return;
   }
-  destroying = true;
+  tls.destroying = true;
   destroy(n);
-  while (waiting) {
-    Node* next = waiting;
-    waiting = reinterpret_cast<Node*>(next->sequence);
+  while (tls.waiting_nodes) {
+    Node* next = tls.waiting_nodes;
+    tls.waiting_nodes = reinterpret_cast<Node*>(next->sequence);
     destroy(next);
   }
-  destroying = false;
+  tls.destroying = false;
 }
 
 int node_traverse(PyObject* o, visitproc visit, void* arg) {
@@ -151,10 +142,6 @@ PyObject* node_post(PyObject* o, PyObject*) {
 PyObject* node_op(PyObject* o, void*) {
   Node& n = as_node(o);
   return Py_NewRef(n.kind == NodeKind::Rules ? static_cast<PyObject*>(n.op->py_op) : Py_None);
-}
-std::string name_of_function(const Node& n) {
-  PyObject* given = n.dict ? PyDict_GetItemString(static_cast<PyObject*>(n.dict), "_name") : nullptr;
-  return given ? text_of(given) : "FunctionBackward";
 }
 PyObject* node_inputs(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
@@ -333,6 +320,18 @@ PyObject* node_object(Node& n) {
   return Py_NewRef(py(&n));
 }
 
+Node* upward::allocate_node_object() {
+  auto* n = PyObject_GC_New(Node, NodeType);
+  if (!n) throw std::bad_alloc();
+  std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, sizeof(Node) - sizeof(Object));
+  return n;
+}
+
+std::string upward::function_name(const Node& n) {
+  PyObject* given = n.dict ? PyDict_GetItemString(static_cast<PyObject*>(n.dict), "_name") : nullptr;
+  return given ? text_of(given) : "FunctionBackward";
+}
+
 void add_node_type(PyObject* module) {
   NodeType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
   checked(PyModule_AddObjectRef(module, "Node", (PyObject*)NodeType));
@@ -340,10 +339,6 @@ void add_node_type(PyObject* module) {
   checked(PyModule_AddFunctions(module, module_functions));
   add_saved_hooks(module);
   add_origin(module);
-  function_name = name_of_function;
-  allocate_node_object = new_object;
-  set_rule_callbacks();
-  set_hook_callbacks();
 }
 
 }  // namespace flambeau

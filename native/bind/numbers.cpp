@@ -53,7 +53,7 @@ PyObject* binary(SlotOp& slot, PyObject* a, PyObject* b, bool inplace) {
       op = op->inplace_form;
     }
     Frame f;
-    if (op->def && op->def->kind == Kind::Elementwise && !function_modes) {
+    if (op->def && op->def->kind == Kind::Elementwise && !tls.function_modes) {
       if (!operand(a, f.values[0], f.flags) || !operand(b, f.values[1], f.flags)) Py_RETURN_NOTIMPLEMENTED;
       if (!(f.flags & kOverrides)) {
         const auto& args = op->def->schema.args;

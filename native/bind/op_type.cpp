@@ -1,7 +1,9 @@
 // The Op type: every operator is one native callable made from its record.
 #include "../autograd/format.h"
+#include "../kernels/elementwise.h"
 #include "python.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 
@@ -31,7 +33,7 @@ PyObject* results_object(OpObject& op, Call& c) {
 }
 
 void check_out_of_inference(const char* name, const Tensor& out) {
-  if (out.flags & kInference && !inference_enabled)
+  if (out.flags & kInference && !tls.inference_enabled)
     runtime_error(name, "(): the out= tensor was made under inference_mode and can be changed only there; clone() it "
                   "first");
 }
@@ -41,7 +43,7 @@ void write_out(const char* name, PyObject* out, Tensor& result) {
   if (!is_tensor(out)) type_error(name, "(): argument 'out' must be Tensor, not ", Py_TYPE(out)->tp_name);
   Tensor& t = *as_tensor(out);
   if (&t == &result) return;
-  if (grad_enabled && (tensor_requires_grad(t) || tensor_requires_grad(result)))
+  if (tls.grad_enabled && (tensor_requires_grad(t) || tensor_requires_grad(result)))
     runtime_error(name, "(): out= has no gradient, and an argument requires grad; leave out= away, or call it under "
                   "no_grad");
   check_out_of_inference(name, t);
@@ -165,7 +167,7 @@ PyObject* call_composite(OpObject& op, Frame& f) {
   size_t positional = size_t(op.def->schema.npositional);
   PyObject* keyword_names = n > positional ? static_cast<PyObject*>(op.def->keyword_names) : nullptr;
   bool copied = false;
-  for (size_t k = 0; op.inplace && !op.def->writes_self && grad_enabled && k < n; ++k)
+  for (size_t k = 0; op.inplace && !op.def->writes_self && tls.grad_enabled && k < n; ++k)
     copied |= f.values[k].tag == Tag::Tensor && tensor_requires_grad(*f.values[k].tensor);
   copied &= f.values[0].tag == Tag::Tensor;
   PyObject* result =
@@ -200,7 +202,7 @@ PyObject* call_native(OpObject& op, Frame& f) {
     } else if (f.out && op.def->kind == Kind::Elementwise && is_tensor(f.out)) {
       Tensor& t = *as_tensor(f.out);
       await_calls(t);
-      if (grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
+      if (tls.grad_enabled && (tensor_requires_grad(t) || f.flags & kRequiresGrad))
         runtime_error(c.name(), "(): out= has no gradient, and an argument requires grad; leave out= away, or call it "
                       "under no_grad");
       check_out_of_inference(c.name(), t);
@@ -248,7 +250,7 @@ PyObject* call_overloads(OpObject& op, PyObject* const* args, Py_ssize_t n, PyOb
     Frame f;
     std::string why;
     if (parse_arguments(alternative, args, n, kwnames, f, &why)) {
-      if (function_modes || f.foreign || (f.flags & kOverrides && !overrides_disabled))
+      if (tls.function_modes || f.foreign || (f.flags & kOverrides && !tls.overrides_disabled))
         return call_override((PyObject*)&op, args, n, kwnames);
       return call_parsed(alternative, f);
     }
@@ -672,18 +674,18 @@ static PyObject* call_plain(OpObject& op, Frame& f) {
 static PyObject* call_autocast(OpObject& op, Frame& f) {
   return guarded([&] {
     struct Off {
-      bool before = std::exchange(autocast_enabled, false);
-      ~Off() { autocast_enabled = before; }
+      bool before = std::exchange(tls.autocast_enabled, false);
+      ~Off() { tls.autocast_enabled = before; }
     } off;
     autocast_arguments(op, f);
-    return profiling ? profiled_call(op, f, call_plain) : call_plain(op, f);
+    return process.profiling ? profiled_call(op, f, call_plain) : call_plain(op, f);
   });
 }
 
 PyObject* call_parsed(OpObject& op, Frame& f) {
   PyObject* result;
-  if (__builtin_expect(op.autocast && autocast_enabled, 0)) result = call_autocast(op, f);
-  else if (__builtin_expect(profiling, 0)) result = profiled_call(op, f, call_plain);
+  if (__builtin_expect(op.autocast && tls.autocast_enabled, 0)) result = call_autocast(op, f);
+  else if (__builtin_expect(process.profiling, 0)) result = profiled_call(op, f, call_plain);
   else result = call_plain(op, f);
   if (__builtin_expect(!result, 0)) explain_failure(op, f);
   return result;
@@ -693,7 +695,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
   OpObject& op = *as_op(self);
   Py_ssize_t n = PyVectorcall_NARGS(nargsf);
   if (__builtin_expect(op.alternatives != nullptr, 0)) {
-    if (function_modes && !overrides_disabled) return call_override(self, args, n, kwnames);
+    if (tls.function_modes && !tls.overrides_disabled) return call_override(self, args, n, kwnames);
     return call_overloads(op, args, n, kwnames);
   }
   Frame f;
@@ -702,7 +704,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     explain_failure(op, f);
     return nullptr;
   }
-  if (__builtin_expect((function_modes || f.foreign || f.flags & kOverrides) && !overrides_disabled, 0))
+  if (__builtin_expect((tls.function_modes || f.foreign || f.flags & kOverrides) && !tls.overrides_disabled, 0))
     return call_override(self, args, n, kwnames);
   return call_parsed(op, f);
 }
@@ -720,16 +722,18 @@ void add_op_type(PyObject* module) {
   OpType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&op_spec)).give());
   checked(PyModule_AddObjectRef(module, "Op", (PyObject*)OpType));
   checked(PyModule_AddFunctions(module, functions));
-  run_composite = [](Call& c) {  // a native caller asks for a composite
-    OpObject& op = *static_cast<OpObject*>(c.op->py_op);
-    Frame f;
-    for (int k = 0; k < c.nargs; ++k) {
-      f.values[k] = c.args[k];
-      f.objects[k] = f.keep(checked(value_object(c.args[k])));
-    }
-    Held result = checked(call_composite(op, f));
-    if (is_tensor(result.p)) c.push(TensorRef::borrow(as_tensor(result.p)));
-  };
+}
+
+// A native caller asks for a composite.
+void upward::run_composite(Call& c) {
+  OpObject& op = *static_cast<OpObject*>(c.op->py_op);
+  Frame f;
+  for (int k = 0; k < c.nargs; ++k) {
+    f.values[k] = c.args[k];
+    f.objects[k] = f.keep(checked(value_object(c.args[k])));
+  }
+  Held result = checked(call_composite(op, f));
+  if (is_tensor(result.p)) c.push(TensorRef::borrow(as_tensor(result.p)));
 }
 
 }  // namespace flambeau

@@ -13,11 +13,11 @@
 #include "../core/free_list.h"
 #include "origin.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 namespace {
 
-FLAMBEAU_TLS ModuleCall* innermost = nullptr;
 FreeList<Scope, offsetof(Scope, outer)> free_scopes{"scopes", [](void* s) { delete static_cast<Scope*>(s); }};
 PyObject* library = nullptr;  // the folder whose code is not the user's
 
@@ -100,22 +100,13 @@ void note_frame(Node& n) {
 void note_frame(Node&) {}
 #endif
 
-void note(Node& n) {
-  if (innermost) {
-    Scope* s = scope_of(*innermost);
-    ++s->count;
-    n.scope = s;
-  }
-  note_frame(n);
-}
-
 PyObject* set_library(PyObject*, PyObject* folder) {
   Py_XSETREF(library, Py_NewRef(folder));
   Py_RETURN_NONE;
 }
 PyObject* module_stack(PyObject*, PyObject*) {  // the modules being called, outermost first
   PyObject* list = PyList_New(0);
-  for (ModuleCall* c = innermost; list && c; c = c->outer)
+  for (ModuleCall* c = tls.module; list && c; c = c->outer)
     if (PyList_Append(list, c->module) < 0) Py_CLEAR(list);
   if (list) PyList_Reverse(list);
   return list;
@@ -126,9 +117,9 @@ PyMethodDef functions[] = {
 }  // namespace
 
 ModuleCall::ModuleCall(PyObject* module, PyObject** handle)
-    : module(module), handle(handle), outer(std::exchange(innermost, this)) {}
+    : module(module), handle(handle), outer(std::exchange(tls.module, this)) {}
 ModuleCall::~ModuleCall() {
-  innermost = outer;
+  tls.module = outer;
   if (scope) release_scope(scope);
 }
 
@@ -165,7 +156,7 @@ PyObject* scope_object(Node& n) {
 
 PyObject* running_modules() {
   PyObject* list = PyList_New(0);
-  for (ModuleCall* c = innermost; list && c; c = c->outer) {
+  for (ModuleCall* c = tls.module; list && c; c = c->outer) {
     Held name(PyUnicode_FromString(Py_TYPE(c->module)->tp_name));
     if (!name || PyList_Append(list, name.p) < 0) Py_CLEAR(list);
   }
@@ -173,8 +164,16 @@ PyObject* running_modules() {
   return list;
 }
 
+void upward::note_origin(Node& n) {
+  if (tls.module) {
+    Scope* s = scope_of(*tls.module);
+    ++s->count;
+    n.scope = s;
+  }
+  note_frame(n);
+}
+
 void add_origin(PyObject* module) {
-  note_origin = note;
   checked(PyModule_AddFunctions(module, functions));
 }
 

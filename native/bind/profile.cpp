@@ -8,10 +8,10 @@
 #include "autograd.h"
 #include "origin.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 
-int profiling = 0;
 
 namespace {
 
@@ -88,8 +88,8 @@ int64_t begin_event() {
   e.parent = open_events.empty() ? -1 : open_events.back();
   e.thread = PyThread_get_thread_ident();
   e.memory = memory_stats().allocated;
-  if (profiling & kStack) e.stack = stack_here();
-  if (profiling & kModules) e.modules = running_modules();
+  if (process.profiling & kStack) e.stack = stack_here();
+  if (process.profiling & kModules) e.modules = running_modules();
   e.begin = now();
   events.push_back(e);
   open_events.push_back(int64_t(events.size()) - 1);
@@ -108,38 +108,22 @@ void end_event(int64_t k) {
 
 thread_local std::vector<int64_t> node_events;
 
-void node_event(Node& n, bool begin) {
-  if (!begin) {
-    if (node_events.empty()) return;
-    end_event(node_events.back());
-    node_events.pop_back();
-    return;
-  }
-  int64_t k = begin_event();
-  events[size_t(k)].name = PyUnicode_FromFormat("autograd::engine::evaluate_function: %s", node_name(n).c_str());
-  events[size_t(k)].sequence = n.kind == NodeKind::Accumulate ? 0 : n.sequence;
-  node_events.push_back(k);
-}
-
 PyObject* start(PyObject*, PyObject* options) {
   long bits = PyLong_AsLong(options);
   if (bits == -1 && PyErr_Occurred()) return nullptr;
   ++session;
-  profiling = int(bits) | kOn;
-  profile_node = node_event;
+  process.profiling = int(bits) | kOn;
   Py_RETURN_NONE;
 }
 PyObject* pause(PyObject*, PyObject*) {
-  profiling = 0;
-  profile_node = nullptr;
+  process.profiling = 0;
   Py_RETURN_NONE;
 }
 
 PyObject* resume(PyObject*, PyObject* options) {
   long bits = PyLong_AsLong(options);
   if (bits == -1 && PyErr_Occurred()) return nullptr;
-  profiling = int(bits) | kOn;
-  profile_node = node_event;
+  process.profiling = int(bits) | kOn;
   Py_RETURN_NONE;
 }
 
@@ -169,7 +153,7 @@ PyObject* stop(PyObject*, PyObject*) {
 
 // begin(name) -> a number for end(number); None while no profiler is on
 PyObject* begin_range(PyObject*, PyObject* name) {
-  if (!profiling) Py_RETURN_NONE;
+  if (!process.profiling) Py_RETURN_NONE;
   int64_t k = begin_event();
   events[size_t(k)].name = Py_NewRef(name);
   return Py_BuildValue("(LK)", (long long)k, (unsigned long long)session);
@@ -182,7 +166,7 @@ PyObject* end_range(PyObject*, PyObject* token) {
   if (of == session && k >= 0 && k < (long long)events.size()) end_event(k);
   Py_RETURN_NONE;
 }
-PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(profiling); }
+PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(process.profiling); }
 PyObject* clock_(PyObject*, PyObject*) { return PyLong_FromLongLong(now()); }
 
 PyMethodDef functions[] = {{"profile_start", slot<start>, METH_O},
@@ -197,12 +181,25 @@ PyMethodDef functions[] = {{"profile_start", slot<start>, METH_O},
 
 }  // namespace
 
+void upward::profile_node(Node& n, bool begin) {
+  if (!begin) {
+    if (node_events.empty()) return;
+    end_event(node_events.back());
+    node_events.pop_back();
+    return;
+  }
+  int64_t k = begin_event();
+  events[size_t(k)].name = PyUnicode_FromFormat("autograd::engine::evaluate_function: %s", node_name(n).c_str());
+  events[size_t(k)].sequence = n.kind == NodeKind::Accumulate ? 0 : n.sequence;
+  node_events.push_back(k);
+}
+
 PyObject* profiled_call(OpObject& op, Frame& f, PyObject* (*call)(OpObject&, Frame&)) {
   int64_t k = begin_event();
   Event& e = events[size_t(k)];
   e.op = op.def;
   e.inplace = op.inplace && !op.def->writes_self;
-  if (profiling & kShapes) {
+  if (process.profiling & kShapes) {
     PyObject* shapes = shapes_of(f, *op.def);
     events[size_t(k)].shapes = shapes;
   }

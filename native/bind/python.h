@@ -11,8 +11,7 @@ namespace flambeau {
 
 static_assert(sizeof(Object) == sizeof(PyObject), "Tensor begins with CPython's object header");
 
-// --- types (each made in the file named)
-// ------------------------------------------------------------------------------
+// --- types (each made in the file named) -----------------------------------------------------------------------------
 extern PyTypeObject* TensorType;     // tensor_type.cpp
 extern PyTypeObject* NodeType;       // node_type.cpp
 extern PyTypeObject* OpType;         // op_type.cpp
@@ -104,8 +103,7 @@ int guarded_int(F&& f) {
   }
 }
 
-// --- conversions
-// ------------------------------------------------------------------------------------------------------
+// --- conversions -----------------------------------------------------------------------------------------------------
 PyObject* dtype_object(DType d);                 // borrowed
 PyObject* device_object(Device d);               // new
 PyObject* size_object(Dims shape);               // new
@@ -132,8 +130,7 @@ inline PyObject* take_object(TensorRef t) { return py(t.detach()); }  // hands t
 void add_index_slots(std::vector<PyType_Slot>& slots);     // indexing.cpp
 TensorRef tensor_from_data(PyObject* data, DType dtype);  // nested sequences, numbers, buffers; Undefined: inferred
 
-// --- calling operators
-// ------------------------------------------------------------------------------------------------
+// --- calling operators -----------------------------------------------------------------------------------------------
 inline constexpr int kMaxArgs = 24;
 // Memory of one call's parsed arguments.
 struct Frame {
@@ -170,22 +167,17 @@ struct Frame {
 bool parse_arguments(const OpObject& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Frame& frame,
                      std::string* why);
 PyObject* call_parsed(OpObject& op, Frame& frame);
-extern int profiling;  // profile.cpp: a profiler is on
 PyObject* profiled_call(OpObject& op, Frame& frame, PyObject* (*call)(OpObject&, Frame&));
 void add_profile(PyObject* module);
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 enum AutocastPolicy : uint8_t { kAutocastNone, kAutocastLower, kAutocastFloat32, kAutocastAsIs };
-extern FLAMBEAU_TLS bool autocast_enabled;
 void autocast_arguments(OpObject& op, Frame& frame);  // autocast.cpp: converts the tensors as the op's policy asks
-extern FLAMBEAU_TLS int function_modes;  // how many TorchFunctionModes this thread is in
-extern thread_local bool overrides_disabled;
 // The call goes to overrides.py: `function` is an Op or a method, args as for a vectorcall.
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
 Tensor* new_subclass(PyTypeObject* type);  // tensor_type.cpp: a blank instance of a Python subclass
 PyObject* op_object(const char* name);  // borrowed; a clear error when there is no such record
 
-// --- each file adds its part to the module
-// ----------------------------------------------------------------------------
+// --- each file adds its part to the module ---------------------------------------------------------------------------
 void add_types(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_number_slots(std::vector<PyType_Slot>& slots);  // numbers.cpp: + - * … and comparisons call operators

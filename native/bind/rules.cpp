@@ -1,9 +1,8 @@
 // Derivative rules in a backward pass: saved values become the rule's arguments, what it returns the gradients.
 #include "autograd.h"
+#include "upward.h"
 
 namespace flambeau {
-
-namespace {
 
 // What pack hooks made of saved tensors, each unpacked once per run of a node.
 struct Unpacked {
@@ -16,14 +15,11 @@ struct Unpacked {
     return object;
   }
 };
-thread_local Unpacked* unpacked = nullptr;
-
-}  // namespace
 
 // What a rule sees of an argument: the tensor, a number as a 0-d tensor where the schema says Tensor, or plain Python.
 PyObject* saved_object(Node& n, int slot) {
   Saved& s = n.saved[slot];
-  if (__builtin_expect(s.packed, 0)) return unpacked ? unpacked->get(n, slot) : unpack_saved(n, s);
+  if (__builtin_expect(s.packed, 0)) return tls.unpacked ? tls.unpacked->get(n, slot) : unpack_saved(n, s);
   if (s.value.tag == Tag::Tensor) return take_object(unpack_tensor(n, s));
   if (s.value.tag == Tag::Tensors) check_list(n, s);
   const auto& args = n.op->schema.args;
@@ -136,7 +132,9 @@ void take_gradient(Node& n, PyObject* o, TensorRef& out) {
   out = TensorRef::borrow(as_tensor(o));
 }
 
-void apply_python_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
+}  // namespace
+
+void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
   const OpDef& op = *n.op;
   int e = 0;
   bool any = false;
@@ -148,8 +146,8 @@ void apply_python_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef*
     Unpacked mine;
     Unpacked* outer;
     bool on;
-    explicit Unpacking(bool on) : outer(unpacked), on(on) { unpacked = on ? &mine : nullptr; }
-    ~Unpacking() { unpacked = outer; }
+    explicit Unpacking(bool on) : outer(tls.unpacked), on(on) { tls.unpacked = on ? &mine : nullptr; }
+    ~Unpacking() { tls.unpacked = outer; }
   } unpacking(packed);
   for (const Rule& rule : op.rules) {
     int first = e;
@@ -198,7 +196,7 @@ void apply_python_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef*
 }
 
 // Function nodes: payload(*gradients or None) -> tuple with one gradient per edge.
-void apply_python_function(Node& n, const bool*, TensorRef* grads, TensorRef* out) {
+void upward::apply_function(Node& n, const bool*, TensorRef* grads, TensorRef* out) {
   Held args(PyTuple_New(n.nouts));
   for (int k = 0; k < n.nouts; ++k) PyTuple_SET_ITEM(args.p, k, Py_NewRef(grads[k] ? py(grads[k].get()) : Py_None));
   Held result = checked(PyObject_Call(static_cast<PyObject*>(n.payload), args.p, nullptr));
@@ -208,20 +206,12 @@ void apply_python_function(Node& n, const bool*, TensorRef* grads, TensorRef* ou
 }
 
 // The payload's `release`, where it has one: called after a backward pass that does not keep the graph.
-void release_python_function(Node& n) {
+void upward::release_function(Node& n) {
   static PyObject* name = PyUnicode_InternFromString("release");
   PyObject* method = PyObject_GetAttr(static_cast<PyObject*>(n.payload), name);
   if (!method) return PyErr_Clear();
   Held hold(method);
   checked(PyObject_CallNoArgs(method));
-}
-
-}  // namespace
-
-void set_rule_callbacks() {
-  apply_rules = apply_python_rules;
-  apply_function = apply_python_function;
-  release_function = release_python_function;
 }
 
 }  // namespace flambeau

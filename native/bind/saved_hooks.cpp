@@ -1,12 +1,12 @@
 // Saved-tensor hooks: what a node keeps for its rule is given to a user's function, and asked back when the rule runs.
 #include "autograd.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 namespace {
 
-thread_local PyObject* stack = nullptr;     // list of (pack, unpack)
-thread_local PyObject* disabled = nullptr;  // why no more may be added
+PyObject* stack() { return static_cast<PyObject*>(tls.saved_hooks); }  // list of (pack, unpack); null: none yet
 
 // Where the gradient of a saved tensor goes on to: (node or leaf or None, output number).
 Held history_of(Tensor& t, bool own) {
@@ -46,7 +46,7 @@ Held unpacked_tensor(Node& n, Saved& s, PyObject* entry) {
     type_error("saved_tensors_hooks: the unpack hook must return a Tensor, got ", Py_TYPE(found.p)->tp_name);
   PyObject* history = PyTuple_GET_ITEM(entry, 2);
   PyObject* source = PyTuple_GET_ITEM(history, 0);
-  if (!grad_enabled || (source == Py_None && !s.own_result)) return found;
+  if (!tls.grad_enabled || (source == Py_None && !s.own_result)) return found;
   TensorRef t = alias(*as_tensor(found.p));
   if (s.own_result) set_history(*t, &n, s.output_nr);
   else if (is_node(source)) set_history(*t, &as_node(source), uint32_t(PyLong_AsLong(PyTuple_GET_ITEM(history, 1))));
@@ -54,48 +54,42 @@ Held unpacked_tensor(Node& n, Saved& s, PyObject* entry) {
   return Held(take_object(std::move(t)));
 }
 
-void pack(Node& n, Saved& s, const Value& v) {
-  PyObject* hooks = PyList_GET_ITEM(stack, PyList_GET_SIZE(stack) - 1);
-  Held hold = Held::borrow(hooks);
-  pack_with(n, s, v, PyTuple_GET_ITEM(hooks, 0), PyTuple_GET_ITEM(hooks, 1));
-}
-
-void update() { packing = stack && PyList_GET_SIZE(stack) > 0; }
+void update() { tls.packing = stack() && PyList_GET_SIZE(stack()) > 0; }
 
 PyObject* push_hooks(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 2) type_error("push_saved_hooks takes pack and unpack");
-    if (disabled) {
-      PyErr_SetObject(PyExc_RuntimeError, disabled);
+    if (tls.saved_hooks_refused) {
+      PyErr_SetObject(PyExc_RuntimeError, static_cast<PyObject*>(tls.saved_hooks_refused));
       throw PythonError();
     }
-    if (!stack) stack = checked(PyList_New(0)).give();
+    if (!stack()) tls.saved_hooks = checked(PyList_New(0)).give();
     Held pair = checked(PyTuple_Pack(2, a[0], a[1]));
-    checked(PyList_Append(stack, pair.p));
+    checked(PyList_Append(stack(), pair.p));
     update();
     Py_RETURN_NONE;
   });
 }
 PyObject* pop_hooks(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
-    if (!stack || PyList_GET_SIZE(stack) == 0) runtime_error("pop_saved_hooks: no saved tensor hooks are active");
-    checked(PyList_SetSlice(stack, PyList_GET_SIZE(stack) - 1, PyList_GET_SIZE(stack), nullptr));
+    if (!stack() || PyList_GET_SIZE(stack()) == 0) runtime_error("pop_saved_hooks: no saved tensor hooks are active");
+    checked(PyList_SetSlice(stack(), PyList_GET_SIZE(stack()) - 1, PyList_GET_SIZE(stack()), nullptr));
     update();
     Py_RETURN_NONE;
   });
 }
 PyObject* top_hooks(PyObject*, PyObject*) {  // (pack, unpack) or None
-  if (!packing) Py_RETURN_NONE;
-  return Py_NewRef(PyList_GET_ITEM(stack, PyList_GET_SIZE(stack) - 1));
+  if (!tls.packing) Py_RETURN_NONE;
+  return Py_NewRef(PyList_GET_ITEM(stack(), PyList_GET_SIZE(stack()) - 1));
 }
 // set_saved_hooks_disabled(message or None) -> what it was
 PyObject* set_disabled(PyObject*, PyObject* message) {
   return guarded([&]() -> PyObject* {
-    if (message != Py_None && packing)
+    if (message != Py_None && tls.packing)
       runtime_error("disable_saved_tensors_hooks: saved tensor hooks are active here: ", text_of(message));
-    PyObject* before = disabled ? disabled : Py_NewRef(Py_None);
-    disabled = message == Py_None ? nullptr : Py_NewRef(message);
-    return before;
+    auto* before = static_cast<PyObject*>(tls.saved_hooks_refused);
+    tls.saved_hooks_refused = message == Py_None ? nullptr : Py_NewRef(message);
+    return before ? before : Py_NewRef(Py_None);
   });
 }
 
@@ -125,7 +119,13 @@ void pack_with(Node& n, Saved& s, const Value& v, PyObject* pack, PyObject* unpa
   s.value.object = entry.give();
   s.packed = true;
   if (old.tag == Tag::Tensor) release(old.tensor);
-  track_object(&n);
+  hooks.track_object(&n);
+}
+
+void upward::pack_saved(Node& n, Saved& s, const Value& v) {
+  PyObject* hooks = PyList_GET_ITEM(stack(), PyList_GET_SIZE(stack()) - 1);
+  Held hold = Held::borrow(hooks);
+  pack_with(n, s, v, PyTuple_GET_ITEM(hooks, 0), PyTuple_GET_ITEM(hooks, 1));
 }
 
 PyObject* unpack_saved(Node& n, Saved& s) {
@@ -140,7 +140,6 @@ PyObject* unpack_saved(Node& n, Saved& s) {
 }
 
 void add_saved_hooks(PyObject* module) {
-  pack_saved = pack;
   checked(PyModule_AddFunctions(module, functions));
 }
 

@@ -43,7 +43,8 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   Py_ssize_t nbytes;
   long long offset = 0;
   if (!PyArg_ParseTuple(args, "in|L", &fd, &nbytes, &offset)) return nullptr;
-  if (nbytes < 0 || nbytes > PY_SSIZE_T_MAX / 2) value_error("SharedMemory: ", int64_t(nbytes), " is no number of bytes");
+  if (nbytes < 0 || nbytes > PY_SSIZE_T_MAX / 2) value_error("SharedMemory: ", int64_t(nbytes),
+                                                          " is no number of bytes");
   Held made = checked(type->tp_alloc(type, 0));
   void* data = mmap(nullptr, with_counters(size_t(nbytes)), PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
   if (data == MAP_FAILED) return PyErr_SetFromErrno(PyExc_OSError);
@@ -99,14 +100,16 @@ PyObject* memory_add(PyObject* o, PyObject* args) {
   Py_ssize_t counter;
   long long n;
   if (!PyArg_ParseTuple(args, "nL", &counter, &n)) return nullptr;
-  if (counter < 0 || size_t(counter) >= kCounters) value_error("SharedMemory.add: there is no counter ", int64_t(counter));
+  if (counter < 0 || size_t(counter) >= kCounters)
+    value_error("SharedMemory.add: there is no counter ", int64_t(counter));
   return PyLong_FromLongLong(add(self(o), size_t(counter), n));
 }
 
 // remove(): gives the pages back, for all processes.
 PyObject* memory_remove(PyObject* o, PyObject*) {
   const size_t page = size_t(sysconf(_SC_PAGESIZE)), room = with_counters(self(o).nbytes);
-  if (madvise(self(o).data, (room + page - 1) / page * page, MADV_REMOVE) != 0) return PyErr_SetFromErrno(PyExc_OSError);
+  if (madvise(self(o).data, (room + page - 1) / page * page, MADV_REMOVE) != 0)
+    return PyErr_SetFromErrno(PyExc_OSError);
   Py_RETURN_NONE;
 }
 
@@ -144,7 +147,8 @@ PyType_Slot slots[] = {{Py_tp_new, type_slot<memory_new>()}, {Py_tp_dealloc, typ
                        {Py_tp_doc, (void*)"SharedMemory(fd, nbytes, offset=0)\n--\n\n"
                                           "A range of an open file, mapped so that all processes see what one writes."},
                        {}};
-PyType_Spec spec = {"flambeau._C.SharedMemory", sizeof(SharedMemory), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec spec = {"flambeau._C.SharedMemory", sizeof(SharedMemory), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                    slots};
 PyMethodDef functions[] = {{"shared_memory_of", slot<shared_memory_of>, METH_O, nullptr},
                            {"shared_room", slot<shared_room>, METH_O, nullptr},
                            {}};

@@ -3,6 +3,7 @@
 
 #include "python.h"
 #include "slot.h"
+#include "upward.h"
 
 namespace flambeau {
 
@@ -246,7 +247,7 @@ int set_requires_grad_of(Tensor& t, bool on) {
   }
   if (on && !is_differentiable(t.dtype))
     runtime_error("requires_grad=True needs a floating-point or complex dtype, got ", dtype_name(t.dtype));
-  if (on && t.flags & kInference && !inference_enabled)
+  if (on && t.flags & kInference && !tls.inference_enabled)
     runtime_error("requires_grad=True: this tensor was made under inference_mode; clone() it first");
   t.flags = uint16_t(on ? t.flags | kRequiresGrad : t.flags & ~kRequiresGrad);
   return 0;
@@ -272,7 +273,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
       if (!(g->ndim == t.ndim && std::equal(t.sizes, t.sizes + t.ndim, g->sizes)))
         runtime_error("grad must have the tensor's shape ", shape_text(t.shape()), ", got ", shape_text(g->shape()));
       retain(g);
-      track_object(&t);
+      hooks.track_object(&t);
     }
     if (Tensor* old = std::exchange(t.grad, g)) release(old);
     return 0;
@@ -330,17 +331,17 @@ int set_data(PyObject* o, PyObject* value, void*) {
 // An object with attributes may be part of a cycle (x.me = x).
 int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
   int status = PyObject_GenericSetAttr(o, name, value);
-  if (self(o).dict) track_object(&self(o));
+  if (self(o).dict) hooks.track_object(&self(o));
   return status;
 }
 PyObject* get_dict(PyObject* o, void*) {
   PyObject* dict = PyObject_GenericGetDict(o, nullptr);
-  if (dict) track_object(&self(o));
+  if (dict) hooks.track_object(&self(o));
   return dict;
 }
 int set_dict(PyObject* o, PyObject* value, void*) {
   int status = PyObject_GenericSetDict(o, value, nullptr);
-  if (status == 0) track_object(&self(o));
+  if (status == 0) hooks.track_object(&self(o));
   return status;
 }
 
@@ -501,7 +502,7 @@ PyObject* t_make_subclass(PyObject*, PyObject* args) {
     if (!PyType_IsSubtype(t, TensorType)) type_error("cls must be a subclass of Tensor, got ", t->tp_name);
     if (requires_grad && !is_differentiable(self(data).dtype))
       runtime_error("requires_grad=True needs a floating-point or complex dtype, got ", dtype_name(self(data).dtype));
-    if (requires_grad && self(data).flags & kInference && !inference_enabled)
+    if (requires_grad && self(data).flags & kInference && !tls.inference_enabled)
       runtime_error("requires_grad=True: this tensor was made under inference_mode; clone() it first");
     return as_subclass(t, self(data), requires_grad);
   });
@@ -650,7 +651,7 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
                         : !t.storage                                      ? "it has no memory"
                         : !format                                         ? "its dtype has no buffer format"
                         : t.is_meta()                                     ? "meta tensors have no data"
-                        : grad_enabled && tensor_requires_grad(t)         ? "it requires grad: export x.detach()"
+                        : tls.grad_enabled && tensor_requires_grad(t)         ? "it requires grad: export x.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only"
                                                                           : nullptr;
   if (!(flags & PyBUF_STRIDES) && !t.contiguous()) problem = "it is not contiguous";
@@ -711,16 +712,21 @@ void add_tensor_type(PyObject* module) {
   TensorType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
   checked(PyModule_AddObjectRef(module, "Tensor", (PyObject*)TensorType));
   checked(PyModule_AddObject(module, "_legacy_tensor", checked(PyCFunction_New(&legacy_def, nullptr)).give()));
-  allocate_object = new_exact;
-  release_object = [](Object* o) { _Py_Dealloc(py(o)); };
-  free_object = [](Object* o) {
-    PyTypeObject* type = Py_TYPE(py(o));
-    PyObject_GC_Del(o);
-    Py_DECREF(type);
-  };
-  track_object = [](Object* o) {
-    if (!PyObject_GC_IsTracked(py(o))) PyObject_GC_Track(py(o));
-  };
 }
+
+namespace upward {
+
+Tensor* allocate_object() { return new_exact(); }
+void release_object(Object* o) { _Py_Dealloc(py(o)); }
+void free_object(Object* o) {
+  PyTypeObject* type = Py_TYPE(py(o));
+  PyObject_GC_Del(o);
+  Py_DECREF(type);
+}
+void track_object(Object* o) {
+  if (!PyObject_GC_IsTracked(py(o))) PyObject_GC_Track(py(o));
+}
+
+}  // namespace upward
 
 }  // namespace flambeau

@@ -120,24 +120,22 @@ struct Primitives {
 const PrimitiveRow* find_primitive(std::string_view name);
 
 // The kernel of rows that are computed by their record's Python function; what it returns is copied into the results.
-inline void (*call_python_kernel)(Call&) = nullptr;  // bind/ sets it
-inline void python_kernel(Call& c) { call_python_kernel(c); }
+inline void python_kernel(Call& c) { hooks.call_python_kernel(c); }
 
 // A native call that is running on this thread. From the moment it gives the interpreter lock back until it ends, it
 // owns the tensors it works on, and whoever wants to give one of them another storage or shape waits (await_calls):
 // kernels may read a tensor's address and sizes at any time.
 struct Calling {
-  explicit Calling(const Call& c) : outer(std::exchange(innermost, this)), call(&c) {}
-  explicit Calling(std::span<const TensorRef> tensors) : outer(std::exchange(innermost, this)), given(tensors) {}
+  explicit Calling(const Call& c) : outer(std::exchange(tls.call, this)), call(&c) {}
+  explicit Calling(std::span<const TensorRef> tensors) : outer(std::exchange(tls.call, this)), given(tensors) {}
   Calling(const Calling&) = delete;
   ~Calling() {
-    innermost = outer;
+    tls.call = outer;
     if (__builtin_expect(held, 0)) drop();
   }
   void hold();
   void drop();
   bool holds(const Tensor& t) const;
-  static FLAMBEAU_TLS Calling* innermost;
 
   Calling* outer;
   const Call* call = nullptr;
@@ -150,9 +148,8 @@ struct Calling {
 // Called before a tensor takes another storage, shape or dtype: sleeps while calls of other threads hold it; throws
 // when a call of this thread does (a signal handler interrupted it).
 void await_held(const Tensor& t);
-extern Calling* held_calls;
 inline void await_calls(const Tensor& t) {
-  if (__builtin_expect(held_calls != nullptr, 0)) await_held(t);
+  if (__builtin_expect(process.held_calls != nullptr, 0)) await_held(t);
 }
 
 // Kernels whose work is large release the interpreter lock while one lives; `work` is in element visits. Only then can
@@ -176,13 +173,5 @@ void* release_lock();
 void retake_lock(void*);
 // Sleeps until ready(context), with neither the interpreter lock nor a place in the way of a fork.
 void wait_until(bool (*ready)(const void*), const void* context);
-const void* this_thread();   // tells living threads apart
-extern unsigned fork_count;  // how many forks lie between the first process and this one
-struct LockHooks {           // bind/ sets them: Python's lock
-  void* (*release)() = nullptr;
-  void (*retake)(void*) = nullptr;
-  bool (*held)() = nullptr;  // by this thread
-};
-extern LockHooks lock_hooks;
 
 }  // namespace flambeau

@@ -28,8 +28,6 @@ void temper(const uint32_t* key, uint32_t* out) {
   }
 }
 
-Generator* plain_generator() { return new Generator; }
-
 // Offsets in the saved state: an image of PyTorch's engine and its cached normal.
 enum : size_t { kSeed = 0, kLeft = 8, kSeeded = 12, kNext = 16, kKey = 24, kNormal = 5024, kHasNormal = 5040 };
 
@@ -44,10 +42,8 @@ T get(const uint8_t* bytes, size_t at) {
 
 }  // namespace
 
-Generator* (*allocate_generator)() = plain_generator;
-
 void GeneratorLock::lock() {
-  const unsigned mine = 1 + fork_count;
+  const unsigned mine = 1 + process.fork_count;
   for (unsigned found = 0; !taken.compare_exchange_weak(found, mine, std::memory_order_acquire);) {
     if (found != mine) continue;  // free, or the holder stayed in the parent: ours if nobody is faster
     wait_until([](const void* t) { return !static_cast<const std::atomic<unsigned>*>(t)->load(); }, &taken);
@@ -137,7 +133,7 @@ void set_generator_state(Generator& g, const uint8_t* bytes, size_t size) {
 }
 
 Generator& default_generator() {
-  static Generator* g = allocate_generator();
+  static Generator* g = hooks.allocate_generator();
   return *g;
 }
 

@@ -17,8 +17,8 @@ class GeneratorLock {
   void lock();
   void unlock() { taken.store(0, std::memory_order_release); }
  private:
-  std::atomic<unsigned> taken{
-      0};  // 1 + fork_count when it was taken: a holder from before a fork is not in this process
+  // 1 + the count of forks when it was taken: a holder from before a fork is not in this process
+  std::atomic<unsigned> taken{0};
 };
 
 // A Generator is its Python object, as a Tensor is. A kernel draws while it has a Drawing, which holds `busy`.
@@ -64,7 +64,6 @@ struct Drawing {
   Uninterrupted uninterrupted;
 };
 
-extern Generator* (*allocate_generator)();  // bind/ sets it, so that the object has its Python type
 Generator& default_generator();
 
 }  // namespace flambeau

@@ -15,16 +15,6 @@
 
 namespace flambeau {
 
-LockHooks lock_hooks;
-unsigned fork_count = 0;
-Calling* held_calls = nullptr;
-FLAMBEAU_TLS Calling* Calling::innermost = nullptr;
-
-const void* this_thread() {
-  static thread_local char place;
-  return &place;
-}
-
 // --- forks
 // --------------------------------------------------------------------------------------------------------------
 
@@ -51,14 +41,13 @@ struct Gate {
 };
 alignas(Gate) char gate_memory[sizeof(Gate)];  // never destroyed: threads may outlive static objects
 Gate& gate = *new (gate_memory) Gate;
-thread_local bool unlocked = false;  // this thread is inside
 
 void before_fork() {
   {
     std::unique_lock lock(gate.mutex);
     gate.moved.wait(lock, [] { return !gate.closed; });
     gate.closed = true;
-    gate.moved.wait(lock, [] { return gate.inside == int(unlocked); });
+    gate.moved.wait(lock, [] { return gate.inside == int(tls.unlocked); });
   }
   // A child has none of this thread's OpenMP workers but would wait for them: they end here, and come back when needed.
   if (!omp_in_parallel()) omp_pause_resource_all(omp_pause_hard);
@@ -70,14 +59,15 @@ void after_fork_in_parent() {
 }
 void after_fork_in_child() {
   new (&gate) Gate;
-  gate.inside = unlocked;
-  ++fork_count;
-  Calling* all = std::exchange(held_calls, nullptr);  // calls of threads that are not here hold nothing any more
+  gate.inside = tls.unlocked;
+  ++process.fork_count;
+  // calls of threads that are not here hold nothing any more
+  Calling* all = std::exchange(process.held_calls, nullptr);
   for (Calling* next; all; all = next) {
     next = all->older;
     if (all->thread != this_thread()) continue;
     all->newer = nullptr;
-    all->older = std::exchange(held_calls, all);
+    all->older = std::exchange(process.held_calls, all);
     if (all->older) all->older->newer = all;
   }
 }
@@ -90,57 +80,56 @@ const int at_fork = pthread_atfork(before_fork, after_fork_in_parent, after_fork
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 void assert_locked() {
-  if (!lock_hooks.held || lock_hooks.held()) return;
+  if (hooks.lock_held()) return;
   std::fputs("flambeau: an object or a block of memory was touched without the interpreter lock\n", stderr);
   std::abort();
 }
 #endif
 
 void* release_lock() {
-  void* state = lock_hooks.release();
+  void* state = hooks.release_lock();
   gate.enter();
-  unlocked = true;
+  tls.unlocked = true;
   return state;
 }
 
 void retake_lock(void* state) {
-  unlocked = false;
+  tls.unlocked = false;
   gate.leave();
-  lock_hooks.retake(state);
+  hooks.retake_lock(state);
 }
 
 void wait_until(bool (*ready)(const void*), const void* context) {
   constexpr auto kNap = std::chrono::microseconds(50);
-  const bool inside = unlocked;
+  const bool inside = tls.unlocked;
   do {
     void* state = nullptr;
     if (inside) gate.leave();
-    else if (lock_hooks.release) state = lock_hooks.release();
+    else state = hooks.release_lock();
     std::this_thread::sleep_for(kNap);
     if (inside) gate.enter();
-    else if (state) lock_hooks.retake(state);
+    else hooks.retake_lock(state);
   } while (!ready(context));
 }
 
 // Below this many element visits, giving up the interpreter lock costs more than another thread gains.
 constexpr int64_t kLockWork = 1 << 17;
 
-static thread_local int lock_keepers = 0;
-KeepLock::KeepLock() { ++lock_keepers; }
-KeepLock::~KeepLock() { --lock_keepers; }
+KeepLock::KeepLock() { ++tls.lock_keepers; }
+KeepLock::~KeepLock() { --tls.lock_keepers; }
 
 LockRelease::LockRelease(int64_t work, std::initializer_list<const Tensor*> also) {
-  if (__builtin_expect(work < kLockWork, 1) || !lock_hooks.release || lock_keepers || unlocked) return;
+  if (__builtin_expect(work < kLockWork, 1) || tls.lock_keepers || tls.unlocked) return;
   if (also.size()) {
     for (const Tensor* t : also) tensors.push_back(TensorRef::borrow(const_cast<Tensor*>(t)));
     calling = std::make_unique<Calling>(tensors);
   }
-  for (Calling* c = Calling::innermost; c && !c->held; c = c->outer) c->hold();
+  for (Calling* c = tls.call; c && !c->held; c = c->outer) c->hold();
   state = release_lock();
   begin_interruptible(&state);
 }
 LockRelease::~LockRelease() {
-  if (running.lock == &state) end_interruptible();
+  if (tls.running.lock == &state) end_interruptible();
   if (state) retake_lock(state);  // null: a handler raised, and the lock is ours
 }
 
@@ -159,13 +148,13 @@ void Calling::hold() {
   }
   if (call) add(call->given);
   thread = this_thread();
-  older = std::exchange(held_calls, this);
+  older = std::exchange(process.held_calls, this);
   if (older) older->newer = this;
   held = true;
 }
 
 void Calling::drop() {
-  (newer ? newer->older : held_calls) = older;
+  (newer ? newer->older : process.held_calls) = older;
   if (older) older->newer = newer;
   held = false;
 }
@@ -178,7 +167,7 @@ bool Calling::holds(const Tensor& t) const {
 
 void await_held(const Tensor& t) {
   auto free = [](const void* tensor) {
-    for (Calling* c = held_calls; c; c = c->older)
+    for (Calling* c = process.held_calls; c; c = c->older)
       if (c->holds(*static_cast<const Tensor*>(tensor))) {
         if (c->thread == this_thread())
           runtime_error("a tensor of shape ", shape_text(static_cast<const Tensor*>(tensor)->shape()),

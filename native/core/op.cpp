@@ -6,13 +6,8 @@
 
 namespace flambeau {
 
-thread_local bool dispatch_disabled = false;
-bool (*dispatch_override)(Call&) = nullptr;
-FLAMBEAU_TLS int active_levels = 0;
-FLAMBEAU_TLS bool level_factories = false;
-FLAMBEAU_TLS int dispatch_modes = 0;
-void (*run_composite)(Call&) = nullptr;
-void (*warn)(const std::string&) = nullptr;
+// kernels/elementwise.cpp
+void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote);
 
 namespace {
 
@@ -91,14 +86,14 @@ void resize_tensor(Tensor& out, Dims shape, const char* op) {
 
 void resize_for_out(Tensor& out, Dims shape, const char* op) {
   if (out.ndim == shape.size() && std::equal(shape.begin(), shape.end(), out.sizes)) return;
-  if (out.numel != 0 && warn)
-    warn(concat(op, ": out= of shape ", shape_text(out.shape()), " was resized to the result's ", shape_text(shape),
-                ". Pass out= of that shape, or an empty tensor"));
+  if (out.numel != 0)
+    hooks.warn(concat(op, ": out= of shape ", shape_text(out.shape()), " was resized to the result's ",
+                      shape_text(shape), ". Pass out= of that shape, or an empty tensor"));
   resize_tensor(out, shape, op);
 }
 
 int level_of(const Call& c) {
-  int level = c.op->random ? active_levels : 0;
+  int level = c.op->random ? tls.active_levels : 0;
   bool made_from_tensors = false;
   auto look = [&](const Tensor& t) {
     made_from_tensors = true;
@@ -112,7 +107,7 @@ int level_of(const Call& c) {
         if (v.tensors.data[j]) look(*v.tensors.data[j]);
   }
   if (c.given) look(*c.given);
-  return made_from_tensors || !level_factories ? level : active_levels;
+  return made_from_tensors || !tls.level_factories ? level : tls.active_levels;
 }
 
 OpDef* add_op(std::unique_ptr<OpDef> op) {
@@ -138,7 +133,7 @@ void execute(Call& c) {
   const OpDef& op = *c.op;
   Arguments a = look_at(c);
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
-  if (__builtin_expect(dispatch_modes || flags & kDispatch, 0) && dispatch_override && dispatch_override(c)) return;
+  if (__builtin_expect(tls.dispatch_modes || flags & kDispatch, 0) && hooks.dispatch_override(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   if (!op.row->cpu) return op.row->infer(c);
@@ -160,7 +155,7 @@ TensorRef invoke(OpHandle& handle, std::initializer_list<Value> args) {
   c.op = &op;
   c.args = values;
   c.nargs = n;
-  if (op.kind == Kind::Composite) run_composite(c);
+  if (op.kind == Kind::Composite) hooks.run_composite(c);
   else run_op(c);
   return std::move(c.out1);
 }

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "../kernels/elementwise.h"
 #include "call.h"
 
 namespace flambeau {
@@ -72,6 +71,19 @@ struct Rule {
   uint64_t geometry_args = 0;   // bit k: sizes, strides and offset of argument k are wanted (and no other metadata)
 };
 
+// What decides the compute and the result dtype; the record's `promote=`.
+enum class Promote : uint8_t {
+  Default,      // compute in the promoted dtype, result the same:           add, mul
+  IntToFloat,   // integers and bool compute in the default float:           exp, true_divide
+  Compare,      // compute promoted, result bool:                            lt, eq, isnan
+  Logical,      // operands turned to bool first, result bool:               logical_and
+  ComplexToReal,// compute promoted, result the real dtype:                  abs, angle
+  SelectSecond, // first operand bool, the others promoted:                  where
+  FirstOnly,    // the first operand's dtype decides; others are converted:  masked_fill
+};
+
+struct ElementwiseRow;  // kernels/elementwise.h
+
 struct OpDef {
   std::string name;                // "max.dim"
   std::string shown;               // what users call it: "max"
@@ -105,20 +117,12 @@ struct OpHandle {
   OpDef& get();
 };
 
-// Python's hooks into every call (bind/ sets them).
-extern FLAMBEAU_TLS int dispatch_modes;     // how many TorchDispatchModes and transform levels this thread is in
-extern thread_local bool dispatch_disabled;
-extern bool (*dispatch_override)(Call&);    // runs a primitive in Python: at its level, or through __torch_dispatch__
-extern FLAMBEAU_TLS int active_levels;  // transform levels of this thread
-extern FLAMBEAU_TLS bool level_factories;  // the innermost one takes what is made from no tensor
 // The transform level a call belongs to: the highest among its arguments; of random operators the innermost one.
 int level_of(const Call& c);
-extern void (*run_composite)(Call&);
 // Gives `out` the shape of a result (out=); warns when that changes a non-empty tensor.
 // Contiguous in `shape`; the storage grows where it must.
 void resize_tensor(Tensor& t, Dims shape, const char* op);
 void resize_for_out(Tensor& out, Dims shape, const char* op);
-extern void (*warn)(const std::string&);
 
 // Runs `c.op` (not a composite): device check, shapes, kernel. No autograd.
 void execute(Call& c);

@@ -1,5 +1,6 @@
 #include "parallel.h"
 
+#include "hooks.h"
 #include "sanitize.h"
 
 #include <omp.h>
@@ -12,11 +13,8 @@
 
 namespace flambeau {
 
-FLAMBEAU_TLS Running running;
-bool (*hear_signals)(void*&) = nullptr;
-
 struct Region {
-  explicit Region(Region* outer) : cuts(running.lock != nullptr || (outer && outer->cuts)) {}
+  explicit Region(Region* outer) : cuts(tls.running.lock != nullptr || (outer && outer->cuts)) {}
   const bool cuts;  // worth cutting: the call can be interrupted
   std::atomic<bool> stop{false};
   std::mutex mutex;
@@ -34,8 +32,6 @@ namespace {
 constexpr int64_t kListen = 100'000'000;  // nanoseconds between two looks for signals
 constexpr int64_t kCut = 10'000'000;      // what a run between two interruption points should take
 
-std::atomic<int> threads{0};              // 0: not asked yet
-
 struct Left {};  // thrown in the threads of a region that has failed elsewhere
 
 int64_t now() {
@@ -45,12 +41,12 @@ int64_t now() {
 
 // Handlers see a thread in which no kernel runs, except that its scratch memory is in use.
 struct Handling {
-  Running outer = running;
+  Running outer = tls.running;
   Handling() {
-    running = Running{};
-    running.in_handler = true;
+    tls.running = Running{};
+    tls.running.in_handler = true;
   }
-  ~Handling() { running = outer; }
+  ~Handling() { tls.running = outer; }
 };
 
 // [begin, end) in runs: the first of `grain`, each later one as long as the time of the one before suggests.
@@ -71,33 +67,32 @@ void run_cuts(int64_t begin, int64_t end, int64_t grain, Piece piece, void* f) {
 }  // namespace
 
 int num_threads() {
-  int n = threads.load(std::memory_order_relaxed);
-  if (n == 0) threads = n = std::max(1, omp_get_max_threads());
+  int n = process.threads.load(std::memory_order_relaxed);
+  if (n == 0) process.threads = n = std::max(1, omp_get_max_threads());
   return n;
 }
 void set_num_threads(int n) {
-  threads = n = std::max(1, n);
+  process.threads = n = std::max(1, n);
   omp_set_num_threads(n);  // oneDNN shares the pool
 }
 bool in_parallel() { return omp_in_parallel(); }
 
 void begin_interruptible(void** state) {
-  running.next = now() + kListen;
-  running.lock = state;
+  tls.running.next = now() + kListen;
+  tls.running.lock = state;
 }
 
 void poll() {
-  if (running.region && running.region->stop.load(std::memory_order_relaxed)) throw Left();
-  if (!running.lock || running.uninterrupted || running.in_handler || !hear_signals) return;
-  static FLAMBEAU_TLS uint32_t calls = 0;
-  if (++calls % 8 || now() < running.next) return;  // reading the clock costs more than a short row of a kernel
-  void*& state = *running.lock;
+  if (tls.running.region && tls.running.region->stop.load(std::memory_order_relaxed)) throw Left();
+  if (!tls.running.lock || tls.running.uninterrupted || tls.running.in_handler) return;
+  if (++tls.polls % 8 || now() < tls.running.next) return;  // reading the clock costs more than a short row of a kernel
+  void*& state = *tls.running.lock;
   bool heard;
   {
     Handling handling;
-    heard = hear_signals(state);
+    heard = hooks.hear_signals(state);
   }
-  running.next = heard ? now() + kListen : INT64_MAX;
+  tls.running.next = heard ? now() + kListen : INT64_MAX;
 }
 
 void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
@@ -105,9 +100,9 @@ void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
   grain = std::max<int64_t>(grain, 1);
   const int threads = in_parallel() ? 1 : num_threads();
   const int64_t pieces = std::min<int64_t>(threads, (n - 1) / grain + 1);
-  Region* const outer = running.region;
+  Region* const outer = tls.running.region;
   if (pieces <= 1) {
-    if (running.lock || (outer && outer->cuts)) return run_cuts(0, n, grain, piece, f);
+    if (tls.running.lock || (outer && outer->cuts)) return run_cuts(0, n, grain, piece, f);
     return piece(f, 0, n);
   }
   Region region(outer);
@@ -117,8 +112,8 @@ void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
 #pragma omp parallel for num_threads(int(pieces)) schedule(static, 1)
   for (int64_t k = 0; k < pieces; ++k) {
     happens_after(&region);
-    Region* before = running.region;
-    running.region = &region;
+    Region* before = tls.running.region;
+    tls.running.region = &region;
     try {
       if (region.cuts) run_cuts(bound(k), bound(k + 1), grain, piece, f);
       else if (!region.stop.load(std::memory_order_relaxed)) piece(f, bound(k), bound(k + 1));
@@ -126,7 +121,7 @@ void run_range(int64_t n, int64_t grain, Piece piece, void* f) {
     } catch (...) {
       region.fail(omp_get_thread_num() == 0);
     }
-    running.region = before;
+    tls.running.region = before;
     happens_before(&ends);
   }
   happens_after(&ends);

@@ -11,9 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-// Thread-local, read in one instruction: the library is loaded early enough to get its place in the first block, and
-// nothing has to be initialised at run time.
-#define FLAMBEAU_TLS __attribute__((tls_model("initial-exec"))) constinit thread_local
+#include "state.h"
 
 namespace flambeau {
 
@@ -21,26 +19,11 @@ int num_threads();
 void set_num_threads(int);
 bool in_parallel();
 
-// --- interruption
-// -----------------------------------------------------------------------------------------------------
-struct Region;  // one parallel loop while it runs
-struct Running {
-  Region* region = nullptr;  // the loop this thread works for
-  void** lock = nullptr;     // the interpreter's state, where the call of this thread has given the lock back
-  int64_t next = 0;          // when to look for signals again, in nanoseconds
-  int uninterrupted = 0;     // how many Uninterrupted live
-  bool in_handler = false;   // a handler runs, in the middle of some kernel
-};
-extern FLAMBEAU_TLS Running running;
-
-// bind/ sets it: takes the lock back from `state`, runs the handlers of signals that have arrived, gives it back into
-// `state`; throws, lock taken and `state` null, when one raised. Returns false where this thread never hears signals.
-extern bool (*hear_signals)(void*& state);
-
+// --- interruption ---------------------------------------------------------------------------------------------------
 void poll();
 // A place where a long computation can be left; long loops outside of parallel_for pass one every millisecond or so.
 inline void interruption_point() {
-  if (running.region || running.lock) poll();
+  if (tls.running.region || tls.running.lock) poll();
 }
 // An interruption point every 2^14th time: for(Poll poll; …; poll()) in loops of a few nanoseconds a step.
 struct Poll {
@@ -51,15 +34,14 @@ struct Poll {
 };
 // While one lives, this thread hears no signals: it holds something that a handler may ask for.
 struct Uninterrupted {
-  Uninterrupted() { ++running.uninterrupted; }
-  ~Uninterrupted() { --running.uninterrupted; }
+  Uninterrupted() { ++tls.running.uninterrupted; }
+  ~Uninterrupted() { --tls.running.uninterrupted; }
   Uninterrupted(const Uninterrupted&) = delete;
 };
 void begin_interruptible(void** state);  // LockRelease calls these around the time without the lock
-inline void end_interruptible() { running.lock = nullptr; }
+inline void end_interruptible() { tls.running.lock = nullptr; }
 
-// --- loops
-// --------------------------------------------------------------------------------------------------------------
+// --- loops ----------------------------------------------------------------------------------------------------------
 using Piece = void (*)(void* f, int64_t begin, int64_t end);
 void run_range(int64_t n, int64_t grain, Piece piece, void* f);
 void run_on_every_thread(void (*f)(void*), void* context);

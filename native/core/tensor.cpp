@@ -1,21 +1,14 @@
 #include "tensor.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "free_list.h"
+#include "machine.h"
 #include "memory.h"
 
 namespace flambeau {
-
-void (*release_object)(Object*) = nullptr;
-void (*track_object)(Object*) = nullptr;
-void (*free_object)(Object*) = nullptr;
-TensorRef (*alias_wrapper)(const Tensor&) = nullptr;
-Tensor* (*allocate_object)() = nullptr;
 
 // --- storage --------------------------------------------------------------------------------------------------------
 
@@ -188,7 +181,7 @@ bool may_overlap(const Tensor& t) {
 
 namespace {
 
-void destroy_tensor(void* t) { free_object(static_cast<Tensor*>(t)); }
+void destroy_tensor(void* t) { hooks.free_object(static_cast<Tensor*>(t)); }
 FreeList<Tensor, offsetof(Tensor, storage)> free_tensors{"tensors", destroy_tensor};
 
 int64_t* dims_memory(Tensor& t, size_t ndim) {
@@ -260,7 +253,7 @@ Tensor* allocate_tensor() {
     t->storage = nullptr;
     return t;
   }
-  return allocate_object();
+  return hooks.allocate_object();
 }
 
 void blank_tensor(Tensor* t) {  // everything after the object header
@@ -322,7 +315,7 @@ TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {
 }
 
 TensorRef alias(const Tensor& t) {
-  if (__builtin_expect(t.flags & kDispatch, 0)) return alias_wrapper(t);
+  if (__builtin_expect(t.flags & kDispatch, 0)) return hooks.alias_wrapper(t);
   TensorRef a = TensorRef::steal(allocate_tensor());
   a->dtype = t.dtype;
   a->device = t.device;
@@ -345,20 +338,11 @@ TensorRef wrap_number(const Scalar& value, DType dtype) {
 
 // --- settings -------------------------------------------------------------------------------------------------------
 
-namespace {
-DType default_float = DType::Float32;
-FLAMBEAU_TLS Device default_place;  // read by every call that makes a tensor
-}  // namespace
-
-DType default_dtype() { return default_float; }
-void set_default_dtype(DType d) { default_float = d; }
-Device default_device() { return default_place; }
-void set_default_device(Device d) { default_place = d; }
+DType default_dtype() { return process.default_dtype; }
+void set_default_dtype(DType d) { process.default_dtype = d; }
+Device default_device() { return tls.default_device; }
+void set_default_device(Device d) { tls.default_device = d; }
 void set_flush_denormal(bool on) {
-  auto set = [on] {
-    unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
-    _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
-  };
-  run_on_every_thread([](void* f) { (*static_cast<decltype(set)*>(f))(); }, &set);
+  run_on_every_thread([](void* on) { flush_denormals_here(*static_cast<bool*>(on)); }, &on);
 }
 }  // namespace flambeau

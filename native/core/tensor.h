@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "device.h"
 #include "dtype.h"
+#include "hooks.h"
 #include "parallel.h"
 #include "sanitize.h"
 #include "scalar.h"
@@ -23,16 +25,13 @@ struct Object {
   intptr_t refcount;
   void* type;
 };
-extern void (*release_object)(Object*);  // bind/ sets it: called when the count reaches zero
-extern void (*track_object)(Object*);    // bind/ sets it: from now on the object may be part of a cycle
-extern void (*free_object)(Object*);  // bind/ sets it: gives back the memory of an object that holds nothing any more
 inline void retain(Object* o) {
   assert_locked();
   ++o->refcount;
 }
 inline void release(Object* o) {
   assert_locked();
-  if (--o->refcount == 0) release_object(o);
+  if (--o->refcount == 0) hooks.release_object(o);
 }
 
 // A counted reference to a Tensor, a Node or any other Object.
@@ -53,14 +52,6 @@ struct Ref {
   T* detach() { return std::exchange(p, nullptr); }
   explicit operator bool() const { return p; }
 };
-
-enum class DeviceType : uint8_t { CPU, Meta, CUDA };
-struct Device {
-  DeviceType type = DeviceType::CPU;
-  int8_t index = -1;
-  bool operator==(const Device&) const = default;
-};
-std::string device_name(Device d);
 
 struct Storage {
   int64_t refcount;
@@ -155,7 +146,6 @@ TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device = {
 // A view of `base`'s storage. No autograd here: the call layer records views.
 TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data);
 TensorRef alias(const Tensor& t);             // same memory, same layout, no history
-extern TensorRef (*alias_wrapper)(const Tensor& t);  // bind/ sets it: the same, of a tensor whose type dispatches
 TensorRef wrap_number(const Scalar& value, DType dtype);  // 0-d, CPU, flag kWrappedNumber
 TensorRef contiguous(const Tensor& t);        // t itself when it is already
 TensorRef to_dtype(const Tensor& t, DType);   // t itself when it is already
@@ -166,7 +156,6 @@ void set_contiguous_dims(Tensor& t, Dims shape);
 Tensor* allocate_tensor();                     // blank object, count 1 (free list; bind/ makes the type)
 void recycle_tensor(Tensor*);                  // onto the free list; it must hold nothing any more
 void blank_tensor(Tensor*);                    // zero everything after the object header
-extern Tensor* (*allocate_object)();           // bind/ sets it
 void clear_tensor(Tensor*);                    // drops what it holds
 
 // --- shapes -------------------------------------------------------------------------------------------------------

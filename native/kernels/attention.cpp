@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../core/machine.h"
 #include "elementwise.h"
 #include "gemm.h"
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "../core/machine.h"
 #include "elementwise.h"
 #include "gemm.h"
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "../core/machine.h"
 #include "../core/op.h"
 #include "cast.h"
 #include "strided.h"
@@ -713,18 +714,6 @@ void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
 }
 
 // --- registration -------------------------------------------------------------------------------------------------
-
-int cpu_level() {
-#if defined(__x86_64__)
-  static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-                               ? kAvx512
-                               : kBaseline;
-  return level;
-#else
-  return kBaseline;
-#endif
-}
 
 // Files register in any order: a loop of the better instruction set replaces one of the baseline, never the reverse.
 // Exported, so that rows may stand in a library of their own (examples/add_an_operator).

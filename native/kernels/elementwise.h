@@ -41,20 +41,8 @@ struct ElementwiseRows {
 // Thrown by loops. Not inline: the instruction sets share it.
 [[noreturn]] void zero_division();
 [[noreturn]] void not_probabilities();
-enum CpuLevel { kBaseline = 0, kAvx512 = 1 };
-int cpu_level();
 
-// What decides the compute and the result dtype; the record's `promote=`.
-enum class Promote : uint8_t {
-  Default,      // compute in the promoted dtype, result the same:           add, mul
-  IntToFloat,   // integers and bool compute in the default float:           exp, true_divide
-  Compare,      // compute promoted, result bool:                            lt, eq, isnan
-  Logical,      // operands turned to bool first, result bool:               logical_and
-  ComplexToReal,// compute promoted, result the real dtype:                  abs, angle
-  SelectSecond, // first operand bool, the others promoted:                  where
-  FirstOnly,    // the first operand's dtype decides; others are converted:  masked_fill
-};
-
+enum class Promote : uint8_t;  // core/op.h
 // Promotion, broadcasting, allocation (or the given result) and the loop, for Call `c` with the row's loops.
 void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote);
 

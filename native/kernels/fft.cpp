@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "../core/machine.h"
 #include "elementwise.h"
 #include "gemm.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "../core/memory.h"
+#include "../core/machine.h"
 #include "elementwise.h"
 #include "onednn.h"
 
@@ -37,7 +38,7 @@ thread_local Buffer buffers[2][kScratchSlots];  // [1]: of a signal's handler, w
 }  // namespace
 
 void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
-  Buffer& b = buffers[running.in_handler][slot];
+  Buffer& b = buffers[tls.running.in_handler][slot];
   if (b.size < nbytes) {
     std::free(b.data);
     b.size = 0;
@@ -49,7 +50,7 @@ void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
 }
 
 void trim_scratch() {
-  for (Buffer& b : buffers[running.in_handler])
+  for (Buffer& b : buffers[tls.running.in_handler])
     if (b.size > (64 << 20)) {
       std::free(b.data);
       b.data = nullptr, b.size = 0;

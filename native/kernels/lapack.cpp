@@ -8,8 +8,6 @@
 
 namespace flambeau {
 
-std::string (*lapack_library)() = nullptr;
-
 namespace lapack {
 namespace {
 
@@ -32,8 +30,7 @@ void* open_alone(const std::string& path) {
 
 void load() {
   if (library) return;  // only ever written with the interpreter lock held
-  if (!lapack_library) runtime_error("LAPACK: no place to load it from");
-  std::string path = lapack_library();
+  std::string path = hooks.lapack_library();
   library = open_alone(path);
   if (!library) runtime_error("LAPACK: cannot load ", path, ": ", dlerror());
   if (void* f = dlsym(library, "scipy_openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(f)(1);

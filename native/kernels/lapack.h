@@ -10,8 +10,6 @@
 
 namespace flambeau {
 
-extern std::string (*lapack_library)();  // bind/ sets it: where the installer put the library
-
 namespace lapack {
 
 void load();  // makes the routines available; call it with the interpreter lock held, before any of them

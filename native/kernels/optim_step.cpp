@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../core/call.h"
+#include "../core/machine.h"
 #include "elementwise.h"
 
 namespace flambeau {

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "cast.h"
+#include "../core/machine.h"
 #include "elementwise.h"
 
 namespace flambeau {

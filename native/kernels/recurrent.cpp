@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../core/machine.h"
 #include "elementwise.h"
 #include "gemm.h"
 

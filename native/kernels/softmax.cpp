@@ -1,4 +1,5 @@
 // softmax and log_softmax along one dimension, and their fused backward kernels.
+#include "../core/machine.h"
 #include "elementwise.h"
 #include "reduce.h"
 #include "row_loops.h"

@@ -1,0 +1,37 @@
+#include "machine.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <cstdint>
+#endif
+
+namespace flambeau {
+
+#if defined(__x86_64__)
+int cpu_level() {
+  static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                               ? kAvx512
+                               : kBaseline;
+  return level;
+}
+void flush_denormals_here(bool on) {
+  unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
+  _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
+}
+#elif defined(__aarch64__)
+int cpu_level() { return kBaseline; }
+void flush_denormals_here(bool on) {
+  constexpr uint64_t kFlush = uint64_t(1) << 24;  // FZ of the control register
+  uint64_t control;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+  control = on ? control | kFlush : control & ~kFlush;
+  __asm__ volatile("msr fpcr, %0" ::"r"(control));
+}
+#else
+int cpu_level() { return kBaseline; }
+void flush_denormals_here(bool) {}
+#endif
+
+}  // namespace flambeau
