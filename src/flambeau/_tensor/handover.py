@@ -8,14 +8,16 @@ is concerned, because the receiver then rings its bell (a pipe).
 import os
 import signal
 import threading
+import time
 from collections import deque
-from multiprocessing import util
+from multiprocessing import connection, process, util
 
 from . import shared_memory as memory
 from .shared_memory import IN_USE, ON_WAY
 
 _LARGE = 1 << 20  # bytes from which the receiver rings
 _LOOKS = 16  # messages after which the sender looks at least
+_LINGER = 5.0  # seconds that a process waits at its end for those it sent something
 
 _pending = {}  # key -> segment: kept for receivers
 _until_look = [_LOOKS]
@@ -121,7 +123,26 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def _at_end(*_):
-    util.Finalize(None, memory.release_mappings, exitpriority=-100)  # after the queues have sent all they hold
+    """A process that ends first lets receivers open what it sent; the queues have sent all they hold by then (-5)."""
+    util.Finalize(None, _linger, exitpriority=-90)
+    util.Finalize(None, memory.release_mappings, exitpriority=-100)
+
+
+def _linger():
+    parent = process.parent_process()
+    if parent is None:  # children have ended by now
+        return
+    end, nap = time.monotonic() + _LINGER, 0.001
+    look()
+    while _pending and time.monotonic() < end and not connection.wait([parent.sentinel], nap):
+        nap = min(2 * nap, 0.05)
+        look()
+
+
+def abandon():
+    """Lets go of all that was sent and has not been received: for a process that ends and knows nobody waits for it."""
+    with memory.lock:
+        _pending.clear()
 
 
 _at_end()
