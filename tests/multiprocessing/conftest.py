@@ -35,15 +35,34 @@ def nothing_is_left():
 
 
 @pytest.fixture
+def started(tmp_path):
+    """Begins to run a text as a script, whose output can be read."""
+    running = []
+
+    def start(text, *args):
+        path = tmp_path / f"program{len(running)}.py"
+        path.write_text(text)
+        running.append(subprocess.Popen([sys.executable, str(path), *args], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": SOURCES}))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
 def program(tmp_path):
     """Runs a text as a script; returns what it printed."""
-    def run(text, *args, timeout=120, code=0, **environment):
+    def run(text, *args, timeout=120, **environment):
         path = tmp_path / "program.py"
         path.write_text(text)
         found = subprocess.run(
             [sys.executable, str(path), *args], capture_output=True, text=True, timeout=timeout,
             env={**os.environ, "PYTHONPATH": SOURCES, **environment})
-        assert found.returncode == code, (found.returncode, found.stdout[-2000:], found.stderr[-4000:])
-        assert "Traceback" not in found.stderr or code, found.stderr[-4000:]
+        assert found.returncode == 0, (found.returncode, found.stdout[-2000:], found.stderr[-4000:])
+        assert "Traceback" not in found.stderr, found.stderr[-4000:]
         return found.stdout
     return run

@@ -45,7 +45,7 @@ def double(t):
     t.mul_(2)
 
 
-# --- what arrives ------------------------------------------------------------------------------------------------------
+# --- what arrives ----------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_arrives(name, strategy):
@@ -165,7 +165,7 @@ def test_the_gradient_of_a_shared_module_stays_private():
     assert model.weight.grad is not None and not model.weight.grad.is_shared()
 
 
-# --- what keeps its identity -------------------------------------------------------------------------------------------
+# --- what keeps its identity -----------------------------------------------------------------------------------------
 
 def test_views_in_one_message_share_their_memory(strategy):
     x = flambeau.zeros(2, 3)
@@ -262,7 +262,7 @@ def test_a_copy_of_a_shared_tensor_is_private():
     assert x.detach().is_shared() and x[1:].is_shared() and flambeau.nn.Parameter(x).is_shared()
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------------
+# --- what is refused -------------------------------------------------------------------------------------------------
 
 def test_what_cannot_be_sent():
     with pytest.raises(RuntimeError, match=r"comes from MulBackward0 .* send x.detach\(\)"):

@@ -141,6 +141,9 @@ def create(nbytes, source=None, reused=False):
     except OSError as error:
         if file.end is not None:
             segment.remove()
+        if error.errno == errno.EFBIG and offset > 0:  # the file's end has reached the limit: begin another
+            _common.clear()
+            return create(nbytes, source, reused)
         raise explained(error, nbytes) from None
     segment.enter()
     if source is not None and not written:

@@ -1,5 +1,6 @@
 """Several processes that run one function, and what is raised when one of them fails."""
 
+import contextlib
 import multiprocessing as standard
 import os
 import signal
@@ -10,7 +11,7 @@ import traceback
 from multiprocessing import connection
 
 _GRACE = 30.0  # seconds from being asked to end to being ended
-_ORPHAN = 5.0  # seconds that a process without parent has to end by itself
+_ORPHAN = 2.0  # seconds that a process without parent has to end by itself
 
 
 class ProcessException(Exception):
@@ -88,11 +89,11 @@ class ProcessContext:
             return not self.sentinels
         if grace_period is not None:
             self._wait_for_all(grace_period)
-        for end in ("terminate", "kill"):
+        for end, seconds in (("terminate", _GRACE if grace_period is None else grace_period), ("kill", _GRACE)):
             for process in self.processes:
                 if process.is_alive():
                     getattr(process, end)()
-            self._wait_for_all(_GRACE if grace_period is None else grace_period)
+            self._wait_for_all(seconds)
         self._raise(failed)
 
     def _ended(self, timeout):
@@ -112,10 +113,8 @@ class ProcessContext:
                 return indices
 
     def _hear(self, pipe):
-        try:
+        with contextlib.suppress(EOFError, OSError):  # it may have ended, having nothing to say
             self._texts[self.errors.index(pipe)] = pipe.recv()
-        except (EOFError, OSError):  # it has ended, having nothing to say
-            pass
         pipe.close()
 
     def _wait_for_all(self, seconds):
