@@ -290,5 +290,31 @@ MOVEMENT = _rows(
     ("randn 1 M", "", "torch.randn(1 << 20)"), ("randperm 100 K", "", "torch.randperm(100000)"),
 )
 
+PARTNER = """\
+import importlib
+context = importlib.import_module(torch.__name__ + ".multiprocessing").get_context("fork")
+there = context.Queue(8); answers, answer = context.Pipe(False)
+def take():
+    while True:
+        for _ in range(there.get()):
+            there.get()
+        answer.send(None)
+context.Process(target=take, daemon=True).start()
+def send(tensors):
+    there.put(len(tensors))
+    for t in tensors:
+        there.put(t)
+    answers.recv()
+"""
+PROCESSES = _rows(
+    "processes", PARTNER,
+    ("20 tensors of 1 KB through a queue", "", "send([torch.ones(256) for _ in range(20)])", None, 1),
+    ("one of 1 KB, 20 times", "x = torch.ones(256)", "send([x] * 20)", None, 1),
+    ("2 tensors of 64 MB through a queue", "", "send([torch.ones(1 << 24), torch.ones(1 << 24)])", None, 1),
+    ("one of 64 MB, 20 times", "x = torch.ones(1 << 24)", "send([x] * 20)", None, 1),
+    ("share_memory_ of 1 KB", "", "torch.ones(256).share_memory_()", None, 1),
+    ("share_memory_ of 64 MB", "", "torch.ones(1 << 24).share_memory_()", None, 1),
+)
+
 ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *DOUBLES, *STRIDED, *REDUCTIONS,
-        *NETWORKS, *SEQUENCE, *MOVEMENT]
+        *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES]

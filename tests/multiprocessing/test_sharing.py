@@ -148,6 +148,16 @@ def test_storages_are_sent_by_place(strategy):
     assert flambeau.arange(3).untyped_storage().share_memory_().is_shared()
 
 
+def test_collate_functions_make_their_batch_in_shared_memory():
+    rows = [flambeau.full((3,), float(k)) for k in range(4)]
+    storage = rows[0].untyped_storage()._new_shared(12 * rows[0].element_size(), device=rows[0].device)
+    out = rows[0].new(storage).resize_(4, 3)
+    batch = flambeau.stack(rows, 0, out=out)
+    assert batch.is_shared() and batch.tolist() == [[k] * 3 for k in range(4)]
+    with pytest.raises(NotImplementedError):
+        flambeau.UntypedStorage._new_shared(4, device="cuda")
+
+
 def test_modules_share_their_memory(strategy):
     model = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3), flambeau.nn.BatchNorm1d(3))
     assert model.share_memory() is model

@@ -1,6 +1,7 @@
 """Storages: the memory behind a tensor, as bytes or as elements."""
 
 from .. import _C
+from . import shared_memory
 from .creation import tensor
 from .mapped import map_file
 from .methods import TYPE_NAMES
@@ -213,6 +214,12 @@ class UntypedStorage(_Storage):
         size = (dtype.to_real() if dtype.is_complex else dtype).itemsize
         memory = self._memory
         memory.copy_(memory.reshape(-1, size).flip(1).reshape(-1))
+
+    @classmethod
+    def _new_shared(cls, size, *, device="cpu"):  # collate functions call it
+        if _C.device(device).type != "cpu":
+            raise NotImplementedError(f"_new_shared: memory can be shared on the CPU alone, not on {device}")
+        return _over(cls, shared_memory.create(int(size)).tensor())
 
     @staticmethod
     def from_file(filename, shared=False, size=0):
