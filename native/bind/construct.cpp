@@ -1,6 +1,7 @@
 // Tensors from Python data: nested sequences, numbers, and memory of other libraries through the buffer protocol.
 #include <cstring>
 
+#include "../kernels/cast.h"
 #include "numpy_types.h"
 #include "slot.h"
 
@@ -194,7 +195,7 @@ void write(char* at, DType dtype, const Value& v) {
          dtype_name(dtype));
   if (s.category == Category::Complex && !is_complex(dtype))
     type_error("tensor(): a complex number cannot become ", dtype_name(dtype));
-  visit_dtype(dtype, [&]<class T>() { *reinterpret_cast<T*>(at) = s.to<T>(); });
+  store_scalar(at, s, dtype);
 }
 
 // A Python integer of any size: exact where the dtype holds it, rounded for floating point.

@@ -45,9 +45,8 @@ inline constexpr const char* kDTypeName[] = {
 inline int64_t item_size(DType t) { return kItemSize[int(t)]; }
 inline const char* dtype_name(DType t) { return kDTypeName[int(t)]; }
 inline bool is_complex(DType t) { return t == DType::Complex64 || t == DType::Complex128; }
-inline bool is_floating(DType t) {
-  return (t >= DType::Float16 && t <= DType::Float64) || t == DType::Float8_e4m3fn || t == DType::Float8_e5m2;
-}
+inline bool is_float8(DType t) { return t == DType::Float8_e4m3fn || t == DType::Float8_e5m2; }  // only stored
+inline bool is_floating(DType t) { return (t >= DType::Float16 && t <= DType::Float64) || is_float8(t); }
 inline bool is_differentiable(DType t) { return is_floating(t) || is_complex(t); }
 inline bool is_integral(DType t) { return t >= DType::UInt8 && t <= DType::UInt64; }  // bool excluded
 inline bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }

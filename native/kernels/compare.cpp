@@ -14,7 +14,11 @@ void infer_same(Call& c) {
   c.output(Dims{}, DType::Bool, x.device);
 }
 void cpu_same(Call& c) {
-  TensorRef x = contiguous(c.tensor(0)), y = contiguous(c.tensor(1));
+  auto operand = [&](int k) {  // float8 has no arithmetic of its own
+    const Tensor& t = c.tensor(k);
+    return is_float8(t.dtype) ? contiguous(*to_dtype(t, DType::Float32)) : contiguous(t);
+  };
+  TensorRef x = operand(0), y = operand(1);
   std::atomic<bool> differ = false;
   visit_dtype(x->dtype, [&]<class T>() {
     constexpr int64_t kBlock = 4096;

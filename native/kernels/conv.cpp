@@ -542,7 +542,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   if (bias && bias->dtype != x.dtype)
     runtime_error(op, ": input type (", dtype_name(x.dtype), ") and bias type (", dtype_name(bias->dtype),
         ") should be the same");
-  if (x.dtype == DType::Bool) runtime_error(op, ": not implemented for dtype bool");
+  if (x.dtype == DType::Bool || is_float8(x.dtype))
+    runtime_error(op, ": not implemented for dtype ", dtype_name(x.dtype));
   auto shapes = [&] { return concat(op, ": weight ", shape_text(w.shape()), " with groups=", g.groups); };
   int64_t out_channels = p.transposed ? size_product(op, {w.size(1), g.groups}) : w.size(0);
   int64_t in_channels = p.transposed ? w.size(0) : size_product(op, {w.size(1), g.groups});
@@ -687,7 +688,7 @@ Problem describe_backward(const Call& c) {
   if (c.tensor(0).dtype != c.tensor(1).dtype)
     runtime_error("convolution_backward: expected a gradient of dtype ", dtype_name(c.tensor(1).dtype), ", got ",
         dtype_name(c.tensor(0).dtype));
-  if (!is_differentiable(c.tensor(0).dtype))
+  if (!is_differentiable(c.tensor(0).dtype) || is_float8(c.tensor(0).dtype))
     runtime_error("convolution_backward: not offered for dtype ", dtype_name(c.tensor(0).dtype));
   return p;
 }

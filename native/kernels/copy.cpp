@@ -205,7 +205,7 @@ void Cast::apply(char* dst, const char* src, int64_t n) const {
 }
 
 void store_scalar(void* dst, const Scalar& value, DType dtype) {
-  if (dtype == DType::Float8_e4m3fn || dtype == DType::Float8_e5m2) {
+  if (is_float8(dtype)) {
     float f = value.to<float>();
     return make_cast(DType::Float32, dtype).apply(static_cast<char*>(dst), reinterpret_cast<const char*>(&f), 1);
   }

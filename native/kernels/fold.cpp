@@ -115,7 +115,8 @@ Blocks blocks_of_columns(const Call& c) {
 }
 void infer_col2im(Call& c) {
   Blocks b = blocks_of_columns(c);
-  if (c.tensor(0).dtype == DType::Bool) runtime_error(c.name(), ": not implemented for dtype bool");
+  if (const DType t = c.tensor(0).dtype; t == DType::Bool || is_float8(t))
+    runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
   int64_t shape[] = {b.n, b.channels, b.height, b.width};
   c.output(Dims(shape).subspan(b.batched ? 0 : 1), c.tensor(0).dtype, c.tensor(0).device);
 }

@@ -10,6 +10,7 @@ namespace {
 void infer_frexp(Call& c) {
   const Tensor& t = c.tensor(0);
   if (!is_floating(t.dtype)) runtime_error("frexp: expected floating-point numbers, got ", dtype_name(t.dtype));
+  if (is_float8(t.dtype)) not_implemented("frexp: not offered for ", dtype_name(t.dtype), "; convert it with .float()");
   std::vector<int64_t> strides = like_strides(t);
   c.output(t.shape(), t.dtype, t.device, strides);
   c.output(t.shape(), DType::Int32, t.device, strides);

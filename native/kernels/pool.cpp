@@ -290,10 +290,10 @@ void run_max(Call& c, Shape s) {
 }
 
 void need_real(const Call& c, DType t) {
-  if (is_complex(t) || t == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
+  if (is_complex(t) || is_float8(t) || t == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
 }
 void need_floating(const Call& c, DType t) {
-  if (!is_floating(t)) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
+  if (!is_floating(t) || is_float8(t)) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
 }
 
 // --- max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims)

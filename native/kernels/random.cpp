@@ -28,6 +28,7 @@ void half_uniform(Generator& g, T* to, int64_t n, double from, double end) {
 }  // namespace
 
 void fill_uniform(const Call& c, Tensor& t, Generator& g, double from, double end) {
+  refuse_float8(c, t);
   if (is_complex(t.dtype)) {
     TensorRef real = as_real(t);
     return fill_uniform(c, *real, g, from, end);
@@ -95,6 +96,7 @@ void half_normal(Generator& g, T* to, int64_t n, float mean, float std) {
 }
 
 void fill_normal(const Call& c, Tensor& t, Generator& g, double mean, double std) {
+  refuse_float8(c, t);
   if (is_complex(t.dtype)) {  // the two parts share the variance
     TensorRef real = as_real(t);
     return fill_normal(c, *real, g, mean, std * M_SQRT1_2);

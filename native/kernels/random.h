@@ -138,7 +138,16 @@ inline void require_floating(const Call& c, const Tensor& t) {
                   dtype_name(t.dtype));
 }
 
-inline void infer_self(Call& c) { check_writable(c, write_self(c)); }
+inline void refuse_float8(const Call& c, const Tensor& t) {
+  if (is_float8(t.dtype))
+    not_implemented(c.name(), ": ", dtype_name(t.dtype),
+                    " numbers are not drawn; draw float32 numbers and convert them with .to()");
+}
+
+inline void infer_self(Call& c) {
+  check_writable(c, write_self(c));
+  refuse_float8(c, c.tensor(0));
+}
 
 // Uniform numbers in [from, end), as uniform_ draws them.
 void fill_uniform(const Call& c, Tensor& t, Generator& g, double from, double end);

@@ -50,6 +50,40 @@ def test_narrow_floats_agree_with_wider_ones(name, dtype):
     battery.compared(compared, "the dtype is not offered, or the results are no tensors")
 
 
+EIGHT = (flambeau.float8_e5m2, flambeau.float8_e4m3fn)
+
+
+def as_eight(sample, dtype):
+    return battery.map_tensors(lambda t: t.to(dtype) if t.dtype == flambeau.float32 else t, sample)
+
+
+@pytest.mark.parametrize("name", [n for n in battery.with_samples("narrow_dtypes")
+                                  if not battery.is_random(n) and n not in battery.UNSPECIFIED])
+def test_float8_is_moved_and_refused_where_it_would_be_computed_with(name):
+    """No kernel takes its bytes for wider numbers, which would write behind the result."""
+    for dtype in EIGHT:
+        for sample in samples(name, flambeau.float32):
+            given = as_eight(sample, dtype)
+            try:
+                found = tensors(run(name, given))
+            except battery.REFUSALS:
+                continue
+            wide = battery.map_tensors(lambda t, d=dtype: t.float() if t.dtype == d else t, given)
+            for x, y in zip(found, tensors(run(name, wide)), strict=True):
+                assert str(x.tolist()) == str((y.to(x.dtype) if x.dtype in EIGHT else y).tolist()), f"{name}{sample}"
+
+
+@pytest.mark.parametrize("dtype", EIGHT, ids=str)
+def test_float8_is_not_drawn(dtype):
+    x = flambeau.zeros(300).to(dtype)
+    for draw in (x.uniform_, x.normal_, x.exponential_, x.cauchy_, x.log_normal_, x.random_, x.bernoulli_,
+                 lambda: x.geometric_(0.5), lambda: flambeau.rand(300, dtype=dtype), lambda: flambeau.rand_like(x),
+                 lambda: flambeau.randn_like(x)):
+        with pytest.raises(NotImplementedError):
+            draw()
+    assert flambeau.equal(flambeau.tensor([1.0, 2.0], dtype=dtype), flambeau.tensor([1.0, 2.0]).to(dtype))
+
+
 def finite(array):
     return array[np.isfinite(array)]
 
