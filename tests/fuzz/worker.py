@@ -114,7 +114,7 @@ class Worker:
     def __init__(self, log, seed, show):
         self.log, self.seed, self.show = log, seed, show
         self.targets, self.clock = Targets(), Clock()
-        self.calls = self.results = self.slow = 0
+        self.calls = self.results = self.slow = self.slow_before = 0
         self.state = check_state(None)
 
     def note(self, block, index, text=""):
@@ -165,6 +165,9 @@ class Worker:
         print(f"finding: seed {self.seed}, block {number}, call {index}: {text}: {what}", file=sys.stderr, flush=True)
 
     def check(self, number):
+        if self.slow > self.slow_before:  # an interruption may meet the statement that would restore a mode
+            self.slow_before = self.slow
+            flambeau.set_grad_enabled(True)
         try:
             check_state(self.state)
         except (Finding, RecursionError) as error:
