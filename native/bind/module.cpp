@@ -53,6 +53,7 @@ NB_MODULE(_C, m) {
   add_optim(module);
   add_storage(module);
   add_shared_memory(module);
+  add_shared_heap(module);
   add_profile(module);
   m.def("memory_stats", memory_stats_dict);
   m.def("empty_cache", empty_cache);

@@ -1,6 +1,7 @@
 """What a run leaves behind, and that the bar of 98 % is passed."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -53,6 +54,15 @@ def test_the_same_seed_gives_the_same_numbers_for_any_thread_count(run, tmp_path
         flambeau.set_num_threads(threads)
     assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
     assert rows_of(tmp_path / "a") != rows_of(tmp_path / "c")
+
+
+def test_workers_change_no_number_and_the_wait_for_data_is_shown(run, tmp_path):
+    for workers in (0, 2):
+        code, out, err = run("train", "digits", "--epochs", 1, "--batch-size", 100, "--workers", workers, "--output",
+                             tmp_path / str(workers))
+        assert code == 0 and not err
+        assert re.search(r"the model waited for data \d+ % of the time", out)
+    assert rows_of(tmp_path / "0") == rows_of(tmp_path / "2")
 
 
 def test_without_matplotlib_everything_else_is_written(run, tmp_path, monkeypatch):

@@ -23,6 +23,13 @@ def positive(text):
     return value
 
 
+def count(text):
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 or more")
+    return value
+
+
 def rate(text):
     value = float(text)
     if not (math.isfinite(value) and value > 0):
@@ -54,6 +61,8 @@ def parser():
         task.add_argument("--lr", type=rate, metavar="X", help="highest learning rate of the schedule")
         task.add_argument("--seed", type=seed, metavar="N", help="the same seed gives the same numbers")
         task.add_argument("--threads", type=positive, metavar="N", help="how many; the numbers do not depend on it")
+        task.add_argument("--workers", type=count, metavar="N", default=0,
+                          help="processes that load batches ahead; the numbers do not depend on it (default: 0)")
         task.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue an interrupted run")
         task.add_argument("--output", type=Path, metavar="DIR", help="folder for the results (default: runs/TASK)")
         task.set_defaults(run=train, data=None, download=False)

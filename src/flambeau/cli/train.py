@@ -29,7 +29,7 @@ def train(options):
     if saved and saved["task"] != options.task:
         raise UserError(f"{options.resume}: a checkpoint of {saved['task']}, not of {options.task}")
     task = digits_task() if options.task == "digits" else mnist_task(options.data, options.download)
-    training = Training(task, choose_settings(options, task, saved))
+    training = Training(task, choose_settings(options, task, saved), options.workers)
     if saved:
         restore(training, saved, options.resume)
 
@@ -112,14 +112,17 @@ def run(training, output, interrupt):
         while not training.done:
             started = time.perf_counter()
             bar.set_description(f"epoch {training.epoch + 1}/{training.settings.epochs}", refresh=False)
-            for images, labels in training.epoch_batches():
+            loader = training.epoch_batches()
+            for images, labels in loader:
                 if interrupt:
                     return False
                 row = training.step(images, labels)
-                bar.set_postfix(loss=f"{row['loss']:.4f}", accuracy=f"{100 * row['accuracy']:.1f}%", refresh=False)
+                bar.set_postfix(loss=f"{row['loss']:.4f}", accuracy=f"{100 * row['accuracy']:.1f}%",
+                                data=f"{100 * waited(loader):.0f}%", refresh=False)
                 bar.update(len(labels))
+            share = waited(loader)
             row = training.end_epoch()
-            tqdm.write(epoch_line(row, training.settings.epochs, time.perf_counter() - started))
+            tqdm.write(epoch_line(row, training.settings.epochs, time.perf_counter() - started, share))
             try:
                 output.save(training)
             except UserError as error:  # the run is still whole in memory: the end of the next epoch tries again
@@ -127,10 +130,17 @@ def run(training, output, interrupt):
     return True
 
 
-def epoch_line(row, epochs, seconds):
+def waited(loader):
+    """The share of its time that the model has waited for data."""
+    timing = loader.timing()
+    return timing.waited / timing.total if timing and timing.total else 0.0
+
+
+def epoch_line(row, epochs, seconds, share):
     return (f"epoch {row['epoch']:>{len(str(epochs))}}/{epochs}  loss {row['train_loss']:.4f}  "
             f"accuracy {100 * row['train_accuracy']:6.2f} %   test loss {row['test_loss']:.4f}  "
-            f"accuracy {100 * row['test_accuracy']:6.2f} %  ({seconds:.1f} s)")
+            f"accuracy {100 * row['test_accuracy']:6.2f} %  ({seconds:.1f} s; the model waited for data "
+            f"{100 * share:.0f} % of the time)")
 
 
 def finish(training, output):

@@ -39,10 +39,11 @@ class ShuffledBatches:
 class Training:
     """One run: network, optimizer, learning-rate schedule, place in the data, random stream, history."""
 
-    def __init__(self, task, settings):
+    def __init__(self, task, settings, workers=0):
         flambeau.manual_seed(settings.seed)
         self.task = task
         self.settings = settings
+        self.workers = workers  # that load batches; the numbers do not depend on it
         self.network = NETWORKS[task.name]()
         self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed)
         self.optimizer = AdamW(self.network.parameters(), lr=settings.lr)
@@ -65,7 +66,8 @@ class Training:
         """The batches that are left of the epoch under way."""
         self.batches.epoch, self.batches.first = self.epoch, self.batch
         # a generator of its own: the loader must not draw from the stream that dropout uses
-        return DataLoader(self.task.train, batch_sampler=self.batches, generator=flambeau.Generator())
+        return DataLoader(self.task.train, batch_sampler=self.batches, generator=flambeau.Generator(),
+                          num_workers=self.workers)
 
     def step(self, images, labels):
         """Forward, backward, update; the row it adds to the history."""

@@ -61,22 +61,31 @@ def _rounded(nbytes):
 
 # --- the worker's side --------------------------------------------------------------------------------------------
 
-class _Packer(pickle.Pickler):
-    """Pickles a batch without the memory of its tensors and arrays, which it gathers in `parts`."""
+class _Parts:
+    """The tensors and arrays of a batch and their places. Apart from the pickler, which would refer to itself."""
 
-    def __init__(self, file):
-        self.parts, self.total = [], 0  # (bytes or tensor, start)
-        super().__init__(file, 5, buffer_callback=self._buffer)
+    def __init__(self):
+        self.placed, self.total = [], 0  # (memoryview or tensor, start)
 
-    def _place(self, part, nbytes):
+    def place(self, part, nbytes):
+        """Where the part begins."""
         start = self.total
-        self.parts.append((part, start))
+        self.placed.append((part, start))
         self.total = -(-(start + nbytes) // _ALIGNED) * _ALIGNED
         return start
 
-    def _buffer(self, buffer):
+    def buffer(self, buffer):
+        """Takes the memory of an array."""
         raw = buffer.raw()
-        self._place(raw, raw.nbytes)
+        self.place(raw, raw.nbytes)
+
+
+class _Packer(pickle.Pickler):
+    """Pickles a batch without the memory of its tensors and arrays."""
+
+    def __init__(self, file, parts):
+        self.parts = parts
+        super().__init__(file, 5, buffer_callback=parts.buffer)
 
     def reducer_override(self, obj):
         if not isinstance(obj, _C.Tensor) or obj.layout is not _C.strided or obj.is_meta:
@@ -88,7 +97,7 @@ class _Packer(pickle.Pickler):
         more = None
         if type(obj) is not _C.Tensor or obj.requires_grad or obj.__dict__:
             more = type(obj), obj.requires_grad, dict(obj.__dict__)
-        start = self._place(plain, plain.nbytes) if plain.numel() else 0
+        start = self.parts.place(plain, plain.nbytes) if plain.numel() else 0
         return _tensor, (start, plain.dtype, tuple(plain.shape), _strides(plain), more)
 
 
@@ -106,20 +115,20 @@ class Outbox:
     def pack(self, batch):
         """(parcel, descriptors to send with it)."""
         file = io.BytesIO()
-        packer = _Packer(file)
-        packer.dump(batch)
-        if not packer.parts:
+        parts = _Parts()
+        _Packer(file, parts).dump(batch)
+        if not parts.placed:
             return (file.getvalue(), None, (), ()), ()
-        segment, fd, dropped = self._segment(max(packer.total, 1))
+        segment, fd, dropped = self._segment(max(parts.total, 1))
         buffers = []
-        for part, start in packer.parts:
+        for part, start in parts.placed:
             if isinstance(part, _C.Tensor):
                 segment.tensor(start, part.dtype, tuple(part.shape), _strides(part)).copy_(part)
             else:
                 segment.memory[start:start + part.nbytes] = part
                 buffers.append((start, part.nbytes))
         self._lent[segment.number] = segment
-        return (file.getvalue(), (segment.number, packer.total, fd is not None and segment.nbytes), buffers, dropped), \
+        return (file.getvalue(), (segment.number, parts.total, fd is not None and segment.nbytes), buffers, dropped), \
             () if fd is None else (fd,)
 
     def _segment(self, nbytes):

@@ -9,6 +9,7 @@ from multiprocessing import connection
 from .channel import channel, memory_file
 from .failure import ended, memory_text, unpacked, whereabouts, whereabouts_of
 from .fetch import FIELDS, PEAK, STOP, TASK
+from .heap import snapshot
 from .parcel import Inbox, map_file
 from .worker import run
 
@@ -19,7 +20,7 @@ _LOOK = 0.5  # seconds between looks whether all are alive, should the end of a 
 class _Worker:
     """One worker process as the main process sees it."""
 
-    def __init__(self, number, context, plan, base_seed):
+    def __init__(self, number, context, plan, base_seed, found):
         self.number, self.inbox, self.tasks = number, Inbox(), {}
         self.end, other = channel()
         fd = memory_file(8 * FIELDS)
@@ -27,7 +28,8 @@ class _Worker:
         self.board[TASK] = -1
         method = context.get_start_method()
         try:
-            self.process = context.Process(target=run, args=(other, plan, number, base_seed, method), daemon=True)
+            self.process = context.Process(target=run, args=(other, plan, number, base_seed, method, found),
+                                           daemon=True)
             self.process.start()
             self.end.send(("board",), (fd,))
         except BaseException:
@@ -60,12 +62,16 @@ class Processes:
 
     def __init__(self, plan, base_seed, context):
         self.pid, self.workers, self.closed = os.getpid(), [], False
+        found = snapshot(context.get_start_method())
         try:
             for number in range(plan.num_workers):
-                self.workers.append(_Worker(number, context, plan, base_seed))
+                self.workers.append(_Worker(number, context, plan, base_seed, found))
         except BaseException:
             self.close(grace=0)
             raise
+        finally:
+            if found is not None:
+                found.close()
         self.epoch = 0
         self._by_descriptor = {}
         for worker in self.workers:

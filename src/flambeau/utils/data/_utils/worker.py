@@ -16,6 +16,7 @@ from .... import _C
 from .channel import WorkerEnd
 from .failure import packed, place_of
 from .fetch import END, FIELDS, PEAK, POSITION, STOP, TASK, Stopped, fetcher
+from .heap import SharedHeap
 from .parcel import Outbox, map_file
 from .streams import mixed, seed_streams, seed_worker
 
@@ -72,16 +73,17 @@ class Plan:
         return mixed(base_seed, count, worker) if self.iterable else mixed(base_seed, task, 0)
 
 
-def run(end, plan, worker, base_seed, method):
+def run(end, plan, worker, base_seed, method, found):
     """The main function of worker process `worker`."""
     gc.freeze()  # what comes from the parent is never collected here: a collection would copy its pages
+    heap = SharedHeap(found, plan.num_workers)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the main process decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_follow, args=(end.fileno(), method), daemon=True).start()
     _C.set_num_threads(1)
     _process[:] = [WorkerInfo(worker, plan.num_workers, base_seed + worker, plan.dataset)]
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the main process no longer listens
-        _Loop(WorkerEnd(end), plan, worker, base_seed).run()
+        _Loop(WorkerEnd(end), plan, worker, base_seed, heap).run()
 
 
 def _follow(fd, method):
@@ -99,7 +101,8 @@ def _follow(fd, method):
 class _Loop:
     """Loads what it is asked for, until the channel ends."""
 
-    def __init__(self, end, plan, worker, base_seed):
+    def __init__(self, end, plan, worker, base_seed, heap):
+        self.heap = heap
         self.end, self.plan, self.worker, self.base_seed = end, plan, worker, base_seed
         self.outbox = Outbox(plan.prefetch_factor + 1)
         self.epoch = self.fetch = self.count = None
@@ -123,6 +126,7 @@ class _Loop:
                 self.begin(*message)
             else:
                 self.load(*message)
+            self.heap.restore()  # now that no sample is referred to
 
     def begin(self, epoch, base_seed):
         """A new pass: the dataset is iterated over from its beginning."""

@@ -1,0 +1,65 @@
+"""Memory of Python objects in worker processes: one copy for all of them, however many there are.
+
+A forked worker shares its parent's memory page by page until it writes. Merely looking at an object writes, since its
+references are counted, so workers would end up with a copy each of a dataset's lists and dicts. Here they give such
+pages back as soon as the counts are what they were (native/bind/shared_heap.cpp says how). This costs one copy of the
+parent's small objects, and some microseconds for each page of them that a worker looks at.
+"""
+
+import os
+import resource
+
+from .... import _C
+from .channel import memory_file
+
+_LEAST = 32 << 20  # bytes of small objects that make it worth the while
+_FAULTS = 512  # pages that a worker may copy at least before it looks which of them it can give back
+_SHARE = 10  # all workers together may have copies of one page in so many
+_THREADS = 2  # of a worker: its own, and the one that follows the parent
+
+
+class Snapshot:
+    """The parent's small objects, as the workers that are started next will find them."""
+
+    def __init__(self, ranges):
+        self.ranges = ranges
+        self.fd = memory_file(sum(size for _, size in ranges))
+        _C.heap_write(self.fd, ranges)
+
+    def close(self):
+        """The workers that have been started have the file."""
+        os.close(self.fd)
+
+
+def snapshot(method):
+    """A Snapshot, or None where it would not pay or there is no memory for it."""
+    ranges = _C.heap_arenas()
+    if method != "fork" or sum(size for _, size in ranges) < _LEAST:
+        return None
+    try:
+        return Snapshot(ranges)
+    except OSError:
+        return None
+
+
+class SharedHeap:
+    """A worker's side. To be made before the worker has a second thread."""
+
+    def __init__(self, found, workers):
+        nbytes = 0
+        if found is not None:
+            nbytes = _C.heap_adopt(found.fd, found.ranges)
+            found.close()
+        self._shared, self._faults = nbytes > 0, 0
+        self._most = max(_FAULTS, nbytes // resource.getpagesize() // (_SHARE * workers))
+
+    def restore(self):
+        """Gives back pages now and then: to be called after each batch."""
+        if not self._shared:
+            return
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        if faults - self._faults < self._most:
+            return
+        if len(os.listdir("/proc/self/task")) <= _THREADS:  # others might write at this moment
+            _C.heap_restore()
+        self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -1,0 +1,132 @@
+"""The memory of workers: they do not copy a dataset of Python objects, and sharing never changes an object."""
+
+import gc
+import os
+import random
+import subprocess
+import sys
+import traceback
+
+import pytest
+
+import flambeau
+from flambeau.utils.data._utils import heap
+
+PROGRAM = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+import flambeau
+from flambeau.utils import data
+rows, workers = map(int, sys.argv[1:])
+
+class Rows(data.Dataset):
+    def __init__(self):
+        self.rows = [{"x": float(i), "y": i, "name": f"sample {i}", "box": [i * 1.5, i * 2.5, 1.0 * i]}
+                     for i in range(rows)]
+    def __len__(self):
+        return rows
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return row["x"], row["y"], row["name"], row["box"]
+
+def kilobytes(pid, field):
+    with open(f"/proc/{pid}/smaps_rollup") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+loader = data.DataLoader(Rows(), 256, shuffle=True, num_workers=workers, persistent_workers=True)
+seen = 0
+for x, y, name, box in loader:
+    assert x.tolist() == y.tolist() and name[0] == f"sample {y[0]}" and box[0][1].item() == 1.5 * y[1].item()
+    seen += len(y)
+assert seen == rows
+pids = [worker.process.pid for worker in loader._workers.workers]
+print(sum(kilobytes(pid, "Pss:") for pid in pids), sum(kilobytes(pid, "Anonymous:") for pid in pids),
+      sum(size for _, size in flambeau._C.heap_arenas()) // 1024)
+"""
+
+
+def measured(rows, workers):
+    """(summed PSS of the workers, what they have copied or made, the parent's small objects), in KiB."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(rows), str(workers)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_workers_do_not_copy_a_list_of_objects():
+    _, copied, objects = measured(80_000, 4)
+    assert objects > 36 << 10
+    assert copied - 4 * (20 << 10) < objects / 3  # 20 MB each for Python and the libraries; copies would be 4 * objects
+
+
+@pytest.mark.exhaustive
+def test_memory_of_8_workers_is_that_of_one():
+    one, *_ = measured(1_200_000, 1)
+    eight, *_ = measured(1_200_000, 8)
+    assert eight <= 1.1 * one, (one, eight)
+
+
+def _in_child(function):
+    """The exit status of a fork that runs `function`."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _changes(objects, expected, seed):
+    """Objects are looked at, changed, freed and made while pages are given back, and stay what they should be."""
+    draw = random.Random(seed)
+    for turn in range(12):
+        for _ in range(300):
+            k = draw.randrange(len(objects))
+            what = draw.randrange(5)
+            if what == 0:
+                objects[k]["x"] = expected[k] = draw.random()
+            elif what == 1:
+                objects[k] = {"x": expected[k], "list": [draw.random()] * 3}
+            elif what == 2:
+                objects[k]["more"] = [str(draw.random())]
+            else:
+                assert objects[k]["x"] == expected[k]
+        if turn % 7 == 3:  # whole arenas go back to the system and come again
+            for k in range(len(objects) // 2):
+                objects[k] = None
+            gc.collect()
+            flambeau._C.heap_restore()
+            for k in range(len(objects) // 2):
+                objects[k] = {"x": expected[k], "list": []}
+        flambeau._C.heap_restore()
+        assert all(o["x"] == x for o, x in zip(objects, expected))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_giving_pages_back_changes_no_object(seed):
+    objects = [{"x": float(k), "name": f"{k} of them", "list": [1.0 * k, str(k)]} for k in range(30_000)]
+    expected = [o["x"] for o in objects]
+    found = heap.Snapshot(flambeau._C.heap_arenas())
+    objects[7]["x"] = expected[7] = -1.0  # after the snapshot
+    added = [{"late": k} for k in range(1000)]
+
+    def child():
+        gc.freeze()
+        assert flambeau._C.heap_adopt(found.fd, found.ranges) > 2 << 20
+        assert objects[7]["x"] == -1.0 and added[5] == {"late": 5}
+        looked = sum(o["x"] for o in objects)
+        assert flambeau._C.heap_restore() > 300  # pages that have only been looked at
+        assert sum(o["x"] for o in objects) == looked
+        _changes(objects, expected, seed)
+
+    assert _in_child(child) == 0
+    found.close()
+    assert objects[7]["x"] == -1.0 and sum(o["x"] for o in objects) == sum(expected)
+
+
+def test_no_snapshot_of_a_small_program():
+    assert heap.snapshot("spawn") is None
+    program = "from flambeau.utils.data._utils import heap; print(heap.snapshot('fork'))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "None\n"
