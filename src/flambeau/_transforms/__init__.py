@@ -1,7 +1,7 @@
 """How operators run inside `vmap` and `jvp`, and the transforms themselves; `flambeau.func` gives them their names.
 
 `docs/transforms.md` tells how they work. In reading order: `levels`, `batched`, `vmap`, `reverse`,
-then `dual` and `forward`.
+then `dual`, `push` and `forward`.
 """
 
 from . import dim_rules as dim_rules

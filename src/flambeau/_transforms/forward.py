@@ -5,8 +5,8 @@ from functools import wraps
 from .. import _C
 from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
-from .dual import Dual, DualFrame, without_history
-from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp
+from .dual import Dual, DualFrame
+from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp, without_history
 from .vmap import vmap
 
 
