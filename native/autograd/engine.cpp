@@ -33,7 +33,7 @@ struct LeafSlot {
 
 // Sum of a and b; in place where nobody else sees a's memory.
 TensorRef added(TensorRef a, TensorRef b) {
-  if (!tls.grad_enabled && unshared(*a) && !(b->flags & kDispatch)) {
+  if (!tls.grad_enabled && unshared(*a) && !(b->flags & kIndirect)) {
     Value args[3] = {Value(a.get()), Value(b.get()), Value(int64_t(1))};
     Call c;
     c.op = &op_add.get();
@@ -317,7 +317,7 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
 
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
   KeepLock keep;  // two threads may add to one leaf
-  if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kDispatch, 0)) {
+  if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kIndirect, 0)) {
     hooks.track_object(&leaf);
     TensorRef before = TensorRef::borrow(leaf.grad);  // adding may run Python, which may assign another
     TensorRef sum = before ? invoke(op_add, {Value(before.get()), Value(grad.get())}) : std::move(grad);
@@ -334,7 +334,7 @@ void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
       GradMode off(false);
       TensorRef copy = wanted.empty() ? empty(leaf.shape(), leaf.dtype, leaf.device)
                                       : empty_strided(leaf.shape(), wanted, leaf.dtype, leaf.device);
-      if (!leaf.is_meta()) copy_into(*copy, *grad);
+      copy_into(*copy, *grad);
       grad = std::move(copy);
     }
     hooks.track_object(&leaf);
@@ -399,7 +399,7 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
   };
   if (!wrapped || !base.contiguous()) inplace(op_copy, *whole, grads[0].get());
   TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
-                                           Value((view.data - base.data) / view.itemsize())});
+                                           Value(view.offset() - base.offset())});
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
   auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
   for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];

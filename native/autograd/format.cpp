@@ -52,9 +52,9 @@ void take_format(Call& c) {
   int ndim = c.args[0].tag == Tag::Tensor ? c.args[0].tensor->ndim : c.args[0].tensors.data[0]->ndim;
   for (int k = 0; k < c.nout(); ++k) {
     TensorRef& out = k ? c.more[k - 1] : c.out1;
-    if (!out || out->ndim != ndim || !out->contiguous() || out->level || out->flags & kDispatch) continue;
+    if (!out || out->ndim != ndim || !out->contiguous() || out->level || out->flags & kIndirect) continue;
     TensorRef laid = empty_strided(out->shape(), channels_innermost(out->shape()), out->dtype, out->device);
-    if (!out->is_meta()) copy_into(*laid, *out);
+    copy_into(*laid, *out);
     out = laid;
   }
 }

@@ -250,7 +250,7 @@ void run_op(Call& c) {
       keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
     if (keeps_self) {
       before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
-      if (!self.is_meta() && !self.level) copy_into(*before, self);
+      if (!self.level) copy_into(*before, self);
       if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
       saved_self = Value(before.get());
     }
@@ -265,7 +265,7 @@ void run_op(Call& c) {
     if (category(c.out1->dtype) > category(self.dtype))
       runtime_error(c.name(), "_: the result is ", dtype_name(c.out1->dtype), ", which a tensor of ",
                     dtype_name(self.dtype), " cannot hold");
-    if (!self.is_meta()) copy_into(self, *c.out1);
+    copy_into(self, *c.out1);
   }
   c.out1 = TensorRef::borrow(&self);
   bump_version(self);

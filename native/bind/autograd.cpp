@@ -29,7 +29,7 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
 
 TensorRef ones_for(const Tensor& t) {
   TensorRef one = empty(t.shape(), t.dtype, t.device);
-  if (!one->is_meta()) fill(*one, Scalar(1));
+  fill(*one, Scalar(1));
   return one;
 }
 
@@ -52,7 +52,7 @@ PyObject* backward(PyObject*, PyObject* const* a, Py_ssize_t n) {
       if (g == Py_None && roots[k].node) {
         const GradMeta& m = roots[k].node->output_meta(roots[k].output_nr);
         made.push_back(empty(m.shape(), m.dtype, m.device));
-        if (!made.back()->is_meta()) fill(*made.back(), Scalar(1));
+        fill(*made.back(), Scalar(1));
       } else if (g == Py_None) {
         made.push_back(ones_for(*roots[k].tensor));
       }

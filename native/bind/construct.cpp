@@ -109,7 +109,7 @@ bool is_block(PyObject* o) {
 }
 TensorRef block(PyObject* o) {
   if (!is_tensor(o)) return from_buffer(o);
-  check_own_values(*as_tensor(o));
+  need_values(*as_tensor(o));
   if (as_tensor(o)->is_meta()) runtime_error("tensor(): a meta tensor inside the data has no values to copy");
   return TensorRef::borrow(as_tensor(o));
 }
@@ -304,7 +304,7 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
       bool same = dtype == DType::Undefined || dtype == t.dtype;
       if (!copy && same) return Py_NewRef(a[0]);
       TensorRef out = empty(t.shape(), same ? t.dtype : dtype, t.device);
-      if (!t.is_meta()) copy_into(*out, t);
+      copy_into(*out, t);
       return take_object(std::move(out));
     }
     if (!copy && (is_numpy_array(a[0]) || PyByteArray_Check(a[0]) || PyMemoryView_Check(a[0]))) {

@@ -36,7 +36,7 @@ bool upward::dispatch_override(Call& c) {
     auto look = [&](Tensor* t) {
       if (!t || !(t->flags & kDispatch)) return;
       subclass = true;
-      if (tls.dispatch_disabled) check_own_values(*t);  // or the kernel would read memory that is not there
+      if (tls.dispatch_disabled) need_values(*t);  // or the kernel would read memory that is not there
     };
     for (int k = 0; k < c.nargs; ++k) {
       const Value& v = c.args[k];
@@ -108,6 +108,7 @@ PyObject* set_handlers(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_XSETREF(dispatch_handler, Py_NewRef(a[1]));
   Py_RETURN_NONE;
 }
+void count_modes() { tls.dispatch_modes = tls.user_modes + tls.active_levels + (tls.recorder != nullptr); }
 PyObject* set_modes(PyObject*, PyObject* const* a,
                     Py_ssize_t n) {  // (function modes, dispatch modes) that this thread is in
   if (n != 2) return PyErr_Format(PyExc_TypeError, "set_modes takes two counts");
@@ -115,7 +116,7 @@ PyObject* set_modes(PyObject*, PyObject* const* a,
   if (PyErr_Occurred()) return nullptr;
   tls.function_modes = int(functions);
   tls.user_modes = int(dispatches);
-  tls.dispatch_modes = tls.user_modes + tls.active_levels;
+  count_modes();
   Py_RETURN_NONE;
 }
 // set_levels(n, factories): this thread is now inside n transform levels, the innermost of which takes (or does not
@@ -127,7 +128,7 @@ PyObject* set_levels(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (now < 0 || now > 255) return PyErr_Format(PyExc_RuntimeError, "transforms nest at most 255 levels deep");
   tls.active_levels = int(now);
   tls.level_factories = a[1] == Py_True;
-  tls.dispatch_modes = tls.user_modes + tls.active_levels;
+  count_modes();
   Py_RETURN_NONE;
 }
 PyObject* disable_overrides(PyObject*, PyObject* on) {  // -> what it was

@@ -110,6 +110,8 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
                                                "x.detach()");
     if (t.level) return refuse("a tensor inside a transform (vmap, jvp …) has no memory of its own there");
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
+    if (t.device.type != DeviceType::CPU) return refuse("the tensor's device has no number in DLPack; export x.cpu()");
+    if (t.flags & kPending) need_values(t);
     bool readonly = t.storage && t.storage->readonly;
     if (a[1] != Py_True) {
       if (readonly)

@@ -23,6 +23,7 @@ void share(Tensor& to, const Tensor& from) {
   to.device = from.device;
   to.data = from.data;
   to.storage = from.storage;
+  to.flags = uint16_t((to.flags & ~kPending) | (from.flags & kPending));
   if (to.storage) retain(to.storage);
 }
 
@@ -214,8 +215,11 @@ TensorRef readable(const Tensor& t) {
       if (!is_tensor(value.p)) type_error("_value_of must return a tensor");
       return TensorRef::borrow(as_tensor(value.p));
     }
-    check_own_values(t);
-    return TensorRef::borrow(const_cast<Tensor*>(&t));
+    need_values(t);
+    if (t.device.type == DeviceType::CPU) return TensorRef::borrow(const_cast<Tensor*>(&t));
+    TensorRef here = empty(t.shape(), t.dtype);
+    copy_into(*here, t);
+    return here;
   }
   Held inner = checked(PyObject_CallOneArg(level_handlers().values, py(const_cast<Tensor*>(&t))));
   return TensorRef::borrow(as_tensor(inner.p));

@@ -2,6 +2,7 @@
 // does not grow with the number of parameters.
 #include "optim.h"
 
+#include "../core/recording.h"
 #include "../kernels/optim_step.h"
 #include "python.h"
 #include "slot.h"
@@ -79,7 +80,11 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
     all.slots.push_back(slot);
     all.steps.push_back(found[0]);
     for (Tensor* t : {slot.param, slot.grad, slot.state[0], slot.state[1], slot.state[2], found[0]})
-      if (t) all.held.push_back(TensorRef::borrow(t));
+      if (t) {
+        need_values(*t);
+        if (tls.dispatch_modes) about_to_write(*t);
+        all.held.push_back(TensorRef::borrow(t));
+      }
   }
   return all;
 }

@@ -11,7 +11,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 2 || !is_tensor(a[0]) || !PyTuple_Check(a[1])) type_error("resize takes a tensor and a tuple of sizes");
     Tensor& t = *as_tensor(a[0]);
-    check_own_values(t);
+    need_values(t);
     if (t.requires_grad()) runtime_error("resize_: a tensor that requires grad keeps its size; resize x.detach()");
     std::vector<int64_t> shape;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k) {

@@ -39,7 +39,7 @@ namespace {
 
 TensorRef zeros_of(const GradMeta& m) {
   TensorRef z = empty(m.shape(), m.dtype, m.device);
-  if (m.device.type == DeviceType::CPU) fill(*z, Scalar(0));
+  fill(*z, Scalar(0));
   return z;
 }
 

@@ -22,7 +22,7 @@ PyObject* storage_bytes(PyObject*, PyObject* o) {
   return guarded([&] {
     if (!is_tensor(o)) type_error("storage_bytes: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     Tensor& t = *as_tensor(o);
-    check_own_values(t);
+    need_values(t);
     if (t.is_meta() || !t.storage) runtime_error("storage_bytes: the tensor has no memory");
     int64_t size[] = {int64_t(t.storage->nbytes)}, step[] = {1};
     TensorRef bytes = view_of(t, size, step, static_cast<char*>(t.storage->data));

@@ -112,6 +112,7 @@ PyObject* as_subclass(PyTypeObject* type, const Tensor& source, bool requires_gr
   t->storage = source.storage;
   if (t->storage) retain(t->storage);
   t->data = source.data;
+  t->flags |= source.flags & kPending;
   if (requires_grad) t->flags |= kRequiresGrad;
   return py(t);
 }
@@ -286,6 +287,7 @@ void release_context(Storage* s) { release(static_cast<Storage*>(s->context)); }
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
     if (self(o).flags & kDispatch) return take_object(detach_wrapper(self(o)));
+    need_values(self(o));
     TensorRef t = alias(self(o));
     t->flags &= ~kInference;
     if (Storage* shared = t->storage) {
@@ -316,11 +318,12 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("this tensor requires "
         "grad, so its data must be floating point or complex, got ", dtype_name(v.dtype));
     if (t.base) runtime_error("data of a view cannot be set");
-    check_own_values(v);  // a wrapper has no memory to share
+    need_values(v);  // a wrapper has no memory to share
     set_dims(t, v.shape(), v.stride());  // first: the one thing here that may fail
     if (v.storage) retain(v.storage);
     Storage* old = std::exchange(t.storage, v.storage);
     t.data = v.data;
+    t.flags &= uint16_t(~kPending);  // v passed the gate
     t.dtype = v.dtype;
     t.device = v.device;
     if (old) release(old);
@@ -400,9 +403,20 @@ PyObject* t_stride(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) 
 }
 PyObject* t_dim(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).ndim); }
 PyObject* t_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).numel); }
-PyObject* t_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self(o).data); }
+void need_address(const Tensor& t) {  // of a wrapper the address is asked, too: it says nothing
+  if (t.flags & kPending) need_values(t);
+}
+PyObject* t_data_ptr(PyObject* o, PyObject*) {
+  return guarded([&] {
+    need_address(self(o));
+    return PyLong_FromVoidPtr(self(o).data);
+  });
+}
 PyObject* t_storage_ptr(PyObject* o, PyObject*) {
-  return PyLong_FromVoidPtr(self(o).storage ? self(o).storage->data : nullptr);
+  return guarded([&] {
+    need_address(self(o));
+    return PyLong_FromVoidPtr(self(o).storage ? self(o).storage->data : nullptr);
+  });
 }
 PyObject* t_storage_nbytes(PyObject* o, PyObject*) {
   return PyLong_FromSize_t(self(o).storage ? self(o).storage->nbytes : 0);
@@ -535,7 +549,7 @@ PyObject* t_set_storage(PyObject* o,
     if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
     Tensor &t = self(o), &s = self(source);
     await_calls(t);
-    check_own_values(t), check_own_values(s);
+    need_values(t), need_values(s);
     int64_t low = offset, high = offset, room = s.storage ? int64_t(s.storage->nbytes) / s.itemsize() : 0;
     for (size_t k = 0; k < sizes.size(); ++k) {
       int64_t reach;
@@ -645,12 +659,14 @@ struct GivenBuffer {
 
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
+  if (t.flags & kPending && guarded_int([&] { return need_values(t), 0; }) < 0) return -1;
   const char* format = buffer_format(t.dtype);
   const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data)
                             ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
                         : !t.storage                                      ? "it has no memory"
                         : !format                                         ? "its dtype has no buffer format"
                         : t.is_meta()                                     ? "meta tensors have no data"
+                        : t.device.type != DeviceType::CPU ? "its memory is on another device: export x.cpu()"
                         : tls.grad_enabled && tensor_requires_grad(t)         ? "it requires grad: export x.detach()"
                         : (flags & PyBUF_WRITABLE) && t.storage->readonly ? "its memory is read-only"
                                                                           : nullptr;

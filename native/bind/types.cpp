@@ -1,6 +1,7 @@
 // dtype, device, Size, memory formats and layouts as Python objects, and numbers both ways.
 #include <cmath>
 
+#include "../core/device_table.h"
 #include "numpy_types.h"
 #include "slot.h"
 
@@ -285,10 +286,8 @@ Device parse_device(PyObject* o) {
   std::string text = text_of(o);
   std::string type = text.substr(0, text.find(':'));
   Device d;
-  if (type == "cpu") d.type = DeviceType::CPU;
-  else if (type == "meta") d.type = DeviceType::Meta;
-  else if (type == "cuda") d.type = DeviceType::CUDA;
-  else runtime_error("device: unknown device ", text, "; known are cpu, cuda and meta, with an index as in cuda:0");
+  if (!find_device(type, d.type))
+    runtime_error("device: unknown device ", text, "; known are cpu, cuda and meta, with an index as in cuda:0");
   if (text.size() > type.size()) {
     std::string digits = text.substr(type.size() + 1);
     if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos ||
@@ -320,7 +319,6 @@ PyObject* scalar_object(const Scalar& s) {
 }
 
 PyObject* element_object(const Tensor& t, const char* data) {
-  if (t.is_meta()) runtime_error("a tensor on the meta device has no data to read");
   switch (t.dtype) {
     case DType::Bool: return PyBool_FromLong(*data != 0);
     case DType::UInt64: return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(data));
@@ -341,11 +339,11 @@ PyObject* element_object(const Tensor& t, const char* data) {
 }
 
 Scalar element_scalar(const Tensor& t) {
-  if (__builtin_expect(t.flags & kDispatch, 0)) {
+  if (__builtin_expect(t.flags & kIndirect || t.device.type != DeviceType::CPU, 0)) {
+    if (t.is_meta()) runtime_error("item(): a tensor on the meta device has no data");
     TensorRef inner = readable(t);
     if (inner.get() != &t) return element_scalar(*inner);
   }
-  if (t.is_meta()) runtime_error("item(): a tensor on the meta device has no data");
   return visit_dtype(t.dtype, [&]<class T>() -> Scalar {
     T v = *t.ptr<T>();
     if constexpr (std::is_same_v<T, bool>) return Scalar(v);

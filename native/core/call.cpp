@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "op.h"
+#include "pending.h"
 
 namespace flambeau {
 
@@ -13,13 +14,19 @@ auto& primitive_table() {  // function-local: filled by static constructors of o
 }
 }  // namespace
 
+PrimitiveRow& primitive_row(std::string_view name) { return primitive_table()[name]; }
+
 Primitives::Primitives(std::initializer_list<PrimitiveRow> rows) {
-  for (const PrimitiveRow& row : rows) primitive_table()[row.name] = row;
+  for (const PrimitiveRow& row : rows) {
+    PrimitiveRow& entry = primitive_row(row.name);
+    PrimitiveRow before = std::exchange(entry, row);  // kernels of other devices may have been faster
+    for (int d = 1; d < kDeviceTypes; ++d) entry.kernel[d] = before.kernel[d];
+  }
 }
 
 const PrimitiveRow* find_primitive(std::string_view name) {
   auto found = primitive_table().find(name);
-  return found == primitive_table().end() ? nullptr : &found->second;
+  return found == primitive_table().end() || !found->second.infer ? nullptr : &found->second;
 }
 
 Scalar Value::scalar() const {
@@ -42,11 +49,13 @@ void Call::push(TensorRef result) {
 void Call::view(TensorRef result) { push(std::move(result)); }
 
 Tensor& Call::output(Dims shape, DType dtype, Device device) {
+  if (__builtin_expect(describes, 0)) return output(shape, dtype, device, contiguous_strides(shape));
   push(empty(shape, dtype, device));
   return out(nout() - 1);
 }
 Tensor& Call::output(Dims shape, DType dtype, Device device, Dims strides) {
-  push(empty_strided(shape, strides, dtype, device));
+  push(describes ? pending_tensor(shape, strides, dtype, device, nullptr)
+                 : empty_strided(shape, strides, dtype, device));
   return out(nout() - 1);
 }
 

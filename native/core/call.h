@@ -1,11 +1,14 @@
 // One call of an operator: its parsed arguments, its results, and the table row of a primitive.
 //
 // A primitive is a row {name, infer, cpu}: `infer` declares every result with Call::output (pure: shapes, dtypes,
-// strides from the arguments' metadata, never their data), `cpu` computes into Call::out. On the meta device only
-// `infer` runs. The Python record of the same name (src/flambeau/ops) says everything else.
+// strides from the arguments' metadata, never their data), `cpu` computes into Call::out. A row whose infer must read
+// values says so. Kernels of other devices join the row's table from their own files (device.h: Kernels). The Python
+// record of the same name (src/flambeau/ops) says everything else.
 #pragma once
 #include <memory>
+#include <new>
 #include <string_view>
+#include <type_traits>
 
 #include "tensor.h"
 
@@ -65,20 +68,33 @@ struct Value {
 
 struct OpDef;
 
+// One value of any type: small ones lie in the call itself.
+struct WorkedOut {
+  static constexpr size_t kInline = 256;
+  alignas(16) char memory[kInline];
+  void* place;
+  void (*drop)(void*) = nullptr;
+  ~WorkedOut() {
+    if (drop) drop(place);
+  }
+};
+
 struct Call {
   const OpDef* op = nullptr;
   const Value* args = nullptr;
   int nargs = 0;
   bool list_result = false;       // the results are one Python list/tuple
   bool released_lock = false;
+  bool describes = false;         // results are declared without memory (recording.h)
   // Where pointwise operators write instead of into fresh memory: an `out=` tensor or, for in-place forms, self. Of all
   // other kinds the call layer copies the fresh results into it afterwards, so their kernels need not care.
   Tensor* given = nullptr;
   bool inplace = false;           // `given` is the first argument: never resized, its dtype stays
   TensorRef out1;                 // the first result (nearly always the only one)
   std::vector<TensorRef> more;    // the rest
+  WorkedOut worked_out;
 
-  const char* name() const;
+  FLAMBEAU_API const char* name() const;
   // --- arguments by position (the schema's order)
   bool has(int k) const { return args[k].tag != Tag::None; }
   Tensor& tensor(int k) const { return *args[k].tensor; }
@@ -95,29 +111,58 @@ struct Call {
   int64_t dim(int k, int64_t ndim) const { return wrap_dim(args[k].i, ndim, name()); }
 
   // --- results
+  // What infer worked out and the kernel wants again. The kernel finds it where infer of the same call has left it.
+  template <class T> T& hand_over(T value);
+  template <class T> T& handed() { return *static_cast<T*>(worked_out.place); }
+
   int nout() const { return out1 ? 1 + int(more.size()) : 0; }
   Tensor& out(int k = 0) const { return k == 0 ? *out1 : *more[k - 1]; }
   // infer: allocates the next result (contiguous unless strides are given).
-  Tensor& output(Dims shape, DType dtype, Device device);
-  Tensor& output(Dims shape, DType dtype, Device device, Dims strides);
+  FLAMBEAU_API Tensor& output(Dims shape, DType dtype, Device device);
+  FLAMBEAU_API Tensor& output(Dims shape, DType dtype, Device device, Dims strides);
   Tensor& output_like(const Tensor& t) { return output(t.shape(), t.dtype, t.device); }
   void view(TensorRef result);    // infer of a view op: the next result shares its input's storage
   void push(TensorRef result);    // the next result, already made
 };
 
+template <class T> T& Call::hand_over(T value) {
+  if (worked_out.drop) worked_out.drop(worked_out.place);
+  worked_out.drop = nullptr;
+  constexpr bool fits = sizeof(T) <= WorkedOut::kInline && alignof(T) <= 16;
+  T* made;
+  if constexpr (fits) made = new (worked_out.memory) T(std::move(value));
+  else made = new T(std::move(value));
+  worked_out.place = made;
+  if constexpr (!fits) worked_out.drop = [](void* p) { delete static_cast<T*>(p); };
+  else if constexpr (!std::is_trivially_destructible_v<T>) worked_out.drop = [](void* p) { static_cast<T*>(p)->~T(); };
+  return *made;
+}
+
 using CallFn = void (*)(Call&);
 
+enum class Infer : uint8_t { Pure, ReadsValues };
+
 struct PrimitiveRow {
-  const char* name;
-  CallFn infer;
-  CallFn cpu;  // null for views: nothing to compute
+  const char* name = nullptr;
+  CallFn infer = nullptr;
+  CallFn kernel[kDeviceTypes] = {};  // none for the CPU: a view, nothing to compute anywhere
+  bool reads_values = false;         // infer looks at values: the results' shapes depend on them
+  // Whether the kernel reads an argument's opaque layout as it is (pending.h); of all others the values are made first.
+  bool (*accepts)(const Call&, const Tensor&) = nullptr;
+
+  PrimitiveRow() = default;
+  PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Infer how = Infer::Pure,
+               bool (*accepts)(const Call&, const Tensor&) = nullptr)
+      : name(name), infer(infer), kernel{cpu}, reads_values(how == Infer::ReadsValues), accepts(accepts) {}
+  bool is_view() const { return !kernel[int(DeviceType::CPU)]; }
 };
 
 // At namespace scope of a kernel file:  static const Primitives rows{{"cat", infer_cat, cpu_cat}, …};
-struct Primitives {
+struct FLAMBEAU_API Primitives {
   Primitives(std::initializer_list<PrimitiveRow> rows);
 };
-const PrimitiveRow* find_primitive(std::string_view name);
+FLAMBEAU_API const PrimitiveRow* find_primitive(std::string_view name);
+PrimitiveRow& primitive_row(std::string_view name);  // made when there is none yet
 
 // The kernel of rows that are computed by their record's Python function; what it returns is copied into the results.
 inline void python_kernel(Call& c) { hooks.call_python_kernel(c); }

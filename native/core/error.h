@@ -5,11 +5,14 @@
 #include <stdexcept>
 #include <string>
 
+// What libraries of kernels and devices may use.
+#define FLAMBEAU_API __attribute__((visibility("default")))
+
 namespace flambeau {
 
 enum class ErrorKind : uint8_t { Runtime, Type, Value, Index, NotImplemented, OutOfMemory, Overflow, LinAlg, Python };
 
-struct Error : std::exception {
+struct FLAMBEAU_API Error : std::exception {
   ErrorKind kind;
   std::string text;
   Error(ErrorKind kind, std::string text) : kind(kind), text(std::move(text)) {}
@@ -17,7 +20,7 @@ struct Error : std::exception {
 };
 
 // A Python exception is already set in the interpreter; bind/ only has to return it.
-struct PythonError : Error {
+struct FLAMBEAU_API PythonError : Error {
   PythonError() : Error(ErrorKind::Python, "") {}
 };
 

@@ -57,6 +57,6 @@ struct Hooks {
   // --- libraries
   std::string (&lapack_library)();  // where the installer put it
 };
-extern const Hooks hooks;
+extern __attribute__((visibility("default"))) const Hooks hooks;
 
 }  // namespace flambeau

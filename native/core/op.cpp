@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 
+#include "recording.h"
+
 namespace flambeau {
 
 // kernels/elementwise.cpp
@@ -68,6 +70,7 @@ Arguments look_at(const Call& c) {
 
 void resize_tensor(Tensor& out, Dims shape, const char* op) {
   await_calls(out);
+  need_values(out);
   int64_t bytes, offset = out.data - static_cast<char*>(out.storage->data);
   if (__builtin_mul_overflow(count(shape), out.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))
     runtime_error(op, ": size calculation overflowed for shape ", shape_text(shape));
@@ -75,7 +78,7 @@ void resize_tensor(Tensor& out, Dims shape, const char* op) {
   if (out.storage->refcount > 1 && out.storage->resizable && size_t(bytes) > out.storage->nbytes) {
     // other tensors point into this memory: it stays theirs, and this tensor moves
     Storage* larger = new_storage(size_t(bytes), out.device);
-    if (larger->data) std::memcpy(larger->data, out.storage->data, out.storage->nbytes);
+    copy_bytes(*larger, *out.storage, out.storage->nbytes);
     release(std::exchange(out.storage, larger));
   } else {
     resize_storage(out.storage, size_t(bytes));
@@ -129,19 +132,48 @@ OpDef& OpHandle::get() {
   return *def;
 }
 
+// Calls f with every tensor that c has.
+template <class F>
+static void each_tensor(const Call& c, F f) {
+  for (int k = 0; k < c.nargs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) f(*v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j)
+        if (v.tensors.data[j]) f(*v.tensors.data[j]);
+  }
+  if (c.given) f(*c.given);
+}
+
+// Modes, levels, tensor subclasses; then recording; then the gate: what is left runs on real memory. True: done.
+static bool detour(Call& c) {
+  if (hooks.dispatch_override(c)) return true;
+  each_tensor(c, settle);
+  if (Recorder* recorder = tls.recorder) {
+    if (recorder->take(c)) return true;
+    if (c.given) recorder->before_write(*c.given);
+    else if (c.op->writes_self) recorder->before_write(c.tensor(0));
+  }
+  const PrimitiveRow* row = c.op->row;
+  if (row && row->is_view()) return false;  // a view of a pending tensor is as pending as it is
+  each_tensor(c, [&](const Tensor& t) {
+    if (t.flags & kPending && !(row && row->accepts && row->accepts(c, t))) need_values(t);
+  });
+  return false;
+}
+
 void execute(Call& c) {
   const OpDef& op = *c.op;
   Arguments a = look_at(c);
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
-  if (__builtin_expect(tls.dispatch_modes || flags & kDispatch, 0) && hooks.dispatch_override(c)) return;
+  if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
-  if (!op.row->cpu) return op.row->infer(c);
+  if (op.row->is_view()) return op.row->infer(c);
   Calling calling(c);
   op.row->infer(c);
   const Tensor* where = c.out1 ? c.out1.get() : first;
-  if (where && where->device.type == DeviceType::Meta) return;
-  op.row->cpu(c);
+  compute(c, *op.row, where ? where->device : Device{});
 }
 
 TensorRef invoke(OpHandle& handle, std::initializer_list<Value> args) {

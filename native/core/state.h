@@ -17,6 +17,7 @@
 namespace flambeau {
 
 struct Calling;     // core/call.h
+struct Recorder;    // core/recording.h
 struct Region;      // core/parallel.cpp: one parallel loop while it runs
 struct Node;
 struct Pass;        // autograd/engine.cpp
@@ -57,7 +58,8 @@ struct ThreadState {
   bool level_factories = false;   // the innermost transform level takes what is made from no tensor
   bool dispatch_disabled = false;
   bool overrides_disabled = false;
-  int dispatch_modes = 0;         // TorchDispatchModes and transform levels
+  int dispatch_modes = 0;         // TorchDispatchModes, transform levels and the recorder
+  Recorder* recorder = nullptr;   // is offered every call
   int user_modes = 0;             // TorchDispatchModes alone
   int function_modes = 0;         // TorchFunctionModes
   int active_levels = 0;          // transform levels

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "free_list.h"
+#include "device_table.h"
 #include "machine.h"
 #include "memory.h"
 
@@ -28,11 +29,18 @@ std::string bytes_text(int64_t n) {
   return concat(k ? std::round(v * 10) / 10 : v, " ", units[k]);
 }
 
-[[noreturn]] void out_of_memory(size_t nbytes) {
+[[noreturn]] void out_of_memory(size_t nbytes, Device device = {}) {
   const MemoryStats& m = memory_stats();
+  if (device.type != DeviceType::CPU)
+    fail(ErrorKind::OutOfMemory, "out of memory on ", device_name(device), ": tried to allocate ",
+         bytes_text(int64_t(nbytes)));
   fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", bytes_text(int64_t(nbytes)), " (live ",
        bytes_text(m.allocated), ", cached ", bytes_text(m.cached), ", peak ", bytes_text(m.peak),
        "); free tensors, use a smaller batch or a smaller dtype");
+}
+
+void free_by_table(Storage* s) {
+  if (s->data) table_of(s->device).free(s->data, reinterpret_cast<size_t>(s->context));
 }
 
 }  // namespace
@@ -45,38 +53,51 @@ Storage* blank_storage() {
   return s;
 }
 
-Storage* new_storage(size_t nbytes, Device device) {
-  if (device.type == DeviceType::CUDA) runtime_error("this build has no CUDA device; use device=\"cpu\"");
+static Storage* storage_by_table(size_t nbytes, Device device) {
+  const DeviceTable& table = table_of(device);
+  if (!table.name) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
   Storage* s = blank_storage();
   s->device = device;
   s->nbytes = nbytes;
-  if (device.type == DeviceType::CPU) {
-    size_t capacity;
-    s->data = allocate_block(nbytes, &capacity);
-    if (!s->data) {
-      free_storage(s);
-      out_of_memory(nbytes);
-    }
-    s->context = reinterpret_cast<void*>(capacity);
-    s->free = free_cached;
+  if (!table.allocate) return s;
+  size_t capacity;
+  s->data = table.allocate(nbytes, &capacity);
+  if (!s->data) {
+    free_storage(s);
+    out_of_memory(nbytes, device);
   }
+  s->context = reinterpret_cast<void*>(capacity);
+  s->free = free_by_table;
+  return s;
+}
+
+Storage* new_storage(size_t nbytes, Device device) {
+  if (__builtin_expect(device.type != DeviceType::CPU, 0)) return storage_by_table(nbytes, device);
+  Storage* s = blank_storage();
+  s->device = device;
+  s->nbytes = nbytes;
+  size_t capacity;
+  s->data = allocate_block(nbytes, &capacity);
+  if (!s->data) {
+    free_storage(s);
+    out_of_memory(nbytes);
+  }
+  s->context = reinterpret_cast<void*>(capacity);
+  s->free = free_cached;
   return s;
 }
 
 void resize_storage(Storage* s, size_t nbytes) {
   if (nbytes <= s->nbytes) return;
   if (!s->resizable) runtime_error("this storage keeps its size: its memory belongs to another library");
-  if (s->device.type == DeviceType::CPU) {
-    size_t capacity;
-    void* data = allocate_block(nbytes, &capacity);
-    if (!data) out_of_memory(nbytes);
-    if (s->data) std::memcpy(data, s->data, s->nbytes);
-    if (s->free) s->free(s);
-    s->data = data;
-    s->context = reinterpret_cast<void*>(capacity);
-    s->free = free_cached;
-  }
+  Storage* larger = new_storage(nbytes, s->device);
+  copy_bytes(*larger, *s, s->nbytes);
+  if (s->free) s->free(s);
+  s->data = std::exchange(larger->data, nullptr);
+  s->free = std::exchange(larger->free, nullptr);
+  s->context = larger->context;
   s->nbytes = nbytes;
+  release(larger);
 }
 
 void free_storage(Storage* s) {
@@ -87,8 +108,8 @@ void free_storage(Storage* s) {
 // --- shapes ---------------------------------------------------------------------------------------------------------
 
 std::string device_name(Device d) {
-  const char* names[] = {"cpu", "meta", "cuda"};
-  std::string name = names[int(d.type)];
+  const char* known = table_of(d).name;
+  std::string name = known ? known : d.type == DeviceType::CUDA ? "cuda" : "privateuseone";
   return d.index >= 0 ? name + ":" + std::to_string(d.index) : name;
 }
 
@@ -311,6 +332,7 @@ TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {
   t->storage = base.storage;
   if (t->storage) retain(t->storage);
   t->data = data;
+  t->flags |= base.flags & kPending;
   return t;
 }
 
@@ -322,7 +344,7 @@ TensorRef alias(const Tensor& t) {
   int64_t* sizes = dims_memory(*a, t.ndim);
   std::copy(t.sizes, t.sizes + 2 * t.ndim, sizes);
   a->numel = t.numel;
-  a->flags = t.flags & (kContiguous | kWrappedNumber | kInference);
+  a->flags = t.flags & (kContiguous | kWrappedNumber | kInference | kPending);
   a->storage = t.storage;
   if (a->storage) retain(a->storage);
   a->data = t.data;

@@ -95,6 +95,8 @@ enum TensorFlag : uint16_t {
   kInference = 64,
   kNoGradView = 128,     // a view made while gradients were off
   kDispatch = 256,       // its Python type defines __torch_dispatch__
+  kPending = 512,        // its values are not in its memory yet (pending.h)
+  kIndirect = kDispatch | kPending,
 };
 
 struct Tensor : Object {
@@ -128,29 +130,32 @@ struct Tensor : Object {
   bool contiguous() const { return flags & kContiguous; }
   bool is_meta() const { return device.type == DeviceType::Meta; }
   bool requires_grad() const { return grad_fn || (flags & kRequiresGrad); }
-  int64_t offset() const { return storage ? (data - static_cast<char*>(storage->data)) / itemsize() : 0; }
+  int64_t offset() const {  // in elements; a pending tensor's `data` is the offset itself
+    if (flags & kPending) return reinterpret_cast<intptr_t>(data) / itemsize();
+    return storage ? (data - static_cast<char*>(storage->data)) / itemsize() : 0;
+  }
   template <class T> T* ptr() const { return reinterpret_cast<T*>(data); }
 };
 using TensorRef = Ref<Tensor>;
 [[noreturn]] void no_values(const Tensor& t);
-// Throws for wrappers, whose values are not in the memory they point to.
-inline void check_own_values(const Tensor& t) {
-  if (__builtin_expect(t.flags & kDispatch, 0) &&
-      (t.level || (t.storage && !t.storage->data && t.numel && !t.is_meta())))
-    no_values(t);
+FLAMBEAU_API void make_values(const Tensor& t);  // pending.cpp
+// The gate before raw data: afterwards t.data points to t's values. Throws for wrappers, which have none of their own.
+// Kernels need not ask: execute() has, for all arguments.
+inline void need_values(const Tensor& t) {
+  if (__builtin_expect(t.flags & kIndirect, 0)) make_values(t);
 }
 
 // --- making tensors -----------------------------------------------------------------------------------------------
-TensorRef empty(Dims shape, DType dtype, Device device = {});                          // contiguous
-TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device = {});
+FLAMBEAU_API TensorRef empty(Dims shape, DType dtype, Device device = {});                          // contiguous
+FLAMBEAU_API TensorRef empty_strided(Dims shape, Dims strides, DType dtype, Device device = {});
 // A view of `base`'s storage. No autograd here: the call layer records views.
-TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data);
+FLAMBEAU_API TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data);
 TensorRef alias(const Tensor& t);             // same memory, same layout, no history
 TensorRef wrap_number(const Scalar& value, DType dtype);  // 0-d, CPU, flag kWrappedNumber
-TensorRef contiguous(const Tensor& t);        // t itself when it is already
+FLAMBEAU_API TensorRef contiguous(const Tensor& t);        // t itself when it is already
 TensorRef to_dtype(const Tensor& t, DType);   // t itself when it is already
-void copy_into(Tensor& dst, const Tensor& src);  // any strides, any dtypes, broadcasting src; kernels/copy.cpp
-void fill(Tensor& dst, const Scalar& value);
+FLAMBEAU_API void copy_into(Tensor& dst, const Tensor& src);  // any strides, any dtypes, broadcasting src; kernels/copy.cpp
+FLAMBEAU_API void fill(Tensor& dst, const Scalar& value);
 void set_dims(Tensor& t, Dims shape, Dims strides);  // also numel and kContiguous
 void set_contiguous_dims(Tensor& t, Dims shape);
 Tensor* allocate_tensor();                     // blank object, count 1 (free list; bind/ makes the type)
@@ -159,7 +164,7 @@ void blank_tensor(Tensor*);                    // zero everything after the obje
 void clear_tensor(Tensor*);                    // drops what it holds
 
 // --- shapes -------------------------------------------------------------------------------------------------------
-std::string shape_text(Dims shape);            // "[2, 3]"
+FLAMBEAU_API std::string shape_text(Dims shape);            // "[2, 3]"
 int64_t count(Dims shape);                     // product; throws on overflow
 inline int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
   int64_t n = ndim > 0 ? ndim : 1;  // a 0-d tensor accepts dim 0 and -1
@@ -178,7 +183,7 @@ bool may_overlap(const Tensor& t);             // two indices can name one addre
 // storage decides: two tensors may share one, and it may stand for memory of another library.
 inline bool unshared(const Tensor& t) {
   const Storage* s = t.storage;
-  return t.refcount == 1 && s && s->refcount == 1 && s->resizable && !(t.flags & kDispatch) && !t.weakrefs &&
+  return t.refcount == 1 && s && s->refcount == 1 && s->resizable && !(t.flags & kIndirect) && !t.weakrefs &&
          (t.contiguous() || !may_overlap(t));
 }
 

@@ -411,7 +411,7 @@ const Primitives rows{
     {"cat", infer_cat, cpu_cat},
     {"stack", infer_stack, cpu_stack},
     {"repeat", infer_repeat, cpu_repeat},
-    {"repeat_interleave_index", infer_repeat_interleave, cpu_repeat_interleave},
+    {"repeat_interleave_index", infer_repeat_interleave, cpu_repeat_interleave, Infer::ReadsValues},
     {"roll", infer_roll, cpu_roll},
     {"flip", infer_flip, cpu_flip},
     {"clone", infer_clone, cpu_clone},

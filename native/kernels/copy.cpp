@@ -12,7 +12,7 @@
 #include <limits>
 #include <tuple>
 
-#include "../core/call.h"
+#include "../core/recording.h"
 #include "cast.h"
 #include "strided.h"
 
@@ -423,10 +423,17 @@ bool same_place(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void copy_into(Tensor& dst, const Tensor& src) {
-  check_own_values(dst), check_own_values(src);
+  need_values(dst), need_values(src);
+  if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
+  if (dst.device.type != DeviceType::CPU || src.device.type != DeviceType::CPU) return copy_by_table(dst, src);
+  copy_on_cpu(dst, src);
+}
+
+// The memory of both is this process's own.
+void copy_on_cpu(Tensor& dst, const Tensor& src) {
   if (dst.dtype == src.dtype && dst.contiguous() && src.contiguous() && dst.ndim == src.ndim &&
       std::equal(dst.sizes, dst.sizes + dst.ndim, src.sizes) && dst.storage != src.storage) {
-    if (dst.is_meta() || src.is_meta() || dst.numel == 0) return;
+    if (dst.numel == 0) return;
     const int64_t n = dst.nbytes();
     if (n <= 4 * kGrain) {
       std::memcpy(dst.data, src.data, n);
@@ -438,7 +445,7 @@ void copy_into(Tensor& dst, const Tensor& src) {
     });
   }
   Space s = copy_space(dst, src);
-  if (dst.numel == 0 || dst.is_meta() || src.is_meta() || same_place(dst, src)) return;
+  if (dst.numel == 0 || same_place(dst, src)) return;
   TensorRef apart;  // the source shares memory with the destination: read it before anything is written
   const Tensor* from = &src;
   if (dst.storage == src.storage) {
@@ -446,7 +453,7 @@ void copy_into(Tensor& dst, const Tensor& src) {
     auto [first, last] = reach(src);
     if (first < high && low < last) {
       apart = empty(src.shape(), src.dtype, src.device);
-      copy_into(*apart, src);
+      copy_on_cpu(*apart, src);
       from = apart.get();
       s = copy_space(dst, *from);
     }
@@ -484,9 +491,15 @@ void check_fits(const Scalar& value, DType dtype) {
 }
 
 void fill(Tensor& dst, const Scalar& value) {
-  check_own_values(dst);
+  need_values(dst);
+  if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
   check_fits(value, dst.dtype);
-  if (dst.is_meta() || dst.numel == 0) return;
+  if (dst.device.type != DeviceType::CPU) return fill_by_table(dst, value);
+  fill_on_cpu(dst, value);
+}
+
+void fill_on_cpu(Tensor& dst, const Scalar& value) {
+  if (dst.numel == 0) return;
   alignas(16) char bytes[16];
   store_scalar(bytes, value, dst.dtype);
   Strided<1> s;

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "../core/device_table.h"
 #include "../core/machine.h"
 #include "../core/op.h"
 #include "cast.h"
@@ -405,8 +406,9 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
       if (mask && t.dtype != DType::Bool)
         runtime_error(c.name(), ": expected a boolean tensor as argument ", k, " but got ", dtype_name(t.dtype));
       shape.broadcast(t, c.name());
-      if (t.ndim > 0 || !placed || t.is_meta()) {
-        if (placed && t.device.type != device.type && (t.ndim > 0 || t.is_meta()) && device.type != DeviceType::CPU)
+      const bool elsewhere = t.device.type != DeviceType::CPU;  // a 0-d tensor there is no mere number
+      if (t.ndim > 0 || !placed || elsewhere) {
+        if (placed && t.device.type != device.type && (t.ndim > 0 || elsewhere) && device.type != DeviceType::CPU)
           runtime_error(c.name(), ": tensors of two devices, ", device_name(device), " and ", device_name(t.device),
                         "; move one with .to()");
         device = t.device;
@@ -656,61 +658,89 @@ void execute(const Plan& p, int64_t numel, int weight) {
   });
 }
 
-void run_general(Call& c, const ElementwiseRow& row, Promote promote) {
-  Calling calling(c);
-  Plan p;
-  Promotion types;
+}  // namespace
+
+// What is known of a call before its loop runs: `infer` of pointwise operators fills it, a device's kernel reads it.
+struct Pointwise {
+  const ElementwiseRow& row;
+  Plan plan;
   Shape shape;
+  DType compute = DType::Undefined, loop_out = DType::Undefined;
   Device device;
-  bind_operands(c, row, promote, p, types, shape, device);
-  DType compute;
-  DType result = decide_types(c, row, promote, types.result(), p, compute);
-  DType loop_out = is_half(result) ? DType::Float32 : result;
-  if (is_half(result) && row.loop[int(result)] && compute == result) loop_out = result;
-  Tensor* out;
-  std::vector<TensorRef> copies;
+  Tensor* out = nullptr;
+  std::vector<TensorRef> copies;  // operands that are read from elsewhere than where they stand
+  explicit Pointwise(const ElementwiseRow& row) : row(row) {}
+};
+
+namespace {
+
+void infer_pointwise(Call& c, Promote promote, Pointwise& w) {
+  Plan& p = w.plan;
+  Promotion types;
+  bind_operands(c, w.row, promote, p, types, w.shape, w.device);
+  DType result = decide_types(c, w.row, promote, types.result(), p, w.compute);
+  w.loop_out = is_half(result) ? DType::Float32 : result;
+  if (is_half(result) && w.row.loop[int(result)] && w.compute == result) w.loop_out = result;
+  Dims dims = w.shape.dims();
   if (c.given) {
-    if (!std::ranges::equal(c.given->shape(), shape.dims())) {  // out= is resized: as an operand it stays what it was
-      copies.push_back(alias(*c.given));
+    if (!std::ranges::equal(c.given->shape(), dims)) {  // out= is resized: as an operand it stays what it was
+      w.copies.push_back(alias(*c.given));
       for (int k = 1; k < p.count; ++k)
-        if (p.operand[k].tensor == c.given) p.operand[k].tensor = copies.back().get();
+        if (p.operand[k].tensor == c.given) p.operand[k].tensor = w.copies.back().get();
     }
-    out = &take_given(c, shape, result, device);
+    w.out = &take_given(c, w.shape, result, w.device);
   } else {
     int64_t strides[kMaxDims];
-    out = result_strides(p, shape, strides) ? &c.output(shape.dims(), result, device, Dims{strides, size_t(shape.ndim)})
-                                            : &c.output(shape.dims(), result, device);
+    w.out = result_strides(p, w.shape, strides) ? &c.output(dims, result, w.device, Dims{strides, dims.size()})
+                                                : &c.output(dims, result, w.device);
   }
-  if (out->is_meta() || out->numel == 0) return;
-  if (c.given) check_overlap(*out, p, copies);
+}
+
+void compute_pointwise(Call& c, Pointwise& w) {
+  Plan& p = w.plan;
+  Tensor& out = *w.out;
+  if (out.numel == 0) return;
+  if (c.given) check_overlap(out, p, w.copies);
   Operand& o = p.operand[0];
-  o.tensor = out;
-  o.data = out->data;
-  o.dtype = out->dtype;
-  o.loop_dtype = loop_out;
-  o.loop_item = item_size(loop_out);
-  if (o.dtype != loop_out) o.cast = make_cast(loop_out, o.dtype);
+  o.tensor = &out;
+  o.data = out.data;
+  o.dtype = out.dtype;
+  o.loop_dtype = w.loop_out;
+  o.loop_item = item_size(w.loop_out);
+  if (o.dtype != w.loop_out) o.cast = make_cast(w.loop_out, o.dtype);
   for (int k = 0; k < p.count; ++k)
     if (p.operand[k].tensor) p.operand[k].item = item_size(p.operand[k].dtype);
-  prepare_space(p, shape);
-  lay_out(p, shape, copies);
-  prepare_operands(c, row, p, compute);
-  read_scalars(c, row, p.scalars);
-  LockRelease lock(out->numel * (row.weight == kByValue ? 1 << 20 : row.weight));
-  execute(p, out->numel, row.weight);
+  prepare_space(p, w.shape);
+  lay_out(p, w.shape, w.copies);
+  prepare_operands(c, w.row, p, w.compute);
+  read_scalars(c, w.row, p.scalars);
+  LockRelease lock(out.numel * (w.row.weight == kByValue ? 1 << 20 : w.row.weight));
+  execute(p, out.numel, w.row.weight);
+}
+const bool computes = (devices[int(DeviceType::CPU)].pointwise = compute_pointwise, true);
+
+void check_tensors(const Call& c, const ElementwiseRow& row) {
+  if (row.operands == 1) return;
+  for (int k = 0; k < row.operands; ++k)
+    if (c.args[k].tag == Tag::Tensor) return;
+  type_error(c.name(), "(): expected a Tensor among the first ", int(row.operands), " arguments, got numbers only");
 }
 
 }  // namespace
 
 void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
   if (run_short(c, row, promote)) return;
-  if (row.operands > 1) {
-    bool tensors = false;
-    for (int k = 0; k < row.operands; ++k) tensors |= c.args[k].tag == Tag::Tensor;
-    if (!tensors)
-      type_error(c.name(), "(): expected a Tensor among the first ", int(row.operands), " arguments, got numbers only");
-  }
-  run_general(c, row, promote);
+  check_tensors(c, row);
+  Calling calling(c);
+  Pointwise w(row);
+  infer_pointwise(c, promote, w);
+  table_of(w.out->device).pointwise(c, w);
+}
+
+void describe_elementwise(Call& c, const ElementwiseRow& row, Promote promote) {
+  check_tensors(c, row);
+  Pointwise w(row);
+  infer_pointwise(c, promote, w);
 }
 
 // --- registration -------------------------------------------------------------------------------------------------

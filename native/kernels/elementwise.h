@@ -45,5 +45,7 @@ struct ElementwiseRows {
 enum class Promote : uint8_t;  // core/op.h
 // Promotion, broadcasting, allocation (or the given result) and the loop, for Call `c` with the row's loops.
 void run_elementwise(Call& c, const ElementwiseRow& row, Promote promote);
+// The same without the loop: declares the result.
+void describe_elementwise(Call& c, const ElementwiseRow& row, Promote promote);
 
 }  // namespace flambeau

@@ -795,7 +795,7 @@ const Primitives rows{
     {"embedding_rows", infer_embedding, cpu_embedding},
     {"embedding_dense_backward", infer_embedding_backward, cpu_embedding_backward},
     {"embedding_renorm_", infer_renorm, cpu_renorm},
-    {"one_hot", infer_one_hot, cpu_one_hot},
+    {"one_hot", infer_one_hot, cpu_one_hot, Infer::ReadsValues},
 };
 
 }  // namespace

@@ -600,11 +600,11 @@ void cpu_as_strided_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"index", infer_index, cpu_index},
-    {"index_put", infer_index_put, cpu_index_put},
-    {"nonzero_rows", infer_nonzero, cpu_nonzero},
-    {"nonzero_numpy", infer_nonzero_tuple, cpu_nonzero_tuple},
-    {"masked_select", infer_masked_select, cpu_masked_select},
+    {"index", infer_index, cpu_index, Infer::ReadsValues},
+    {"index_put", infer_index_put, cpu_index_put, Infer::ReadsValues},
+    {"nonzero_rows", infer_nonzero, cpu_nonzero, Infer::ReadsValues},
+    {"nonzero_numpy", infer_nonzero_tuple, cpu_nonzero_tuple, Infer::ReadsValues},
+    {"masked_select", infer_masked_select, cpu_masked_select, Infer::ReadsValues},
     {"masked_scatter", infer_masked_scatter, cpu_masked_scatter},
     {"take", infer_take, cpu_take},
     {"put", infer_put, cpu_put},

@@ -79,7 +79,7 @@ void check(OptimKind kind, const OptimSlot& slot, size_t index) {
   if (!is_differentiable(p.dtype) || item_size(p.dtype) == 1)
     runtime_error(kName[int(kind)], ": parameter ", index, " is ", dtype_name(p.dtype), "; it must be of a floating or "
                   "complex kind of 16 bits or more");
-  if (p.device.type == DeviceType::CUDA)
+  if (p.device.type != DeviceType::CPU && !p.is_meta())
     not_implemented(kName[int(kind)], ": parameter ", index, " is on ", device_name(p.device));
   auto same_shape = [&](const Tensor& t) {
     return t.ndim == p.ndim && std::equal(t.sizes, t.sizes + t.ndim, p.sizes) && t.device == p.device;

@@ -303,8 +303,8 @@ void cpu_without_repeats(Call& c) {
 }
 
 const Primitives rows{
-    {"_unique", infer_unique, cpu_unique},
-    {"_without_repeats", infer_without_repeats, cpu_without_repeats},
+    {"_unique", infer_unique, cpu_unique, Infer::ReadsValues},
+    {"_without_repeats", infer_without_repeats, cpu_without_repeats, Infer::ReadsValues},
 };
 
 }  // namespace
