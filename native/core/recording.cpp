@@ -33,6 +33,7 @@ void about_to_write(const Tensor& t) {
 bool can_wait(const Call& c) {
   const OpDef& op = *c.op;
   if (c.given || c.inplace || op.writes_self || op.random) return false;
+  if (op.schema.nresults == 0 && !op.schema.list_result) return false;  // it is run for what it does
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
     if (v.tag == Tag::Tensor && v.tensor->is_meta()) return false;
@@ -93,6 +94,9 @@ Tensor* KeptCall::keep(Tensor* t) {
   return t;
 }
 
+bool KeptCall::reads(const Storage& s) const {
+  return std::ranges::any_of(tensors_, [&](const Argument& a) { return a.tensor->storage == &s; });
+}
 int KeptCall::fresh_results() const { return int(std::ranges::count_if(waiting_, [](Storage* s) { return s; })); }
 void KeptCall::for_each_fresh(void (*f)(void*, Storage&), void* context) {
   for (Storage* s : waiting_)

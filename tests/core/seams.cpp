@@ -1,8 +1,7 @@
 // Users of the core's seams, built by the tests against its public headers: a device that counts what is asked of it, a
 // recorder that puts calls off until somebody looks, and a layout of its own for weights. Called through ctypes with the
 // interpreter lock held.
-#include <cstdlib>
-#include <cstring>
+#include <algorithm>
 #include <deque>
 
 #include "core/device_table.h"
@@ -68,7 +67,6 @@ struct Book;
 struct Entry {
   Book* book;
   KeptCall call;
-  bool ran = false;
   Entry(Book* book, const Call& c) : book(book), call(c) {}
 };
 
@@ -98,25 +96,37 @@ struct Book final : Recorder {
         &entry);
     return true;
   }
-  void before_write(const Tensor&) override { run_until(nullptr); }
+  void before_write(const Tensor& t) override {
+    for (size_t k = open.size(); k-- > 0;)
+      if (open[k]->call.reads(*t.storage)) return run_until(std::shared_ptr(open[k]).get());
+  }
   void run_until(const Entry* last) {  // all that stand before it, so that values are those of the program's order
     while (!open.empty()) {
       std::shared_ptr<Entry> e = open.front();
       open.pop_front();
       if (e->call.fresh_results()) {
-        ++ran;
-        e->call.run();
+        run(*e, e.get() == last);
       } else {
         ++dropped;  // nobody has kept a result
       }
       if (e.get() == last) return;
     }
   }
+  void run(Entry& e, bool wanted) {
+    ++ran;
+    try {
+      e.call.run();
+    } catch (const Error& error) {  // it is whose results are looked at that fails, as often as they are
+      if (wanted || error.kind == ErrorKind::Python) throw;
+    }
+  }
 } book;
 
 void Result::make(Storage&) {
   std::shared_ptr<Entry> keep = entry;
-  keep->book->run_until(keep.get());
+  Book& book = *keep->book;
+  if (std::ranges::find(book.open, keep) != book.open.end()) book.run_until(keep.get());
+  else book.run(*keep, true);
 }
 
 }  // namespace
