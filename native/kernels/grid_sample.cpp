@@ -282,7 +282,7 @@ Plan plan_of(const Call& c, int at) {
 }
 
 void infer(Call& c) {
-  Plan p = plan_of(c, 0);
+  const Plan& p = c.hand_over(plan_of(c, 0));
   Tensor &x = c.tensor(0), &grid = c.tensor(1);
   std::vector<int64_t> shape{x.size(0), x.size(1)};
   for (int d = 0; d < p.nd; ++d) shape.push_back(grid.size(1 + d));
@@ -302,7 +302,7 @@ struct Result {
 };
 
 void cpu(Call& c) {
-  const Plan p = plan_of(c, 0);
+  const Plan& p = c.handed<Plan>();
   if (c.out().numel == 0) return;
   TensorRef x = dense(c.tensor(0)), grid = dense(c.tensor(1));
   Result y(c.out());
@@ -315,14 +315,14 @@ void cpu(Call& c) {
 }
 
 void infer_backward(Call& c) {
-  Plan p = plan_of(c, 1);
+  const Plan& p = c.hand_over(plan_of(c, 1));
   if (c.tensor(0).numel != p.batch * p.channels * p.places || c.tensor(0).dtype != c.tensor(1).dtype)
     runtime_error(c.name(), ": gradient of shape ", shape_text(c.tensor(0).shape()), " does not fit");
   c.output_like(c.tensor(1));
   c.output_like(c.tensor(2));
 }
 void cpu_backward(Call& c) {
-  const Plan p = plan_of(c, 1);
+  const Plan& p = c.handed<Plan>();
   TensorRef g = dense(c.tensor(0)), x = dense(c.tensor(1)), grid = dense(c.tensor(2));
   Result image(c.out(0)), place(c.out(1));
   {

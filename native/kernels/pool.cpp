@@ -308,11 +308,11 @@ Shape max_shape(const Call& c) {
 void infer_max_pool(Call& c) {
   Tensor& x = c.tensor(0);
   need_real(c, x.dtype);
-  Shape s = max_shape(c);
+  const Shape& s = c.hand_over(max_shape(c));
   c.output(s.result, x.dtype, x.device);
   c.output(s.result, DType::Int64, x.device);
 }
-void cpu_max_pool(Call& c) { run_max(c, max_shape(c)); }
+void cpu_max_pool(Call& c) { run_max(c, c.handed<Shape>()); }
 
 // --- adaptive_max_pool(self, output_size, dims)
 // -----------------------------------------------------------------------
@@ -326,11 +326,11 @@ Shape adaptive_of(const Call& c) {
 void infer_adaptive_max(Call& c) {
   Tensor& x = c.tensor(0);
   need_real(c, x.dtype);
-  Shape s = adaptive_of(c);
+  const Shape& s = c.hand_over(adaptive_of(c));
   c.output(s.result, x.dtype, x.device);
   c.output(s.result, DType::Int64, x.device);
 }
-void cpu_adaptive_max(Call& c) { run_max(c, adaptive_of(c)); }
+void cpu_adaptive_max(Call& c) { run_max(c, c.handed<Shape>()); }
 
 // --- max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices
 // -----------------------
@@ -537,9 +537,9 @@ Shape mean_shape(const Call& c) {
 void infer_avg_pool(Call& c) {
   need_floating(c, c.tensor(0).dtype);
   divisor_of(c, 6);
-  c.output(mean_shape(c).result, c.tensor(0).dtype, c.tensor(0).device);
+  c.output(c.hand_over(mean_shape(c)).result, c.tensor(0).dtype, c.tensor(0).device);
 }
-void cpu_avg_pool(Call& c) { run_mean<false>(c, mean_shape(c), divisor_of(c, 6)); }
+void cpu_avg_pool(Call& c) { run_mean<false>(c, c.handed<Shape>(), divisor_of(c, 6)); }
 
 // avg_pool_backward(grad, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
 // `size` is
@@ -556,17 +556,17 @@ Shape mean_backward_shape(const Call& c) {
 }
 void infer_avg_backward(Call& c) {
   need_floating(c, c.tensor(0).dtype);
-  mean_backward_shape(c);
+  c.hand_over(mean_backward_shape(c));
   c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device);
 }
-void cpu_avg_backward(Call& c) { run_mean<true>(c, mean_backward_shape(c), divisor_of(c, 7)); }
+void cpu_avg_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), divisor_of(c, 7)); }
 
 // adaptive_avg_pool(self, output_size, dims); adaptive_avg_pool_backward(grad, size, dims)
 void infer_adaptive_avg(Call& c) {
   need_floating(c, c.tensor(0).dtype);
-  c.output(adaptive_of(c).result, c.tensor(0).dtype, c.tensor(0).device);
+  c.output(c.hand_over(adaptive_of(c)).result, c.tensor(0).dtype, c.tensor(0).device);
 }
-void cpu_adaptive_avg(Call& c) { run_mean<false>(c, adaptive_of(c), 0); }
+void cpu_adaptive_avg(Call& c) { run_mean<false>(c, c.handed<Shape>(), 0); }
 
 Shape adaptive_backward_shape(const Call& c) {
   Tensor& g = c.tensor(0);
@@ -581,10 +581,10 @@ Shape adaptive_backward_shape(const Call& c) {
 }
 void infer_adaptive_backward(Call& c) {
   need_floating(c, c.tensor(0).dtype);
-  adaptive_backward_shape(c);
+  c.hand_over(adaptive_backward_shape(c));
   c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device);
 }
-void cpu_adaptive_backward(Call& c) { run_mean<true>(c, adaptive_backward_shape(c), 0); }
+void cpu_adaptive_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), 0); }
 
 const Primitives rows{
     {"max_pool", infer_max_pool, cpu_max_pool},

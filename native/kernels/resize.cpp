@@ -319,7 +319,7 @@ void computed(Call& c, const Tensor& given, F&& f) {
 void infer_resize(Call& c) {
   Tensor& x = c.tensor(0);
   const int nd = x.ndim - 2;
-  Plan p = plan_of(c, 1, nd);
+  const Plan& p = c.hand_over(plan_of(c, 1, nd));
   check_sizes(c, x, x.shape().subspan(2), p.size);
   std::vector<int64_t> shape(x.sizes, x.sizes + 2);
   shape.insert(shape.end(), p.size.begin(), p.size.end());
@@ -327,7 +327,7 @@ void infer_resize(Call& c) {
 }
 void cpu_resize(Call& c) {
   Tensor& x = c.tensor(0);
-  Plan p = plan_of(c, 1, x.ndim - 2);
+  const Plan& p = c.handed<Plan>();
   if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel)
     return resize_bytes(p, x, c.out());
   computed(c, x, [&]<class T>(const T* from, T* to) {
@@ -338,7 +338,7 @@ void cpu_resize(Call& c) {
 void infer_resize_backward(Call& c) {
   Tensor& g = c.tensor(0);
   Dims in = c.ints(1);
-  Plan p = plan_of(c, 2, g.ndim - 2);
+  const Plan& p = c.hand_over(plan_of(c, 2, g.ndim - 2));
   if (in.size() != p.size.size() || !std::ranges::equal(g.shape().subspan(2), p.size))
     runtime_error(c.name(), ": gradient of shape ", shape_text(g.shape()), " does not fit the size ",
                   shape_text(p.size));
@@ -349,7 +349,7 @@ void infer_resize_backward(Call& c) {
 }
 void cpu_resize_backward(Call& c) {
   Tensor& g = c.tensor(0);
-  Plan p = plan_of(c, 2, g.ndim - 2);
+  const Plan& p = c.handed<Plan>();
   computed(c, g, [&]<class T>(const T* from, T* to) {
     backward<T>(axes_of<T>(p, c.ints(1).data()), from, to, g.size(0) * g.size(1));
   });
