@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import weakref
 from multiprocessing.reduction import ForkingPickler
 
 import pytest
@@ -201,6 +202,36 @@ def test_sharing_moves_views_along():
     assert x.tolist() == [5, 0, 0, 0] and views[0].tolist() == [5, 0]
     views[1]["deep"].fill_(3)
     assert x.tolist() == [5, 0, 3, 3]
+
+
+def test_looking_for_views_keeps_no_variable_alive_and_no_dict_of_variables_empty():
+    def holder():
+        big = flambeau.zeros(9)
+        x = flambeau.zeros(4)
+        view = x[:2]
+        named = locals()
+        x.share_memory_()
+        assert named["view"] is view and view.is_shared()
+
+    def dropper():
+        big = flambeau.zeros(9)
+        gone = weakref.ref(big)
+        x = flambeau.zeros(4)
+        view = x[:2]
+        x.share_memory_()
+        del big
+        return gone() is None and view.is_shared()
+
+    holder()
+    assert dropper()
+
+
+def test_a_graph_survives_sharing():
+    x = flambeau.ones(3, requires_grad=True)
+    y = x.exp()
+    z = y[1:].share_memory_()
+    (2 * y.sum() + z.sum()).backward()
+    assert y.is_shared() and flambeau.allclose(x.grad, flambeau.tensor([2.0, 3, 3]) * flambeau.ones(3).exp())
 
 
 def test_a_view_sent_alone_shares_its_base():

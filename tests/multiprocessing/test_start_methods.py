@@ -99,6 +99,61 @@ def test_many_tensors_and_one_twice_are_arguments_of_a_process(method, program):
     assert program(MANY, method) == "done\n"
 
 
+ROWS = """
+import argparse
+import flambeau as torch
+import flambeau.multiprocessing as mp
+from concurrent.futures import ProcessPoolExecutor
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, n):
+        self.rows = [torch.full((2,), float(k)) for k in range(n)]
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, k):
+        return self.rows[k], k
+
+def train(rank, options, model, device, dataset, settings):
+    torch.manual_seed(options.seed + rank)
+    loader = torch.utils.data.DataLoader(dataset, **settings)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.5)
+    for rows, numbers in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(rows.to(device))[:, 0], numbers.float()).backward()
+        optimizer.step()
+
+def total(x):
+    return x.sum()
+
+if __name__ == "__main__":
+    options = argparse.Namespace(seed=1)
+    mp.set_start_method("spawn", force=True)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.1), torch.nn.Linear(8, 1)).share_memory()
+    alone = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Dropout(0.1), torch.nn.Linear(8, 1))
+    alone.load_state_dict(model.state_dict())
+    arguments = options, torch.device("cpu"), Rows(40), {"batch_size": 8, "shuffle": True}
+    process = mp.Process(target=train, args=(0, options, model, *arguments[1:]))
+    process.start()
+    process.join()
+    train(0, options, alone, *arguments[1:])
+    assert process.exitcode == 0
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), alone.parameters()))
+    with ProcessPoolExecutor(2, mp.get_context("forkserver")) as pool:
+        assert list(pool.map(total, [torch.ones(k) for k in range(4)])) == [0, 1, 2, 3]
+    with mp.Manager() as manager:
+        queue = manager.Queue()
+        queue.put(torch.ones(3))
+        assert queue.get().tolist() == [1, 1, 1]
+    print("done")
+"""
+
+
+def test_a_spawned_process_trains_as_this_one_would(program):
+    """Its arguments are a namespace, a module, a device, a dataset of tensors and a loader's settings."""
+    assert program(ROWS) == "done\n"
+
+
 UNGUARDED = """
 import flambeau as torch
 import flambeau.multiprocessing as mp

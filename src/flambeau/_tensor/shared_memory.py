@@ -34,9 +34,8 @@ class SharedFile:
         self.fd, self.key, self.end = fd, os.fstat(fd).st_ino, None
         _files[self.key] = self
 
-    def __del__(self):
-        if os is not None:  # the interpreter is not shutting down
-            os.close(self.fd)
+    def __del__(self, close=os.close):  # as defaults, names live until the interpreter has ended
+        close(self.fd)
 
 
 class Segment(_C.SharedMemory):
@@ -65,8 +64,8 @@ class Segment(_C.SharedMemory):
         _segments[self.key] = self
         return self
 
-    def __del__(self):
-        if self.counted and self.add(MAPPED, -1) == 0:
+    def __del__(self, counter=MAPPED):
+        if self.counted and self.add(counter, -1) == 0:
             self.remove()
 
 

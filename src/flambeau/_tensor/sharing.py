@@ -2,12 +2,15 @@
 
 import gc
 import sys
+from inspect import CO_OPTIMIZED
 from multiprocessing import reduction
 
 from .. import _C
 from . import handover, storage
 from . import shared_memory as memory
 from .copying import SharedBytes
+
+_AT_ONCE = 1 << 14  # containers looked into at a time
 
 # --- into shared memory ----------------------------------------------------------------------------------------------
 
@@ -37,21 +40,37 @@ def _users(t):
     base = t._base
     if base is not None and _C.storage_id(base) == key:
         found[id(base)] = base
-    if len(found) < n:
-        for x in _referents():
-            if _C.storage_id(x) == key:
-                found[id(x)] = x
+    for x in _referents() if len(found) < n else ():
+        if _C.storage_id(x) == key:
+            found[id(x)] = x
+            if len(found) == n:
+                break
     return list(found.values()) if len(found) == n else None
 
 
 def _referents():
-    """Tensors that containers and the running functions refer to."""
-    frames = []
+    """Tensors that the running functions and containers refer to, the youngest containers first."""
     for frame in sys._current_frames().values():
         while frame is not None:
-            frames.append(frame)
+            yield from _locals(frame)
             frame = frame.f_back
-    return [x for x in gc.get_referents(*gc.get_objects(), *frames) if isinstance(x, _C.Tensor) and not x.is_meta]
+    for objects in map(gc.get_objects, range(3)):
+        for k in range(0, len(objects), _AT_ONCE):
+            yield from filter(_is_candidate, gc.get_referents(*objects[k:k + _AT_ONCE]))
+
+
+def _locals(frame):
+    names = frame.f_locals
+    found = list(filter(_is_candidate, names.values()))
+    # Python keeps this copy of a function's variables with the frame, where it would keep old values alive: it is
+    # emptied, unless the program itself holds it (`d = locals()`).
+    if frame.f_code.co_flags & CO_OPTIMIZED and type(names) is dict and sys.getrefcount(names) <= 3:
+        names.clear()
+    return found
+
+
+def _is_candidate(x):
+    return isinstance(x, _C.Tensor) and not x.is_meta
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
