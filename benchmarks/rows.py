@@ -316,5 +316,55 @@ PROCESSES = _rows(
     ("share_memory_ of 64 MB", "", "torch.ones(1 << 24).share_memory_()", None, 1),
 )
 
+LOADING = """\
+import importlib, random, tempfile
+data = importlib.import_module(torch.__name__ + ".utils.data")
+torch.manual_seed(0)
+def passes(workers, dataset, batch_size):
+    loader = data.DataLoader(dataset, batch_size, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+    def once():
+        for _ in loader:
+            pass
+    return once
+"""
+OBJECTS = """\
+class Rows(data.Dataset):
+    def __init__(self):
+        self.rows = [{"x": float(k), "y": k, "name": str(k), "box": [1.5 * k, 2.5 * k]} for k in range(16384)]
+    def __len__(self): return len(self.rows)
+    def __getitem__(self, index): return self.rows[index]
+"""
+JPEGS = """\
+import numpy, pathlib
+from PIL import Image
+folder = tempfile.TemporaryDirectory()
+paths = [pathlib.Path(folder.name, f"{k}.jpg") for k in range(128)]
+for k, path in enumerate(paths):
+    small = numpy.random.default_rng(k).integers(0, 255, (24, 32, 3), dtype=numpy.uint8)
+    Image.fromarray(small).resize((500, 375), Image.Resampling.BICUBIC).save(path, quality=90)
+mean, std = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1), torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+class Images(data.Dataset):
+    def __init__(self): self.folder = folder
+    def __len__(self): return len(paths)
+    def __getitem__(self, index):
+        image = Image.open(paths[index]).convert("RGB").resize((224, 224), Image.Resampling.BILINEAR)
+        if random.random() < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        x = torch.from_numpy(numpy.array(image)).permute(2, 0, 1).float().div(255)
+        return x.sub(mean).div(std), index % 10
+"""
+DATA = _rows(
+    "data", LOADING,
+    *((f"{name}, {workers} workers", setup.replace("once = passes(", f"once = passes({workers}, "), "once()", None, 2)
+      for name, setup in (
+          ("16,384 rows of 784 floats, batch 64",
+           "t = data.TensorDataset(torch.rand(16384, 784), torch.randint(0, 10, (16384,)))\nonce = passes(t, 64)"),
+          ("16,384 rows of 8 floats, batch 64",
+           "t = data.TensorDataset(torch.rand(16384, 8), torch.randint(0, 10, (16384,)))\nonce = passes(t, 64)"),
+          ("16,384 dicts, batch 64", OBJECTS + "once = passes(Rows(), 64)"),
+          ("128 JPEG files, batch 32", JPEGS + "once = passes(Images(), 32)"))
+      for workers in (0, 2)),
+)
+
 ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *DOUBLES, *STRIDED, *REDUCTIONS,
-        *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES]
+        *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA]
