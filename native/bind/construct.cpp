@@ -43,6 +43,22 @@ DType buffer_dtype(const Py_buffer& b) {
              "floating-point numbers of 16 to 64 bits and complex numbers of 64 and 128 bits");
 }
 
+// A tensor without dimensions yet, over `nbytes` of a buffer from `low` on; the caller hands the buffer over.
+TensorRef over_buffer(const Py_buffer& b, DType dtype, char* low, size_t nbytes, char* data) {
+  Storage* s = blank_storage();
+  s->data = low;
+  s->nbytes = nbytes;
+  s->resizable = false;
+  s->readonly = b.readonly;
+  s->free = free_buffer;
+  TensorRef t = TensorRef::steal(allocate_tensor());
+  t->storage = s;
+  t->device = s->device;
+  t->dtype = dtype;
+  t->data = data;
+  return t;
+}
+
 // A tensor over the memory of `o` (an exporter of the buffer protocol).
 TensorRef from_buffer(PyObject* o) {
   auto hold = std::make_unique<BufferHold>();
@@ -65,25 +81,15 @@ TensorRef from_buffer(PyObject* o) {
                                        "size (", b.itemsize, ") cannot be shared; copy it first (array.copy())");
     strides[k] = step / b.itemsize;
   }
-  Storage* s = blank_storage();
   // the storage spans the addresses the array reaches, also with negative strides
   char* low = static_cast<char*>(b.buf);
   char* high = low;
   for (int k = 0; k < b.ndim; ++k)
     if (shape[k] > 0) (strides[k] < 0 ? low : high) += (shape[k] - 1) * strides[k] * b.itemsize;
-  s->data = low;
-  s->nbytes = size_t(high - low) + size_t(b.itemsize);
-  s->resizable = false;
-  s->readonly = b.readonly;
-  s->free = free_buffer;
-  TensorRef t = TensorRef::steal(allocate_tensor());
-  t->storage = s;
-  t->device = s->device;
-  t->dtype = dtype;
-  t->data = static_cast<char*>(b.buf);
+  TensorRef t = over_buffer(b, dtype, low, size_t(high - low) + size_t(b.itemsize), static_cast<char*>(b.buf));
   set_dims(*t, shape, strides);
   guard.b = nullptr;
-  s->context = hold.release();
+  t->storage->context = hold.release();
   return t;
 }
 
@@ -322,6 +328,21 @@ PyObject* from_numpy(PyObject*, PyObject* o) {
   });
 }
 
+// How many elements frombuffer takes; a negative count: all behind the offset.
+int64_t elements_in(const Py_buffer& b, int64_t size, int64_t count, int64_t offset) {
+  const int64_t room = b.len - offset;
+  if (b.len == 0) value_error("frombuffer: the buffer is empty");
+  if (offset < 0 || room < 0)
+    value_error("frombuffer: offset ", offset, " lies outside the buffer of ", b.len, " bytes");
+  if (count < 0 && room % size)
+    value_error("frombuffer: the ", room, " bytes after offset hold no whole number of elements of ", size,
+                " bytes; pass count=");
+  if (count >= 0 && count > room / size)
+    value_error("frombuffer: requested buffer length (", count, " * ", size, " bytes) is larger than what is left (",
+                room, " bytes)");
+  return count < 0 ? room / size : count;
+}
+
 // frombuffer(buffer, dtype, count, offset)
 PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"buffer", "dtype", "count", "offset", "requires_grad", nullptr};
@@ -341,30 +362,12 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     }
     Py_buffer& b = hold->view;
     struct Release { Py_buffer* b; ~Release() { if (b) PyBuffer_Release(b); } } guard{&b};
-    int64_t room = b.len - offset, size = item_size(d);
-    if (b.len == 0) value_error("frombuffer: the buffer is empty");
-    if (offset < 0 || room < 0) value_error("frombuffer: offset ", offset, " lies outside the buffer of ", b.len,
-                                            " bytes");
-    if (count < 0 && room % size) value_error("frombuffer: the ", room, " bytes after offset hold no whole number of "
-                                              "elements of ", size, " bytes; pass count=");
-    if (count >= 0 && count > room / size)
-      value_error("frombuffer: requested buffer length (", count, " * ", size, " bytes) is larger than what is left (",
-                  room, " bytes)");
-    int64_t shape[] = {count < 0 ? room / size : count};
-    Storage* s = blank_storage();
-    s->data = b.buf;
-    s->nbytes = size_t(b.len);
-    s->resizable = false;
-    s->readonly = b.readonly;
-    s->free = free_buffer;
-    TensorRef t = TensorRef::steal(allocate_tensor());
-    t->storage = s;
-    t->device = s->device;
-    t->dtype = d;
-    t->data = static_cast<char*>(b.buf) + offset;
+    int64_t shape[] = {elements_in(b, item_size(d), count, offset)};
+    char* low = static_cast<char*>(b.buf);
+    TensorRef t = over_buffer(b, d, low, size_t(b.len), low + offset);
     set_contiguous_dims(*t, shape);
     guard.b = nullptr;
-    s->context = hold.release();
+    t->storage->context = hold.release();
     if (requires_grad) t->flags |= kRequiresGrad;
     return take_object(std::move(t));
   });

@@ -27,29 +27,28 @@ PyObject* call_override(PyObject* op, PyObject* const* args, Py_ssize_t n, PyObj
   return PyObject_CallFunctionObjArgs(override_handler, op, positional.p, keywords.p, nullptr);
 }
 
-// A transform level, a dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
-// Levels come first: modes and subclasses see what the levels made of the call.
-bool upward::dispatch_override(Call& c) {
-  int level = level_of(c);
-  if (!level) {
-    bool subclass = false;
-    auto look = [&](Tensor* t) {
-      if (!t || !(t->flags & kDispatch)) return;
-      subclass = true;
-      if (tls.dispatch_disabled) need_values(*t);  // or the kernel would read memory that is not there
-    };
-    for (int k = 0; k < c.nargs; ++k) {
-      const Value& v = c.args[k];
-      if (v.tag == Tag::Tensor) look(v.tensor);
-      else if (v.tag == Tag::Tensors)
-        for (int64_t j = 0; j < v.tensors.size; ++j) look(v.tensors.data[j]);
-    }
-    look(c.given);
-    if (tls.dispatch_disabled) return false;
-    if (!tls.user_modes && !subclass) return false;
+namespace {
+
+// Whether an argument's class defines __torch_dispatch__.
+bool has_subclass(const Call& c) {
+  bool subclass = false;
+  auto look = [&](Tensor* t) {
+    if (!t || !(t->flags & kDispatch)) return;
+    subclass = true;
+    if (tls.dispatch_disabled) need_values(*t);  // or the kernel would read memory that is not there
+  };
+  for (int k = 0; k < c.nargs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) look(v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j) look(v.tensors.data[j]);
   }
-  OpObject* op = static_cast<OpObject*>(c.op->py_op);
-  if (c.inplace && op->inplace_form) op = op->inplace_form;
+  look(c.given);
+  return subclass;
+}
+
+// The arguments of a call as Python objects: positional ones, and by name those that are not what the default is.
+std::pair<Held, Held> python_arguments(const Call& c) {
   const Schema& s = c.op->schema;
   Held args(PyTuple_New(s.npositional)), kwargs(PyDict_New());
   for (int k = 0; k < c.nargs; ++k) {
@@ -60,20 +59,38 @@ bool upward::dispatch_override(Call& c) {
       checked(PyDict_SetItem(kwargs.p, static_cast<PyObject*>(s.args[k].py_name), v.p));
   }
   if (!c.inplace && c.given) checked(PyDict_SetItemString(kwargs.p, "out", py(c.given)));
-  Held number;
-  if (level) {
-    number = checked(PyLong_FromLong(level));
-  }
-  Held result = checked(PyObject_CallFunctionObjArgs(level ? level_handlers().interpret : dispatch_handler,
-                                                     (PyObject*)op, args.p, kwargs.p, number.p, nullptr));
+  return {std::move(args), std::move(kwargs)};
+}
+
+void push_results(Call& c, PyObject* result) {
   auto push = [&](PyObject* o) {
     if (!is_tensor(o))
       type_error(c.name(), ": __torch_dispatch__ must return a Tensor here, got ", Py_TYPE(o)->tp_name);
     c.push(TensorRef::borrow(as_tensor(o)));
   };
-  if (PyTuple_Check(result.p) || PyList_Check(result.p))
-    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result.p); ++k) push(PySequence_Fast_GET_ITEM(result.p, k));
-  else if (result.p != Py_None) push(result.p);
+  if (PyTuple_Check(result) || PyList_Check(result))
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result); ++k) push(PySequence_Fast_GET_ITEM(result, k));
+  else if (result != Py_None) push(result);
+}
+
+}  // namespace
+
+// A transform level, a dispatch mode or a tensor subclass runs the primitive in Python: Values out, results back.
+// Levels come first: modes and subclasses see what the levels made of the call.
+bool upward::dispatch_override(Call& c) {
+  const int level = level_of(c);
+  if (!level) {
+    bool subclass = has_subclass(c);
+    if (tls.dispatch_disabled || (!tls.user_modes && !subclass)) return false;
+  }
+  OpObject* op = static_cast<OpObject*>(c.op->py_op);
+  if (c.inplace && op->inplace_form) op = op->inplace_form;
+  auto [args, kwargs] = python_arguments(c);
+  Held number;
+  if (level) number = checked(PyLong_FromLong(level));
+  Held result = checked(PyObject_CallFunctionObjArgs(level ? level_handlers().interpret : dispatch_handler,
+                                                     (PyObject*)op, args.p, kwargs.p, number.p, nullptr));
+  push_results(c, result.p);
   return true;
 }
 

@@ -147,6 +147,24 @@ DType dtype_of(DLDataType d) {
   not_implemented("from_dlpack: unsupported element type (code ", int(d.code), ", ", int(d.bits), " bits)");
 }
 
+// The addresses that such an array reaches, also with negative strides, in bytes around its first element.
+struct Reach {
+  int64_t low = 0, high = 0;
+  bool none = false;  // it has no elements
+};
+Reach reach_of(Dims shape, Dims strides, int64_t item) {
+  Reach r;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    int64_t reach;
+    r.none |= shape[k] == 0;
+    if (shape[k] > 0 &&
+        (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_mul_overflow(reach, item, &reach) ||
+         __builtin_add_overflow(reach < 0 ? r.low : r.high, reach, reach < 0 ? &r.low : &r.high)))
+      value_error("from_dlpack: shape ", shape_text(shape), " with strides ", shape_text(strides), " overflows");
+  }
+  return r.none ? Reach{0, 0, true} : r;
+}
+
 template <class Managed>
 TensorRef take(Managed* m, bool readonly) {
   const DLTensor& d = m->tensor;
@@ -162,20 +180,9 @@ TensorRef take(Managed* m, bool readonly) {
   count(shape);
   std::vector<int64_t> strides =
       d.strides ? std::vector<int64_t>(d.strides, d.strides + d.ndim) : contiguous_strides(shape);
-  // the storage spans the addresses the array reaches, also with negative strides
   char* start = static_cast<char*>(d.data) + d.byte_offset;
-  int64_t low = 0, high = 0;
-  bool none = false;
-  for (int k = 0; k < d.ndim; ++k) {
-    int64_t reach;
-    none |= shape[k] == 0;
-    if (shape[k] > 0 &&
-        (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_mul_overflow(reach, item, &reach) ||
-         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)))
-      value_error("from_dlpack: shape ", shape_text(shape), " with strides ", shape_text(strides), " overflows");
-  }
+  const auto [low, high, none] = reach_of(shape, strides, item);
   if (!none && !d.data) value_error("from_dlpack: elements but no memory");
-  if (none) low = high = 0;
   if (reinterpret_cast<uintptr_t>(start) % uintptr_t(std::min<int64_t>(item, 8)))
     value_error("from_dlpack: the memory is not aligned for ", dtype_name(dtype));
   Storage* s = blank_storage();

@@ -197,16 +197,44 @@ void no_dims(const Tensor& self) {
   index_error("a tensor of shape ", shape_text(self.shape()), " has no dimension to index; its value is x.item()");
 }
 
+void check_indices(const Tensor& self, const Items& items, int64_t taken) {
+  if (taken <= self.ndim) return;
+  if (self.ndim == 0 && items.size == 1 && is_plain_index(items.data[0])) no_dims(self);
+  if (self.ndim == 0 && items.size == 1 && PySlice_Check(items.data[0]))
+    index_error("a tensor without dimensions cannot be sliced; its value is x.item()");
+  index_error("more indices than the tensor's ", int(self.ndim), " dimensions");
+}
+
+void apply_slice_item(PyObject* item, Steps& steps, int d) {
+  auto* s = reinterpret_cast<PySliceObject*>(item);
+  int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
+  if (step == 0) value_error("slice step cannot be zero");
+  if (s->start != Py_None || s->stop != Py_None || step != 1)
+    steps.slice(d, slice_bound(s->start), slice_bound(s->stop), step);
+}
+
+// A tensor, or what becomes one. A number is a plain index, where its value can be read; a mask speaks of as many
+// dimensions as it has.
+void apply_tensor_item(TensorRef t, Steps& steps, Picks& picks, int& d) {
+  if (t->ndim == 0 && !is_mask(*t) && !t->level) {  // with a level: one index per element of a batch
+    if (t->is_meta()) not_implemented("an index on the meta device has no value");
+    return steps.select(d, element_scalar(*t).to<int64_t>());
+  }
+  if (t->ndim == 0 && is_mask(*t)) {
+    steps.unsqueeze(d);
+    if (!t->is_meta() && !t->level) t = lone_mask(element_scalar(*t).to<bool>());
+    return picks.put(d++, std::move(t));
+  }
+  int dims = is_mask(*t) ? t->ndim : 1;
+  picks.put(d, std::move(t), dims);
+  d += dims;
+}
+
 // Applies every item; basic ones change `steps`, tensors are collected in `picks`.
 void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
   int64_t taken = 0;
   for (Py_ssize_t k = 0; k < items.size; ++k) taken += dims_taken(items.data[k]);
-  if (taken > self.ndim) {
-    if (self.ndim == 0 && items.size == 1 && is_plain_index(items.data[0])) no_dims(self);
-    if (self.ndim == 0 && items.size == 1 && PySlice_Check(items.data[0])) index_error("a tensor without dimensions "
-        "cannot be sliced; its value is x.item()");
-    index_error("more indices than the tensor's ", int(self.ndim), " dimensions");
-  }
+  check_indices(self, items, taken);
   int d = 0;
   bool expanded = false;
   for (Py_ssize_t k = 0; k < items.size; ++k) {
@@ -214,12 +242,7 @@ void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
     if (is_plain_index(item)) {
       steps.select(d, integer_of(item));
     } else if (PySlice_Check(item)) {
-      auto* s = reinterpret_cast<PySliceObject*>(item);
-      int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
-      if (step == 0) value_error("slice step cannot be zero");
-      if (s->start != Py_None || s->stop != Py_None || step != 1)
-        steps.slice(d, slice_bound(s->start), slice_bound(s->stop), step);
-      ++d;
+      apply_slice_item(item, steps, d++);
     } else if (item == Py_Ellipsis) {
       if (!expanded) d += int(self.ndim - taken);
       expanded = true;
@@ -229,25 +252,7 @@ void apply_key(Tensor& self, const Items& items, Steps& steps, Picks& picks) {
       steps.unsqueeze(d);
       picks.put(d++, lone_mask(item == Py_True));
     } else {
-      TensorRef t = index_tensor(item);
-      if (t->ndim == 0 && !is_mask(*t)) {
-        if (t->level) {  // one index per element of a batch
-          picks.put(d++, std::move(t));
-          continue;
-        }
-        if (t->is_meta()) not_implemented("an index on the meta device has no value");
-        steps.select(d, element_scalar(*t).to<int64_t>());
-        continue;
-      }
-      if (t->ndim == 0) {
-        steps.unsqueeze(d);
-        if (!t->is_meta() && !t->level) t = lone_mask(element_scalar(*t).to<bool>());
-        picks.put(d++, std::move(t));
-        continue;
-      }
-      int dims = is_mask(*t) ? t->ndim : 1;
-      picks.put(d, std::move(t), dims);
-      d += dims;
+      apply_tensor_item(index_tensor(item), steps, picks, d);
     }
   }
 }
@@ -340,29 +345,16 @@ void put_view(Tensor& place, TensorRef value, const Value& number) {
   else write(fill, {Value(&place), number});
 }
 
-void put(Tensor& self, PyObject* key, PyObject* o) {
-  Value number;
-  TensorRef value = assigned_value(o, self, number);
-  const bool recorded = must_record(self) || (value && tls.grad_enabled && tensor_requires_grad(*value));
-  Picks picks;
-  if (PyLong_CheckExact(key) && self.ndim > 0) {
-    Steps steps(self, recorded);
-    steps.select(0, integer_of(key));
-    return put_view(*steps.result(), value, number);
-  }
-  if (key == Py_Ellipsis ||
-      (PySlice_Check(key) && self.ndim > 0 && reinterpret_cast<PySliceObject*>(key)->start == Py_None &&
-       reinterpret_cast<PySliceObject*>(key)->stop == Py_None &&
-       reinterpret_cast<PySliceObject*>(key)->step == Py_None))
-    return put_view(self, value, number);  // all of it: no view needed
-  Items items(&key);
-  Steps steps(self, recorded);
-  apply_key(self, items, steps, picks);
-  if (!picks.any()) return put_view(*steps.result(), value, number);
-  bool whole = steps.recorded ? !steps.current
-                              : steps.layout.ndim == self.ndim && steps.layout.data == self.data &&
-                                    std::ranges::equal(steps.layout.shape(), self.shape());
-  TensorRef place = whole ? TensorRef::borrow(&self) : steps.result();
+// `x[:]` or `x[...]`
+bool is_whole(const Tensor& self, PyObject* key) {
+  if (key == Py_Ellipsis) return true;
+  if (!PySlice_Check(key) || self.ndim == 0) return false;
+  auto* s = reinterpret_cast<PySliceObject*>(key);
+  return s->start == Py_None && s->stop == Py_None && s->step == Py_None;
+}
+
+// The places that tensors pick take a value (null: a number).
+void put_picked(Tensor& self, TensorRef place, const Picks& picks, TensorRef value, const Value& number) {
   if (!value) {
     static OpHandle masked_fill{"masked_fill"};
     Tensor* mask = picks.list.size() == 1 && picks.held.size() == 1 ? picks.list[0] : nullptr;
@@ -381,6 +373,28 @@ void put(Tensor& self, PyObject* key, PyObject* o) {
   list.tag = Tag::Tensors;
   list.tensors = {picks.list.data(), int64_t(picks.list.size())};
   write(index_put, {Value(place.get()), list, Value(value.get()), Value(false)});
+}
+
+void put(Tensor& self, PyObject* key, PyObject* o) {
+  Value number;
+  TensorRef value = assigned_value(o, self, number);
+  const bool recorded = must_record(self) || (value && tls.grad_enabled && tensor_requires_grad(*value));
+  if (PyLong_CheckExact(key) && self.ndim > 0) {
+    Steps steps(self, recorded);
+    steps.select(0, integer_of(key));
+    return put_view(*steps.result(), value, number);
+  }
+  if (is_whole(self, key)) return put_view(self, value, number);  // no view needed
+  Picks picks;
+  Items items(&key);
+  Steps steps(self, recorded);
+  apply_key(self, items, steps, picks);
+  if (!picks.any()) return put_view(*steps.result(), value, number);
+  bool whole = steps.recorded ? !steps.current
+                              : steps.layout.ndim == self.ndim && steps.layout.data == self.data &&
+                                    std::ranges::equal(steps.layout.shape(), self.shape());
+  TensorRef place = whole ? TensorRef::borrow(&self) : steps.result();
+  put_picked(self, std::move(place), picks, std::move(value), number);
 }
 
 int assign_subscript(PyObject* o, PyObject* key, PyObject* value) {

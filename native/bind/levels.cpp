@@ -132,6 +132,43 @@ std::vector<int64_t> integers(PyObject* sequence, const char* what) {
   return values;
 }
 
+// What _make_wrapper_subclass is given.
+struct WrapperArguments {
+  PyObject *cls, *size, *strides = Py_None, *offset = Py_None, *format = Py_None, *dtype = Py_None, *layout = Py_None,
+           *device = Py_None, *policy = Py_None;
+  int pinned = 0, requires_grad = 0, dispatch_device = 0, dispatch_layout = 0;
+};
+
+TensorRef new_wrapper(const WrapperArguments& a) {
+  auto* type = reinterpret_cast<PyTypeObject*>(a.cls);
+  if (!PyType_IsSubtype(type, TensorType) || type == TensorType)
+    type_error("_make_wrapper_subclass: cls must be a subclass of Tensor, got ", type->tp_name);
+  if (a.policy != Py_None || a.dispatch_device || a.dispatch_layout)
+    not_implemented("_make_wrapper_subclass: dispatch_sizes_strides_policy, dispatch_device and dispatch_layout are "
+                    "not available");
+  std::vector<int64_t> shape = integers(a.size, "sizes");
+  std::vector<int64_t> steps = a.strides == Py_None ? contiguous_strides(shape) : integers(a.strides, "strides");
+  if (steps.size() != shape.size())
+    runtime_error("_make_wrapper_subclass: ", shape.size(), " sizes but ", steps.size(), " strides");
+  TensorRef t = TensorRef::steal(new_subclass(type));
+  if (!(t->flags & kDispatch))
+    runtime_error("_make_wrapper_subclass: ", type->tp_name, " must define __torch_dispatch__");
+  t->dtype = a.dtype == Py_None ? default_dtype() : parse_dtype(a.dtype, "_make_wrapper_subclass");
+  t->device = a.device == Py_None ? Device{} : parse_device(a.device);
+  set_dims(*t, shape, steps);
+  t->storage = blank_storage();
+  t->storage->device = t->device;
+  t->storage->resizable = false;
+  // never read: `offset()` alone looks at it
+  if (a.offset != Py_None) t->data = reinterpret_cast<char*>(PyLong_AsLongLong(a.offset) * t->itemsize());
+  if (PyErr_Occurred()) throw PythonError();
+  if (a.requires_grad && !is_differentiable(t->dtype))
+    runtime_error("_make_wrapper_subclass: requires_grad=True needs a floating-point or complex dtype, got ",
+                  dtype_name(t->dtype));
+  if (a.requires_grad) t->flags |= kRequiresGrad;
+  return t;
+}
+
 // A tensor of a user's class that has sizes, dtype and device but no memory.
 PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"cls",
@@ -148,44 +185,12 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
                                 "dispatch_device",
                                 "dispatch_layout",
                                 nullptr};
-  PyObject *cls, *size, *strides = Py_None, *offset = Py_None, *format = Py_None, *dtype = Py_None, *layout = Py_None,
-           *device = Py_None, *policy = Py_None;
-  int pinned = 0, requires_grad = 0, dispatch_device = 0, dispatch_layout = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OOOOOOppOpp", const_cast<char**>(names), &PyType_Type, &cls,
-                                   &size, &strides, &offset, &format, &dtype, &layout, &device, &pinned, &requires_grad,
-                                   &policy, &dispatch_device, &dispatch_layout))
+  WrapperArguments a;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OOOOOOppOpp", const_cast<char**>(names), &PyType_Type, &a.cls,
+                                   &a.size, &a.strides, &a.offset, &a.format, &a.dtype, &a.layout, &a.device, &a.pinned,
+                                   &a.requires_grad, &a.policy, &a.dispatch_device, &a.dispatch_layout))
     return nullptr;
-  return guarded([&]() -> PyObject* {
-    auto* type = reinterpret_cast<PyTypeObject*>(cls);
-    if (!PyType_IsSubtype(type, TensorType) || type == TensorType)
-      type_error("_make_wrapper_subclass: cls must be a subclass of Tensor, got ", type->tp_name);
-    if (policy != Py_None || dispatch_device || dispatch_layout)
-      not_implemented(
-          "_make_wrapper_subclass: dispatch_sizes_strides_policy, dispatch_device and dispatch_layout are not "
-          "available");
-    std::vector<int64_t> shape = integers(size, "sizes");
-    std::vector<int64_t> steps = strides == Py_None ? contiguous_strides(shape) : integers(strides, "strides");
-    if (steps.size() != shape.size())
-      runtime_error("_make_wrapper_subclass: ", shape.size(), " sizes but ", steps.size(), " strides");
-    TensorRef t = TensorRef::steal(new_subclass(type));
-    if (!(t->flags & kDispatch))
-      runtime_error("_make_wrapper_subclass: ", type->tp_name, " must define __torch_dispatch__");
-    t->dtype = dtype == Py_None ? default_dtype() : parse_dtype(dtype, "_make_wrapper_subclass");
-    t->device = device == Py_None ? Device{} : parse_device(device);
-    set_dims(*t, shape, steps);
-    t->storage = blank_storage();
-    t->storage->device = t->device;
-    t->storage->resizable = false;
-    if (offset != Py_None)
-      t->data = reinterpret_cast<char*>(PyLong_AsLongLong(offset) *
-                                        t->itemsize());  // never read: `offset()` alone looks at it
-    if (PyErr_Occurred()) throw PythonError();
-    if (requires_grad && !is_differentiable(t->dtype))
-      runtime_error("_make_wrapper_subclass: requires_grad=True needs a floating-point or complex dtype, got ",
-                    dtype_name(t->dtype));
-    if (requires_grad) t->flags |= kRequiresGrad;
-    return take_object(std::move(t));
-  });
+  return guarded([&] { return take_object(new_wrapper(a)); });
 }
 
 PyMethodDef functions[] = {{"set_level_handlers", method<set_level_handlers>(), METH_FASTCALL},

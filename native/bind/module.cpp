@@ -33,28 +33,8 @@ nb::dict memory_stats_dict() {
   return d;
 }
 
-}  // namespace
-
-NB_MODULE(_C, m) {
-  nb::set_leak_warnings(false);
-  PyObject* module = m.ptr();
-  add_types(module);
-  add_tensor_type(module);
-  add_node_type(module);
-  add_op_type(module);
-  add_construction(module);
-  add_reshaping(module);
-  add_dispatch(module);
-  add_levels(module);
-  add_generator_type(module);
-  add_dlpack(module);
-  add_autocast(module);
-  add_module_base(module);
-  add_optim(module);
-  add_storage(module);
-  add_shared_memory(module);
-  add_shared_heap(module);
-  add_profile(module);
+// Memory, threads and defaults.
+void add_settings(nb::module_& m) {
   m.def("memory_stats", memory_stats_dict);
   m.def("empty_cache", empty_cache);
   m.def("fail_allocation", fail_allocation);
@@ -80,4 +60,29 @@ NB_MODULE(_C, m) {
     if (Py_TYPE(d.ptr()) != DTypeType) throw nb::type_error("set_default_dtype: expected a flambeau.dtype");
     set_default_dtype(reinterpret_cast<DTypeObject*>(d.ptr())->dtype);
   });
+}
+
+}  // namespace
+
+NB_MODULE(_C, m) {
+  nb::set_leak_warnings(false);
+  PyObject* module = m.ptr();
+  add_types(module);
+  add_tensor_type(module);
+  add_node_type(module);
+  add_op_type(module);
+  add_construction(module);
+  add_reshaping(module);
+  add_dispatch(module);
+  add_levels(module);
+  add_generator_type(module);
+  add_dlpack(module);
+  add_autocast(module);
+  add_module_base(module);
+  add_optim(module);
+  add_storage(module);
+  add_shared_memory(module);
+  add_shared_heap(module);
+  add_profile(module);
+  add_settings(m);
 }

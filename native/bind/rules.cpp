@@ -78,6 +78,22 @@ PyObject* shapes_of_list(const Saved& s, bool list) {
   return t;
 }
 
+// All gradients that have come; zeros for the others where `all`, else None.
+PyObject* gradients_tuple(Node& n, TensorRef* grads, bool all) {
+  PyObject* t = PyTuple_New(n.nouts);
+  for (int k = 0; t && k < n.nouts; ++k) {
+    if (all && !grads[k]) grads[k] = zeros_of(n.output_meta(k));
+    PyTuple_SET_ITEM(t, k, grads[k] ? Py_NewRef(py(grads[k].get())) : Py_NewRef(Py_None));
+  }
+  return t;
+}
+
+PyObject* needs_tuple(const Rule& rule, const bool* needs) {
+  PyObject* t = PyTuple_New(Py_ssize_t(rule.inputs.size()));
+  for (size_t k = 0; t && k < rule.inputs.size(); ++k) PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs[k]));
+  return t;
+}
+
 PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const RuleParam& p, TensorRef* grads,
                         int first_edge) {
   int nargs = int(n.op->schema.args.size());
@@ -87,20 +103,8 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
       if (!grads[p.index]) grads[p.index] = zeros_of(n.output_meta(p.index));
       return Py_NewRef(py(grads[p.index].get()));
     }
-    case Source::Grads: {
-      PyObject* t = PyTuple_New(n.nouts);
-      for (int k = 0; t && k < n.nouts; ++k) {
-        if (!grads[k]) grads[k] = zeros_of(n.output_meta(k));
-        PyTuple_SET_ITEM(t, k, Py_NewRef(py(grads[k].get())));
-      }
-      return t;
-    }
-    case Source::SomeGrads: {
-      PyObject* t = PyTuple_New(n.nouts);
-      for (int k = 0; t && k < n.nouts; ++k)
-        PyTuple_SET_ITEM(t, k, grads[k] ? Py_NewRef(py(grads[k].get())) : Py_NewRef(Py_None));
-      return t;
-    }
+    case Source::Grads: return gradients_tuple(n, grads, true);
+    case Source::SomeGrads: return gradients_tuple(n, grads, false);
     case Source::Arg: return saved_object(n, p.index);
     case Source::Result: return saved_object(n, nargs + p.index);
     case Source::ArgShape:
@@ -116,12 +120,7 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
       const Saved& s = n.saved[p.index];
       return Py_NewRef(dtype_object(s.value.tag == Tag::Tensor ? s.value.tensor->dtype : s.dtype));  // packed: s.dtype
     }
-    default: {
-      PyObject* t = PyTuple_New(Py_ssize_t(rule.inputs.size()));
-      for (size_t k = 0; t && k < rule.inputs.size(); ++k)
-        PyTuple_SET_ITEM(t, Py_ssize_t(k), PyBool_FromLong(needs[first_edge + int(k)]));
-      return t;
-    }
+    default: return needs_tuple(rule, needs + first_edge);
   }
 }
 
@@ -132,66 +131,74 @@ void take_gradient(Node& n, PyObject* o, TensorRef& out) {
   out = TensorRef::borrow(as_tensor(o));
 }
 
+// How many edges a rule's inputs have: one each, or all of a list argument, which are what the other rules leave.
+int edges_of(const Rule& rule, const Node& n, bool* list) {
+  Type first = n.op->schema.args[rule.inputs[0]].type;
+  *list = rule.inputs.size() == 1 && first >= Type::Tensors && first <= Type::OptionalTensors;
+  if (!*list) return int(rule.inputs.size());
+  int others = 0;
+  for (const Rule& r : n.op->rules)
+    if (&r != &rule) others += int(r.inputs.size());
+  return n.nedges - others;
+}
+
+Held call_rule(Node& n, const Rule& rule, const bool* needs, TensorRef* grads, int first) {
+  constexpr int kMostParams = 24;
+  PyObject* args[kMostParams];
+  int count = 0;
+  struct Release {
+    PyObject** a;
+    int& n;
+    ~Release() { for (int k = 0; k < n; ++k) Py_DECREF(a[k]); }
+  } guard{args, count};
+  for (const RuleParam& p : rule.params) {
+    if (__builtin_expect(n.released, 0)) graph_was_freed(n);  // meanwhile, by another thread's pass
+    PyObject* o = rule_argument(n, needs, rule, p, grads, first);
+    if (!o) throw PythonError();
+    args[count++] = o;
+  }
+  return checked(PyObject_Vectorcall(static_cast<PyObject*>(rule.function), args, size_t(count), nullptr));
+}
+
+void take_gradients(Node& n, PyObject* given, int edges, TensorRef* out) {
+  if (given == Py_None) return;
+  if (!PyTuple_Check(given) && !PyList_Check(given))
+    type_error(node_name(n), ": this derivative rule must return a tuple, got ", Py_TYPE(given)->tp_name);
+  if (PySequence_Fast_GET_SIZE(given) != edges)
+    runtime_error(node_name(n), ": a derivative rule returned ", PySequence_Fast_GET_SIZE(given), " gradients for ",
+                  edges, " inputs");
+  for (int k = 0; k < edges; ++k) take_gradient(n, PySequence_Fast_GET_ITEM(given, k), out[k]);
+}
+
+// Rules run inside rules (an unpack hook may call backward): each run has its own unpacked values.
+struct Unpacking {
+  Unpacked mine;
+  Unpacked* outer = tls.unpacked;
+  explicit Unpacking(const Node& n) {
+    bool packed = false;
+    for (int k = 0; k < n.nsaved; ++k) packed |= n.saved[k].packed;
+    tls.unpacked = packed ? &mine : nullptr;
+  }
+  ~Unpacking() { tls.unpacked = outer; }
+};
+
 }  // namespace
 
 void upward::apply_rules(Node& n, const bool* needs, TensorRef* grads, TensorRef* out) {
-  const OpDef& op = *n.op;
-  int e = 0;
   bool any = false;
   for (int k = 0; k < n.nouts; ++k) any |= bool(grads[k]);
   if (!any) return;
-  bool packed = false;
-  for (int k = 0; k < n.nsaved; ++k) packed |= n.saved[k].packed;
-  struct Unpacking {  // rules run inside rules (an unpack hook may call backward): each run has its own
-    Unpacked mine;
-    Unpacked* outer;
-    bool on;
-    explicit Unpacking(bool on) : outer(tls.unpacked), on(on) { tls.unpacked = on ? &mine : nullptr; }
-    ~Unpacking() { tls.unpacked = outer; }
-  } unpacking(packed);
-  for (const Rule& rule : op.rules) {
-    int first = e;
-    bool list = false;
-    bool wanted = false;
-    if (rule.inputs.size() == 1 && op.schema.args[rule.inputs[0]].type >= Type::Tensors &&
-        op.schema.args[rule.inputs[0]].type <= Type::OptionalTensors) {
-      list = true;
-      // a list argument's edges: all that the other rules' inputs leave
-      int others = 0;
-      for (const Rule& r : op.rules)
-        if (&r != &rule) others += int(r.inputs.size());
-      e += n.nedges - others;
-    } else {
-      e += int(rule.inputs.size());
-    }
-    for (int k = first; k < e; ++k) wanted |= needs[k];
+  Unpacking unpacking(n);
+  int end = 0;
+  for (const Rule& rule : n.op->rules) {
+    bool list, wanted = false;
+    const int first = end;
+    end += edges_of(rule, n, &list);
+    for (int k = first; k < end; ++k) wanted |= needs[k];
     if (!wanted) continue;
-    constexpr int kMostParams = 24;
-    PyObject* args[kMostParams];
-    int count = 0;
-    struct Release {
-      PyObject** a;
-      int& n;
-      ~Release() { for (int k = 0; k < n; ++k) Py_DECREF(a[k]); }
-    } guard{args, count};
-    for (const RuleParam& p : rule.params) {
-      if (__builtin_expect(n.released, 0)) graph_was_freed(n);  // meanwhile, by another thread's pass
-      PyObject* o = rule_argument(n, needs, rule, p, grads, first);
-      if (!o) throw PythonError();
-      args[count++] = o;
-    }
-    Held result = checked(PyObject_Vectorcall(static_cast<PyObject*>(rule.function), args, size_t(count), nullptr));
-    if (!rule.tuple && !list) {
-      take_gradient(n, result.p, out[first]);
-      continue;
-    }
-    if (result.p == Py_None) continue;
-    if (!PyTuple_Check(result.p) && !PyList_Check(result.p))
-      type_error(node_name(n), ": this derivative rule must return a tuple, got ", Py_TYPE(result.p)->tp_name);
-    if (PySequence_Fast_GET_SIZE(result.p) != e - first)
-      runtime_error(node_name(n), ": a derivative rule returned ", PySequence_Fast_GET_SIZE(result.p),
-                    " gradients for ", e - first, " inputs");
-    for (int k = first; k < e; ++k) take_gradient(n, PySequence_Fast_GET_ITEM(result.p, k - first), out[k]);
+    Held result = call_rule(n, rule, needs, grads, first);
+    if (rule.tuple || list) take_gradients(n, result.p, end - first, out + first);
+    else take_gradient(n, result.p, out[first]);
   }
 }
 

@@ -115,14 +115,7 @@ Arg read_arg(Reader& r) {
   return arg;
 }
 
-}  // namespace
-
-Schema parse_schema(const std::string& text) {
-  Reader r{text};
-  Schema schema;
-  schema.text = text;
-  schema.name = r.word();
-  if (r.eat("::")) schema.name += "::" + r.word();  // a library's own operator
+void read_arguments(Reader& r, Schema& schema) {
   if (!r.eat("(")) r.error("(");
   bool keyword_only = false;
   while (!r.eat(")")) {
@@ -143,20 +136,34 @@ Schema parse_schema(const std::string& text) {
     if (!arg.ints.empty() || arg.value.tag == Tag::Ints) arg.value = Value(Dims(arg.ints));
     if (arg.value.tag == Tag::Str) arg.value.str = {arg.str.data(), int64_t(arg.str.size())};
   }
+}
+
+void read_results(Reader& r, Schema& schema) {
   if (!r.eat("->")) r.error("->");
-  if (r.eat("(")) {
-    while (!r.eat(")")) {
-      r.word();
-      std::string name = r.at < text.size() && text[r.at] == ' ' ? r.word() : "";
-      schema.results.push_back(name);
-      r.eat(",");
-    }
-    schema.nresults = int(schema.results.size());
-  } else {
+  if (!r.eat("(")) {
     std::string type = r.word();
     schema.list_result = r.eat("[");
     if (type == "None") schema.nresults = 0;
+    return;
   }
+  while (!r.eat(")")) {
+    r.word();
+    schema.results.push_back(r.at < r.text.size() && r.text[r.at] == ' ' ? r.word() : "");
+    r.eat(",");
+  }
+  schema.nresults = int(schema.results.size());
+}
+
+}  // namespace
+
+Schema parse_schema(const std::string& text) {
+  Reader r{text};
+  Schema schema;
+  schema.text = text;
+  schema.name = r.word();
+  if (r.eat("::")) schema.name += "::" + r.word();  // a library's own operator
+  read_arguments(r, schema);
+  read_results(r, schema);
   return schema;
 }
 
