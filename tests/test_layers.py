@@ -29,7 +29,7 @@ LAYERS = [
     {"compiler", "cpu", "nested", "sparse", "types", "utils.checkpoint"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
-    {"serialization", "distributions"},
+    {"serialization", "distributions", "quasirandom"},
     {"hub", "cli"},
     {"__main__"},
 ]

@@ -98,15 +98,22 @@ standard_gamma_grad = elementwise(
     "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", method=False, inplace=False, out=False,
     samples="positive_pairs", skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
     doc="d output / d self of a gamma sample: minus the derivative of the distribution by its shape over the density.")
+dirichlet_grad = elementwise(
+    "_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", method=False, inplace=False, out=False,
+    samples="dirichlet_shares",
+    skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
+    doc="d x / d alpha of a share x, over 1 - x: minus the derivative of its marginal distribution, Beta(alpha, total "
+        "- alpha), by alpha, over the density and 1 - x.")
 
 
-def _no_dirichlet_gradient(g):
-    raise NotImplementedError("_sample_dirichlet: gradients of Dirichlet samples are not available; draw them as "
-                              "shares of _standard_gamma, which has gradients")
+def _dirichlet_slope(g, self, result):
+    """A share grows by its own slope, and all shrink in proportion, so that their sum stays 1."""
+    slope = dirichlet_grad(result, self, self.sum(-1, keepdim=True).expand_as(self))
+    return slope * (g - (result * g).sum(-1, keepdim=True))
 
 
 sample_dirichlet = primitive("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", method=False,
-                             samples="poisson", d={"self": _no_dirichlet_gradient},
+                             samples="poisson", d={"self": _dirichlet_slope},
                              skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
                              doc="Dirichlet numbers along the last dimension; self holds the concentrations.")
 _binomial = primitive("_binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", namespace=None,

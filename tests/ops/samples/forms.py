@@ -42,6 +42,12 @@ def positive_pairs(m):
     yield from pairs(m, 0.3, 2.0)
 
 
+def dirichlet_shares(m):
+    """Shares of 1, concentrations, and larger sums of concentrations."""
+    for shapes in (((2, 3),) * 3, ((2, 3), (3,), (2, 1)), ((), (3,), (2, 1)), ((0, 2), (2,), ())):
+        yield call(*(m.f(*s, low=low, high=high) for s, low, high in zip(shapes, (0.1, 0.3, 2.5), (0.9, 2.0, 5.0))))
+
+
 def far_pairs(m):
     """Pairs whose quotient keeps away from whole numbers: floor, remainder and their kind jump there."""
     for a, b in BROADCASTS:
@@ -320,7 +326,8 @@ def kron(m):
 
 GENERATORS = {
     "reals": reals, "distinct": distinct, "unary": reals, "pairs": pairs, "pairs_numbers": pairs_numbers,
-    "nonzero_pairs": nonzero_pairs, "positive_pairs": positive_pairs, "far_pairs": far_pairs, "triples": triples,
+    "nonzero_pairs": nonzero_pairs, "positive_pairs": positive_pairs, "dirichlet_shares": dirichlet_shares,
+    "far_pairs": far_pairs, "triples": triples,
     "integers": integers, "ints": integers, "integer_pairs": integer_pairs, "int_pairs": integer_pairs,
     "shift_pairs": shift_pairs, "bools": bools, "bool_pairs": bool_pairs, "degrees": degrees,
     "second_slopes": second_slopes, "scalar_second": scalar_second,
