@@ -73,7 +73,8 @@ REASONS = {
         nn/parameter: _rebuild_parameter hooks; _tensor/storage: _rebuild dtype; _files/loader: tensor hooks, tensor_v3
         hooks,
         parameter hooks; ops/view_copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;
-        autograd/grad_mode: __init__ func;
+        autograd/grad_mode: __init__ func; distributions/_transform: log_abs_det_jacobian y;
+        distributions/transforms: log_abs_det_jacobian y;
         autograd/_in_transforms: apply_batched ctx; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__
         inputs""",
 }

@@ -61,7 +61,8 @@ def test_a_cache_keeps_the_pair(name):
     constraints.real, constraints.positive, constraints.nonnegative, constraints.less_than(2.0),
     constraints.interval(-1.0, 3.0), constraints.half_open_interval(0.0, 2.0), constraints.unit_interval,
     constraints.greater_than(double([1.0, 2.0, 3.0])), constraints.independent(constraints.positive, 1),
-    constraints.simplex, constraints.corr_cholesky, constraints.cat([constraints.positive, constraints.real], 0, [1, 2]),
+    constraints.simplex, constraints.corr_cholesky,
+    constraints.cat([constraints.positive, constraints.real], 0, [1, 2]),
     constraints.stack([constraints.positive, constraints.real, constraints.unit_interval])], ids=repr)
 def test_registries(constraint):
     for registry in (biject_to, transform_to):
