@@ -10,7 +10,7 @@ from .exp_family import ExponentialFamily
 from .location_scale import Normal, Uniform
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform, StickBreakingTransform
-from .utils import ProbsOrLogits, broadcast_all, clamp_probs, euler_constant, one_of
+from .utils import ProbsOrLogits, broadcast_all, clamp_probs, euler_constant, lazy_property, one_of
 
 Size = flambeau.Size
 _TWO_SHAPES = {"concentration1": constraints.positive, "concentration0": constraints.positive}
@@ -229,6 +229,11 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         self._of_numbers(validate_args, **{name: logits if probs is None else probs})
         if name == "probs":
             self.probs = clamp_probs(self.probs)
+
+    @lazy_property
+    def probs(self):
+        """The parameter p, never exactly 0 or 1."""
+        return clamp_probs(self.logits.sigmoid())
 
     def _parts(self):
         """(whether the exact formulas hold, a p for them)"""

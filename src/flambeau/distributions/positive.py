@@ -460,9 +460,9 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self):
-        """scale (1 - 1 / k)^(1 / k), and 0 up to k = 1"""
+        """scale (1 - 1 / k)^(1 / k); NaN below k = 1, where the density grows towards 0 without bound"""
         k = self.concentration
-        return self.scale * (1 - 1 / k).clamp(min=0).pow(1 / k)
+        return self.scale * (1 - 1 / k).pow(1 / k)
 
     @property
     def variance(self):
