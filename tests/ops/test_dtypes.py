@@ -90,7 +90,7 @@ def finite(array):
 
 PROMOTING = [n for n in battery.with_samples("promotion") if fact(n, "kind") == "elementwise"
              and [t for _, t in battery.parameters(n)][:2] == ["Tensor", "Tensor"]
-             and len(battery.parameters(n)) <= 3 and n not in ("where", "masked_fill", "lerp")]
+             and len(battery.parameters(n)) <= 3 and n not in ("where", "masked_fill", "lerp", "_dirichlet_grad")]
 
 
 #: operands must have one dtype; none may be bool
