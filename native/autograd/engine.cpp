@@ -17,9 +17,7 @@ namespace flambeau {
 
 namespace {
 
-OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_clone{"clone"},
-    op_as_strided{"as_strided"}, op_copy{"copy_"}, op_zero{"zero_"}, op_zeros_like{"zeros_like"},
-    op_contiguous{"contiguous"}, op_isnan{"isnan"}, op_any{"any"};
+OpHandle op_add{"add"}, op_sum{"sum"}, op_view{"view.size"}, op_to{"_to_copy"}, op_isnan{"isnan"}, op_any{"any"};
 
 struct Slot {
   Node* node = nullptr;  // counted
@@ -314,104 +312,6 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
 }
 
 }  // namespace
-
-void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
-  KeepLock keep;  // two threads may add to one leaf
-  if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kIndirect, 0)) {
-    hooks.track_object(&leaf);
-    TensorRef before = TensorRef::borrow(leaf.grad);  // adding may run Python, which may assign another
-    TensorRef sum = before ? invoke(op_add, {Value(before.get()), Value(grad.get())}) : std::move(grad);
-    if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
-    return;
-  }
-  if (!leaf.grad) {
-    bool ours = unshared(*grad);
-    std::vector<int64_t> wanted = leaf.contiguous() ? std::vector<int64_t>() : dense_strides(leaf);  // empty: rows
-    bool fits = wanted.empty() ? grad->contiguous() : std::equal(wanted.begin(), wanted.end(), grad->strides);
-    if (create_graph) {
-      if (!ours) grad = invoke(op_clone, {Value(grad.get())});
-    } else if (!ours || !(fits || tls.free_layout)) {
-      GradMode off(false);
-      TensorRef copy = wanted.empty() ? empty(leaf.shape(), leaf.dtype, leaf.device)
-                                      : empty_strided(leaf.shape(), wanted, leaf.dtype, leaf.device);
-      copy_into(*copy, *grad);
-      grad = std::move(copy);
-    }
-    hooks.track_object(&leaf);
-    leaf.grad = grad.detach();
-    return;
-  }
-  TensorRef before = TensorRef::borrow(leaf.grad);
-  if (create_graph) {
-    TensorRef sum = invoke(op_add, {Value(before.get()), Value(grad.get())});
-    if (Tensor* old = std::exchange(leaf.grad, sum.detach())) release(old);
-    return;
-  }
-  if (may_overlap(*before))
-    runtime_error("backward: .grad of shape ", shape_text(before->shape()),
-                  " has elements that share memory (it was expanded), so nothing can be added to it; "
-                  "assign a clone() of it");
-  GradMode off(false);
-  Value args[3] = {Value(before.get()), Value(grad.get()), Value(int64_t(1))};
-  Call c;
-  c.op = &op_add.get();
-  c.args = args;
-  c.nargs = int(c.op->schema.args.size());
-  c.given = before.get();
-  c.inplace = true;
-  execute(c);
-  bump_version(*before);
-}
-
-void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, TensorRef* out) {
-  auto& [view_ref, base_ref, fn_ref, written] = *static_cast<Slices*>(node.payload);
-  Tensor& view = *view_ref;
-  Tensor& base = *base_ref;
-  Node& fn = *fn_ref;
-  if (!grads[0]) return;
-  // a copy of the gradient laid out as the base is, so that the view's geometry applies to it
-  bool wrapped = (base.flags | grads[0]->flags) & kDispatch;
-  TensorRef whole;
-  if (wrapped) {  // zeros with the base's batch, if it has one
-    whole = invoke(op_zeros_like, {Value(&base)});
-    if (base.contiguous()) {
-      whole = invoke(op_add, {Value(whole.get()), Value(grads[0].get())});
-      if (!whole->contiguous()) whole = invoke(op_contiguous, {Value(whole.get())});
-    }
-    for (int k = 0; k < base.ndim; ++k)
-      if (base.sizes[k] > 1 && base.strides[k] != whole->strides[k])
-        not_implemented(
-            "inside a transform, a write through a view of a tensor whose elements overlap or have gaps has no "
-            "derivative: write into a clone()");
-  } else {
-    whole = empty_strided(base.shape(), base.stride(), grads[0]->dtype, grads[0]->device);
-  }
-  auto inplace = [](OpHandle& op, Tensor& self, Tensor* other) {
-    Value args[4] = {Value(&self), other ? Value(other) : Value()};
-    Call c;
-    c.op = &op.get();
-    for (size_t k = other ? 2 : 1; k < c.op->schema.args.size(); ++k) args[k] = c.op->schema.args[k].value;
-    c.args = args;
-    c.nargs = int(c.op->schema.args.size());
-    c.given = &self;
-    c.inplace = true;
-    run_op(c);
-  };
-  if (!wrapped || !base.contiguous()) inplace(op_copy, *whole, grads[0].get());
-  TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
-                                           Value(view.offset() - base.offset())});
-  TensorRef incoming = invoke(op_clone, {Value(slice.get())});
-  auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
-  for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];
-  std::vector<TensorRef> inner(size_t(fn.nedges) + 1);
-  if (fn.kind == NodeKind::Rules) hooks.apply_rules(fn, inner_needs.get(), &incoming, inner.data());
-  else hooks.apply_function(fn, inner_needs.get(), &incoming, inner.data());
-  if (written >= 0 && inner[written]) inplace(op_copy, *slice, inner[written].get());
-  else inplace(op_zero, *slice, nullptr);
-  out[0] = std::move(whole);
-  for (int k = 0, at = 1; k < fn.nedges; ++k)
-    if (k != written) out[at++] = std::move(inner[k]);
-}
 
 void queue_callback(Object* callback) {
   if (!tls.pass) runtime_error("queue_callback: called outside of a backward pass, whose end the callback waits "

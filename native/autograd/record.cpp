@@ -1,7 +1,7 @@
 // Running an operator under autograd: decide whether to record, run, and make the node.
-#include "format.h"
 #include <algorithm>
 
+#include "../core/memory_format.h"
 #include "node.h"
 
 namespace flambeau {
@@ -218,60 +218,69 @@ static TensorRef private_copy(Tensor& self) {
   return invoke(clone, {Value(&self)});
 }
 
-void run_op(Call& c) {
+// self as a rule will want it, where one does: a copy, since the write destroys it. Null: none does.
+static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
+  bool keeps_self = false;
+  for (size_t r = 0; r < op.rules.size(); ++r)
+    keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
+  if (!keeps_self) return {};
+  TensorRef before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
+  if (!self.level) copy_into(*before, self);
+  if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
+  return before;
+}
+
+// Kernels that are not pointwise have made a result of their own: it goes into self.
+static void write_result(Call& c, Tensor& self) {
+  if (!c.out1) runtime_error(c.name(), "_: no result to write");
+  if (!(c.out1->ndim == self.ndim && std::equal(self.sizes, self.sizes + self.ndim, c.out1->sizes)))
+    runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ",
+                  shape_text(self.shape()));
+  if (category(c.out1->dtype) > category(self.dtype))
+    runtime_error(c.name(), "_: the result is ", dtype_name(c.out1->dtype), ", which a tensor of ",
+                  dtype_name(self.dtype), " cannot hold");
+  copy_into(self, *c.out1);
+}
+
+static void run_inplace(Call& c, uint64_t wanted) {
   const OpDef& op = *c.op;
-  uint64_t wanted = tls.grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
-  if (__builtin_expect(tls.inference_enabled, 0)) wanted = 0;  // enable_grad() inside changes nothing
-  if (__builtin_expect(tls.active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
-  if (__builtin_expect(!c.inplace, 1)) {
-    execute(c);
-    if (__builtin_expect(c.nargs && (formatted(c.args[0]) || (c.nargs > 1 && formatted(c.args[1]))), 0)) take_format(c);
-    if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor)
-      return;  // nothing to do: contiguous() of a contiguous tensor
-    if (op.kind == Kind::View) mark_views(c);
-    if (__builtin_expect(tls.inference_enabled, 0)) mark_inference(c);
-    if (!wanted) return;
-    bool differentiable = false;
-    for (int k = 0; k < c.nout(); ++k) differentiable |= is_differentiable(c.out(k).dtype);
-    if (!differentiable) return;
-    NodeRef node = make_node(c, wanted, nullptr);
-    attach_results(c, *node, wanted);
-    return;
-  }
   Tensor& self = c.tensor(0);
   if (op.kind == Kind::View) return reshape_inplace(c, wanted);
   check_inplace(c.name(), self, wanted != 0);
   TensorRef before;
-  Value saved_self;
   NodeRef node;
   if (wanted) {
-    bool keeps_self = false;  // a rule wants self as it was: keep a copy, the write destroys it
-    for (size_t r = 0; r < op.rules.size(); ++r)
-      keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
-    if (keeps_self) {
-      before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
-      if (!self.level) copy_into(*before, self);
-      if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
-      saved_self = Value(before.get());
-    }
-    node = make_node(c, wanted, keeps_self ? &saved_self : nullptr);
+    before = kept_self(op, self, wanted);
+    Value saved_self(before.get());
+    node = make_node(c, wanted, before ? &saved_self : nullptr);
   }
   execute(c);
-  if (!op.elementwise && !op.writes_self && c.out1.get() != &self) {  // the functional result goes into self
-    if (!c.out1) runtime_error(c.name(), "_: no result to write");
-    if (!(c.out1->ndim == self.ndim && std::equal(self.sizes, self.sizes + self.ndim, c.out1->sizes)))
-      runtime_error(c.name(), "_: the result has shape ", shape_text(c.out1->shape()), " but self ",
-                    shape_text(self.shape()));
-    if (category(c.out1->dtype) > category(self.dtype))
-      runtime_error(c.name(), "_: the result is ", dtype_name(c.out1->dtype), ", which a tensor of ",
-                    dtype_name(self.dtype), " cannot hold");
-    copy_into(self, *c.out1);
-  }
+  if (!op.elementwise && !op.writes_self && c.out1.get() != &self) write_result(c, self);
   c.out1 = TensorRef::borrow(&self);
   bump_version(self);
   if (!node) return;
   attach_results(c, *node, wanted);
   rebase_history(self, std::move(node));
+}
+
+void run_op(Call& c) {
+  const OpDef& op = *c.op;
+  uint64_t wanted = tls.grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
+  if (__builtin_expect(tls.inference_enabled, 0)) wanted = 0;  // enable_grad() inside changes nothing
+  if (__builtin_expect(tls.active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
+  if (__builtin_expect(c.inplace, 0)) return run_inplace(c, wanted);
+  execute(c);
+  keep_format(c);
+  if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor)
+    return;  // nothing to do: contiguous() of a contiguous tensor
+  if (op.kind == Kind::View) mark_views(c);
+  if (__builtin_expect(tls.inference_enabled, 0)) mark_inference(c);
+  if (!wanted) return;
+  bool differentiable = false;
+  for (int k = 0; k < c.nout(); ++k) differentiable |= is_differentiable(c.out(k).dtype);
+  if (!differentiable) return;
+  NodeRef node = make_node(c, wanted, nullptr);
+  attach_results(c, *node, wanted);
 }
 
 }  // namespace flambeau

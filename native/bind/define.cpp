@@ -1,5 +1,4 @@
 // How a record becomes an operator: its schema, its row, its rules and what they save, its methods and overloads.
-#include "../autograd/format.h"
 #include "../kernels/elementwise.h"
 #include "op_type.h"
 #include "slot.h"
@@ -293,7 +292,7 @@ PyObject* name_nodes(PyObject*, PyObject* args) {
 }
 
 PyObject* keep_format(PyObject*, PyObject* op) {  // the op's results take the memory format of its arguments
-  if (is_op(op) && as_op(op)->def) keeps_format(*as_op(op)->def);
+  if (is_op(op) && as_op(op)->def) as_op(op)->def->keeps_format = true;
   Py_RETURN_NONE;
 }
 

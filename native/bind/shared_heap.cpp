@@ -2,10 +2,11 @@
 //
 // A forked process shares all pages with its parent until one of them writes to a page. Looking at an object writes to
 // its reference count, so workers that read a large list of objects end up with a copy each. Against this, the parent
-// writes its small objects' memory (the arenas of Python's allocator) into an anonymous file, and a worker, before it does
-// anything else, replaces those of its pages that equal the file's by private mappings of the file. A page that is written
-// to later is a copy, as before; but when the reference counts are back at their values it equals the file again, and then
-// the worker drops its copy. Every page is compared before it is replaced, so the contents never change.
+// writes its small objects' memory (the arenas of Python's allocator) into an anonymous file, and a worker, before it
+// does anything else, replaces those of its pages that equal the file's by private mappings of the file. A page that is
+// written to later is a copy, as before; but when the reference counts are back at their values it equals the file
+// again, and then the worker drops its copy. Every page is compared before it is replaced, so the contents never
+// change.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>

@@ -104,6 +104,7 @@ struct OpDef {
   std::string grad_name;           // "MulBackward0"
   bool needs_tensor = false;       // numbers may stand for tensors, but not for all of them
   bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
+  bool keeps_format = false;       // its results take the memory format of its arguments (memory_format.h)
   bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
 };
 

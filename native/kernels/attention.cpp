@@ -95,6 +95,7 @@ void block_scores(const Sizes& s, const float* q, const Matrices& qm, const floa
       to[i * cols + j] = -std::numeric_limits<float>::infinity();
 }
 
+// long because: one pass over a block of keys: scores, their exponentials and the sum live in the same scratch memory
 void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, const Mask& mask, bool causal,
              float scale, float* out, float* lse) {
   const auto& kernels = row_kernels();
@@ -139,6 +140,7 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
 }
 
 // One matrix of the batch per piece of work: sums over queries and over keys stay in one thread.
+// long because: three gradients share every block of scores, which is computed once
 void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matrices& km, const Matrices& vm,
               const Mask& mask, const Matrices& om, const float* lse, bool causal, float scale, float* gq, float* gk,
               float* gv) {

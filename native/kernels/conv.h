@@ -1,4 +1,5 @@
-// The inner loops of convolution, for float and double; kernels/simd/conv.cpp fills the tables.
+// What the parts of a convolution share: its geometry, its passes (conv_passes.cpp), and the inner loops for float and
+// double, whose tables kernels/simd/conv.cpp fills.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -19,6 +20,17 @@ struct ConvGeometry {
 // primitive.
 enum class ConvResult { Output, Input, Weights };
 bool onednn_convolution(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which);
+
+template <class T>
+void conv_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+void conv_backward_data(const ConvGeometry& g, const T* y, const T* w, const T* bias, T* x);
+template <class T>
+void conv_backward_weight(const ConvGeometry& g, const T* x, const T* gy, T* gw);
+template <class T>
+void conv_backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places, T* gb);
+void conv_integers(const ConvGeometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y,
+                   bool transposed);
 
 // A run of numbers of a tile that belong to one row of the result.
 struct Segment {

@@ -53,6 +53,7 @@ Shapes shapes_of(const ConvGeometry& g) {
 }
 
 // `result`: which of the three the primitive writes.
+// long because: the three primitives of oneDNN differ in types alone
 std::shared_ptr<Entry> entry_for(const ConvGeometry& g, bool bias, int result) {
   static auto* cache = new onednn::Cache<Entry>(256);
   onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result};

@@ -3,10 +3,6 @@
 // Same dtype: bytes move by element size; whole runs are memcpy, transposes go tile by tile through a small buffer.
 // Different dtypes: one loop for each pair of the eleven plain types; halves and float8 pass through float32 and
 // complex numbers through their real type, so that the number of loops stays small.
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
 #include <array>
 #include <cmath>
 #include <limits>
@@ -14,6 +10,7 @@
 
 #include "../core/recording.h"
 #include "cast.h"
+#include "simd/blocks.h"
 #include "strided.h"
 
 namespace flambeau {
@@ -60,23 +57,12 @@ void complex_complex(void* dst, const void* src, int64_t n) {
 void half_float(void* dst, const void* src, int64_t n) {
   float* d = static_cast<float*>(dst);
   const float16* s = static_cast<const float16*>(src);
-  int64_t i = 0;
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i))));
-#endif
-  for (; i < n; ++i) d[i] = float(s[i]);
+  for (int64_t i = convert_blocks(d, s, n); i < n; ++i) d[i] = float(s[i]);
 }
 void float_half(void* dst, const void* src, int64_t n) {
   float16* d = static_cast<float16*>(dst);
   const float* s = static_cast<const float*>(src);
-  int64_t i = 0;
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(d + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-  for (; i < n; ++i) d[i] = float16(s[i]);
+  for (int64_t i = convert_blocks(d, s, n); i < n; ++i) d[i] = float16(s[i]);
 }
 void bfloat_float(void* dst, const void* src, int64_t n) {
   uint32_t* __restrict d = static_cast<uint32_t*>(dst);
@@ -248,29 +234,6 @@ Space copy_space(const Tensor& dst, const Tensor& src) {
   return s;
 }
 
-#ifdef __AVX__
-// Eight rows of eight words to eight columns; the source is packed, `row` words apart, the destination `step` bytes.
-inline void transpose_8x8(const float* src, int64_t row, char* dst, int64_t step) {
-  __m256 r[8], t[8];
-  for (int k = 0; k < 8; ++k) r[k] = _mm256_loadu_ps(src + k * row);
-  for (int k = 0; k < 4; ++k) {
-    t[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
-    t[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
-  }
-  for (int h = 0; h < 2; ++h) {  // rows 0-3, then 4-7: columns 0 | 4, 1 | 5, 2 | 6, 3 | 7
-    const __m256 *a = t + 4 * h;
-    r[4 * h] = _mm256_shuffle_ps(a[0], a[2], 0x44);
-    r[4 * h + 1] = _mm256_shuffle_ps(a[0], a[2], 0xee);
-    r[4 * h + 2] = _mm256_shuffle_ps(a[1], a[3], 0x44);
-    r[4 * h + 3] = _mm256_shuffle_ps(a[1], a[3], 0xee);
-  }
-  for (int k = 0; k < 4; ++k) {
-    _mm256_storeu_ps(reinterpret_cast<float*>(dst + k * step), _mm256_permute2f128_ps(r[k], r[k + 4], 0x20));
-    _mm256_storeu_ps(reinterpret_cast<float*>(dst + (k + 4) * step), _mm256_permute2f128_ps(r[k], r[k + 4], 0x31));
-  }
-}
-#endif
-
 // dst[j][i] = src[i][j] for a plane whose source runs along the destination's outer dimension: 64-byte squares are read
 // whole into a buffer and written whole, so that no cache line is touched twice.
 template <class U>
@@ -284,8 +247,7 @@ void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_s
       const int64_t height = std::min(kTile, n - i);
       for (int64_t y = 0; y < height; ++y)
         std::memcpy(tile[y], src + (i + y) * src_step + j * int64_t(sizeof(U)), width * sizeof(U));
-#ifdef __AVX__
-      if constexpr (sizeof(U) == 4) {
+      if constexpr (kTransposes && sizeof(U) == 4) {
         if (width == kTile && height == kTile) {
           for (int64_t x = 0; x < kTile; x += 8)
             for (int64_t y = 0; y < kTile; y += 8)
@@ -294,7 +256,6 @@ void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_s
           continue;
         }
       }
-#endif
       for (int64_t x = 0; x < width; ++x) {
         U* out = reinterpret_cast<U*>(dst + (j + x) * dst_step) + i;
         if (height == kTile)

@@ -157,6 +157,7 @@ bool is_bias(const Tensor& self, const Tensor& t) {
   return true;
 }
 
+// long because: the whole of a small call; each test in it decides whether the call is one
 bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   const int operands = row.operands;
   if (operands > 3 || promote == Promote::Logical || row.weight == kByValue) return false;
@@ -592,6 +593,7 @@ struct Worker {
   }
 
   // Row by row along the inner dimension: contiguous rows are read and written where they are.
+  // long because: one loop, whose pointers and scratch blocks all its steps share
   void run_rows(int64_t begin, int64_t end) {
     const Space& s = p.space;
     bool packs = false, inner_constant[kMaxOperands] = {};

@@ -107,6 +107,7 @@ struct Fold {
 
   Acc init() const { return F::identity(); }
   void merge(Acc& a, const Acc& b) const { a = F::join(a, b); }
+  // long because: one loop with its accumulators in registers, and its tail
   void block(Acc& acc, const T* p, int64_t n, int64_t) const {
     int64_t i = 0;
     if constexpr (requires { F::plain(T(), T()); }) {

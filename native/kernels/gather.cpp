@@ -165,6 +165,7 @@ void infer_gather(Call& c) {
   if (index.numel > 0) check_within(c, index, t, d, "input", false);
   c.output(index.shape(), t.dtype, t.device);
 }
+// long because: a block of indices is checked and used at once, while it is in the cache; each layout has its loop
 void cpu_gather(Call& c) {
   const Tensor& t = c.tensor(0);
   Tensor& out = c.out();
@@ -332,6 +333,30 @@ void cpu_scatter_value(Call& c) {
   run_scatter(c, *source, c.has(4) ? combine_of(c, c.str(4)) : Combine::Replace);
 }
 
+// A mean: the sums divided by how many came to each place, self counted where it is included.
+void divide_by_counts(const Call& c, Tensor& out, const Tensor& index, int64_t d, bool include) {
+  TensorRef counts = empty(out.shape(), DType::Float64), one = empty({}, DType::Float64);
+  fill(*counts, Scalar(include ? 1 : 0));
+  fill(*one, Scalar(1));
+  std::vector<int64_t> zeros(index.ndim, 0);
+  TensorRef ones = view_of(*one, index.shape(), zeros, one->data);
+  scatter(c, *counts, index, *ones, d, Combine::Add);
+  TensorRef sums = empty(out.shape(), is_complex(out.dtype) ? DType::Complex128 : DType::Float64);
+  copy_into(*sums, out);
+  const double* n = counts->ptr<double>();
+  bool integral = is_integral(out.dtype);
+  if (is_complex(out.dtype)) {
+    for (int64_t k = 0; k < sums->numel; ++k) sums->ptr<complex128>()[k] /= std::max(n[k], 1.0);
+  } else {
+    for (int64_t k = 0; k < sums->numel; ++k) {
+      double& x = sums->ptr<double>()[k];
+      x /= std::max(n[k], 1.0);
+      if (integral) x = std::floor(x);
+    }
+  }
+  copy_into(out, *sums);
+}
+
 // (self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self)
 void cpu_scatter_reduce(Call& c) {
   std::string_view reduce = c.str(4);
@@ -356,27 +381,7 @@ void cpu_scatter_reduce(Call& c) {
     }
   }
   scatter(c, out, *index, source, d, how);
-  if (reduce != "mean") return;
-  TensorRef counts = empty(out.shape(), DType::Float64), one = empty({}, DType::Float64);
-  fill(*counts, Scalar(include ? 1 : 0));
-  fill(*one, Scalar(1));
-  std::vector<int64_t> zeros(index->ndim, 0);
-  TensorRef ones = view_of(*one, index->shape(), zeros, one->data);
-  scatter(c, *counts, *index, *ones, d, Combine::Add);
-  TensorRef sums = empty(out.shape(), is_complex(out.dtype) ? DType::Complex128 : DType::Float64);
-  copy_into(*sums, out);
-  const double* n = counts->ptr<double>();
-  bool integral = is_integral(out.dtype);
-  if (is_complex(out.dtype)) {
-    for (int64_t k = 0; k < sums->numel; ++k) sums->ptr<complex128>()[k] /= std::max(n[k], 1.0);
-  } else {
-    for (int64_t k = 0; k < sums->numel; ++k) {
-      double& x = sums->ptr<double>()[k];
-      x /= std::max(n[k], 1.0);
-      if (integral) x = std::floor(x);
-    }
-  }
-  copy_into(out, *sums);
+  if (reduce == "mean") divide_by_counts(c, out, *index, d, include);
 }
 void infer_scatter_reduce(Call& c) {
   combine_of(c, c.str(4));
@@ -446,56 +451,58 @@ bool packed_after(const Tensor& t, int64_t d) {
   return true;
 }
 
-void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
+// What is selected are runs of memory, or columns of a matrix.
+// long because: three ways through the same runs, chosen by how many there are
+void select_packed(const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
   int64_t n = index.numel, size = size_at(t, int(d)), step = stride_at(t, int(d)), item = t.itemsize();
-  check_indices(c, index, d, size);
-  if (out.numel == 0) return;
   const int64_t* at = index.ptr<int64_t>();
   int64_t inner = 1;
   for (int k = int(d) + 1; k < t.ndim; ++k) inner *= t.sizes[k];
-  if (packed_after(t, d)) {
-    Walk<2> outer;
-    int64_t place = inner * n;
-    std::vector<int64_t> places(d);
-    for (int k = int(d) - 1; k >= 0; --k) places[k] = place, place *= t.sizes[k];
-    for (int k = 0; k < d; ++k) outer.add(t.sizes[k], {t.strides[k], places[k]});
-    outer.add(1, {0, 0});
-    outer.done();
-    int64_t run = outer.length(), from = outer.stride[0][outer.ndim - 1], to = outer.stride[1][outer.ndim - 1];
-    LockRelease lock(out.numel);
-    if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix: each index is used `run` times
-      auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
-      int64_t* own = memory.get();
-      own_indices(at, n, size, own);
-      visit_size(item, [&]<class T>() {
-        parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
-          for (int64_t r = a; r < b; ++r) {
-            const T* x = t.ptr<T>() + r * from;
-            T* y = out.ptr<T>() + r * to;
-            if (step == 1) {
-              for (int64_t k = 0; k < n; ++k) y[k] = x[own[k]];
-            } else {
-              for (int64_t k = 0; k < n; ++k) y[k] = x[own[k] * step];
-            }
+  Walk<2> outer;
+  int64_t place = inner * n;
+  std::vector<int64_t> places(d);
+  for (int k = int(d) - 1; k >= 0; --k) places[k] = place, place *= t.sizes[k];
+  for (int k = 0; k < d; ++k) outer.add(t.sizes[k], {t.strides[k], places[k]});
+  outer.add(1, {0, 0});
+  outer.done();
+  int64_t run = outer.length(), from = outer.stride[0][outer.ndim - 1], to = outer.stride[1][outer.ndim - 1];
+  LockRelease lock(out.numel);
+  if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix: each index is used `run` times
+    auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
+    int64_t* own = memory.get();
+    own_indices(at, n, size, own);
+    visit_size(item, [&]<class T>() {
+      parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
+        for (int64_t r = a; r < b; ++r) {
+          const T* x = t.ptr<T>() + r * from;
+          T* y = out.ptr<T>() + r * to;
+          if (step == 1) {
+            for (int64_t k = 0; k < n; ++k) y[k] = x[own[k]];
+          } else {
+            for (int64_t k = 0; k < n; ++k) y[k] = x[own[k] * step];
           }
-        });
+        }
       });
-      return;
-    }
-    if (outer.rows == 1 && run >= num_threads()) {  // inside a piece copy_rows stays on its thread
-      parallel_for(run, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t a, int64_t b) {
-        for (int64_t k = a; k < b; ++k)
-          copy_rows(out.data + k * to * item, t.data + k * from * item, at, n, size, inner * item, step * item);
-      });
-      return;
-    }
-    outer.each_row(0, outer.rows, [&](const int64_t* offset) {
-      for (int64_t k = 0; k < run; ++k)
-        copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, size,
-                  inner * item, step * item);
     });
     return;
   }
+  if (outer.rows == 1 && run >= num_threads()) {  // inside a piece copy_rows stays on its thread
+    parallel_for(run, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t a, int64_t b) {
+      for (int64_t k = a; k < b; ++k)
+        copy_rows(out.data + k * to * item, t.data + k * from * item, at, n, size, inner * item, step * item);
+    });
+    return;
+  }
+  outer.each_row(0, outer.rows, [&](const int64_t* offset) {
+    for (int64_t k = 0; k < run; ++k)
+      copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, size,
+                inner * item, step * item);
+  });
+}
+
+void select_strided(const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
+  int64_t n = index.numel, size = size_at(t, int(d)), step = stride_at(t, int(d)), item = t.itemsize();
+  const int64_t* at = index.ptr<int64_t>();
   Walk<2> w;  // one slice
   for (int k = 0; k < t.ndim; ++k)
     if (k != d) w.add(t.sizes[k], {t.strides[k], out.strides[k]});
@@ -515,6 +522,14 @@ void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& ou
     });
   });
 }
+
+void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
+  check_indices(c, index, d, size_at(t, int(d)));
+  if (out.numel == 0) return;
+  if (packed_after(t, d)) select_packed(t, index, out, d);
+  else select_strided(t, index, out, d);
+}
+
 TensorRef index_vector(const Tensor& t) { return contiguous(*to_dtype(t, DType::Int64)); }
 
 void cpu_index_select(Call& c) {
@@ -673,6 +688,7 @@ void infer_embedding_backward(Call& c) {
   check_size(c, shape);
   c.output(shape, g.dtype, g.device);
 }
+// long because: one sum over places; its order must not depend on threads, nor on whether it is a mean
 void cpu_embedding_backward(Call& c) {
   Tensor& out = c.out();
   fill(out, Scalar(0));

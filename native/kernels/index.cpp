@@ -143,6 +143,7 @@ Plan plan_of(const Call& c, const Tensor& self, std::span<Tensor* const> indices
 // contiguously in the result's order. Where the runs are single elements, points(self offset, other offset, offsets, n)
 // takes n of them. Threads share the places; when `ordered` (of two writes to one place the later one counts) each one
 // walks all places of the rows or columns it owns instead, in order.
+// long because: one walk over places in three divisions of the work
 template <class F, class G>
 void each_run(const Plan& p, const Tensor& self, bool ordered, F row, G points) {
   int64_t inner = 1, n = int64_t(p.offsets.size());
@@ -264,6 +265,7 @@ void infer_index_put(Call& c) {
                   shape_text(p.result));
   output_self(c);
 }
+// long because: one number, sums, and values each have the same two loops over runs and points
 void cpu_index_put(Call& c) {
   Tensor& out = c.out();
   Plan p = plan_of(c, out, c.tensors(1), true);  // of the same shape as self

@@ -133,6 +133,7 @@ void substitute(bool upper, bool unit, int n, int nrhs, const T* a, int lda, T* 
     }
   }
 }
+// long because: small and large matrices, few and many right sides each have their own call
 void cpu_triangular(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out();
   lapack::load();

@@ -168,6 +168,7 @@ Driver driver_of(std::string_view s) {
 }
 
 // A x = b for one matrix: `b` has max(m, n) rows and takes the solution; returns info.
+// long because: four drivers, each with its question for workspace and its call
 template <class T>
 int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, lapack::real_t<T> rcond,
                   lapack::real_t<T>* s, int64_t* rank, lapack::Work<T>& work, lapack::Work<lapack::real_t<T>>& rwork,
@@ -249,6 +250,7 @@ void infer_lstsq(Call& c) {
   if (driver == Driver::Gelsd || driver == Driver::Gelss) c.output(with(batch, {k}), real_of(A.dtype), A.device);
   else c.output(std::vector<int64_t>{0}, real_of(A.dtype), A.device);
 }
+// long because: one batch loop around the copies that LAPACK needs
 void cpu_lstsq(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out(0), &left = c.out(1), &rank = c.out(2), &values = c.out(3);
   lapack::load();

@@ -132,6 +132,7 @@ void infer_layer_norm_backward(Call& c) {
   c.output(c.ints(2), t, x.device);
   c.output(c.ints(2), t, x.device);
 }
+// long because: three gradients from one reading of each row
 template <class T, bool centred>
 void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& grad_input,
                          char* grad_weight, char* grad_bias, DType dtype) {
@@ -275,6 +276,7 @@ void infer_group_norm_backward(Call& c) {
   c.output(channels, t, x.device);
   c.output(channels, t, x.device);
 }
+// long because: three gradients from one reading of each group
 void cpu_group_norm_backward(Call& c) {
   Tensor& given = c.tensor(1);
   if (!given.numel) {
@@ -452,6 +454,7 @@ void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batc
     }
   });
 }
+// long because: statistics, their running means and the result, in this order
 void cpu_batch_norm(Call& c) {
   Tensor& given = c.tensor(0);
   const Batch s(given);

@@ -221,6 +221,7 @@ struct RowsDone {
   }
 };
 
+// long because: one loop nest; the inner window has a fast form and a general one
 template <class T, class I>
 void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
@@ -290,7 +291,8 @@ void run_max(Call& c, Shape s) {
 }
 
 void need_real(const Call& c, DType t) {
-  if (is_complex(t) || is_float8(t) || t == DType::Bool) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
+  if (is_complex(t) || is_float8(t) || t == DType::Bool)
+    runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
 }
 void need_floating(const Call& c, DType t) {
   if (!is_floating(t) || is_float8(t)) runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
@@ -404,6 +406,7 @@ T sum(const T* p, int64_t n) {
   return total;
 }
 
+// long because: one loop nest; the inner window has a fast form and a general one
 template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];

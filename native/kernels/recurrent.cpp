@@ -63,6 +63,7 @@ void need_shape(const Call& c, const Tensor* t, const char* name, std::initializ
                   shape_text(t->shape()));
 }
 
+// long because: one check after the other, each with its message
 Layer layer_of(const Call& c, int shift) {
   Layer l;
   l.mode = mode_of(c, c.str(shift + kMode));
@@ -237,6 +238,7 @@ std::vector<T> joined_bias(const Layer& l, const T* ih, const T* hh) {
   return bias;
 }
 
+// long because: one check after the other, each with its message
 template <class T>
 void forward(Call& c) {
   const Layer l = layer_of(c, 0);
@@ -326,6 +328,7 @@ void column_sums(const T* g, int64_t rows, int64_t ld, int64_t n, T* to) {
   }
 }
 
+// long because: one check after the other, each with its message
 template <class T>
 void backward(Call& c) {
   const Layer l = layer_of(c, kShift);

@@ -150,6 +150,7 @@ inline int64_t pieces_of(int64_t units, int64_t length, int64_t width) {
   return std::clamp<int64_t>(length * width / kGrain, 1, std::min<int64_t>(64, length));
 }
 
+// long because: one loop nest: the accumulators of all its levels are the same
 template <class Op>
 void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;
@@ -209,6 +210,7 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   }
 }
 
+// long because: one loop nest: the accumulators of all its levels are the same
 template <class Op>
 void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;

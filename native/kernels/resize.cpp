@@ -74,6 +74,7 @@ void average(Axis<T>& a, Mode mode, T scale) {
   }
 }
 
+// long because: one case per kind of interpolation
 template <class T>
 Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
   Axis<T> a;
@@ -133,6 +134,7 @@ std::vector<Axis<T>> axes_of(const Plan& p, const int64_t* in) {
   return axes;
 }
 
+// long because: a row is mixed from others and then stretched, with a loop for each number of taps
 template <class T>
 void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
   const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];

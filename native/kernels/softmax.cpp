@@ -148,6 +148,7 @@ void backward_row(const T* g, const T* y, T* dx, int64_t n) {
   }
 }
 
+// long because: rows that are adjacent, and rows that are taken in tiles, each with their scratch memory
 template <class T, bool log>
 void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
   RowReader<T> grad(g), result(y);

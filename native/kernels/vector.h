@@ -7,11 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 #include "../core/dtype.h"
+#include "simd/blocks.h"
 
 namespace flambeau {
 
@@ -111,16 +109,8 @@ void load_row(T* dst, const char* src, int64_t stride, int64_t n) {
       std::memcpy(dst, src, size_t(n) * sizeof(T));
       return;
     }
-#ifdef __F16C__
-    if constexpr (std::is_same_v<S, float16> && std::is_same_v<T, float>)
-      for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i))));
-    if constexpr (std::is_same_v<S, bfloat16> && std::is_same_v<T, float>)
-      for (; i + 8 <= n; i += 8) {
-        __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i)));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i), _mm256_slli_epi32(wide, 16));
-      }
-#endif
+    if constexpr ((std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>) && std::is_same_v<T, float>)
+      i = convert_blocks(dst, s, n);
     for (; i < n; ++i) dst[i] = convert_element<T, S>(s[i]);
     return;
   }
@@ -141,6 +131,7 @@ void load_truth(T* dst, const char* src, int64_t stride, int64_t n) {
 }
 
 // The loader of `dtype` into T, or null where the pair is not offered (callers convert the tensor first).
+// long because: one case per dtype
 template <class T>
 LoadFn<T> loader_of(DType dtype) {
   if constexpr (std::is_same_v<T, float>) {
@@ -242,24 +233,10 @@ inline void store_row(char* dst, DType dtype, const T* src, int64_t n) {
     return;
   }
   int64_t i = 0;
-#ifdef __F16C__
-  if constexpr (std::is_same_v<T, float>)
-    if (dtype == DType::Float16)
-      for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0));
-  if constexpr (std::is_same_v<T, float>)
-    if (dtype == DType::BFloat16)  // as bfloat16(float): to nearest even, NaN quiet
-      for (; i + 8 <= n; i += 8) {
-        __m256 v = _mm256_loadu_ps(src + i);
-        __m256i u = _mm256_castps_si256(v);
-        __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-        __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff))), 16);
-        __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-        rounded = _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), nan);
-        __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0xd8);
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + 2 * i), _mm256_castsi256_si128(packed));
-      }
-#endif
+  if constexpr (std::is_same_v<T, float>) {
+    if (dtype == DType::Float16) i = convert_blocks(reinterpret_cast<float16*>(dst), src, n);
+    if (dtype == DType::BFloat16) i = convert_blocks(reinterpret_cast<bfloat16*>(dst), src, n);
+  }
   for (; i < n; ++i) put<T>(dst, dtype, i, src[i]);
 }
 

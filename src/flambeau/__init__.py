@@ -2,7 +2,13 @@
 
 import importlib as _importlib
 
-from . import _C
+from ._processor import refusal as _refusal
+
+try:
+    from . import _C
+except ImportError as _error:
+    raise _refusal(_error) from None
+
 from . import ops as _ops
 from ._absent import methods as _absent_methods
 from ._C import Generator as Generator

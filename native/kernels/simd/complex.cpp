@@ -110,6 +110,7 @@ template <class T> void nan_to_num_loop(char* const* p, const int64_t*, int64_t 
   run1<T, T>(p, n, [=](T a) { return T(fix(a.real()), fix(a.imag())); });
 }
 
+// long because: a table
 static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary_n<[]<class T>(T a, T b, T alpha) { return a + times(alpha, b); }, 1, FLAMBEAU_COMPLEX>("add"),

@@ -23,6 +23,7 @@ template <class T> inline Cx<T> turned(const Cx<T>& a) { return {a.i, -a.r}; }  
 template <class T> inline Cx<T> times(const Cx<T>& a, T wr, T wi) { return {a.r * wr - a.i * wi, a.r * wi + a.i * wr}; }
 
 // The transform of R numbers, in place.
+// long because: one case per radix, in registers
 template <int R, class T>
 inline void butterfly(Cx<T>* x) {
   if constexpr (R == 2) {
@@ -188,6 +189,7 @@ inline void together(T* p, const Cx<T>& v, const Masks<T>& m) {
   store(p + kW<T>, __builtin_shuffle(v.r, v.i, m.high));
 }
 
+// long because: one case per form of the numbers that are read
 template <class T>
 void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
   const int64_t n = plan.n, given = std::min(n, job.given), step = job.in_step;
@@ -238,6 +240,7 @@ void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
   }
 }
 
+// long because: one case per form of the numbers that are written
 template <class T>
 void write(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
   const int64_t n = plan.n, step = job.out_step;

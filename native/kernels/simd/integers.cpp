@@ -83,6 +83,7 @@ template <template <class> class Loop, class... T> ElementwiseRow loops_of(const
 }
 template <class T> struct Clamp { static constexpr LoopFn run = clamp_loop<T>; };
 
+// long because: a table
 static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
   r.add({
       binary_n<[]<class T>(T a, T b, T alpha) { return wrap_add(a, wrap_mul(alpha, b)); }, 1, FLAMBEAU_INTEGERS>("add"),

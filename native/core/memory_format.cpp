@@ -1,14 +1,7 @@
-#include "format.h"
-
-#include <unordered_set>
+#include "memory_format.h"
 
 namespace flambeau {
 namespace {
-
-std::unordered_set<const OpDef*>& marked() {
-  static std::unordered_set<const OpDef*> ops;
-  return ops;
-}
 
 // The strides of channels innermost, then the other dimensions from the last to the first, then the batch.
 std::vector<int64_t> channels_innermost(Dims shape) {
@@ -42,10 +35,8 @@ bool wanted(const Value& v) {
 
 }  // namespace
 
-void keeps_format(const OpDef& op) { marked().insert(&op); }
-
 void take_format(Call& c) {
-  if (!marked().contains(c.op) || c.given) return;
+  if (!c.op->keeps_format || c.given) return;
   bool weight = c.nargs > 1 && c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor &&
                 c.args[1].tensor->ndim == c.args[0].tensor->ndim;
   if (!wanted(c.args[0]) && !(weight && wanted(c.args[1]))) return;
@@ -57,6 +48,16 @@ void take_format(Call& c) {
     copy_into(*laid, *out);
     out = laid;
   }
+}
+
+TensorRef laid_out_like(const Tensor& like, TensorRef grad, bool ours, bool any_layout) {
+  std::vector<int64_t> wanted = like.contiguous() ? std::vector<int64_t>() : dense_strides(like);  // empty: rows
+  bool fits = wanted.empty() ? grad->contiguous() : std::equal(wanted.begin(), wanted.end(), grad->strides);
+  if (ours && (fits || any_layout)) return grad;
+  TensorRef copy = wanted.empty() ? empty(like.shape(), like.dtype, like.device)
+                                  : empty_strided(like.shape(), wanted, like.dtype, like.device);
+  copy_into(*copy, *grad);
+  return copy;
 }
 
 }  // namespace flambeau

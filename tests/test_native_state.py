@@ -1,0 +1,86 @@
+"""All mutable memory that the native library has for good, with the reason for each: the compiled library is asked, so
+that nothing is left out. What is switched on or under way is in `process` and `tls` (native/core/state.h) and nowhere
+else; the rest are caches, memory kept for later, tables filled while the library is loaded, and Python's objects.
+"""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from flambeau import _C
+
+STATE = {
+    "process": "what is switched on in the process; read and written under the interpreter lock",
+    "tls": "what is switched on and under way in a thread",
+}
+#: (pattern of the name after `flambeau::`, reason). Names of functions' own variables begin with the function's.
+ALLOWED = [
+    # --- filled while the library is loaded or an operator is defined, under the interpreter lock
+    (r"(op_table\(\)::table|add_op\(.*\)::replaced)", "operators by name"),
+    (r"(primitive_table\(\)::table|table\(\)::rows|ElementwiseRows::add\(.*\)::levels|registered\(\)::loops)",
+     "rows of kernels, registered by static objects before anything runs"),
+    (r"(rows|registration|table|arithmetic|bitwise|order|functions)", "objects whose constructors register rows"),
+    (r"(conv|fft|gemm|recurrent)_kernels_f(32|64)|attention_kernels|loops_of_level", "loops by instruction set"),
+    (r".*::(chosen|best|level|fast)", "the loops this processor takes, found once"),
+    (r"library_fmod", "the C library's function, found while loading"),
+    # --- Python's objects and what Python asks to be writable
+    (r"(DType|DeviceObject|Format|Generator|Node|Op|Size|Tensor)Type|(LinAlg|OutOfMemory)Error", "Python types"),
+    (r"(module|array)_type|scalar_base|known|scalar_types", "Python types of others, found once"),
+    (r"(dtypes|formats|names|kTypes)", "Python's objects for dtypes and formats, made once"),
+    (r"(\w+_)?(methods|members|getset|slots|spec|def|functions|attributes)|.*::spec", "tables handed to Python"),
+    (r"slot_\w+", "operators behind number slots, found once"),
+    (r"(s_dispatch|s_function|.*::name|.*::names|.*::expected)", "interned or keyword names"),
+    (r"\w+_handler|handlers|disabled_override|global_hooks|library|.*::explain|.*::types",
+     "Python functions that native code calls, set while the package is imported"),
+    (r"(op_\w+|.*::(op|copy|fill|clone|index|reshape|real|add|as_strided|masked_select|masked_fill|index_put))",
+     "operators that native code calls, found once (OpHandle)"),
+    # --- memory kept for later
+    (r"free_(nodes|scopes|storages|tensors)|FreeListBase::all", "free lists; used under the interpreter lock"),
+    (r"bins|stats|until_failure|cache_limit\(\)::limit", "the caching allocator; used under the interpreter lock"),
+    (r"kept<.*>\(.*\)::(known|mutex|guard|lock)", "plans of Fourier transforms; behind their mutex"),
+    (r".*::cache", "primitives of oneDNN; behind the cache's mutex"),
+    (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
+    (r"lapack::.*|least_squares<.*>\(.*\)::\w+", "LAPACK's routines, found once"),
+    (r"buffers|converted|spare|outer_devices|recorder", "scratch memory, autocast's copies, spare lists of a thread"),
+    (r"default_generator\(\)::g", "the default generator; it has its own lock"),
+    # --- forks, profiler
+    (r"arenas|common|system_arenas|kPage", "pages that forked workers share; under the interpreter lock"),
+    (r"gate(_memory)?", "what a fork waits for; its own mutex"),
+    (r"events|session|open_events|open_session|node_events", "the profiler's events; under the interpreter lock"),
+    (r"(devices|tables|device_tables).*", "tables of devices, filled under the interpreter lock"),
+]
+
+
+def variables():
+    """Names of variables in writable sections, without those of other libraries and of the compiler."""
+    if not shutil.which("objdump"):
+        pytest.skip("objdump is not installed")
+    text = subprocess.run(["objdump", "-tC", _C.__file__], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^[0-9a-f]+ .{7} \.(?:data|bss|tdata|tbss)\s+[0-9a-f]+\s+(?:\.hidden )?(.*)$", text, re.M)
+    if not found:
+        pytest.skip("the library has no symbols")
+    own = (re.sub(r"\(anonymous namespace\)::|(baseline|avx512)::|upward::", "", name) for name in found
+           if name.startswith("flambeau::"))
+    return sorted({name.removeprefix("flambeau::") for name in own})
+
+
+def reason(name):
+    return STATE.get(name) or next((why for pattern, why in ALLOWED if re.fullmatch(pattern, name)), None)
+
+
+def test_every_variable_has_a_reason():
+    unknown = [name for name in variables() if reason(name) is None]
+    assert not unknown, ("mutable variables outside native/core/state.h; move them there, or give them a reason here: "
+                         + "; ".join(unknown))
+
+
+def test_state_is_in_one_place():
+    found = variables()
+    assert {"process", "tls"} <= set(found)
+
+
+@pytest.mark.parametrize("name", ["grad_mode", "counter", "run_op(flambeau::Call&)::depth", "dispatch_modes"])
+def test_another_variable_is_found(name):
+    assert reason(name) is None
