@@ -1,0 +1,120 @@
+// The gradients of a recurrent layer: the walk back over its steps, and the sums over all of them afterwards.
+#include "recurrent_layer.h"
+
+namespace flambeau::recurrent {
+
+template <class T>
+static void column_sums(const T* g, int64_t rows, int64_t ld, int64_t n, T* to) {
+  const auto& kernels = recurrent_kernels<T>();
+  std::fill_n(to, n, T(0));
+  std::vector<T> block(static_cast<size_t>(n));
+  for (int64_t i = 0; i < rows; i += 64) {  // blocks, so that the error grows with rows / 64
+    std::fill(block.begin(), block.end(), T(0));
+    for (int64_t r = i; r < std::min(rows, i + 64); ++r) kernels.add(n, g + r * ld, block.data());
+    kernels.add(n, block.data(), to);
+  }
+}
+
+// long because: one check after the other, each with its message
+template <class T>
+void backward(Call& c) {
+  const Layer l = layer_of(c, kShift);
+  const int64_t mask = c.integer(kMask), n = l.hidden, p = l.state, ld = l.ld;
+  if (l.rows == 0) {
+    for (int k = 0; k < 8; ++k) fill(c.out(k), Scalar(0));
+    return;
+  }
+  auto wants = [&](int k) { return mask >> k & 1 && c.out(k).numel > 0; };
+  Operands<T> in(c, kShift);
+  Wide<T> to(c, 8);
+  const auto& kernels = recurrent_kernels<T>();
+  TensorRef grads[3], saved[4];
+  for (int k = 0; k < 3; ++k) grads[k] = dense<T>(c.optional_tensor(k));
+  for (int k = 0; k < 4; ++k) saved[k] = dense<T>(&c.tensor(kOut + k));
+  const T *dout = data<T>(grads[0]), *dhn = data<T>(grads[1]), *dcn = data<T>(grads[2]);
+  const T *out = data<T>(saved[0]), *gates = data<T>(saved[1]), *cells = data<T>(saved[2]), *raw = data<T>(saved[3]);
+  auto make = [&](int64_t rows, int64_t columns) {
+    int64_t shape[] = {rows, columns};
+    return empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+  };
+  const bool lstm = l.mode == Mode::LSTM, gru = l.mode == Mode::GRU;
+  TensorRef sums = make(l.rows, ld), states = make(l.batch, p), dcell = make(lstm ? l.batch : 0, n);
+  TensorRef before = make(wants(kWhh) ? l.rows : 0, p), totals = make(l.projected() ? l.rows : 0, p);
+  TensorRef unprojected = make(l.projected() ? l.batch : 0, n);
+  T *dg = sums->ptr<T>(), *dh = states->ptr<T>(), *dc = dcell->ptr<T>(), *h_before = before->ptr<T>();
+  T *total = totals->ptr<T>(), *draw = unprojected->ptr<T>();
+  Operand<T> state(in[kWhh], gru ? 2 * n : l.gates, p, p, 1, l.steps), fresh, project;
+  if (gru) fresh = Operand<T>(in[kWhh] + 2 * n * p, n, p, p, 1, l.steps);
+  if (l.projected()) project = Operand<T>(in[kWhr], p, n, n, 1, l.steps);
+  {
+    LockRelease lock(2 * work_of(l));
+    state.pack(), gru ? fresh.pack() : void(), l.projected() ? project.pack() : void();
+    dhn ? (void)std::copy_n(dhn, l.batch * p, dh) : (void)std::fill_n(dh, l.batch * p, T(0));
+    if (lstm) dcn ? (void)std::copy_n(dcn, l.batch * n, dc) : (void)std::fill_n(dc, l.batch * n, T(0));
+    // the row of the step before for sequence b, or null at the sequence's first step
+    auto earlier = [&](int64_t t, int64_t b) {
+      const int64_t s = l.reverse ? t + 1 : t - 1;
+      return s < 0 || s >= l.steps || b >= l.batch_sizes[s] ? int64_t(-1) : l.offsets[s] + b;
+    };
+    auto state_before = [&](int64_t t, int64_t b, const T* all, const T* first, int64_t width) -> const T* {
+      const int64_t row = earlier(t, b);
+      return row >= 0 ? all + row * width : first ? first + b * width : nullptr;
+    };
+    walk(l, true, [&](int64_t t, int64_t b, int64_t m, int64_t row) {
+      T *d = dh + b * p, *g = dg + row * ld;
+      if (dout) kernels.add(m * p, dout + row * p, d);
+      if (h_before)
+        for (int64_t i = 0; i < m && wants(kWhh); ++i) {
+          const T* h = state_before(t, b + i, out, in[kH0], p);
+          h ? (void)std::copy_n(h, p, h_before + (row + i) * p) : (void)std::fill_n(h_before + (row + i) * p, p, T(0));
+        }
+      switch (l.mode) {
+        case Mode::LSTM: {
+          const T* dhidden = d;
+          if (l.projected()) {
+            std::copy_n(d, m * p, total + row * p);
+            project.multiply(m, d, p, draw + b * n, n, {});
+            dhidden = draw + b * n;
+          }
+          for (int64_t i = 0; i < m; ++i)
+            kernels.lstm_back(n, gates + (row + i) * ld, cells + (row + i) * n,
+                              state_before(t, b + i, cells, in[kC0], n), dhidden + i * n, dc + (b + i) * n, g + i * ld);
+          break;
+        }
+        case Mode::GRU:
+          for (int64_t i = 0; i < m; ++i)
+            kernels.gru_back(n, gates + (row + i) * ld, state_before(t, b + i, out, in[kH0], n), d + i * n, g + i * ld);
+          fresh.multiply(m, g + 3 * n, ld, d, p, {1, 1});
+          break;
+        case Mode::Tanh: kernels.tanh_back(m * n, out + row * n, d, g); break;
+        case Mode::Relu: kernels.relu_back(m * n, out + row * n, d, g); break;
+      }
+      state.multiply(m, g, ld, d, p, {1, gru ? T(1) : T(0)});
+    });
+    if (wants(kH0)) std::copy_n(dh, l.batch * p, to[kH0]);
+    if (wants(kC0)) std::copy_n(dc, l.batch * n, to[kC0]);
+    if (wants(kInput)) gemm<T>(l.rows, l.inputs, l.gates, dg, ld, 1, in[kWih], l.inputs, 1, to[kInput], l.inputs);
+    if (wants(kWih)) gemm<T>(l.gates, l.inputs, l.rows, dg, 1, ld, in[kInput], l.inputs, 1, to[kWih], l.inputs);
+    const int64_t common = gru ? 2 * n : l.gates;
+    if (wants(kWhh)) {
+      gemm<T>(common, p, l.rows, dg, 1, ld, h_before, p, 1, to[kWhh], p);
+      if (gru) gemm<T>(n, p, l.rows, dg + 3 * n, 1, ld, h_before, p, 1, to[kWhh] + common * p, p);
+    }
+    if (wants(kWhr)) gemm<T>(p, n, l.rows, total, 1, p, raw, n, 1, to[kWhr], n);
+    if (wants(kBih) || wants(kBhh)) {
+      std::vector<T> sum(static_cast<size_t>(ld));
+      column_sums(dg, l.rows, ld, ld, sum.data());
+      if (wants(kBih)) std::copy_n(sum.data(), l.gates, to[kBih]);
+      if (wants(kBhh)) {
+        std::copy_n(sum.data(), common, to[kBhh]);
+        if (gru) std::copy_n(sum.data() + 3 * n, n, to[kBhh] + common);
+      }
+    }
+  }
+  to.round();
+}
+
+template void backward<float>(Call&);
+template void backward<double>(Call&);
+
+}  // namespace flambeau::recurrent

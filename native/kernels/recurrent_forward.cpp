@@ -1,0 +1,78 @@
+// A recurrent layer's results: the input's share of every gate in one product, then each step's product with the state,
+// and its gates.
+#include "recurrent_layer.h"
+
+namespace flambeau::recurrent {
+
+template <class T>
+static std::vector<T> joined_bias(const Layer& l, const T* ih, const T* hh) {
+  std::vector<T> bias;
+  if (!ih && !hh) return bias;
+  bias.assign(size_t(l.gates), T(0));
+  const int64_t common = l.mode == Mode::GRU ? 2 * l.hidden : l.gates;  // GRU's r stands before the state's share of n
+  for (int64_t j = 0; ih && j < l.gates; ++j) bias[j] += ih[j];
+  for (int64_t j = 0; hh && j < common; ++j) bias[j] += hh[j];
+  return bias;
+}
+
+// long because: one check after the other, each with its message
+template <class T>
+void forward(Call& c) {
+  const Layer l = layer_of(c, 0);
+  if (l.rows == 0) {
+    for (int k = 1; k < 3; ++k) fill(c.out(k), Scalar(0));
+    return;
+  }
+  Operands<T> in(c, 0);
+  Wide<T> to(c, 6);
+  const auto& kernels = recurrent_kernels<T>();
+  const int64_t n = l.hidden, p = l.state, ld = l.ld;
+  const bool gru = l.mode == Mode::GRU, gated = gru || l.mode == Mode::LSTM;
+  T *out = to[0], *h = to[1], *cell = to[2], *gates = gated ? to[3] : out, *cells = to[4], *raw = to[5];
+  Operand<T> state(in[kWhh], p, gru ? 2 * n : l.gates, 1, p, l.steps), fresh, project;
+  if (gru) fresh = Operand<T>(in[kWhh] + 2 * n * p, p, n, 1, p, l.steps);
+  if (l.projected()) project = Operand<T>(in[kWhr], n, p, 1, n, l.steps);
+  // packed where many rows meet it and a panel stays in the first two caches; otherwise gemm chooses the way
+  const bool packed = l.rows >= 64 && l.inputs <= 1024;
+  Operand<T> input(in[kWih], l.inputs, l.gates, 1, l.inputs, packed ? l.steps : 1);
+  const std::vector<T> bias = joined_bias(l, in[kBih], in[kBhh]);
+  {
+    LockRelease lock(work_of(l));
+    state.pack(), gru ? fresh.pack() : void(), l.projected() ? project.pack() : void();
+    in[kH0] ? (void)std::copy_n(in[kH0], l.batch * p, h) : (void)std::fill_n(h, l.batch * p, T(0));
+    if (l.mode == Mode::LSTM)
+      in[kC0] ? (void)std::copy_n(in[kC0], l.batch * n, cell) : (void)std::fill_n(cell, l.batch * n, T(0));
+    const Epilogue<T> shares{1, 0, bias.empty() ? nullptr : bias.data()};
+    input.pack();
+    parallel_for(l.rows, input.panels ? std::max<int64_t>(1, (1 << 19) / (l.gates * l.inputs)) : l.rows,
+                 [&](int64_t row, int64_t end) {
+      input.multiply(end - row, in[kInput] + row * l.inputs, l.inputs, gates + row * ld, ld, shares);
+    });
+    walk(l, false, [&](int64_t, int64_t b, int64_t m, int64_t row) {
+      T *g = gates + row * ld, *y = out + row * p;
+      state.multiply(m, h + b * p, p, g, ld, {1, 1});
+      switch (l.mode) {
+        case Mode::LSTM: {
+          T* to = l.projected() ? raw + row * n : y;
+          for (int64_t i = 0; i < m; ++i)
+            kernels.lstm(n, g + i * ld, cell + (b + i) * n, cells + (row + i) * n, to + i * n);
+          if (l.projected()) project.multiply(m, to, n, y, p, {});
+          break;
+        }
+        case Mode::GRU:
+          fresh.multiply(m, h + b * p, p, g + 3 * n, ld, {1, 0, in[kBhh] ? in[kBhh] + 2 * n : nullptr});
+          for (int64_t i = 0; i < m; ++i) kernels.gru(n, g + i * ld, h + (b + i) * n, y + i * n);
+          return;
+        case Mode::Tanh: kernels.tanh(m * n, y); break;
+        case Mode::Relu: kernels.relu(m * n, y); break;
+      }
+      std::copy_n(y, m * p, h + b * p);
+    });
+  }
+  to.round();
+}
+
+template void forward<float>(Call&);
+template void forward<double>(Call&);
+
+}  // namespace flambeau::recurrent

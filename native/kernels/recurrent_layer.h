@@ -1,0 +1,151 @@
+// What both directions of a recurrent layer share: its sizes, what they read and write, products with a fixed operand,
+// and the walk over the steps.
+#pragma once
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "../core/call.h"
+#include "../core/machine.h"
+#include "gemm.h"
+#include "recurrent.h"
+
+namespace flambeau {
+
+template <class T>
+const RecurrentKernels<T>& recurrent_kernels() {
+  const auto& table = [] () -> auto& {
+    if constexpr (sizeof(T) == 4) return recurrent_kernels_f32;
+    else return recurrent_kernels_f64;
+  }();
+  static const auto* chosen = table[cpu_level()] ? table[cpu_level()] : table[0];
+  return *chosen;
+}
+
+namespace recurrent {
+
+enum class Mode { Tanh, Relu, LSTM, GRU };
+
+// The positions of what both operators share, in the forward's schema.
+enum Argument { kInput, kH0, kC0, kWih, kWhh, kBih, kBhh, kWhr, kBatchSizes, kMode, kReverse };
+constexpr int kShift = 3;  // the backward's schema begins with three gradients
+
+struct Layer {
+  Mode mode;
+  bool reverse;
+  Dims batch_sizes;
+  std::vector<int64_t> offsets;              // the first row of each step
+  int64_t steps, rows, batch;                // batch: sequences, the rows of step 0
+  int64_t inputs, hidden, state, gates, ld;  // state: width of h; gates: rows of weight_ih; ld: columns of saved gates
+  bool projected() const { return mode == Mode::LSTM && state != hidden; }
+};
+
+// Reads and checks the arguments; `shift`: where the forward's begin.
+Layer layer_of(const Call& c, int shift);
+void need_shape(const Call& c, const Tensor* t, const char* name, std::initializer_list<int64_t> shape);
+
+// A fixed right operand B[k, n] that meets another left one at each step. For more than one step it is packed once.
+template <class T>
+struct Operand {
+  const T* b;
+  int64_t k, n, ks, ns;
+  TensorRef memory;
+  const T* panels = nullptr;
+
+  Operand() = default;
+  Operand(const T* b, int64_t k, int64_t n, int64_t ks, int64_t ns, int64_t steps) : b(b), k(k), n(n), ks(ks), ns(ns) {
+    if (steps < 2 || !k) return;
+    const auto& kernels = gemm_kernels<T>();
+    int64_t shape[] = {kernels.direct_scratch(n, k)};
+    memory = empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+    panels = memory->ptr<T>();
+  }
+  void pack() {
+    if (!panels) return;
+    const auto& kernels = gemm_kernels<T>();
+    const int64_t nr = kernels.nr;
+    parallel_for((n + nr - 1) / nr, std::max<int64_t>(1, (1 << 15) / (nr * k)), [&](int64_t j, int64_t end) {
+      for (; j < end; ++j)
+        kernels.pack(memory->ptr<T>() + j * nr * k, width(j), b + j * nr * ns, ns, ks, std::min(nr, n - j * nr), k);
+    });
+  }
+  int width(int64_t panel) const {  // of a panel, in whole vectors
+    const auto& kernels = gemm_kernels<T>();
+    const int64_t cols = std::min<int64_t>(kernels.nr, n - panel * kernels.nr);
+    return int((cols + kernels.width - 1) / kernels.width * kernels.width);
+  }
+  // C[m, n] = A B + beta C + bias; the tiles of A are of even height
+  void multiply(int64_t m, const T* a, int64_t ars, T* c, int64_t crs, const Epilogue<T>& e) const {
+    if (!panels) return gemm<T>(m, n, k, a, ars, 1, b, ks, ns, c, crs, e);
+    const auto& kernels = gemm_kernels<T>();
+    const int64_t nr = kernels.nr, tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
+    for (int64_t j = 0; j < n; j += nr) {
+      Epilogue<T> tile = e;
+      if (tile.bias_col) tile.bias_col += j;
+      for (int64_t i = 0; i < m; i += mr)
+        kernels.direct(std::min(mr, m - i), std::min(nr, n - j), k, a + i * ars, ars, 1, panels + j * k,
+                       width(j / nr), 1, c + i * crs + j, crs, tile, nullptr);
+    }
+  }
+};
+
+// Calls step(t, first sequence, number of sequences, first row) for all steps, in their order or backwards, for each
+// part of the batch.
+template <class F>
+void walk(const Layer& l, bool backwards, F&& step) {
+  const int64_t work = l.rows * l.gates * l.state, enough = 1 << 18;
+  // fewer than 4 rows leave a thread waiting for its own sums
+  const int64_t grain = l.steps == 1 || work < enough ? l.batch : std::max<int64_t>(4, l.batch * (enough / 2) / work);
+  parallel_for(l.batch, std::max<int64_t>(1, grain), [&](int64_t begin, int64_t end) {
+    for (int64_t s = 0; s < l.steps; ++s) {
+      interruption_point();
+      const int64_t t = l.reverse != backwards ? l.steps - 1 - s : s;
+      const int64_t m = std::min(end, l.batch_sizes[t]) - begin;
+      if (m > 0) step(t, begin, m, l.offsets[t] + begin);
+    }
+  });
+}
+
+template <class T>
+TensorRef dense(const Tensor* t) {
+  if (!t) return {};
+  return contiguous(*to_dtype(*t, sizeof(T) == 4 ? DType::Float32 : DType::Float64));
+}
+template <class T>
+T* data(const TensorRef& t) { return t ? t->ptr<T>() : nullptr; }
+
+// What both directions read, in the compute type.
+template <class T>
+struct Operands {
+  TensorRef refs[8];
+  Operands(const Call& c, int shift) {
+    for (int k = kInput; k <= kWhr; ++k) refs[k] = dense<T>(c.optional_tensor(shift + k));
+  }
+  const T* operator[](int k) const { return data<T>(refs[k]); }
+};
+
+inline int64_t work_of(const Layer& l) { return l.rows * l.gates * (l.inputs + l.state) / 16; }
+
+// Results in the compute type: those of halves are rounded at the end.
+template <class T>
+struct Wide {
+  Call& c;
+  std::vector<TensorRef> memory;
+  explicit Wide(Call& c, int n) : c(c), memory(size_t(n)) {
+    for (int k = 0; k < n; ++k)
+      memory[k] = is_half(c.out(k).dtype) ? empty(c.out(k).shape(), DType::Float32) : TensorRef::borrow(&c.out(k));
+  }
+  T* operator[](int k) { return memory[k]->template ptr<T>(); }
+  void round() {
+    for (size_t k = 0; k < memory.size(); ++k)
+      if (memory[k].get() != &c.out(int(k))) copy_into(c.out(int(k)), *memory[k]);
+  }
+};
+
+enum Saved { kOut = kShift + kReverse + 1, kGates, kCells, kRaw, kMask };
+
+template <class T> void forward(Call& c);
+template <class T> void backward(Call& c);
+
+}  // namespace recurrent
+}  // namespace flambeau
