@@ -21,7 +21,7 @@ ALLOWED = [
     (r"(op_table\(\)::table|add_op\(.*\)::replaced)", "operators by name"),
     (r"(primitive_table\(\)::table|table\(\)::rows|ElementwiseRows::add\(.*\)::levels|registered\(\)::loops)",
      "rows of kernels, registered by static objects before anything runs"),
-    (r"(rows|registration|table|arithmetic|bitwise|order|functions)", "objects whose constructors register rows"),
+    (r"((recurrent::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
     (r"(conv|fft|gemm|recurrent)_kernels_f(32|64)|attention_kernels|loops_of_level", "loops by instruction set"),
     (r".*::(chosen|best|level|fast)", "the loops this processor takes, found once"),
     (r"library_fmod", "the C library's function, found while loading"),

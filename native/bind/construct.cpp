@@ -113,10 +113,13 @@ bool is_block(PyObject* o) {
   if (is_tensor(o)) return as_tensor(o)->numel != 1;
   return is_numpy_array(o);
 }
+void refuse_meta(const Tensor& t) {
+  if (t.is_meta()) runtime_error("tensor(): a meta tensor inside the data has no values to copy");
+}
 TensorRef block(PyObject* o) {
   if (!is_tensor(o)) return from_buffer(o);
+  refuse_meta(*as_tensor(o));
   need_values(*as_tensor(o));
-  if (as_tensor(o)->is_meta()) runtime_error("tensor(): a meta tensor inside the data has no values to copy");
   return TensorRef::borrow(as_tensor(o));
 }
 
@@ -263,6 +266,7 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
   if (is_block(o)) return store_block(o, t, dim, at);
   if (dim == t.ndim) {
     if (is_tensor(o)) {
+      refuse_meta(*as_tensor(o));
       TensorRef inner = readable(*as_tensor(o));
       Held number = checked(element_object(*inner, inner->data));
       write_number(at, t.dtype, number.p, dim);

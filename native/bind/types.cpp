@@ -248,7 +248,7 @@ std::string text_of(PyObject* o) {
   return std::string(PyBytes_AS_STRING(bytes.p), size_t(PyBytes_GET_SIZE(bytes.p)));
 }
 
-PyObject* dtype_object(DType d) { return dtypes[int(d)]; }
+PyObject* dtype_object(DType d) { return d == DType::Undefined ? Py_None : dtypes[int(d)]; }
 
 PyObject* device_object(Device d) {
   auto* o = PyObject_New(DeviceObject, DeviceObjectType);

@@ -1,4 +1,4 @@
-// The gate before raw data. A tensor may be without values in its memory: the result of a recorded call that has not run
+// The gate before raw data. A tensor may have no values in its memory: the result of a recorded call that has not run
 // yet, or a weight kept in an order of its own. Such a tensor has the flag kPending and no memory; whoever wants its
 // values passes need_values() (tensor.h), which asks its storage's Pending to make them.
 //

@@ -23,7 +23,7 @@ FLAMBEAU_API Recorder* exchange_recorder(Recorder* recorder);
 void about_to_write(const Tensor& t);
 
 // Whether nothing but fresh results, described by the arguments' metadata, comes of the call: it writes to no argument,
-// draws no random numbers, has a result, its infer reads no values, and it is not on meta, where there is nothing to put off.
+// draws no random numbers, has a result, its infer reads no values, and it is not on meta: nothing to put off there.
 FLAMBEAU_API bool can_wait(const Call& c);
 // Declares the results without memory. Those that are views of arguments are finished.
 FLAMBEAU_API void describe(Call& c);

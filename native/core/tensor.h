@@ -154,7 +154,7 @@ TensorRef alias(const Tensor& t);             // same memory, same layout, no hi
 TensorRef wrap_number(const Scalar& value, DType dtype);  // 0-d, CPU, flag kWrappedNumber
 FLAMBEAU_API TensorRef contiguous(const Tensor& t);        // t itself when it is already
 TensorRef to_dtype(const Tensor& t, DType);   // t itself when it is already
-FLAMBEAU_API void copy_into(Tensor& dst, const Tensor& src);  // any strides, any dtypes, broadcasting src; kernels/copy.cpp
+FLAMBEAU_API void copy_into(Tensor& dst, const Tensor& src);  // any strides, dtypes; broadcasts src: kernels/copy.cpp
 FLAMBEAU_API void fill(Tensor& dst, const Scalar& value);
 void set_dims(Tensor& t, Dims shape, Dims strides);  // also numel and kContiguous
 void set_contiguous_dims(Tensor& t, Dims shape);

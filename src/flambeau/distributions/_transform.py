@@ -5,6 +5,7 @@ import weakref
 
 import flambeau
 
+from .._shown import shown
 from . import constraints
 from .utils import _sum_rightmost, lazy_property
 
@@ -28,7 +29,7 @@ class Transform:
 
     def __init__(self, cache_size=0):
         if cache_size not in (0, 1):
-            raise ValueError(f"cache_size must be 0 or 1, the number of pairs that are kept; got {cache_size!r}")
+            raise ValueError(f"cache_size must be 0 or 1, the number of pairs that are kept; got {shown(cache_size)}")
         self._cache_size, self._inv = cache_size, None
         if cache_size:
             self._cached_x_y = None, None

@@ -7,6 +7,8 @@ tensor([False,  True])
 
 import flambeau
 
+from .._shown import shown
+
 __all__ = ["Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
            "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
            "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
@@ -264,7 +266,7 @@ class _IndependentConstraint(Constraint):
     def __init__(self, base_constraint, reinterpreted_batch_ndims):
         if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
             raise ValueError("reinterpreted_batch_ndims must be a number of dimensions, got "
-                             f"{reinterpreted_batch_ndims!r}")
+                             f"{shown(reinterpreted_batch_ndims)}")
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
 
     @property

@@ -78,7 +78,7 @@ class Distribution:
             valid = constraint.check(value)
             if not valid.all():
                 wrong = _first_wrong(valid, value, constraint.event_dim)
-                raise ValueError(f"{type(self).__name__}: {name} must satisfy {constraint!r}, got {wrong}")
+                raise ValueError(f"{type(self).__name__}: {name} must satisfy {constraint}, got {wrong}")
 
     @property
     def arg_constraints(self):
@@ -231,7 +231,7 @@ class Distribution:
         if not valid.all():
             wrong = _first_wrong(valid, value.expand_as(valid) if value.dim() == valid.dim() else value,
                                  support.event_dim)
-            raise ValueError(f"{name}: value must lie in the support {support!r}, got {wrong}")
+            raise ValueError(f"{name}: value must lie in the support {support}, got {wrong}")
 
     def _checked(self, value):
         if self._validate_args:

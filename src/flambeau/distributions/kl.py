@@ -11,6 +11,7 @@ import warnings
 
 import flambeau
 
+from .._shown import shown
 from .bounded import Beta, ContinuousBernoulli, Dirichlet
 from .categories import Categorical, OneHotCategorical
 from .counts import Bernoulli, Binomial, Geometric, Poisson
@@ -44,7 +45,7 @@ def register_kl(type_p, type_q):
     """
     for argument, kind in (("type_p", type_p), ("type_q", type_q)):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-            raise TypeError(f"register_kl: {argument} must be a class of distributions, got {kind!r}")
+            raise TypeError(f"register_kl: {argument} must be a class of distributions, got {shown(kind)}")
 
     def decorate(function):
         _KL_REGISTRY[type_p, type_q] = function

@@ -2,6 +2,7 @@
 
 import flambeau
 
+from .._shown import shown
 from . import constraints
 from .categories import Categorical
 from .constraints import MixtureSameFamilyConstraint
@@ -22,9 +23,10 @@ class MixtureSameFamily(Distribution):
 
     def __init__(self, mixture_distribution, component_distribution, validate_args=None):
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(f"MixtureSameFamily: the mixture must be a Categorical, got {mixture_distribution!r}")
+            raise ValueError(f"MixtureSameFamily: the mixture must be a Categorical, got {shown(mixture_distribution)}")
         if not isinstance(component_distribution, Distribution):
-            raise ValueError(f"MixtureSameFamily: components must be a Distribution, got {component_distribution!r}")
+            raise ValueError("MixtureSameFamily: components must be a Distribution, got "
+                             f"{shown(component_distribution)}")
         *batch, count = component_distribution.batch_shape or (0,)
         for mine, theirs in zip(reversed(mixture_distribution.batch_shape), reversed(batch), strict=False):
             if mine != theirs and 1 not in (mine, theirs):

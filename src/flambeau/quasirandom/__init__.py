@@ -20,7 +20,7 @@ class SobolEngine:
 
     `scramble` draws the same random bits as PyTorch does, so a seed gives the same points.
 
-    >>> engine = SobolEngine(2, scramble=True, seed=0)
+    >>> engine = flambeau.quasirandom.SobolEngine(2, scramble=True, seed=0)
     >>> engine.draw(2).shape
     torch.Size([2, 2])
     """
