@@ -7,14 +7,13 @@ i - 1 upper bits are stored.
 
 from pathlib import Path
 
-import numpy as np
-
 BITS = 30
 DIMENSIONS = 21201
 
 
 def _read(dimension):
     """(polynomials, their degrees, initial numbers [dimension, degree]) of the dimensions after the first."""
+    import numpy as np  # here, not above: the package is imported to be built where there is no NumPy
     data = np.fromfile(Path(__file__).with_name("directions.bin"), np.uint8)
     gaps = data[:DIMENSIONS - 2][:max(dimension - 2, 0)].astype(np.int64)
     polynomials = 3 + 2 * np.concatenate([[0], np.cumsum(gaps)])
@@ -38,6 +37,8 @@ def directions(dimension):
     array([[0.5 , 0.25],
            [0.5 , 0.75]])
     """
+    import numpy as np
+
     table = np.empty((dimension, BITS), np.int64)
     table[0] = 1 << np.arange(BITS - 1, -1, -1)
     if dimension == 1:
@@ -51,6 +52,8 @@ def directions(dimension):
 
 def _recurrence(polynomial, degree, initial):
     """v_j = a_1 v_(j-1) + … + a_(s-1) v_(j-s+1) + v_(j-s) + v_(j-s) / 2^s without carries (Bratley and Fox 1988)."""
+    import numpy as np
+
     v = np.empty((len(polynomial), BITS), np.int64)
     v[:, :degree] = initial << np.arange(BITS - 1, BITS - 1 - degree, -1)
     taps = [(polynomial >> (degree - k)) & 1 for k in range(1, degree)]
