@@ -16,7 +16,7 @@ std::vector<Target> target_list(PyObject* o, const char* what) {
       list.emplace_back(as_tensor(item));
     } else if (PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 && is_node(PyTuple_GET_ITEM(item, 0))) {
       Node& n = as_node(PyTuple_GET_ITEM(item, 0));
-      long nr = PyLong_AsLong(PyTuple_GET_ITEM(item, 1));
+      const int64_t nr = integer_of(PyTuple_GET_ITEM(item, 1));
       if (nr < 0 || nr >= n.nouts)
         index_error(what, ": element ", k, " is output ", nr, " of ", node_name(n), ", which has ", n.nouts);
       list.emplace_back(&n, uint32_t(nr));

@@ -33,8 +33,7 @@ PyObject* make_level(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (n != 4 || !PyType_Check(a[0]) || !is_tensor(a[1]))
       type_error("make_level takes a class, a tensor, a level, a number of dimensions");
     const Tensor& value = *as_tensor(a[1]);
-    long level = PyLong_AsLong(a[2]), hidden = PyLong_AsLong(a[3]);
-    if (PyErr_Occurred()) throw PythonError();
+    const int64_t level = integer_of(a[2]), hidden = integer_of(a[3]);
     if (level < 1 || level > 255 || hidden < 0 || hidden > value.ndim)
       value_error("make_level: level ", level, ", hidden ", hidden);
     Tensor* t = new_subclass(reinterpret_cast<PyTypeObject*>(a[0]));
@@ -53,8 +52,7 @@ PyObject* set_like(PyObject*, PyObject* const* a, Py_ssize_t n) {
       type_error("set_like takes two tensors and a number of dimensions");
     Tensor& t = *as_tensor(a[0]);
     const Tensor& value = *as_tensor(a[1]);
-    size_t hidden = size_t(PyLong_AsLong(a[2]));
-    if (PyErr_Occurred()) throw PythonError();
+    const size_t hidden = size_t(integer_of(a[2]));
     if (hidden > value.ndim) value_error("set_like: ", hidden, " hidden dimensions of ", int(value.ndim));
     await_calls(t);
     set_dims(t, value.shape().subspan(hidden), value.stride().subspan(hidden));  // first: it may fail
@@ -122,13 +120,9 @@ TensorRef copy_wrapper(const Tensor& t) {
 
 std::vector<int64_t> integers(PyObject* sequence, const char* what) {
   Held items = checked(PySequence_Tuple(sequence));
-  std::vector<int64_t> values;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(items.p); ++k) {
-    values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(items.p, k)));
-    if (values.back() == -1 && PyErr_Occurred()) throw PythonError();
-    if (values.back() < 0)
-      runtime_error("_make_wrapper_subclass: ", what, " must not be negative, got ", values.back());
-  }
+  std::vector<int64_t> values = integers_of(items.p);
+  for (int64_t v : values)
+    if (v < 0) runtime_error("_make_wrapper_subclass: ", what, " must not be negative, got ", v);
   return values;
 }
 
@@ -160,8 +154,7 @@ TensorRef new_wrapper(const WrapperArguments& a) {
   t->storage->device = t->device;
   t->storage->resizable = false;
   // never read: `offset()` alone looks at it
-  if (a.offset != Py_None) t->data = reinterpret_cast<char*>(PyLong_AsLongLong(a.offset) * t->itemsize());
-  if (PyErr_Occurred()) throw PythonError();
+  if (a.offset != Py_None) t->data = reinterpret_cast<char*>(integer_of(a.offset) * t->itemsize());
   if (a.requires_grad && !is_differentiable(t->dtype))
     runtime_error("_make_wrapper_subclass: requires_grad=True needs a floating-point or complex dtype, got ",
                   dtype_name(t->dtype));

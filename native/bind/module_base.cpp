@@ -226,7 +226,10 @@ bool has_hooks(ModuleObject* self) {
     PyObject* hooks = PyDict_GetItemWithError(self->dict, name);
     if (!hooks) continue;
     present = true;
-    if (PyObject_IsTrue(hooks)) return true;
+    if (PyObject_IsTrue(hooks)) {
+      PyErr_Clear();  // whoever runs them meets the error itself
+      return true;
+    }
   }
   PyErr_Clear();
   if (!present && Py_REFCNT(self->dict) == 1) self->look = false;

@@ -105,8 +105,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
         PyTuple_GET_SIZE(args[3]) != kKeys || !PyTuple_Check(args[4]) || PyTuple_GET_SIZE(args[4]) != kNumbers ||
         !(args[6] == Py_None || PyList_Check(args[6])))
       type_error("optim_step: expected (kind, params list, state dict, 4 keys, 5 numbers, flags, fresh list or None)");
-    long kind = PyLong_AsLong(args[0]), flags = PyLong_AsLong(args[5]);
-    if (PyErr_Occurred()) throw PythonError();
+    const int64_t kind = integer_of(args[0]), flags = integer_of(args[5]);
     if (kind < 0 || kind >= kOptimKinds) value_error("optim_step: no optimizer number ", kind);
     double numbers[kNumbers];
     for (Py_ssize_t k = 0; k < kNumbers; ++k) numbers[k] = number(PyTuple_GET_ITEM(args[4], k));

@@ -80,6 +80,18 @@ inline Held checked(PyObject* owned) {
 inline void checked(int status) {
   if (status < 0) throw PythonError();
 }
+// An int of 64 bits; PythonError for what is none or does not fit. The only way to read one: an error that is left
+// behind unseen would surface in whatever Python code runs next.
+inline int64_t integer_of(PyObject* o) {
+  long long v = PyLong_AsLongLong(o);
+  if (v == -1 && PyErr_Occurred()) throw PythonError();
+  return v;
+}
+inline std::vector<int64_t> integers_of(PyObject* tuple) {
+  std::vector<int64_t> values;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k) values.push_back(integer_of(PyTuple_GET_ITEM(tuple, k)));
+  return values;
+}
 std::string text_of(PyObject* str);  // a str (or any object's str()) for a message: lone surrogates are spelled out
 
 void set_error(const std::exception& e);

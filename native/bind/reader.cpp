@@ -142,9 +142,10 @@ bool Reader::read_float(PyObject* o, Value& v) {
 }
 
 bool Reader::read_bool(PyObject* o, Value& v) {
-  if (PyBool_Check(o)) v = Value(o == Py_True);
-  else if (PyLong_Check(o)) v = Value(PyObject_IsTrue(o) == 1);
-  else return number_value(o, v) && v.tag == Tag::Bool;
+  if (!PyLong_Check(o)) return number_value(o, v) && v.tag == Tag::Bool;
+  const int on = PyObject_IsTrue(o);
+  checked(on);  // an int's subclass may refuse
+  v = Value(on == 1);
   return true;
 }
 

@@ -13,11 +13,7 @@ PyObject* resize(PyObject*, PyObject* const* a, Py_ssize_t n) {
     Tensor& t = *as_tensor(a[0]);
     need_values(t);
     if (t.requires_grad()) runtime_error("resize_: a tensor that requires grad keeps its size; resize x.detach()");
-    std::vector<int64_t> shape;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a[1]); ++k) {
-      shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(a[1], k)));
-      if (shape.back() == -1 && PyErr_Occurred()) throw PythonError();
-    }
+    const std::vector<int64_t> shape = integers_of(a[1]);
     await_calls(t);
     int64_t bytes, offset = t.storage ? t.data - static_cast<char*>(t.storage->data) : 0;
     if (__builtin_mul_overflow(count(shape), t.itemsize(), &bytes) || __builtin_add_overflow(bytes, offset, &bytes))

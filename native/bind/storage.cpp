@@ -31,14 +31,6 @@ PyObject* storage_bytes(PyObject*, PyObject* o) {
   });
 }
 
-std::vector<int64_t> integers(PyObject* tuple) {
-  std::vector<int64_t> values;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); ++k)
-    values.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, k)));
-  if (PyErr_Occurred()) throw PythonError();
-  return values;
-}
-
 // The elements from the first to the last that a layout reaches must lie in [0, room).
 void check_reach(Dims shape, Dims strides, int64_t offset, int64_t room) {
   if (shape.size() != strides.size() || shape.size() > size_t(kMaxDims))
@@ -70,7 +62,7 @@ PyObject* storage_view(PyObject*, PyObject* args) {
     if (bytes.dtype != DType::UInt8 || !bytes.contiguous())
       type_error("storage_view: expected contiguous uint8 memory");
     DType type = reinterpret_cast<DTypeObject*>(dtype)->dtype;
-    std::vector<int64_t> sizes = integers(shape), steps = integers(strides);
+    std::vector<int64_t> sizes = integers_of(shape), steps = integers_of(strides);
     int64_t item = item_size(type);
     check_reach(sizes, steps, offset, bytes.numel / item);
     if (reinterpret_cast<uintptr_t>(bytes.data) % item)
@@ -93,8 +85,7 @@ PyObject* storage_resizable(PyObject*, PyObject* o) {
 PyObject* bump(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n < 1 || n > 2 || !is_tensor(a[0])) type_error("bump_version takes a tensor and how often it was written");
-    long long times = n == 2 ? PyLong_AsLongLong(a[1]) : 1;
-    if (PyErr_Occurred()) throw PythonError();
+    const int64_t times = n == 2 ? integer_of(a[1]) : 1;
     if (times < 0) value_error("bump_version: versions only grow, got ", times);
     if (Storage* s = as_tensor(a[0])->storage) s->version += uint64_t(times);
     Py_RETURN_NONE;

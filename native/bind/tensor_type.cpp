@@ -394,25 +394,31 @@ PyGetSetDef getset[] = {
 
 // --- methods that are not operators ---------------------------------------------------------------------------------
 
+// The one argument of size() and stride(), a dimension: null where none (or None) is given.
+PyObject* only_dim(PyObject* const* a, Py_ssize_t n, PyObject* kw, const char* name) {
+  const Py_ssize_t named = kw ? PyTuple_GET_SIZE(kw) : 0;
+  if (n + named > 1) type_error(name, " takes one argument, dim, but ", n + named, " were given");
+  if (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, 0), "dim"))
+    type_error(name, " takes one argument, dim, and none called ", text_of(PyTuple_GET_ITEM(kw, 0)));
+  return n + named == 0 || a[0] == Py_None ? nullptr : a[0];
+}
+int dim_of(PyObject* index, const Tensor& t, const char* name) {
+  const int64_t d = integer_of(index);
+  if (t.ndim == 0) index_error(name, ": dim ", d, " of a tensor that has no dimensions");
+  return int(wrap_dim(d, t.ndim, name));
+}
 PyObject* t_size(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
-  Py_ssize_t total = n + (kw ? PyTuple_GET_SIZE(kw) : 0);
-  if (total == 0 || a[0] == Py_None) return size_object(self(o).shape());
+  if (n == 0 && !kw) return size_object(self(o).shape());
   return guarded([&] {
-    int64_t d = PyLong_AsLongLong(a[0]);
-    if (d == -1 && PyErr_Occurred()) throw PythonError();
-    if (self(o).ndim == 0) index_error("size: dim ", d, " of a tensor that has no dimensions");
-    return PyLong_FromLongLong(self(o).size(int(wrap_dim(d, self(o).ndim, "size"))));
+    PyObject* dim = only_dim(a, n, kw, "size");
+    return dim ? PyLong_FromLongLong(self(o).size(dim_of(dim, self(o), "size"))) : size_object(self(o).shape());
   });
 }
 PyObject* t_stride(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
-  Py_ssize_t total = n + (kw ? PyTuple_GET_SIZE(kw) : 0);
-  Tensor& t = self(o);
-  if (total == 0 || a[0] == Py_None) return value_object(Value(t.stride()));
   return guarded([&] {
-    int64_t d = PyLong_AsLongLong(a[0]);
-    if (d == -1 && PyErr_Occurred()) throw PythonError();
-    if (t.ndim == 0) index_error("stride: dim ", d, " of a tensor that has no dimensions");
-    return PyLong_FromLongLong(t.strides[wrap_dim(d, t.ndim, "stride")]);
+    PyObject* dim = only_dim(a, n, kw, "stride");
+    const Tensor& t = self(o);
+    return dim ? PyLong_FromLongLong(t.strides[dim_of(dim, t, "stride")]) : value_object(Value(t.stride()));
   });
 }
 PyObject* t_dim(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).ndim); }
@@ -554,12 +560,7 @@ PyObject* t_set_storage(PyObject* o,
   if (!PyArg_ParseTuple(args, "O!LO!O!", TensorType, &source, &offset, &PyTuple_Type, &shape, &PyTuple_Type, &strides))
     return nullptr;
   return guarded([&] {
-    std::vector<int64_t> sizes, steps;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(shape); ++k)
-      sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)));
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(strides); ++k)
-      steps.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(strides, k)));
-    if (PyErr_Occurred()) throw PythonError();
+    const std::vector<int64_t> sizes = integers_of(shape), steps = integers_of(strides);
     if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
     Tensor &t = self(o), &s = self(source);
     await_calls(t);

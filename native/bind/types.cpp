@@ -96,8 +96,7 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     Device d = parse_device(type);
     if (index != Py_None) {
       if (d.index >= 0) runtime_error("device: the index is given twice, in the string and as an argument");
-      long k = PyLong_AsLong(index);
-      if (k == -1 && PyErr_Occurred()) throw PythonError();
+      const int64_t k = integer_of(index);
       if (k < 0 || k > 127) runtime_error("device: index must be between 0 and 127, got ", k);
       d.index = int8_t(k);
     }
@@ -152,12 +151,7 @@ PyObject* size_repr(PyObject* o) {
   return PyUnicode_FromFormat("torch.Size(%R)", list.p);
 }
 PyObject* size_numel(PyObject* o, PyObject*) {
-  std::vector<int64_t> sizes;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k) {
-    sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(o, k)));
-    if (sizes.back() == -1 && PyErr_Occurred()) throw PythonError();
-  }
-  return PyLong_FromLongLong(size_product("Size.numel", sizes));
+  return PyLong_FromLongLong(size_product("Size.numel", integers_of(o)));
 }
 PyObject* as_size(PyObject* tuple) {  // steals
   if (!tuple || !PyTuple_CheckExact(tuple)) return tuple;
@@ -279,7 +273,7 @@ PyObject* format_object(int code) {
 Device parse_device(PyObject* o) {
   if (Py_TYPE(o) == DeviceObjectType) return device_of(o);
   if (PyLong_Check(o))
-    runtime_error("device: a bare index ", PyLong_AsLong(o),
+    runtime_error("device: a bare index ", integer_of(o),
                   " names a CUDA device, and this build has none; use \"cpu\"");
   if (!PyUnicode_Check(o))
     type_error("device: expected a flambeau.device or a string such as \"cpu\", got ", Py_TYPE(o)->tp_name);
@@ -463,9 +457,9 @@ PyObject* result_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
 PyObject* wrap_dim_(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 3) type_error("wrap_dim takes a dimension, the number of dimensions, and a name");
+    const int64_t dim = integer_of(a[0]), ndim = integer_of(a[1]);
     const char* name = PyUnicode_AsUTF8(a[2]);
-    int64_t dim = PyLong_AsLongLong(a[0]), ndim = PyLong_AsLongLong(a[1]);
-    if (!name || PyErr_Occurred()) throw PythonError();
+    if (!name) throw PythonError();
     return PyLong_FromLongLong(wrap_dim(dim, ndim, name));
   });
 }

@@ -5,6 +5,11 @@ namespace flambeau {
 
 enum CpuLevel { kBaseline = 0, kAvx512 = 1 };
 int cpu_level();
+// Of a table with the loops of each level (null where none were compiled): the best for this processor.
+template <class Loops>
+const Loops& best_loops(const Loops* const (&table)[2]) {
+  return table[cpu_level()] ? *table[cpu_level()] : *table[0];
+}
 // Numbers too small to be normal count as zero, in the calling thread.
 void flush_denormals_here(bool on);
 

@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kQueries = 64, kKeys = 256;  // one block of scores: 64 KiB
 
 const AttentionKernels& row_kernels() {
-  static const auto* chosen = attention_kernels[cpu_level()] ? attention_kernels[cpu_level()] : attention_kernels[0];
-  return *chosen;
+  static const auto& chosen = best_loops(attention_kernels);
+  return chosen;
 }
 
 // Matrices of a batch: where each lies and its strides.

@@ -6,6 +6,7 @@
 
 #include "correlate.h"
 #include "gemm.h"
+#include "widened.h"
 
 namespace flambeau {
 namespace {
@@ -177,32 +178,29 @@ void cpu_convolution(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   Problem p = describe(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride);
-  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
-  TensorRef x = contiguous(*to_dtype(c.tensor(kInput), compute)), w = contiguous(*to_dtype(c.tensor(kWeight),
-      compute)), bias, wide;
-  if (Tensor* b = c.optional_tensor(kBias)) bias = contiguous(*to_dtype(*b, compute));
-  Tensor* y = &out;
-  if (compute != dtype) wide = empty(out.shape(), compute, out.device), y = wide.get();
-  if (is_complex(dtype)) {
+  WideResult y(out);
+  TensorRef x = y.operand(c.tensor(kInput)), w = y.operand(c.tensor(kWeight)), bias;
+  if (Tensor* b = c.optional_tensor(kBias)) bias = y.operand(*b);
+  if (is_complex(out.dtype)) {
     int64_t channels = out.size(1), places = out.numel / (out.size(0) * channels);
     auto both = [&]<class R>() {
-      complex_parts<R>(*x, *w, false, y->ptr<std::complex<R>>(), y->numel,
+      complex_parts<R>(*x, *w, false, y.ptr<std::complex<R>>(), out.numel,
                        [&](const Tensor& a, const Tensor& b, R* to) { run_forward<R>(p, a, b, nullptr, to); });
-      if (bias) add_bias(y->ptr<std::complex<R>>(), bias->ptr<std::complex<R>>(), out.size(0), channels, places);
+      if (bias) add_bias(y.ptr<std::complex<R>>(), bias->ptr<std::complex<R>>(), out.size(0), channels, places);
     };
-    if (dtype == DType::Complex64) both.operator()<float>();
+    if (out.dtype == DType::Complex64) both.operator()<float>();
     else both.operator()<double>();
     return;
   }
   {
     LockRelease lock(work_of(p.g));
-    if (compute == DType::Float32) run_forward<float>(p, *x, *w, bias.get(), y->ptr<float>());
-    else if (compute == DType::Float64) run_forward<double>(p, *x, *w, bias.get(), y->ptr<double>());
+    if (y.dtype == DType::Float32) run_forward<float>(p, *x, *w, bias.get(), y.ptr<float>());
+    else if (y.dtype == DType::Float64) run_forward<double>(p, *x, *w, bias.get(), y.ptr<double>());
     else conv_integers(p.g, x->ptr<int64_t>(), w->ptr<int64_t>(), bias ? bias->ptr<int64_t>() : nullptr,
-        y->ptr<int64_t>(), p.transposed);
+        y.ptr<int64_t>(), p.transposed);
   }
   trim_scratch();
-  if (wide) copy_into(out, *wide);
+  y.finish();
 }
 
 // --- convolution_backward(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, mask)
@@ -278,7 +276,7 @@ struct Gradients {
 
 void cpu_backward(Call& c) {
   Problem p = describe_backward(c);
-  DType dtype = c.tensor(0).dtype, compute = is_half(dtype) ? DType::Float32 : dtype;
+  const DType dtype = c.tensor(0).dtype, compute = sum_dtype(dtype);
   if (c.tensor(0).numel == 0) {  // no results: no gradients either
     for (int k = 0; k < 3; ++k)
       if (c.out(k).numel) fill(c.out(k), 0);

@@ -216,7 +216,7 @@ Space copy_space(const Tensor& dst, const Tensor& src) {
       runtime_error("copy: a source of shape ", shape_text(src.shape()), " cannot be expanded to ",
                     shape_text(dst.shape()), ": dimension ", d, " has size ", src.sizes[k], ", which is neither ",
                     dst.sizes[d], " nor 1");
-    if (dst.sizes[d] == 1) continue;
+    if (dst.sizes[d] == 1 || dst.numel == 0) continue;  // the strides of nothing may be any numbers
     s.stride[0][s.ndim] = dst.strides[d] * dst.itemsize();
     s.stride[1][s.ndim] = k < 0 || src.sizes[k] == 1 ? 0 : src.strides[k] * src.itemsize();
     s.add_dim(dst.sizes[d]);

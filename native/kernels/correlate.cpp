@@ -16,13 +16,13 @@ const ConvKernels<double>* conv_kernels_f64[2];
 
 template <>
 const ConvKernels<float>& conv_kernels<float>() {
-  static const auto* chosen = conv_kernels_f32[cpu_level()] ? conv_kernels_f32[cpu_level()] : conv_kernels_f32[0];
-  return *chosen;
+  static const auto& chosen = best_loops(conv_kernels_f32);
+  return chosen;
 }
 template <>
 const ConvKernels<double>& conv_kernels<double>() {
-  static const auto* chosen = conv_kernels_f64[cpu_level()] ? conv_kernels_f64[cpu_level()] : conv_kernels_f64[0];
-  return *chosen;
+  static const auto& chosen = best_loops(conv_kernels_f64);
+  return chosen;
 }
 
 namespace {

@@ -362,6 +362,7 @@ void infer_dropout(Call& c) {
   if (!(p >= 0 && p <= 1)) value_error("dropout: p must be a probability between 0 and 1, got ", p);
   if (!is_differentiable(t.dtype))
     runtime_error("dropout: expected floating-point or complex input, got ", dtype_name(t.dtype));
+  refuse_float8(c, t);
   std::vector<int64_t> strides = like_strides(t);
   c.output(t.shape(), t.dtype, t.device, strides);
   c.output(t.shape(), DType::Bool, t.device, strides);
@@ -426,6 +427,7 @@ void infer_dropout_scale(Call& c) {
                   " ", shape_text(mask.shape()));
   if (!is_differentiable(t.dtype)) runtime_error(c.name(), ": expected floating-point or complex input, got ",
                                                  dtype_name(t.dtype));
+  refuse_float8(c, t);
   c.output(t.shape(), t.dtype, t.device, like_strides(mask));
 }
 void cpu_dropout_scale(Call& c) {

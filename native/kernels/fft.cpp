@@ -23,11 +23,11 @@ namespace {
 template <class T>
 const FftKernels<T>& kernels() {
   if constexpr (sizeof(T) == 4) {
-    static const auto* chosen = fft_kernels_f32[cpu_level()] ? fft_kernels_f32[cpu_level()] : fft_kernels_f32[0];
-    return *chosen;
+    static const auto& chosen = best_loops(fft_kernels_f32);
+    return chosen;
   } else {
-    static const auto* chosen = fft_kernels_f64[cpu_level()] ? fft_kernels_f64[cpu_level()] : fft_kernels_f64[0];
-    return *chosen;
+    static const auto& chosen = best_loops(fft_kernels_f64);
+    return chosen;
   }
 }
 

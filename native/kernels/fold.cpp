@@ -1,7 +1,7 @@
 // Sliding blocks as columns (im2col), their sum back into images (col2im), and padding with a constant.
 #include <algorithm>
 
-#include "../core/call.h"
+#include "widened.h"
 
 namespace flambeau {
 namespace {
@@ -133,14 +133,12 @@ void cpu_col2im(Call& c) {
   Blocks b = blocks_of_columns(c);
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
-  TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), wide;
-  Tensor* to = &out;
-  if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  WideResult to(out);
+  TensorRef x = to.operand(c.tensor(0));
   {
     LockRelease lock(x->numel);
-    auto run = [&]<class T>() { add_columns<T>(b, x->ptr<T>(), to->ptr<T>()); };
-    switch (compute) {
+    auto run = [&]<class T>() { add_columns<T>(b, x->ptr<T>(), to.ptr<T>()); };
+    switch (to.dtype) {
       case DType::Float32: run.operator()<float>(); break;
       case DType::Float64: run.operator()<double>(); break;
       case DType::Complex64: run.operator()<complex64>(); break;
@@ -148,7 +146,7 @@ void cpu_col2im(Call& c) {
       default: run.operator()<int64_t>();
     }
   }
-  if (wide) copy_into(out, *wide);
+  to.finish();
 }
 
 // constant_pad_nd(self, pad, value): pad lists (before, after) from the last dimension on; negative numbers crop.

@@ -17,13 +17,13 @@ const GemmKernels<double>* gemm_kernels_f64[2];
 
 template <>
 const GemmKernels<float>& gemm_kernels<float>() {
-  static const auto* chosen = gemm_kernels_f32[cpu_level()] ? gemm_kernels_f32[cpu_level()] : gemm_kernels_f32[0];
-  return *chosen;
+  static const auto& chosen = best_loops(gemm_kernels_f32);
+  return chosen;
 }
 template <>
 const GemmKernels<double>& gemm_kernels<double>() {
-  static const auto* chosen = gemm_kernels_f64[cpu_level()] ? gemm_kernels_f64[cpu_level()] : gemm_kernels_f64[0];
-  return *chosen;
+  static const auto& chosen = best_loops(gemm_kernels_f64);
+  return chosen;
 }
 
 namespace {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "../core/call.h"
+#include "widened.h"
 
 namespace flambeau {
 namespace {
@@ -273,21 +273,19 @@ void run_max(Call& c, Shape s) {
   Tensor &out = c.out(0), &indices = c.out(1);
   if (out.numel == 0) return;
   s.axis[2].make_taps();
-  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : is_integral(dtype) ? DType::Int64 : dtype;
-  TensorRef x = contiguous(*to_dtype(c.tensor(0), compute)), wide;
-  Tensor* values = &out;
-  if (compute != dtype) wide = empty(out.shape(), compute, out.device), values = wide.get();
+  WideResult values(out);
+  TensorRef x = values.operand(c.tensor(0));
   {
     LockRelease lock(s.visits());
-    if (compute == DType::Float64) max_planes<double, int64_t>(s, x->ptr<double>(), values->ptr<double>(),
-        indices.ptr<int64_t>());
-    else if (compute == DType::Int64) max_planes<int64_t, int64_t>(s, x->ptr<int64_t>(), values->ptr<int64_t>(),
-        indices.ptr<int64_t>());
-    else if (s.in() < INT32_MAX) max_planes<float, int32_t>(s, x->ptr<float>(), values->ptr<float>(),
-        indices.ptr<int64_t>());
-    else max_planes<float, int64_t>(s, x->ptr<float>(), values->ptr<float>(), indices.ptr<int64_t>());
+    auto run = [&]<class T, class Place>() {
+      max_planes<T, Place>(s, x->ptr<T>(), values.ptr<T>(), indices.ptr<int64_t>());
+    };
+    if (values.dtype == DType::Float64) run.operator()<double, int64_t>();
+    else if (values.dtype == DType::Int64) run.operator()<int64_t, int64_t>();
+    else if (s.in() < INT32_MAX) run.operator()<float, int32_t>();
+    else run.operator()<float, int64_t>();
   }
-  if (wide) copy_into(out, *wide);
+  values.finish();
 }
 
 void need_real(const Call& c, DType t) {
@@ -372,22 +370,19 @@ void cpu_max_backward(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   Dims size = c.ints(2);
-  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : dtype;
-  TensorRef g = contiguous(*to_dtype(c.tensor(0), compute)), index = contiguous(c.tensor(1)), wide;
-  Tensor* to = &out;
-  if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  WideResult to(out);
+  TensorRef g = to.operand(c.tensor(0)), index = contiguous(c.tensor(1));
   int64_t out_places = count(size), planes = out.numel / out_places, places = g->numel / planes;
   bool good;
   {
     LockRelease lock(out.numel + g->numel);
-    good = compute == DType::Float64
-               ? scatter_planes<double>(g->ptr<double>(), index->ptr<int64_t>(), planes, places, out_places,
-                   to->ptr<double>())
-               : scatter_planes<float>(g->ptr<float>(), index->ptr<int64_t>(), planes, places, out_places,
-                   to->ptr<float>());
+    auto run = [&]<class T>() {
+      return scatter_planes<T>(g->ptr<T>(), index->ptr<int64_t>(), planes, places, out_places, to.ptr<T>());
+    };
+    good = to.dtype == DType::Float64 ? run.operator()<double>() : run.operator()<float>();
   }
   if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
-  if (wide) copy_into(out, *wide);
+  to.finish();
 }
 
 // --- means -----------------------------------------------------------------------------------------------------------
@@ -513,16 +508,14 @@ void run_mean(Call& c, Shape s, double divisor) {
   if (out.numel == 0) return;
   if (!Backward) s.axis[2].make_taps();
   if (c.tensor(0).numel == 0) return fill(out, 0);
-  DType dtype = out.dtype, compute = is_half(dtype) ? DType::Float32 : dtype;
-  TensorRef from = contiguous(*to_dtype(c.tensor(0), compute)), wide;
-  Tensor* to = &out;
-  if (compute != dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
+  WideResult to(out);
+  TensorRef from = to.operand(c.tensor(0));
   {
     LockRelease lock(s.visits());
-    if (compute == DType::Float64) mean<Backward, double>(s, *from, *to, divisor);
-    else mean<Backward, float>(s, *from, *to, divisor);
+    if (to.dtype == DType::Float64) mean<Backward, double>(s, *from, *to.memory, divisor);
+    else mean<Backward, float>(s, *from, *to.memory, divisor);
   }
-  if (wide) copy_into(out, *wide);
+  to.finish();
 }
 
 // avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dims)

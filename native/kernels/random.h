@@ -141,7 +141,7 @@ inline void require_floating(const Call& c, const Tensor& t) {
 inline void refuse_float8(const Call& c, const Tensor& t) {
   if (is_float8(t.dtype))
     not_implemented(c.name(), ": ", dtype_name(t.dtype),
-                    " numbers are not drawn; draw float32 numbers and convert them with .to()");
+                    " is only stored; draw float32 numbers and convert the result with .to()");
 }
 
 inline void infer_self(Call& c) {

@@ -18,8 +18,8 @@ const RecurrentKernels<T>& recurrent_kernels() {
     if constexpr (sizeof(T) == 4) return recurrent_kernels_f32;
     else return recurrent_kernels_f64;
   }();
-  static const auto* chosen = table[cpu_level()] ? table[cpu_level()] : table[0];
-  return *chosen;
+  static const auto& chosen = best_loops(table);
+  return chosen;
 }
 
 namespace recurrent {

@@ -87,3 +87,8 @@ def test_pooling_does_not_visit_padding():
     pooled = F.max_pool1d(x[0], 2**30, stride=2**26, padding=2**29)
     assert pooled.shape[-1] > 8 or pooled.max() == x.max()
     assert F.avg_pool1d(fb.ones(1, 1, 64), 2**30, stride=1, padding=2**29, count_include_pad=False).eq(1).all()
+
+
+def test_strides_of_nothing_may_be_any_numbers():
+    huge = fb.empty(0, 3).as_strided((0, 3), (HUGE, 2**63 - 1))
+    assert fb.empty(0, 3).copy_(huge).shape == huge.clone().shape == (0, 3)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import flambeau
+from flambeau.ops import dims
+
 NATIVE = Path(__file__).resolve().parents[2] / "native" / "bind"
 
 PROGRAM = r'''
@@ -177,3 +180,43 @@ def test_every_table_goes_through_the_guard():
                 assert function.startswith("Py") or f"{function}[]" in text, f"{path.name}: {function} has no guard"
         by_hand = re.findall(r"reinterpret_cast<PyCFunction>|\(PyCFunction\)", text)
         assert not by_hand, f"{path.name} casts a function by hand"
+
+
+def test_integers_are_read_where_their_error_is_seen():
+    """A conversion that failed unseen leaves its exception to whatever Python code runs next."""
+    if not NATIVE.is_dir():
+        pytest.skip("the native sources are not here")
+    for path in [*NATIVE.glob("*.cpp"), *NATIVE.glob("*.h")]:
+        for at in re.finditer(r"PyLong_AsLongLong\(", path.read_text()):
+            following = path.read_text()[at.start():at.start() + 120]
+            assert "PyErr_Occurred()" in following, f"{path.name}: read it with integer_of: {following.splitlines()[0]}"
+
+
+class Refuses:
+    def __index__(self):
+        raise KeyError("refused")
+
+
+class RefusesTruth(int):
+    def __bool__(self):
+        raise KeyError("refused")
+
+
+@pytest.mark.parametrize("call", [
+    lambda: dims.wrap_dims([-2], Refuses(), None),
+    lambda: flambeau.ones(2, 3).size(Refuses()),
+    lambda: flambeau.ones(2, 3).stride(Refuses()),
+    lambda: flambeau.ones(2, 3).sum(0, keepdim=RefusesTruth(1)),
+])
+def test_what_an_argument_raises_arrives(call):
+    with pytest.raises(KeyError, match="refused"):
+        call()
+
+
+@pytest.mark.parametrize("name", ["size", "stride"])
+def test_size_and_stride_take_one_dimension(name):
+    method = getattr(flambeau.ones(2, 3), name)
+    assert method(dim=1) == method(1) == method(-1) and tuple(method(None)) == tuple(method())
+    for args, kwargs in [((0, 1), {}), ((), {"axis": 0}), ((0,), {"dim": 0})]:
+        with pytest.raises(TypeError, match="one argument, dim"):
+            method(*args, **kwargs)

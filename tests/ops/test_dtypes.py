@@ -58,16 +58,18 @@ def as_eight(sample, dtype):
 
 
 @pytest.mark.parametrize("name", [n for n in battery.with_samples("narrow_dtypes")
-                                  if not battery.is_random(n) and n not in battery.UNSPECIFIED])
+                                  if n not in battery.UNSPECIFIED])
 def test_float8_is_moved_and_refused_where_it_would_be_computed_with(name):
     """No kernel takes its bytes for wider numbers, which would write behind the result."""
     for dtype in EIGHT:
         for sample in samples(name, flambeau.float32):
             given = as_eight(sample, dtype)
+            flambeau.manual_seed(1)
             try:
                 found = tensors(run(name, given))
             except battery.REFUSALS:
                 continue
+            flambeau.manual_seed(1)
             wide = battery.map_tensors(lambda t, d=dtype: t.float() if t.dtype == d else t, given)
             for x, y in zip(found, tensors(run(name, wide)), strict=True):
                 assert str(x.tolist()) == str((y.to(x.dtype) if x.dtype in EIGHT else y).tolist()), f"{name}{sample}"
