@@ -26,7 +26,8 @@ ALLOWED = [
     (r".*::(chosen|best|level|fast)", "the loops this processor takes, found once"),
     (r"library_fmod", "the C library's function, found while loading"),
     # --- Python's objects and what Python asks to be writable
-    (r"(DType|DeviceObject|Format|Generator|Node|Op|SharedMemory|Size|Tensor)Type|(LinAlg|OutOfMemory)Error", "Python types"),
+    (r"(DType|DeviceObject|Format|Generator|Node|Op|SharedMemory|Size|Tensor)Type|(LinAlg|OutOfMemory)Error",
+     "Python types"),
     (r"(module|array)_type|scalar_base|known|scalar_types", "Python types of others, found once"),
     (r"(dtypes|formats|names|kTypes)", "Python's objects for dtypes and formats, made once"),
     (r"(\w+_)?(methods|members|getset|slots|spec|def|functions|attributes)|.*::spec", "tables handed to Python"),

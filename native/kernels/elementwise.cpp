@@ -25,6 +25,7 @@ constexpr int kByValue = 255;  // a row's weight where the time depends on the v
 constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
 constexpr int kMaxOperands = 6;         // with the result
 constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
+constexpr int64_t kLongRow = 256;       // rows from this on need not be joined
 constexpr int kMaxScalars = 8;
 
 std::unordered_map<std::string_view, ElementwiseRow>& table() {
@@ -525,10 +526,31 @@ void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
              [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, *reinterpret_cast<const U*>(value)); });
 }
 
+// After how many elements operand k repeats itself: a vector along the inner dimensions has a short period.
+int64_t period(const Space& s, int k) {
+  int64_t elements = 1, repeats = 1;
+  for (int d = 0; d < s.ndim; ++d) {
+    elements *= s.size[d];
+    if (s.stride[k][d]) repeats = elements;
+  }
+  return repeats;
+}
+
+// Whether every operand is one run, repeats itself within a block, or is a number: then short rows are joined.
+bool joins_rows(const Plan& p) {
+  for (int k = 0; k < p.count; ++k) {
+    const Operand& o = p.operand[k];
+    if (!o.absent && !o.constant && !p.space.linear(k, o.item) && (k == 0 || period(p.space, k) > kBlock / 2))
+      return false;
+  }
+  return true;
+}
+
 // One thread's share: elements [begin, end) in iteration order.
 struct Worker {
   const Plan& p;
   bool linear[kMaxOperands];    // one contiguous run in iteration order
+  bool repeated[kMaxOperands];  // the same in each block: packed once
   bool direct[kMaxOperands];    // read or written in place: contiguous and of the loop's dtype
   bool broadcasts;              // the loop takes operands of stride 0
   int64_t block = kBlock;
@@ -537,6 +559,20 @@ struct Worker {
 
   explicit Worker(const Plan& plan) : p(plan), broadcasts(plan.broadcasts) {
     for (int k = 0; k < p.count; ++k) linear[k] = p.operand[k].tensor && p.space.linear(k, p.operand[k].item);
+  }
+
+  // Packs what repeats itself, and makes blocks a multiple of all periods (each divides the longer ones).
+  void load_repeated(int64_t begin, int64_t end) {
+    int64_t longest = 1;
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      const int64_t every = k == 0 || o.absent || o.constant || linear[k] ? kBlock : period(p.space, k);
+      repeated[k] = every <= kBlock / 2;
+      if (repeated[k]) longest = std::max(longest, every);
+    }
+    block = kBlock / longest * longest;
+    for (int k = 1; k < p.count; ++k)
+      if (repeated[k]) load(k, begin, std::min(block, end - begin));
   }
 
   void fill_constants() {
@@ -571,6 +607,7 @@ struct Worker {
       whole &= direct[k] || o.absent || (o.constant && broadcasts);
     }
     fill_constants();
+    load_repeated(begin, end);
     char* ptr[kMaxOperands];
     int64_t stride[kMaxOperands];
     const int64_t step = whole ? end - begin : block;
@@ -583,7 +620,7 @@ struct Worker {
         else if (direct[k]) ptr[k] = o.data + at * o.item;
         else if (o.constant && broadcasts) ptr[k] = const_cast<char*>(o.number), stride[k] = 0;
         else {
-          if (k > 0 && !o.constant) load(k, at, n);
+          if (k > 0 && !o.constant && !repeated[k]) load(k, at, n);
           ptr[k] = buffer[k];
         }
       }
@@ -652,7 +689,8 @@ struct Worker {
 };
 
 void execute(const Plan& p, int64_t numel, int weight) {
-  bool rows = p.space.ndim > 1 && p.space.size[0] >= kShortRow;
+  const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
+  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p));
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     Worker worker(p);
     if (rows) worker.run_rows(begin, end);

@@ -80,6 +80,38 @@ def test_every_access_pattern_of_two_operands(rows, columns):
     np.testing.assert_allclose(flambeau.addcmul(x, y.t(), x[:1]).numpy(), a + b.T * a[:1], atol=1e-14)
 
 
+@pytest.mark.parametrize("channels", [2, 3, 16, 85, 128, 255, 300])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_operands_that_repeat_along_short_rows(channels, threads):
+    """A vector per channel beside an image whose channels lie together, and one per place in a row."""
+    rng = np.random.default_rng(channels)
+    a, m, c = (rng.standard_normal(shape) for shape in ((40, 700 // channels, channels), (channels,), (channels,)))
+    w = rng.standard_normal((a.shape[1], 1))
+    x, mean, factor, wide = map(flambeau.from_numpy, (a, m, c, w))
+    before = flambeau.get_num_threads()
+    flambeau.set_num_threads(threads)
+    try:
+        for n in (1, 2):  # few elements, and enough for several threads
+            image = x.repeat(3 * n, 1, 1).permute(2, 0, 1)
+            seen = np.tile(a, (3 * n, 1, 1)).transpose(2, 0, 1)
+            per_channel = mean.view(-1, 1, 1), m[:, None, None]
+            np.testing.assert_array_equal((image - per_channel[0]).numpy(), seen - per_channel[1])
+            np.testing.assert_array_equal((per_channel[0] / image).numpy(), per_channel[1] / seen)
+            np.testing.assert_array_equal((image.float() - per_channel[0]).numpy(),
+                                          seen.astype(np.float32) - per_channel[1])
+            np.testing.assert_array_equal((image + wide[:, 0]).numpy(), seen + w[:, 0])
+            np.testing.assert_array_equal(flambeau.where(per_channel[0] > 0, image, per_channel[0]).numpy(),
+                                          np.where(per_channel[1] > 0, seen, per_channel[1]))
+            np.testing.assert_allclose(
+                flambeau.addcmul(image, factor.view(-1, 1, 1), wide[:, 0]).numpy(),
+                seen + c[:, None, None] * w[:, 0], atol=1e-14)
+            assert flambeau.equal(image.clone().sub_(per_channel[0]), image - per_channel[0])
+            whole = (100 * image).to(flambeau.uint8)
+            np.testing.assert_array_equal((whole * per_channel[0]).numpy(), whole.numpy() * per_channel[1])
+    finally:
+        flambeau.set_num_threads(before)
+
+
 def test_large_work_is_cut_over_threads_without_changing_numbers():
     x = flambeau.arange(200_001.0) / 1000
     whole = flambeau.sin(x)

@@ -58,6 +58,36 @@ def test_workers_do_not_copy_a_list_of_objects():
     assert copied - 4 * (20 << 10) < objects / 3  # 20 MB each for Python and the libraries; copies would be 4 * objects
 
 
+DECODER = """
+import resource, sys
+from flambeau.utils import data
+
+class Images(data.Dataset):
+    def __len__(self):
+        return 40
+    def __getitem__(self, index):
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        parts = [bytearray(b"x") * 1_000_000 for _ in range(4)]  # from the C library, as a decoder's
+        del parts
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+
+if __name__ == "__main__":
+    loader = data.DataLoader(Images(), None, num_workers=int(sys.argv[1]), worker_method=sys.argv[2],
+                             multiprocessing_context=sys.argv[3] if len(sys.argv) > 3 else None)
+    print(sum(list(loader)[20:]))
+"""
+
+
+@pytest.mark.parametrize("how", [("0", "multiprocessing"), ("2", "multiprocessing"), ("2", "thread"),
+                                 ("1", "multiprocessing", "spawn")], ids=" ".join)
+def test_memory_that_samples_free_is_kept_for_the_next(how, tmp_path):
+    path = tmp_path / "decoder.py"
+    path.write_text(DECODER)
+    done = subprocess.run([sys.executable, str(path), *how], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 2000  # fresh pages for 20 samples; else 800 for each
+
+
 @pytest.mark.exhaustive
 def test_memory_of_8_workers_is_that_of_one():
     one, *_ = measured(1_200_000, 1)

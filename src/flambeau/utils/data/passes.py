@@ -7,6 +7,7 @@ from itertools import cycle, islice
 from warnings import warn
 
 from ._utils.fetch import END, fetcher
+from ._utils.freed import keep_freed
 from ._utils.streams import Lent, mixed
 from .sampler import fresh_seed
 from .state import Progress, numbered_batches
@@ -75,6 +76,7 @@ class SerialPass(Pass):
         super().__init__(loader, progress)
         self._fetch, self._pure = None, False
         self._lent = Lent() if loader.seeding == "batch" else None
+        keep_freed()
 
     def _fetched(self, task, indices):
         if self._pure or self._lent is None:

@@ -7,6 +7,7 @@ import time
 from .... import random as _random
 from .failure import place_of, whereabouts
 from .fetch import END, FIELDS, POSITION, STOP, TASK, Stopped, fetcher
+from .freed import keep_freed
 from .streams import WorkerStreams
 from .worker import WorkerInfo
 from .worker import thread as _this_thread
@@ -70,6 +71,7 @@ class Threads:
     """The worker threads of a loader; the same methods as `Processes`."""
 
     def __init__(self, plan, base_seed):
+        keep_freed()
         self.answers, self.epoch, self.closed = queue.SimpleQueue(), 0, False
         self.workers = [_Worker(number, plan, base_seed, self.answers) for number in range(plan.num_workers)]
 

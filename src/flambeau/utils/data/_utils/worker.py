@@ -16,6 +16,7 @@ from .... import _C
 from .channel import WorkerEnd
 from .failure import packed, place_of
 from .fetch import END, FIELDS, PEAK, POSITION, STOP, TASK, Stopped, fetcher
+from .freed import keep_freed
 from .heap import SharedHeap
 from .parcel import Outbox, map_file
 from .streams import mixed, seed_streams, seed_worker
@@ -81,6 +82,7 @@ def run(end, plan, worker, base_seed, method, found):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_follow, args=(end.fileno(), method), daemon=True).start()
     _C.set_num_threads(1)
+    keep_freed()
     _process[:] = [WorkerInfo(worker, plan.num_workers, base_seed + worker, plan.dataset)]
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the main process no longer listens
         _Loop(WorkerEnd(end), plan, worker, base_seed, heap).run()
