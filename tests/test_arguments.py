@@ -18,8 +18,11 @@ PACKAGE = Path(flambeau.__file__).parent
 REASONS = {
     "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
         _tensor/storage: copy_ non_blocking, to non_blocking, type non_blocking;
-        _tensor/methods: to non_blocking, _type non_blocking""",
+        _tensor/methods: to non_blocking, _type non_blocking; _sparse/copies: _copy non_blocking;
+        _sparse/methods: type non_blocking""",
+    "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
+        _sparse/shapes: compute args kwargs; optim/optimizer: _check_sparse group;
         _tensor/methods: cuda non_blocking memory_format; _tensor/storage: cuda device non_blocking, pin_memory
         device""",
     "layouts other than strided are refused by the argument parser, before the body": """
@@ -50,7 +53,7 @@ REASONS = {
     "files are read as data only, whatever is asked for": """
         serialization: load weights_only; hub: load_state_dict_from_url weights_only""",
     "always false, or always the argument itself": """
-        _tensor/queries: is_conj input; masked: is_masked_tensor obj; _absent/methods: to_dense masked_grad""",
+        _tensor/queries: is_conj input; masked: is_masked_tensor obj""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """

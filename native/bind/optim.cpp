@@ -65,8 +65,11 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
     if (!is_tensor(item)) type_error("optimizer: expected parameters to be Tensors, got ", Py_TYPE(item)->tp_name);
     Tensor* param = as_tensor(item);
     if (!param->grad) continue;
+    // a sparse gradient has no memory of its own: the caller is told of it first, and takes the step itself
+    const bool apart = param->grad->flags & kDispatch;
+    if (apart && contains(fresh, item)) continue;
     Tensor* found[kKeys] = {};
-    if (!gather_state(state, item, keys, found)) {
+    if (apart || !gather_state(state, item, keys, found)) {
       if (!all.missing) all.missing = checked(PyList_New(0));
       checked(PyList_Append(all.missing.p, item));
       continue;
@@ -97,8 +100,8 @@ void count_step(Tensor& step, double value) {
   ++step.storage->version;
 }
 
-// optim_step(kind, params, state, keys, numbers, flags, fresh) -> None, or the list of parameters without state; then
-// nothing was done. `fresh` lists those whose state was made just now.
+// optim_step(kind, params, state, keys, numbers, flags, fresh) -> None, or the list of parameters without state or with
+// a sparse gradient; then nothing was done. `fresh` is that list, once the caller has seen to them.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 7 || !PyList_Check(args[1]) || !PyDict_Check(args[2]) || !PyTuple_Check(args[3]) ||

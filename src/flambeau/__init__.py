@@ -9,6 +9,7 @@ try:
 except ImportError as _error:
     raise _refusal(_error) from None
 
+from . import _layouts as _sparse_methods
 from . import ops as _ops
 from ._absent import methods as _absent_methods
 from ._C import Generator as Generator
@@ -95,6 +96,11 @@ _LAZY_FROM = {
                  "get_deterministic_debug_mode is_warn_always_enabled set_warn_always compiled_with_cxx11_abi "
                  "get_device_module",
     "_tensor.dlpack": "from_dlpack to_dlpack",
+    "_sparse.construct": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+                         "sparse_compressed_tensor",
+    "_sparse.products": "smm hspmm sspaddmm",
+    "_sparse.methods": "indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy "
+                       "row_indices_copy",
     "_tensor.mapped": "from_file",
     "_tensor.types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
                      "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",

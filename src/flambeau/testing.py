@@ -131,7 +131,7 @@ class _Comparison:
             dtype = flambeau.float32
         exact = not (dtype.is_floating_point or dtype.is_complex)
         wide = flambeau.int64 if exact else dtype
-        x, y = (t.detach().as_subclass(flambeau.Tensor).to(wide) for t in (actual, expected))
+        x, y = (t.detach().to_dense().as_subclass(flambeau.Tensor).to(wide) for t in (actual, expected))
         good = flambeau.isclose(x, y, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
         if bool(good.all()):
             return

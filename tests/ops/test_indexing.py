@@ -185,8 +185,6 @@ def test_embedding_options():
     short = weight.detach().clone()
     flambeau.nn.functional.embedding(used, short, max_norm=1.0)
     np.testing.assert_allclose(short.norm(dim=1).tolist(), [1, 1, 50], rtol=1e-5)
-    with pytest.raises(NotImplementedError):
-        flambeau.nn.functional.embedding(used, weight, sparse=True)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

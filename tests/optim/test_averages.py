@@ -52,11 +52,9 @@ def test_muon(options, expected):
     assert found == pytest.approx(expected, abs=0.03)  # its products are bfloat16
 
 
-def test_muon_and_sparse_adam_refuse():
+def test_muon_refuses_vectors():
     with pytest.raises(ValueError, match="parameters must have 2 dimensions"):
         flambeau.optim.Muon([flambeau.ones(2, requires_grad=True)])
-    with pytest.raises(NotImplementedError, match="dense"):
-        flambeau.optim.SparseAdam([flambeau.ones(2, requires_grad=True)])
 
 
 @pytest.mark.parametrize("strategy, epochs, expected", [

@@ -1,6 +1,5 @@
 """What PyTorch's names ask for and this build does not have: what each one answers, and what to do instead."""
 
-SPARSE = "sparse tensors are not available: keep the tensor dense, or index_add_/scatter_add into one"
 QUANTIZED = "quantized tensors are not available: keep values in int8 with a scale and a zero point of your own"
 NESTED = "nested tensors are not available: pad to one shape (nn.utils.rnn.pad_sequence) and keep a mask"
 

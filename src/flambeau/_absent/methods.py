@@ -1,17 +1,16 @@
-"""Tensor methods of layouts, dtypes and devices that do not exist here: what a dense tensor answers, and what to do
-instead."""
+"""Tensor methods of other layouts, and of dtypes and devices that do not exist here: what a dense tensor answers, and
+what to do instead."""
 
 from .. import _C
 from .._C import Tensor
 from .._tensor.methods import method
 from ..ops.kinds import OPS
-from . import NESTED, QUANTIZED, SPARSE, refusal
+from . import NESTED, QUANTIZED, refusal
 
 #: method -> why a call raises NotImplementedError
 REFUSED = {
-    **dict.fromkeys(("to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_coo", "to_sparse_bsr", "to_sparse_bsc",
-                     "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "smm", "sspaddmm", "hspmm",
-                     "_nnz", "_indices", "_values", "_coalesced_"), SPARSE),
+    **dict.fromkeys(("sparse_resize_", "sparse_resize_and_clear_", "_nnz", "_indices", "_values", "_coalesced_"),
+                    "the tensor is strided; to_sparse() makes it a sparse one"),
     **dict.fromkeys(("int_repr", "q_scale", "q_zero_point", "qscheme", "q_per_channel_scales",
                      "q_per_channel_zero_points", "q_per_channel_axis"), QUANTIZED),
     "to_padded_tensor": NESTED,
@@ -35,7 +34,7 @@ def _of_layout(name, layout):
         raise RuntimeError(f"{name} expected {layout} tensor layout but got Strided")
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"Of {layout} tensors, which are not available."
+    refuse.__doc__ = f"Of {layout} tensors; this one is strided."
     return refuse
 
 
@@ -45,24 +44,6 @@ for _name, _layout in _OF_LAYOUT.items():
     setattr(Tensor, _name, _of_layout(_name, _layout))
 for _name in ("is_ipu", "is_xla", "is_maia", "is_mtia", "is_vulkan"):
     setattr(Tensor, _name, property(lambda self: False, doc="Whether it lives on that kind of device: no."))
-
-
-@method
-def sparse_dim(self):
-    """How many dimensions are sparse: none."""
-    return 0
-
-
-@method
-def dense_dim(self):
-    """How many dimensions are dense: all."""
-    return self.ndim
-
-
-@method
-def to_dense(self, dtype=None, *, masked_grad=None):
-    """This tensor, which is dense; in another dtype where one is given."""
-    return self if dtype is None else self.to(dtype)
 
 
 @method

@@ -1,12 +1,9 @@
 """Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
-from . import QUANTIZED, SPARSE, refusal
+from . import QUANTIZED, refusal
 
 _SCRIPT = "TorchScript is not available: run the function or module as it is"
 _FUNCTIONS = {
-    SPARSE: "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
-             "sparse_compressed_tensor smm sspaddmm hspmm indices_copy values_copy crow_indices_copy "
-             "col_indices_copy ccol_indices_copy row_indices_copy",
     QUANTIZED: "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic quantized_batch_norm "
                 "quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d q_scale q_zero_point int_repr "
                 "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine",

@@ -189,12 +189,13 @@ def _suffixes(t, plain):
     return found
 
 
-def _with_suffixes(text, suffixes, indent):
-    """`text` and its suffixes, on the last line as long as they fit."""
+def _with_suffixes(text, suffixes, indent, below=False):
+    """`text` and its suffixes, on the last line as long as they fit; below: they begin a line."""
     parts = [text]
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if length + len(suffix) + 2 > PRINT_OPTS.linewidth:
+        if length + len(suffix) + 2 > PRINT_OPTS.linewidth or below:
+            below = False
             parts.append(",\n" + " " * indent + suffix)
             length = indent + len(suffix)
         else:

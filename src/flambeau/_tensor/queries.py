@@ -69,6 +69,10 @@ def equal(input, other):
     True
     """
     _two_tensors("equal", input, other)
+    if input.layout is not _C.strided:
+        return input.equal(other)
+    if other.layout is not _C.strided:
+        return other.equal(input)
     return input.shape == other.shape and OPS["eq"](input.detach(), other.detach()).all().item()
 
 
@@ -80,6 +84,8 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     True
     """
     _two_tensors("allclose", input, other)
+    if input.layout is not _C.strided or other.layout is not _C.strided:
+        input, other = input.to_dense(), other.to_dense()
     return OPS["isclose"](input.detach(), other.detach(), rtol, atol, equal_nan).all().item()
 
 

@@ -130,10 +130,10 @@ def take(op, size, values, marks, options):
 
 @rule("embedding_rows")
 def embedding_rows(op, size, values, marks, options):
-    weight, where, padding, scale = (*values, *(-1, False)[len(values) - 2:])
+    weight, where, padding, scale, sparse = (*values, *(-1, False, False)[len(values) - 2:])
     if not marks[0]:
-        return op(weight, where, padding, scale)
-    if scale or padding >= 0:
+        return op(weight, where, padding, scale, sparse)
+    if scale or sparse or padding >= 0:
         return NotImplemented
     if not marks[1]:
         return OPS["index"](weight, [None, where])

@@ -5,6 +5,7 @@ from . import activation as activation
 from . import arithmetic as arithmetic
 from . import attention as attention
 from . import comparison as comparison
+from . import compressed as compressed
 from . import conv as conv
 from . import copies as copies
 from . import creation as creation

@@ -11,13 +11,25 @@ embedding_dense_backward = primitive(
     d={"grad": lambda g, indices, padding_idx, scale_grad_by_freq:
        _embedding_backward_backward(g, indices, padding_idx, scale_grad_by_freq)})
 embedding_rows = primitive(
-    "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False) -> Tensor",
-    node="EmbeddingBackward0", namespace=None,
-    d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq:
-       embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)})
+    "embedding_rows(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False,"
+    " bool sparse=False) -> Tensor", node="EmbeddingBackward0", namespace=None,
+    d={"weight": lambda g, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse:
+       _embedding_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq, sparse)})
 _renorm_ = primitive("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
                      namespace=None, aliases=("embedding_renorm_",), skip="reached through embedding's max_norm",
                      doc="Scales those rows that indices name in place whose norm is above max_norm.")
+
+
+def _embedding_backward(g, indices, rows, padding_idx, scale, sparse):
+    if not sparse:
+        return embedding_dense_backward(g, indices, rows, padding_idx, scale)
+    if scale:
+        raise RuntimeError("embedding: scale_grad_by_freq=True needs dense gradients; leave out sparse=True")
+    g, indices = g.reshape(-1, g.shape[-1]), indices.reshape(-1)
+    if padding_idx >= 0:
+        kept = (indices != padding_idx).nonzero().squeeze(1)
+        g, indices = g.index_select(0, kept), indices.index_select(0, kept)
+    return g._sparse_rows(indices, rows)
 
 
 def _embedding_backward_backward(g, indices, padding_idx, scale):
@@ -31,15 +43,14 @@ def _embedding_backward_backward(g, indices, padding_idx, scale):
            " bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", namespace="nn.functional")
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """The rows of weight that input's integers name. padding_idx: a row without gradient; max_norm: rows in use that
-    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used.
+    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used; sparse: the
+    gradient of weight is a sparse tensor of the rows in use.
 
     >>> weight = flambeau.tensor([[1., 2.], [3., 4.]])
     >>> flambeau.nn.functional.embedding(flambeau.tensor([1, 0]), weight)
     tensor([[3., 4.],
             [1., 2.]])
     """
-    if sparse:
-        raise NotImplementedError("embedding: sparse=True needs sparse gradients, which are not available")
     if padding_idx is None:
         padding_idx = -1
     else:
@@ -50,7 +61,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         padding_idx = padding_idx + rows if padding_idx < 0 else padding_idx
     if max_norm is not None:
         _renorm_(weight.detach(), input, max_norm, norm_type)
-    return embedding_rows(weight, input, padding_idx, scale_grad_by_freq)
+    return embedding_rows(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
 one_hot = primitive("one_hot(Tensor self, int num_classes=-1) -> Tensor", namespace="nn.functional", method=False,
@@ -78,6 +89,8 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {shown(mode)}")
+    if sparse and mode == "max":
+        raise ValueError("embedding_bag: mode='max' has no sparse gradient; leave out sparse=True")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

@@ -72,8 +72,7 @@ gather = primitive(
 
 def _gather_backward(g, shape, dim, index, sparse_grad):
     if sparse_grad:
-        raise NotImplementedError("gather: sparse_grad=True asks for a sparse gradient, which is not offered; leave "
-                                  "the argument out, and the gradient is dense")
+        return g._sparse_gathered(dim, index, shape)
     return room(g, shape, index).scatter_add_(dim, index, g)
 
 

@@ -33,6 +33,8 @@ class ComposedOptimizer(Optimizer):
         return loss
 
     def _step_one(self, param, group):
+        if param.grad.layout is not flambeau.strided:
+            self._check_sparse(group)
         state = self.state[param]
         if not state:
             self._begin(param, state, group)

@@ -2,7 +2,7 @@
 
 import flambeau
 
-from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of, sparse_like
 
 _KEYS = ("step", "sum", None, None)
 
@@ -55,6 +55,21 @@ class Adagrad(Optimizer):
             start = group["initial_accumulator_value"]
             value = complex(start, start) if param.is_complex() else start
             state["sum"] = flambeau.full_like(param, value, memory_format=flambeau.preserve_format)
+
+    def _check_sparse(self, group):
+        if group["weight_decay"]:
+            raise RuntimeError("Adagrad: weight_decay with sparse gradients is not supported: it would change every "
+                               "row; use weight_decay=0, or layers with sparse=False")
+
+    def _sparse_step(self, param, grad, state, group):
+        """The same law in the rows that have a gradient."""
+        self._begin(param, state, group)
+        state["step"] += 1
+        grad = -grad if group["maximize"] else grad
+        rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        state["sum"].add_(grad * grad)
+        root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]
+        param.add_(sparse_like(grad, grad.values() / root), alpha=-rate)
 
     def step(self, closure=None):
         """One update; returns the closure's loss."""

@@ -43,7 +43,7 @@ class LBFGS(Optimizer):
     # --- the parameters as one vector
 
     def _flat_grad(self):
-        grads = [flambeau.zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        grads = [flambeau.zeros_like(p) if p.grad is None else p.grad.to_dense() for p in self._params]
         parts = [grad.reshape(-1) for grad in grads]
         parts = [flambeau.view_as_real(part).reshape(-1) if part.is_complex() else part for part in parts]
         return flambeau.cat(parts, 0)

@@ -284,13 +284,46 @@ class Optimizer:
         """One fused native update; parameters that meet it for the first time get their state before it."""
         new = _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, None)
         if new is not None:
+            apart = [param for param in new if hasattr(type(param.grad), "__torch_dispatch__")]
+            if apart:
+                self._check_sparse(group)
             for param in new:
-                self._begin(param, self.state[param], group)
+                if not _among(param, apart):
+                    self._begin(param, self.state[param], group)
             _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, new)
+            with flambeau.no_grad():
+                for param in apart:
+                    self._sparse_step(param, _coordinates(param.grad), self.state[param], group)
+
+    def _check_sparse(self, group):
+        """Refuses sparse gradients before anything is done."""
+        if type(self)._sparse_step is Optimizer._sparse_step:
+            raise RuntimeError(f"{type(self).__name__}: sparse gradients are not supported; use SparseAdam, Adagrad or "
+                               "SGD, or layers with sparse=False")
+
+    def _sparse_step(self, param, grad, state, group):
+        """One update by a sparse gradient in coordinates."""
+        raise NotImplementedError
 
     def _begin(self, param, state, group):
         """Fills what is missing in a parameter's state."""
         raise NotImplementedError
+
+
+def _among(param, params):
+    return any(param is other for other in params)
+
+
+def _coordinates(grad):
+    """A sparse gradient with every place once."""
+    if grad.layout is flambeau.strided:
+        raise RuntimeError(f"optimizer: a gradient of class {type(grad).__name__} has no memory of its own to step by")
+    return grad.to_sparse_coo().coalesce()
+
+
+def sparse_like(grad, values):
+    """Other values at the places of a sparse gradient."""
+    return flambeau.sparse_coo_tensor(grad.indices(), values, grad.shape, is_coalesced=True, check_invariants=False)
 
 
 def _cast(param, value, key=None):

@@ -48,6 +48,19 @@ class SGD(Optimizer):
     def _begin(self, param, state, group):
         state["momentum_buffer"] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
 
+    def _sparse_step(self, param, grad, state, group):
+        """The same law; momentum stays sparse as long as all gradients are."""
+        grad = -grad if group["maximize"] else grad
+        if group["weight_decay"]:
+            grad = param * float(group["weight_decay"]) + grad
+        if group["momentum"]:
+            before = state.get("momentum_buffer")
+            kept = 1 - group["dampening"]
+            state["momentum_buffer"] = grad.clone() if before is None else before * group["momentum"] + grad * kept
+            grad = grad + state["momentum_buffer"] * group["momentum"] if group["nesterov"] else \
+                state["momentum_buffer"]
+        param.add_(grad, alpha=-float(group["lr"]))
+
     def step(self, closure=None):
         """One update; returns the closure's loss."""
         loss = _loss_of(closure) if closure is not None else None

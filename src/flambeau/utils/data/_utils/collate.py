@@ -12,6 +12,9 @@ _REFUSED = "default_collate: a sample is a tensor, NumPy array, number, string, 
 
 
 def _stack(batch, *, collate_fn_map=None):
+    if any(x.layout is not flambeau.strided for x in batch):
+        raise RuntimeError("default_collate: sparse tensors are not joined into a batch; give the loader a collate_fn "
+                           "that does (flambeau.stack joins COO tensors), or use to_dense()")
     return flambeau.stack(batch, 0)
 
 

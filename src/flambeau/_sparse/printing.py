@@ -1,0 +1,41 @@
+"""How sparse tensors are printed: their parts, one below the other, then size, number of values, dtype and layout."""
+
+from .. import _C
+from .._tensor.printing import _contents, _with_suffixes
+from .tensor import BY_ROW, COO
+
+
+def _part(name, t, indent):
+    head = f"{name}=tensor("
+    body = _contents(t, indent + len(head)) if t.numel() else "[]"
+    found = [f"size={tuple(t.shape)}"] if t.numel() == 0 else []
+    return _with_suffixes(head + body, found, indent)
+
+
+def _names(pattern):
+    if pattern.layout is COO:
+        return ("indices",)
+    return ("crow_indices", "col_indices") if pattern.layout in BY_ROW else ("ccol_indices", "row_indices")
+
+
+def sparse_repr(x):
+    """The text of a sparse tensor."""
+    pattern, indent = x._pattern, 7
+    parts = [_part(name, t, indent) for name, t in zip(_names(pattern), (pattern.indices, pattern.plain), strict=False)]
+    parts.append(_part("values", x._held, indent))
+    body = "tensor(" + (",\n" + " " * indent).join(parts)
+    return _with_suffixes(body, _ending(x), indent, below=pattern.layout is COO)
+
+
+def _ending(x):
+    found = [f"size={tuple(x.shape)}", f"nnz={x._nnz()}"]
+    default = _C.default_dtype()
+    complex_default = _C.complex128 if default is _C.float64 else _C.complex64
+    if x.dtype not in (default, complex_default, _C.int64, _C.bool):
+        found.append(f"dtype={x.dtype}")
+    found.append(f"layout={x.layout}")
+    if x.grad_fn is not None:
+        found.append(f"grad_fn=<{x.grad_fn.name()}>")
+    elif x.requires_grad:
+        found.append("requires_grad=True")
+    return found

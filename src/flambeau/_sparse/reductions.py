@@ -1,0 +1,112 @@
+"""Sums over dimensions, norms, and whether anything is true."""
+
+from .. import _C
+from ..ops.dims import wrap_dims
+from ..ops.kinds import OPS
+from .convert import alike, to_coo
+from .rules import refuse, rule
+from .tensor import COO, coalesced, keys, make, values_of
+
+
+def _dims(name, x, dim):
+    if dim is None or dim == () or dim == []:
+        return tuple(range(x.dim()))
+    return tuple(wrap_dims((dim,) if isinstance(dim, int) else dim, x.dim(), name))
+
+
+@rule("sum")
+def _sum(self, dim=None, keepdim=False, *, dtype=None):
+    """Without a dimension a dense number; over some of a COO tensor's dimensions a COO tensor."""
+    if dim is None or dim == () or dim == []:
+        total = values_of(self).sum(dtype=dtype)
+        return total.reshape([1] * self.dim()) if keepdim else total
+    dims = _dims("sum", self, dim)
+    if self.layout is not COO:
+        if not keepdim:
+            return refuse("sum", (self,), why=" over dimensions without keepdim=True")
+        return alike(coalesced(_over(to_coo(self), dims, True, dtype)), self._pattern)
+    return _over(self, dims, keepdim, dtype)
+
+
+def _over(self, dims, keepdim, dtype):
+    pattern, n = self._pattern, self._pattern.sparse_dim
+    values = values_of(self)
+    values = values if dtype is None else values.to(dtype)
+    if values.dtype is _C.bool or (not (values.is_floating_point() or values.is_complex()) and dtype is None):
+        values = values.long()
+    inner = [d - n + 1 for d in dims if d >= n]
+    if inner:
+        values = values.sum(inner, keepdim=keepdim)
+    kept = [d for d in range(n) if d not in dims]
+    indices, size = pattern.indices, pattern.size
+    if keepdim:
+        indices = OPS["stack"]([indices[d] if d in kept else OPS["zeros_like"](indices[d]) for d in range(n)]) \
+            if n else indices
+        size = [1 if d in dims else s for d, s in enumerate(size)]
+    else:
+        indices = indices[kept] if len(kept) < n else indices
+        size = [s for d, s in enumerate(size) if d not in dims]
+    found = make(pattern.changed(indices=indices, size=size, coalesced=pattern.coalesced and len(kept) == n), values)
+    return coalesced(found)
+
+
+def sparse_sum(input, dim=None, dtype=None):
+    """The sum of the values, or over some dimensions: sparse where a sparse dimension stays, else dense.
+
+    >>> import flambeau
+    >>> x = flambeau.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3., 4., 5.], (2, 3))
+    >>> flambeau.sparse.sum(x)
+    tensor(12.)
+    >>> flambeau.sparse.sum(x, 0).to_dense()
+    tensor([4., 0., 8.])
+    """
+    if dim is None:
+        return _sum(input, dtype=dtype)
+    if input.layout is not COO:
+        return refuse("sparse.sum", (input,), why=" over dimensions")
+    dims = _dims("sparse.sum", input, dim)
+    found = _over(coalesced(input), dims, False, dtype)
+    return found if any(d not in dims for d in range(input.sparse_dim())) else found.to_dense()
+
+
+@rule("norm")
+def _norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """The norm of all values together."""
+    if (dim is not None and len(_dims("norm", self, dim)) != self.dim()) or p == "nuc":
+        return refuse("norm", (self,), why=" over some dimensions")
+    values = values_of(coalesced(self))
+    values = values if dtype is None else values.to(dtype)
+    found = OPS["vector_norm"](values.reshape(-1), 2 if p in ("fro", None) else p)
+    return found.reshape([1] * self.dim()) if keepdim else found
+
+
+@rule("vector_norm")
+def _vector_norm(self, ord=2, dim=None, keepdim=False, *, dtype=None):
+    return _norm(self, ord, dim, keepdim, dtype=dtype)
+
+
+@rule("any")
+def _any(self, dim=None, keepdim=False):
+    if dim is not None or keepdim:
+        return refuse("any", (self,), why=" over some dimensions")
+    return values_of(coalesced(self)).any()
+
+
+def per_place(values, found, count):
+    """The largest value at each place, for softmax."""
+    start = OPS["full"]((count, *values.shape[1:]), -float("inf"), dtype=values.dtype)
+    index = found.reshape(-1, *([1] * (values.dim() - 1))).expand(values.shape)
+    return start.scatter_reduce(0, index, values, "amax")
+
+
+def grouped(x, dim):
+    """(which group of places each value of a COO tensor is in when those along `dim` are one, how many there are)."""
+    pattern = x._pattern
+    others = [d for d in range(pattern.sparse_dim) if d != dim]
+    rest = pattern.changed(indices=pattern.indices[others], size=[pattern.size[d] for d in others])
+    if not others:
+        return OPS["zeros"](pattern.count, dtype=_C.int64), 1
+    found, which = OPS["unique"](keys(rest), return_inverse=True)
+    return which, len(found)
+
+

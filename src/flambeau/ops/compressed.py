@@ -1,0 +1,25 @@
+"""Products of compressed sparse matrices, given as row pointers, columns and values: what sparse tensors are made of."""
+
+from .kinds import primitive
+
+_SKIP = "tested with sparse tensors, by name"
+
+csr_transpose = primitive(
+    "csr_transpose(Tensor crow, Tensor col, int columns) -> (Tensor, Tensor, Tensor)", namespace=None, skip=_SKIP)
+
+
+def _transposed_mm(values, crow, col, dense, columns):
+    """The transposed matrix, which has this many rows, times a dense one."""
+    pointers, row, was = csr_transpose(crow, col, columns)
+    return csr_mm(pointers, row, values.index_select(0, was), dense)
+
+
+csr_mm = primitive(
+    "csr_mm(Tensor crow, Tensor col, Tensor values, Tensor dense) -> Tensor", namespace=None, skip=_SKIP,
+    d={"values": lambda g, crow, col, dense: csr_sampled(crow, col, g, dense.conj()),
+       "dense": lambda g, crow, col, values, dense_shape: _transposed_mm(values.conj(), crow, col, g, dense_shape[0])})
+
+csr_sampled = primitive(
+    "csr_sampled(Tensor crow, Tensor col, Tensor a, Tensor b) -> Tensor", namespace=None, skip=_SKIP,
+    d={"a": lambda g, crow, col, b: csr_mm(crow, col, g, b.conj()),
+       "b": lambda g, crow, col, a, b_shape: _transposed_mm(g, crow, col, a.conj(), b_shape[0])})
