@@ -1,4 +1,4 @@
-"""Products of compressed sparse matrices, given as row pointers, columns and values: what sparse tensors are made of."""
+"""Products of compressed sparse matrices, given as row pointers, columns and values: what sparse ones need."""
 
 from .kinds import primitive
 

@@ -43,8 +43,8 @@ def _embedding_backward_backward(g, indices, padding_idx, scale):
            " bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", namespace="nn.functional")
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """The rows of weight that input's integers name. padding_idx: a row without gradient; max_norm: rows in use that
-    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used; sparse: the
-    gradient of weight is a sparse tensor of the rows in use.
+    are longer are shortened in place first; scale_grad_by_freq: gradients divided by how often a row is used;
+    sparse: the gradient of weight is a sparse tensor of the rows in use.
 
     >>> weight = flambeau.tensor([[1., 2.], [3., 4.]])
     >>> flambeau.nn.functional.embedding(flambeau.tensor([1, 0]), weight)
