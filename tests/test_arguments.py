@@ -50,8 +50,6 @@ REASONS = {
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """
         hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
         load trust_repo force_reload verbose skip_validation""",
-    "files are read as data only, whatever is asked for": """
-        serialization: load weights_only; hub: load_state_dict_from_url weights_only""",
     "always false, or always the argument itself": """
         _tensor/queries: is_conj input; masked: is_masked_tensor obj""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """

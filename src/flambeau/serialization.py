@@ -2,26 +2,33 @@
 
 A file is a zip archive of uncompressed, 64-byte aligned entries: `data.pkl` says what the object is, `data/0`,
 `data/1`, … hold the memory of the storages. Writing is atomic. Reading checks every checksum, size and offset, and
-never runs code from the file, whatever `weights_only` is.
+never runs code from the file; it calls what the user has named as safe, and nothing else.
 """
 
+import enum
 import os
-import zipfile
-import zlib
 from collections import OrderedDict
 from io import BytesIO
-from mmap import ACCESS_COPY
-from mmap import mmap as map_file
-from sys import byteorder
 
 import flambeau
 
 from . import _C
-from ._files.archive import ALIGNMENT, Archive, put
-from ._files.loader import DTYPES, STORAGES, Loader
-from ._files.pickle_reader import PickleError, check_extent
+from ._files.archive import write_archive
+from ._files.background import in_background
+from ._files.extent import PickleError, check_extent
+from ._files.inspecting import Inspector
+from ._files.legacy import LegacyArchive, write_legacy
+from ._files.loader import DTYPES, LAYOUTS, STORAGES, Loader
+from ._files.objects import reduced
+from ._files.opening import mapped, opened
 from ._files.pickle_writer import Global, Persistent, Reduce, Writer
 from ._files.replacing import replacing
+from ._files.safe import add_safe_globals as add_safe_globals
+from ._files.safe import clear_safe_globals as clear_safe_globals
+from ._files.safe import get_safe_globals as get_safe_globals
+from ._files.safe import safe_globals as safe_globals
+from ._files.skipping import Zeros, skipping
+from ._files.skipping import skip_data as skip_data
 
 DEFAULT_PROTOCOL = 2
 _STORAGE_OF = {name: storage for storage, name in STORAGES.items()}
@@ -37,7 +44,10 @@ def _dtype_name(dtype):
 class _Collector:
     """Turns tensors into references to numbered storages, each kept once however many tensors share it."""
 
-    def __init__(self):
+    def __init__(self, legacy=False):
+        self.more = (None,) if legacy else ()  # the format before 1.6 also says which part of a storage it is
+        self.types = {}     # number of a storage -> (its kind in the file, bytes of its elements)
+        self.parts = {}     # id of an object -> its state and what it is made of
         self.storages = {}  # id of a storage -> (number, uint8 tensor over it)
 
     def special(self, obj, place):
@@ -49,10 +59,21 @@ class _Collector:
             return Global("torch", _dtype_name(obj))
         if isinstance(obj, flambeau.device):
             return Reduce(Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index))
-        for plain in (bool, int, float, str):  # NumPy's float64 and enumerations are subclasses of these
-            if isinstance(obj, plain):
-                return plain(obj)
-        return None
+        if isinstance(obj, flambeau.layout) and str(obj) in LAYOUTS:
+            return Reduce(Global("torch.serialization", "_get_layout"), (str(obj),))
+        kind = type(obj)
+        if isinstance(obj, (flambeau.memory_format, flambeau.UntypedStorage, flambeau.storage.TypedStorage)):
+            raise TypeError(f"{place} is a {kind.__qualname__}, which cannot be stored as data; store a tensor")
+        if isinstance(obj, (bool, int, float, str)) and kind.__module__ != "numpy" and not isinstance(obj, enum.Enum):
+            return next(plain(obj) for plain in (bool, int, float, str) if isinstance(obj, plain))
+        found = reduced(obj, place)
+        if type(found) is Reduce:
+            self.parts[id(obj)] = found.state, found.args
+        return found
+
+    def attributes(self, value):
+        """What an object refers to besides its items."""
+        return vars(value).values() if isinstance(value, flambeau.Tensor) else self.parts.get(id(value), ())
 
     def tensor(self, t, place):
         parameter = flambeau.nn.Parameter
@@ -65,7 +86,11 @@ class _Collector:
         if type(t) is not flambeau.Tensor and not isinstance(t, getattr(flambeau.nn, "Buffer", parameter)):
             raise TypeError(f"{place} is a {type(t).__qualname__}: a Tensor subclass cannot be stored as data; "
                             "store x.as_subclass(flambeau.Tensor)")
-        return self.data(t.detach(), t.requires_grad)
+        made = self.data(t.detach(), t.requires_grad)
+        if not vars(t):
+            return made
+        args = (made.function, Global("torch", "Tensor"), made.args, dict(vars(t)))
+        return Reduce(Global("torch._tensor", "_rebuild_from_type_v2"), args)
 
     def data(self, t, requires_grad):
         name = _dtype_name(t.dtype)
@@ -78,50 +103,53 @@ class _Collector:
         number, memory = self.storages.setdefault(_C.storage_id(t), (len(self.storages), _C.storage_bytes(t)))
         nbytes = memory.numel()
         typed = _STORAGE_OF.get(name)
-        kind = Global("torch", typed) if typed else Global("torch.storage", "UntypedStorage")
-        count = nbytes // t.element_size() if typed else nbytes
-        storage = Persistent(("storage", kind, str(number), "cpu", count))
+        first, item = self.types.setdefault(number, (typed, t.element_size() if typed else 1))
+        kind = Global("torch", first) if first else Global("torch.storage", "UntypedStorage")
+        storage = Persistent(("storage", kind, str(number), "cpu", nbytes // item, *self.more))
         args = (storage, t.storage_offset(), shape, strides, requires_grad, OrderedDict())
-        if typed:
+        if typed and typed == first:
             return Reduce(Global("torch._utils", "_rebuild_tensor_v2"), args)
         return Reduce(Global("torch._utils", "_rebuild_tensor_v3"), (*args, Global("torch", name)))
 
 
-def _attributes(value):
-    return vars(value).values() if isinstance(value, flambeau.nn.Parameter) else ()
+class _Content:
+    """An object in the form that files have: the stream that describes it, and its storages."""
 
+    def __init__(self, obj, legacy):
+        self.legacy = legacy
+        collector = _Collector(legacy)
+        try:
+            self.stream = Writer(collector.special).dump(obj)
+        except RecursionError:
+            raise ValueError("the object is nested too deeply to be stored") from None
+        try:
+            check_extent(obj, len(self.stream), collector.attributes)
+        except PickleError as error:
+            raise ValueError(f"the object cannot be stored: {error}") from None
+        self.storages = dict(collector.storages.values())  # number -> its bytes
+        if skipping():
+            self.storages = {number: Zeros(memory.numel()) for number, memory in self.storages.items()}
+        self.items = {number: item for number, (_, item) in collector.types.items()}
 
-def _write_archive(obj, file, top):
-    collector = _Collector()
-    try:
-        pickled = Writer(collector.special).dump(obj)
-    except RecursionError:
-        raise ValueError("the object is nested too deeply to be stored") from None
-    try:
-        check_extent(obj, len(pickled), _attributes)
-    except PickleError as error:
-        raise ValueError(f"the object cannot be stored: {error}") from None
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        put(archive, f"{top}/data.pkl", pickled)
-        put(archive, f"{top}/.format_version", b"1")
-        put(archive, f"{top}/.storage_alignment", str(ALIGNMENT).encode())
-        put(archive, f"{top}/byteorder", byteorder.encode())
-        checksum = zlib.crc32(pickled)
-        for number, memory in collector.storages.values():
-            data = memoryview(memory) if memory.numel() else b""
-            put(archive, f"{top}/data/{number}", data)
-        put(archive, f"{top}/version", b"3\n")
-        put(archive, f"{top}/.data/serialization_id", f"{checksum:040d}".encode())
+    def write(self, file, top):
+        if self.legacy:
+            write_legacy(file, self.stream, self.storages, self.items)
+        else:
+            write_archive(file, top, self.stream, self.storages)
 
 
 def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True,
-         _disable_byteorder_record=False):
+         _disable_byteorder_record=False, *, background=False):
     """Writes `obj` to `f`, a path or a file open for writing, in the format that `torch.load` reads.
 
-    `obj` is made of tensors, parameters, numbers, strings, bytes, None, dtypes, devices, sizes, and tuples, lists,
-    dicts and sets of these; tensors that share memory share it again after loading. Other objects are refused by
-    name: store a module's `state_dict()`. A path is written atomically: whatever happens, there is the old file or the
-    complete new one.
+    `obj` is made of tensors, numbers, strings, containers, NumPy arrays, paths, dates, and objects of classes that are
+    found in their module, modules of a network among them; tensors that share memory share it again after loading.
+    What `load` reads without being told to trust it: docs/saving.md. A path is written atomically: whatever happens,
+    there is the old file or the complete new one.
+
+    With `background=True` the values are copied, and a thread writes them while the program goes on (one file after the
+    other, in the order of the calls). It returns a `concurrent.futures.Future`, whose `result()` waits, and raises what
+    went wrong. A program that ends waits for what is still to be written.
 
     >>> import flambeau, io
     >>> file = io.BytesIO()
@@ -131,34 +159,32 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
     """
     if pickle_module is not None or pickle_protocol != DEFAULT_PROTOCOL:
         raise NotImplementedError("save: pickle_module and pickle_protocol cannot be chosen: protocol 2 is used")
-    if not _use_new_zipfile_serialization:
-        raise NotImplementedError("save: only PyTorch's zip file format is written")
+    try:
+        content = _Content(obj, not _use_new_zipfile_serialization)
+    except (TypeError, ValueError) as error:
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"save: {error}") from None
+    if background:
+        return in_background(content, lambda content: _write(content, f))
+    return _write(content, f)
+
+
+def _write(content, f):
     if hasattr(f, "write"):
-        _save_to_file(obj, f)
+        _write_to_file(content, f)
         return
     path = os.fsdecode(f)
     top = os.path.splitext(os.path.basename(path))[0].encode(errors="replace").decode() or "archive"
     try:
         with replacing(path) as file:
-            _write_archive(obj, file, top)
+            content.write(file, top)
     except OSError as error:
         raise RuntimeError(f"save: cannot write {path}: {error.strerror or error}") from error
-    except (TypeError, ValueError) as error:
-        raise _named(error) from None
 
 
-def _named(error):
-    """The error with `save` before its text."""
-    return (TypeError if isinstance(error, TypeError) else ValueError)(f"save: {error}")
-
-
-def _save_to_file(obj, file):
+def _write_to_file(content, file):
     seekable = getattr(file, "seekable", None)
     target = file if seekable is not None and seekable() else BytesIO()  # headers are completed after their data
-    try:
-        _write_archive(obj, target, "archive")
-    except (TypeError, ValueError) as error:
-        raise _named(error) from None
+    content.write(target, "archive")
     if target is not file:
         rest = target.getbuffer()
         while rest:  # a raw stream may take less than it is given
@@ -169,11 +195,14 @@ def _save_to_file(obj, file):
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
     """The object that `save`, or `torch.save`, wrote to `f`, a path or a file open for reading.
 
-    No code from the file is run, and with `weights_only=False` neither: a file that needs it is refused, naming what it
-    asks for. A truncated or damaged file raises a RuntimeError that names the file and the entry. `map_location`: a
-    device, a dict {saved place: wanted place}, or a function (bytes of a storage, saved place) -> tensor or None.
-    `mmap=True` leaves storages in the file until they are read (their checksums are then not compared); writing
-    to such tensors does not change the file.
+    No code from the file is run, and nothing is imported for it. A file may name plain data, and what
+    `serialization.add_safe_globals` trusts; with `weights_only=False` also classes that the program has imported, whose
+    objects are then made by `__new__` and given their attributes. What it may not name is an UnpicklingError that says
+    what to do; a truncated or damaged file raises a RuntimeError that names the file and the entry.
+
+    `map_location`: a device, a dict {saved place: wanted place}, or a function (bytes of a storage, saved place) ->
+    tensor or None. `mmap=True` leaves storages in the file until they are read (their checksums are then not compared);
+    writing to such tensors does not change the file.
 
     >>> import flambeau, io
     >>> file = io.BytesIO()
@@ -183,13 +212,36 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     """
     if pickle_module is not None or pickle_load_args.keys() - {"encoding"}:
         raise NotImplementedError("load: pickle_module and its arguments are not supported: files are read as data")
+    options = weights_only is not False, pickle_load_args.get("encoding", "utf-8")
     if hasattr(f, "read"):
         if mmap:
             raise ValueError("load: mmap=True reads from a file on disk; pass its name as f")
-        return Loader(Archive(f, getattr(f, "name", "the file")), map_location, None).load()
+        return _load_file(f, getattr(f, "name", "the file"), map_location, False, options)
     path = os.fsdecode(f)
     with open(path, "rb") as file:
-        mapped = None
-        if mmap and os.path.getsize(path):
-            mapped = map_file(file.fileno(), 0, access=ACCESS_COPY)
-        return Loader(Archive(file, path), map_location, mapped).load()
+        return _load_file(file, path, map_location, mmap, options)
+
+
+def _load_file(file, name, map_location, mmap, options):
+    archive = opened(file, name)
+    if mmap and isinstance(archive, LegacyArchive):
+        raise RuntimeError(f"load: {name} is in the format before PyTorch 1.6, whose parts are not aligned: mmap=True "
+                           "needs a file as save writes it")
+    return Loader(archive, map_location, mapped(file) if mmap else None, *options, skipping()).load()
+
+
+def get_unsafe_globals_in_checkpoint(f):
+    """The names in a file that `load` would refuse: classes and functions that are neither plain data nor trusted.
+
+    >>> import flambeau, io
+    >>> file = io.BytesIO()
+    >>> flambeau.save(flambeau.nn.ReLU(), file)
+    >>> flambeau.serialization.get_unsafe_globals_in_checkpoint(file)
+    ['torch.nn.modules.activation.ReLU']
+    """
+    if not hasattr(f, "read"):
+        with open(f, "rb") as file:
+            return get_unsafe_globals_in_checkpoint(file)
+    inspector = Inspector(opened(f, getattr(f, "name", "the file")))
+    inspector.load()
+    return list(inspector.unknown)

@@ -166,7 +166,7 @@ def test_a_read_only_folder(target, monkeypatch):
 
 def test_a_refused_object_touches_nothing(target):
     with pytest.raises(TypeError):
-        flambeau.save(object(), target)
+        flambeau.save(lambda: 1, target)
     assert names(target.parent) == ["x.pt"] and flambeau.load(target) == {"epoch": 1}
 
 

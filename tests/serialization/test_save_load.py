@@ -9,6 +9,7 @@ import pickle
 import random
 import struct
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -172,8 +173,8 @@ def test_parameters_keep_their_attributes():
     p = flambeau.nn.Parameter(flambeau.ones(2))
     p.tag = ["text", 3]
     assert through({"p": p})["p"].tag == ["text", 3]
-    p.tag = Custom()
-    with pytest.raises(TypeError, match="Custom"):
+    p.tag = lambda: 1
+    with pytest.raises(TypeError, match="no lambda"):
         through(p)
 
 
@@ -209,23 +210,18 @@ def test_mmap_leaves_the_file_alone(tmp_path):
 # --- what is refused on writing
 
 
-class Custom:
-    pass
+def local_class():
+    class Local:
+        pass
+
+    return Local
 
 
-@pytest.mark.parametrize(
-    "obj",
-    [
-        Custom(),
-        lambda: 1,
-        {"a": [1, Custom()]},
-        flambeau.nn.ReLU(),
-        Custom,
-        {Custom(): 1},
-        collections.namedtuple("P", "x")(1),
-        collections.defaultdict(Custom),
-    ],
-)
+@pytest.mark.parametrize("obj", [
+    lambda: 1, {"a": [1, lambda: 1]}, local_class(), local_class()(), collections.defaultdict(lambda: 1), sys,
+    (x for x in "ab"), threading.Lock(), sys.stdout, [sys],
+    collections.namedtuple("P", "x")(1), flambeau.channels_last, flambeau.ones(2).untyped_storage(),
+], ids=lambda obj: type(obj).__name__)
 def test_what_is_not_data_is_refused_and_nothing_is_written(tmp_path, obj):
     path = tmp_path / "x.pt"
     path.write_bytes(b"old")
@@ -236,10 +232,12 @@ def test_what_is_not_data_is_refused_and_nothing_is_written(tmp_path, obj):
 
 
 def test_refusal_says_where():
-    with pytest.raises(TypeError, match=r"obj\['a'\]\[1\] is a .*Custom"):
-        flambeau.save({"a": [1, Custom()]}, io.BytesIO())
-    with pytest.raises(TypeError, match="state_dict"):
-        flambeau.save(flambeau.nn.ReLU(), io.BytesIO())
+    with pytest.raises(TypeError, match=r"obj\['a'\]\[1\] is a function.*no lambda"):
+        flambeau.save({"a": [1, lambda: 1]}, io.BytesIO())
+    model = flambeau.nn.ReLU()
+    model.hook = lambda: 1
+    with pytest.raises(TypeError, match=r"obj\['m'\]\.hook is a function"):
+        flambeau.save({"m": model}, io.BytesIO())
 
 
 def test_missing_folder_and_directory(tmp_path):
@@ -312,9 +310,7 @@ def test_streams_that_cannot_seek():
     assert flambeau.load(io.BytesIO(pipe.data))["a"].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    "options", [{"pickle_module": pickle}, {"pickle_protocol": 4}, {"_use_new_zipfile_serialization": False}]
-)
+@pytest.mark.parametrize("options", [{"pickle_module": pickle}, {"pickle_protocol": 4}])
 def test_options_that_are_not_there(options):
     with pytest.raises(NotImplementedError):
         flambeau.save(1, io.BytesIO(), **options)
@@ -400,7 +396,7 @@ def test_code_is_never_run(tmp_path):
 )
 def test_names_outside_the_table(name):
     module, attribute = name.split()
-    with pytest.raises(RuntimeError, match="not plain data"):
+    with pytest.raises(RuntimeError, match=r"not plain data|a function is used as data"):
         flambeau.load(archive(f"c{module}\n{attribute}\n.".encode()))
 
 

@@ -11,6 +11,7 @@ from struct import Struct, pack
 from sys import byteorder
 
 from .._shown import shown
+from .skipping import Zeros
 
 ALIGNMENT = 64
 _CHUNK = 1 << 24
@@ -40,6 +41,26 @@ def put(archive, name, data):
             entry.write(data[start:start + _CHUNK])
 
 
+def write_archive(file, top, stream, storages):
+    """An archive of an object: the stream that describes it, and its storages, {number: bytes}."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        put(archive, f"{top}/data.pkl", stream)
+        put(archive, f"{top}/.format_version", b"1")
+        put(archive, f"{top}/.storage_alignment", str(ALIGNMENT).encode())
+        put(archive, f"{top}/byteorder", byteorder.encode())
+        for number, memory in storages.items():
+            put(archive, f"{top}/data/{number}", as_bytes(memory))
+        put(archive, f"{top}/version", b"3\n")
+        put(archive, f"{top}/.data/serialization_id", f"{zlib.crc32(stream):040d}".encode())
+
+
+def as_bytes(memory):
+    """The bytes of a storage, without a copy."""
+    if isinstance(memory, Zeros):
+        return memory
+    return memoryview(memory) if memory.numel() else b""
+
+
 class _Entry:
     """What the directory says of an entry; `limit` is where the next one begins."""
 
@@ -55,6 +76,8 @@ class _Entry:
 
 class Archive:
     """The entries of a file. Its directory is checked at once, an entry's own header when the entry is used."""
+
+    complete = True
 
     def __init__(self, file, name):
         self.name = name

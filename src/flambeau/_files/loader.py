@@ -4,14 +4,21 @@ Every argument comes from the file, so that each is checked for its type before 
 storage, and nothing is computed that would need much more memory than the file has bytes.
 """
 
+import _pickle
+import enum
+import importlib
 from collections import Counter, OrderedDict, defaultdict
 from math import prod
 
 import flambeau
 
 from .. import _C
-from .._shown import clipped, shown
-from .pickle_reader import Allowed, Outside, PickleError, Reader
+from .._shown import shown
+from . import known
+from .extent import Outside, PickleError
+from .known import checked as _checked
+from .objects import Objects, Refused
+from .pickle_reader import Allowed, Reader
 
 STORAGES = {  # PyTorch's storage classes and the dtypes they imply
     "BoolStorage": "bool", "ByteStorage": "uint8", "CharStorage": "int8", "ShortStorage": "int16",
@@ -20,8 +27,11 @@ STORAGES = {  # PyTorch's storage classes and the dtypes they imply
     "ComplexDoubleStorage": "complex128",
 }
 DTYPES = (*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+LAYOUTS = tuple(f"torch.{name}" for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr",
+                                             "sparse_bsc"))
 _MAX_DIMS = 64
 _LONGEST_DEVICE = 40
+_LEAST_ALIGNMENT = 16  # of memory that kernels may read where it lies
 
 
 class _Storage(Outside):
@@ -34,45 +44,87 @@ class _Storage(Outside):
         self.device = memory.device
 
 
+class _Rebuild(Outside):
+    """A function that rebuilds a tensor, where a name of it is handed to another one."""
+
+    def __init__(self, call):
+        self.call = call
+
+
+class UnpicklingError(RuntimeError, _pickle.UnpicklingError):
+    """The file names what is no plain data; PyTorch's error of this kind is an UnpicklingError."""
+
+
 class Loader:
     """Builds the object of one archive. Its methods are all that names in the stream can call."""
 
-    def __init__(self, archive, map_location, mapped):
+    def __init__(self, archive, map_location, mapped, weights_only=True, encoding="utf-8", skip_data=False):
         self.archive = archive
         self.map_location = map_location
         self.mapped = mapped  # the file's memory, with mmap=True
+        self.encoding = encoding
+        self.skip_data = skip_data
         self.memory = {}
         self.changed = {}     # (number, dtype, conj, neg) -> a storage's bytes conjugated or negated
-        self.states = {}      # id of a parameter -> its attributes
-        self.kept = []        # those parameters: their ids must stay theirs
-        self.table = _PLAIN | {
-            "torch._utils." + name: Allowed(call=getattr(self, method)) for name, method in _REBUILD.items()
-        }
+        self.states = {}      # id of an object -> its attributes
+        self.kept = []        # those objects: their ids must stay theirs
+        self.objects = Objects(weights_only)
+        self.classes = {}     # name -> Allowed of what is no plain data
+        self.table = _PLAIN | known.table(self.objects)
+        for name, method in _REBUILD.items():
+            call = getattr(self, method)
+            self.table[name] = Allowed(call=call, value=_Rebuild(call))
 
     def load(self):
-        data = self.archive.read("data.pkl")
         try:
-            return Reader(data, self.find, self.storage, self.attributes).load()
+            result = self.reader(self.archive.read("data.pkl")).load()
+            self.objects.check()
+            return result
         except PickleError as error:
-            raise RuntimeError(f"load: {self.archive.name}: entry 'data.pkl': {error}") from error.__cause__
+            kind = UnpicklingError if isinstance(error, Refused) else RuntimeError
+            raise kind(f"load: {self.archive.name}: entry 'data.pkl': {error}") from error.__cause__
+
+    def reader(self, data, at=0):
+        return Reader(data, self.find, self.outside, self.attributes, self.restore, self.hashable, self.encoding, at)
 
     def find(self, module, name):
-        entry = self.table.get(f"{module}.{name}")
+        full = f"{module}.{name}"
+        if module.startswith("numpy") and full not in self.table:
+            self.table |= importlib.import_module("flambeau._files.arrays").table(self.objects)
+        entry = self.table.get(full)
         if entry is None:
-            raise PickleError(f"it names {clipped(module, 100)}.{clipped(name, 100)}, which is not plain data. "
-                              "No code is run from files; save the object's state_dict() instead")
+            entry = self.classes[full] = self.objects.entry(module, name)
         return entry
 
+    def restore(self, target, state):
+        self.objects.restore(target, state)
+        self.states[id(target)] = {"state": state}
+
     def attributes(self, value):
+        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+            return importlib.import_module("flambeau._files.arrays").parts(value)
         return self.states.get(id(value), {}).values()
+
+    def hashable(self, kind):
+        """Whether a file may use objects of this type as keys: their hash costs little and runs nobody's code."""
+        return (kind in known.HASHABLE or kind.__hash__ is object.__hash__ or issubclass(kind, enum.Enum)
+                or kind.__module__ == "numpy" or kind in self.objects.trusted.values())
 
     # --- storages
 
+    def outside(self, key):
+        """What a persistent id stands for: a storage, or (before 1.6) a module's class, whose source follows it."""
+        if type(key) is tuple and len(key) == 4 and type(key[0]) is str and key[0] == "module":
+            found = next((entry for entry in self.classes.values() if entry.value is key[1]), None)
+            if found is not None:
+                return found
+        return self.storage(key)
+
     def storage(self, key):
-        if not (type(key) is tuple and len(key) == 5 and all(type(part) is str for part in key[:4])
+        if not (type(key) is tuple and 5 <= len(key) <= 6 and all(type(part) is str for part in key[:4])
                 and key[0] == "storage" and type(key[4]) is int and 0 <= key[4] < 1 << 63):
             raise PickleError(f"a reference to {shown(key)}")
-        _, kind, number, location, count = key
+        _, kind, number, location, count = key[:5]
         if kind == "UntypedStorage":
             dtype, item = None, 1
         elif kind in STORAGES:
@@ -81,18 +133,33 @@ class Loader:
         else:
             raise PickleError(f"a storage of the kind {shown(kind)}")
         if number not in self.memory:
-            self.memory[number] = self.place(self.fetch(number), location)
+            self.memory[number] = self.place(self.fetch(number, count * item), location)
         memory = self.memory[number]
         if memory.numel() // item != count:
             raise PickleError(f"storage {shown(number)} claims {count * item} bytes, "
                               f"entry {shown('data/' + number)} has {memory.numel()}")
+        if len(key) == 6 and key[5] is not None:
+            return self.part(number, memory, dtype, item, key[5])
         return _Storage(number, memory, dtype)
 
-    def fetch(self, number):
+    def part(self, number, memory, dtype, item, view):
+        """A part of a storage, as PyTorch wrote it before 0.4: (its own key, first element, number of elements)."""
+        if not (type(view) is tuple and len(view) == 3 and all(type(n) is int and 0 <= n < 1 << 60 for n in view[1:])
+                and (view[1] + view[2]) * item <= memory.numel()):
+            raise PickleError(f"a part {shown(view)} of storage {shown(number)}")
+        key = number, view[1], view[2]
+        if key not in self.memory:
+            start = view[1] * item
+            self.memory[key] = memory[start:start + view[2] * item]
+        return _Storage(key, self.memory[key], dtype)
+
+    def fetch(self, number, *_):
         """The bytes of a storage as a uint8 tensor."""
         entry = "data/" + number
         size = self.archive.size(entry)
-        if self.mapped is not None:
+        if self.skip_data:
+            return flambeau.empty(size, dtype=flambeau.uint8)
+        if self.mapped is not None and self.archive.offset(entry) % _LEAST_ALIGNMENT == 0:
             start = self.archive.offset(entry)
             if start + size > len(self.mapped):
                 raise PickleError(f"entry {shown(entry)} reaches past the end of the file")
@@ -171,10 +238,24 @@ class Loader:
         return flambeau.nn.Parameter(_checked(data, flambeau.Tensor), requires_grad)
 
     def parameter_with_state(self, data, requires_grad, hooks, state):
-        result = self.parameter(data, requires_grad, hooks)
+        return self.with_attributes(self.parameter(data, requires_grad, hooks), state, ("_is_param",))
+
+    def of_type(self, rebuild, kind, args, state):
+        """A tensor that has attributes, or a buffer."""
+        if not isinstance(rebuild, _Rebuild) or kind is not flambeau.Tensor:
+            raise PickleError(f"a tensor of the kind {shown(kind)}")
+        result = _checked(rebuild.call(*_checked(args, tuple)), flambeau.Tensor)
+        state = _checked(state, dict)
+        if state.get("_is_buffer") is True:
+            persistent = state.get("persistent", True)
+            result = flambeau.nn.Buffer(result, persistent=_checked(persistent, bool))
+            state = {name: value for name, value in state.items() if name not in ("_is_buffer", "persistent")}
+        return self.with_attributes(result, state, ())
+
+    def with_attributes(self, result, state, reserved):
         for name, value in _checked(state, dict).items():
             # not hasattr(result, name): a property such as mH would be computed
-            if type(name) is not str or name == "_is_param" or hasattr(type(result), name):
+            if type(name) is not str or name in reserved or hasattr(type(result), name):
                 raise PickleError(f"attribute {shown(name)} of a parameter")
             setattr(result, name, value)
         self.states[id(result)] = state
@@ -197,16 +278,25 @@ def _device(kind, *index):
     return flambeau.device(kind, *index)
 
 
+def _layout(name):
+    found = getattr(flambeau, name[len("torch."):], None) if type(name) is str and name in LAYOUTS else None
+    return _checked(found, flambeau.layout)
+
+
 def _default(factory=None):
-    if factory is not None and (type(factory) is not str or factory not in _FACTORIES):
+    if factory not in _FACTORIES:
         raise PickleError(f"a defaultdict of {shown(factory)}")
-    return defaultdict(_FACTORIES[factory])
+    return defaultdict(factory)
 
 
 def _latin1(text, encoding="latin1"):
     if type(text) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
         raise PickleError(f"bytes in the encoding {shown(encoding)}")
     return text.encode("latin1")
+
+
+def _empty_bytes():
+    return b""
 
 
 def _byte_array(data=b"", *encoding):
@@ -221,15 +311,7 @@ def _container(kind):
     return lambda items=(): kind(_checked(items, (list, tuple, dict)))
 
 
-_FACTORIES = {None: None, "builtin list": list, "builtin dict": dict, "builtin set": set, "builtin int": int,
-              "builtin float": float}
-
-
-def _checked(value, kinds):
-    if not isinstance(value, kinds):
-        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-        raise PickleError(f"{shown(value)} where a {names} is expected")
-    return value
+_FACTORIES = [None, list, dict, set, int, float, str, bool, tuple]
 
 
 def _bits(metadata):
@@ -265,27 +347,32 @@ def _plain_names():
     names = {
         "torch.Size": Allowed(call=_size),
         "torch.device": Allowed(call=_device),
+        "torch.Tensor": Allowed(value=flambeau.Tensor),
+        "torch.serialization._get_layout": Allowed(call=_layout),
         "torch.storage.UntypedStorage": Allowed(value="UntypedStorage"),
         "collections.OrderedDict": Allowed(call=OrderedDict, keys="pairs"),
         "collections.Counter": Allowed(call=lambda items=(): Counter(dict(items)), keys="pairs"),
         "collections.defaultdict": Allowed(call=_default),
         "_codecs.encode": Allowed(call=_latin1),
     }
-    builtins = {
-        "set": (_container(set), "items"), "frozenset": (_container(frozenset), "items"),
-        "list": (_container(list), None), "tuple": (_container(tuple), None), "dict": (_container(dict), "pairs"),
-        "bytearray": (_byte_array, None), "complex": (_complex, None), "int": (None, None), "float": (None, None),
+    calls = {
+        set: (_container(set), "items"), frozenset: (_container(frozenset), "items"), list: (_container(list), None),
+        tuple: (_container(tuple), None), dict: (_container(dict), "pairs"), bytearray: (_byte_array, None),
+        complex: (_complex, None), int: (None, None), float: (None, None), str: (None, None), bool: (None, None),
+        bytes: (_empty_bytes, None),
     }
-    for name, (call, keys) in builtins.items():
-        entry = Allowed(call=call, value="builtin " + name, keys=keys)
-        names["builtins." + name] = names["__builtin__." + name] = entry
+    for kind, (call, keys) in calls.items():
+        entry = Allowed(call=call, value=kind, keys=keys)
+        names["builtins." + kind.__name__] = names["__builtin__." + kind.__name__] = entry
+    names["__builtin__.long"], names["__builtin__.unicode"] = names["builtins.int"], names["builtins.str"]
     names |= {"torch." + name: Allowed(value=name) for name in STORAGES}
     return names | {"torch." + name: Allowed(value=getattr(flambeau, name)) for name in DTYPES}
 
 
 _PLAIN = _plain_names()
 _REBUILD = {  # the methods of Loader that make tensors
-    "_rebuild_tensor": "old_tensor", "_rebuild_tensor_v2": "tensor", "_rebuild_tensor_v3": "tensor_v3",
-    "_rebuild_parameter": "parameter", "_rebuild_parameter_with_state": "parameter_with_state",
-    "_rebuild_meta_tensor_no_storage": "meta",
+    "torch._utils._rebuild_tensor": "old_tensor", "torch._utils._rebuild_tensor_v2": "tensor",
+    "torch._utils._rebuild_tensor_v3": "tensor_v3", "torch._utils._rebuild_parameter": "parameter",
+    "torch._utils._rebuild_parameter_with_state": "parameter_with_state",
+    "torch._utils._rebuild_meta_tensor_no_storage": "meta", "torch._tensor._rebuild_from_type_v2": "of_type",
 }

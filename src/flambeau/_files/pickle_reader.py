@@ -5,33 +5,29 @@ checked against the bytes there are, and what could cost more than the stream's 
 it, so that a damaged or hostile stream ends soon, in a PickleError that says where.
 """
 
-from collections import OrderedDict
-from itertools import chain
+from collections import OrderedDict, deque
 from struct import Struct
 
+import flambeau
+
 from .._shown import clipped, shown
-
-
-class PickleError(RuntimeError):
-    """What is wrong with the stream, and at which byte."""
+from .extent import Outside, PickleError, Unknown, check_extent
 
 
 class Allowed:
-    """An entry of the table: a name that may stand in a stream. `call` makes the object of a REDUCE; else `value`.
+    """An entry of the table: a name that may stand in a stream. `call` makes the object of a REDUCE, `new` that of a
+    NEWOBJ; where the name itself is used as data, it stands for `value`.
 
     `keys` says what of a call's argument becomes keys: its "items", or the first of each of its "pairs".
     """
 
-    __slots__ = ("call", "keys", "value")
+    __slots__ = ("call", "keys", "new", "value")
 
-    def __init__(self, call=None, value=None, keys=None):
+    def __init__(self, call=None, value=None, keys=None, new=None):
         self.call = call
         self.value = value
         self.keys = keys
-
-
-class Outside:
-    """The base of what a persistent id stands for: an argument of calls, never part of the result."""
+        self.new = new
 
 
 _MARK = object()
@@ -41,13 +37,14 @@ _I4, _U4, _U8, _U2, _F8 = Struct("<i"), Struct("<I"), Struct("<Q"), Struct("<H")
 # element once or twice, and use a key in two bytes or more.
 _WORK = 1 << 20, 16      # steps of hashing and comparing keys
 _COPIES = 1 << 16, 4     # elements (or characters) that calls copy from one object into another
-_WRITTEN_OUT = 1 << 24, 1000  # length of the result as text, when what is shared is counted at each place
-DEPTH = 1000             # of the result; Python's own writers and printers stop near it
 KEY_DEPTH = 8
 _TWINS = 256             # keys of one hash: a dict compares each new one with all of them
 _LONGEST_NAME = 1000
+_HASHED = frozenset({complex, flambeau.dtype, flambeau.device, flambeau.Size, type, range, type(Ellipsis),
+                     type(NotImplemented)})
+_FEW = frozenset({flambeau.dtype, type, type(Ellipsis), type(NotImplemented)})  # a file cannot choose their hash
 _SCALARS = frozenset({type(None), bool, float})
-_LEAVES = _SCALARS | {int, complex, str, bytes}
+_PUT = (OrderedDict, OrderedDict.__setitem__), (dict, dict.__setitem__), (Unknown, Unknown.put)
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 
@@ -55,17 +52,28 @@ def _budget(bounds, size):
     return bounds[0] + bounds[1] * size
 
 
+def _no_state(target, state):
+    raise PickleError(f"attributes for a {type(target).__name__}")
+
+
 class Reader:
-    """One stream. `find(module, name)` gives an Allowed or raises; `persistent(key)` the object kept outside;
-    `parts(object)` what an object that is no container refers to.
+    """One stream, from byte `at` of the data on. `find(module, name)` gives an Allowed or raises; `persistent(key)` the
+    object kept outside; `parts(object)` what an object that is no container refers to; `restore(object, state)` gives
+    an object its attributes.
+
+    Keys of other types than plain data are let in where `hashable(type)`, since their hash is a program.
     """
 
-    def __init__(self, data, find, persistent, parts=lambda value: ()):
+    def __init__(self, data, find, persistent, parts=lambda value: (), restore=_no_state, hashable=lambda kind: False,
+                 encoding="utf-8", at=0):
         self.data = data
-        self.at = 0
+        self.at = at
         self.find = find
         self.persistent = persistent
         self.parts = parts
+        self.restore = restore
+        self.hashable = hashable
+        self.encoding = encoding
         self.stack = []
         self.memo = {}
         self.work = _budget(_WORK, len(data))
@@ -90,7 +98,7 @@ class Reader:
                     return result
                 _OPCODES[code](self)
         except PickleError as error:
-            raise PickleError(f"{clipped(error)} (at byte {start})") from None
+            raise type(error)(f"{clipped(error)} (at byte {start})") from None
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise PickleError(f"damaged: {type(error).__name__}: {clipped(error)} (at byte {start})") from error
 
@@ -117,7 +125,7 @@ class Reader:
             self.spend(1 + (value.bit_length() >> 8))
             if value.bit_length() > 60:  # up to here an int is its own hash
                 self.twin(value)
-        elif isinstance(value, (tuple, frozenset)):
+        elif isinstance(value, (tuple, frozenset)) and kind.__hash__ in (tuple.__hash__, frozenset.__hash__):
             if depth == KEY_DEPTH:
                 raise PickleError(f"a key nested more than {KEY_DEPTH} deep")
             self.spend(1 + len(value))
@@ -128,8 +136,10 @@ class Reader:
         elif kind.__hash__ is None or issubclass(kind, Outside):
             raise PickleError(f"a key of the unhashable type {kind.__name__}")
         else:
+            if kind not in _HASHED and not self.hashable(kind):
+                raise PickleError(f"a key of the type {kind.__name__}, whose hash is a program")
             self.spend(1)
-            if kind is complex:
+            if kind not in _FEW:
                 self.twin(value)
 
     def twin(self, value):
@@ -232,37 +242,46 @@ class Reader:
         self.push(tuple(map(self.plain, self.to_mark())))
 
     def append(self):
-        value = self.plain(self.pop())
-        self.kind(list).append(value)
+        self.extend([self.pop()])
 
     def appends(self):
-        items = self.to_mark()
-        self.kind(list).extend(map(self.plain, items))
+        self.extend(self.to_mark())
+
+    def extend(self, items):
+        """The list's own methods are called, never those of a subclass."""
+        target = self.top()
+        kind = next((kind for kind in (list, deque, Unknown) if isinstance(target, kind)), None)
+        if kind is None:
+            raise PickleError(f"a list is expected, got {type(target).__name__}")
+        kind.extend(target, map(self.plain, items))
 
     def kind(self, kind):
         target = self.top()
         if not isinstance(target, kind):
-            raise PickleError(f"a {kind.__name__} is expected, got {type(target).__name__}")
+            name = "set" if kind is set else "dict"
+            raise PickleError(f"a {name} is expected, got {type(target).__name__}")
         return target
 
     def setitem(self):
-        value, key = self.plain(self.pop()), self.plain(self.pop())
-        target = self.kind(dict)
-        self.key(key)
-        target[key] = value
+        value, key = self.pop(), self.pop()
+        self.set_pairs([key, value])
 
     def setitems(self):
-        items = list(map(self.plain, self.to_mark()))
+        self.set_pairs(self.to_mark())
+
+    def set_pairs(self, items):
+        items = list(map(self.plain, items))
         if len(items) % 2:
             raise PickleError("a key without a value")
-        target = self.kind(dict)
+        target = self.kind((dict, Unknown))
+        put = next(put for kind, put in _PUT if isinstance(target, kind))
         for key, value in zip(items[::2], items[1::2]):
             self.key(key)
-            target[key] = value
+            put(target, key, value)
 
     def additems(self):
         items = self.plain_keys()
-        self.kind(set).update(items)
+        set.update(self.kind(set), items)
 
     def frozen(self):
         self.push(frozenset(self.plain_keys()))
@@ -301,17 +320,38 @@ class Reader:
             self.keys_of(args[0], function.keys)
         self.push(function.call(*args))
 
+    def new(self):
+        args, kind = self.pop(), self.pop()
+        if type(kind) is not Allowed or kind.new is None or not isinstance(args, tuple):
+            raise PickleError("an object of a class that cannot be made without running code")
+        self.push(kind.new(*args))
+
+    def new_with_names(self):
+        names = self.pop()
+        if names != {}:
+            raise PickleError("an object made with named arguments")
+        self.new()
+
     def build(self):
         state, target = self.plain(self.pop()), self.top()
+        if isinstance(state, _SIZED):
+            self.copy(len(state))
+        if type(target) is not OrderedDict:
+            self.restore(target, state)
+            return
         if isinstance(state, tuple) and len(state) == 2 and state[1] is None:
             state = state[0]
-        if not isinstance(state, dict) or type(target) is not OrderedDict:
-            raise PickleError(f"attributes for a {type(target).__name__}")
-        self.copy(len(state))
+        if not isinstance(state, dict):
+            raise PickleError("attributes for an OrderedDict that are no dict")
         for key, value in state.items():
             if not isinstance(key, str) or hasattr(OrderedDict, key):
                 raise PickleError(f"attribute {shown(key)} of an OrderedDict")
             target.__dict__[key] = value
+
+    def old_text(self, length):
+        """A str of Python 2: bytes, or text in the encoding that load was given."""
+        piece = bytes(self.take(length))
+        self.push(piece if self.encoding == "bytes" else piece.decode(self.encoding))
 
     def outside(self):
         self.push(self.persistent(self.plain(self.pop())))
@@ -323,64 +363,6 @@ class Reader:
         if not self.stack:
             raise PickleError("an object is missing")
         self.stack.pop()
-
-
-class _Level:
-    """A container on the path of `check_extent`: what is left of it, and its length and height so far."""
-
-    __slots__ = ("height", "length", "rest", "value")
-
-    def __init__(self, value, rest):
-        self.value = value
-        self.rest = rest
-        self.length = 1
-        self.height = 0
-
-    def add(self, length, height):
-        self.length += length
-        self.height = max(self.height, height + 1)
-
-
-def _inside(value, parts):
-    if isinstance(value, dict):
-        attributes = value.__dict__.values() if type(value) is OrderedDict else ()
-        return chain(value.values(), attributes)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return iter(value)
-    if isinstance(value, Outside):
-        raise PickleError("a storage that belongs to no tensor")
-    return iter(parts(value))
-
-
-def check_extent(root, size, parts):
-    """Refuses what is nested too deeply, or is too long written out for a stream of `size` bytes: to print, copy or
-    compare it would never end. Each object is visited once; inside itself it counts as a leaf. `parts(object)`: what
-    one that is no container refers to.
-    """
-    longest = _budget(_WRITTEN_OUT, size)
-    measured = {}  # id -> (length, height)
-    path = [_Level(root, _inside(root, parts))]
-    while path:
-        level = path[-1]
-        for child in level.rest:
-            kind = type(child)
-            if kind in _LEAVES:
-                level.length += len(child) if kind is str or kind is bytes else 1
-            elif id(child) in measured:
-                level.add(*measured[id(child)])
-            else:
-                measured[id(child)] = 1, 0
-                path.append(_Level(child, _inside(child, parts)))
-                break
-        else:
-            measured[id(level.value)] = level.length, level.height
-            path.pop()
-            if path:
-                path[-1].add(level.length, level.height)
-        if level.length > longest:
-            raise PickleError("its parts refer to each other so often that, written out, it would be endless")
-        if max(len(path), level.height) > DEPTH:
-            raise PickleError(f"it is nested more than {DEPTH} deep")
 
 
 def _protocol(self):
@@ -435,6 +417,10 @@ _KNOWN = {ord(key) if isinstance(key, str) else key: run for key, run in {
     0x93: Reader.stack_global,
     "R": Reader.reduce,
     "b": Reader.build,
+    0x81: Reader.new,
+    0x92: Reader.new_with_names,
+    "U": lambda r: r.old_text(r.byte()),
+    "T": lambda r: r.old_text(r.number(_U4)),
     "Q": Reader.outside,
 }.items()}
 _OPCODES = [_KNOWN.get(code, Reader.unknown) for code in range(256)]

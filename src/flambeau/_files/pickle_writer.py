@@ -22,15 +22,25 @@ class Global:
 
 
 class Reduce:
-    """The result of calling the global `function` with `args`, then given `items` or `state`."""
+    """The result of calling the global `function` with `args` (or, if `new`, of making an object of that class with
+    them), then given what to `extend` it with, `items` and `state`.
+    """
 
-    __slots__ = ("args", "function", "items", "state")
+    __slots__ = ("args", "extend", "function", "items", "new", "state")
 
-    def __init__(self, function, args, items=None, state=None):
+    def __init__(self, function, args, items=None, state=None, extend=None, new=False):
         self.function = function
         self.args = args
         self.items = items
         self.state = state
+        self.extend = extend
+        self.new = new
+
+
+class _Attribute(str):
+    """A name on the path to an object that is an attribute's, not a key."""
+
+    __slots__ = ()
 
 
 class Persistent:
@@ -96,15 +106,18 @@ class Writer:
         if known is None:
             kind = f"{type(obj).__module__}.{type(obj).__qualname__}"
             hint = "; store its state_dict()" if hasattr(obj, "state_dict") else ""
-            hint = "; store flambeau.from_numpy(it)" if kind == "numpy.ndarray" else hint
             raise TypeError(f"{self.place()} is a {kind}, which cannot be stored as data{hint}")
-        self.write(known)
-        if not isinstance(known, Global):
-            self.remember(obj)
+        if type(known) is Reduce:
+            self.reduce(known, obj)
+        else:
+            self.write(known)
+            if not isinstance(known, Global):
+                self.remember(obj)
 
     def place(self):
         """Where the object being written stands, as Python text."""
-        return clipped("obj" + "".join(f"[{shown(key)}]" for key in self.path))
+        return clipped("obj" + "".join(f".{clipped(key, 60)}" if type(key) is _Attribute else f"[{shown(key)}]"
+                                       for key in self.path))
 
     def child(self, key, value):
         self.path.append(key)
@@ -135,6 +148,7 @@ class Writer:
         self.parts.append(b"G" + pack(">d", obj))
 
     def text(self, obj):
+        """Names of attributes are met again and again: one that was written is referred to."""
         data = obj.encode("utf-8", "surrogatepass")
         if len(data) >= 1 << 32:
             raise TypeError(f"{self.place()} is a str of {len(data)} bytes: too long to be stored")
@@ -163,6 +177,9 @@ class Writer:
     def list(self, obj):
         self.parts.append(b"]")
         self.remember(obj)
+        self.extend(obj)
+
+    def extend(self, obj):
         for start in range(0, len(obj), _BATCH):
             self.parts.append(b"(")
             for i, item in enumerate(obj[start:start + _BATCH], start):
@@ -175,7 +192,7 @@ class Writer:
             self.parts.append(b"(")
             for key, value in items[start:start + _BATCH]:
                 self.check_key(key)
-                self.write(key)
+                self.write(str(key) if type(key) is _Attribute else key)
                 self.child(key, value)
             self.parts.append(b"u")
 
@@ -233,15 +250,28 @@ class Writer:
         self.parts.append(f"c{obj.module}\n{obj.name}\n".encode())
         self.globals[key] = self.put()
 
-    def reduce(self, obj):
+    def reduce(self, obj, original=None):
+        """What `original` becomes; it may refer to itself in its items and state."""
         self.name(obj.function)
         self.write(obj.args)
-        self.parts.append(b"R")
+        self.parts.append(b"\x81" if obj.new else b"R")
+        if original is not None:
+            self.remember(original)
+            self.keep.append(obj)
+        if obj.extend is not None:
+            self.extend(list(obj.extend))
         if obj.items is not None:
             self.pairs(obj.items)
         if obj.state is not None:
-            self.write(obj.state)
+            self.attributes(obj.state)
             self.parts.append(b"b")
+
+    def attributes(self, state):
+        if type(state) is not dict:
+            self.write(state)
+            return
+        self.parts.append(b"}")
+        self.pairs((_Attribute(name) if type(name) is str else name, value) for name, value in state.items())
 
     def persistent(self, obj):
         self.write(obj.key)
