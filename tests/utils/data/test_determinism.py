@@ -127,6 +127,20 @@ def test_seeds_of_workers_as_pytorchs():
     assert found == PYTORCHS
 
 
+@pytest.mark.parametrize("method", ["multiprocessing", "thread"])
+def test_persistent_workers_draw_one_base_seed_as_pytorchs(method):
+    """The orders and the number are of PyTorch 2.13. By default each pass draws a seed, with any workers."""
+    orders = {"worker": [[0, 4, 3, 5, 2, 1], [5, 0, 3, 2, 1, 4], [2, 3, 1, 5, 4, 0]],
+              "batch": [[0, 4, 3, 5, 2, 1], [2, 3, 1, 5, 4, 0], [5, 2, 0, 3, 1, 4]]}
+    drawn = {"worker": 0.455627977848053, "batch": 0.022325754165649414}
+    for seeding, expected in orders.items():
+        flambeau.manual_seed(0)
+        loader = data.DataLoader(range(6), 6, shuffle=True, num_workers=1, persistent_workers=True, seeding=seeding,
+                                 worker_method=method)
+        assert [batch for _ in range(3) for batch in batches(loader)] == expected
+        assert flambeau.rand(1).item() == drawn[seeding]
+
+
 def test_seeding_by_worker_leaves_the_main_process_to_its_own_streams():
     flambeau.manual_seed(1)
     found = batches(data.DataLoader(ThreadSafe(), 9, seeding="worker"))

@@ -175,10 +175,15 @@ class DataLoader(Generic[T]):
         self._progress = found.progress
         return found
 
+    def _running_workers(self):
+        """Persistent workers of this process that an earlier pass has started, or None."""
+        found = self._workers
+        return None if found is None or found.closed or found.pid != os.getpid() else found
+
     def _take_workers(self, base_seed):
         """Workers for a new pass; persistent ones are started once."""
-        if self._workers is not None and not self._workers.closed and self._workers.pid == os.getpid():
-            return self._workers
+        if (running := self._running_workers()) is not None:
+            return running
         plan = Plan(self.dataset, self.collate_fn, self.drop_last, self._batched, self.worker_init_fn, self.seeding,
                     self.num_workers, self.prefetch_factor, self._iterable)
         workers = Threads(plan, base_seed) if self.worker_method == "thread" else \

@@ -21,13 +21,21 @@ def _not_the_end(error):
                         "by returning from __iter__, other datasets by their length")
 
 
+def _base_seed(loader):
+    """Drawn with workers and without, so that the default stream does not depend on them.
+
+    Only where all seeds shall be PyTorch's, workers that go on from an earlier pass keep theirs.
+    """
+    running = loader._running_workers() if loader.seeding == "worker" else None
+    return fresh_seed(loader.generator) if running is None else running.base_seed
+
+
 class Pass:
     """One pass over a loader's batches."""
 
     def __init__(self, loader, progress):
         self._loader = loader
-        # drawn with workers and without, so that the default stream does not depend on them
-        self.progress = progress or Progress(fresh_seed(loader.generator))
+        self.progress = progress or Progress(_base_seed(loader))
         self._length = loader.__len__
         self._batches = None
         self._count, self._told = 0, math.inf if loader._told is None else loader._told

@@ -61,7 +61,7 @@ class Processes:
     """The worker processes of a loader."""
 
     def __init__(self, plan, base_seed, context):
-        self.pid, self.workers, self.closed = os.getpid(), [], False
+        self.pid, self.base_seed, self.workers, self.closed = os.getpid(), base_seed, [], False
         found = snapshot(context.get_start_method())
         try:
             for number in range(plan.num_workers):

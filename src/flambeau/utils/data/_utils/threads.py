@@ -1,5 +1,6 @@
 """Worker threads: for datasets that wait for files or networks, or that compute without the interpreter lock."""
 
+import os
 import queue
 import threading
 import time
@@ -72,7 +73,8 @@ class Threads:
 
     def __init__(self, plan, base_seed):
         keep_freed()
-        self.answers, self.epoch, self.closed = queue.SimpleQueue(), 0, False
+        self.pid, self.base_seed, self.closed = os.getpid(), base_seed, False
+        self.answers, self.epoch = queue.SimpleQueue(), 0
         self.workers = [_Worker(number, plan, base_seed, self.answers) for number in range(plan.num_workers)]
 
     def begin(self, base_seed):
