@@ -2,8 +2,7 @@
 //
 // Behind the bytes of the tensors the range holds 8 counters that all processes see:
 //   0  messages on their way that name the range
-//   1  who uses it: live storages over it in all processes, and messages
-//   2  mappings of it, in all processes (kept by Python, where a file holds many ranges)
+//   1  mappings of it, in all processes (kept by Python, where a file holds many ranges)
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +16,7 @@
 namespace flambeau {
 namespace {
 
-constexpr size_t kAlign = 64, kCounters = 8, kInUse = 1;
+constexpr size_t kAlign = 64, kCounters = 8;
 
 struct SharedMemory {
   PyObject_HEAD
@@ -65,7 +64,6 @@ void memory_dealloc(PyObject* o) {
 void free_shared(Storage* s) {
   auto* memory = static_cast<SharedMemory*>(s->context);
   memory->storage = nullptr;
-  add(*memory, kInUse, -1);
   Py_DECREF(reinterpret_cast<PyObject*>(memory));
 }
 
@@ -86,7 +84,6 @@ PyObject* memory_tensor(PyObject* o, PyObject*) {
       m.storage->resizable = false;
       m.storage->free = free_shared;
       m.storage->context = Py_NewRef(o);
-      add(m, kInUse, 1);
     }
     t->storage = m.storage;
     t->device = m.storage->device;
@@ -114,7 +111,6 @@ PyObject* memory_remove(PyObject* o, PyObject*) {
 }
 
 PyObject* memory_nbytes(PyObject* o, void*) { return PyLong_FromSize_t(self(o).nbytes); }
-PyObject* memory_in_use(PyObject* o, void*) { return PyBool_FromLong(self(o).storage != nullptr); }
 
 // shared_memory_of(t): the SharedMemory that t lies over, or None.
 PyObject* shared_memory_of(PyObject*, PyObject* o) {
@@ -139,8 +135,7 @@ PyMethodDef methods[] = {
     {"add", slot<memory_add>, METH_VARARGS,
      "add($self, counter, n, /)\n--\n\nAdds to a counter, as one step for all processes; returns its new value."},
     {}};
-PyGetSetDef getset[] = {{"nbytes", slot<memory_nbytes>, nullptr, "Bytes for tensors."},
-                        {"in_use", slot<memory_in_use>, nullptr, "Whether tensors of this process lie over it."}, {}};
+PyGetSetDef getset[] = {{"nbytes", slot<memory_nbytes>, nullptr, "Bytes for tensors."}, {}};
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(SharedMemory, weakrefs), READONLY}, {}};
 PyType_Slot slots[] = {{Py_tp_new, type_slot<memory_new>()}, {Py_tp_dealloc, type_slot<memory_dealloc>()},
                        {Py_tp_methods, methods}, {Py_tp_getset, getset}, {Py_tp_members, members},

@@ -11,6 +11,7 @@ import flambeau
 import flambeau.multiprocessing as mp
 from flambeau._tensor import handover
 
+from .conftest import forget_sent
 from .test_spawn import gone
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -114,14 +115,14 @@ def run_kills(n, seed):
     """Afterwards everything works on, and nothing is left."""
     stream = random.Random(seed)
     received = one_kill(0, 0.2)
-    handover.abandon()
+    forget_sent()
     before = state()
     for k in range(n):
         received += one_kill(k, stream.uniform(0, 0.15))
     x = flambeau.ones(3).share_memory_()
     assert x.tolist() == [1, 1, 1] and received > n
     del x
-    handover.abandon()  # what the killed did not receive
+    forget_sent()  # what the killed did not receive
     names, files = state()
     assert names <= before[0] and files <= before[1] + 1, (names, files, before)
     assert not mp.active_children()

@@ -247,7 +247,7 @@ def test_full_memory_is_an_error_not_a_signal(strategy):
             with pytest.raises(RuntimeError, match="no shared memory"):
                 flambeau.ones(n).share_memory_()
             with pytest.raises(RuntimeError, match="no shared memory"):
-                shared_memory.empty((n,), flambeau.float32)
+                shared_memory.create(4 * n)
         assert kept.tolist() == [1] * 100 and flambeau.ones(3).share_memory_().is_shared()
         flambeau.ones(1 << 20).share_memory_()
 
@@ -266,7 +266,7 @@ def test_one_file_per_process_may_reach_the_limit_of_files():
 
 def test_more_than_the_system_has_is_refused_first():
     with pytest.raises(RuntimeError, match=r"35184372088832 \(the system has \d+ left\) bytes more"):
-        shared_memory.empty((1 << 45,), flambeau.uint8)
+        shared_memory.create(1 << 45)
 
 
 def test_too_many_files_are_an_error_that_says_what_to_do():
@@ -285,66 +285,3 @@ def test_one_file_per_process_needs_no_more_files():
         return all(sent(t)[0] == k for k, t in enumerate(many))
 
     assert limited(resource.RLIMIT_NOFILE, 200, work) is True
-
-
-# --- memory used again ------------------------------------------------------------------------------------------------
-
-def _recycle(queue, n, asked):
-    recycler = shared_memory.Recycler()
-    for k in range(n):
-        x = recycler.empty((1000, 100), flambeau.float32)
-        x.fill_(k)
-        queue.put(x)
-        del x
-    asked.send(len(recycler.made))
-    asked.recv()
-
-
-def test_a_recycler_never_touches_what_is_in_use(strategy):
-    context = mp.get_context("fork")
-    queue, (ours, theirs) = context.Queue(2), context.Pipe()
-    process = context.Process(target=_recycle, args=(queue, 60, theirs))
-    process.start()
-    kept = {}
-    for k in range(60):
-        x = queue.get(timeout=60)
-        assert x.min() == x.max() == k
-        if k % 7 == 0:
-            kept[k] = x
-    assert all(x.min() == x.max() == k for k, x in kept.items())
-    assert ours.poll(60) and ours.recv() <= 8
-    ours.send("end")
-    process.join(60)
-    handover.forget()
-
-
-def test_a_recycler_uses_memory_again():
-    recycler = shared_memory.Recycler()
-    first = recycler.empty((100,), flambeau.float32).data_ptr()
-    gc.collect()
-    assert recycler.empty((90,), flambeau.float32).data_ptr() == first
-    held = recycler.empty((100,), flambeau.float32)
-    assert recycler.empty((100,), flambeau.float32).data_ptr() != held.data_ptr()
-    message = ForkingPickler.dumps(held)
-    address = held.data_ptr()
-    del held
-    assert recycler.empty((100,), flambeau.float32).data_ptr() != address  # on its way
-    assert ForkingPickler.loads(message).data_ptr() == address
-
-
-def test_a_recycler_leaves_what_a_child_inherited():
-    recycler = shared_memory.Recycler()
-    x = recycler.empty((10,), flambeau.float32).fill_(1)
-    address, (reader, writer) = x.data_ptr(), os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.read(reader, 1)
-        os._exit(0 if x.sum() == 10 else 1)
-    del x
-    gc.collect()
-    y = recycler.empty((10,), flambeau.float32).fill_(2)
-    assert y.data_ptr() != address
-    os.write(writer, b"x")
-    assert os.waitpid(pid, 0)[1] == 0
-    os.close(reader)
-    os.close(writer)

@@ -9,11 +9,10 @@ import os
 import signal
 import threading
 import time
-from collections import deque
 from multiprocessing import connection, process, util
 
 from . import shared_memory as memory
-from .shared_memory import IN_USE, ON_WAY
+from .shared_memory import ON_WAY
 
 _LARGE = 1 << 20  # bytes from which the receiver rings
 _LOOKS = 16  # messages after which the sender looks at least
@@ -22,13 +21,11 @@ _LINGER = 5.0  # seconds that a process waits at its end for those it sent somet
 _pending = {}  # key -> segment: kept for receivers
 _until_look = [_LOOKS]
 _bell = []  # the pipe's two ends, once there is one
-_received = deque(maxlen=16)  # segments that their senders use again: mapped once
 
 
 def send(segment):
     """Keeps a segment for whoever receives the message; returns what the message must say."""
     with memory.lock:
-        segment.add(IN_USE, 1)  # by the message
         segment.add(ON_WAY, 1)
         _pending[segment.key] = segment
         _until_look[0] -= 1
@@ -36,26 +33,17 @@ def send(segment):
             look()
         bell = _ringing() if segment.nbytes >= _LARGE else -1
     file = segment.file
-    return os.getpid(), file.fd, file.key, segment.offset, segment.nbytes, file.end is not None, segment.reused, bell
+    return os.getpid(), file.fd, file.key, segment.offset, segment.nbytes, file.end is not None, bell
 
 
-def receive(pid, fd, key, offset, nbytes, common, reused, bell):
+def receive(pid, fd, key, offset, nbytes, common, bell):
     """The memory that a message names, as a uint8 tensor."""
-    segment = memory.opened(pid, fd, key, offset, nbytes, common, reused)
-    found = segment.tensor()  # counted as used before the message no longer is
+    segment = memory.opened(pid, fd, key, offset, nbytes, common)
+    found = segment.tensor()
     segment.add(ON_WAY, -1)
-    segment.add(IN_USE, -1)
-    if reused and pid != os.getpid():
-        _keep(segment)
     if bell >= 0:
         _ring(pid, bell)
     return found
-
-
-def _keep(segment):
-    if segment in _received:
-        _received.remove(segment)
-    _received.append(segment)
 
 
 def look():
@@ -65,11 +53,6 @@ def look():
         for key in arrived:
             del _pending[key]
         _until_look[0] = max(_LOOKS, len(_pending))
-
-
-def forget():
-    """Lets go of the mappings kept for senders that use their memory again: for when those have ended."""
-    _received.clear()
 
 
 # --- the bell --------------------------------------------------------------------------------------------------------
@@ -113,7 +96,6 @@ def _ring(pid, bell):
 def _in_child():
     """What the parent sent is the parent's; the thread is not here."""
     _pending.clear()
-    _received.clear()
     for end in _bell:
         os.close(end)
     _bell.clear()
@@ -137,12 +119,6 @@ def _linger():
     while _pending and time.monotonic() < end and not connection.wait([parent.sentinel], nap):
         nap = min(2 * nap, 0.05)
         look()
-
-
-def abandon():
-    """Lets go of all that was sent and has not been received: for a process that ends and knows nobody waits for it."""
-    with memory.lock:
-        _pending.clear()
 
 
 _at_end()

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from .. import _C
 from .._shown import shown
 
-ON_WAY, IN_USE, MAPPED = range(3)  # the counters of native/bind/shared_memory.cpp
+ON_WAY, MAPPED = range(2)  # the counters of native/bind/shared_memory.cpp
 STRATEGIES = ("file_descriptor", "file_system")
 _PAGE = os.sysconf("SC_PAGESIZE")
 _WRITTEN = 1 << 16  # bytes from which writing to the file is cheaper than copying into fresh pages
@@ -23,6 +23,22 @@ _strategy = ["file_descriptor"]
 _files, _segments = WeakValueDictionary(), WeakValueDictionary()  # what this process has open, by key
 _common = []  # the file of this process whose ranges are segments, when there is one
 lock = threading.RLock()  # for looking up and adding; taken anew in a forked child
+
+
+def memory_file(nbytes=0):
+    """Descriptor of a file without a name, of so many bytes that the system has reserved.
+
+    It is gone when nobody has it open or mapped any more. OSError where memory is missing: here, and not as a bus error
+    when it is touched.
+    """
+    fd = os.memfd_create("flambeau", os.MFD_CLOEXEC)
+    if nbytes:
+        try:
+            os.posix_fallocate(fd, 0, nbytes)
+        except OSError:
+            os.close(fd)
+            raise
+    return fd
 
 
 class SharedFile:
@@ -41,14 +57,14 @@ class SharedFile:
 class Segment(_C.SharedMemory):
     """A range of a file, mapped: `tensor()` is its memory."""
 
-    __slots__ = ("counted", "file", "offset", "reused")
+    __slots__ = ("counted", "file", "offset")
 
-    def __new__(cls, file, nbytes, offset=0, reused=False):
+    def __new__(cls, file, nbytes, offset=0):
         try:
             made = super().__new__(cls, file.fd, nbytes, offset)
         except OSError as error:
             raise explained(error, nbytes) from None
-        made.file, made.offset, made.reused, made.counted = file, offset, reused, False
+        made.file, made.offset, made.counted = file, offset, False
         return made
 
     @property
@@ -103,10 +119,10 @@ def _check_available(nbytes):
 def _file_for(room):
     """A file and the offset in it where `room` bytes may be put."""
     if _strategy[0] == "file_descriptor":
-        return SharedFile(os.memfd_create("flambeau", os.MFD_CLOEXEC)), 0
+        return SharedFile(memory_file()), 0
     with lock:
         if not _common:
-            _common.append(SharedFile(os.memfd_create("flambeau", os.MFD_CLOEXEC)))
+            _common.append(SharedFile(memory_file()))
             _common[0].end = 0
         file = _common[0]
         offset, file.end = file.end, file.end + room
@@ -125,7 +141,7 @@ def _fill(fd, offset, room, source):
     return done > 0
 
 
-def create(nbytes, source=None, reused=False):
+def create(nbytes, source=None):
     """A segment of so many bytes; with the contents of `source`, a uint8 tensor of that size."""
     room = -(-_C.shared_room(nbytes) // _PAGE) * _PAGE
     if nbytes >= _LOOK_AHEAD:
@@ -134,7 +150,7 @@ def create(nbytes, source=None, reused=False):
         file, offset = _file_for(room)
     except OSError as error:
         raise explained(error, nbytes) from None
-    segment = Segment(file, nbytes, offset, reused)
+    segment = Segment(file, nbytes, offset)
     try:
         written = _fill(file.fd, offset, room, source)
     except OSError as error:
@@ -142,7 +158,7 @@ def create(nbytes, source=None, reused=False):
             segment.remove()
         if error.errno == errno.EFBIG and offset > 0:  # the file's end has reached the limit: begin another
             _common.clear()
-            return create(nbytes, source, reused)
+            return create(nbytes, source)
         raise explained(error, nbytes) from None
     segment.enter()
     if source is not None and not written:
@@ -150,7 +166,7 @@ def create(nbytes, source=None, reused=False):
     return segment
 
 
-def opened(pid, fd, key, offset, nbytes, common, reused):
+def opened(pid, fd, key, offset, nbytes, common):
     """The segment that another process has open under these numbers; the one of this process, if it has it too."""
     with lock:
         segment = _segments.get((key, offset))
@@ -158,7 +174,7 @@ def opened(pid, fd, key, offset, nbytes, common, reused):
             file = _files.get(key) or _file_of(pid, fd, key, nbytes)
             if common and file.end is None:
                 file.end = 0  # others use ranges of it
-            segment = Segment(file, nbytes, offset, reused).enter()
+            segment = Segment(file, nbytes, offset).enter()
         return segment
 
 
@@ -184,61 +200,9 @@ def _gone(pid):
                         "the receiver sets)")
 
 
-# --- tensors ---------------------------------------------------------------------------------------------------------
-
 def of(t):
     """The segment a tensor lies in, or None."""
     return _C.shared_memory_of(t)
-
-
-def empty(shape, dtype):
-    """A tensor of that shape in shared memory, with values as they happen to be.
-
-    >>> import flambeau, flambeau._tensor.shared_memory
-    >>> flambeau._tensor.shared_memory.empty((2, 3), flambeau.float32).is_shared()
-    True
-    """
-    return _laid_out(create(_count(shape) * dtype.itemsize), shape, dtype)
-
-
-def _count(shape):
-    n = 1
-    for size in shape:
-        n *= size
-    return n
-
-
-def _laid_out(segment, shape, dtype):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    used = segment.tensor()[:_count(shape) * dtype.itemsize]
-    return _C.storage_view(used, dtype, 0, tuple(shape), tuple(strides))
-
-
-class Recycler:
-    """Makes tensors in shared memory again and again, and reuses what no process uses any more.
-
-    Fresh pages cost more than the copy into them, and a loader's worker, whose batches have the same sizes, needs none
-    after the first few. Up to `keep` segments wait for their next use, here and in the processes that received them.
-    Memory that a killed process had is not reused; it goes back when this object does.
-    """
-
-    def __init__(self, keep=8):
-        self.keep, self.made = keep, []
-
-    def empty(self, shape, dtype):
-        """A tensor of that shape in shared memory, with values as they happen to be."""
-        nbytes = _count(shape) * dtype.itemsize
-        for k, segment in enumerate(self.made):
-            if not segment.add(IN_USE, 0) and nbytes <= segment.nbytes <= 2 * nbytes + _PAGE:
-                self.made.append(self.made.pop(k))
-                return _laid_out(segment, shape, dtype)
-        segment = create(nbytes, reused=True)
-        self.made.append(segment)
-        del self.made[:-self.keep]
-        return _laid_out(segment, shape, dtype)
 
 
 # --- forks -----------------------------------------------------------------------------------------------------------
@@ -247,8 +211,6 @@ def _before_fork():
     for segment in list(_segments.values()):
         if segment.counted:
             segment.add(MAPPED, 1)  # the child's
-        if segment.reused and segment.in_use:
-            segment.add(IN_USE, 1)  # of the child, which does not say when it ends: never used again
 
 
 def _in_child():

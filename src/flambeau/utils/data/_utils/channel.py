@@ -12,6 +12,8 @@ import socket
 import weakref
 from collections import deque
 
+from ...._tensor.shared_memory import memory_file
+
 _LONGEST = 16384
 #: this process's ends of channels to its workers: in a child of this process they are closed, so that a worker whose
 #: parent is gone reads the end of its channel
@@ -25,18 +27,6 @@ def _close_in_child():
 
 
 os.register_at_fork(after_in_child=_close_in_child)
-
-
-def memory_file(nbytes=0):
-    """Descriptor of a file without a name: it is gone when nobody has it open or mapped any more."""
-    fd = os.memfd_create("flambeau", os.MFD_CLOEXEC)
-    if nbytes:
-        try:
-            os.posix_fallocate(fd, 0, nbytes)  # memory that is missing shows here, not as a bus error later
-        except OSError:
-            os.close(fd)
-            raise
-    return fd
 
 
 def channel():

@@ -10,7 +10,7 @@ import os
 import resource
 
 from .... import _C
-from .channel import memory_file
+from ...._tensor.shared_memory import memory_file
 
 _LEAST = 32 << 20  # bytes of small objects that make it worth the while
 _FAULTS = 512  # pages that a worker may copy at least before it looks which of them it can give back

@@ -5,7 +5,6 @@ only their places. The main process makes tensors over that memory; when the las
 to the worker for another batch. So memory is mapped and zeroed once, not once per batch.
 """
 
-import ctypes
 import io
 import math
 import os
@@ -17,36 +16,24 @@ from threading import local
 import flambeau
 
 from .... import _C
-from .channel import memory_file
+from ...._tensor.shared_memory import memory_file
 
 _ALIGNED = 64
 _COPIED = 1 << 17  # a batch of fewer bytes is copied out, so that its segment is free at once
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_FAILED = ctypes.c_void_p(-1).value
-_READ_WRITE, _SHARED = 3, 1
 
 
-def map_file(fd, nbytes):
-    """A file's memory as a memoryview; unlike `mmap.mmap`, no descriptor stays open for it."""
-    address = _libc.mmap(None, nbytes, _READ_WRITE, _SHARED, fd, 0)
-    if address == _FAILED:
-        code = ctypes.get_errno()
-        raise OSError(code, f"DataLoader: {nbytes} bytes of shared memory cannot be mapped: {os.strerror(code)}")
-    memory = (ctypes.c_char * nbytes).from_address(address)
-    weakref.finalize(memory, _libc.munmap, address, nbytes).atexit = False
-    return memoryview(memory).cast("B")
+def new_file(nbytes):
+    """Descriptor of a file that `Segment` can map."""
+    return memory_file(_C.shared_room(nbytes))
 
 
 class Segment:
-    """Shared memory for one batch at a time."""
+    """Shared memory for one batch at a time; no descriptor stays open for it."""
 
     def __init__(self, number, fd, nbytes):
         self.number, self.nbytes = number, nbytes
-        self.memory = map_file(fd, nbytes)
-        self.bytes = _C.frombuffer(self.memory, dtype=_C.uint8)
+        self.bytes = _C.SharedMemory(fd, nbytes).tensor()
+        self.memory = memoryview(self.bytes)
 
     def tensor(self, start, dtype, shape, strides):
         """A tensor over memory from byte `start` on."""
@@ -145,7 +132,7 @@ class Outbox:
             return segment, None, dropped
         nbytes = _rounded(nbytes)
         try:
-            fd = memory_file(nbytes)
+            fd = new_file(nbytes)
             self._made += 1
             return Segment(self._made, fd, nbytes), fd, dropped
         except OSError as error:

@@ -6,11 +6,11 @@ import select
 import time
 from multiprocessing import connection
 
-from .channel import channel, memory_file
+from .channel import channel
 from .failure import ended, memory_text, unpacked, whereabouts, whereabouts_of
 from .fetch import FIELDS, PEAK, STOP, TASK
 from .heap import snapshot
-from .parcel import Inbox, map_file
+from .parcel import Inbox, Segment, new_file
 from .worker import run
 
 _GRACE = 5.0  # seconds for a worker to end its sample
@@ -23,8 +23,8 @@ class _Worker:
     def __init__(self, number, context, plan, base_seed, found):
         self.number, self.inbox, self.tasks = number, Inbox(), {}
         self.end, other = channel()
-        fd = memory_file(8 * FIELDS)
-        self.board = map_file(fd, 8 * FIELDS).cast("q")
+        fd = new_file(8 * FIELDS)
+        self.board = Segment(0, fd, 8 * FIELDS).memory.cast("q")
         self.board[TASK] = -1
         method = context.get_start_method()
         try:

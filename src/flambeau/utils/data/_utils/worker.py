@@ -18,7 +18,7 @@ from .failure import packed, place_of
 from .fetch import END, FIELDS, PEAK, POSITION, STOP, TASK, Stopped, fetcher
 from .freed import keep_freed
 from .heap import SharedHeap
-from .parcel import Outbox, map_file
+from .parcel import Outbox, Segment
 from .streams import mixed, seed_streams, seed_worker
 
 
@@ -113,7 +113,7 @@ class _Loop:
         _, (fd,) = self.end.receive() or (None, (None,))
         if fd is None:
             return
-        self.board = map_file(fd, 8 * FIELDS).cast("q")
+        self.board = Segment(0, fd, 8 * FIELDS).memory.cast("q")
         os.close(fd)
         try:
             seed_worker(self.base_seed, self.worker)
