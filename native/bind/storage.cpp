@@ -2,6 +2,7 @@
 // bytes.
 #include "storage.h"
 
+#include "../kernels/checksum.h"
 #include "python.h"
 #include "slot.h"
 
@@ -101,7 +102,21 @@ PyObject* storage_users(PyObject*, PyObject* o) {
   });
 }
 
+// crc32(bytes, before=0): the checksum of a buffer, as zlib.crc32 computes it; other threads go on meanwhile.
+PyObject* checksum(PyObject*, PyObject* args) {
+  Py_buffer view;
+  unsigned int before = 0;
+  if (!PyArg_ParseTuple(args, "y*|I", &view, &before)) return nullptr;
+  uint32_t found;
+  Py_BEGIN_ALLOW_THREADS
+  found = crc32(before, static_cast<const uint8_t*>(view.buf), size_t(view.len));
+  Py_END_ALLOW_THREADS
+  PyBuffer_Release(&view);
+  return PyLong_FromUnsignedLong(found);
+}
+
 PyMethodDef methods[] = {
+    {"crc32", slot<checksum>, METH_VARARGS, nullptr},
     {"storage_users", slot<storage_users>, METH_O, nullptr},
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
     {"bump_version", method<bump>(), METH_FASTCALL, nullptr},

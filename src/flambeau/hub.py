@@ -73,8 +73,8 @@ def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=Tr
                              weights_only=False):
     """The state_dict at a URL: downloaded once to `model_dir` (hub/checkpoints), then read from there.
 
-    check_hash: the file name ends in `-<hash>.pth`, the beginning of its SHA-256. weights_only: as in `load`; no code of
-    the file runs either way.
+    check_hash: the file name ends in `-<hash>.pth`, the beginning of its SHA-256. weights_only: as in `load`; no
+    code of the file runs either way.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else os.fspath(model_dir)
     os.makedirs(folder, exist_ok=True)

@@ -8,7 +8,6 @@ never runs code from the file; it calls what the user has named as safe, and not
 import enum
 import os
 from collections import OrderedDict
-from io import BytesIO
 
 import flambeau
 
@@ -170,7 +169,7 @@ def save(obj, f, pickle_module=None, pickle_protocol=DEFAULT_PROTOCOL, _use_new_
 
 def _write(content, f):
     if hasattr(f, "write"):
-        _write_to_file(content, f)
+        content.write(f, "archive")
         return
     path = os.fsdecode(f)
     top = os.path.splitext(os.path.basename(path))[0].encode(errors="replace").decode() or "archive"
@@ -179,17 +178,6 @@ def _write(content, f):
             content.write(file, top)
     except OSError as error:
         raise RuntimeError(f"save: cannot write {path}: {error.strerror or error}") from error
-
-
-def _write_to_file(content, file):
-    seekable = getattr(file, "seekable", None)
-    target = file if seekable is not None and seekable() else BytesIO()  # headers are completed after their data
-    content.write(target, "archive")
-    if target is not file:
-        rest = target.getbuffer()
-        while rest:  # a raw stream may take less than it is given
-            written = file.write(rest)
-            rest = rest[len(rest) if written is None else written:]
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):

@@ -11,7 +11,7 @@ from collections import OrderedDict
 import pytest
 
 import flambeau
-from flambeau._files import archive as _archive
+from flambeau._files import zip_writer
 from flambeau._files.pickle_writer import Global, Persistent, Writer
 
 from .sandbox import Sandbox
@@ -371,9 +371,10 @@ def test_large_entries_in_the_64_bit_form(mmap, tmp_path, monkeypatch):
     """What save writes from 2 GiB on, in a small file."""
     path = tmp_path / "m.pt"
     with monkeypatch.context() as patch:
-        patch.setattr(_archive, "_LARGE", 60)
-        patch.setattr(zipfile, "ZIP64_LIMIT", 60)
+        patch.setattr(zip_writer, "_LARGE", 60)
         flambeau.save({"w": flambeau.arange(20.0), "v": flambeau.ones(3)}, path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None and archive.getinfo("m/data/0").file_size == 80
     assert b"\xff" * 8 + struct.pack("<H", len("m/data/0")) in path.read_bytes()
     found = flambeau.load(path, mmap=mmap)
     assert found["w"].tolist() == list(range(20)) and found["v"].tolist() == [1, 1, 1]

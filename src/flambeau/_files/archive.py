@@ -5,17 +5,13 @@ from the headers before the entries: here every byte of an entry is bounded by w
 """
 
 import os
-import zipfile
-import zlib
-from struct import Struct, pack
+from struct import Struct
 from sys import byteorder
 
+from .. import _C
 from .._shown import shown
 from .skipping import Zeros
-
-ALIGNMENT = 64
-_CHUNK = 1 << 24
-_LARGE = 1 << 31  # sizes from here on are written as 64 bits
+from .zip_writer import ALIGNMENT, CHUNK, ZipWriter
 
 # Signature first; the field names of the zip format are beside the places that use them.
 _END = Struct("<4s4H2LH")
@@ -27,31 +23,18 @@ _FULL32 = 0xFFFFFFFF  # "the number stands in the zip64 field"
 _ENCRYPTED, _SIZES_FOLLOW, _UTF8 = 0x1 | 0x40 | 0x2000, 0x8, 0x800
 
 
-def put(archive, name, data):
-    """One uncompressed entry whose bytes begin at a multiple of the alignment."""
-    size = len(data)
-    large = size >= _LARGE
-    info = zipfile.ZipInfo(name)
-    info.file_size = size
-    header = archive.fp.tell() + 30 + len(name.encode()) + (20 if large else 0) + 4
-    padding = -header % ALIGNMENT
-    info.extra = pack("<2sH", b"FB", padding) + bytes(padding)
-    with archive.open(info, "w", force_zip64=large) as entry:
-        for start in range(0, size, _CHUNK):
-            entry.write(data[start:start + _CHUNK])
-
-
 def write_archive(file, top, stream, storages):
     """An archive of an object: the stream that describes it, and its storages, {number: bytes}."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        put(archive, f"{top}/data.pkl", stream)
-        put(archive, f"{top}/.format_version", b"1")
-        put(archive, f"{top}/.storage_alignment", str(ALIGNMENT).encode())
-        put(archive, f"{top}/byteorder", byteorder.encode())
-        for number, memory in storages.items():
-            put(archive, f"{top}/data/{number}", as_bytes(memory))
-        put(archive, f"{top}/version", b"3\n")
-        put(archive, f"{top}/.data/serialization_id", f"{zlib.crc32(stream):040d}".encode())
+    archive = ZipWriter(file)
+    archive.put(f"{top}/data.pkl", stream)
+    archive.put(f"{top}/.format_version", b"1")
+    archive.put(f"{top}/.storage_alignment", str(ALIGNMENT).encode())
+    archive.put(f"{top}/byteorder", byteorder.encode())
+    for number, memory in storages.items():
+        archive.put(f"{top}/data/{number}", as_bytes(memory))
+    archive.put(f"{top}/version", b"3\n")
+    archive.put(f"{top}/.data/serialization_id", f"{_C.crc32(stream):040d}".encode())
+    archive.finish()
 
 
 def as_bytes(memory):
@@ -250,18 +233,25 @@ class Archive:
         self.read_into(entry, memoryview(data))
         return data
 
+    def _fill(self, memory):
+        """Reads into `memory`, without a copy where the file can do that; how many bytes came."""
+        if hasattr(self.file, "readinto"):
+            return self.file.readinto(memory) or 0
+        piece = self.file.read(len(memory))
+        memory[:len(piece)] = piece
+        return len(piece)
+
     def read_into(self, entry, memory):
         """Fills `memory` with the entry, whose size has been compared with it, and verifies the checksum."""
         try:
             self.file.seek(self.offset(entry))
             crc = done = 0
             while done < len(memory):
-                piece = self.file.read(min(_CHUNK, len(memory) - done))
-                if not piece:
+                count = self._fill(memory[done:done + CHUNK])
+                if not count:
                     self._wrong(entry, "it ends early")
-                memory[done:done + len(piece)] = piece
-                crc = zlib.crc32(piece, crc)
-                done += len(piece)
+                crc = _C.crc32(memory[done:done + count], crc)
+                done += count
         except OSError as error:
             self._wrong(entry, error)
         if crc != self.entries[self.top + entry].crc:

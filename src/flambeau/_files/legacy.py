@@ -9,27 +9,23 @@ from .extent import PickleError
 from .inspecting import Inspector
 from .pickle_reader import Reader
 from .pickle_writer import Writer
+from .zip_writer import CHUNK, write_all
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 START = b"\x80\x02\x8a\x0a" + _MAGIC.to_bytes(10, "little") + b"."
 _COUNT = Struct("<q")
-_CHUNK = 1 << 24
 
 
 def write_legacy(file, stream, storages, items):
     """`items`: the bytes of one element of each storage, since the file counts elements."""
     info = {"protocol_version": _VERSION, "little_endian": byteorder == "little",
             "type_sizes": {"short": 2, "int": 4, "long": 4}}
-    for value in (_MAGIC, _VERSION, info):
-        file.write(_plain(value))
-    file.write(stream)
-    file.write(_plain([str(number) for number in storages]))
+    head = b"".join(map(_plain, (_MAGIC, _VERSION, info)))
+    write_all(file, head + stream + _plain([str(number) for number in storages]))
     for number, memory in storages.items():
         size = memory.numel()
-        file.write(_COUNT.pack(size // items[number]))
-        data = as_bytes(memory)
-        for start in range(0, size, _CHUNK):
-            file.write(data[start:start + _CHUNK])
+        write_all(file, _COUNT.pack(size // items[number]))
+        write_all(file, as_bytes(memory))
 
 
 def _plain(value):
@@ -112,6 +108,6 @@ class LegacyArchive:
 
     def read_into(self, entry, memory):
         start, size = self.entries[entry]
-        for at in range(0, size, _CHUNK):
-            end = min(size, at + _CHUNK)
+        for at in range(0, size, CHUNK):
+            end = min(size, at + CHUNK)
             memory[at:end] = self.data[start + at:start + end]
