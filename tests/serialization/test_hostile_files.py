@@ -324,7 +324,7 @@ ARCHIVES = {
     "absolute": (named(b"archive/data/1", b"/rchive/data/1"), "not the name"),
     "upwards": (named(b"archive/version", b"../hive/version"), "not the name"),
     "name not UTF-8": (both(named(b"archive/data/1", b"archive/dat\xff/1"), central(8, "<H", 0x800, "version")),
-                       "missing|not a name"),
+                       "missing|not a name|differs"),
     "number of entries": (end(10, "<H", 3), "does not fit|instead of"),
     "numbers of entries": (both(end(8, "<H", 3), end(10, "<H", 3)), "instead of"),
     "directory's length": (end(12, "<I", 46), "does not end"),

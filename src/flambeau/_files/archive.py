@@ -19,6 +19,7 @@ _LOCATOR = Struct("<4sLQL")
 _END64 = Struct("<4sQ2H2L4Q")
 _CENTRAL = Struct("<4s6H3L5H2L")
 _LOCAL = Struct("<4s5H3L2H")
+_SMALL = 4096
 _FULL32 = 0xFFFFFFFF  # "the number stands in the zip64 field"
 _ENCRYPTED, _SIZES_FOLLOW, _UTF8 = 0x1 | 0x40 | 0x2000, 0x8, 0x800
 
@@ -79,10 +80,20 @@ class Archive:
         self.top = tops[0]
         if self.top + "constants.pkl" in self.entries:
             raise RuntimeError(f"load: {name} is a TorchScript archive, which is a program and not data")
-        order = self.read("byteorder") if self.top + "byteorder" in self.entries else b"little"
+        small = {name: self.read(name) for name in self._small()}
+        order = small.get("byteorder", b"little")
         if order.decode("latin1") != byteorder:
             raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
                                f"this machine's is {shown(byteorder)}")
+
+    def _small(self):
+        """Entries besides the object's, which say a few bytes of the archive: a damaged one is noticed here."""
+        stray = next((path for path in self.entries if not path.startswith(self.top)), None)
+        if stray is not None:
+            raise RuntimeError(f"load: {self.name}: entry {shown(stray)} is not in the folder {shown(self.top)}")
+        names = [path[len(self.top):] for path in self.entries]
+        return [name for name in names if not name.startswith("data/") and name != "data.pkl"
+                and self.size(name) <= _SMALL]
 
     # --- the directory
 

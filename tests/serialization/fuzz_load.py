@@ -1,0 +1,93 @@
+"""Coverage-guided fuzzing of the readers of files, with atheris: `python -m tests.serialization.fuzz_load PARSER …`.
+
+What follows PARSER (pickle, zip, legacy, npy) goes to libFuzzer: a folder for the corpus, `-max_total_time=3600`,
+`-rss_limit_mb=2048`, `-max_len=4096`. Whatever the bytes are, there must be a value or a RuntimeError. The corpus that
+was found is in `corpus/PARSER`; `test_corpus.py` reads all of it in every run.
+"""
+
+import io
+import sys
+
+
+class Bytes:
+    """The archive around a pickle: `data.pkl` is the input, every storage has 64 bytes."""
+
+    name, bytes, complete = "input", 1 << 12, True
+
+    def __init__(self, data):
+        self.data = data
+
+    def read(self, entry):
+        return self.data
+
+    def size(self, entry):
+        return 64
+
+    def offset(self, entry):
+        return 0
+
+    def read_into(self, entry, memory):
+        memory[:] = bytes(len(memory))
+
+
+def pickle(data):
+    from flambeau._files.inspecting import Inspector
+    from flambeau._files.loader import Loader
+
+    for make in (lambda: Loader(Bytes(data), None, None, weights_only=False), lambda: Inspector(Bytes(data))):
+        try:
+            repr(make().load())[:1000]
+        except RuntimeError:
+            pass
+
+
+def zip(data):
+    from flambeau._files.archive import Archive
+
+    try:
+        archive = Archive(io.BytesIO(data), "input")
+    except RuntimeError:
+        return
+    for name in list(archive.entries):
+        try:
+            archive.read(name.removeprefix(archive.top))
+        except RuntimeError:
+            pass
+
+
+def legacy(data):
+    import flambeau
+    from flambeau._files.legacy import START
+
+    try:
+        repr(flambeau.load(io.BytesIO(START + data), weights_only=False))[:1000]
+    except RuntimeError:
+        pass
+
+
+def npy(data):
+    import flambeau
+
+    try:
+        repr(flambeau.load(io.BytesIO(b"\x93NUMPY" + data)))[:1000]
+    except RuntimeError:
+        pass
+
+
+PARSERS = {"pickle": pickle, "zip": zip, "legacy": legacy, "npy": npy}
+
+
+def main():
+    import atheris
+
+    import flambeau.nn  # not instrumented: the readers are the subject
+
+    parser = PARSERS[sys.argv.pop(1)]
+    with atheris.instrument_imports(include=["flambeau._files", "flambeau.serialization"]):
+        import flambeau.serialization  # noqa: F401
+    atheris.Setup(sys.argv, parser)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
