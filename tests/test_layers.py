@@ -31,7 +31,7 @@ LAYERS = [
     {"compiler", "cpu", "nested", "sparse", "types", "utils.checkpoint"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
-    {"serialization", "distributions", "quasirandom"},
+    {"serialization", "safetensors", "distributions", "quasirandom"},
     {"hub", "cli"},
     {"__main__"},
 ]

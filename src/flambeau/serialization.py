@@ -6,6 +6,7 @@ never runs code from the file; it calls what the user has named as safe, and not
 """
 
 import enum
+import importlib
 import os
 from collections import OrderedDict
 
@@ -18,8 +19,9 @@ from ._files.extent import PickleError, check_extent
 from ._files.inspecting import Inspector
 from ._files.legacy import LegacyArchive, write_legacy
 from ._files.loader import DTYPES, LAYOUTS, STORAGES, Loader
+from ._files.mapping import mapped
 from ._files.objects import reduced
-from ._files.opening import mapped, opened
+from ._files.opening import format_of, opened, start_of, tensors_of
 from ._files.pickle_writer import Global, Persistent, Reduce, Writer
 from ._files.replacing import replacing
 from ._files.safe import add_safe_globals as add_safe_globals
@@ -181,7 +183,8 @@ def _write(content, f):
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
-    """The object that `save`, or `torch.save`, wrote to `f`, a path or a file open for reading.
+    """The object that `save`, or `torch.save`, wrote to `f`, a path or a file open for reading; the tensor of a .npy
+    file, or {name: tensor} of a .npz or safetensors file.
 
     No code from the file is run, and nothing is imported for it. A file may name plain data, and what
     `serialization.add_safe_globals` trusts; with `weights_only=False` also classes that the program has imported, whose
@@ -211,11 +214,27 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
 
 
 def _load_file(file, name, map_location, mmap, options):
+    size = file.seek(0, os.SEEK_END)
+    kind = format_of(start_of(file), size)
+    if kind != "objects":
+        found = tensors_of(kind, file, name, mapped(file) if mmap else None)
+        return _placed(found, map_location)
     archive = opened(file, name)
     if mmap and isinstance(archive, LegacyArchive):
         raise RuntimeError(f"load: {name} is in the format before PyTorch 1.6, whose parts are not aligned: mmap=True "
                            "needs a file as save writes it")
     return Loader(archive, map_location, mapped(file) if mmap else None, *options, skipping()).load()
+
+
+def _placed(found, map_location):
+    """Tensors of a file that does not say where they were, where the user wants them."""
+    if isinstance(found, dict):
+        return {name: _placed(value, map_location) for name, value in found.items()}
+    if map_location is None or not isinstance(found, flambeau.Tensor):
+        return found
+    if callable(map_location):
+        raise TypeError("load: map_location as a function is for files of save, whose tensors have a place")
+    return found.to(map_location.get("cpu", "cpu") if isinstance(map_location, dict) else map_location)
 
 
 def get_unsafe_globals_in_checkpoint(f):
@@ -233,3 +252,10 @@ def get_unsafe_globals_in_checkpoint(f):
     inspector = Inspector(opened(f, getattr(f, "name", "the file")))
     inspector.load()
     return list(inspector.unknown)
+
+
+def __getattr__(name):
+    """`save_npy` and `save_npz`, whose module needs NumPy."""
+    if name in ("save_npy", "save_npz"):
+        return getattr(importlib.import_module("flambeau._files.numpy_format"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ What follows PARSER (pickle, zip, legacy, npy) goes to libFuzzer: a folder for t
 was found is in `corpus/PARSER`; `test_corpus.py` reads all of it in every run.
 """
 
+import contextlib
 import io
 import sys
 
@@ -35,10 +36,8 @@ def pickle(data):
     from flambeau._files.loader import Loader
 
     for make in (lambda: Loader(Bytes(data), None, None, weights_only=False), lambda: Inspector(Bytes(data))):
-        try:
+        with contextlib.suppress(RuntimeError):
             repr(make().load())[:1000]
-        except RuntimeError:
-            pass
 
 
 def zip(data):
@@ -49,29 +48,23 @@ def zip(data):
     except RuntimeError:
         return
     for name in list(archive.entries):
-        try:
+        with contextlib.suppress(RuntimeError):
             archive.read(name.removeprefix(archive.top))
-        except RuntimeError:
-            pass
 
 
 def legacy(data):
     import flambeau
     from flambeau._files.legacy import START
 
-    try:
+    with contextlib.suppress(RuntimeError):
         repr(flambeau.load(io.BytesIO(START + data), weights_only=False))[:1000]
-    except RuntimeError:
-        pass
 
 
 def npy(data):
     import flambeau
 
-    try:
+    with contextlib.suppress(RuntimeError):
         repr(flambeau.load(io.BytesIO(b"\x93NUMPY" + data)))[:1000]
-    except RuntimeError:
-        pass
 
 
 PARSERS = {"pickle": pickle, "zip": zip, "legacy": legacy, "npy": npy}

@@ -54,10 +54,14 @@ def unused(raw):
 
 def same(a, b):
     """Bit by bit."""
-    return list(a) == list(b) and all(
-        type(a[k]) is type(b[k]) and (a[k].numpy().tobytes() == b[k].numpy().tobytes() and a[k].dtype is b[k].dtype
-                                      and a[k].shape == b[k].shape if isinstance(a[k], flambeau.Tensor)
-                                      else a[k] == b[k]) for k in a)
+    return list(a) == list(b) and all(map(equal, a.values(), b.values()))
+
+
+def equal(a, b):
+    if not isinstance(a, flambeau.Tensor):
+        return type(a) is type(b) and a == b
+    return (type(a) is type(b) and a.dtype is b.dtype and a.shape == b.shape
+            and a.detach().numpy().tobytes() == b.detach().numpy().tobytes())
 
 
 def flip(raw, wanted, bits):

@@ -5,6 +5,7 @@ from the headers before the entries: here every byte of an entry is bounded by w
 """
 
 import os
+import zlib
 from struct import Struct
 from sys import byteorder
 
@@ -20,6 +21,7 @@ _END64 = Struct("<4sQ2H2L4Q")
 _CENTRAL = Struct("<4s6H3L5H2L")
 _LOCAL = Struct("<4s5H3L2H")
 _SMALL = 4096
+_MOST_PACKED = 1040  # Deflate makes no more than so many bytes of one
 _FULL32 = 0xFFFFFFFF  # "the number stands in the zip64 field"
 _ENCRYPTED, _SIZES_FOLLOW, _UTF8 = 0x1 | 0x40 | 0x2000, 0x8, 0x800
 
@@ -48,20 +50,23 @@ def as_bytes(memory):
 class _Entry:
     """What the directory says of an entry; `limit` is where the next one begins."""
 
-    __slots__ = ("crc", "flags", "limit", "name", "size", "start")
+    __slots__ = ("crc", "flags", "limit", "method", "name", "packed", "size", "start")
 
-    def __init__(self, name, flags, crc, size, start):
+    def __init__(self, name, flags, method, crc, packed, size, start):
         self.name = name  # as bytes
         self.flags = flags
+        self.method = method
         self.crc = crc
+        self.packed = packed  # bytes in the file
         self.size = size
         self.start = start
 
 
-class Archive:
+class Zip:
     """The entries of a file. Its directory is checked at once, an entry's own header when the entry is used."""
 
-    complete = True
+    methods = (0,)  # how entries may be stored: as they are
+    top = ""        # what the names of all entries begin with
 
     def __init__(self, file, name):
         self.name = name
@@ -70,30 +75,10 @@ class Archive:
         self.bytes = file.tell()
         if self._at(0, min(4, self.bytes)) != b"PK\x03\x04":
             empty = " (the file is empty)" if self.bytes == 0 else ""
-            raise RuntimeError(f"load: {name} is not a zip archive as written by save{empty}; "
-                               "files in PyTorch's older formats are not read")
+            raise RuntimeError(f"load: {name} is not a zip archive as written by save{empty}, nor in any other format "
+                               "that load knows: PyTorch's before 1.6, .npy, .npz, safetensors")
         self.entries = {}
         self._read_directory()
-        tops = [path[:-len("data.pkl")] for path in self.entries if path.count("/") == 1 and path.endswith("/data.pkl")]
-        if len(tops) != 1:
-            raise RuntimeError(f"load: {name}: expected one entry data.pkl, found {len(tops)}")
-        self.top = tops[0]
-        if self.top + "constants.pkl" in self.entries:
-            raise RuntimeError(f"load: {name} is a TorchScript archive, which is a program and not data")
-        small = {name: self.read(name) for name in self._small()}
-        order = small.get("byteorder", b"little")
-        if order.decode("latin1") != byteorder:
-            raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
-                               f"this machine's is {shown(byteorder)}")
-
-    def _small(self):
-        """Entries besides the object's, which say a few bytes of the archive: a damaged one is noticed here."""
-        stray = next((path for path in self.entries if not path.startswith(self.top)), None)
-        if stray is not None:
-            raise RuntimeError(f"load: {self.name}: entry {shown(stray)} is not in the folder {shown(self.top)}")
-        names = [path[len(self.top):] for path in self.entries]
-        return [name for name in names if not name.startswith("data/") and name != "data.pkl"
-                and self.size(name) <= _SMALL]
 
     # --- the directory
 
@@ -154,9 +139,9 @@ class Archive:
         limit = start
         for entry in sorted(self.entries.values(), key=lambda entry: entry.start, reverse=True):
             entry.limit = limit
-            if entry.start + _LOCAL.size + len(entry.name) + entry.size > limit:
+            if entry.start + _LOCAL.size + len(entry.name) + entry.packed > limit:
                 raise RuntimeError(f"load: {self.name}: its entries claim more bytes than the file has ({self.bytes}): "
-                                   f"{shown(entry.name)} has no room for {entry.size}")
+                                   f"{shown(entry.name)} has no room for {entry.packed}")
             limit = entry.start
 
     def _read_entry(self, directory, at):
@@ -173,12 +158,13 @@ class Archive:
             self._damaged(f"an entry of its directory reaches past its end, at byte {at}")
         size, packed, start = self._wide(directory[first + names:first + names + extras], (size, packed, start))
         path = self._path(raw, flags)
-        if method or packed != size or flags & _ENCRYPTED or disk not in (0, 0xFFFF):
+        stored = packed == size if method == 0 else size <= _MOST_PACKED * (packed + 1)
+        if method not in self.methods or not stored or flags & _ENCRYPTED or disk not in (0, 0xFFFF):
             raise RuntimeError(f"load: {self.name}: entry {shown(path)} is compressed or encrypted; "
                                "entries must be stored as they are")
         if path in self.entries:
             raise RuntimeError(f"load: {self.name}: entry {shown(path)} stands there twice")
-        self.entries[path] = _Entry(raw, flags, crc, size, start)
+        self.entries[path] = _Entry(raw, flags, method, crc, packed, size, start)
         return after
 
     def _wide(self, extra, numbers):
@@ -229,10 +215,11 @@ class Archive:
             size, packed = self._wide(self._at(start - extras, extras), (size, packed))
         later = flags & _SIZES_FOLLOW  # these fields may then be empty
         same = all(here == there or (later and here == 0)
-                   for here, there in ((crc, found.crc), (size, found.size), (packed, found.size)))
-        if not same or method or flags != found.flags or head[_LOCAL.size:] != found.name or names != len(found.name):
+                   for here, there in ((crc, found.crc), (size, found.size), (packed, found.packed)))
+        named = names == len(found.name) and head[_LOCAL.size:] == found.name
+        if not (same and named) or method != found.method or flags != found.flags:
             self._wrong(entry, "its header differs from the archive's directory")
-        if start + found.size > found.limit:
+        if start + found.packed > found.limit:
             self._wrong(entry, "it reaches into the next entry")
         return start
 
@@ -242,6 +229,21 @@ class Archive:
     def read(self, entry):
         data = bytearray(self.size(entry))
         self.read_into(entry, memoryview(data))
+        return data
+
+    def unpacked(self, entry):
+        """The bytes of an entry that may be compressed."""
+        found = self.entries[self.top + entry]
+        if found.method == 0:
+            return self.read(entry)
+        packed = self._at(self.offset(entry), found.packed)
+        unpacker = zlib.decompressobj(-15)
+        try:
+            data = bytearray(unpacker.decompress(packed, found.size + 1))
+        except zlib.error as error:
+            self._wrong(entry, error)
+        if len(data) != found.size or not unpacker.eof or unpacker.unused_data or _C.crc32(data) != found.crc:
+            self._wrong(entry, "Bad CRC-32: its bytes are not those that were written")
         return data
 
     def _fill(self, memory):
@@ -267,3 +269,32 @@ class Archive:
             self._wrong(entry, error)
         if crc != self.entries[self.top + entry].crc:
             self._wrong(entry, "Bad CRC-32: its bytes are not those that were written")
+
+
+class Archive(Zip):
+    """The archive of an object: all its entries lie in one folder, beside `data.pkl`."""
+
+    complete = True
+
+    def __init__(self, file, name):
+        super().__init__(file, name)
+        tops = [path[:-len("data.pkl")] for path in self.entries if path.count("/") == 1 and path.endswith("/data.pkl")]
+        if len(tops) != 1:
+            raise RuntimeError(f"load: {name}: expected one entry data.pkl, found {len(tops)}")
+        self.top = tops[0]
+        if self.top + "constants.pkl" in self.entries:
+            raise RuntimeError(f"load: {name} is a TorchScript archive, which is a program and not data")
+        small = {name: self.read(name) for name in self._small()}
+        order = small.get("byteorder", b"little")
+        if order.decode("latin1") != byteorder:
+            raise RuntimeError(f"load: {name} was written with byte order {shown(order.decode('latin1'))}; "
+                               f"this machine's is {shown(byteorder)}")
+
+    def _small(self):
+        """Entries besides the object's, which say a few bytes of the archive: a damaged one is noticed here."""
+        stray = next((path for path in self.entries if not path.startswith(self.top)), None)
+        if stray is not None:
+            raise RuntimeError(f"load: {self.name}: entry {shown(stray)} is not in the folder {shown(self.top)}")
+        names = [path[len(self.top):] for path in self.entries]
+        return [name for name in names if not name.startswith("data/") and name != "data.pkl"
+                and self.size(name) <= _SMALL]

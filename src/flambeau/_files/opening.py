@@ -1,33 +1,47 @@
 """Which format a file has, by its first bytes."""
 
-import os
-from mmap import ACCESS_COPY, mmap
+import importlib
 
 from .archive import Archive
 from .legacy import START, LegacyArchive
+from .mapping import contents
+
+_NUMPY = b"\x93NUMPY"
+_NAME = 30  # where the name of a zip archive's first entry begins
 
 
 def opened(file, name):
     """The parts of a file as `save` or PyTorch wrote it, in either format."""
-    file.seek(0)
-    if file.read(len(START)) == START:
+    if start_of(file)[:len(START)] == START:
         return LegacyArchive(contents(file), name)
     return Archive(file, name)
 
 
-def contents(file):
-    """All bytes of a file: its memory where it lies on a disk, else a copy."""
-    found = mapped(file)
-    if found is None:
-        file.seek(0)
-        found = file.read()
-    return found
+def start_of(file):
+    """The first bytes of a file."""
+    file.seek(0)
+    return file.read(_NAME + 256)
 
 
-def mapped(file):
-    """The file's memory; None for an empty one, and for what is no file on a disk."""
-    try:
-        number = file.fileno()
-        return mmap(number, 0, access=ACCESS_COPY) if os.fstat(number).st_size else None
-    except (AttributeError, OSError, ValueError):
-        return None
+def format_of(start, size):
+    """The format of a file that begins so: "npy", "npz", "safetensors", or "objects" for what `opened` reads."""
+    if start.startswith(_NUMPY):
+        return "npy"
+    first = start[_NAME:_NAME + int.from_bytes(start[26:28], "little")]
+    if start.startswith(b"PK\x03\x04") and first.endswith(b".npy"):
+        return "npz"
+    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") + 8 <= size:
+        return "safetensors"
+    return "objects"
+
+
+def tensors_of(kind, file, name, memory):
+    """What a file without objects holds: a tensor, or {name: tensor}, in its `memory` where that is given."""
+    if kind == "safetensors":
+        safetensors = importlib.import_module("flambeau._files.safetensors_format")
+        return safetensors.load(contents(file)) if memory is None else safetensors.load_file(name)
+    numpy = importlib.import_module("flambeau._files.numpy_format")
+    if kind == "npz":
+        return numpy.Arrays(file, name).load(memory)
+    data = contents(file) if memory is None else memory
+    return numpy.read_npy(data, 0, len(data), name, memory is not None)

@@ -5,9 +5,10 @@ import fcntl
 import os
 import re
 from contextlib import contextmanager, suppress
-from stat import S_IMODE, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISREG
 
 _OURS = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+_MOST_LINKS = 40
 _LONGEST = 100  # bytes of the file's name that a temporary name repeats; names have at most 255
 #: what a file system answers that cannot synchronise a folder, or does not let us open it
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF, errno.EISDIR)
@@ -19,13 +20,15 @@ def replacing(path):
 
     Temporary files that killed processes have left in that folder are removed.
     """
-    target = os.path.realpath(path)
+    target = _followed(path)
     folder, name = os.path.split(target)
+    folder = folder or os.curdir
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder} to write it into", path)
-    if os.path.isdir(target):
+    mode = _mode(target)
+    if mode is not None and S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "it is a directory", path)
-    if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe cannot be replaced
+    if mode is not None and not S_ISREG(mode):  # a device or a pipe cannot be replaced
         with open(target, "wb") as file:
             yield file
         return
@@ -43,6 +46,27 @@ def replacing(path):
             os.unlink(temporary)
         raise
     _synchronise(folder)
+
+
+def _followed(path):
+    """The file that a path stands for, through symbolic links; a link that cannot be read is an error, not a file."""
+    path = os.fspath(path)
+    for _ in range(_MOST_LINKS):
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):  # no link, or nothing yet
+                return path
+            raise
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+def _mode(path):
+    """What is at a path; None for nothing. Other errors are errors: the answer would be a guess."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
 
 
 def _temporary(folder, name):
@@ -93,12 +117,9 @@ def _clear(path):
 
 def _take_over_mode(file, target):
     """Gives the new file the permissions of the old one."""
-    try:
-        mode = S_IMODE(os.stat(target).st_mode)
-    except FileNotFoundError:
-        return
-    if S_IMODE(os.fstat(file.fileno()).st_mode) != mode:
-        os.fchmod(file.fileno(), mode)
+    mode = _mode(target)
+    if mode is not None and S_IMODE(os.fstat(file.fileno()).st_mode) != S_IMODE(mode):
+        os.fchmod(file.fileno(), S_IMODE(mode))
 
 
 def _synchronise(folder):
