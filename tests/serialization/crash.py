@@ -46,7 +46,8 @@ def linked(folder):
 #: (what, place, whether there is an old file, its mode, options of save)
 CASES = [(make, place, old, mode, options) for make, place, old, (mode, options) in itertools.product(
     (small, tensors), (plain, linked), (True, False),
-    ((0o644, {}), (0o600, {}), (0o644, {"_use_new_zipfile_serialization": False})))]
+    ((0o644, {}), (0o600, {}), (0o644, {"_use_new_zipfile_serialization": False}),
+     (0o600, {"_use_new_zipfile_serialization": False})))]
 
 
 class Folder:

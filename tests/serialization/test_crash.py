@@ -37,7 +37,7 @@ def injected(library, folder, step):
 def test_every_system_call_may_fail_or_be_the_last(injector, tmp_path):
     """One injection in 97, so that every case, call and way of failing is met somewhere."""
     count, kinds, old, new = injected(injector, tmp_path, 97)
-    assert count > 100 and kinds > 8 and old > 30 and new > 20, "the injections have lost their aim"
+    assert count > 70 and kinds > 8 and old > 30 and new > 20, "the injections have lost their aim"
 
 
 @pytest.mark.exhaustive
