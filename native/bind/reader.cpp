@@ -205,9 +205,12 @@ bool Reader::read_str(PyObject* o, Value& v) {
 bool Reader::read_format(const Arg& arg, PyObject* o, Value& v) {
   if (Py_TYPE(o) != FormatType) return false;
   v = Value(int64_t(reinterpret_cast<FormatObject*>(o)->code));
-  if (arg.type == Type::Layout && v.i > 100)
-    not_implemented(PyUnicode_AsUTF8(op.name), "(): only layout=strided is available, got ",
-                    reinterpret_cast<FormatObject*>(o)->name);
+  if (arg.type == Type::Layout && v.i > 100) {
+    if (tls.overrides_disabled)
+      not_implemented(PyUnicode_AsUTF8(op.name), "(): only layout=strided is available, got ",
+                      reinterpret_cast<FormatObject*>(o)->name);
+    f.foreign = true;  // Python makes tensors of other layouts
+  }
   return true;
 }
 

@@ -4,10 +4,19 @@ import importlib
 
 from . import _C
 from ._tensor.methods import method
+from ._tensor.overriding import LAYOUTS
 
 
 def _sparse(module):
     return getattr(importlib.import_module("flambeau._sparse"), module)
+
+
+def _in_layout(func, args, kwargs):
+    """What an operator makes with a sparse `layout=`."""
+    return _sparse("construct").in_layout(func, args, kwargs)
+
+
+LAYOUTS.append(_in_layout)
 
 
 @method

@@ -32,6 +32,8 @@ from ._files.skipping import Zeros, skipping
 from ._files.skipping import skip_data as skip_data
 
 DEFAULT_PROTOCOL = 2
+#: attributes of sparse tensors that are their contents
+SPARSE_PARTS = ("_pattern", "_held")
 _STORAGE_OF = {name: storage for storage, name in STORAGES.items()}
 
 
@@ -80,10 +82,12 @@ class _Collector:
         parameter = flambeau.nn.Parameter
         if type(t) is parameter or getattr(t, "_is_param", False):
             args = (self.data(t.detach(), False), t.requires_grad, OrderedDict())
-            state = {name: value for name, value in t.__dict__.items() if name != "_is_param"}
+            state = {name: value for name, value in t.__dict__.items() if name not in ("_is_param", *SPARSE_PARTS)}
             if state:
                 return Reduce(Global("torch._utils", "_rebuild_parameter_with_state"), (*args, state))
             return Reduce(Global("torch._utils", "_rebuild_parameter"), args)
+        if t.layout is not flambeau.strided:
+            return self.sparse(t.detach())
         if type(t) is not flambeau.Tensor and not isinstance(t, getattr(flambeau.nn, "Buffer", parameter)):
             raise TypeError(f"{place} is a {type(t).__qualname__}: a Tensor subclass cannot be stored as data; "
                             "store x.as_subclass(flambeau.Tensor)")
@@ -93,7 +97,19 @@ class _Collector:
         args = (made.function, Global("torch", "Tensor"), made.args, dict(vars(t)))
         return Reduce(Global("torch._tensor", "_rebuild_from_type_v2"), args)
 
+    def sparse(self, t):
+        """The parts of a sparse tensor. As in PyTorch, the file does not keep whether it requires grad."""
+        pattern = vars(t)["_pattern"]
+        parts = (pattern.indices,) if pattern.plain is None else (pattern.indices, pattern.plain)
+        args = [*(self.data(part, False) for part in (*parts, t._values())), flambeau.Size(t.shape)]
+        if pattern.plain is None:
+            args.append(pattern.coalesced)
+        layout = Reduce(Global("torch.serialization", "_get_layout"), (str(t.layout),))
+        return Reduce(Global("torch._utils", "_rebuild_sparse_tensor"), (layout, tuple(args)))
+
     def data(self, t, requires_grad):
+        if t.layout is not flambeau.strided:
+            return self.sparse(t)
         name = _dtype_name(t.dtype)
         if name not in DTYPES:
             raise TypeError(f"a tensor of dtype {name} cannot be stored")

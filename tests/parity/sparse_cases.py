@@ -112,10 +112,11 @@ def functions(t, name):
         "facts": lambda x: (x.is_sparse, x.is_sparse_csr, str(x.layout), x.type(), tuple(x.shape), x.numel(), len(x)),
         "repr": lambda x: repr(x.detach().real if x.is_complex() else x.detach()), "cos": lambda x: x.cos(),
         "indices": lambda x: x.indices(), "values": lambda x: x.values(), "crow_indices": lambda x: x.crow_indices(),
-        "plus 1": lambda x: x + 1, "mean": lambda x: x.mean(), "numpy": lambda x: x.numpy(), "view": lambda x: x.view(-1),
-        "reshape": lambda x: x.reshape(-1), "setitem": lambda x: x.__setitem__(0, 1),
+        "plus 1": lambda x: x + 1, "mean": lambda x: x.mean(), "numpy": lambda x: x.numpy(),
+        "view": lambda x: x.view(-1), "reshape": lambda x: x.reshape(-1), "setitem": lambda x: x.__setitem__(0, 1),
         "dense plus": lambda x: dense(t, shape, "float64") + x, "dense minus": lambda x: dense(t, shape, "float64") - x,
-        "times dense": lambda x: x * dense(t, shape, "float64"), "dense times": lambda x: dense(t, shape, "float64") * x,
+        "times dense": lambda x: x * dense(t, shape, "float64"),
+        "dense times": lambda x: dense(t, shape, "float64") * x,
         "dense times row": lambda x: x * dense(t, shape[-1:], "float64"),
         "by dense": lambda x: x / dense(t, shape, "float64"),
         "cat": lambda x: t.cat([x, x]), "stack": lambda x: t.stack([x, x]), "unsqueeze": lambda x: x.unsqueeze(0),
@@ -160,7 +161,8 @@ def matrix_functions(t, shape):
         "sparse.mm": lambda x: t.sparse.mm(x, dense(t, (columns, 3), "float64")),
         "sparse.mm sparse": lambda x: t.sparse.mm(x, x.t()), "times transposed": lambda x: x @ x.t(),
         "dense mm": lambda x: dense(t, (2, rows), "float64") @ x,
-        "addmm": lambda x: t.addmm(dense(t, (rows, 3), "float64"), x, dense(t, (columns, 3), "float64"), beta=2, alpha=3),
+        "addmm": lambda x: t.addmm(dense(t, (rows, 3), "float64"), x, dense(t, (columns, 3), "float64"), beta=2,
+                                   alpha=3),
         "sparse.addmm": lambda x: t.sparse.addmm(dense(t, (rows, 3), "float64"), x, dense(t, (columns, 3), "float64")),
         "hspmm": lambda x: t.hspmm(x, dense(t, (columns, 3), "float64")),
         "smm": lambda x: t.smm(x, dense(t, (columns, 3), "float64")),
@@ -240,7 +242,8 @@ def creations(t):
         "to_sparse_csr uneven": lambda: t.tensor([[[1.0, 0]], [[1, 1]]]).to_sparse_csr(),
         "to_sparse_csr dense dims": lambda: t.ones(2, 2, 3).to_sparse_csr(dense_dim=1),
         "to_sparse_csr vector": lambda: t.ones(3).to_sparse_csr(),
-        "to_sparse_bsr": lambda: t.eye(4).to_sparse_bsr((2, 2)), "to_sparse_bsc": lambda: t.eye(4).to_sparse_bsc((2, 2)),
+        "to_sparse_bsr": lambda: t.eye(4).to_sparse_bsr((2, 2)),
+        "to_sparse_bsc": lambda: t.eye(4).to_sparse_bsc((2, 2)),
         "to_sparse_bsr wrong": lambda: t.eye(4).to_sparse_bsr((3, 2)),
         "bmm": lambda: t.bmm(t.eye(3).repeat(2, 1, 1).to_sparse(), t.ones(2, 3, 2)),
         "bsr batch": lambda: t.eye(4).repeat(2, 1, 1).to_sparse_bsr((2, 2)).to_dense(),
@@ -318,7 +321,8 @@ def programs(t):
         return table.weight.grad
 
     optim = t.optim
-    found = {"SGD": lambda: trained(optim.SGD, lr=0.1), "SGD momentum": lambda: trained(optim.SGD, lr=0.1, momentum=0.9),
+    found = {"SGD": lambda: trained(optim.SGD, lr=0.1),
+             "SGD momentum": lambda: trained(optim.SGD, lr=0.1, momentum=0.9),
              "SGD nesterov": lambda: trained(optim.SGD, lr=0.1, momentum=0.9, nesterov=True),
              "SGD dampening": lambda: trained(optim.SGD, lr=0.1, momentum=0.9, dampening=0.2),
              "SGD maximize": lambda: trained(optim.SGD, lr=0.1, maximize=True),
@@ -333,9 +337,11 @@ def programs(t):
              "bag sum": lambda: bag("sum"), "bag mean": lambda: bag("mean"), "bag max": lambda: bag("max"),
              "bag weights": lambda: bag("sum", per_sample_weights=dense(t, (4,), "float64")),
              "embedding": embedding, "embedding padding": lambda: embedding(padding_idx=1),
-             "embedding scaled": lambda: embedding(scale_grad_by_freq=True), "gather 0": lambda: gathered(0, [[0, 1, 2, 0]]),
+             "embedding scaled": lambda: embedding(scale_grad_by_freq=True),
+             "gather 0": lambda: gathered(0, [[0, 1, 2, 0]]),
              "gather 1": lambda: gathered(1, [[0, 0], [1, 2], [3, 3]]),
-             **{f"{a}, then {b}": lambda a=a, b=b: twice(a, b) for a in ("sparse", "dense") for b in ("sparse", "dense")}}
+             **{f"{a}, then {b}": lambda a=a, b=b: twice(a, b)
+                for a in ("sparse", "dense") for b in ("sparse", "dense")}}
     return found
 
 
@@ -395,14 +401,15 @@ def rebuilt(t, s):
     if kind == "plain":
         return rest[0]
     if kind == "name":
-        return getattr(t, rest[0].rpartition(".")[2], rest[0])
+        return rest[0] if rest[0] == "cpu" else getattr(t, rest[0].rpartition(".")[2])
     if kind == "list":
         return [rebuilt(t, y) for y in rest[0]]
     dtype = getattr(t, rest[0].rpartition(".")[2])
     if kind == "tensor":
         return t.tensor(rest[1]).to(dtype)
     if kind == "sparse_coo":
-        return t.sparse_coo_tensor(t.tensor(rest[1]), t.tensor(rest[2]).to(dtype), rest[3], is_coalesced=rest[4] or None)
+        values = t.tensor(rest[2]).to(dtype)
+        return t.sparse_coo_tensor(t.tensor(rest[1]), values, rest[3], is_coalesced=rest[4] or None)
     return t.sparse_compressed_tensor(t.tensor(rest[1]), t.tensor(rest[2]), t.tensor(rest[3]).to(dtype), rest[4],
                                       layout=getattr(t, kind))
 
@@ -413,7 +420,7 @@ def sampled(torch):
 
     layouts = {"sparse_coo": "supports_sparse", **{name: f"supports_{name}" for name in LAYOUTS}}
     for info in op_db:
-        if info.name.startswith(("masked.", "randn_like")) or "." in info.name and not info.name.startswith("nn.f"):
+        if info.name.startswith(("masked.", "randn_like")) or ("." in info.name and not info.name.startswith("nn.f")):
             continue
         for layout, supports in layouts.items():
             if not getattr(info, supports, False):

@@ -233,6 +233,25 @@ class Loader:
         result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
         return result.requires_grad_() if requires_grad else result
 
+    def sparse(self, layout, parts):
+        """A sparse tensor, all of whose invariants are checked."""
+        kind = str(_checked(layout, flambeau.layout)).rpartition(".")[2]
+        number = {"sparse_coo": 2}.get(kind, 3)
+        if kind == "strided" or len(_checked(parts, tuple)) not in (number + 1, number + 2):
+            raise PickleError(f"a sparse tensor of layout {shown(kind)} with {len(parts)} parts")
+        for part in parts[:number]:  # an expanded part has far more elements than the file has bytes
+            if _checked(part, flambeau.Tensor).layout is not flambeau.strided or part.is_meta \
+                    or part.numel() * part.element_size() > part.untyped_storage().nbytes():
+                raise PickleError("a sparse tensor whose parts are no plain tensors")
+        size = _checked(parts[number], tuple)
+        options = {} if kind != "sparse_coo" else {"is_coalesced": _checked(parts[number + 1], bool)} \
+            if len(parts) > 3 else {}
+        make = getattr(flambeau, kind + "_tensor")
+        try:
+            return make(*parts[:number], size, check_invariants=True, **options)
+        except (RuntimeError, TypeError, IndexError, ValueError, OverflowError) as error:
+            raise PickleError(f"a sparse tensor: {error}") from None
+
     def parameter(self, data, requires_grad, hooks):
         _check_flag(requires_grad)
         return flambeau.nn.Parameter(_checked(data, flambeau.Tensor), requires_grad)
@@ -374,5 +393,6 @@ _REBUILD = {  # the methods of Loader that make tensors
     "torch._utils._rebuild_tensor": "old_tensor", "torch._utils._rebuild_tensor_v2": "tensor",
     "torch._utils._rebuild_tensor_v3": "tensor_v3", "torch._utils._rebuild_parameter": "parameter",
     "torch._utils._rebuild_parameter_with_state": "parameter_with_state",
-    "torch._utils._rebuild_meta_tensor_no_storage": "meta", "torch._tensor._rebuild_from_type_v2": "of_type",
+    "torch._utils._rebuild_meta_tensor_no_storage": "meta", "torch._utils._rebuild_sparse_tensor": "sparse",
+    "torch._tensor._rebuild_from_type_v2": "of_type",
 }

@@ -299,6 +299,35 @@ def sparse_rows(g, index, rows):
     return make(pattern, g.reshape(-1, g.shape[-1]))
 
 
+def in_layout(func, args, kwargs):
+    """zeros, empty and their like with a sparse `layout=`: a tensor without values. Of others none is sparse."""
+    kwargs = dict(kwargs)
+    layout = kwargs.pop("layout")
+    if func.name not in ("zeros", "empty", "zeros_like", "empty_like") or kwargs.pop("pin_memory", False):
+        raise NotImplementedError(f"{func.name}(): only layout=strided is available, got {layout}; make a sparse "
+                                  "tensor with sparse_coo_tensor, or with to_sparse() from a dense one")
+    found = func(*args, **kwargs)  # strided: its size, dtype and device are those asked for
+    return empty(tuple(found.shape), layout, found.dtype, found.device, found.requires_grad)
+
+
+def zeros_in(x, layout, dtype):
+    """A tensor without values of another layout, with the batch, block and dense sizes of a compressed one."""
+    pattern, b = x._pattern, x._pattern.batch_dim
+    dense = pattern.size[b + 2:]
+    if layout is COO:
+        return wrap(Pattern(COO, OPS["zeros"]((b + 2, 0), dtype=_C.int64), pattern.size),
+                    OPS["zeros"]((0, *dense), dtype=dtype))
+    if (layout in BLOCKED) != (pattern.layout in BLOCKED):
+        raise RuntimeError(f"zeros_like: no block size is known for layout {_LAYOUTS[layout]} from a tensor of layout "
+                           f"{_LAYOUTS[pattern.layout]}; make it from indices")
+    block = pattern.blocksize
+    lines = pattern.size[b] // block[0] if layout in BY_ROW else pattern.size[b + 1] // block[1]
+    batch, inner = pattern.size[:b], block if layout in BLOCKED else ()
+    found = Pattern(layout, OPS["zeros"]((*batch, lines + 1), dtype=pattern.indices.dtype), pattern.size,
+                    plain=OPS["zeros"]((*batch, 0), dtype=pattern.indices.dtype), blocksize=block)
+    return wrap(found, OPS["zeros"]((*batch, 0, *inner, *dense), dtype=dtype))
+
+
 def gathered(g, dim, index, shape):
     """The gradient of what gather has taken: `g` at the places that `index` names along `dim`."""
     if not shape:

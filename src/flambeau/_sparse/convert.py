@@ -88,7 +88,7 @@ def compressed(x, layout, blocksize=None, dense_dim=None):
     dense_dim = x.dense_dim() if is_sparse(x) else dense_dim or 0
     b = x.dim() - dense_dim - 2
     if b < 0:
-        raise RuntimeError(f"{name}: expected at least two sparse dimensions, got shape {list(x.shape)} with "
+        raise IndexError(f"{name}: expected at least two sparse dimensions, got shape {list(x.shape)} with "
                            f"{dense_dim} dense ones")
     if layout in BLOCKED:
         _check_blocks(name, block, x.shape[b:b + 2])

@@ -2,7 +2,7 @@
 
 from .. import _C
 from ..ops.kinds import OPS
-from .construct import empty
+from .construct import empty, zeros_in
 from .convert import converted
 from .rules import refuse, replace, rule
 from .tensor import COO, coalesced, is_sparse, make, values_of, wrap
@@ -70,7 +70,8 @@ def _zeros_like(self, *, dtype=None, layout=None, device=None, requires_grad=Fal
     if layout is _C.strided:
         return OPS["zeros"](self.shape, dtype=dtype, requires_grad=requires_grad)
     if layout not in (None, self.layout):
-        return empty(self.shape, layout, dtype, None, requires_grad)
+        x = empty(self.shape, layout, dtype) if self.layout is COO else zeros_in(self, layout, dtype)
+        return x.requires_grad_() if requires_grad else x
     shape = (0, *self._held.shape[1:]) if self.layout is COO else (
         *self._held.shape[:pattern.batch_dim], 0, *self._held.shape[pattern.batch_dim + 1:])
     if self.layout is COO:

@@ -19,6 +19,8 @@ def _map(name, linear):
     op = OPS[name]
 
     def compute(self, *args, **kwargs):
+        if name == "sign" and self.is_complex():
+            return refuse("sign", (self,), why=" and complex dtype; sgn is its complex form")
         self = self if linear else coalesced(self)
         return make(self._pattern, op(values_of(self), *args, **kwargs))
 

@@ -1,11 +1,14 @@
 """Methods of sparse tensors that are no operators: their parts, printing, copying, pickling, and what they refuse."""
 
+from copy import deepcopy
+
 from .. import _C
 from .._tensor import methods as dense
 from .._tensor.methods import TYPE_NAMES
 from ..ops.kinds import OPS
 from .convert import NAMES
 from .printing import sparse_repr
+from .rules import rule
 from .tensor import BY_COLUMN, BY_ROW, COO, Pattern, SparseTensor, coalesced, is_sparse, make, values_of, wrap
 
 
@@ -170,14 +173,18 @@ def is_contiguous(self, memory_format=None):
     return False
 
 
+@rule("equal")
 @method
 def equal(self, other):
     """Whether both have the same shape and elements, as a Python bool."""
+    if not is_sparse(self):
+        return equal(other, self)
     if self.shape != other.shape:
         return False
     return _both(self, other, lambda a, b: OPS["eq"](a, b).all().item())
 
 
+@rule("allclose")
 @method
 def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether |self - other| <= atol + rtol * |other| everywhere, as a Python bool."""
@@ -217,6 +224,7 @@ def __deepcopy__(self, memo):
         raise RuntimeError(f"deepcopy: this tensor of shape {list(self.shape)} was computed by "
                            f"{self.grad_fn.name()} and has a history; copy its values with x.detach().clone()")
     result = memo[id(self)] = self.detach().clone()
+    result.__dict__.update({name: deepcopy(value, memo) for name, value in _own(self).items()})
     if self.requires_grad:
         result.requires_grad_()
     if self.grad is not None:
@@ -228,7 +236,12 @@ def __deepcopy__(self, memo):
 def __reduce_ex__(self, protocol):
     pattern = self._pattern
     return _rebuild, (str(pattern.layout).rpartition(".")[2], pattern.indices, pattern.plain, tuple(pattern.size),
-                      pattern.coalesced, pattern.blocksize, self._held, self.requires_grad)
+                      pattern.coalesced, pattern.blocksize, self._held, self.requires_grad), _own(self)
+
+
+def _own(x):
+    """The attributes that are not its contents."""
+    return {name: value for name, value in x.__dict__.items() if name not in ("_pattern", "_held")}
 
 
 def _rebuild(layout, indices, plain, size, ordered, blocksize, values, requires_grad):

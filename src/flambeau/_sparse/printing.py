@@ -23,7 +23,8 @@ def sparse_repr(x):
     pattern, indent = x._pattern, 7
     parts = [_part(name, t, indent) for name, t in zip(_names(pattern), (pattern.indices, pattern.plain), strict=False)]
     parts.append(_part("values", x._held, indent))
-    body = "tensor(" + (",\n" + " " * indent).join(parts)
+    head = "Parameter containing:\n" if getattr(x, "_is_param", False) else ""
+    body = head + "tensor(" + (",\n" + " " * indent).join(parts)
     return _with_suffixes(body, _ending(x), indent, below=pattern.layout is COO)
 
 

@@ -17,6 +17,8 @@ def _check(name, a, b):
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"{name}: shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied: "
                            f"{a.shape[1]} columns but {b.shape[0]} rows")
+    if a.dtype is _C.bool or b.dtype is _C.bool:
+        refuse(name, (a, b), why=" and truth values")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"{name}: expected one dtype, got {a.dtype} and {b.dtype}")
 
@@ -53,7 +55,11 @@ def _times_sparse(a, b):
 
 @rule("mm")
 def mm(self, mat2):
-    """Dense where one side is."""
+    """Dense where one side is. A sparse matrix without values goes with every dtype, as in PyTorch."""
+    if is_sparse(self) and not is_sparse(mat2) and not self._nnz():
+        self = self.to(mat2.dtype)
+    elif is_sparse(mat2) and not is_sparse(self) and not mat2._nnz():
+        mat2 = mat2.to(self.dtype)
     _check("mm", self, mat2)
     if is_sparse(self) and is_sparse(mat2):
         return _times_sparse(self, mat2)
@@ -176,6 +182,7 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
 
 def hspmm(mat1, mat2, *, out=None):
     """A COO matrix times a dense one, as a hybrid tensor of the rows that are not empty."""
+    mat2 = mat2 if mat1._nnz() else mat2.to(mat1.dtype)
     _check("hspmm", mat1, mat2)
     x = coalesced(to_coo(mat1))
     found, which = OPS["unique"](x._pattern.indices[0], return_inverse=True)

@@ -24,19 +24,23 @@ def _sum(self, dim=None, keepdim=False, *, dtype=None):
     if self.layout is not COO:
         if not keepdim:
             return refuse("sum", (self,), why=" over dimensions without keepdim=True")
-        return alike(coalesced(_over(to_coo(self), dims, True, dtype)), self._pattern)
+        found = _over(to_coo(self), dims, True, dtype)
+        return alike(coalesced(to_coo(found)), self._pattern)
     return _over(self, dims, keepdim, dtype)
 
 
 def _over(self, dims, keepdim, dtype):
     pattern, n = self._pattern, self._pattern.sparse_dim
     values = values_of(self)
+    if dtype is None and not (values.is_floating_point() or values.is_complex()):
+        dtype = _C.int64
     values = values if dtype is None else values.to(dtype)
-    if values.dtype is _C.bool or (not (values.is_floating_point() or values.is_complex()) and dtype is None):
-        values = values.long()
     inner = [d - n + 1 for d in dims if d >= n]
+    if n == len([d for d in dims if d < n]):  # no place is left
+        found = values.sum([0, *inner], dtype=values.dtype)
+        return found.reshape([1 if d in dims else s for d, s in enumerate(pattern.size)]) if keepdim else found
     if inner:
-        values = values.sum(inner, keepdim=keepdim)
+        values = values.sum(inner, keepdim=keepdim, dtype=values.dtype)
     kept = [d for d in range(n) if d not in dims]
     indices, size = pattern.indices, pattern.size
     if keepdim:
@@ -65,8 +69,8 @@ def sparse_sum(input, dim=None, dtype=None):
     if input.layout is not COO:
         return refuse("sparse.sum", (input,), why=" over dimensions")
     dims = _dims("sparse.sum", input, dim)
-    found = _over(coalesced(input), dims, False, dtype)
-    return found if any(d not in dims for d in range(input.sparse_dim())) else found.to_dense()
+    whole = all(d in dims for d in range(input.sparse_dim()))
+    return _over(coalesced(input), dims, False, dtype if whole else dtype or input.dtype)
 
 
 @rule("norm")

@@ -131,15 +131,14 @@ def _select(self, dim, index):
 
 
 def _select_compressed(self, dim, index):
-    """A row of a CSR matrix as a COO vector, a matrix of a batch as it is, a column dense."""
+    """A row or column as a COO vector, a matrix of a batch as it is."""
     dim, pattern = wrap_dim(dim, self.dim(), "select"), self._pattern
     if not -self.shape[dim] <= index < self.shape[dim]:
         raise IndexError(f"select: index {index} is out of range for dimension {dim} of size {self.shape[dim]}")
     if dim >= pattern.batch_dim:
-        if pattern.layout in (BSR, BSC) or pattern.batch_dim:
+        if pattern.batch_dim:
             return refuse("select", (self,), why=" other than of batches")
-        found = _select(to_coo(self), dim, index)
-        return found.to_dense() if is_sparse(found) else found
+        return _select(to_coo(self), dim, index)
     return make(pattern.changed(
         indices=pattern.indices.select(dim, index), plain=pattern.plain.select(dim, index),
         size=[*pattern.size[:dim], *pattern.size[dim + 1:]]), values_of(self).select(dim, index))

@@ -24,6 +24,8 @@ def _over(name, input, dim, dtype, log):
                                   "to_sparse()")
     x = coalesced(to_coo(input))
     x = x if dtype is None else x.to(dtype)
+    if x._nnz() and not x.is_floating_point():
+        raise NotImplementedError(f"sparse.{name}: expected a floating-point tensor, got {x.dtype}")
     dim = wrap_dim(dim, x.dim(), f"sparse.{name}")
     return make(x._pattern, _shares(x, dim, log)) if x._nnz() else x
 

@@ -134,7 +134,8 @@ def look_up(x, pattern):
     values, wanted = values_of(x), keys(pattern)
     if not len(values):
         shape = (len(wanted), *values.shape[1:])
-        return (OPS["zeros"](shape, dtype=values.dtype) + values.sum(), OPS["zeros"](len(wanted), dtype=_C.bool))
+        nothing = OPS["zeros"](shape, dtype=values.dtype) + values.sum(0, dtype=values.dtype)
+        return nothing, OPS["zeros"](len(wanted), dtype=_C.bool)
     have = keys(x._pattern)
     if pattern.sparse_dim == 0:
         return values.expand(len(wanted), *values.shape[1:]), OPS["ones"](len(wanted), dtype=_C.bool)

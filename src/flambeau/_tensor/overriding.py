@@ -107,9 +107,15 @@ def overriding(args, kwargs, name):
     return found
 
 
+#: makes what operators are asked for with a sparse `layout=`: one function, put here by the sparse tensors' methods
+LAYOUTS = []
+
+
 def handle_torch_function(func, args, kwargs):
     """The override's answer to `func(*args, **kwargs)`; the plain call where no override is left."""
     def otherwise(types):
+        if not types and LAYOUTS and kwargs.get("layout") not in (None, _C.strided):
+            return LAYOUTS[0](func, args, kwargs)
         if not types:
             with disable_torch_function():
                 return func(*args, **kwargs)
