@@ -351,7 +351,7 @@ def test_a_sparse_parameter_is_trained():
     optimizer.step()
     fb.testing.assert_close(w.detach().to_dense(), fb.eye(4) * 1.8)
     again = copy.deepcopy(module)
-    assert list(again.parameters())[0].layout is fb.sparse_csr and "Parameter" in repr(again.w)
+    assert next(iter(again.parameters())).layout is fb.sparse_csr and "Parameter" in repr(again.w)
     state = module.state_dict()
     assert state["w"].layout is fb.sparse_csr
     again.load_state_dict(state)
