@@ -293,17 +293,17 @@ MOVEMENT = _rows(
 PARTNER = """\
 import importlib
 context = importlib.import_module(torch.__name__ + ".multiprocessing").get_context("fork")
-there = context.Queue(8); answers, answer = context.Pipe(False)
+there = context.Queue(16); answers, answer = context.Pipe(False)
 def take():
     while True:
         for _ in range(there.get()):
             there.get()
         answer.send(None)
 context.Process(target=take, daemon=True).start()
-def send(tensors):
+def send(tensors, made=lambda t: t):
     there.put(len(tensors))
     for t in tensors:
-        there.put(t)
+        there.put(made(t))
     answers.recv()
 """
 PROCESSES = _rows(
@@ -311,6 +311,7 @@ PROCESSES = _rows(
     ("20 tensors of 1 KB through a queue", "", "send([torch.ones(256) for _ in range(20)])", None, 1),
     ("one of 1 KB, 20 times", "x = torch.ones(256)", "send([x] * 20)", None, 1),
     ("2 tensors of 64 MB through a queue", "", "send([torch.ones(1 << 24), torch.ones(1 << 24)])", None, 1),
+    ("30 tensors of 64 MB, up to 16 on their way", "", "send(range(30), lambda _: torch.ones(1 << 24))", None, 1),
     ("one of 64 MB, 20 times", "x = torch.ones(1 << 24)", "send([x] * 20)", None, 1),
     ("share_memory_ of 1 KB", "", "torch.ones(256).share_memory_()", None, 1),
     ("share_memory_ of 64 MB", "", "torch.ones(1 << 24).share_memory_()", None, 1),
