@@ -16,6 +16,7 @@ class Inspector(Loader):
     def __init__(self, archive):
         super().__init__(archive, None, None)
         self.unknown = {}  # names that load would refuse, in their order
+        self.latest = None  # of the places
         self.places = {}   # id of a tensor -> (number of its storage, offset)
         self.kinds = {}    # number of a storage -> bytes of its elements
         self.table["builtins.getattr"] = self.table["__builtin__.getattr"] = Allowed(
@@ -70,7 +71,12 @@ class Inspector(Loader):
     def parameter(self, data, requires_grad, hooks):
         return self.at(super().parameter(data, requires_grad, hooks), self.places.get(id(data)))
 
+    def of_type(self, *args):
+        result = super().of_type(*args)  # a buffer is another object than the tensor it is made of
+        return result if id(result) in self.places else self.at(result, self.latest)
+
     def at(self, result, place):
+        self.latest = place
         self.places[id(result)] = place
         self.kept.append(result)
         return result

@@ -34,7 +34,7 @@ def library():
 # --- reading
 
 
-class _File:
+class File:
     """One file, checked by the library: `tensors` says {name: (dtype, shape, where its bytes begin and end)}."""
 
     def __init__(self, path):
@@ -140,9 +140,9 @@ class Slice:
 
 
 def _opened(path):
-    """({file: _File}, {tensor: file}) of a file, or of an index."""
+    """({file: File}, {tensor: file}) of a file, or of an index."""
     if not path.endswith(_INDEX):
-        file = _File(path)
+        file = File(path)
         return {path: file}, dict.fromkeys(file.tensors, path)
     with open(path, "rb") as index:
         try:
@@ -154,7 +154,7 @@ def _opened(path):
     for part in dict.fromkeys(names.values()):
         if os.path.basename(part) != part or part in ("", ".", ".."):
             raise RuntimeError(f"safe_open: {path} names the file {shown(part)}, which is not beside it")
-        files[part] = _File(os.path.join(folder, part))
+        files[part] = File(os.path.join(folder, part))
     for name, part in names.items():
         if name not in files[part].tensors:
             raise RuntimeError(f"safe_open: {path} says that tensor {shown(name)} is in {part}, and it is not")

@@ -9,11 +9,12 @@ import flambeau
 
 from .errors import UserError, reason
 from .info import info
+from .inspect import diff, inspect
 from .predict import predict
 from .streams import READER_GONE, abandon_stdout, open_closed_streams
 from .train import INTERRUPTED, train
 
-DESCRIPTION = "Train small networks on real images, use them, and look at what Flambeau runs on."
+DESCRIPTION = "Train small networks on real images, use them, look into checkpoints, and at what Flambeau runs on."
 
 
 def positive(text):
@@ -72,6 +73,15 @@ def parser():
     predicting.add_argument("image", help="PNG or JPEG (needs pillow), .npy, FILE:N for image N of an idx or "
                                           ".npy file, digits:N for one of the package's own")
     predicting.set_defaults(run=predict)
+
+    inspecting = commands.add_parser("inspect", help="the tensors of a checkpoint: names, shapes, dtypes, checksums")
+    inspecting.add_argument("file", type=Path, metavar="FILE", help="PyTorch's formats, safetensors, .npy or .npz")
+    inspecting.add_argument("--values", action="store_true", help="its other values too")
+    inspecting.set_defaults(run=inspect)
+    comparing = commands.add_parser("diff", help="what differs between two checkpoints; exit code 1 if anything does")
+    comparing.add_argument("a", type=Path, metavar="A")
+    comparing.add_argument("b", type=Path, metavar="B")
+    comparing.set_defaults(run=diff)
 
     commands.add_parser("info", help="processor, threads, libraries, memory").set_defaults(run=info)
     return top
