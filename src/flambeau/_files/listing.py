@@ -72,7 +72,7 @@ class Listing:
 
     # --- files without objects
 
-    def npy(self, file):
+    def npy(self, *_):
         numpy = importlib.import_module("flambeau._files.numpy_format")
         shape, _, dtype, start = numpy.header(self.memory, 0, self.bytes, self.path)
         self.add("(array)", shape, dtype.name, start, self.bytes - start)
@@ -86,7 +86,7 @@ class Listing:
             shape, _, dtype, begin = numpy.header(data, start, start + entry.size, name)
             self.add(name.removesuffix(".npy"), shape, dtype.name, begin, start + entry.size - begin, data)
 
-    def safetensors(self, file):
+    def safetensors(self, *_):
         safetensors = importlib.import_module("flambeau._files.safetensors_format")
         found = safetensors.File(self.path)
         for name, (code, shape, start, end) in found.tensors.items():
