@@ -118,6 +118,11 @@ def test_hostile_parts_are_refused(name):
         flambeau.load(file, weights_only=False)
 
 
+def test_a_uuid_without_its_number_is_that_of_zero():
+    """Found by fuzzing: it had no number at all, and could not be printed."""
+    assert str(flambeau.load(archive(b"cuuid\nUUID\n)\x81."))).startswith("00000000-")
+
+
 def test_parts_that_are_right():
     """The streams above would be read if they were not hostile."""
     good = [

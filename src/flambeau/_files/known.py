@@ -120,7 +120,7 @@ def table(objects):
         "argparse.Namespace": Allowed(value=argparse.Namespace,
                                       new=lambda: objects.fresh(argparse.Namespace(), _set_names)),
         "types.SimpleNamespace": space,
-        "uuid.UUID": Allowed(value=uuid.UUID, new=lambda: objects.fresh(object.__new__(uuid.UUID), _set_number)),
+        "uuid.UUID": Allowed(value=uuid.UUID, new=lambda: objects.fresh(uuid.UUID(int=0), _set_number)),
         "builtins.getattr": Allowed(call=attribute), "__builtin__.getattr": Allowed(call=attribute),
     }
     return _PLAIN | names
