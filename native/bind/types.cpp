@@ -306,7 +306,7 @@ DType parse_dtype(PyObject* o, const char* op) {
 PyObject* scalar_object(const Scalar& s) {
   switch (s.category) {
     case Category::Bool: return PyBool_FromLong(s.i != 0);
-    case Category::Integer: return PyLong_FromLongLong(s.i);
+    case Category::Integer: return s.huge ? PyLong_FromUnsignedLongLong(uint64_t(s.i)) : PyLong_FromLongLong(s.i);
     case Category::Floating: return PyFloat_FromDouble(s.re);
     default: return PyComplex_FromDoubles(s.re, s.im);
   }
@@ -357,7 +357,7 @@ bool number_value(PyObject* o, Value& v) {
     int overflow;
     long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
     if (overflow) {
-      unsigned long long u = PyLong_AsUnsignedLongLong(o);  // uint64 values wrap into the same bits
+      unsigned long long u = PyLong_AsUnsignedLongLong(o);
       if (PyErr_Occurred()) {
         PyErr_Clear();
         fail(ErrorKind::Overflow,
@@ -366,6 +366,7 @@ bool number_value(PyObject* o, Value& v) {
       i = (long long)u;
     }
     v = Value(int64_t(i));
+    v.huge = overflow != 0;
   } else if (PyComplex_Check(o)) {
     v.tag = Tag::Complex;
     v.c = {PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)};
@@ -383,7 +384,7 @@ PyObject* value_object(const Value& v) {
     case Tag::None: Py_RETURN_NONE;
     case Tag::Tensor: return Py_NewRef(py(v.tensor));
     case Tag::Bool: return PyBool_FromLong(v.b);
-    case Tag::Int: return PyLong_FromLongLong(v.i);
+    case Tag::Int: return v.huge ? PyLong_FromUnsignedLongLong(uint64_t(v.i)) : PyLong_FromLongLong(v.i);
     case Tag::Float: return PyFloat_FromDouble(v.f);
     case Tag::Complex: return PyComplex_FromDoubles(v.c.re, v.c.im);
     case Tag::Ints:

@@ -32,7 +32,11 @@ const PrimitiveRow* find_primitive(std::string_view name) {
 Scalar Value::scalar() const {
   switch (tag) {
     case Tag::Bool: return Scalar(b);
-    case Tag::Int: return Scalar(i);
+    case Tag::Int: {
+      Scalar s(i);
+      s.huge = huge;
+      return s;
+    }
     case Tag::Float: return Scalar(f);
     case Tag::Complex: return Scalar(complex128(c.re, c.im));
     default: type_error("expected a number");

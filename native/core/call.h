@@ -37,6 +37,7 @@ struct Generator;
 // One argument, as its schema type asks for. Borrowed: the caller keeps everything alive during the call.
 struct Value {
   Tag tag = Tag::None;
+  bool huge = false;  // Tag::Int: 2**63 or more; i has the bits of its uint64
   union {
     flambeau::Tensor* tensor;
     bool b;

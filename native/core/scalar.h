@@ -11,6 +11,7 @@ struct Scalar {
     double re;
   };
   double im = 0;
+  bool huge = false;  // an integer of 2**63 or more: i has the bits of its uint64
 
   Scalar() : i(0) {}
   Scalar(bool v) : category(Category::Bool), i(v) {}
@@ -20,13 +21,14 @@ struct Scalar {
   Scalar(complex128 v) : category(Category::Complex), re(v.real()), im(v.imag()) {}
 
   bool integral() const { return category <= Category::Integer; }
+  double real() const { return !integral() ? re : huge ? double(uint64_t(i)) : double(i); }
 
   // Conversion as a C cast does it; complex to real keeps the real part.
   template <class T>
   T to() const {
     if constexpr (std::is_same_v<T, complex64> || std::is_same_v<T, complex128>) {
       using R = typename T::value_type;
-      return integral() ? T(R(i), 0) : T(R(re), R(im));
+      return integral() ? T(R(real()), 0) : T(R(re), R(im));
     } else if constexpr (std::is_same_v<T, bool>) {
       return integral() ? i != 0 : (re != 0 || im != 0);
     } else if constexpr (std::is_integral_v<T>) {
@@ -34,9 +36,9 @@ struct Scalar {
       if (integral()) return T(i);
       return re >= -9223372036854775808.0 && re < 9223372036854775808.0 ? T(int64_t(re)) : T(INT64_MIN);
     } else if constexpr (std::is_same_v<T, double>) {
-      return integral() ? double(i) : re;
+      return real();
     } else {
-      return integral() ? T(float(i)) : T(float(re));
+      return integral() && !huge ? T(float(i)) : T(float(real()));
     }
   }
   // The dtype a lone Python number has in promotion.

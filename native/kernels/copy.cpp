@@ -440,12 +440,13 @@ void check_fits(const Scalar& value, DType dtype) {
     bool is_signed = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::Int32 || dtype == DType::Int64;
     double high = std::ldexp(1.0, is_signed ? bits - 1 : bits),
            low = is_signed ? -high : -high + 1;  // unsigned: -1 wraps
-    if (value.integral()) fits &= bits == 64 || (double(value.i) >= low && double(value.i) < high);
+    if (value.huge) fits = dtype == DType::UInt64;
+    else if (value.integral()) fits &= bits == 64 || (double(value.i) >= low && double(value.i) < high);
     else fits &= value.re > low - 1 && value.re < high;
   } else if (!value.integral() && (dtype == DType::Float32 || dtype == DType::Complex64 || dtype == DType::BFloat16)) {
     fits &= !std::isfinite(value.re) || std::fabs(value.re) <= double(std::numeric_limits<float>::max());
   } else if (dtype == DType::Float16) {
-    double v = value.integral() ? double(value.i) : value.re;
+    const double v = value.real();
     fits &= !std::isfinite(v) || std::fabs(v) <= 65504;
   }
   if (!fits) runtime_error("the number lies outside the range of ", dtype_name(dtype));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cast.h"
 #include "options.h"
 
 namespace flambeau {
@@ -112,7 +113,8 @@ Range read_range(const Call& c) {
 void count_range(const Call& c, Range& r, DType dtype) {
   const double largest = std::max(std::abs(number(r.start)), std::abs(number(r.end)));
   if (r.integral || (dtype == DType::Int64 && largest < 0x1p63 && std::abs(number(r.step)) < 0x1p63)) {
-    __int128 start = r.start.to<int64_t>(), pace = r.step.to<int64_t>(), span = r.end.to<int64_t>() - start;
+    auto whole = [](const Scalar& s) { return s.huge ? __int128(uint64_t(s.i)) : __int128(s.to<int64_t>()); };
+    __int128 start = whole(r.start), pace = whole(r.step), span = whole(r.end) - start;
     if (pace == 0) value_error(c.name(), ": step must be nonzero; ", number(r.step), " becomes 0 in int64");
     __int128 n = std::max<__int128>((span + (pace > 0 ? pace - 1 : pace + 1)) / pace, 0);
     if (n > INT64_MAX) runtime_error(c.name(), ": invalid size, possible overflow");
@@ -129,6 +131,9 @@ void infer_arange(Call& c) {
   Options o = read_options(c, 3, r.integral ? DType::Int64 : default_dtype());
   if (o.dtype == DType::Bool || is_complex(o.dtype))
     not_implemented(c.name(), ": no range of dtype ", dtype_name(o.dtype));
+  if (is_integral(o.dtype))
+    for (const Scalar& s : {r.start, r.step})
+      if (s.huge) check_fits(s, o.dtype);
   count_range(c, r, o.dtype);
   create(c, Dims(&r.count, 1), o);
 }

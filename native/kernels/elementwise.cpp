@@ -137,7 +137,8 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
     s.ptr[k + 1] = nullptr;
     return row.any_stride;
   }
-  if (!loose || mask || !v.is_number() || int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
+  if (!loose || mask || !v.is_number() || v.huge) return false;
+  if (int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
   if ((self.flags & kWrappedNumber) || (is_half(self.dtype) && row.operands == 2)) return false;
   if (self.dtype == DType::Float32) {
     float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
@@ -430,6 +431,18 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
 // Beside a half a number keeps its float32 value: it is not rounded to the half first.
 bool has_number(const Call& c) { return c.args[0].is_number() || c.args[1].is_number(); }
 
+// An integer of 2**63 or more fits uint64, floating point and complex numbers; among others it would change its sign.
+void check_huge(const Call& c, const ElementwiseRow& row, DType compute) {
+  if (is_differentiable(compute) || compute == DType::UInt64) return;
+  auto has_integers = [](const Value& v) { return v.tag == Tag::Tensor && is_integral(v.tensor->dtype); };
+  if (row.modular && std::any_of(c.args, c.args + row.operands, has_integers)) return;
+  for (int k = 0; k < c.nargs; ++k)
+    if (c.args[k].tag == Tag::Int && c.args[k].huge)
+      runtime_error(c.name(), ": ", uint64_t(c.args[k].i), " does not fit in ",
+                    dtype_name(compute == DType::Bool ? DType::Int64 : compute),
+                    "; use a float, or tensors of dtype uint64");
+}
+
 // The dtype of the loop's output and of the result.
 DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DType promoted, Plan& p, DType& compute) {
   compute = promoted;
@@ -445,6 +458,7 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
                  : promote == Promote::ComplexToReal                       ? real_of(compute)
                                                                            : compute;
   if (row.adapt) row.adapt(c, compute, result);
+  check_huge(c, row, compute);
   DType asked = compute;
   if (is_half(compute) && row.operands == 2 && has_number(c) && row.loop[int(DType::Float32)]) compute = DType::Float32;
   p.loop = pick_loop(row, compute);
@@ -810,6 +824,7 @@ __attribute__((visibility("default"))) void ElementwiseRows::add(std::initialize
       merged.any_stride = row.any_stride;
       merged.weight = std::max(merged.weight, row.weight);
     }
+    merged.modular |= row.modular;
     if (row.adapt) merged.adapt = row.adapt;
   }
 }

@@ -63,6 +63,7 @@ constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which
 constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
 constexpr int64_t kSerial = INT64_MAX / 2;        // a grain no range reaches
 constexpr int64_t kParallelWork = 96 * 96 * 96;
+constexpr int64_t kLongRow = 1 << 15;              // elements of B from which a row times B follows the rows of B
 constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 1536;
 constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
 
@@ -147,6 +148,15 @@ void blocked_parallel(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, 
   });
 }
 
+// A vector with its elements side by side: itself or a copy.
+template <class T>
+const T* side_by_side(const T* x, int64_t step, int64_t n) {
+  if (step == 1) return x;
+  T* copy = scratch<T>(kScratchA, n);
+  for (int64_t k = 0; k < n; ++k) copy[k] = x[k * step];
+  return copy;
+}
+
 // Products with a vector. Returns false when the shape or the strides ask for the general way.
 template <class T>
 bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
@@ -154,12 +164,7 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
   const auto& kernels = gemm_kernels<T>();
   const int64_t grain = threads ? std::max<int64_t>(8, (1 << 16) / std::max<int64_t>(k, 1)) : kSerial;
   if (n == 1 && acs == 1 && !e.bias_col) {
-    const T* x = b;
-    if (brs != 1) {
-      T* copy = scratch<T>(kScratchA, k);
-      for (int64_t p = 0; p < k; ++p) copy[p] = b[p * brs];
-      x = copy;
-    }
+    const T* x = side_by_side(b, brs, k);
     parallel_for(m, grain, [&](int64_t i, int64_t end) {
       kernels.dots(end - i, k, a + i * ars, ars, x, c + i * crs, crs, e.alpha, e.beta,
                    e.bias_row ? e.bias_row + i : nullptr);
@@ -167,14 +172,15 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
     return true;
   }
   if (m == 1 && !e.bias_row && brs == 1 && bcs != 1) {
-    const T* x = a;
-    if (acs != 1) {
-      T* copy = scratch<T>(kScratchA, k);
-      for (int64_t p = 0; p < k; ++p) copy[p] = a[p * acs];
-      x = copy;
-    }
+    const T* x = side_by_side(a, acs, k);
     parallel_for(n, grain, [&](int64_t j, int64_t end) {
       kernels.dots(end - j, k, b + j * bcs, bcs, x, c + j, 1, e.alpha, e.beta, e.bias_col ? e.bias_col + j : nullptr);
+    });
+    return true;
+  }
+  if (m == 1 && bcs == 1 && !e.bias_row && n * k >= kLongRow) {
+    parallel_for(n, threads ? std::max<int64_t>(256, grain) : kSerial, [&](int64_t j, int64_t end) {
+      kernels.row(end - j, k, a, acs, b + j, brs, c + j, e.alpha, e.beta, e.bias_col ? e.bias_col + j : nullptr);
     });
     return true;
   }

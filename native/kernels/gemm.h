@@ -32,6 +32,9 @@ struct GemmKernels {
   // y[i * ys] = alpha <a[i, :], x> + beta y + bias[i], rows of unit stride
   void (*dots)(int64_t rows, int64_t k, const T* a, int64_t ars, const T* x, T* y, int64_t ys, T alpha, T beta,
                const T* bias);
+  // y[n] = alpha x[k] B + beta y + bias: B is read once, several of its rows side by side from left to right
+  void (*row)(int64_t n, int64_t k, const T* x, int64_t xs, const T* b, int64_t brs, T* y, T alpha, T beta,
+              const T* bias);
   int64_t direct_scratch(int64_t n, int64_t k) const { return (n + nr - 1) / nr * nr * k; }
 };
 extern const GemmKernels<float>* gemm_kernels_f32[2];

@@ -44,7 +44,7 @@ void check_neg(const Call&, DType& compute, DType&) {
 }
 void check_pow(const Call& c, DType& compute, DType&) {
   const Value& exponent = c.args[1];
-  if (exponent.tag == Tag::Int && exponent.i < 0 && is_integral(compute))
+  if (exponent.tag == Tag::Int && exponent.i < 0 && !exponent.huge && is_integral(compute))
     runtime_error("an integer to the power of ", exponent.i, " is no integer; convert the base first, x.float()");
 }
 void check_div(const Call& c, DType& compute, DType&) {
@@ -119,6 +119,12 @@ void check_two_tensors(const Call& c, DType&, DType&) {
     if (c.args[k].is_number())
       type_error(c.name(), "(): argument '", names[k], "' (position ", k + 1, ") must be Tensor, not a number");
 }
+ElementwiseRow modular(const char* name) {
+  ElementwiseRow row{name};
+  row.operands = 0;
+  row.modular = true;
+  return row;
+}
 ElementwiseRow checked(const char* name, void (*adapt)(const Call&, DType&, DType&)) {
   ElementwiseRow row{name};
   row.operands = 0;  // no loops of its own: added to the row of that name
@@ -154,6 +160,8 @@ const ElementwiseRows rows(kBaseline, [](ElementwiseRows& r) {
          checked("gelu_backward", check_gelu),
          checked("igamma", check_two_tensors),
          checked("igammac", check_two_tensors)});
+  for (const char* name : {"add", "sub", "rsub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"})
+    r.add({modular(name)});
 });
 
 }  // namespace

@@ -118,14 +118,21 @@ int64_t pooled(const Axis& a, bool ceil_mode) {
   return n;
 }
 
+// What the first `lead` sizes say: so many planes, each pooled on its own.
+void lead_planes(const Call& c, Shape& s, Dims sizes, int lead) {
+  if (std::ranges::any_of(sizes, [](int64_t n) { return n < 0; }))
+    runtime_error(c.name(), ": sizes must not be negative, got ", shape_text(sizes));
+  s.planes = size_product(c.name(), sizes.first(size_t(lead)));
+  s.result.assign(sizes.begin(), sizes.begin() + lead);
+}
+
 // nd axes from (kernel, stride, padding, dilation); dilation may be empty.
 Shape plain_shape(const Call& c, Dims sizes, int lead, Dims kernel, Dims stride, Dims pad, Dims dilation,
-    bool ceil_mode,
-                  bool include_pad) {
+                  bool ceil_mode, bool include_pad) {
   Shape s;
   int nd = int(sizes.size()) - lead;
   check_pooled(c, nd, lead);
-  for (int d = 0; d < lead; ++d) s.planes *= sizes[d], s.result.push_back(sizes[d]);
+  lead_planes(c, s, sizes, lead);
   for (int d = 0; d < nd; ++d) {
     Axis& a = s.axis[3 - nd + d];
     a.in = sizes[lead + d];
@@ -157,7 +164,7 @@ Shape adaptive_shape(const Call& c, Dims sizes, int lead, Dims output) {
   Shape s;
   int nd = int(sizes.size()) - lead;
   check_pooled(c, nd, lead);
-  for (int d = 0; d < lead; ++d) s.planes *= sizes[d], s.result.push_back(sizes[d]);
+  lead_planes(c, s, sizes, lead);
   for (int d = 0; d < nd; ++d) {
     Axis& a = s.axis[3 - nd + d];
     a.in = sizes[lead + d];

@@ -538,7 +538,8 @@ void infer_unfold(Call& c) {
   } else {
     int64_t stride = l.strides[d];
     l.sizes[d] = (have - size) / step + 1;
-    l.strides[d] = stride * step;
+    // the stride of a single window says nothing: it may wrap
+    l.strides[d] = l.sizes[d] > 1 ? size_product(c.name(), {stride, step}) : int64_t(uint64_t(stride) * uint64_t(step));
     l.push(size, stride);
   }
   c.view(l.of(t));

@@ -92,3 +92,7 @@ def test_pooling_does_not_visit_padding():
 def test_strides_of_nothing_may_be_any_numbers():
     huge = fb.empty(0, 3).as_strided((0, 3), (HUGE, 2**63 - 1))
     assert fb.empty(0, 3).copy_(huge).shape == huge.clone().shape == (0, 3)
+
+
+def test_the_step_of_a_single_window_may_be_any_number():
+    assert fb.unfold_copy(fb.ones(3, 1, 4), -1, 2, 2**62).shape == (3, 1, 1, 2)

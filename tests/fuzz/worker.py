@@ -22,7 +22,7 @@ import flambeau
 
 from ..ops import battery
 from .targets import Targets
-from .values import Empty, Values, asks_for_much, described
+from .values import Empty, Values, asks_for_much, described, numpy_dies_of
 
 CALLS_PER_BLOCK = 64
 #: of LOG: block, call within it, calls made, results, interrupted calls, then a text
@@ -131,7 +131,8 @@ class Worker:
                 name, call, args, kwargs = self.targets.draw(v)
             except Exception:  # an earlier call has left its tensor in a state that refuses to be drawn from
                 continue
-            if any(asks_for_much(x) for x in (*args, *kwargs.values())):
+            given = (*args, *kwargs.values())
+            if numpy_dies_of(given) or any(asks_for_much(x) for x in given):
                 continue
             self.calls += 1
             text = self.text(name, args, kwargs) if self.show else ""

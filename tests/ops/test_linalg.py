@@ -61,6 +61,20 @@ def test_strided_and_expanded_operands():
     close(flambeau.dot(x[0], x[1]), 5 * array(x)[0, 0] * array(x)[1, 0], 1e-12)
 
 
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64], ids=str)
+@pytest.mark.parametrize("k, n", [(1, 40000), (37, 1031), (260, 4096), (1000, 33), (4103, 11)])
+def test_a_row_times_a_matrix(dtype, k, n):
+    """Long rows follow the rows of the matrix; every remainder of rows and columns, bias, alpha, beta and steps."""
+    rng = np.random.default_rng(k)
+    x, b, c = rng.standard_normal((k, 3)), rng.standard_normal((k, n + 2)), rng.standard_normal((1, n))
+    row, matrix, bias = (flambeau.tensor(v, dtype=dtype) for v in (x, b, c))
+    row, matrix = row[:, 1], matrix[:, 1:n + 1]  # elements and rows apart
+    close = {"atol": 1e-3 if dtype == flambeau.float32 else 1e-10, "rtol": 1e-4}
+    np.testing.assert_allclose((row @ matrix).numpy(), x[:, 1] @ b[:, 1:n + 1], **close)
+    found = flambeau.addmm(bias, row[None], matrix, beta=0.5, alpha=2)
+    np.testing.assert_allclose(found.numpy(), 0.5 * c + 2 * (x[:, 1] @ b[:, 1:n + 1]), **close)
+
+
 def test_large_products_agree_with_small_ones():
     a, b = made(300, 280, dtype="float32"), made(280, 310, dtype="float32")
     whole = array(a @ b)

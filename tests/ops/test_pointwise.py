@@ -341,3 +341,38 @@ def test_special_namespace():
         np.testing.assert_allclose(found, scipy_special.polygamma(n, x), rtol=1e-10)
     found = flambeau.mvlgamma(flambeau.from_numpy(x + 2), 3).numpy()
     np.testing.assert_allclose(found, [scipy_special.multigammaln(v + 2, 3) for v in x], rtol=1e-10)
+
+
+HUGE = 2**63
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.complex64], ids=str)
+def test_integers_of_64_bits_keep_their_sign(dtype):
+    x = t([1, 2], dtype=dtype)
+    for found, expected in [(x + HUGE, x + float(HUGE)), (HUGE - x, float(HUGE) - x), (x * HUGE, x * float(HUGE)),
+                            (x / HUGE, x / float(HUGE)), (x.clone().fill_(HUGE), flambeau.full_like(x, float(HUGE))),
+                            (flambeau.full((2,), HUGE, dtype=dtype), flambeau.full_like(x, float(HUGE))),
+                            (flambeau.where(x != 1, x, HUGE), t([float(HUGE), 2], dtype=dtype)),
+                            (flambeau.add(x, x, alpha=HUGE), x + x * float(HUGE)),
+                            (t([3, 4]) / HUGE, t([3, 4]) / 2.0**63)]:
+        assert flambeau.equal(found, expected), (found, expected)
+
+
+def test_huge_integers_order():
+    x = t([1.0, 2.0])
+    assert (x < HUGE).all() and not (x >= HUGE).any() and not (x == HUGE).any()
+    assert x.clamp(max=HUGE).tolist() == [1, 2] and (x % HUGE).tolist() == [1, 2] and (x // HUGE).tolist() == [0, 0]
+    assert flambeau.arange(0.0, HUGE, 2**62).tolist() == [0, 2.0**62]
+    assert flambeau.linspace(0, HUGE, 2).tolist() == [0, 2.0**63]
+
+
+def test_huge_integers_beside_integers_wrap_where_arithmetic_is_modular_and_are_refused_elsewhere():
+    x = t([1, 2])
+    assert (x + HUGE).tolist() == [1 - HUGE, 2 - HUGE] and (x * 0x9E3779B97F4A7C15)[0] == 0x9E3779B97F4A7C15 - 2**64
+    u = x.to(flambeau.uint64)
+    assert (u + HUGE).tolist() == (u | HUGE).tolist() == [HUGE + 1, HUGE + 2] and (u < HUGE).all()
+    for call in (lambda: x.clone().fill_(HUGE), lambda: x.clamp(max=HUGE), lambda: flambeau.where(x == 1, x, HUGE),
+                 lambda: x < HUGE, lambda: x % HUGE, lambda: x // HUGE, lambda: flambeau.full((2,), HUGE),
+                 lambda: x.masked_fill(x == 1, HUGE), lambda: (x == 1) + HUGE, lambda: flambeau.arange(HUGE, HUGE + 2)):
+        with pytest.raises(RuntimeError, match=r"does not fit|outside the range"):
+            call()

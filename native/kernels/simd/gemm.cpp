@@ -230,6 +230,49 @@ void dots(int64_t rows, int64_t k, const typename X::T* a, int64_t ars, const ty
   }
 }
 
+// sums[n] += x[0] b[0, :] + … of R rows of B.
+template <class X, int R>
+void add_rows(int64_t n, const typename X::T* x, int64_t xs, const typename X::T* b, int64_t brs,
+              typename X::T* sums) {
+  constexpr int W = X::width;
+  typename X::V factor[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) factor[r] = X::set(x[r * xs]);
+  int64_t j = 0;
+  for (; j + W <= n; j += W) {
+    auto v = X::load(sums + j);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) v = X::fma(factor[r], X::load(b + r * brs + j), v);
+    X::store(sums + j, v);
+  }
+  if (j == n) return;
+  const auto m = X::mask(int(n - j));
+  auto v = X::load(sums + j, m);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) v = X::fma(factor[r], X::load(b + r * brs + j, m), v);
+  X::store(sums + j, v, m);
+}
+
+template <class X>
+void row(int64_t n, int64_t k, const typename X::T* x, int64_t xs, const typename X::T* b, int64_t brs,
+         typename X::T* y, typename X::T alpha, typename X::T beta, const typename X::T* bias) {
+  using T = typename X::T;
+  constexpr int64_t kColumns = 4096 / sizeof(T), R = 8;  // sums that stay in the first cache beside R rows of B
+  alignas(64) T sums[kColumns];
+  for (int64_t j = 0; j < n; j += kColumns) {
+    const int64_t cols = std::min(kColumns, n - j);
+    std::fill_n(sums, cols, T(0));
+    int64_t p = 0;
+    for (; p + R <= k; p += R) add_rows<X, R>(cols, x + p * xs, xs, b + p * brs + j, brs, sums);
+    for (; p < k; ++p) add_rows<X, 1>(cols, x + p * xs, xs, b + p * brs + j, brs, sums);
+    for (int64_t i = 0; i < cols; ++i) {
+      T v = alpha * sums[i];
+      if (beta != 0) v += beta * y[j + i];
+      y[j + i] = bias ? v + bias[j + i] : v;
+    }
+  }
+}
+
 template <class X>
 void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b,
             int64_t brs, int64_t bcs, typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e,
@@ -259,7 +302,7 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
 
 template <class X>
 constexpr GemmKernels<typename X::T> kKernels{kRows,   kWide * X::width, X::width,  micro<X>,
-                                              tile<X>, pack<X>,          direct<X>, dots<X>};
+                                              tile<X>, pack<X>,          direct<X>, dots<X>, row<X>};
 
 const bool registered = [] {
   gemm_kernels_f32[FLAMBEAU_LEVEL] = &kKernels<F32>;

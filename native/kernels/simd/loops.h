@@ -113,11 +113,12 @@ inline void clamp_strided(char* const* p, const int64_t* s, int64_t n, Up up, Do
 
 // Written here rather than taken from Scalar: an inline function shared by both builds of a file would be merged.
 template <class T> __attribute__((always_inline)) inline T number(const Scalar& s) {
-  bool whole = s.category <= Category::Integer;
+  const bool whole = s.category <= Category::Integer;
+  const double real = !whole ? s.re : s.huge ? double(uint64_t(s.i)) : double(s.i);
   if constexpr (std::is_same_v<T, bool>) return whole ? s.i != 0 : s.re != 0 || s.im != 0;
   else if constexpr (std::is_integral_v<T>) return T(whole ? s.i : int64_t(s.re));
-  else if constexpr (std::is_floating_point_v<T>) return whole ? T(s.i) : T(s.re);
-  else return s.category == Category::Complex ? T(s.re, s.im) : T(whole ? double(s.i) : s.re, 0);
+  else if constexpr (std::is_floating_point_v<T>) return whole && !s.huge ? T(s.i) : T(real);
+  else return s.category == Category::Complex ? T(s.re, s.im) : T(real, 0);
 }
 inline bool absent(const Scalar& s) { return s.category == kAbsent; }
 

@@ -266,6 +266,8 @@ def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, inplace=F
         raise RuntimeError(f"rrelu: lower must be at most upper, got {shown(lower)} and {shown(upper)}")
     if not training:
         return leaky_relu(self, (lower + upper) / 2, inplace)
+    if not self.is_floating_point():
+        raise NotImplementedError(f"rrelu: not implemented for {self.dtype}; convert with .float()")
     flat = self.detach() <= 0  # numbers are drawn for these only
     draws = self.new_empty((int(flat.sum()),), dtype=float64).uniform_(lower, upper).to(self.dtype)
     result = where(flat, self * self.new_empty(self.shape).masked_scatter(flat, draws), self)
