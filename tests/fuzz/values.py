@@ -332,7 +332,7 @@ def asks_for_much(x, depth=0):
 def numpy_dies_of(arguments):
     """A list that changes while it is read, beside a NumPy number: `list % number` is NumPy's, and ends the process."""
     def steals(x):
-        return type(x) is Thief or type(x) in (list, tuple) and any(type(y) is Thief for y in x)
+        return type(x) is Thief or (type(x) in (list, tuple) and any(type(y) is Thief for y in x))
     return any(isinstance(x, np.generic | np.ndarray) for x in arguments) and any(map(steals, arguments))
 
 
