@@ -21,7 +21,7 @@ struct GemmKernels {
   int mr, nr, width;
   // C[rows, cols] from packed panels a[k][mr] and b[k][nr]; rows <= mr, cols <= nr.
   void (*micro)(int64_t k, const T* a, const T* b, T* c, int64_t crs, int rows, int cols, const Epilogue<T>& e);
-  // The same from A through its strides and rows of B `brs` apart.
+  // The same from A through its strides and rows of B `brs` apart, padded to whole vectors.
   void (*tile)(int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs, T* c, int64_t crs, int rows,
                int cols, const Epilogue<T>& e);
   // panel[k][width] = src(row, k) = src[row * rs + k * ks]; rows past `rows` are zero.

@@ -15,7 +15,7 @@ constexpr int kRows = 8, kWide = 3;
 #else
 constexpr int kRows = 6, kWide = 2;
 #endif
-constexpr int kPackedRows = 48;
+constexpr int kPackedRows = 48, kMaskedRows = 16;
 
 // What a tile of sums becomes in C, when there is no bias and no masked vector.
 template <class X, int MR, int NV>
@@ -54,13 +54,18 @@ void finish(typename X::V (&acc)[MR][NV], typename X::T* c, int64_t crs, int col
     }
 }
 
-// One tile: C[MR, cols] += A B. Packed: a[k][kRows], b[k][kWide vectors]. Otherwise both are read through their
-// strides, and the last vector of B is masked.
-template <class X, int MR, int NV, bool Packed>
+// How a tile's operands lie. Packed: a[k][kRows], b[k][kWide vectors]. Padded: A through its strides, rows of B `brs`
+// apart that may be read to the end of the last vector. InPlace: both through their strides, the last vector of B
+// masked; a masked load in the inner loop takes half the speed or more.
+enum class Lies { Packed, Padded, InPlace };
+
+// One tile: C[MR, cols] += A B.
+template <class X, int MR, int NV, Lies L>
 void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
             typename X::T* c, int64_t crs, int cols, const Epilogue<typename X::T>& e) {
   using V = typename X::V;
   constexpr int W = X::width;
+  constexpr bool Packed = L == Lies::Packed;
   const bool whole = cols == NV * W;
   V acc[MR][NV];
 #pragma GCC unroll 8
@@ -83,7 +88,7 @@ void kernel(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const t
       b += Packed ? kWide * W : brs;
     }
   };
-  if (Packed || whole) {
+  if (L != Lies::InPlace || whole) {
     // C is wanted when the sums are done
 #pragma GCC unroll 8
     for (int i = 0; i < MR; ++i) __builtin_prefetch(c + i * crs, 1), __builtin_prefetch(c + i * crs + NV * W - 1, 1);
@@ -108,20 +113,20 @@ using Kernel = void (*)(int64_t, const typename X::T*, int64_t, int64_t, const t
 #define ROW(X, MR, P) {kernel<X, MR, 1, P>, kernel<X, MR, 2, P>}
 #define TILES(X, P) {ROW(X, 1, P), ROW(X, 2, P), ROW(X, 3, P), ROW(X, 4, P), ROW(X, 5, P), ROW(X, 6, P)}
 #endif
-template <class X, bool Packed>
-constexpr Kernel<X> kTiles[kRows][kWide] = TILES(X, Packed);
+template <class X, Lies L>
+constexpr Kernel<X> kTiles[kRows][kWide] = TILES(X, L);
 
 template <class X>
 void micro(int64_t k, const typename X::T* a, const typename X::T* b, typename X::T* c, int64_t crs, int rows, int cols,
            const Epilogue<typename X::T>& e) {
-  kTiles<X, true>[rows - 1][(cols - 1) / X::width](k, a, 0, 0, b, 0, c, crs, cols, e);
+  kTiles<X, Lies::Packed>[rows - 1][(cols - 1) / X::width](k, a, 0, 0, b, 0, c, crs, cols, e);
 }
 
-// C[rows, cols] from A through its strides and B with rows `brs` apart.
+// C[rows, cols] from A through its strides and B with rows `brs` apart, padded to whole vectors.
 template <class X>
 void tile(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typename X::T* b, int64_t brs,
           typename X::T* c, int64_t crs, int rows, int cols, const Epilogue<typename X::T>& e) {
-  kTiles<X, false>[rows - 1][(cols - 1) / X::width](k, a, ars, acs, b, brs, c, crs, cols, e);
+  kTiles<X, Lies::Padded>[rows - 1][(cols - 1) / X::width](k, a, ars, acs, b, brs, c, crs, cols, e);
 }
 
 // 8x8 floats or 4x4 doubles, rows `rs` apart, written as columns `width` apart in their order.
@@ -278,12 +283,13 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
             int64_t brs, int64_t bcs, typename X::T* c, int64_t crs, const Epilogue<typename X::T>& e,
             typename X::T* scratch) {
   constexpr int NR = kWide * X::width;
-  // columns of B that many rows meet are worth bringing together: rows of a power of two share few places of the cache
-  bool packed = n > 1 && (bcs != 1 || m >= kPackedRows);
   for (int64_t j = 0; j < n; j += NR) {
     int cols = int(std::min<int64_t>(NR, n - j));
     const typename X::T* panel = b + j * bcs;
     int64_t step = brs;
+    // columns of B that many rows meet are worth bringing together: rows of a power of two share few places of the
+    // cache, and what is no whole vector would be read through a mask
+    const bool packed = n > 1 && (bcs != 1 || m >= (cols % X::width ? kMaskedRows : kPackedRows));
     if (packed) {
       step = (cols + X::width - 1) / X::width * X::width;
       pack<X>(scratch, int(step), panel, bcs, brs, cols, k);
@@ -294,8 +300,8 @@ void direct(int64_t m, int64_t n, int64_t k, const typename X::T* a, int64_t ars
       Epilogue<typename X::T> tile = e;
       if (e.bias_col) tile.bias_col += j;
       if (e.bias_row) tile.bias_row += i;
-      kTiles<X, false>[rows - 1][(cols - 1) / X::width](k, a + i * ars, ars, acs, panel, step, c + i * crs + j, crs,
-                                                       cols, tile);
+      const auto& tiles = packed ? kTiles<X, Lies::Padded> : kTiles<X, Lies::InPlace>;
+      tiles[rows - 1][(cols - 1) / X::width](k, a + i * ars, ars, acs, panel, step, c + i * crs + j, crs, cols, tile);
     }
   }
 }
