@@ -367,5 +367,17 @@ DATA = _rows(
       for workers in (0, 2)),
 )
 
+SPARSE = _rows(
+    "sparse", "torch.manual_seed(0)",
+    *((f"CSR 10,000 x 10,000 with 100,000 values times {n} columns",
+       "x = torch.sparse_coo_tensor(torch.randint(0, 10000, (2, 100000)), torch.rand(100000), (10000, 10000))\n"
+       f"x = x.coalesce().to_sparse_csr(); y = torch.rand(10000, {n})", "x @ y") for n in (1, 8, 64)),
+    ("coalesce 100,000 values", "i = torch.randint(0, 1000, (2, 100000)); v = torch.rand(100000)",
+     "torch.sparse_coo_tensor(i, v, (1000, 1000)).coalesce()"),
+    ("sparse embedding 100,000 x 64, 256 rows, step of SparseAdam",
+     "m = nn.Embedding(100000, 64, sparse=True); o = optim.SparseAdam(m.parameters())\n"
+     "i = torch.randint(0, 100000, (256,))", "o.zero_grad(); m(i).sum().backward(); o.step()"),
+)
+
 ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *DOUBLES, *STRIDED, *REDUCTIONS,
-        *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA]
+        *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE]
