@@ -303,7 +303,7 @@ void cpu_csr_transpose(Call& c) {
   else run.operator()<int64_t>();
 }
 
-const Primitives primitives{
+const Primitives rows{
     {"csr_mm", infer_csr_mm, cpu_csr_mm},
     {"csr_sampled", infer_csr_sampled, cpu_csr_sampled},
     {"csr_transpose", infer_csr_transpose, cpu_csr_transpose},
