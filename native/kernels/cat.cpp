@@ -281,13 +281,13 @@ void reverse_rows(Tensor& out, const Layout& from) {
   });
 }
 void infer_flip(Call& c) {
-  flip_dims(c);
+  c.hand_over(flip_dims(c));
   const Tensor& t = c.tensor(0);
   c.output(t.shape(), t.dtype, t.device, like_strides(t));
 }
 void cpu_flip(Call& c) {
   const Tensor& t = c.tensor(0);
-  uint64_t bits = flip_dims(c);
+  const uint64_t bits = c.handed<uint64_t>();
   if (t.numel == 0) return;
   Layout l(t);
   for (int d = 0; d < t.ndim; ++d)

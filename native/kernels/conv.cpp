@@ -132,7 +132,8 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
 }
 
 void infer_convolution(Call& c) {
-  Problem p = describe(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride);
+  const Problem& p = c.hand_over(
+      describe(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride));
   c.output(p.result, c.tensor(kInput).dtype, c.tensor(kInput).device);
 }
 
@@ -177,7 +178,7 @@ void add_bias(std::complex<R>* y, const std::complex<R>* bias, int64_t n, int64_
 void cpu_convolution(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  Problem p = describe(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride);
+  const Problem& p = c.handed<Problem>();
   WideResult y(out);
   TensorRef x = y.operand(c.tensor(kInput)), w = y.operand(c.tensor(kWeight)), bias;
   if (Tensor* b = c.optional_tensor(kBias)) bias = y.operand(*b);
@@ -220,7 +221,7 @@ Problem describe_backward(const Call& c) {
 }
 
 void infer_backward(Call& c) {
-  Problem p = describe_backward(c);
+  const Problem& p = c.hand_over(describe_backward(c));
   Tensor &x = c.tensor(1), &w = c.tensor(2);
   int64_t mask = c.integer(9), nothing[] = {0}, channels[] = {p.result[1]};
   c.output(mask & 1 ? x.shape() : Dims(nothing), x.dtype, x.device);
@@ -275,7 +276,7 @@ struct Gradients {
 };
 
 void cpu_backward(Call& c) {
-  Problem p = describe_backward(c);
+  const Problem& p = c.handed<Problem>();
   const DType dtype = c.tensor(0).dtype, compute = sum_dtype(dtype);
   if (c.tensor(0).numel == 0) {  // no results: no gradients either
     for (int k = 0; k < 3; ++k)

@@ -534,7 +534,7 @@ void visit_parts(DType t, F&& f) {
 void infer_c2c(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_complex(x.dtype)) runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(x.dtype));
-  auto dims = dims_of(c, x);
+  const auto& dims = c.hand_over(dims_of(c, x));
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
   check_lengths(c, shape, dims);
@@ -560,7 +560,7 @@ void complex_dims(TensorRef x, Tensor& y, std::span<const int64_t> dims, Dims sh
 }
 void cpu_c2c(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();
-  auto dims = dims_of(c, x);
+  auto dims = c.handed<std::vector<int64_t>>();
   if (dims.empty()) return copy_into(y, x);
   std::reverse(dims.begin(), dims.end());
   visit_parts(x.dtype,
@@ -571,7 +571,7 @@ void infer_r2c(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_floating(x.dtype) || item_size(x.dtype) < 4)
     runtime_error(c.name(), ": expected a real tensor, got ", dtype_name(x.dtype));
-  auto dims = dims_of(c, x);
+  const auto& dims = c.hand_over(dims_of(c, x));
   check_some(c, dims);
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
@@ -581,7 +581,7 @@ void infer_r2c(Call& c) {
 }
 void cpu_r2c(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();
-  auto dims = dims_of(c, x);
+  auto dims = c.handed<std::vector<int64_t>>();
   const int64_t last = dims.back(), n = c.ints(2)[dims.size() - 1];
   dims.pop_back();
   std::vector<int64_t> between(x.shape().begin(), x.shape().end());
@@ -597,7 +597,7 @@ void cpu_r2c(Call& c) {
 void infer_c2r(Call& c) {
   Tensor& x = c.tensor(0);
   if (!is_complex(x.dtype)) runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(x.dtype));
-  auto dims = dims_of(c, x);
+  const auto& dims = c.hand_over(dims_of(c, x));
   check_some(c, dims);
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
@@ -607,7 +607,7 @@ void infer_c2r(Call& c) {
 }
 void cpu_c2r(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();
-  auto dims = dims_of(c, x);
+  auto dims = c.handed<std::vector<int64_t>>();
   const int64_t last = dims.back(), n = y.sizes[last];
   dims.pop_back();
   visit_parts(x.dtype, [&]<class T>() {

@@ -72,12 +72,12 @@ Blocks blocks_of_image(const Call& c) {
   return b;
 }
 void infer_im2col(Call& c) {
-  Blocks b = blocks_of_image(c);
+  const Blocks& b = c.hand_over(blocks_of_image(c));
   int64_t rows[] = {b.channels, b.kh, b.kw}, places[] = {b.oh, b.ow}, shape[] = {b.n, count(rows), count(places)};
   c.output(Dims(shape).subspan(b.batched ? 0 : 1), c.tensor(0).dtype, c.tensor(0).device);
 }
 void cpu_im2col(Call& c) {
-  Blocks b = blocks_of_image(c);
+  const Blocks& b = c.handed<Blocks>();
   TensorRef x = contiguous(c.tensor(0));
   Tensor& out = c.out();
   LockRelease lock(out.numel);
@@ -114,7 +114,7 @@ Blocks blocks_of_columns(const Call& c) {
   return b;
 }
 void infer_col2im(Call& c) {
-  Blocks b = blocks_of_columns(c);
+  const Blocks& b = c.hand_over(blocks_of_columns(c));
   if (const DType t = c.tensor(0).dtype; t == DType::Bool || is_float8(t))
     runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
   int64_t shape[] = {b.n, b.channels, b.height, b.width};
@@ -130,7 +130,7 @@ void add_columns(const Blocks& b, const T* from, T* to) {
   });
 }
 void cpu_col2im(Call& c) {
-  Blocks b = blocks_of_columns(c);
+  const Blocks& b = c.handed<Blocks>();
   Tensor& out = c.out();
   if (out.numel == 0) return;
   WideResult to(out);

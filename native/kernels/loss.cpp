@@ -117,13 +117,13 @@ void check_upstream(const Call& c, const Tensor& grad, Reduction reduction, int6
 // ----------------------------------------------------------------
 void infer_nll(Call& c) {
   Tensor &x = c.tensor(0), &target = c.tensor(1);
-  Labelled s = labelled(c, x, target);
+  const Labelled& s = c.hand_over(labelled(c, x, target));
   check_weight(c, c.optional_tensor(2), s.classes);
   infer_loss(c, x, target, reduction_of(c, 4));
 }
 void cpu_nll(Call& c) {
   Tensor& given = c.tensor(0);
-  const Labelled s = labelled(c, given, c.tensor(1));
+  const Labelled& s = c.handed<Labelled>();
   const int64_t ignore = c.integer(3);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), labels = labels_of(c.tensor(1));
@@ -151,14 +151,14 @@ void cpu_nll(Call& c) {
 // _nll_loss_backward(grad, self, target, weight, ignore_index, reduction)
 void infer_nll_backward(Call& c) {
   Tensor &x = c.tensor(1), &target = c.tensor(2);
-  Labelled s = labelled(c, x, target);
+  const Labelled& s = c.hand_over(labelled(c, x, target));
   check_weight(c, c.optional_tensor(3), s.classes);
   check_upstream(c, c.tensor(0), reduction_of(c, 5), s.labels());
   c.output_like(x);
 }
 void cpu_nll_backward(Call& c) {
   Tensor& given = c.tensor(1);
-  const Labelled s = labelled(c, given, c.tensor(2));
+  const Labelled& s = c.handed<Labelled>();
   const int64_t ignore = c.integer(4);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef labels = labels_of(c.tensor(2));
@@ -319,7 +319,7 @@ void tiled_gradients(const Tensor& x, Tensor& dx, const Labelled& s, const int64
 
 void infer_cross_entropy(Call& c) {
   Tensor &x = c.tensor(0), &target = c.tensor(1);
-  Labelled s = labelled(c, x, target);
+  const Labelled& s = c.hand_over(labelled(c, x, target));
   check_weight(c, c.optional_tensor(2), s.classes);
   double e = c.real(5);
   if (!(e >= 0 && e <= 1)) runtime_error("cross_entropy: label_smoothing must be between 0 and 1, got ", e);
@@ -327,7 +327,7 @@ void infer_cross_entropy(Call& c) {
 }
 void cpu_cross_entropy(Call& c) {
   Tensor& given = c.tensor(0);
-  const Labelled s = labelled(c, given, c.tensor(1));
+  const Labelled& s = c.handed<Labelled>();
   const int64_t ignore = c.integer(3);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), labels = labels_of(c.tensor(1));
@@ -358,7 +358,7 @@ void cpu_cross_entropy(Call& c) {
 // _cross_entropy_backward(grad, self, target, weight, ignore_index, reduction, label_smoothing)
 void cpu_cross_entropy_backward(Call& c) {
   Tensor& given = c.tensor(1);
-  const Labelled s = labelled(c, given, c.tensor(2));
+  const Labelled& s = c.handed<Labelled>();
   const int64_t ignore = c.integer(4);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), labels = labels_of(c.tensor(2));
