@@ -5,7 +5,8 @@ import pytest
 
 import flambeau
 from flambeau import Tensor, library
-from flambeau.overrides import TorchDispatchMode
+from flambeau.overrides import TorchDispatchMode, TorchFunctionMode
+from flambeau.utils import _python_dispatch
 
 
 def make(name, mutates=(), body=None):
@@ -164,3 +165,29 @@ def test_under_transforms():
 
     assert flambeau.allclose(flambeau.vmap(op, in_dims=1)(x), x.t() ** 3)
     assert calls and calls[0][0] == 3
+
+
+class Declines(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+class DeclinesFunctions(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+@pytest.mark.parametrize("mode", [Declines, DeclinesFunctions])
+def test_a_mode_that_declines_is_named_and_a_subclass_may_answer_for_it(mode):
+    class Answers(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "answered"
+
+    x = flambeau.ones(2)
+    with mode(), pytest.raises(TypeError, match=f"mode {mode.__name__} returned NotImplemented for 'add'"):
+        x + x
+    if mode is DeclinesFunctions:
+        with mode():
+            assert flambeau.add(x.as_subclass(Answers), x) == "answered"
+    assert _python_dispatch.TorchDispatchMode is TorchDispatchMode

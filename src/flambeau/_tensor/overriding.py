@@ -128,14 +128,26 @@ def handle_torch_function(func, args, kwargs):
 def asked(func, found, args, kwargs, otherwise):
     """The answer of the newest function mode, else of the first of `found` that has one, else otherwise(types)."""
     types = tuple(type(x) for x in found)
-    if _modes.function:
-        with _Off(_modes.function) as mode:
-            return mode.__torch_function__(func, types, args, kwargs)
-    for x in found:
-        result = type(x).__torch_function__(func, types, args, kwargs)
+    result = _answer("__torch_function__", _modes.function, func, types, found, args, kwargs)
+    return otherwise(types) if result is NotImplemented else result
+
+
+def _answer(protocol, modes, func, types, found, args, kwargs):
+    """Of the innermost mode, or of the first of `found` that does not decline; NotImplemented where all decline."""
+    if modes:
+        with _Off(modes) as mode:
+            result = getattr(mode, protocol)(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    return otherwise(types)
+        if not found:
+            raise TypeError(f"{protocol} of the mode {type(mode).__name__} returned NotImplemented for "
+                            f"{shown(getattr(func, 'name', func))}, and no argument has an answer; "
+                            "return func(*args, **kwargs) for what the mode leaves alone")
+    for x in found:
+        result = getattr(type(x), protocol)(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
 
 
 def handle_torch_dispatch(func, args, kwargs):
@@ -144,16 +156,13 @@ def handle_torch_dispatch(func, args, kwargs):
     types = tuple(type(x) for x in found)
     grad = _C.set_grad_enabled(False)
     try:
-        if _modes.dispatch:
-            with _Off(_modes.dispatch) as mode:
-                return mode.__torch_dispatch__(func, types, args, kwargs)
-        for x in found:
-            result = type(x).__torch_dispatch__(func, types, args, kwargs)
-            if result is not NotImplemented:
-                return result
+        result = _answer("__torch_dispatch__", _modes.dispatch, func, types, found, args, kwargs)
     finally:
         _C.set_grad_enabled(grad)
-    raise TypeError(f"no implementation found for {shown(func.name)}: every __torch_dispatch__ returned NotImplemented")
+    if result is NotImplemented:
+        raise TypeError(f"no implementation found for {shown(func.name)}: "
+                        "every __torch_dispatch__ returned NotImplemented")
+    return result
 
 
 def dispatches(tensors):

@@ -7,7 +7,7 @@ from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .dual import Dual, DualFrame
 from .reverse import _standard_basis, jacrev, needs_gradient, pick, place, split_aux, vjp, without_history
-from .vmap import vmap
+from .vmap import check_chunk_size, vmap
 
 
 def _checked_pairs(primals, tangents):
@@ -99,8 +99,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if not (chunk_size is None or chunk_size > 0):
-        raise ValueError(f"jacfwd: chunk_size must be positive or None, got {chunk_size}")
+    check_chunk_size("jacfwd", chunk_size)
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def jacobian(*args, **kwargs):

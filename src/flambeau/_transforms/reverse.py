@@ -14,7 +14,7 @@ from ..ops.kinds import OPS
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .batched import BatchFrame, front
 from .levels import Wrapper, innermost
-from .vmap import vmap
+from .vmap import check_chunk_size, vmap
 
 
 def needs_gradient(tensor):
@@ -288,8 +288,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if not (chunk_size is None or chunk_size > 0):
-        raise ValueError(f"jacrev: chunk_size must be positive or None, got {chunk_size}")
+    check_chunk_size("jacrev", chunk_size)
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def jacobian(*args, **kwargs):

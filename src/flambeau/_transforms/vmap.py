@@ -12,6 +12,11 @@ from .batched import Batched, BatchFrame
 _RANDOMNESS = ("error", "different", "same")
 
 
+def check_chunk_size(name, chunk_size):
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"{name}: chunk_size must be positive or None, got {shown(chunk_size)}")
+
+
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """`func` for every element of a batch at once: its operators see one example and compute all of them.
 
@@ -28,8 +33,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     if randomness not in _RANDOMNESS:
         raise RuntimeError("vmap: only 'different', 'same' and 'error' are allowed as randomness, got "
                            f"{shown(randomness)}")
-    if not (chunk_size is None or chunk_size > 0):
-        raise ValueError(f"vmap: chunk_size must be positive or None, got {chunk_size}")
+    check_chunk_size("vmap", chunk_size)
 
     @wraps(func, assigned=("__doc__", "__module__"), updated=())
     def batched(*args, **kwargs):
