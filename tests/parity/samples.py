@@ -28,7 +28,7 @@ SPACES = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special", "signa
 #: operators of op_db that are no public name of PyTorch, or of a part that has no place here
 EXCLUDED = {
     r"_": "private", r"torch\.(_|ops)": "private", r"nn\.functional\.scaled_mm": "float8 matrix products of cuda",
-    r"to_sparse": "a sparse layout", r"chalf": "complex32, which has next to no kernels in PyTorch",
+    r"to_sparse": "a sparse layout: see sparse.py", r"chalf": "complex32, which has next to no kernels in PyTorch",
     r"native_|max_pool2d_with_indices_backward|cudnn": "private",
 }
 #: which of several equal answers they give is nobody's promise

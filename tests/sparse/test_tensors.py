@@ -171,6 +171,13 @@ def test_files():
         assert type(x) is type(y) and x.requires_grad == y.requires_grad and repr(x) == repr(y)
 
 
+def test_through_a_queue():
+    queue = fb.multiprocessing.get_context("fork").Queue()
+    for x in every_layout():
+        queue.put(x)
+        assert fb.equal(queue.get(timeout=30), x)
+
+
 def test_a_file_with_wrong_indices_is_refused():
     """What is in the file is checked, whatever it was when it was written."""
     for x in (UNCHECKED["coo"](), UNCHECKED["csr columns"](), UNCHECKED["csr pointers"]()):
@@ -352,6 +359,9 @@ def test_a_sparse_parameter_is_trained():
     fb.testing.assert_close(w.detach().to_dense(), fb.eye(4) * 1.8)
     again = copy.deepcopy(module)
     assert next(iter(again.parameters())).layout is fb.sparse_csr and "Parameter" in repr(again.w)
+    again.double()
+    assert again.w.dtype is fb.float64 and again.w.values().dtype is fb.float64 and again.w.requires_grad
+    again.float()
     state = module.state_dict()
     assert state["w"].layout is fb.sparse_csr
     again.load_state_dict(state)

@@ -27,6 +27,16 @@ _property("is_sparse", lambda self: self._pattern.layout is COO, "Whether the la
 _property("is_sparse_csr", lambda self: self._pattern.layout is _C.sparse_csr, "Whether the layout is compressed rows.")
 
 
+def _set_data(self, value):
+    if not is_sparse(value):
+        raise RuntimeError(f"data: a tensor of layout {NAMES[self.layout]} takes sparse data, got {value.layout}")
+    _C.set_like(self, value.detach(), 0)
+    self._pattern, self._held = value._pattern, value._held
+
+
+SparseTensor.data = property(lambda self: self.detach(), _set_data, doc="The same tensor without history.")
+
+
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 @method
