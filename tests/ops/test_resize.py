@@ -40,6 +40,26 @@ def test_bytes_are_resized_in_whole_numbers(case):
     assert found.dtype == flambeau.uint8 and found.flatten().tolist() == GOLDEN_BYTES[case]
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("size", [(40, 33), (97, 64), (75, 7)])
+def test_bytes_do_not_depend_on_what_is_resized_beside_them(mode, antialias, size):
+    """Rows and columns are computed 32 at a time; alone, or turned, each has the same numbers."""
+    x = flambeau.randint(0, 256, (2, 3, 75, 100), dtype=flambeau.uint8)
+
+    def resized(image, height, width):
+        return F.interpolate(image, (height, width), mode=mode, antialias=antialias)
+
+    wide, high = resized(x, 75, size[1]), resized(x, size[0], 100)
+    for k in (0, 31, 32, 74):
+        assert flambeau.equal(resized(x[:, :, k:k + 1], 1, size[1]), wide[:, :, k:k + 1])
+    for k in (0, 31, 64, 99):
+        assert flambeau.equal(resized(x[..., k:k + 1], size[0], 1), high[..., k:k + 1])
+    assert flambeau.equal(resized(x.transpose(2, 3), 100, size[0]), high.transpose(2, 3))
+    assert (wide - resized(x.double(), 75, size[1]).clamp(0, 255)).abs().max() < 0.6
+    assert (resized(x, *size) - resized(wide.double(), *size).clamp(0, 255)).abs().max() < 0.6
+
+
 @pytest.mark.parametrize(("mode", "dims"), [("nearest", 1), ("nearest", 3), ("linear", 1), ("bilinear", 2),
                                             ("bicubic", 2), ("trilinear", 3), ("area", 2), ("nearest-exact", 2)])
 def test_a_constant_stays_constant(mode, dims):
