@@ -348,6 +348,16 @@ def test_clipping():
         fb.testing.assert_close(*found)
 
 
+@pytest.mark.parametrize("factor, moved", [(1.0, True), (float("inf"), False)])
+def test_scaled_sparse_gradients(factor, moved):
+    e = table()
+    optimizer, scaler = fb.optim.SGD(e.parameters(), lr=0.1), fb.amp.GradScaler("cpu")
+    before = e.weight.detach().clone()
+    scaler.scale(e(fb.tensor([1])).sum() * factor).backward()
+    scaler.step(optimizer)
+    fb.testing.assert_close(e.weight.detach()[1], before[1] - 0.1 * moved)
+
+
 def test_a_sparse_parameter_is_trained():
     w = fb.nn.Parameter((fb.eye(4) * 2).to_sparse_csr())
     module = fb.nn.Module()

@@ -106,7 +106,8 @@ class GradScaler:
                         continue
                     if grad.dtype is flambeau.float16 and not allow_fp16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
-                    if not bool(grad.isfinite().all()):
+                    values = grad if grad.layout is flambeau.strided else grad.to_sparse_coo().coalesce().values()
+                    if not bool(values.isfinite().all()):
                         found = 1.0
                     grad.mul_(inverse.to(grad.dtype))
         return flambeau.full((), found, dtype=flambeau.float32)
