@@ -77,7 +77,7 @@ def write(to, result, name, resize=False):
 
 def replace(to, result):
     """`to` takes the places, values and history of `result`; where the places stay, in the memory it has."""
-    if to._pattern is result._pattern and to._held.shape == result._held.shape:
+    if to._pattern is result._pattern and to._held.shape == result._held.shape and to._held.is_contiguous():
         to._held.copy_(result._held)
     else:
         to._pattern, to._held = result._pattern, result._held
