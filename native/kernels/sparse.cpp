@@ -29,9 +29,10 @@ void check_pattern(const Call& c, const Tensor& crow, const Tensor& col) {
 TensorRef own_pointers(const Call& c, const Tensor& crow, int64_t values) {
   TensorRef own = snapshot(crow, DType::Int64);
   const int64_t* at = own->ptr<int64_t>();
-  bool fine = at[0] == 0 && at[own->numel - 1] == values;
-  for (int64_t k = 1; k < own->numel; ++k) fine &= at[k - 1] <= at[k];
-  if (!fine)
+  uint64_t signs = 0;  // each within [0, values], so that no difference overflows; each at least the one before
+  for (int64_t k = 1; k < own->numel; ++k)
+    signs |= uint64_t(at[k]) | (uint64_t(values) - uint64_t(at[k])) | (uint64_t(at[k]) - uint64_t(at[k - 1]));
+  if (at[0] != 0 || at[own->numel - 1] != values || signs >> 63)
     runtime_error(c.name(), ": row pointers must begin at 0, never fall, and end at the number of values, ", values);
   return own;
 }

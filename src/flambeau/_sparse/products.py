@@ -36,7 +36,9 @@ def rows_of(x):
 
 def _times_dense(x, dense):
     row, column, values = rows_of(x)
-    dtype = _COMPUTED.get(values.dtype, values.dtype)
+    dtype = _COMPUTED.get(values.dtype)
+    if dtype is None:
+        return OPS["csr_mm"](row, column, values, dense)
     return OPS["csr_mm"](row, column, values.to(dtype), dense.to(dtype)).to(values.dtype)
 
 
