@@ -2,6 +2,8 @@
 // bytes.
 #include "storage.h"
 
+#include <fcntl.h>
+
 #include "../kernels/checksum.h"
 #include "python.h"
 #include "slot.h"
@@ -115,7 +117,22 @@ PyObject* checksum(PyObject*, PyObject* args) {
   return PyLong_FromUnsignedLong(found);
 }
 
+// start_writing(descriptor, first byte, bytes): asks the system to begin bringing a part of a file to the disk. It is a
+// wish: where the system has no such thing, or the file none, nothing happens.
+PyObject* start_writing(PyObject*, PyObject* args) {
+  int descriptor;
+  long long first, bytes;
+  if (!PyArg_ParseTuple(args, "iLL", &descriptor, &first, &bytes)) return nullptr;
+#if defined(SYNC_FILE_RANGE_WRITE)
+  Py_BEGIN_ALLOW_THREADS
+  sync_file_range(descriptor, first, bytes, SYNC_FILE_RANGE_WRITE);
+  Py_END_ALLOW_THREADS
+#endif
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"start_writing", slot<start_writing>, METH_VARARGS, nullptr},
     {"crc32", slot<checksum>, METH_VARARGS, nullptr},
     {"storage_users", slot<storage_users>, METH_O, nullptr},
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},

@@ -1,6 +1,7 @@
 """The archives that save writes: checksums as zlib has them, readable by the standard library, in one pass."""
 
 import io
+import itertools
 import os
 import random
 import threading
@@ -103,3 +104,13 @@ def test_a_stream_is_written_without_a_copy_of_the_whole():
         flambeau.save(state, file)
     reader.join()
     assert (flambeau.load(io.BytesIO(b"".join(pieces)))["w"] == state["w"]).all()
+
+
+def test_large_files_are_on_their_way_to_the_disk_early(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(zip_writer, "_EARLY", 1 << 22)
+    monkeypatch.setattr(_C, "start_writing", lambda *part: asked.append(part[1:]))
+    flambeau.save({"w": flambeau.zeros(5 << 20)}, tmp_path / "x.pt")
+    assert len(asked) >= 4 and asked[0][0] == 0
+    assert all(a + n == b for (a, n), (b, _) in itertools.pairwise(asked))
+    flambeau.save({"w": flambeau.zeros(5 << 20)}, io.BytesIO())

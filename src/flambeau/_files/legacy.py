@@ -9,7 +9,7 @@ from .extent import PickleError
 from .inspecting import Inspector
 from .pickle_reader import Reader
 from .pickle_writer import Writer
-from .zip_writer import CHUNK, write_all
+from .zip_writer import CHUNK, Output
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 START = b"\x80\x02\x8a\x0a" + _MAGIC.to_bytes(10, "little") + b"."
@@ -21,11 +21,12 @@ def write_legacy(file, stream, storages, items):
     info = {"protocol_version": _VERSION, "little_endian": byteorder == "little",
             "type_sizes": {"short": 2, "int": 4, "long": 4}}
     head = b"".join(map(_plain, (_MAGIC, _VERSION, info)))
-    write_all(file, head + stream + _plain([str(number) for number in storages]))
+    out = Output(file)
+    out.write(head + stream + _plain([str(number) for number in storages]))
     for number, memory in storages.items():
         size = memory.numel()
-        write_all(file, _COUNT.pack(size // items[number]))
-        write_all(file, as_bytes(memory))
+        out.write(_COUNT.pack(size // items[number]))
+        out.write(as_bytes(memory))
 
 
 def _plain(value):

@@ -11,7 +11,7 @@ import flambeau
 from .._shown import shown
 from .archive import Zip
 from .replacing import replacing
-from .zip_writer import ZipWriter, write_all
+from .zip_writer import Output, ZipWriter
 
 MAGIC = b"\x93NUMPY"
 _ALIGNED = 16
@@ -82,7 +82,7 @@ def save_npy(file, tensor):
     >>> numpy.load(file)
     array([0, 1, 2])
     """
-    _write(file, lambda out: write_all(out, as_npy(tensor, "save_npy")))
+    _write(file, lambda out: Output(out).write(as_npy(tensor, "save_npy")))
 
 
 def save_npz(file, *tensors, **named):
