@@ -82,6 +82,7 @@ def npy(shape="(2,)", dtype="'<f8'", fortran="False", data=bytes(16), more="", v
 
 
 HOSTILE_NPY = {
+    "no characters": npy("(1,)", "'<U1'", data=b"a\0\0 "),
     "too little": npy(data=bytes(8)),
     "too much": npy(data=bytes(24)),
     "endless": npy("(1 << 60,)"),

@@ -54,6 +54,7 @@ def array(*state):
 
 
 HOSTILE = {
+    "no characters": array(1, (1,), dtype("U1", 3, "<", None, None, None, 4, 4, 8), False, b"a\0\0 "),
     "too little data": array(1, (3,), DTYPE, False, bytes(16)),
     "too much data": array(1, (1,), DTYPE, False, bytes(16)),
     "endless shape": array(1, (1 << 40, 1 << 40), DTYPE, False, b""),

@@ -1,6 +1,7 @@
 """NumPy's arrays, scalars and dtypes in files, made of parts that are compared with what NumPy itself would write."""
 
 import re
+import sys
 from math import prod
 
 import numpy
@@ -111,17 +112,29 @@ def _fill(array, state):
         if dtype.hasobject:
             raise PickleError("an array of records that hold objects")
     array.__setstate__((1, shape, dtype, state[3], data))
+    check_texts(array)
 
 
 def _scalar(dtype, data):
     _check_size((), dtype, len(checked(data, bytes)))
     if dtype.hasobject:
         raise PickleError("a scalar that is an object")
-    return numpy.ndarray((), dtype, bytearray(data) or bytearray(1))[()]
+    return check_texts(numpy.ndarray((), dtype, bytearray(data) or bytearray(1)))[()]
 
 
 def _from_buffer(data, dtype, shape, order):
     _check_size(shape, dtype, len(checked(data, (bytes, bytearray))))
     if dtype.hasobject or order not in ("C", "F"):
         raise PickleError(f"an array of {dtype!s:.100} in the order {shown(order)}")
-    return numpy.ndarray(shape, dtype, bytearray(data) or bytearray(1), order=order)
+    return check_texts(numpy.ndarray(shape, dtype, bytearray(data) or bytearray(1), order=order))
+
+
+def check_texts(array):
+    """The array, whose texts are made of characters: others end in errors of the interpreter when they are used."""
+    for name in array.dtype.names or ():
+        check_texts(array[name])
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = numpy.ascontiguousarray(array).reshape(-1).view(numpy.dtype("u4").newbyteorder(array.dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise PickleError(f"an array of texts with the character {codes.max()}, which is none")
+    return array

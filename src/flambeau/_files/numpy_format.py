@@ -10,6 +10,8 @@ import flambeau
 
 from .._shown import shown
 from .archive import Zip
+from .arrays import check_texts
+from .extent import PickleError
 from .replacing import replacing
 from .zip_writer import Output, ZipWriter
 
@@ -66,6 +68,10 @@ def read_npy(data, start, end, name, shared):
     found = numpy.ndarray(shape, dtype, data, begin, order="F" if fortran else "C")
     if not dtype.isnative:
         found = found.astype(dtype.newbyteorder("="))
+    try:
+        check_texts(found)
+    except PickleError as error:
+        raise RuntimeError(f"load: {name}: {error}") from None
     try:
         return flambeau.from_numpy(found)
     except TypeError:
