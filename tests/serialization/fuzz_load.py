@@ -2,7 +2,7 @@
 
 What follows PARSER (pickle, zip, legacy, npy) goes to libFuzzer: a folder for the corpus, `-max_total_time=3600`,
 `-rss_limit_mb=2048`, `-max_len=4096`. Whatever the bytes are, there must be a value or a RuntimeError. The corpus that
-was found is in `corpus/PARSER`; `test_corpus.py` reads all of it in every run.
+was found is in `corpus.zip`; `test_corpus.py` reads all of it in every run.
 """
 
 import contextlib
