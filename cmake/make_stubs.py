@@ -61,8 +61,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 #: names that a module or a class may have itself: annotations use the underscored ones
 SHADOWED = set("bool bytes complex dict float int list object set str tuple type dtype device layout memory_format "
                "Size Tensor Generator_ Generator Number Parameter Module Optimizer RemovableHandle".split())
-#: programs, and what is imported with side effects
-LEFT_OUT = ("flambeau.__main__", "flambeau.cli")
+#: programs, what is imported with side effects, and what needs NumPy to be imported: stubs are made without it
+LEFT_OUT = ("flambeau.__main__", "flambeau.cli", "flambeau._files.arrays")
 
 
 @functools.cache

@@ -203,3 +203,35 @@ def test_pyright_accepts_typed_programs(stubs, tmp_path, named):
 def test_typed_programs_run(program):
     done = run([sys.executable, "-W", "error", str(program)])
     assert done.returncode == 0, done.stderr
+
+
+WITHOUT_OTHERS = """
+import importlib.util, sys
+from pathlib import Path
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numpy", "scipy", "tqdm", "matplotlib", "PIL", "safetensors"):
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+
+sys.meta_path.insert(0, Absent())
+import flambeau
+spec = importlib.util.spec_from_file_location("make_stubs", sys.argv[1])
+generator = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generator)
+generator.write(flambeau, Path(sys.argv[2]))
+"""
+
+
+def test_stubs_are_made_where_nothing_else_is_installed(stubs, tmp_path):
+    """The package is imported while it is built, in an environment with the tools of the build alone."""
+    if not GENERATOR.exists():
+        pytest.skip("the sources are not here")
+    run = subprocess.run([sys.executable, "-c", WITHOUT_OTHERS, str(GENERATOR), str(tmp_path)], capture_output=True,
+                         text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.pyi")}
+    expected = {path.relative_to(stubs / "flambeau"): path.read_text() for path in (stubs / "flambeau").rglob("*.pyi")}
+    assert made == expected

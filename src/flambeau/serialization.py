@@ -6,7 +6,6 @@ never runs code from the file; it calls what the user has named as safe, and not
 """
 
 import enum
-import importlib
 import os
 from collections import OrderedDict
 
@@ -20,6 +19,8 @@ from ._files.inspecting import Inspector
 from ._files.legacy import LegacyArchive, write_legacy
 from ._files.loader import DTYPES, LAYOUTS, STORAGES, Loader
 from ._files.mapping import mapped
+from ._files.numpy_format import save_npy as save_npy
+from ._files.numpy_format import save_npz as save_npz
 from ._files.objects import reduced
 from ._files.opening import format_of, opened, start_of, tensors_of
 from ._files.pickle_writer import Global, Persistent, Reduce, Writer
@@ -268,10 +269,3 @@ def get_unsafe_globals_in_checkpoint(f):
     inspector = Inspector(opened(f, getattr(f, "name", "the file")))
     inspector.load()
     return list(inspector.unknown)
-
-
-def __getattr__(name):
-    """`save_npy` and `save_npz`, whose module needs NumPy."""
-    if name in ("save_npy", "save_npz"):
-        return getattr(importlib.import_module("flambeau._files.numpy_format"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,23 +1,19 @@
 """NumPy's files: one array (.npy), or an archive of them (.npz), as tensors; without Python objects."""
 
+import importlib
 import io
 from math import prod
-
-import numpy
-from numpy.lib import format as npy
 
 import flambeau
 
 from .._shown import shown
 from .archive import Zip
-from .arrays import check_texts
 from .extent import PickleError
 from .replacing import replacing
 from .zip_writer import Output, ZipWriter
 
 MAGIC = b"\x93NUMPY"
 _ALIGNED = 16
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 class Arrays(Zip):
@@ -40,9 +36,11 @@ class Arrays(Zip):
 
 def header(data, start, end, name):
     """(shape, whether its first index runs fastest, dtype, where its bytes begin) of an array in a file's memory."""
+    from numpy.lib import format as npy
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     head = io.BytesIO(data[start:min(end, start + (1 << 16))])
     try:
-        shape, fortran, dtype = _HEADERS[npy.read_magic(head)](head)
+        shape, fortran, dtype = readers[npy.read_magic(head)](head)
     except KeyError:
         raise RuntimeError(f"load: {name}: a .npy file of an unknown version") from None
     except Exception as error:  # whatever the parser of the header meets
@@ -60,6 +58,8 @@ def header(data, start, end, name):
 
 def read_npy(data, start, end, name, shared):
     """A tensor of the array in data[start:end]; `shared`: it may lie in that memory. Other dtypes stay NumPy's."""
+    import numpy
+    arrays = importlib.import_module("flambeau._files.arrays")  # which needs NumPy to be imported
     shape, fortran, dtype, begin = header(data, start, end, name)
     if not shared or begin % _ALIGNED:
         data, begin = bytearray(data[begin:end]), 0
@@ -69,7 +69,7 @@ def read_npy(data, start, end, name, shared):
     if not dtype.isnative:
         found = found.astype(dtype.newbyteorder("="))
     try:
-        check_texts(found)
+        arrays.check_texts(found)
     except PickleError as error:
         raise RuntimeError(f"load: {name}: {error}") from None
     try:
@@ -126,6 +126,8 @@ def _write(file, write):
 
 
 def as_npy(tensor, name):
+    import numpy
+    from numpy.lib import format as npy
     array = tensor.detach().numpy() if isinstance(tensor, flambeau.Tensor) else numpy.asarray(tensor)
     if array.dtype.hasobject:
         raise TypeError(f"{name}: an array of Python objects cannot be written")
