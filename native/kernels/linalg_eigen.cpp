@@ -8,13 +8,6 @@
 namespace flambeau {
 namespace {
 
-// LAPACK may never return from a matrix with NaN or infinity in it.
-template <class T>
-bool finite(const T* a, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    if (!std::isfinite(std::real(a[i])) || !std::isfinite(std::imag(a[i]))) return false;
-  return true;
-}
 // The first matrix that did not converge, for an error after the lock is taken again; -1: none.
 constexpr int kNotFinite = -1;
 struct Failure {

@@ -280,8 +280,13 @@ void cpu_lstsq(Call& c) {
           std::fill(b.begin(), b.end(), T(0));
           right.read(k, m, nrhs, b.data(), tall);
           int64_t found = 0;
-          least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(), &found,
-                           work, rwork, iwork);
+          if (finite(a.data(), m * n)) {
+            least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(),
+                             &found, work, rwork, iwork);
+          } else {
+            std::fill(b.begin(), b.end(), T(NAN));
+            std::fill(s.begin(), s.end(), R(NAN));
+          }
           for (int64_t j = 0; j < nrhs; ++j) {
             std::copy_n(b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * tall);
             R rest = 0;  // below the solution stands what no combination of columns reaches

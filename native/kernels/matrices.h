@@ -148,4 +148,12 @@ void check_info(const Call& c, const int32_t* info, int64_t n, bool batched, F&&
     }
 }
 
+// LAPACK may never return from a matrix with NaN or infinity in it.
+template <class T>
+bool finite(const T* a, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (!std::isfinite(std::real(a[i])) || !std::isfinite(std::imag(a[i]))) return false;
+  return true;
+}
+
 }  // namespace flambeau

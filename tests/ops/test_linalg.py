@@ -1,5 +1,7 @@
 """Products: strides, dtypes, shapes, errors, einsum's notation; derivatives are in test_gradients."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -175,3 +177,14 @@ ERRORS = [
 def test_errors(call, text):
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares_of_what_is_not_finite_ends(driver):
+    """LAPACK looks for the singular values of such a matrix for ever."""
+    endless = flambeau.tensor([[-math.inf, 0, 4], [3, 4, 0], [0, 1, 2]])
+    right = flambeau.tensor([[1.0, 2], [3, 4], [5, 6]])
+    both, rights = flambeau.stack([endless, flambeau.eye(3)]), flambeau.stack([right] * 2)
+    found = flambeau.linalg.lstsq(both, rights, driver=driver)
+    assert found.solution[0].isnan().all()
+    np.testing.assert_allclose(found.solution[1].numpy(), right.numpy(), rtol=1e-5)
