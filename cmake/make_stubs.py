@@ -145,7 +145,7 @@ class Stubs:
         """The lines of one name; a re-export goes to self.imports."""
         here = self.module.__name__
         if inspect.ismodule(value):
-            if value.__name__.startswith("flambeau"):
+            if value.__name__.startswith("flambeau") and not value.__name__.startswith(LEFT_OUT):
                 parent, _, last = value.__name__.rpartition(".")
                 self.imports.add(f"from {parent} import {last} as {name}" if parent else f"import {last} as {name}")
             return

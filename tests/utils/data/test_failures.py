@@ -243,7 +243,7 @@ def test_workers_of_a_killed_parent_end(late):
 
 
 def test_ctrl_c():
-    process, pids = program("for batch in passing: pass")
+    process, pids = program("for batch in passing: pass\ntime.sleep(100)")
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=20)
