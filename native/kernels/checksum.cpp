@@ -1,18 +1,13 @@
-// CRC-32 (polynomial 0x04C11DB7, reflected): the remainder of the bytes as a polynomial over two elements. With
-// carry-less multiplication 64 bytes are folded at a time: what stands n bits before the end counts as its product
-// with x^n.
+// CRC-32 (polynomial 0x04C11DB7, reflected): the remainder of the bytes as a polynomial over two elements. Long runs of
+// bytes are first folded into sixteen that have the same remainder (simd/folding.h).
 #include "checksum.h"
 
 #include <array>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "simd/folding.h"
 
 namespace flambeau {
 namespace {
-
-constexpr uint64_t kPolynomial = 0x104C11DB7;
 
 // A table per byte of eight: tables[k][b] is the remainder of b followed by k bytes of zero.
 constexpr auto tables = [] {
@@ -38,52 +33,12 @@ uint32_t divide(uint32_t r, const uint8_t* p, size_t n) {
   return r;
 }
 
-#if defined(__x86_64__)
-// x^n mod the polynomial, its bits in the order of the bytes', one place up as products of reflected numbers are.
-constexpr int64_t power(int n) {
-  uint64_t r = 1, reflected = 0;
-  for (int k = 0; k < n; ++k) {
-    r <<= 1;
-    if (r >> 32) r ^= kPolynomial;
-  }
-  for (int bit = 0; bit < 32; ++bit) reflected |= (r >> bit & 1) << (32 - bit);
-  return int64_t(reflected);
-}
-
-__attribute__((target("sse4.1"))) inline __m128i sixteen(const uint8_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-
-// x moved ahead by the distance that k stands for, and what is there.
-__attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i x, __m128i k, __m128i there) {
-  return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)), there);
-}
-
-__attribute__((target("pclmul,sse4.1"))) uint32_t divide_folding(uint32_t r, const uint8_t* p, size_t n) {
-  const __m128i by64 = _mm_set_epi64x(power(480), power(544)), by16 = _mm_set_epi64x(power(96), power(160));
-  __m128i a = _mm_xor_si128(sixteen(p), _mm_cvtsi32_si128(int(r))), b = sixteen(p + 16), c = sixteen(p + 32),
-          d = sixteen(p + 48);
-  for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
-    a = fold(a, by64, sixteen(p));
-    b = fold(b, by64, sixteen(p + 16));
-    c = fold(c, by64, sixteen(p + 32));
-    d = fold(d, by64, sixteen(p + 48));
-  }
-  a = fold(fold(fold(a, by16, b), by16, c), by16, d);
-  for (; n >= 16; p += 16, n -= 16) a = fold(a, by16, sixteen(p));
-  alignas(16) uint8_t rest[16];
-  _mm_store_si128(reinterpret_cast<__m128i*>(rest), a);
-  return divide(divide(0, rest, 16), p, n);
-}
-#endif
-
 }  // namespace
 
 uint32_t crc32(uint32_t before, const uint8_t* bytes, size_t n) {
-#if defined(__x86_64__)
-  static const bool fast = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-  if (fast && n >= 64) return ~divide_folding(~before, bytes, n);
-#endif
+  alignas(16) uint8_t rest[16];
+  if (const size_t folded = fold_bytes(~before, bytes, n, rest))
+    return ~divide(divide(0, rest, 16), bytes + folded, n - folded);
   return ~divide(~before, bytes, n);
 }
 
