@@ -376,3 +376,9 @@ def test_huge_integers_beside_integers_wrap_where_arithmetic_is_modular_and_are_
                  lambda: x.masked_fill(x == 1, HUGE), lambda: (x == 1) + HUGE, lambda: flambeau.arange(HUGE, HUGE + 2)):
         with pytest.raises(RuntimeError, match=r"does not fit|outside the range"):
             call()
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bool, flambeau.int64], ids=str)
+def test_rrelu_draws_floating_point_slopes_only(dtype):
+    with pytest.raises(NotImplementedError, match="rrelu: not implemented for"):
+        flambeau.rrelu(flambeau.ones(3, dtype=dtype), training=True)

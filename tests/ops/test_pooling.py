@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau
+from flambeau.ops import pooling
 
 F = flambeau.nn.functional
 rng = np.random.default_rng(0)
@@ -118,3 +119,9 @@ ERRORS = [
 def test_errors(call, text):
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+def test_sizes_of_a_gradient_are_checked():
+    backward = pooling.avg_pool_backward
+    with pytest.raises(RuntimeError, match="sizes must not be negative"):
+        backward(flambeau.ones(3, 2), [-2**63, -7, -1, -7], [2, 2], [], [0], False, False, None)
