@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "../kernels/cast.h"
+#include "foreign.h"
 #include "numpy_types.h"
 #include "slot.h"
 
@@ -45,17 +46,8 @@ DType buffer_dtype(const Py_buffer& b) {
 
 // A tensor without dimensions yet, over `nbytes` of a buffer from `low` on; the caller hands the buffer over.
 TensorRef over_buffer(const Py_buffer& b, DType dtype, char* low, size_t nbytes, char* data) {
-  Storage* s = blank_storage();
-  s->data = low;
-  s->nbytes = nbytes;
-  s->resizable = false;
-  s->readonly = b.readonly;
-  s->free = free_buffer;
-  TensorRef t = TensorRef::steal(allocate_tensor());
-  t->storage = s;
-  t->device = s->device;
-  t->dtype = dtype;
-  t->data = data;
+  TensorRef t = over_foreign(low, nbytes, b.readonly, dtype, data);
+  t->storage->free = free_buffer;
   return t;
 }
 

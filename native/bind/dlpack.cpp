@@ -2,7 +2,7 @@
 // the DLPack specification, versions 0.x ("dltensor" capsules) and 1.x ("dltensor_versioned").
 #include <memory>
 
-#include "python.h"
+#include "foreign.h"
 #include "slot.h"
 
 namespace flambeau {
@@ -185,19 +185,10 @@ TensorRef take(Managed* m, bool readonly) {
   if (!none && !d.data) value_error("from_dlpack: elements but no memory");
   if (reinterpret_cast<uintptr_t>(start) % uintptr_t(std::min<int64_t>(item, 8)))
     value_error("from_dlpack: the memory is not aligned for ", dtype_name(dtype));
-  Storage* s = blank_storage();
-  s->data = start + low;
-  s->nbytes = none ? 0 : size_t(high - low + item);
-  s->resizable = false;
-  s->readonly = readonly;
-  TensorRef t = TensorRef::steal(allocate_tensor());
-  t->storage = s;
-  t->device = s->device;
-  t->dtype = dtype;
-  t->data = start;
+  TensorRef t = over_foreign(start + low, none ? 0 : size_t(high - low + item), readonly, dtype, start);
   set_dims(*t, shape, strides);
-  s->context = m;  // last: from here on the tensor owns it
-  s->free = free_import<Managed>;
+  t->storage->context = m;  // last: from here on the tensor owns it
+  t->storage->free = free_import<Managed>;
   return t;
 }
 

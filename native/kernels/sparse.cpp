@@ -15,6 +15,11 @@ namespace {
 constexpr int64_t kGrain = 1 << 14;
 
 bool is_index(const Tensor& t) { return t.dtype == DType::Int64 || t.dtype == DType::Int32; }
+template <class F>
+void visit_indices(DType t, F& f) {
+  if (t == DType::Int32) f.template operator()<int32_t>();
+  else f.template operator()<int64_t>();
+}
 
 void check_pattern(const Call& c, const Tensor& crow, const Tensor& col) {
   if (crow.ndim != 1 || col.ndim != 1 || crow.numel < 1)
@@ -207,8 +212,7 @@ void cpu_csr_mm(Call& c) {
         if (wrong) outside.found = true;
       });
     };
-    if (col->dtype == DType::Int32) run.template operator()<int32_t>();
-    else run.template operator()<int64_t>();
+    visit_indices(col->dtype, run);
   });
 }
 
@@ -261,8 +265,7 @@ void cpu_csr_sampled(Call& c) {
         if (wrong) outside.found = true;
       });
     };
-    if (col->dtype == DType::Int32) run.template operator()<int32_t>();
-    else run.template operator()<int64_t>();
+    visit_indices(col->dtype, run);
   });
 }
 
@@ -300,8 +303,7 @@ void cpu_csr_transpose(Call& c) {
         row[to] = I(r), was[to] = k;
       }
   };
-  if (c.out(0).dtype == DType::Int32) run.operator()<int32_t>();
-  else run.operator()<int64_t>();
+  visit_indices(c.out(0).dtype, run);
 }
 
 const Primitives rows{

@@ -63,9 +63,13 @@ def indices(self):
     return self._pattern.indices
 
 
-def _coordinates(self, name):
+def _need_coo(self, name):
     if self.layout is not COO:
         raise RuntimeError(f"{name}: expected layout sparse_coo, got {NAMES[self.layout]}")
+
+
+def _coordinates(self, name):
+    _need_coo(self, name)
     if not self._pattern.coalesced:
         raise RuntimeError(f"{name}: this tensor is not coalesced, so a place may come several times; call coalesce() "
                            f"first, or _{name}()")
@@ -100,16 +104,14 @@ _part("row_indices", BY_COLUMN, "plain")
 @method
 def is_coalesced(self):
     """Whether every place comes once, in order."""
-    if self.layout is not COO:
-        raise RuntimeError(f"is_coalesced: expected layout sparse_coo, got {NAMES[self.layout]}")
+    _need_coo(self, "is_coalesced")
     return self._pattern.coalesced
 
 
 @method
 def coalesce(self):
     """The same tensor with sorted indices, where no place comes twice."""
-    if self.layout is not COO:
-        raise RuntimeError(f"coalesce: expected layout sparse_coo, got {NAMES[self.layout]}")
+    _need_coo(self, "coalesce")
     return coalesced(self)
 
 
@@ -145,8 +147,7 @@ def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
 
 
 def _resized(self, size, sparse_dim, dense_dim, clear):
-    if self.layout is not COO:
-        raise RuntimeError(f"sparse_resize_: expected layout sparse_coo, got {NAMES[self.layout]}")
+    _need_coo(self, "sparse_resize_")
     if sparse_dim + dense_dim != len(size):
         raise RuntimeError(f"sparse_resize_: {sparse_dim} sparse and {dense_dim} dense dimensions do not make the size "
                            f"{list(size)}")

@@ -1,7 +1,6 @@
 """How sparse tensors are printed: their parts, one below the other, then size, number of values, dtype and layout."""
 
-from .. import _C
-from .._tensor.printing import _contents, _with_suffixes
+from .._tensor.printing import _contents, _with_suffixes, history, seen_in_numbers
 from .tensor import BY_ROW, COO
 
 
@@ -30,13 +29,6 @@ def sparse_repr(x):
 
 def _ending(x):
     found = [f"size={tuple(x.shape)}", f"nnz={x._nnz()}"]
-    default = _C.default_dtype()
-    complex_default = _C.complex128 if default is _C.float64 else _C.complex64
-    if x.dtype not in (default, complex_default, _C.int64, _C.bool):
+    if not seen_in_numbers(x.dtype):
         found.append(f"dtype={x.dtype}")
-    found.append(f"layout={x.layout}")
-    if x.grad_fn is not None:
-        found.append(f"grad_fn=<{x.grad_fn.name()}>")
-    elif x.requires_grad:
-        found.append("requires_grad=True")
-    return found
+    return [*found, f"layout={x.layout}", *history(x)]

@@ -169,24 +169,32 @@ def _contents(t, indent):
 
 def _suffixes(t, plain):
     """What is said after the numbers: device, size, dtype, gradient."""
-    default = _C.default_dtype()
     found = []
     if t.device.type != "cpu":
         found.append(f"device='{t.device}'")
     if t.is_meta or (plain.ndim != 1 if plain.numel() == 0 else not PRINT_OPTS.edgeitems):
         found.append(f"size={tuple(t.shape)}")
     if t.is_meta or plain.numel() == 0:
-        shown = t.dtype is not default
+        shown = t.dtype is not _C.default_dtype()
     else:
-        complex_default = _C.complex128 if default is _C.float64 else _C.complex64
-        shown = t.dtype not in (default, complex_default, _C.int64, _C.bool)
+        shown = not seen_in_numbers(t.dtype)
     if shown:
         found.append(f"dtype={t.dtype}")
+    return found + history(t)
+
+
+def seen_in_numbers(dtype):
+    """Whether the numbers of a dtype, as they are printed, tell which it is."""
+    default = _C.default_dtype()
+    complex_default = _C.complex128 if default is _C.float64 else _C.complex64
+    return dtype in (default, complex_default, _C.int64, _C.bool)
+
+
+def history(t):
+    """What is said of a tensor's gradient."""
     if t.grad_fn is not None:
-        found.append(f"grad_fn=<{t.grad_fn.name()}>")
-    elif t.requires_grad:
-        found.append("requires_grad=True")
-    return found
+        return [f"grad_fn=<{t.grad_fn.name()}>"]
+    return ["requires_grad=True"] if t.requires_grad else []
 
 
 def _with_suffixes(text, suffixes, indent, below=False):
