@@ -9,6 +9,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
+from . import numpy_format
 from .extent import Unknown
 from .inspecting import Inspector
 from .legacy import LegacyArchive
@@ -73,17 +74,15 @@ class Listing:
     # --- files without objects
 
     def npy(self, *_):
-        numpy = importlib.import_module("flambeau._files.numpy_format")
-        shape, _, dtype, start = numpy.header(self.memory, 0, self.bytes, self.path)
+        shape, _, dtype, start = numpy_format.header(self.memory, 0, self.bytes, self.path)
         self.add("(array)", shape, dtype.name, start, self.bytes - start)
 
     def npz(self, file):
-        numpy = importlib.import_module("flambeau._files.numpy_format")
-        archive = numpy.Arrays(file, self.path)
+        archive = numpy_format.Arrays(file, self.path)
         for name, entry in archive.entries.items():
             data = self.memory if entry.method == 0 else archive.unpacked(name)
             start = archive.offset(name) if entry.method == 0 else 0
-            shape, _, dtype, begin = numpy.header(data, start, start + entry.size, name)
+            shape, _, dtype, begin = numpy_format.header(data, start, start + entry.size, name)
             self.add(name.removesuffix(".npy"), shape, dtype.name, begin, start + entry.size - begin, data)
 
     def safetensors(self, *_):

@@ -2,11 +2,11 @@
 
 import importlib
 
+from . import numpy_format
 from .archive import Archive
 from .legacy import START, LegacyArchive
 from .mapping import contents
 
-_NUMPY = b"\x93NUMPY"
 _NAME = 30  # where the name of a zip archive's first entry begins
 
 
@@ -25,7 +25,7 @@ def start_of(file):
 
 def format_of(start, size):
     """The format of a file that begins so: "npy", "npz", "safetensors", or "objects" for what `opened` reads."""
-    if start.startswith(_NUMPY):
+    if start.startswith(numpy_format.MAGIC):
         return "npy"
     first = start[_NAME:_NAME + int.from_bytes(start[26:28], "little")]
     if start.startswith(b"PK\x03\x04") and first.endswith(b".npy"):
@@ -40,8 +40,7 @@ def tensors_of(kind, file, name, memory):
     if kind == "safetensors":
         safetensors = importlib.import_module("flambeau._files.safetensors_format")
         return safetensors.load(contents(file)) if memory is None else safetensors.load_file(name)
-    numpy = importlib.import_module("flambeau._files.numpy_format")
     if kind == "npz":
-        return numpy.Arrays(file, name).load(memory)
+        return numpy_format.Arrays(file, name).load(memory)
     data = contents(file) if memory is None else memory
-    return numpy.read_npy(data, 0, len(data), name, memory is not None)
+    return numpy_format.read_npy(data, 0, len(data), name, memory is not None)
