@@ -1,5 +1,6 @@
 """Tensors from data: dtypes, shapes and values as PyTorch makes them, and caught mistakes leave nothing behind."""
 
+import collections
 import json
 import re
 import subprocess
@@ -74,6 +75,28 @@ def test_what_is_no_number_is_a_type_error(data):
                  lambda d: flambeau.ones(2, dtype=flambeau.float64).new_tensor(d)):
         with pytest.raises((TypeError, ValueError) if isinstance(data, str) else TypeError):
             make(data)
+
+
+class Slowly(collections.UserList):
+    """A sequence that is read one element at a time."""
+
+
+@pytest.mark.parametrize("dtype", [None, "bool", "uint8", "int64", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("number", [2, -(2**63), 2**40, True, 2.5, float("nan"), 1e300, 2**64, 3j,
+                                    np.float32(7)], ids=repr)
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_runs_of_plain_numbers_are_read_as_single_ones(number, at, dtype):
+    def outcome(sequence):
+        try:
+            return repr(flambeau.tensor(sequence, dtype=dtype and getattr(flambeau, dtype)))
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            return type(error), str(error)
+
+    for plain in ([1, 0, 1], [0.5, 1.5, 1.0], [True, False, True]):
+        row = [*plain[:at], number, *plain[at:]]
+        for rows in (row, [plain + plain[:1], row]):
+            nested = [Slowly(r) for r in rows] if rows is not row else rows
+            assert outcome(rows) == outcome(Slowly(nested)) == outcome(tuple(rows))
 
 
 def test_integers_above_63_bits_are_exact_or_refused():

@@ -96,6 +96,7 @@ PyObject* item_at(PyObject* seq, Py_ssize_t k) {  // new
   if (k % 1024 == 1023 && PyErr_CheckSignals()) return nullptr;  // a range of 2**62 can be interrupted
   if (PyList_Check(seq))
     return k < PyList_GET_SIZE(seq) ? Py_NewRef(PyList_GET_ITEM(seq, k)) : PySequence_GetItem(seq, k);
+  if (PyTuple_CheckExact(seq)) return Py_NewRef(PyTuple_GET_ITEM(seq, k));
   return PySequence_GetItem(seq, k);
 }
 
@@ -175,9 +176,13 @@ void infer(PyObject* o, int depth, int ndim, DType& dtype) {
   if (depth == ndim)
     type_error("tensor(): expected a number at depth ", depth, ", where the first element is one (got a ",
                Py_TYPE(o)->tp_name, ")");
+  const PyTypeObject* plain = nullptr;  // type of the item before, if another of that type adds nothing
   for (Py_ssize_t k = 0; k < n; ++k) {
     Held item = checked(item_at(o, k));
+    if (Py_TYPE(item.p) == plain) continue;
     infer(item.p, depth + 1, ndim, dtype);
+    const bool adds_nothing = PyFloat_CheckExact(item.p) || PyLong_CheckExact(item.p) || PyBool_Check(item.p);
+    plain = adds_nothing ? Py_TYPE(item.p) : nullptr;
   }
 }
 
@@ -254,6 +259,40 @@ void store_block(PyObject* o, Tensor& t, int dim, char*& at) {
   at += c->nbytes();
 }
 
+template <class T>
+Py_ssize_t store_floats(PyObject** items, Py_ssize_t n, char* at) {
+  Py_ssize_t k = 0;
+  for (; k < n && PyFloat_CheckExact(items[k]); ++k) reinterpret_cast<T*>(at)[k] = T(PyFloat_AS_DOUBLE(items[k]));
+  return k;
+}
+
+Py_ssize_t store_integers(PyObject** items, Py_ssize_t n, char* at) {
+  int overflow = 0;
+  Py_ssize_t k = 0;
+  for (; k < n && PyLong_CheckExact(items[k]); ++k) {
+    const long long i = PyLong_AsLongLongAndOverflow(items[k], &overflow);
+    if (overflow) break;
+    reinterpret_cast<int64_t*>(at)[k] = i;
+  }
+  return k;
+}
+
+Py_ssize_t store_bools(PyObject** items, Py_ssize_t n, char* at) {
+  Py_ssize_t k = 0;
+  for (; k < n && PyBool_Check(items[k]); ++k) at[k] = items[k] == Py_True;
+  return k;
+}
+
+// The common case, without dispatch per element: how many of the first items are plain numbers, which are written.
+Py_ssize_t store_plain(PyObject* o, Py_ssize_t n, DType dtype, char* at) {
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return 0;
+  PyObject** items = PySequence_Fast_ITEMS(o);
+  if (dtype == DType::Float32) return store_floats<float>(items, n, at);
+  if (dtype == DType::Float64) return store_floats<double>(items, n, at);
+  if (dtype == DType::Int64) return store_integers(items, n, at);
+  return dtype == DType::Bool ? store_bools(items, n, at) : 0;
+}
+
 void store(PyObject* o, Tensor& t, int dim, char*& at) {
   if (is_block(o)) return store_block(o, t, dim, at);
   if (dim == t.ndim) {
@@ -278,18 +317,9 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
                ")");
   if (n != t.sizes[dim])
     value_error("tensor(): expected a sequence of length ", t.sizes[dim], " at dim ", dim, " (got length ", n, ")");
-  if (dim + 1 == t.ndim && PyList_CheckExact(o) &&
-      t.dtype == DType::Float32) {  // the common case, without dispatch per element
-    auto* out = reinterpret_cast<float*>(at);
-    Py_ssize_t k = 0;
-    for (; k < n && PyFloat_CheckExact(PyList_GET_ITEM(o, k)); ++k)
-      out[k] = float(PyFloat_AS_DOUBLE(PyList_GET_ITEM(o, k)));
-    if (k == n) {
-      at += n * 4;
-      return;
-    }
-  }
-  for (Py_ssize_t k = 0; k < n; ++k) {
+  Py_ssize_t k = dim + 1 == t.ndim ? store_plain(o, n, t.dtype, at) : 0;
+  at += k * t.itemsize();
+  for (; k < n; ++k) {
     Held item = checked(item_at(o, k));
     store(item.p, t, dim + 1, at);
   }

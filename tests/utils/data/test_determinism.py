@@ -7,6 +7,7 @@ import pytest
 
 import flambeau
 from flambeau.utils import data
+from flambeau.utils.data._utils import streams
 
 from .helpers import Augmented, Shards, ThreadSafe, batches
 
@@ -98,6 +99,23 @@ def test_the_default_streams_are_left_alone_by_loading():
         state = flambeau.get_rng_state().tolist()  # the base seed has been drawn
         list(passing)
         assert flambeau.get_rng_state().tolist() == state != before[1]
+
+
+@pytest.mark.parametrize("reached", [True, False], ids=["as memory", "as a tuple"])
+def test_the_stream_of_random_is_given_back_whole(reached, monkeypatch):
+    if not reached:
+        monkeypatch.setattr(streams, "_memory_of", lambda stream: None)
+    assert (streams._PythonStream()._address is not None) == reached
+    random.seed(6)
+    random.gauss(0, 1)  # leaves the second number of a pair for later
+    state = random.getstate()
+    list(data.DataLoader(Augmented(), 4))
+    assert random.getstate() == state
+
+
+def test_a_stream_that_lies_elsewhere_is_not_read_as_memory(monkeypatch):
+    monkeypatch.setattr(random.Random, "getstate", lambda self: (3, (1,) * 625, None))
+    assert streams._memory_of(random.Random(1)) is None
 
 
 class Streams(data.Dataset):

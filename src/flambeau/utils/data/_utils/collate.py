@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
+from operator import itemgetter
 
 import flambeau
 
@@ -50,6 +51,8 @@ def _collate_numpy(batch):
 
 def _rebuilt(container, items):
     """`items` in a container of the same kind as `container`, or in the plain one where that cannot be."""
+    if type(container) is type(items):
+        return items
     mapping = isinstance(container, Mapping)
     try:
         if mapping and isinstance(container, MutableMapping):
@@ -73,18 +76,19 @@ def collate(batch, *, collate_fn_map=None):
     function = table.get(type(first))
     if function is None:
         function = next((table[kind] for kind in table if isinstance(first, kind)), None)
-    if function is not None and not (_is_numpy(first) and function is _floats):
+    if function is not None and not (function is _floats and _is_numpy(first)):
         return function(batch, collate_fn_map=table)
     if _is_numpy(first):
         return _collate_numpy(batch)
     if isinstance(first, Mapping):
-        return _rebuilt(first, {key: collate([d[key] for d in batch], collate_fn_map=table) for key in first})
+        return _rebuilt(first, {key: collate([*map(itemgetter(key), batch)], collate_fn_map=table) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(collate(column, collate_fn_map=table) for column in zip(*batch)))
     if isinstance(first, Sequence):
-        if any(len(sample) != len(first) for sample in batch):
+        lengths = set(map(len, batch))
+        if len(lengths) > 1:
             raise RuntimeError("default_collate: the lists of a batch must have one length, got "
-                               f"{shown(sorted({len(sample) for sample in batch}))}")
+                               f"{shown(sorted(lengths))}")
         columns = [collate(column, collate_fn_map=table) for column in zip(*batch)]
         return columns if isinstance(first, tuple) else _rebuilt(first, columns)
     raise TypeError(_REFUSED.format(shown(first)))
