@@ -56,8 +56,7 @@ REASONS = {
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
-        utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing; utils/_pytree: register_pytree_node
-        serialized_type_name to_dumpable_context from_dumpable_context flatten_with_keys_fn""",
+        utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
