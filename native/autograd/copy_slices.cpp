@@ -6,7 +6,8 @@ namespace flambeau {
 namespace {
 
 OpHandle op_add{"add"}, op_clone{"clone"}, op_contiguous{"contiguous"}, op_copy{"copy_"}, op_zero{"zero_"},
-    op_zeros_like{"zeros_like"}, op_as_strided{"as_strided"};
+    op_zeros_like{"zeros_like"}, op_as_strided{"as_strided"}, op_view_as_real{"view_as_real"},
+    op_view_as_complex{"view_as_complex"};
 
 void inplace(OpHandle& op, Tensor& self, Tensor* other) {
   Value args[4] = {Value(&self), other ? Value(other) : Value()};
@@ -43,7 +44,26 @@ TensorRef laid_out(Tensor& base, Tensor& grad) {
   return whole;
 }
 
+TensorRef strided(Tensor& whole, Dims shape, Dims stride, int64_t offset) {
+  return invoke(op_as_strided, {Value(&whole), Value(shape), Value(stride), Value(offset)});
+}
+
 }  // namespace
+
+TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin) {
+  if (is_complex(view.dtype) == is_complex(whole.dtype))
+    return strided(whole, view.shape(), view.stride(), view.offset() - origin);
+  if (is_complex(whole.dtype)) {
+    TensorRef parts = invoke(op_view_as_real, {Value(&whole)});
+    return strided(*parts, view.shape(), view.stride(), view.offset() - 2 * origin);
+  }
+  std::vector<int64_t> shape(view.shape().begin(), view.shape().end()), stride;
+  for (int64_t s : view.stride()) stride.push_back(2 * s);
+  shape.push_back(2);
+  stride.push_back(1);
+  TensorRef pairs = strided(whole, shape, stride, 2 * view.offset() - origin);
+  return invoke(op_view_as_complex, {Value(pairs.get())});
+}
 
 void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, TensorRef* out) {
   auto& [view_ref, base_ref, fn_ref, written] = *static_cast<Slices*>(node.payload);
@@ -52,8 +72,7 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
   Node& fn = *fn_ref;
   if (!grads[0]) return;
   TensorRef whole = laid_out(base, *grads[0]);
-  TensorRef slice = invoke(op_as_strided, {Value(whole.get()), Value(view.shape()), Value(view.stride()),
-                                           Value(view.offset() - base.offset())});
+  TensorRef slice = seen_through(view, *whole, base.offset());
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
   auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
   for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];

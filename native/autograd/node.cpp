@@ -258,10 +258,9 @@ void set_view(Tensor& view, Tensor& base) {
 
 Node* grad_fn_of(Tensor& t) {
   if (!t.base || !t.storage || t.view_version == t.storage->version || (t.flags & kNoGradView)) return t.grad_fn;
-  if (!t.base->grad_fn || !is_differentiable(t.dtype) || t.dtype != t.base->dtype) return t.grad_fn;
-  static OpHandle as_strided{"as_strided"};
+  if (!t.base->grad_fn || !is_differentiable(t.dtype) || real_of(t.dtype) != real_of(t.base->dtype)) return t.grad_fn;
   GradMode on(true);
-  TensorRef again = invoke(as_strided, {Value(t.base), Value(t.shape()), Value(t.stride()), Value(t.offset())});
+  TensorRef again = seen_through(t, *t.base, 0);
   if (again->grad_fn) {
     set_history(t, again->grad_fn, again->output_nr);
     t.view_version = t.storage->version;

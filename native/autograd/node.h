@@ -152,6 +152,9 @@ struct Slices {
   NodeRef node;          // the node of the write itself
   int written;           // its edge that belongs to the view; -1: none
 };
+// The view's elements in `whole`, whose element 0 of the storage is the base's element `origin`. A view may see complex
+// numbers as pairs of real ones, or pairs as complex numbers.
+TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin);
 void copy_slices_backward(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
 void free_copy_slices(Node&);
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph);

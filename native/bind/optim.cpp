@@ -33,7 +33,7 @@ bool contains(PyObject* list, PyObject* item) {
   return false;
 }
 
-// The entries `keys` of one parameter's state; false when one is absent.
+// The entries `keys` of one parameter's state; false when one is absent, or sparse as SGD's momentum may be.
 bool gather_state(PyObject* state, PyObject* param, PyObject* keys, Tensor* (&found)[kKeys]) {
   PyObject* own = PyDict_GetItemWithError(state, param);
   if (!own && PyErr_Occurred()) throw PythonError();
@@ -49,6 +49,7 @@ bool gather_state(PyObject* state, PyObject* param, PyObject* keys, Tensor* (&fo
     if (!is_tensor(value))
       type_error("optimizer state: expected a Tensor for '", text_of(key), "', got ", Py_TYPE(value)->tp_name);
     found[k] = as_tensor(value);
+    if (found[k]->flags & kDispatch) return false;
   }
   return true;
 }
@@ -101,7 +102,7 @@ void count_step(Tensor& step, double value) {
 }
 
 // optim_step(kind, params, state, keys, numbers, flags, fresh) -> None, or the list of parameters without state or with
-// a sparse gradient; then nothing was done. `fresh` is that list, once the caller has seen to them.
+// a sparse gradient or state; then nothing was done. `fresh` are those of the list that begin or stay sparse.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 7 || !PyList_Check(args[1]) || !PyDict_Check(args[2]) || !PyTuple_Check(args[3]) ||

@@ -33,6 +33,113 @@ OPTIMIZERS = [
     ("Rprop", {}),
 ]
 
+#: every argument of every optimizer away from its default, one at a time
+ARGUMENTS = {
+    "SGD": {"lr": 0.2, "momentum": 0.5, "weight_decay": 0.2, "maximize": True, "foreach": [True, False],
+            "fused": [True, False]},
+    "Adam": {"lr": 0.2, "betas": [(0.5, 0.7)], "eps": 0.1, "weight_decay": 0.2, "amsgrad": True,
+             "foreach": [True, False], "maximize": True, "fused": [True, False], "decoupled_weight_decay": True},
+    "AdamW": {"lr": 0.2, "betas": [(0.5, 0.7)], "eps": 0.1, "weight_decay": 0.2, "amsgrad": True,
+              "foreach": [True, False], "maximize": True, "fused": [True, False]},
+    "RMSprop": {"lr": 0.2, "alpha": 0.3, "eps": 0.1, "weight_decay": 0.2, "momentum": 0.5, "centered": True,
+                "foreach": [True, False], "maximize": True},
+    "Adadelta": {"lr": 0.2, "rho": 0.3, "eps": 0.1, "weight_decay": 0.2, "foreach": [True, False], "maximize": True},
+    "Adagrad": {"lr": 0.2, "lr_decay": 0.5, "weight_decay": 0.2, "initial_accumulator_value": 0.5, "eps": 0.1,
+                "foreach": [True, False], "maximize": True, "fused": [True, False]},
+    "Adamax": {"lr": 0.2, "betas": [(0.5, 0.7)], "eps": 0.1, "weight_decay": 0.2, "foreach": [True, False],
+               "maximize": True},
+    "NAdam": {"lr": 0.2, "betas": [(0.5, 0.7)], "eps": 0.1, "weight_decay": 0.2, "momentum_decay": 0.3,
+              "decoupled_weight_decay": True, "foreach": [True, False], "maximize": True},
+    "RAdam": {"lr": 0.2, "betas": [(0.5, 0.7)], "eps": 0.1, "weight_decay": 0.2, "decoupled_weight_decay": True,
+              "foreach": [True, False], "maximize": True},
+    "ASGD": {"lr": 0.2, "lambd": 0.1, "alpha": 0.3, "t0": 2.0, "weight_decay": 0.2, "foreach": [True, False],
+             "maximize": True},
+    "Rprop": {"lr": 0.2, "etas": [(0.3, 1.5)], "step_sizes": [(0.01, 0.1)], "foreach": [True, False],
+              "maximize": True},
+    "Adafactor": {"lr": 0.2, "beta2_decay": -0.3, "eps": [(1e-3, 1e-2)], "d": 2.0, "weight_decay": 0.2,
+                  "foreach": [True, False], "maximize": True},
+}
+MUON = {"lr": 0.2, "weight_decay": 0.0, "momentum": 0.5, "nesterov": False, "ns_coefficients": [(2.0, -1.5, 0.5)],
+        "eps": 1e-3, "ns_steps": 3, "adjust_lr_fn": ["original", "match_rms_adamw"]}
+
+
+def single_arguments(torch, table=ARGUMENTS):
+    """(optimizer, {argument: value}) for each entry of the table, and a learning rate that is a tensor."""
+    cases = []
+    for name, arguments in table.items():
+        for argument, values in arguments.items():
+            for value in values if isinstance(values, list) else [values]:
+                cases.append((name, {argument: value}))
+        cases.append((name, {"lr": torch.tensor(0.0625)}))
+    return [case for case in cases if case[0] != "Muon" or not hasattr(case[1].get("lr"), "dtype")]
+
+
+def arguments_run(torch):
+    return [optimizer_run(torch, name, options, steps=5) for name, options in single_arguments(torch)]
+
+
+def muon_run(torch):
+    """Two matrices, one tall and one wide; the orthogonal factor is computed in bfloat16."""
+    runs = []
+    for _, options in single_arguments(torch, {"Muon": MUON}):
+        params = [torch.tensor([[sin(i * 3.0 + j * j) for j in range(columns)] for i in range(rows)],
+                               requires_grad=True) for rows, columns in ((2, 5), (6, 2))]
+        optimizer = torch.optim.Muon(params, **options)
+        for t in range(3):
+            for p in params:
+                p.grad = p.detach() * 0.3 + (p.detach() * (t + 2)).sin()
+            optimizer.step()
+        runs.append([p.detach().reshape(-1).tolist() for p in params])
+    return runs
+
+
+#: (optimizer, options, whether PyTorch can differentiate several steps in a row and with respect to the rate)
+DIFFERENTIABLE = [
+    ("SGD", {"lr": 0.1}, True, True),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}, False, False),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True}, False, False),
+    ("Adam", {"lr": 0.1}, True, True),
+    ("Adam", {"lr": 0.1, "amsgrad": True, "weight_decay": 0.1}, False, False),
+    ("AdamW", {"lr": 0.1, "maximize": True}, True, True),
+    ("RMSprop", {"lr": 0.1}, True, False),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True, "weight_decay": 0.1}, False, False),
+    ("Adadelta", {"lr": 0.5, "weight_decay": 0.1}, True, False),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.2}, True, False),
+    ("Adamax", {"lr": 0.1, "weight_decay": 0.1}, False, False),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1}, True, False),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}, True, False),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1}, True, True),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True, "betas": (0.5, 0.6)}, True, True),
+    ("ASGD", {"t0": 2, "weight_decay": 0.1, "lr": 0.1}, True, False),
+    ("Rprop", {"lr": 0.1}, False, False),
+]
+
+
+def unrolled(torch, name, options, start, gain, steps=4):
+    """The parameters after some steps whose gradients depend on `start` and `gain`, with all of their history."""
+    p = start.clone()
+    optimizer = getattr(torch.optim, name)([p], differentiable=True, **options)
+    for t in range(steps):
+        p.grad = p.clone() * gain * 0.5 + (start * gain).sin() * (1 + t)
+        optimizer.step()
+    return p
+
+
+def differentiable_run(torch, name, options, rate):
+    """The loss after four steps, and its gradients with respect to start, gain and, where `rate`, the rate."""
+    start = torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.25, -0.75]], dtype=torch.float64, requires_grad=True)
+    gain = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    learned = [start, gain]
+    if rate:
+        options = {**options, "lr": torch.tensor(options["lr"], dtype=torch.float64, requires_grad=True)}
+        learned.append(options["lr"])
+    loss = (unrolled(torch, name, options, start, gain) ** 2).sum()
+    return [x.detach().reshape(-1).tolist() for x in (loss, *torch.autograd.grad(loss, learned))]
+
+
+def differentiable_runs(torch):
+    return [differentiable_run(torch, name, options, rate) for name, options, chain, rate in DIFFERENTIABLE if chain]
+
 SCHEDULES = {
     "LambdaLR": lambda o, s: s.LambdaLR(o, lambda epoch: 0.9**epoch),
     "MultiplicativeLR": lambda o, s: s.MultiplicativeLR(o, lambda epoch: 0.9),
@@ -142,6 +249,9 @@ def weighted(torch):
 def all_runs(torch):
     return {
         "optimizers": [optimizer_run(torch, name, options) for name, options in OPTIMIZERS],
+        "arguments": arguments_run(torch),
+        "muon": muon_run(torch),
+        "differentiable": differentiable_runs(torch),
         "schedules": {name: schedule_run(torch, name) for name in SCHEDULES},
         "plateau": plateau_run(torch),
         "orders": orders(torch),

@@ -243,8 +243,6 @@ def one():
     (lambda: flambeau.optim.SGD([one()], nesterov=True), ValueError, "nesterov=True needs momentum above"),
     (lambda: flambeau.optim.Adam([one()], betas=(1.0, 0.9)), ValueError, "beta parameter at index 0"),
     (lambda: flambeau.optim.Adam([one()], eps=-1), ValueError, "epsilon"),
-    (lambda: flambeau.optim.Adam([one()], differentiable=True), NotImplementedError, "differentiable"),
-    (lambda: flambeau.optim.Adam([one()], capturable=True), NotImplementedError, "capturable"),
     (lambda: flambeau.optim.Adam([one()], foreach=True, fused=True), RuntimeError, "fused"),
     (lambda: flambeau.optim.Rprop([one()], etas=(1, 2)), ValueError, "eta"),
 ])

@@ -2,12 +2,8 @@
 
 import flambeau
 
+from ._recorded import learned, real_view, recorded_step
 from .optimizer import Optimizer, _counts_to_tensors, _loss_of
-
-
-def real_view(t):
-    """A complex tensor as pairs of real numbers over the same memory: every law acts on the parts alone."""
-    return flambeau.view_as_real(t) if t.is_complex() else t
 
 
 class ComposedOptimizer(Optimizer):
@@ -27,6 +23,9 @@ class ComposedOptimizer(Optimizer):
         loss = _loss_of(closure) if closure is not None else None
         with flambeau.no_grad():
             for group in self.param_groups:
+                if group.get("differentiable"):
+                    recorded_step(self, group)
+                    continue
                 for param in group["params"]:
                     if param.grad is not None:
                         self._step_one(param, group)
@@ -36,12 +35,15 @@ class ComposedOptimizer(Optimizer):
         if param.grad.layout is not flambeau.strided:
             self._check_sparse(group)
         state = self.state[param]
-        if not state:
-            self._begin(param, state, group)
+        self._prepare(param, state, group)
         state["step"] += 1
         grad = -param.grad if group["maximize"] else param.grad
-        views = {key: real_view(value) if value.ndim or not param.ndim else value for key, value in state.items()}
+        views = {key: real_view(value) for key, value in state.items()}
         self._update(real_view(param), real_view(grad), views, group, state["step"].item())
+
+    def _prepare(self, param, state, group):
+        if not state:
+            self._begin(param, state, group)
 
     def _update(self, param, grad, state, group, step):
         raise NotImplementedError
@@ -63,6 +65,7 @@ def decay(param, grad, group):
     if amount == 0:
         return grad
     if group.get("decoupled_weight_decay"):
-        param.mul_(1 - group["lr"] * amount)
+        param.mul_(1 - learned(group["lr"]) * learned(amount))
         return grad
-    return grad.add(param, alpha=amount)
+    amount = learned(amount)
+    return grad + param.clone() * amount if isinstance(amount, flambeau.Tensor) else grad.add(param, alpha=amount)

@@ -2,7 +2,9 @@
 
 import flambeau
 
-from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+from ._composed import decay
+from ._recorded import add_scaled, learned
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of
 
 _KEYS = ("step", "square_avg", "acc_delta", None)
 
@@ -23,7 +25,7 @@ class Adadelta(Optimizer):
 
     def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False,
                  maximize=False, differentiable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("rho value", rho, 0 <= rho <= 1, "a number in [0, 1]")
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
@@ -45,6 +47,15 @@ class Adadelta(Optimizer):
         for key in _KEYS[1:3]:
             if key not in state:
                 state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+    def _update(self, param, grad, state, group, step):
+        rho, eps = group["rho"], group["eps"]
+        grad = decay(param, grad, group)
+        square, moved = state["square_avg"], state["acc_delta"]
+        square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+        change = (moved + eps).sqrt() / (square + eps).sqrt() * grad
+        moved.mul_(rho).addcmul_(change, change, value=1 - rho)
+        add_scaled(param, change, -learned(group["lr"]))
 
     def step(self, closure=None):
         """One update; returns the closure's loss."""

@@ -3,7 +3,7 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, number
-from .optimizer import _check
+from .optimizer import _check, _check_rate
 
 
 class Adafactor(ComposedOptimizer):
@@ -25,7 +25,7 @@ class Adafactor(ComposedOptimizer):
 
     def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
                  maximize=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("beta2_decay", beta2_decay, beta2_decay <= 0, "a number <= 0")
         _check("epsilon1", eps[0], eps[0] is None or eps[0] >= 0, "a number >= 0, or None")
         _check("epsilon2", eps[1], eps[1] >= 0, "a number >= 0")

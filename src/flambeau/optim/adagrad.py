@@ -2,7 +2,9 @@
 
 import flambeau
 
-from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of, sparse_like
+from ._composed import decay
+from ._recorded import add_quotient, learned
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, sparse_like
 
 _KEYS = ("step", "sum", None, None)
 
@@ -21,7 +23,7 @@ class Adagrad(Optimizer):
 
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
                  foreach=None, *, maximize=False, differentiable=False, fused=None):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("lr_decay value", lr_decay, lr_decay >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         _check("initial_accumulator_value value", initial_accumulator_value, initial_accumulator_value >= 0,
@@ -45,8 +47,10 @@ class Adagrad(Optimizer):
         _counts_to_tensors(self)
 
     def share_memory(self):
-        """Not offered: state is never shared between processes here."""
-        raise NotImplementedError("Adagrad.share_memory is not supported")
+        """Moves the sums of squares to where other processes can use them."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["sum"].share_memory_()
 
     def _begin(self, param, state, group):
         if "step" not in state:
@@ -70,6 +74,12 @@ class Adagrad(Optimizer):
         state["sum"].add_(grad * grad)
         root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]
         param.add_(sparse_like(grad, grad.values() / root), alpha=-rate)
+
+    def _update(self, param, grad, state, group, step):
+        grad = decay(param, grad, group)
+        state["sum"].addcmul_(grad, grad)
+        rate = learned(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+        add_quotient(param, grad, state["sum"].sqrt() + group["eps"], -rate)
 
     def step(self, closure=None):
         """One update; returns the closure's loss."""

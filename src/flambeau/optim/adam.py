@@ -2,7 +2,9 @@
 
 import flambeau
 
-from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+from ._composed import decay
+from ._recorded import add_quotient, learned
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of
 
 _MAXIMIZE, _AMSGRAD, _DECOUPLED = 1, 8, 16  # native/kernels/optim_step.h
 _KEYS = {False: ("step", "exp_avg", "exp_avg_sq", None), True: ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")}
@@ -25,7 +27,7 @@ class Adam(Optimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
                  maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
@@ -52,6 +54,18 @@ class Adam(Optimizer):
         for key in _KEYS[bool(group["amsgrad"])][1:]:
             if key is not None and key not in state:
                 state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+    def _update(self, param, grad, state, group, step):
+        beta1, beta2 = map(learned, group["betas"])
+        grad = decay(param, grad, group)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.add_((grad - mean) * (1 - beta1))
+        square.copy_(square.clone() * beta2 + grad * grad * (1 - beta2))
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"].copy_(flambeau.maximum(state["max_exp_avg_sq"].clone(), square))
+            square = state["max_exp_avg_sq"]
+        scale = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
+        add_quotient(param, mean, scale, -(learned(group["lr"]) / (1 - beta1**step)))
 
     def step(self, closure=None):
         """One update; returns the closure's loss."""

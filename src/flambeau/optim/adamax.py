@@ -3,7 +3,8 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, decay, number, zeros
-from .optimizer import _check
+from ._recorded import add_quotient, learned
+from .optimizer import _check, _check_rate
 
 
 class Adamax(ComposedOptimizer):
@@ -20,7 +21,7 @@ class Adamax(ComposedOptimizer):
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False,
                  differentiable=False, capturable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
@@ -40,4 +41,4 @@ class Adamax(ComposedOptimizer):
         mean, top = state["exp_avg"], state["exp_inf"]
         mean.lerp_(grad, 1 - beta1)
         top.copy_(flambeau.maximum(top * beta2, grad.abs() + group["eps"]))
-        param.addcdiv_(mean, top, value=-group["lr"] / (1 - beta1**step))
+        add_quotient(param, mean, top, -learned(group["lr"]) / (1 - beta1**step))

@@ -1,7 +1,10 @@
 """Averaged stochastic gradient descent."""
 
+import flambeau
+
 from ._composed import ComposedOptimizer, decay, number, zeros
-from .optimizer import _check
+from ._recorded import add_scaled, learned
+from .optimizer import _check, _check_rate
 
 
 class ASGD(ComposedOptimizer):
@@ -20,7 +23,7 @@ class ASGD(ComposedOptimizer):
 
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
                  differentiable=False, capturable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
@@ -28,18 +31,20 @@ class ASGD(ComposedOptimizer):
 
     def _begin(self, param, state, group):
         state["step"] = number(0)
-        state["eta"] = number(group["lr"])
+        lr = learned(group["lr"])
+        state["eta"] = lr.clone() if isinstance(lr, flambeau.Tensor) else number(lr)
         state["mu"] = number(1)
         state["ax"] = zeros(param)
 
     def _update(self, param, grad, state, group, step):
         grad = decay(param, grad, group)
-        eta, mu, average = state["eta"].item(), state["mu"].item(), state["ax"]
+        eta, mu, average = learned(state["eta"].clone()), state["mu"].item(), state["ax"]
         param.mul_(1 - group["lambd"] * eta)
-        param.add_(grad, alpha=-eta)
+        add_scaled(param, grad, -eta)
         if mu != 1:
             average.add_(param.sub(average).mul_(mu))
         else:
             average.copy_(param)
-        state["eta"].copy_(number(group["lr"] / ((1 + group["lambd"] * group["lr"] * step) ** group["alpha"])))
+        lr = learned(group["lr"])
+        state["eta"].copy_(flambeau.as_tensor(lr / ((1 + group["lambd"] * lr * step) ** group["alpha"])))
         state["mu"].copy_(number(1 / max(1, step - group["t0"])))

@@ -3,7 +3,7 @@
 import flambeau
 
 from .._shown import shown
-from .optimizer import Optimizer, _check, _loss_of
+from .optimizer import Optimizer, _check_rate, _loss_of
 
 
 class LBFGS(Optimizer):
@@ -27,7 +27,7 @@ class LBFGS(Optimizer):
 
     def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
                  history_size=100, line_search_fn=None):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         if line_search_fn not in (None, "strong_wolfe"):
             raise RuntimeError("LBFGS: only 'strong_wolfe' is supported as line_search_fn, got "
                                f"{shown(line_search_fn)}")

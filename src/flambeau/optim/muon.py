@@ -5,7 +5,7 @@ import math
 import flambeau
 
 from ._composed import ComposedOptimizer
-from .optimizer import _check
+from .optimizer import _check, _check_rate
 
 _ADJUST = ("original", "match_rms_adamw")
 
@@ -40,7 +40,7 @@ class Muon(ComposedOptimizer):
 
     def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
                  ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("momentum value", momentum, momentum >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         _check("adjust_lr_fn", adjust_lr_fn, adjust_lr_fn is None or adjust_lr_fn in _ADJUST, f"one of {_ADJUST}")

@@ -3,7 +3,8 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, decay, number, zeros
-from .optimizer import _check
+from ._recorded import add_quotient, learned
+from .optimizer import _check, _check_rate
 
 
 class NAdam(ComposedOptimizer):
@@ -24,7 +25,7 @@ class NAdam(ComposedOptimizer):
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
                  decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False, differentiable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
@@ -43,7 +44,7 @@ class NAdam(ComposedOptimizer):
 
     def _update(self, param, grad, state, group, step):
         beta1, beta2 = group["betas"]
-        lr, slope = group["lr"], group["momentum_decay"]
+        lr, slope = learned(group["lr"]), group["momentum_decay"]
         grad = decay(param, grad, group)
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * slope))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * slope))
@@ -52,6 +53,6 @@ class NAdam(ComposedOptimizer):
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        scale = square.div(1 - beta2**step).sqrt_().add_(group["eps"])
-        param.addcdiv_(grad, scale, value=-lr * (1.0 - mu) / (1.0 - product))
-        param.addcdiv_(mean, scale, value=-lr * mu_next / (1.0 - product * mu_next))
+        scale = square.div(1 - beta2**step).sqrt() + group["eps"]
+        add_quotient(param, grad, scale, -lr * (1.0 - mu) / (1.0 - product))
+        add_quotient(param, mean, scale, -lr * mu_next / (1.0 - product * mu_next))

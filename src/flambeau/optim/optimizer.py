@@ -11,6 +11,7 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..utils.hooks import RemovableHandle
+from ._recorded import recorded_step
 
 #: passed as a default: the group must give a value itself
 required = object()
@@ -68,13 +69,22 @@ def _check(name, value, good, expected):
         raise ValueError(f"Invalid {name}: {shown(value)} (expected {expected})")
 
 
+def _check_rate(name, lr, positive=False):
+    """A learning rate: a number >= 0, or a tensor that holds one."""
+    if isinstance(lr, flambeau.Tensor) and lr.numel() != 1:
+        raise ValueError(f"{name}: a learning rate given as a tensor has one element, got shape {list(lr.shape)}")
+    _check("learning rate", lr, lr > 0 if positive else lr >= 0, "a number > 0" if positive else "a number >= 0")
+
+
 def _modes(name, group):
-    """Refuses the modes this optimizer does not have; every step is fused already, so `foreach` and `fused` agree."""
-    if group.get("foreach") and group.get("fused"):
-        raise RuntimeError(f"{name}: foreach=True and fused=True exclude each other")
-    for mode in ("differentiable", "capturable"):
-        if group.get(mode):
-            raise NotImplementedError(f"{name}: {mode}=True is not supported")
+    """Refuses modes that exclude each other.
+
+    Every step is fused already, so `foreach` and `fused` mean the same. `capturable` asks that a step can be recorded
+    on a GPU without reading values back; on a CPU any step can, so its numbers are those of `capturable=False`.
+    """
+    for other in ("foreach", "differentiable"):
+        if group.get("fused") and group.get(other):
+            raise RuntimeError(f"{name}: {other}=True and fused=True exclude each other; leave fused=None")
 
 
 class Optimizer:
@@ -184,7 +194,7 @@ class Optimizer:
         for param in params:
             if not isinstance(param, flambeau.Tensor):
                 raise TypeError(f"optimizer: parameters must be Tensors, got {type(param).__name__}")
-            if not (param.is_leaf or param.retains_grad):
+            if not (param.is_leaf or param.retains_grad or self.defaults.get("differentiable")):
                 raise ValueError(f"optimizer: a parameter of shape {list(param.shape)} was computed from others; pass "
                                  "those leaves, or x.detach().requires_grad_()")
         self._fill_defaults(param_group)
@@ -282,15 +292,18 @@ class Optimizer:
 
     def _native_step(self, kind, group, keys, numbers, flags):
         """One fused native update; parameters that meet it for the first time get their state before it."""
+        if group["differentiable"]:
+            recorded_step(self, group)
+            return
         new = _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, None)
         if new is not None:
-            apart = [param for param in new if hasattr(type(param.grad), "__torch_dispatch__")]
+            apart = [param for param in new if _wraps(param.grad)]
             if apart:
                 self._check_sparse(group)
-            for param in new:
-                if not _among(param, apart):
-                    self._begin(param, self.state[param], group)
-            _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, new)
+            fresh = [param for param in new if not _among(param, apart) and not _made_dense(self.state[param])]
+            for param in fresh:
+                self._begin(param, self.state[param], group)
+            _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, fresh + apart)
             with flambeau.no_grad():
                 for param in apart:
                     self._sparse_step(param, _coordinates(param.grad), self.state[param], group)
@@ -305,6 +318,10 @@ class Optimizer:
         """One update by a sparse gradient in coordinates."""
         raise NotImplementedError
 
+    def _prepare(self, param, state, group):
+        """Sees that a parameter's state is there."""
+        self._begin(param, state, group)
+
     def _begin(self, param, state, group):
         """Fills what is missing in a parameter's state."""
         raise NotImplementedError
@@ -312,6 +329,18 @@ class Optimizer:
 
 def _among(param, params):
     return any(param is other for other in params)
+
+
+def _wraps(t):
+    return isinstance(t, flambeau.Tensor) and hasattr(type(t), "__torch_dispatch__")
+
+
+def _made_dense(state):
+    """Turns sparse state dense, as a dense gradient needs it; says whether there was any."""
+    sparse = [key for key, value in state.items() if _wraps(value)]
+    for key in sparse:
+        state[key] = state[key].to_dense()
+    return bool(sparse)
 
 
 def _coordinates(grad):

@@ -3,7 +3,8 @@
 from math import sqrt
 
 from ._composed import ComposedOptimizer, decay, number, zeros
-from .optimizer import _check
+from ._recorded import learned
+from .optimizer import _check, _check_rate
 
 
 class RAdam(ComposedOptimizer):
@@ -22,7 +23,7 @@ class RAdam(ComposedOptimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
                  foreach=None, maximize=False, capturable=False, differentiable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
@@ -46,10 +47,10 @@ class RAdam(ComposedOptimizer):
         bias1, bias2 = 1 - beta1**step, 1 - beta2**step
         limit = 2 / (1 - beta2) - 1
         rho = limit - 2 * step * (beta2**step) / bias2
-        direction = mean / bias1
+        direction = mean / bias1 * learned(group["lr"])
         if rho > 5.0:
             rect = sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho))
-            scale = sqrt(bias2) / (square.sqrt().add_(group["eps"]))
-            param.add_(direction * group["lr"] * scale * rect, alpha=-1.0)
+            scale = sqrt(bias2) / (square.sqrt() + group["eps"])
+            param.sub_(direction * scale * rect)
         else:
-            param.add_(direction * group["lr"], alpha=-1.0)
+            param.sub_(direction)

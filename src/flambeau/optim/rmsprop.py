@@ -2,7 +2,9 @@
 
 import flambeau
 
-from .optimizer import Optimizer, _check, _counts_to_tensors, _loss_of
+from ._composed import decay
+from ._recorded import add_quotient, add_scaled, learned
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of
 
 _MAXIMIZE, _MOMENTUM, _CENTERED = 1, 4, 32  # native/kernels/optim_step.h
 
@@ -23,7 +25,7 @@ class RMSprop(Optimizer):
 
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
                  capturable=False, foreach=None, maximize=False, differentiable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("epsilon value", eps, eps >= 0, "a number >= 0")
         _check("momentum value", momentum, momentum >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
@@ -52,6 +54,21 @@ class RMSprop(Optimizer):
         for key in self._keys(group)[1:]:
             if key is not None and key not in state:
                 state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+    def _update(self, param, grad, state, group, step):
+        alpha, lr = group["alpha"], learned(group["lr"])
+        grad = decay(param, grad, group)
+        square = state["square_avg"]
+        square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
+        if group["centered"]:
+            state["grad_avg"].lerp_(grad, 1 - alpha)
+            square = square - state["grad_avg"] ** 2
+        scale = square.sqrt() + group["eps"]
+        if group["momentum"] > 0:
+            change = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, scale)
+            add_scaled(param, change, -lr)
+        else:
+            add_quotient(param, grad, scale, -lr)
 
     def step(self, closure=None):
         """One update; returns the closure's loss."""

@@ -3,7 +3,8 @@
 import flambeau
 
 from ._composed import ComposedOptimizer, number, zeros
-from .optimizer import _check
+from ._recorded import learned
+from .optimizer import _check, _check_rate
 
 
 class Rprop(ComposedOptimizer):
@@ -22,7 +23,7 @@ class Rprop(ComposedOptimizer):
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
                  maximize=False, differentiable=False):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("eta values", etas, 0.0 < etas[0] < 1.0 < etas[1], "0 < etas[0] < 1 < etas[1]")
         super().__init__(params, {
             "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
@@ -31,13 +32,14 @@ class Rprop(ComposedOptimizer):
     def _begin(self, param, state, group):
         state["step"] = number(0)
         state["prev"] = zeros(param)
-        size = complex(group["lr"], group["lr"]) if param.is_complex() else group["lr"]
-        state["step_size"] = flambeau.full_like(param.detach(), size, memory_format=flambeau.preserve_format)
+        one = flambeau.full_like(param.detach(), 1 + 1j if param.is_complex() else 1,
+                                 memory_format=flambeau.preserve_format)
+        state["step_size"] = one * learned(group["lr"])
 
     def _update(self, param, grad, state, group, step):
         shrink, grow = group["etas"]
         least, most = group["step_sizes"]
-        agreement = grad * state["prev"]
+        agreement = (grad * state["prev"]).detach()
         turned = agreement < 0
         factor = flambeau.ones_like(agreement).masked_fill_(agreement > 0, grow).masked_fill_(turned, shrink)
         state["step_size"].mul_(factor).clamp_(least, most)

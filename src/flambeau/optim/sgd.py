@@ -3,7 +3,9 @@
 import flambeau
 
 from .._shown import shown
-from .optimizer import Optimizer, _check, _loss_of
+from ._composed import decay
+from ._recorded import add_scaled, learned
+from .optimizer import Optimizer, _check, _check_rate, _loss_of
 
 _MAXIMIZE, _NESTEROV, _MOMENTUM = 1, 2, 4  # native/kernels/optim_step.h
 
@@ -26,7 +28,7 @@ class SGD(Optimizer):
 
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
                  foreach=None, differentiable=False, fused=None):
-        _check("learning rate", lr, lr >= 0, "a number >= 0")
+        _check_rate(type(self).__name__, lr)
         _check("momentum value", momentum, momentum >= 0, "a number >= 0")
         _check("weight_decay value", weight_decay, weight_decay >= 0, "a number >= 0")
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -44,6 +46,20 @@ class SGD(Optimizer):
                 group.setdefault(name, False)
             group.setdefault("foreach", None)
             group.setdefault("fused", None)
+
+    def _prepare(self, param, state, group):
+        if group["momentum"] and state.get("momentum_buffer") is None:
+            self._begin(param, state, group)
+
+    def _update(self, param, grad, state, group, step):
+        """The first momentum (step 0) is the gradient itself."""
+        grad = decay(param, grad, group)
+        momentum = group["momentum"]
+        if momentum:
+            change = state["momentum_buffer"]
+            change.mul_(momentum).add_(grad, alpha=1 - group["dampening"] if step else 1)
+            grad = grad + change * momentum if group["nesterov"] else change
+        add_scaled(param, grad, -learned(group["lr"]))
 
     def _begin(self, param, state, group):
         state["momentum_buffer"] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)

@@ -2,7 +2,7 @@
 
 import flambeau
 
-from .optimizer import Optimizer, _check, _coordinates, _loss_of, sparse_like
+from .optimizer import Optimizer, _check, _check_rate, _coordinates, _loss_of, sparse_like
 
 
 class SparseAdam(Optimizer):
@@ -19,7 +19,7 @@ class SparseAdam(Optimizer):
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
-        _check("learning rate", lr, lr > 0, "a number > 0")
+        _check_rate(type(self).__name__, lr, positive=True)
         _check("epsilon value", eps, eps > 0, "a number > 0")
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1, "a number in [0, 1)")
