@@ -60,7 +60,7 @@ REASONS = {
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
-        optim/rprop: _update step;
+        optim/rprop: _update step; optim/adadelta: _update step; optim/rmsprop: _update step;
         optim/adadelta: _begin group; optim/adafactor: _begin group; optim/adamax: _begin group;
         optim/nadam: _begin group; optim/radam: _begin group; optim/sgd: _begin group;
         optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
