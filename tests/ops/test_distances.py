@@ -69,3 +69,22 @@ def test_distances_by_product():
     same = t(a).requires_grad_()
     flambeau.cdist(same, same, compute_mode="donot_use_mm_for_euclid_dist").sum().backward()
     assert same.grad.isfinite().all()  # rows at distance 0 pull nowhere
+
+
+@pytest.mark.parametrize("ord", [None, 2, 1, np.inf, "fro", "nuc"])
+def test_norms_of_matrices_without_elements_are_zero(ord):
+    for shape in ((0, 3), (2, 0), (0, 0)):
+        assert flambeau.linalg.norm(flambeau.ones(shape), ord).tolist() == 0
+        assert flambeau.linalg.norm(flambeau.ones(4, *shape), ord, dim=(1, 2)).tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(("ord", "shape"), [(-2, (0, 3)), (-2, (2, 0)), (-1, (2, 0)), (-np.inf, (0, 3))])
+def test_the_smallest_of_nothing_is_refused(ord, shape):
+    with pytest.raises(IndexError, match="size 0"):
+        flambeau.linalg.norm(flambeau.ones(shape), ord)
+
+
+@pytest.mark.parametrize("dim", [(), (0, 1, 2)])
+def test_norm_takes_one_dimension_or_two(dim):
+    with pytest.raises(RuntimeError, match="one dimension"):
+        flambeau.linalg.norm(flambeau.ones(2, 2, 2), dim=dim)

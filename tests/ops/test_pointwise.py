@@ -382,3 +382,19 @@ def test_huge_integers_beside_integers_wrap_where_arithmetic_is_modular_and_are_
 def test_rrelu_draws_floating_point_slopes_only(dtype):
     with pytest.raises(NotImplementedError, match="rrelu: not implemented for"):
         flambeau.rrelu(flambeau.ones(3, dtype=dtype), training=True)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.float16, flambeau.bfloat16])
+def test_angle_of_real_numbers_is_pi_below_zero_only(dtype):
+    found = flambeau.angle(t([-0.0, 0.0, -1.0, 1.0, -inf], dtype)).tolist()
+    pi = flambeau.tensor(math.pi, dtype=dtype).item()
+    assert found == [0, 0, pi, 0, pi]
+
+
+def test_logit_with_bounds_the_wrong_way_round():
+    x = flambeau.tensor([0.1, 0.4, 0.8, -1.0, 2.0, nan], requires_grad=True)
+    y = x.logit(eps=0.7)
+    log = math.log(7 / 3)
+    assert y[:-1].tolist() == pytest.approx([log, log, -log, log, -log]) and y[-1].isnan()
+    y[:-1].sum().backward()
+    assert x.grad[:-1].tolist() == [0] * 5

@@ -62,7 +62,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return T(asinh_(double(a))); }, float, double>("asinh", 4),
       unary<[]<class T>(T a) { return T(acosh_(double(a))); }, float, double>("acosh", 4),
       unary<[]<class T>(T a) { return atanh_(a); }, float, double>("atanh", 4),
-      unary<[]<class T>(T a) { return a != a ? a : std::signbit(a) ? T(kPi) : T(0); }, float, double>("angle"),
+      unary<[]<class T>(T a) { return a != a ? a : a < 0 ? T(kPi) : T(0); }, float, double>("angle"),
   });
 });
 

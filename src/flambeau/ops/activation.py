@@ -213,7 +213,10 @@ def tanhshrink(self):
 def logit(self, eps=None):
     """log(x / (1 - x)), the inverse of sigmoid; eps moves x into [eps, 1 - eps] first."""
     x = self if self.is_floating_point() or self.is_complex() else self * 1.0
-    x = x if eps is None else x.clamp(eps, 1 - eps)
+    if eps is not None and eps > 0.5:  # the bounds are the wrong way round; PyTorch asks for the lower one first
+        x = where(x < eps, eps, x.clamp(max=1 - eps))
+    elif eps is not None:
+        x = x.clamp(eps, 1 - eps)
     return (x / (1 - x)).log()
 
 

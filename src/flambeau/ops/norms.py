@@ -105,6 +105,11 @@ def _check_norm(self, ord, dim, api):
     return rows, columns
 
 
+def _largest(values, dim, keepdim=False):
+    """Zero where there are none: no norm is smaller."""
+    return values.amax(dim, keepdim) if values.shape[dim] else values.sum(dim, keepdim)
+
+
 def _matrix_norm(self, ord, dim, keepdim, dtype, api="linalg.matrix_norm"):
     rows, columns = _check_norm(self, ord, dim, api)
     if dtype is not None:
@@ -118,12 +123,12 @@ def _matrix_norm(self, ord, dim, keepdim, dtype, api="linalg.matrix_norm"):
         if ord == "nuc":
             result = values.sum(-1)
         else:
-            result = values.amax(-1) if ord == 2 else values.amin(-1)
+            result = _largest(values, -1) if ord == 2 else values.amin(-1)
         return result.unsqueeze(min(rows, columns)).unsqueeze(max(rows, columns)) if keepdim else result
     if ord in (inf, -inf):
         rows, columns = columns, rows
     sums = self.abs().sum(rows, True)
-    result = sums.amax(columns, True) if ord > 0 else sums.amin(columns, True)
+    result = _largest(sums, columns, True) if ord > 0 else sums.amin(columns, True)
     return result if keepdim else result.squeeze((rows, columns))
 
 
@@ -150,7 +155,7 @@ def linalg_norm(self, ord=None, dim=None, keepdim=False, *, dtype=None):
     tensor(5.)
     """
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
-    if dims is not None and len(dims) not in (1, 2) and ord is not None:
+    if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError("linalg.norm: dim must name one dimension (a vector norm) or two (a matrix norm), got "
                            f"{shown(dims)}")
     if ord is None:
