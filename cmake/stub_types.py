@@ -68,6 +68,9 @@ LOCAL = {
     "flambeau.optim": table(("float | Tensor", "lr"), ("Any", "mode gamma max_lr base_lr momentum milestones min_lr key"
                                                              " value eps factor last_epoch")),
     "flambeau.utils": table(("Any", "input key value mode name target weight size generator params dtype device")),
+    "flambeau.utils.tensorboard": table(
+        ("Any", "tensor values bins labels predictions weights tp fp tn fn precision recall vertices colors faces rois "
+                "mat label_img tensor_image tensor_boxes")),
     "flambeau.utils.data.dataloader": table(("_Dataset[_T]", "dataset"), ("int | None", "batch_size")),
     **dict.fromkeys(("flambeau.func", "flambeau._transforms"),
                     table(("Any", "input target value key module params strict mode name"))),

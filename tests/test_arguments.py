@@ -65,6 +65,7 @@ REASONS = {
         optim/nadam: _begin group; optim/radam: _begin group; optim/sgd: _begin group;
         optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
         optim/swa_utils: ema_update num_averaged; utils/_selective: policy ctx args kwargs;
+        utils/tensorboard/_graph: before inputs, after inputs output;
         utils/data/_utils/collate: _stack collate_fn_map, _floats collate_fn_map, _ints collate_fn_map,
         _as_is collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
         _tensor/types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;

@@ -32,7 +32,7 @@ LAYERS = [
     {"compiler", "cpu", "nested", "sparse", "types", "utils.checkpoint"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
-    {"serialization", "safetensors", "distributions", "quasirandom"},
+    {"serialization", "safetensors", "distributions", "quasirandom", "utils.tensorboard"},
     {"hub", "cli"},
     {"__main__"},
 ]

@@ -212,7 +212,7 @@ from pathlib import Path
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("numpy", "scipy", "tqdm", "matplotlib", "PIL", "safetensors"):
+        if name.partition(".")[0] in ("numpy", "scipy", "tqdm", "matplotlib", "PIL", "safetensors", "tensorboard"):
             raise ModuleNotFoundError(f"No module named {name!r}")
 
 

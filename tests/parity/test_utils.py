@@ -2,12 +2,15 @@
 
 import json
 import subprocess
+from pathlib import Path
 
+import numpy
 import pytest
 
 import flambeau
 from flambeau.utils import _pytree as pytree
 
+from ..utils import events
 from ..utils.test_pytree import TREES, Point
 
 pytestmark = pytest.mark.parity
@@ -46,3 +49,103 @@ def test_trees(torch_python):
                 [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path(tree)],
                 repr(pytree.treespec_loads(pytree.treespec_dumps(spec)))]
         assert [str(each).replace("__main__.", f"{Point.__module__}.") for each in theirs] == list(map(str, ours))
+
+
+WRITES = """
+import sys, warnings
+sys.path += sys.argv[2:]
+warnings.simplefilter("ignore")
+import numpy as np
+import torch
+from torch.utils.tensorboard import SummaryWriter
+w = SummaryWriter(sys.argv[1])
+"""
+RECORDS = """
+grid = np.arange(60.0).reshape(5, 3, 2, 2) / 60
+labels, scores = np.arange(40) % 3 % 2, (np.arange(40) * 0.37) % 1.0
+values = np.sin(np.arange(300.0)) * 3
+w.add_scalar("a/b", torch.tensor(1.5), 3, walltime=1.0)
+w.add_scalar("new", 2.5, 4, new_style=True)
+w.add_scalar("exact", 0.1, 4, new_style=True, double_precision=True)
+w.add_scalars("group", {"x": 1.0, "y": 2.0}, 1)
+for bins in ("tensorflow", "auto", "fd", 4, np.linspace(-5, 5, 7)):
+    w.add_histogram(f"h {bins}", torch.tensor(values), 1, bins=bins)
+    w.add_histogram(f"h5 {bins}", values, 1, bins=bins, max_bins=5)
+w.add_histogram_raw("raw", 0.0, 3.0, 4, 6.0, 14.0, [1.0, 2.0, 3.0], [1, 1, 2], 1)
+w.add_image("chw", torch.tensor(grid[0]), 1)
+w.add_image("bytes", (grid[0] * 255).astype(np.uint8), 1)
+w.add_image("hw", grid[0, 0], 1, dataformats="HW")
+w.add_image("hwc", grid[0].transpose(1, 2, 0), 1, dataformats="HWC")
+w.add_images("many", torch.tensor(grid), 1)
+w.add_images("grey", torch.tensor(grid[:, :1]), 1)
+w.add_text("text", "hello **x**", 1)
+w.add_embedding(torch.tensor([[1.0, 2], [3, 4], [5, 6]]), ["a", "b", "c"], torch.tensor(grid[:3]), 2, "emb")
+w.add_embedding(torch.tensor([[0.1, 2]]), [["a", 1]], metadata_header=["n", "k"])
+w.add_pr_curve("pr", torch.tensor(labels), torch.tensor(scores), 1, num_thresholds=9)
+w.add_pr_curve("weighted", labels, scores, 1, weights=np.linspace(0.0, 1.0, 40))
+w.add_pr_curve_raw("prr", [2, 1], [1, 0], [0, 1], [0, 1], [0.5, 1], [1, 0.5], 1, num_thresholds=2)
+w.add_custom_scalars({"cat": {"T": ["Multiline", ["a/b", "c"]], "M": ["Margin", ["x", "y", "z"]]}})
+w.add_custom_scalars_multilinechart(["p", "q"])
+w.add_custom_scalars_marginchart(["p", "q", "r"])
+w.add_hparams({"lr": 0.1, "n": 3, "b": True, "s": "x"}, {"acc": 0.5}, {"lr": [0.1, 0.2], "s": ["x", "y"]}, "trial")
+w.add_mesh("m", torch.tensor(grid[:1, :, 0]).expand(1, 3, 2).repeat(1, 1, 2)[:, :, :3], config_dict={"k": 1},
+           faces=torch.tensor([[[0, 1, 2]]]), colors=torch.tensor([[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]))
+w.add_tensor("tensor", torch.ones(2, 2, dtype=torch.float64))
+w.add_audio("sound", torch.linspace(-1.2, 1, 10), 1, sample_rate=8)
+w.close()
+"""
+
+
+def written(folder):
+    """{path in the folder: text of its events, or its bytes}, with pictures as pixels."""
+    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.util import tensor_util
+
+    def event(raw):
+        found = Event.FromString(raw)
+        pictures, tensors = [], []
+        if found.wall_time != 1.0:
+            found.wall_time = 0
+        for value in found.summary.value:
+            if value.image.encoded_image_string:
+                pictures.append(events.pixels(value.image.encoded_image_string).tolist())
+                value.image.encoded_image_string = b""
+            if value.tensor.dtype:
+                array = tensor_util.make_ndarray(value.tensor)
+                tensors.append([array.dtype.name, array.tolist()])
+                value.ClearField("tensor")
+            if value.metadata.plugin_data.plugin_name == "hparams":
+                tensors.append(str(HParamsPluginData.FromString(value.metadata.plugin_data.content)))
+                value.ClearField("metadata")
+        return str(found), pictures, tensors
+
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    found = {}
+    for path in sorted(folder.rglob("*.*")):
+        name = str(path.relative_to(folder))
+        if "tfevents" in name:
+            found[str(path.parent.relative_to(folder))] = [event(raw) for raw in RawEventFileLoader(str(path)).Load()]
+        elif path.is_file():
+            data = path.read_bytes()
+            found[name] = events.pixels(data).tolist() if name.endswith("png") else data.decode()
+    return found
+
+
+def test_event_files(torch_python, tmp_path):
+    """The same calls write the same events, pictures and tables."""
+    tensorboard = pytest.importorskip("tensorboard")
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    place = str(Path(tensorboard.__file__).parents[1])
+    subprocess.run([torch_python, "-c", WRITES + RECORDS, str(theirs), place], check=True, capture_output=True)
+    with flambeau.utils.tensorboard.SummaryWriter(ours) as writer:
+        exec(RECORDS, {"w": writer, "torch": flambeau, "np": numpy})
+    ours, theirs = written(ours), written(theirs)
+    assert set(ours) == set(theirs)
+    for name in theirs:
+        if isinstance(theirs[name], list) and "png" not in name:
+            for one, other in zip(ours[name], theirs[name], strict=True):
+                assert one == other, name
+        else:
+            assert ours[name] == theirs[name], name
