@@ -238,11 +238,14 @@ class Stubs:
 
     def reference(self, cls, module):
         """The name of a base class, imported where needed; nothing for what the stubs do not know."""
-        if cls.__module__ == "builtins":
+        if cls.__module__ == "builtins" and cls is not types.ModuleType:
             return {"list": "_list[Any]", "tuple": "_tuple[Any, ...]", "dict": "_dict[Any, Any]",
                     "set": "_set[Any]", "type": "_type"}.get(cls.__name__, cls.__name__)
         if cls.__name__ == "ModuleBase":
             return ""
+        if cls is types.ModuleType:
+            self.imports.add("from types import ModuleType as _ModuleType")
+            return "_ModuleType"
         if cls.__module__ == module:
             return cls.__qualname__
         if cls.__module__ == "enum":

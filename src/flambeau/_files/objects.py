@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MemberDescriptorType
 import flambeau
 
 from .. import _C
+from .._places import is_ours
 from .._shown import clipped, shown
 from . import modules
 from .extent import PickleError
@@ -199,7 +200,7 @@ def attribute(owner, name):
 
 
 def _is_ours(obj):
-    return obj.__module__ == "flambeau" or obj.__module__.startswith("flambeau.")
+    return is_ours(obj.__module__)
 
 
 def _full(module, name):

@@ -11,31 +11,8 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from .. import _C
+from .._places import our_module, torch_module
 from .._shown import shown
-
-#: classes that PyTorch has in another module than we: theirs, ours, names
-_MOVED = """
-nn.modules.activation nn.modules.attention MultiheadAttention
-nn.modules.linear nn.modules.attention NonDynamicallyQuantizableLinear
-nn.modules.linear nn.modules.lazy LazyLinear
-nn.modules.instancenorm nn.modules.batchnorm InstanceNorm1d InstanceNorm2d InstanceNorm3d
-nn.modules.batchnorm nn.modules.lazy LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
-nn.modules.instancenorm nn.modules.lazy LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
-nn.modules.conv nn.modules.lazy LazyConv1d LazyConv2d LazyConv3d
-nn.modules.conv nn.modules.lazy LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
-nn.modules.container nn.modules.parameter_container ParameterDict ParameterList
-nn.modules.channelshuffle nn.modules.pixelshuffle ChannelShuffle
-optim.adamw optim.adam AdamW
-optim.lr_scheduler optim.lr_scheduler._base LRScheduler
-optim.lr_scheduler optim.lr_scheduler._compose ChainedScheduler SequentialLR
-optim.lr_scheduler optim.lr_scheduler._cycles CosineAnnealingWarmRestarts CyclicLR OneCycleLR
-optim.lr_scheduler optim.lr_scheduler._epochs ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR
-optim.lr_scheduler optim.lr_scheduler._epochs MultiplicativeLR PolynomialLR StepLR
-optim.lr_scheduler optim.lr_scheduler._plateau ReduceLROnPlateau
-"""
-_ROWS = [line.split() for line in _MOVED.strip().splitlines()]
-_THEIRS = {(f"flambeau.{ours}", name): f"torch.{theirs}" for theirs, ours, *names in _ROWS for name in names}
-_OURS = {(f"torch.{theirs}", name): f"flambeau.{ours}" for theirs, ours, *names in _ROWS for name in names}
 
 _named = []  # what the user trusts, in the order it was named
 
@@ -124,10 +101,9 @@ def lookup(module, name):
 
 def torch_name(module, name):
     """The name that PyTorch has for an object, as protocol 2 writes it."""
-    if (module, name) in _THEIRS:
-        return _THEIRS[module, name], name
-    if module == "flambeau" or module.startswith("flambeau."):
-        return "torch" + module[len("flambeau"):], name
+    theirs = torch_module(module, name)
+    if theirs is not None:
+        return theirs, name
     if module == "builtins":
         return REVERSE_NAME_MAPPING.get((module, name), ("__builtin__", name))
     return module, name
@@ -146,4 +122,4 @@ def find(module, name):
         return lookup(module, name)
     if module == "torch._C._nn":
         module = "torch.nn.functional"
-    return lookup(_OURS.get((module, name), "flambeau" + module[len("torch"):]), name)
+    return lookup(our_module(module, name), name)

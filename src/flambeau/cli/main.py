@@ -7,6 +7,7 @@ from pathlib import Path
 
 import flambeau
 
+from ..as_torch import run
 from .errors import UserError, reason
 from .info import info
 from .inspect import diff, inspect
@@ -83,6 +84,12 @@ def parser():
     comparing.add_argument("b", type=Path, metavar="B")
     comparing.set_defaults(run=diff)
 
+    running = commands.add_parser("run", help="run a program that was written for PyTorch, unchanged",
+                                  usage="flambeau run (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]")
+    running.add_argument("arguments", nargs=argparse.REMAINDER, metavar="SCRIPT ARGUMENT ...",
+                         help="what `python` would be given")
+    running.set_defaults(run=lambda options: run(options.arguments))
+
     commands.add_parser("info", help="processor, threads, libraries, memory").set_defaults(run=info)
     return top
 
@@ -91,6 +98,9 @@ def main(arguments=None):
     """Run the command; the exit code: 0, 2 for mistakes of the user, 130 after Ctrl-C, 141 if nobody reads the output.
     """
     open_closed_streams()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == ["run"] and arguments[1:2] not in ([], ["-h"], ["--help"]):
+        return run(arguments[1:])  # whose options are Python's
     try:
         try:
             return answer(parser().parse_args(arguments))

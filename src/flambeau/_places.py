@@ -1,0 +1,126 @@
+"""Where PyTorch has what this library keeps in another module: the names of pickles and of `import torch.x.y`."""
+
+#: the names under which this library is imported in this process; `as_torch` adds "torch"
+ROOTS = {"flambeau"}
+
+#: theirs, ours ("." is the package itself), names
+_TABLE = """
+accelerator.graphs accelerator Graph
+accelerator.memory accelerator empty_cache empty_host_cache memory_stats memory_allocated max_memory_allocated
+accelerator.memory accelerator memory_reserved max_memory_reserved reset_accumulated_memory_stats
+accelerator.memory accelerator reset_peak_memory_stats get_memory_info
+autograd.profiler_util autograd._profiler_events EventList FunctionEvent
+autograd.variable autograd.function Variable
+distributions.bernoulli distributions.counts Bernoulli
+distributions.beta distributions.bounded Beta
+distributions.binomial distributions.counts Binomial
+distributions.categorical distributions.categories Categorical
+distributions.cauchy distributions.location_scale Cauchy
+distributions.chi2 distributions.positive Chi2
+distributions.continuous_bernoulli distributions.bounded ContinuousBernoulli
+distributions.dirichlet distributions.bounded Dirichlet
+distributions.exponential distributions.positive Exponential
+distributions.fishersnedecor distributions.positive FisherSnedecor
+distributions.gamma distributions.positive Gamma
+distributions.generalized_pareto distributions.positive GeneralizedPareto
+distributions.geometric distributions.counts Geometric
+distributions.gumbel distributions.location_scale Gumbel
+distributions.half_cauchy distributions.positive HalfCauchy
+distributions.half_normal distributions.positive HalfNormal
+distributions.inverse_gamma distributions.positive InverseGamma
+distributions.kumaraswamy distributions.bounded Kumaraswamy
+distributions.laplace distributions.location_scale Laplace
+distributions.lkj_cholesky distributions.matrices LKJCholesky
+distributions.log_normal distributions.positive LogNormal
+distributions.logistic_normal distributions.bounded LogisticNormal
+distributions.lowrank_multivariate_normal distributions.gaussian LowRankMultivariateNormal
+distributions.multinomial distributions.categories Multinomial
+distributions.multivariate_normal distributions.gaussian MultivariateNormal
+distributions.negative_binomial distributions.counts NegativeBinomial
+distributions.normal distributions.location_scale Normal
+distributions.one_hot_categorical distributions.categories OneHotCategorical OneHotCategoricalStraightThrough
+distributions.pareto distributions.positive Pareto
+distributions.poisson distributions.counts Poisson
+distributions.relaxed_bernoulli distributions.relaxed LogitRelaxedBernoulli RelaxedBernoulli
+distributions.relaxed_categorical distributions.relaxed ExpRelaxedCategorical RelaxedOneHotCategorical
+distributions.studentT distributions.positive StudentT
+distributions.transforms distributions._transform Transform _InverseTransform ComposeTransform IndependentTransform
+distributions.transforms distributions._transform ReshapeTransform
+distributions.transforms distributions._transform_slices CatTransform StackTransform
+distributions.uniform distributions.location_scale Uniform
+distributions.von_mises distributions.location_scale VonMises
+distributions.weibull distributions.positive Weibull
+distributions.wishart distributions.matrices Wishart
+functional . broadcast_tensors split einsum meshgrid stft unique unique_consecutive tensordot cartesian_prod
+functional . block_diag cdist atleast_1d atleast_2d atleast_3d norm unravel_index chain_matmul lu
+functional _tensor.queries broadcast_shapes
+library library._library Library
+nn.modules.activation nn.modules.attention MultiheadAttention
+nn.modules.batchnorm nn.modules.lazy LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
+nn.modules.channelshuffle nn.modules.pixelshuffle ChannelShuffle
+nn.modules.container nn.modules.parameter_container ParameterDict ParameterList
+nn.modules.conv nn.modules.lazy LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
+nn.modules.conv nn.modules.lazy LazyConvTranspose3d
+nn.modules.instancenorm nn.modules.batchnorm InstanceNorm1d InstanceNorm2d InstanceNorm3d
+nn.modules.instancenorm nn.modules.lazy LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+nn.modules.linear nn.modules.attention NonDynamicallyQuantizableLinear
+nn.modules.linear nn.modules.lazy LazyLinear
+nn.modules.linear_cross_entropy_options nn._chunked_loss LinearCrossEntropyOptions
+nn.parallel.parallel_apply nn.parallel.apply parallel_apply
+nn.utils.spectral_norm nn.utils.weight_norm spectral_norm remove_spectral_norm
+optim optim.adafactor Adafactor
+optim optim.muon Muon
+optim.adamw optim.adam AdamW
+optim.lr_scheduler optim.lr_scheduler._base LRScheduler _LRScheduler
+optim.lr_scheduler optim.lr_scheduler._compose ChainedScheduler SequentialLR
+optim.lr_scheduler optim.lr_scheduler._cycles CosineAnnealingWarmRestarts CyclicLR OneCycleLR
+optim.lr_scheduler optim.lr_scheduler._epochs ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR
+optim.lr_scheduler optim.lr_scheduler._epochs MultiplicativeLR PolynomialLR StepLR
+optim.lr_scheduler optim.lr_scheduler._plateau ReduceLROnPlateau
+overrides _tensor.overriding TorchFunctionMode
+profiler.profiler profiler._profile supported_activities ProfilerAction schedule tensorboard_trace_handler profile
+signal.windows.windows signal.windows exponential cosine gaussian kaiser hamming hann blackman bartlett general_cosine
+signal.windows.windows signal.windows general_hamming nuttall
+sparse.semi_structured sparse SparseSemiStructuredTensor to_sparse_semi_structured SparseSemiStructuredTensorCUTLASS
+sparse.semi_structured sparse SparseSemiStructuredTensorCUSPARSELT
+storage _tensor.storage UntypedStorage TypedStorage
+utils._python_dispatch _tensor.overriding TorchDispatchMode
+utils._pytree utils._pytree._nodes NodeDef SequenceKey MappingKey GetAttrKey
+utils._pytree utils._pytree._spec TreeSpec LeafSpec
+utils.checkpoint utils._selective SelectiveCheckpointContext CheckpointPolicy
+utils.dlpack _tensor.dlpack DLDeviceType
+"""
+
+
+def _rows():
+    for line in _TABLE.split("\n")[1:-1]:
+        theirs, ours, *names = line.split()
+        yield f"torch.{theirs}", "flambeau" if ours == "." else f"flambeau.{ours}", names
+
+
+#: (our module, name) -> PyTorch's module
+THEIRS = {(ours, name): theirs for theirs, ours, names in _rows() for name in names}
+#: (PyTorch's module, name) -> our module
+OURS = {(theirs, name): ours for theirs, ours, names in _rows() for name in names}
+
+
+def torch_module(module, name):
+    """The module in which PyTorch has what is `name` in our `module`; None if that module is not one of ours.
+
+    >>> from flambeau._places import torch_module
+    >>> torch_module("flambeau.optim.adam", "AdamW")
+    'torch.optim.adamw'
+    """
+    if module != "flambeau" and not module.startswith("flambeau."):
+        return None
+    return THEIRS.get((module, name), "torch" + module[len("flambeau"):])
+
+
+def our_module(module, name):
+    """Our module for what is `name` in PyTorch's `module`."""
+    return OURS.get((module, name), "flambeau" + module[len("torch"):])
+
+
+def is_ours(module):
+    """Whether a module of this name is one of this library's."""
+    return module.partition(".")[0] in ROOTS

@@ -1,0 +1,93 @@
+"""Finds `torch.x.y`: our module of that name, or one made of what we keep elsewhere; classes take PyTorch's names."""
+
+import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from types import FunctionType, ModuleType
+
+from .._places import OURS, torch_module
+from .._shown import shown
+
+_MADE = {"flambeau" + theirs[len("torch"):] for theirs, _ in OURS}
+
+
+def rename(module):
+    """The classes and functions that a module of ours defines say that they are of PyTorch's."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, (type, FunctionType)) and value.__module__ == module.__name__:
+            value.__module__ = torch_module(module.__name__, name)
+
+
+def add_moved(module):
+    """What PyTorch has in the module of this name, and we in others, is there when it is first asked for."""
+    theirs = "torch" + module.__name__[len("flambeau"):]
+    moved = {name: ours for (place, name), ours in OURS.items() if place == theirs and name not in vars(module)}
+    own = vars(module).get("__getattr__")
+
+    def find(name):
+        if name in moved:
+            value = vars(module)[name] = getattr(import_module(moved[name]), name)
+            return value
+        if own is not None:
+            return own(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {shown(name)}")
+
+    if moved:
+        module.__getattr__ = find
+
+
+class _Made(Loader):
+    """Makes a module of names that are kept elsewhere."""
+
+    def create_module(self, spec):
+        return ModuleType(spec.name, f"What PyTorch keeps in torch{spec.name[len('flambeau'):]}.")
+
+    def exec_module(self, module):
+        add_moved(module)
+
+
+class _Alias(Loader):
+    """Gives a module that has been imported under another name."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def create_module(self, spec):
+        module = import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module):
+        module.__spec__ = self._spec  # the import has put its own there
+
+
+class Finder(MetaPathFinder):
+    """Stands before all others in `sys.meta_path`."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.startswith("flambeau."):
+            return self._ours(fullname, path, target)
+        if not fullname.startswith("torch."):
+            return None
+        name = "flambeau" + fullname[len("torch"):]
+        try:
+            found = name in sys.modules or find_spec(name) is not None
+        except ModuleNotFoundError:  # of a parent that is no package here
+            return None
+        return ModuleSpec(fullname, _Alias(name), is_package=True) if found else None
+
+    def _ours(self, fullname, path, target):
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None:
+            return ModuleSpec(fullname, _Made(), is_package=True) if fullname in _MADE else None
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is not None:
+            def renamed(module):
+                execute(module)
+                add_moved(module)
+                rename(module)
+
+            spec.loader.exec_module = renamed
+        return spec
