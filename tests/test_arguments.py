@@ -55,6 +55,7 @@ REASONS = {
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
+        utils/cpp_extension/_load: load_inline use_pch; utils/cpp_extension/_compile: library_paths torch_include_dirs;
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """

@@ -32,8 +32,9 @@ LAYERS = [
     {"compiler", "cpu", "nested", "sparse", "types", "utils.checkpoint"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
-    {"serialization", "safetensors", "distributions", "quasirandom", "utils.tensorboard"},
+    {"serialization", "safetensors", "distributions", "quasirandom"},
     {"hub", "as_torch"},
+    {"utils.cpp_extension", "utils.tensorboard"},
     {"cli"},
     {"__main__"},
 ]

@@ -5,7 +5,7 @@ import importlib
 from .._shown import shown
 from . import hooks as hooks
 
-_LAZY = ("checkpoint", "data", "dlpack", "tensorboard")
+_LAZY = ("checkpoint", "data", "dlpack", "tensorboard", "cpp_extension")
 
 
 def __getattr__(name):
