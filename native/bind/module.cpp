@@ -68,6 +68,8 @@ NB_MODULE(_C, m) {
   nb::set_leak_warnings(false);
   PyObject* module = m.ptr();
   add_types(module);
+  add_errors(module);
+  add_values(module);
   add_tensor_type(module);
   add_node_type(module);
   add_op_type(module);

@@ -20,7 +20,7 @@ extern PyTypeObject* DeviceObjectType;
 extern PyTypeObject* SizeType;
 extern PyTypeObject* FormatType;     // memory formats and layouts
 extern PyTypeObject* GeneratorType;  // generator_type.cpp
-extern PyObject* OutOfMemoryError;
+extern PyObject* OutOfMemoryError;   // errors.cpp
 extern PyObject* LinAlgError;  // a matrix that the asked-for decomposition does not exist for
 
 struct DTypeObject {
@@ -116,12 +116,14 @@ int guarded_int(F&& f) {
 }
 
 // --- conversions -----------------------------------------------------------------------------------------------------
+// types.cpp
 PyObject* dtype_object(DType d);                 // borrowed
 PyObject* device_object(Device d);               // new
 PyObject* size_object(Dims shape);               // new
 PyObject* format_object(int code);               // borrowed
 Device parse_device(PyObject* o);                // device, "cuda:0", index
 DType parse_dtype(PyObject* o, const char* op);  // a dtype, or a Python type: float, int, bool, complex
+// values.cpp
 PyObject* value_object(const Value& v);          // new
 PyObject* scalar_object(const Scalar& s);        // new
 PyObject* element_object(const Tensor& t, const char* data);  // one element as a Python number; new
@@ -191,6 +193,8 @@ PyObject* op_object(const char* name);  // borrowed; a clear error when there is
 
 // --- each file adds its part to the module ---------------------------------------------------------------------------
 void add_types(PyObject* module);
+void add_errors(PyObject* module);
+void add_values(PyObject* module);
 void add_tensor_type(PyObject* module);
 void add_number_slots(std::vector<PyType_Slot>& slots);  // numbers.cpp: + - * … and comparisons call operators
 void add_node_type(PyObject* module);
