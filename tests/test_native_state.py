@@ -21,7 +21,7 @@ ALLOWED = [
     (r"(op_table\(\)::table|add_op\(.*\)::replaced)", "operators by name"),
     (r"(primitive_table\(\)::table|table\(\)::rows|ElementwiseRows::add\(.*\)::levels|registered\(\)::loops)",
      "rows of kernels, registered by static objects before anything runs"),
-    (r"((recurrent::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
+    (r"((\w+::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
     (r"(conv|fft|gemm|recurrent)_kernels_f(32|64)|attention_kernels|loops_of_level", "loops by instruction set"),
     (r".*::(chosen|best|level|fast)", "the loops this processor takes, found once"),
     (r"library_fmod", "the C library's function, found while loading"),
@@ -40,7 +40,7 @@ ALLOWED = [
     # --- memory kept for later
     (r"free_(nodes|scopes|storages|tensors)|FreeListBase::all", "free lists; used under the interpreter lock"),
     (r"bins|stats|until_failure|cache_limit\(\)::limit", "the caching allocator; used under the interpreter lock"),
-    (r"kept<.*>\(.*\)::(known|mutex|guard|lock)", "plans of Fourier transforms; behind their mutex"),
+    (r"(fft::)?kept<.*>\(.*\)::(known|mutex|guard|lock)", "plans of Fourier transforms; behind their mutex"),
     (r".*::cache", "primitives of oneDNN; behind the cache's mutex"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
     (r"lapack::.*|least_squares<.*>\(.*\)::\w+", "LAPACK's routines, found once"),

@@ -5,7 +5,7 @@
 
 namespace flambeau {
 
-struct Pointwise;  // kernels/elementwise.h: a pointwise call that is worked out but for its loop
+struct Pointwise;  // kernels/pointwise.h: a pointwise call that is worked out but for its loop
 
 struct DeviceTable {
   const char* name = nullptr;  // null: this process has no such device

@@ -15,8 +15,6 @@ CombineFn combine_function(Combine how, DType dtype);
 // out[k * out_stride] += in[k * in_stride] for k < n; strides in elements.
 void add_run(DType dtype, char* out, int64_t out_stride, const char* in, int64_t in_stride, int64_t n);
 
-// Index tensors: int32 ones are widened; throws for any other dtype.
-TensorRef as_index(const Call& c, const Tensor& t, const char* what);
 // t in `out`'s dtype, contiguous, broadcast to `shape`.
 TensorRef expanded(const Tensor& t, Dims shape, DType dtype);
 

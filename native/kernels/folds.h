@@ -295,4 +295,15 @@ void run_moments(const char* op, const Tensor& x, uint64_t mask, Put put) {
   else not_implemented(op, ": not implemented for ", dtype_name(x.dtype));
 }
 
+// out = x folded over the dimensions of `mask`.
+template <class F>
+void fold(const Tensor& x, Tensor& out, uint64_t mask, Finish finish = Finish::None, int64_t count = 1) {
+  LockRelease lock(x.numel);
+  run_reduction(Fold<F>{out.data, out.dtype, finish, count}, x, mask);
+}
+
+[[noreturn]] inline void no_loop_for(const Call& c, DType t) {
+  not_implemented(c.name(), ": not implemented for ", dtype_name(t));
+}
+
 }  // namespace flambeau

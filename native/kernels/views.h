@@ -46,6 +46,9 @@ void apply_slice(Layout& l, int dim, const Slice& s, int64_t itemsize);
 // Strides under which memory with these sizes and strides has the shape `to` (same number of elements), if there are
 // any.
 bool view_strides(Dims sizes, Dims strides, Dims to, int64_t* result);
+inline void check_dims(const Call& c, size_t n) {
+  if (n > size_t(kMaxDims)) runtime_error(c.name(), ": tensors have at most ", kMaxDims, " dimensions, got ", n);
+}
 // Replaces one -1 in `size`; throws when it does not fit `numel`.
 std::vector<int64_t> resolve_size(const char* op, Dims size, int64_t numel);
 

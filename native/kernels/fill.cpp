@@ -1,0 +1,51 @@
+// Writes one number into every element of a tensor.
+#include "../core/recording.h"
+#include "cast.h"
+#include "strided.h"
+
+namespace flambeau {
+
+static constexpr int64_t kGrain = 32768;
+
+void fill(Tensor& dst, const Scalar& value) {
+  need_values(dst);
+  if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
+  check_fits(value, dst.dtype);
+  if (dst.device.type != DeviceType::CPU) return fill_by_table(dst, value);
+  fill_on_cpu(dst, value);
+}
+
+void fill_on_cpu(Tensor& dst, const Scalar& value) {
+  if (dst.numel == 0) return;
+  alignas(16) char bytes[16];
+  store_scalar(bytes, value, dst.dtype);
+  Strided<1> s;
+  s.operands = 1;
+  for (int d = dst.ndim - 1; d >= 0; --d) {
+    if (dst.sizes[d] == 1) continue;
+    s.stride[0][s.ndim] = dst.strides[d] * dst.itemsize();
+    s.add_dim(dst.sizes[d]);
+  }
+  s.sort();
+  s.merge();
+  if (s.ndim == 0) {
+    s.stride[0][0] = dst.itemsize();
+    s.add_dim(1);
+  }
+  LockRelease lock(dst.numel, {&dst});
+  visit_size(dst.itemsize(), [&]<class U>() {
+    const U v = *reinterpret_cast<const U*>(bytes);
+    if (s.linear(0, sizeof(U)))
+      return parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) {
+        std::fill(reinterpret_cast<U*>(dst.data) + begin, reinterpret_cast<U*>(dst.data) + end, v);
+      });
+    U block[64];
+    std::fill_n(block, 64, v);
+    parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; at += 64)
+        block_move<false, U>(s, 0, dst.data, at, std::min<int64_t>(64, end - at), reinterpret_cast<char*>(block));
+    });
+  });
+}
+
+}  // namespace flambeau

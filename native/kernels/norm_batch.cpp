@@ -1,0 +1,286 @@
+// Batch normalisation, forward and fused backward: each channel by the batch's mean and deviation, which are saved,
+// since computing them again would cost one more pass over memory, or by the running ones.
+#include "norm.h"
+
+namespace flambeau::norm {
+namespace {
+
+// native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+//   -> (result, saved mean, saved 1/deviation)
+struct Batch {
+  int64_t batch, channels, spatial;
+  explicit Batch(const Tensor& x) : batch(x.size(0)), channels(x.size(1)), spatial(1) {
+    for (int d = 2; d < x.ndim; ++d) spatial *= x.size(d);
+  }
+  int64_t per_channel() const { return batch * spatial; }
+};
+DType statistics_dtype(DType t) { return t == DType::Float64 ? DType::Float64 : DType::Float32; }
+
+void check_batch(const Call& c, const Tensor& x) {
+  check_floating(c, x);
+  if (x.ndim < 2)
+    runtime_error("batch_norm: expected an input of at least 2 dimensions, got shape ", shape_text(x.shape()));
+}
+void infer_batch_norm(Call& c) {
+  Tensor& x = c.tensor(0);
+  check_batch(c, x);
+  const int64_t channels[] = {x.size(1)};
+  const char* names[] = {"weight", "bias", "running_mean", "running_var"};
+  for (int k = 0; k < 4; ++k) {
+    const Tensor* t = c.optional_tensor(k + 1);
+    if (t && t->numel != channels[0])
+      runtime_error("batch_norm: ", names[k], " should contain ", channels[0], " elements not ", t->numel);
+    check_parameter(c, k + 1, names[k], channels);
+  }
+  if (!c.boolean(5) && !(c.has(3) && c.has(4)))
+    runtime_error("batch_norm: expected running_mean and running_var to be given when training=False");
+  DType t = statistics_dtype(x.dtype);
+  const int64_t saved[] = {c.boolean(5) ? channels[0] : 0};
+  c.output_like(x);
+  c.output(saved, t, x.device);
+  c.output(saved, t, x.device);
+}
+// A running statistic moves towards the batch's. Its version stays: backward in training does not read it, and several
+// forward passes before one backward are usual.
+void update_running(Tensor* running, const std::vector<double>& batch, double momentum, double scale) {
+  if (!running) return;
+  for (int64_t j = 0; j < running->numel; ++j) {
+    char* at = running->data + j * running->strides[0] * running->itemsize();
+    double old;
+    if (running->dtype == DType::Float64) loader_of<double>(running->dtype)(&old, at, 8, 1);
+    else {
+      float value;
+      loader_of<float>(running->dtype)(&value, at, running->itemsize(), 1);
+      old = double(value);
+    }
+    put<double>(at, running->dtype, 0, (1 - momentum) * old + momentum * batch[size_t(j)] * scale);
+  }
+}
+// Sums down the columns of [batch, channels], `many` per column: add(row, sums, memory, memory) adds one row to them.
+template <class T, class Add>
+std::vector<double> column_totals(const Batch& s, int64_t many, Add&& add) {
+  const int64_t width = many * s.channels, rows = s.batch;
+  const int64_t pieces =
+      std::clamp<int64_t>(rows * s.channels / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, rows)));
+  std::vector<double> total(size_t(width * pieces), 0.0);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> part(size_t(width), T(0)), a(size_t(s.channels)), b(size_t(s.channels));
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t first = rows * piece / pieces, last = rows * (piece + 1) / pieces;
+      for (int64_t r = first; r < last; ++r) {
+        add(r, part.data(), a.data(), b.data());
+        if ((r - first) % 64 == 63 || r + 1 == last)  // blocks, so that the error grows with rows / 64
+          for (int64_t i = 0; i < width; ++i) {
+            total[size_t(width * piece + i)] += double(part[size_t(i)]);
+            part[size_t(i)] = 0;
+          }
+      }
+    }
+  });
+  for (int64_t i = width; i < width * pieces; ++i) total[size_t(i % width)] += total[size_t(i)];
+  return total;
+}
+// Mean and variance of the columns of [batch, channels]: two passes, since both fit in cache where it matters.
+template <class T>
+void column_moments(const RowReader<T>& xs, const Batch& s, std::vector<double>& mean, std::vector<double>& var) {
+  const int64_t c = s.channels;
+  mean = column_totals<T>(s, 1, [&](int64_t r, T* sums, T* a, T*) {
+    const T* x = xs.at(r * c, c, a);
+    each<T>(c, [&](int64_t i, int k) { give<T>(sums + i, take(sums + i, k) + take(x + i, k), k); });
+  });
+  for (double& v : mean) v /= double(s.batch);
+  std::vector<T> center(mean.begin(), mean.end());
+  var = column_totals<T>(s, 1, [&](int64_t r, T* sums, T* a, T*) {
+    const T *x = xs.at(r * c, c, a), *m = center.data();
+    each<T>(c, [&](int64_t i, int k) {
+      Vector<T> d = take(x + i, k) - take(m + i, k);
+      give<T>(sums + i, take(sums + i, k) + d * d, k);
+    });
+  });
+  for (double& v : var) v /= double(s.batch);
+}
+template <class T>
+void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batch& s, const T* scale, const T* shift) {
+  const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
+  parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(in.direct ? 0 : size_t(width)), b(out.direct ? 0 : size_t(width));
+    for (int64_t r = begin; r < end; ++r) {
+      const T* x = in.at(r * width, width, a.data());
+      T* y = out.at(r * width, b.data());
+      if (s.spatial > 1) {
+        const T p = scale[r % s.channels], q = shift[r % s.channels];
+        each<T>(width, [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * p + q, k); });
+      } else {
+        each<T>(width,
+                [&](int64_t i, int k) { give<T>(y + i, take(x + i, k) * take(scale + i, k) + take(shift + i, k), k); });
+      }
+      out.done(r * width, width, y);
+    }
+  });
+}
+// long because: statistics, their running means and the result, in this order
+void cpu_batch_norm(Call& c) {
+  Tensor& given = c.tensor(0);
+  const Batch s(given);
+  const bool training = c.boolean(5);
+  const double momentum = c.real(6), eps = c.real(7);
+  visit_rows("batch_norm", given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given);
+    std::vector<double> mean(size_t(s.channels), 0.0), var(size_t(s.channels), 0.0);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)),
+                   bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
+    Tensor &result = c.out();
+    if (!training) {
+      for (int k = 0; k < 2; ++k) {
+        TensorRef wide = contiguous(*to_dtype(c.tensor(3 + k), DType::Float64));
+        std::copy(wide->ptr<double>(), wide->ptr<double>() + s.channels, (k ? var : mean).begin());
+      }
+    }
+    {
+      LockRelease lock(given.numel * 2);
+      const double n = double(s.per_channel());
+      if (training && s.spatial == 1 && s.batch > 0) {
+        column_moments(RowReader<T>(*x), s, mean, var);
+      } else if (training) {
+        run_moments("batch_norm", *x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
+          mean[size_t(o)] = average;
+          var[size_t(o)] = m2 / n;
+        });
+      }
+      std::vector<T> scale(size_t(s.channels)), shift(size_t(s.channels));
+      DType saved = statistics_dtype(given.dtype);
+      for (size_t j = 0; j < size_t(s.channels); ++j) {
+        const double rstd = 1 / std::sqrt(var[j] + eps);
+        scale[j] = T(double(weight[j]) * rstd);
+        shift[j] = T(double(bias[j]) - mean[j] * rstd * double(weight[j]));
+        if (training) {
+          put<double>(c.out(1).data, saved, int64_t(j), mean[j]);
+          put<double>(c.out(2).data, saved, int64_t(j), rstd);
+        }
+      }
+      if (given.numel) scale_and_shift(RowReader<T>(*x), RowWriter<T>(result), s, scale.data(), shift.data());
+      if (training && given.numel) {
+        update_running(c.optional_tensor(3), mean, momentum, 1);
+        update_running(c.optional_tensor(4), var, momentum, n / (n - 1));
+      }
+    }
+  });
+}
+
+// _batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, training, eps)
+//   -> (input's, weight's, bias's gradient)
+void infer_batch_norm_backward(Call& c) {
+  Tensor& x = c.tensor(1);
+  check_batch(c, x);
+  check_same_shape(c, c.tensor(0), x);
+  const int64_t channels[] = {x.size(1)};
+  for (int k = 2; k < 5; ++k) check_parameter(c, k, "a parameter", channels);
+  DType t = c.optional_tensor(2) ? c.tensor(2).dtype : statistics_dtype(x.dtype);
+  c.output_like(x);
+  c.output(channels, t, x.device);
+  c.output(channels, t, x.device);
+}
+// per channel: the sums of g and of g (x - mean)
+template <class T>
+void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s, const T* mean, double* level,
+                  double* along) {
+  if (s.spatial > 1) {
+    parallel_for(s.channels, std::max<int64_t>(1, kGrain / 2 / s.per_channel()), [&](int64_t begin, int64_t end) {
+      std::vector<T> a(gs.direct ? 0 : size_t(s.spatial)), b(xs.direct ? 0 : size_t(s.spatial));
+      for (int64_t j = begin; j < end; ++j)
+        for (int64_t n = 0; n < s.batch; ++n) {
+          const int64_t at = (n * s.channels + j) * s.spatial;
+          const T *g = gs.at(at, s.spatial, a.data()), *x = xs.at(at, s.spatial, b.data()), m = mean[j];
+          for (int64_t start = 0; start < s.spatial; start += kRowBlock) {
+            const int64_t len = std::min(kRowBlock, s.spatial - start);
+            Vector<T> sum{};
+            along[j] += sum_over<T>(len, [&](int64_t i, int k) {
+              Vector<T> v = take(g + start + i, k);
+              sum += v;
+              return v * (take(x + start + i, k) - m);
+            });
+            level[j] += add_lanes<T>(sum);
+          }
+        }
+    });
+    return;
+  }
+  const int64_t c = s.channels;
+  std::vector<double> total = column_totals<T>(s, 2, [&](int64_t r, T* sums, T* a, T* b) {
+    const T *g = gs.at(r * c, c, a), *x = xs.at(r * c, c, b);
+    each<T>(c, [&](int64_t i, int k) {
+      Vector<T> v = take(g + i, k);
+      give<T>(sums + i, take(sums + i, k) + v, k);
+      give<T>(sums + c + i, take(sums + c + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
+    });
+  });
+  for (int64_t i = 0; i < c; ++i) level[i] += total[size_t(i)], along[i] += total[size_t(c + i)];
+}
+template <class T>
+void batch_norm_input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Batch& s,
+                               const std::vector<T>& mean, const std::vector<T>& of_grad,
+                               const std::vector<T>& of_input, const std::vector<T>& constant) {
+  const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
+  parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(width)), b(xs.direct ? 0 : size_t(width)),
+        d(out.direct ? 0 : size_t(width));
+    for (int64_t r = begin; r < end; ++r) {
+      const T *g = gs.at(r * width, width, a.data()), *x = xs.at(r * width, width, b.data());
+      T* to = out.at(r * width, d.data());
+      if (s.spatial > 1) {
+        const size_t j = size_t(r % s.channels);
+        const T p = of_grad[j], q = of_input[j], o = constant[j], m = mean[j];
+        each<T>(width,
+                [&](int64_t i, int k) { give<T>(to + i, take(g + i, k) * p + (take(x + i, k) - m) * q + o, k); });
+      } else {
+        const T *p = of_grad.data(), *q = of_input.data(), *o = constant.data(), *m = mean.data();
+        each<T>(width, [&](int64_t i, int k) {
+          give<T>(to + i,
+                  take(g + i, k) * take(p + i, k) + (take(x + i, k) - take(m + i, k)) * take(q + i, k) + take(o + i, k),
+                  k);
+        });
+      }
+      out.done(r * width, width, to);
+    }
+  });
+}
+void cpu_batch_norm_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  const Batch s(given);
+  const bool training = c.boolean(7);
+  const double eps = c.real(8), n = double(s.per_channel());
+  visit_rows("batch_norm", given.dtype, [&]<class T>() {
+    TensorRef input = contiguous(given), grad = rows_of<T>(c.tensor(0), given.dtype);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1));
+    std::vector<double> center = parameter<double>(c.optional_tensor(training ? 5 : 3), s.channels, 0.0);
+    std::vector<double> rstd = parameter<double>(c.optional_tensor(training ? 6 : 4), s.channels, 1.0);
+    if (!training)
+      for (double& v : rstd) v = 1 / std::sqrt(v + eps);
+    Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
+    {
+      LockRelease lock(given.numel * 2);
+      RowReader<T> gs(*grad), xs(*input);
+      std::vector<T> mean(center.begin(), center.end()), of_grad(size_t(s.channels)), of_input(size_t(s.channels)),
+          constant(size_t(s.channels));
+      std::vector<double> level(size_t(s.channels), 0.0), along(size_t(s.channels), 0.0);
+      if (given.numel) channel_sums(gs, xs, s, mean.data(), level.data(), along.data());
+      for (size_t j = 0; j < size_t(s.channels); ++j) {
+        const double a = double(weight[j]) * rstd[j], b = training ? -a * rstd[j] * rstd[j] * along[j] / n : 0;
+        of_grad[j] = T(a);
+        of_input[j] = T(b);
+        constant[j] = training ? T(-a * level[j] / n) : T(0);
+        put<double>(dw.data, c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
+        put<double>(db.data, c.out(2).dtype, int64_t(j), level[j]);
+      }
+      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx), s, mean, of_grad, of_input, constant);
+    }
+  });
+}
+
+const Primitives rows{
+    {"native_batch_norm", infer_batch_norm, cpu_batch_norm},
+    {"_batch_norm_backward", infer_batch_norm_backward, cpu_batch_norm_backward},
+};
+
+}  // namespace
+}  // namespace flambeau::norm

@@ -1,0 +1,150 @@
+// layer_norm and rms_norm, forward and fused backward: each row by its own mean and deviation. The backward kernel
+// computes them again from the input, which is in cache anyway, so nothing has to be saved.
+#include "norm.h"
+
+namespace flambeau::norm {
+namespace {
+
+void check_normalized_shape(const Call& c, const Tensor& x, Dims shape) {
+  check_floating(c, x);
+  if (shape.empty()) runtime_error(c.name(), ": normalized_shape is empty; name at least the last dimension");
+  if (x.ndim < int(shape.size()) || !std::equal(shape.begin(), shape.end(), x.sizes + x.ndim - shape.size()))
+    runtime_error(c.name(), ": the input's last dimensions must be normalized_shape=", shape_text(shape),
+                  ", got input ", shape_text(x.shape()));
+}
+double epsilon(const Call& c, int k, DType t) {
+  if (c.has(k)) return c.real(k);
+  return t == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;  // of the type computed in
+}
+void infer_layer_norm(Call& c) {
+  Tensor& x = c.tensor(0);
+  check_normalized_shape(c, x, c.ints(1));
+  check_parameter(c, 2, "weight", c.ints(1));
+  if (c.nargs > 4) check_parameter(c, 3, "bias", c.ints(1));
+  c.output_like(x);
+}
+template <bool centred>
+void cpu_layer_norm(Call& c) {
+  Tensor& given = c.tensor(0);
+  if (!given.numel) return;
+  const int64_t n = count(c.ints(1)), m = given.numel / n;
+  const double eps = epsilon(c, centred ? 4 : 3, given.dtype);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given);
+    const Tensor* bias = centred ? c.optional_tensor(3) : nullptr;
+    std::vector<T> weight = parameter<T>(c.optional_tensor(2), n, T(1)), shift = parameter<T>(bias, bias ? n : 0, T(0));
+    Tensor &result = c.out();
+    RowReader<T> in(*x);
+    RowWriter<T> out(result);
+    {
+      LockRelease lock(given.numel * 2);
+      parallel_for(m, std::max<int64_t>(1, kGrain / 2 / n), [&](int64_t begin, int64_t end) {
+        std::vector<T> a(in.direct ? 0 : size_t(n)), b(out.direct ? 0 : size_t(n));
+        for (int64_t r = begin; r < end; ++r) {
+          const T* p = in.at(r * n, n, a.data());
+          T* y = out.at(r * n, b.data());
+          Statistics s = statistics<T, centred>(p, n, eps);
+          const T mean = T(s.mean), rstd = T(s.rstd);
+          const T *w = weight.data(), *v = shift.data();
+          if (bias)
+            each<T>(n, [&](int64_t i, int k) {
+              give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k) + take(v + i, k), k);
+            });
+          else
+            each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k), k); });
+          out.done(r * n, n, y);
+        }
+      });
+    }
+  });
+}
+
+// _layer_norm_backward(grad, input, normalized_shape, weight, eps, centred) -> (input's, weight's, bias's gradient)
+void infer_layer_norm_backward(Call& c) {
+  Tensor& x = c.tensor(1);
+  check_normalized_shape(c, x, c.ints(2));
+  check_same_shape(c, c.tensor(0), x);
+  check_parameter(c, 3, "weight", c.ints(2));
+  c.output_like(x);
+  DType t = c.optional_tensor(3) ? c.tensor(3).dtype : x.dtype;
+  c.output(c.ints(2), t, x.device);
+  c.output(c.ints(2), t, x.device);
+}
+// long because: three gradients from one reading of each row
+template <class T, bool centred>
+void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& grad_input,
+                         char* grad_weight, char* grad_bias, DType dtype) {
+  RowReader<T> gs(grad), xs(input);
+  RowWriter<T> out(grad_input);
+  const int64_t m = input.numel / n;
+  // each piece of the rows sums its share of the parameters' gradients
+  const int64_t pieces = std::clamp<int64_t>(input.numel / kGrain, 1, std::min<int64_t>(16, m));
+  std::vector<double> total(size_t(2 * n * pieces), 0.0);
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(n)), b(xs.direct ? 0 : size_t(n)), d(out.direct ? 0 : size_t(n)),
+        part(size_t(2 * n), T(0));
+    T *dw = part.data(), *db = dw + n;
+    for (int64_t piece = begin; piece < end; ++piece) {
+      double* sum = total.data() + 2 * n * piece;
+      const int64_t first = m * piece / pieces, last = m * (piece + 1) / pieces;
+      for (int64_t r = first; r < last; ++r) {
+        const T *g = gs.at(r * n, n, a.data()), *x = xs.at(r * n, n, b.data());
+        T* dx = out.at(r * n, d.data());
+        Statistics s = statistics<T, centred>(x, n, eps);
+        const T mean = T(s.mean), rstd = T(s.rstd);
+        const T along = T(sum_over<T>(n, [&](int64_t i, int k) {
+          return take(g + i, k) * take(w + i, k) * (take(x + i, k) - mean);
+        }) * s.rstd / double(n));
+        const T level = centred ? T(row_dot(g, w, n) / double(n)) : T(0);
+        each<T>(n, [&](int64_t i, int k) {
+          Vector<T> gi = take(g + i, k), hat = (take(x + i, k) - mean) * rstd;
+          give<T>(dw + i, take(dw + i, k) + gi * hat, k);
+          give<T>(db + i, take(db + i, k) + gi, k);
+          give<T>(dx + i, rstd * (gi * take(w + i, k) - level - hat * along), k);
+        });
+        out.done(r * n, n, dx);
+        if ((r - first) % 64 == 63 || r + 1 == last) {
+          for (int64_t i = 0; i < 2 * n; ++i) {
+            sum[i] += double(part[size_t(i)]);
+            part[size_t(i)] = 0;
+          }
+        }
+      }
+    }
+  });
+  for (int64_t piece = 1; piece < pieces; ++piece)
+    for (int64_t i = 0; i < 2 * n; ++i) total[size_t(i)] += total[size_t(2 * n * piece + i)];
+  for (int64_t i = 0; i < n; ++i) {
+    put<double>(grad_weight, dtype, i, total[size_t(i)]);
+    put<double>(grad_bias, dtype, i, total[size_t(n + i)]);
+  }
+}
+void cpu_layer_norm_backward(Call& c) {
+  Tensor& given = c.tensor(1);
+  if (!given.numel) {
+    fill(c.out(1), Scalar(0));
+    fill(c.out(2), Scalar(0));
+    return;
+  }
+  const int64_t n = count(c.ints(2));
+  const double eps = epsilon(c, 4, given.dtype);
+  visit_rows(c.name(), given.dtype, [&]<class T>() {
+    TensorRef x = contiguous(given), g = rows_of<T>(c.tensor(0), given.dtype);
+    std::vector<T> weight = parameter<T>(c.optional_tensor(3), n, T(1));
+    Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
+    {
+      LockRelease lock(given.numel * 2);
+      auto run = c.boolean(5) ? layer_norm_backward<T, true> : layer_norm_backward<T, false>;
+      run(*g, *x, weight.data(), n, eps, dx, dw.data, db.data, c.out(1).dtype);
+    }
+  });
+}
+
+const Primitives rows{
+    {"layer_norm", infer_layer_norm, cpu_layer_norm<true>},
+    {"rms_norm", infer_layer_norm, cpu_layer_norm<false>},
+    {"_layer_norm_backward", infer_layer_norm_backward, cpu_layer_norm_backward},
+};
+
+}  // namespace
+}  // namespace flambeau::norm

@@ -1,0 +1,198 @@
+// Runs a planned pointwise call on the CPU: whatever the loop cannot read or write directly is converted or packed
+// block by block.
+#include "pointwise.h"
+
+namespace flambeau::pointwise {
+namespace {
+
+constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
+constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
+constexpr int64_t kLongRow = 256;       // rows from this on need not be joined
+
+void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
+  visit_size(item,
+             [&]<class U>() { std::fill_n(reinterpret_cast<U*>(buffer), n, *reinterpret_cast<const U*>(value)); });
+}
+
+// After how many elements operand k repeats itself: a vector along the inner dimensions has a short period.
+int64_t period(const Space& s, int k) {
+  int64_t elements = 1, repeats = 1;
+  for (int d = 0; d < s.ndim; ++d) {
+    elements *= s.size[d];
+    if (s.stride[k][d]) repeats = elements;
+  }
+  return repeats;
+}
+
+// Whether every operand is one run, repeats itself within a block, or is a number: then short rows are joined.
+bool joins_rows(const Plan& p) {
+  for (int k = 0; k < p.count; ++k) {
+    const Operand& o = p.operand[k];
+    if (!o.absent && !o.constant && !p.space.linear(k, o.item) && (k == 0 || period(p.space, k) > kBlock / 2))
+      return false;
+  }
+  return true;
+}
+
+// One thread's share: elements [begin, end) in iteration order.
+struct Worker {
+  const Plan& p;
+  bool linear[kMaxOperands];    // one contiguous run in iteration order
+  bool repeated[kMaxOperands];  // the same in each block: packed once
+  bool direct[kMaxOperands];    // read or written in place: contiguous and of the loop's dtype
+  bool broadcasts;              // the loop takes operands of stride 0
+  int64_t block = kBlock;
+  alignas(64) char buffer[kMaxOperands][kBlock * 16];
+  alignas(64) char raw[kBlock * 16];
+
+  explicit Worker(const Plan& plan) : p(plan), broadcasts(plan.broadcasts) {
+    for (int k = 0; k < p.count; ++k) linear[k] = p.operand[k].tensor && p.space.linear(k, p.operand[k].item);
+  }
+
+  // Packs what repeats itself, and makes blocks a multiple of all periods (each divides the longer ones).
+  void load_repeated(int64_t begin, int64_t end) {
+    int64_t longest = 1;
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      const int64_t every = k == 0 || o.absent || o.constant || linear[k] ? kBlock : period(p.space, k);
+      repeated[k] = every <= kBlock / 2;
+      if (repeated[k]) longest = std::max(longest, every);
+    }
+    block = kBlock / longest * longest;
+    for (int k = 1; k < p.count; ++k)
+      if (repeated[k]) load(k, begin, std::min(block, end - begin));
+  }
+
+  void fill_constants() {
+    if (broadcasts) return;
+    for (int k = 1; k < p.count; ++k)
+      if (p.operand[k].constant) fill_block(buffer[k], p.operand[k].number, p.operand[k].loop_item, kBlock);
+  }
+  void load(int k, int64_t start, int64_t n) {  // operand k packed and converted into its buffer
+    const Operand& o = p.operand[k];
+    if (o.cast.steps && linear[k]) return o.cast.apply(buffer[k], o.data + start * o.item, n);
+    char* target = o.cast.steps ? raw : buffer[k];
+    visit_size(o.item, [&]<class U>() { block_move<true, U>(p.space, k, o.data, start, n, target); });
+    if (o.cast.steps) o.cast.apply(buffer[k], raw, n);
+  }
+  void store(int64_t start, int64_t n) {
+    const Operand& o = p.operand[0];
+    char* source = buffer[0];
+    if (o.cast.steps && linear[0]) return o.cast.apply(o.data + start * o.item, buffer[0], n);
+    if (o.cast.steps) {
+      o.cast.apply(raw, buffer[0], n);
+      source = raw;
+    }
+    visit_size(o.item, [&]<class U>() { block_move<false, U>(p.space, 0, o.data, start, n, source); });
+  }
+
+  // Blocks over the whole space: operands that are not one run are packed across rows.
+  void run_blocks(int64_t begin, int64_t end) {
+    bool whole = true;
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      direct[k] = linear[k] && !o.cast.steps;
+      whole &= direct[k] || o.absent || (o.constant && broadcasts);
+    }
+    fill_constants();
+    load_repeated(begin, end);
+    char* ptr[kMaxOperands];
+    int64_t stride[kMaxOperands];
+    const int64_t step = whole ? end - begin : block;
+    for (int64_t at = begin; at < end; at += step) {
+      const int64_t n = std::min(step, end - at);
+      for (int k = 0; k < p.count; ++k) {
+        const Operand& o = p.operand[k];
+        stride[k] = o.loop_item;
+        if (o.absent) ptr[k] = nullptr, stride[k] = 0;
+        else if (direct[k]) ptr[k] = o.data + at * o.item;
+        else if (o.constant && broadcasts) ptr[k] = const_cast<char*>(o.number), stride[k] = 0;
+        else {
+          if (k > 0 && !o.constant && !repeated[k]) load(k, at, n);
+          ptr[k] = buffer[k];
+        }
+      }
+      p.loop(ptr, stride, n, p.scalars);
+      if (!direct[0]) store(at, n);
+    }
+  }
+
+  // Row by row along the inner dimension: contiguous rows are read and written where they are.
+  // long because: one loop, whose pointers and scratch blocks all its steps share
+  void run_rows(int64_t begin, int64_t end) {
+    const Space& s = p.space;
+    bool packs = false, inner_constant[kMaxOperands] = {};
+    for (int k = 0; k < p.count; ++k) {
+      const Operand& o = p.operand[k];
+      direct[k] = o.tensor && !o.cast.steps && s.stride[k][0] == o.item;
+      inner_constant[k] = k > 0 && !o.constant && !o.absent && s.stride[k][0] == 0;
+      packs |= !direct[k] && !o.absent && !((o.constant || inner_constant[k]) && broadcasts);
+    }
+    fill_constants();
+    int64_t index[kMaxDims], offset[kMaxOperands] = {}, rest = begin;
+    for (int d = 0; d < s.ndim; ++d) {
+      index[d] = rest % s.size[d];
+      rest /= s.size[d];
+      for (int k = 0; k < p.count; ++k) offset[k] += index[d] * s.stride[k][d];
+    }
+    char* ptr[kMaxOperands];
+    int64_t stride[kMaxOperands];
+    for (int64_t at = begin; at < end;) {
+      int64_t n = std::min(end - at, s.size[0] - index[0]);
+      if (packs) n = std::min(n, block);
+      for (int k = 0; k < p.count; ++k) {
+        const Operand& o = p.operand[k];
+        stride[k] = o.loop_item;
+        if (o.absent) ptr[k] = nullptr, stride[k] = 0;
+        else if (direct[k]) ptr[k] = o.data + offset[k];
+        else if (o.constant && broadcasts) ptr[k] = const_cast<char*>(o.number), stride[k] = 0;
+        else if (inner_constant[k]) {
+          ptr[k] = buffer[k];
+          if (o.cast.steps) o.cast.apply(buffer[k], o.data + offset[k], 1);
+          else std::memcpy(buffer[k], o.data + offset[k], o.item);
+          if (broadcasts) {
+            stride[k] = 0;
+          } else {
+            alignas(16) char value[16];
+            std::memcpy(value, buffer[k], o.loop_item);
+            fill_block(buffer[k], value, o.loop_item, n);
+          }
+        } else {
+          if (k > 0 && !o.constant) load(k, at, n);
+          ptr[k] = buffer[k];
+        }
+      }
+      p.loop(ptr, stride, n, p.scalars);
+      if (!direct[0]) store(at, n);
+      at += n;
+      index[0] += n;
+      for (int k = 0; k < p.count; ++k) offset[k] += n * s.stride[k][0];
+      for (int d = 0; d + 1 < s.ndim && index[d] == s.size[d]; ++d) {
+        for (int k = 0; k < p.count; ++k) offset[k] += s.stride[k][d + 1] - index[d] * s.stride[k][d];
+        index[d] = 0;
+        ++index[d + 1];
+      }
+    }
+  }
+};
+
+void execute(const Plan& p, int64_t numel, int weight) {
+  const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
+  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p));
+  parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
+    Worker worker(p);
+    if (rows) worker.run_rows(begin, end);
+    else worker.run_blocks(begin, end);
+  });
+}
+
+void compute(Call& c, Pointwise& w) {
+  if (w.out->numel == 0) return;
+  prepare(c, w);
+  LockRelease lock(w.out->numel * (w.row.weight == kByValue ? 1 << 20 : w.row.weight));
+  execute(w.plan, w.out->numel, w.row.weight);
+}
+const bool computes = (devices[int(DeviceType::CPU)].pointwise = compute, true);
+
+}  // namespace
+}  // namespace flambeau::pointwise

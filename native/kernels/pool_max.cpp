@@ -1,0 +1,206 @@
+// Max pooling, plain and adaptive, with the place of each maximum, and its gradient.
+#include <atomic>
+#include <bit>
+#include <limits>
+
+#include "pool.h"
+#include "widened.h"
+
+namespace flambeau::pool {
+namespace {
+
+template <class T>
+bool beats(T v, T best) {
+  return (v > best) | (v != v);  // a NaN wins, as does any NaN after it
+}
+
+// yes ? a : b without a branch: which of two numbers is larger is not predictable.
+template <class T>
+T chosen(bool yes, T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  Bits mask = -Bits(yes), bits = (std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask);
+  return std::bit_cast<T>(bits);
+}
+
+// best and place of one output row from one source row, tap by tap.
+template <class T, class I>
+void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __restrict place) {
+  if (!w.even) {
+    for (int64_t o = 0; o < w.out; ++o)
+      for (int64_t i = w.window(o).begin; i < w.window(o).end; ++i)
+        if (beats(row[i], best[o])) best[o] = row[i], place[o] = row_at + I(i);
+    return;
+  }
+  for (const Tap& tap : w.taps) {
+    const int64_t base = tap.base, first = tap.first, last = tap.last;
+    auto loop = [&](auto stride) __attribute__((always_inline)) {
+      for (int64_t o = first; o < last; ++o) {
+        T v = row[o * stride + base];
+        bool better = beats(v, best[o]);
+        best[o] = better ? v : best[o];
+        place[o] = better ? row_at + I(o * stride + base) : place[o];
+      }
+    };
+    if (w.stride == 1) loop(std::integral_constant<int64_t, 1>());
+    else if (w.stride == 2) loop(std::integral_constant<int64_t, 2>());
+    else loop(w.stride);
+  }
+}
+
+// long because: one loop nest; the inner window has a fast form and a general one
+template <class T, class I>
+void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+      : std::numeric_limits<T>::lowest();
+  parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
+    Poll poll;
+    std::vector<T> best(W.out);
+    std::vector<I> place(W.out);
+    for (; p < end; ++p) {
+      const T* plane = x + p * s.in();
+      int64_t at = p * s.out();
+      for (int64_t di = 0; di < D.out; ++di)
+        for (int64_t hi = 0; hi < H.out; ++hi) {
+          row_done(poll);
+          const Window d = D.window(di), h = H.window(hi);
+          const I first = I((d.begin * H.in + h.begin) * W.in);
+          if (W.out < 8) {  // rows too short for vectors: one window after the other, in registers
+            for (int64_t o = 0; o < W.out; ++o, ++at) {
+              const Window w = W.window(o);
+              T top = lowest;
+              I where = first + I(w.begin);
+              for (int64_t i = d.begin; i < d.end; i += D.dilation)
+                for (int64_t j = h.begin; j < h.end; j += H.dilation) {
+                  const I row = I((i * H.in + j) * W.in);
+                  for (int64_t q = w.begin; q < w.end; q += W.dilation) {
+                    T v = plane[row + q];
+                    bool better = beats(v, top);
+                    top = chosen(better, v, top);
+                    where = chosen(better, row + I(q), where);
+                  }
+                }
+              values[at] = top, indices[at] = where;
+            }
+            continue;
+          }
+          for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.window(o).begin);
+          for (int64_t i = d.begin; i < d.end; i += D.dilation)
+            for (int64_t j = h.begin; j < h.end; j += H.dilation, row_done(poll))
+              max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
+          for (int64_t o = 0; o < W.out; ++o) values[at + o] = best[o], indices[at + o] = place[o];
+          at += W.out;
+        }
+    }
+  });
+}
+
+void run_max(Call& c, Shape s) {
+  Tensor &out = c.out(0), &indices = c.out(1);
+  if (out.numel == 0) return;
+  s.axis[2].make_taps();
+  WideResult values(out);
+  TensorRef x = values.operand(c.tensor(0));
+  {
+    LockRelease lock(s.visits());
+    auto run = [&]<class T, class Place>() {
+      max_planes<T, Place>(s, x->ptr<T>(), values.ptr<T>(), indices.ptr<int64_t>());
+    };
+    if (values.dtype == DType::Float64) run.operator()<double, int64_t>();
+    else if (values.dtype == DType::Int64) run.operator()<int64_t, int64_t>();
+    else if (s.in() < INT32_MAX) run.operator()<float, int32_t>();
+    else run.operator()<float, int64_t>();
+  }
+  values.finish();
+}
+
+void need_real(const Call& c, DType t) {
+  if (is_complex(t) || is_float8(t) || t == DType::Bool)
+    runtime_error(c.name(), ": not implemented for dtype ", dtype_name(t));
+}
+
+// max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims)
+Shape max_shape(const Call& c) {
+  Tensor& x = c.tensor(0);
+  int nd = int(c.integer(6));
+  check_input(c, x, nd);
+  return plain_shape(c, x.shape(), lead_of(x, nd), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.boolean(5), false);
+}
+void infer_max_pool(Call& c) {
+  Tensor& x = c.tensor(0);
+  need_real(c, x.dtype);
+  const Shape& s = c.hand_over(max_shape(c));
+  c.output(s.result, x.dtype, x.device);
+  c.output(s.result, DType::Int64, x.device);
+}
+void cpu_max_pool(Call& c) { run_max(c, c.handed<Shape>()); }
+
+// adaptive_max_pool(self, output_size, dims)
+void infer_adaptive_max(Call& c) {
+  Tensor& x = c.tensor(0);
+  need_real(c, x.dtype);
+  const Shape& s = c.hand_over(adaptive_of(c));
+  c.output(s.result, x.dtype, x.device);
+  c.output(s.result, DType::Int64, x.device);
+}
+void cpu_adaptive_max(Call& c) { run_max(c, c.handed<Shape>()); }
+
+// max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices
+void infer_max_backward(Call& c) {
+  Tensor &g = c.tensor(0), &indices = c.tensor(1);
+  Dims size = c.ints(2);
+  if (!std::ranges::equal(g.shape(), indices.shape()) || size.size() > g.ndim)
+    runtime_error(c.name(), ": expected a gradient of the shape of indices ", shape_text(indices.shape()), ", got ",
+        shape_text(g.shape()));
+  if (indices.dtype != DType::Int64) runtime_error(c.name(), ": expected int64 indices, got ",
+      dtype_name(indices.dtype));
+  need_floating(c, g.dtype);
+  std::vector<int64_t> shape(g.sizes, g.sizes + g.ndim - size.size());
+  shape.insert(shape.end(), size.begin(), size.end());
+  c.output(shape, g.dtype, g.device);
+}
+
+template <class T>
+bool scatter_planes(const T* g, const int64_t* index, int64_t planes, int64_t places, int64_t out_places, T* to) {
+  std::atomic<bool> good = true;
+  parallel_for(planes, std::max<int64_t>(1, 32768 / (places + out_places + 1)), [&](int64_t p, int64_t end) {
+    for (; p < end; ++p) {
+      T* plane = to + p * out_places;
+      std::fill_n(plane, out_places, T(0));
+      for (int64_t i = p * places; i < (p + 1) * places; ++i) {
+        const int64_t at = __atomic_load_n(index + i, __ATOMIC_RELAXED);
+        if (uint64_t(at) >= uint64_t(out_places)) { good = false; continue; }
+        plane[at] += g[i];
+      }
+    }
+  });
+  return good;
+}
+
+void cpu_max_backward(Call& c) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  Dims size = c.ints(2);
+  WideResult to(out);
+  TensorRef g = to.operand(c.tensor(0)), index = contiguous(c.tensor(1));
+  int64_t out_places = count(size), planes = out.numel / out_places, places = g->numel / planes;
+  bool good;
+  {
+    LockRelease lock(out.numel + g->numel);
+    auto run = [&]<class T>() {
+      return scatter_planes<T>(g->ptr<T>(), index->ptr<int64_t>(), planes, places, out_places, to.ptr<T>());
+    };
+    good = to.dtype == DType::Float64 ? run.operator()<double>() : run.operator()<float>();
+  }
+  if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
+  to.finish();
+}
+
+const Primitives rows{
+    {"max_pool", infer_max_pool, cpu_max_pool},
+    {"adaptive_max_pool", infer_adaptive_max, cpu_adaptive_max},
+    {"max_pool_backward", infer_max_backward, cpu_max_backward},
+};
+
+}  // namespace
+}  // namespace flambeau::pool

@@ -1,0 +1,288 @@
+// Whole slices by number: index_select, index_add, index_copy, index_fill.
+#include <memory>
+
+#include "combine.h"
+#include "indices.h"
+#include "options.h"
+#include "steady.h"
+#include "views.h"
+#include "walk.h"
+
+namespace flambeau::indices {
+namespace {
+
+void check_index_vector(const Call& c, const Tensor& index) {
+  if (index.ndim > 1) index_error(c.name(), "(): index must have at most 1 dimension, got shape ",
+                                  shape_text(index.shape()));
+  std::string_view name = c.name();
+  bool fill = name.starts_with("index_fill"), narrow = !fill && name != "index_copy";
+  if (index.dtype != DType::Int64 && !(narrow && index.dtype == DType::Int32))
+    fail(fill ? ErrorKind::Index : ErrorKind::Runtime, name, "(): index must be ", narrow ? "int32 or int64" : "int64",
+         ", got ", dtype_name(index.dtype));
+}
+
+// Negative numbers count from the end only where PyTorch lets them: nowhere here.
+void infer_index_select(Call& c) {
+  const Tensor &t = c.tensor(0), &index = c.tensor(2);
+  int64_t d = c.dim(1, t.ndim);
+  check_index_vector(c, index);
+  if (t.ndim == 0) {
+    if (index.numel != 1) index_error(c.name(), "(): the tensor has no dimensions, so there is one index, got ",
+                                      index.numel);
+    c.output({}, t.dtype, t.device);
+    return;
+  }
+  Layout l(t);
+  l.sizes[d] = index.numel;
+  c.output(l.shape(), t.dtype, t.device);
+}
+
+// out[k] = table[index[k]] for rows of `bytes` bytes, `size` of them in the table; rows of common small sizes avoid
+// calling memcpy.
+void copy_rows(char* out, const char* table, const int64_t* index, int64_t n, int64_t size, int64_t bytes,
+               int64_t pitch) {
+  parallel_for(n, std::max<int64_t>(1, (kGrain * 8) / std::max<int64_t>(bytes, 16)), [&](int64_t a, int64_t b) {
+    int64_t own[kBlock];
+    for (; a < b; a += kBlock) {
+      const int64_t count = std::min(kBlock, b - a);
+      own_indices(index + a, count, size, own);
+      char* to = out + a * bytes;
+      auto fixed = [&]<int64_t N>() {
+        for (int64_t k = 0; k < count; ++k) std::memcpy(to + k * N, table + own[k] * pitch, N);
+      };
+      switch (bytes) {
+        case 4: fixed.template operator()<4>(); break;
+        case 8: fixed.template operator()<8>(); break;
+        case 16: fixed.template operator()<16>(); break;
+        case 32: fixed.template operator()<32>(); break;
+        case 64: fixed.template operator()<64>(); break;
+        default: for (int64_t k = 0; k < count; ++k) std::memcpy(to + k * bytes, table + own[k] * pitch, bytes);
+      }
+    }
+  });
+}
+
+// Whether the part of t after dimension d is one run of memory.
+bool packed_after(const Tensor& t, int64_t d) {
+  int64_t step = 1;
+  for (int k = t.ndim - 1; k > d; --k) {
+    if (t.sizes[k] != 1 && t.strides[k] != step) return false;
+    step *= t.sizes[k];
+  }
+  return true;
+}
+
+// What is selected are runs of memory, or columns of a matrix.
+// long because: three ways through the same runs, chosen by how many there are
+void select_packed(const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
+  int64_t n = index.numel, size = size_at(t, int(d)), step = stride_at(t, int(d)), item = t.itemsize();
+  const int64_t* at = index.ptr<int64_t>();
+  int64_t inner = 1;
+  for (int k = int(d) + 1; k < t.ndim; ++k) inner *= t.sizes[k];
+  Walk<2> outer;
+  int64_t place = inner * n;
+  std::vector<int64_t> places(d);
+  for (int k = int(d) - 1; k >= 0; --k) places[k] = place, place *= t.sizes[k];
+  for (int k = 0; k < d; ++k) outer.add(t.sizes[k], {t.strides[k], places[k]});
+  outer.add(1, {0, 0});
+  outer.done();
+  int64_t run = outer.length(), from = outer.stride[0][outer.ndim - 1], to = outer.stride[1][outer.ndim - 1];
+  LockRelease lock(out.numel);
+  if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix: each index is used `run` times
+    auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
+    int64_t* own = memory.get();
+    own_indices(at, n, size, own);
+    visit_size(item, [&]<class T>() {
+      parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
+        for (int64_t r = a; r < b; ++r) {
+          const T* x = t.ptr<T>() + r * from;
+          T* y = out.ptr<T>() + r * to;
+          if (step == 1) {
+            for (int64_t k = 0; k < n; ++k) y[k] = x[own[k]];
+          } else {
+            for (int64_t k = 0; k < n; ++k) y[k] = x[own[k] * step];
+          }
+        }
+      });
+    });
+    return;
+  }
+  if (outer.rows == 1 && run >= num_threads()) {  // inside a piece copy_rows stays on its thread
+    parallel_for(run, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t a, int64_t b) {
+      for (int64_t k = a; k < b; ++k)
+        copy_rows(out.data + k * to * item, t.data + k * from * item, at, n, size, inner * item, step * item);
+    });
+    return;
+  }
+  outer.each_row(0, outer.rows, [&](const int64_t* offset) {
+    for (int64_t k = 0; k < run; ++k)
+      copy_rows(out.data + (offset[1] + k * to) * item, t.data + (offset[0] + k * from) * item, at, n, size,
+                inner * item, step * item);
+  });
+}
+
+void select_strided(const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
+  int64_t n = index.numel, size = size_at(t, int(d)), step = stride_at(t, int(d)), item = t.itemsize();
+  const int64_t* at = index.ptr<int64_t>();
+  Walk<2> w;  // one slice
+  for (int k = 0; k < t.ndim; ++k)
+    if (k != d) w.add(t.sizes[k], {t.strides[k], out.strides[k]});
+  w.done();
+  int64_t run = w.length(), from = w.stride[0][w.ndim - 1], to = w.stride[1][w.ndim - 1];
+  visit_size(item, [&]<class T>() {
+    LockRelease lock(out.numel);
+    parallel_for(n, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, out.numel / n)), [&](int64_t a, int64_t b) {
+      for (int64_t k = a; k < b; ++k) {
+        const int64_t place = index_within(at + k, size) * step;
+        w.each_row(0, w.rows, [&](const int64_t* offset) {
+          const T* x = t.ptr<T>() + place + offset[0];
+          T* y = out.ptr<T>() + k * out.strides[d] + offset[1];
+          for (int64_t j = 0; j < run; ++j) y[j * to] = x[j * from];
+        });
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void select_rows(const Call& c, const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
+  check_indices(c, index, d, size_at(t, int(d)));
+  if (out.numel == 0) return;
+  if (packed_after(t, d)) select_packed(t, index, out, d);
+  else select_strided(t, index, out, d);
+}
+
+namespace {
+
+void cpu_index_select(Call& c) {
+  const Tensor& t = c.tensor(0);
+  select_rows(c, t, *index_vector(c.tensor(2)), c.out(), c.dim(1, t.ndim));
+}
+
+// index_add, index_copy (self, int dim, Tensor index, Tensor source[, *, Scalar alpha])
+void infer_index_source(Call& c) {
+  const Tensor &t = c.tensor(0), &index = c.tensor(2), &source = c.tensor(3);
+  int64_t d = c.dim(1, t.ndim);
+  check_index_vector(c, index);
+  if (source.dtype != t.dtype)
+    runtime_error(c.name(), "(): source must have the tensor's dtype ", dtype_name(t.dtype), ", got ",
+                  dtype_name(source.dtype));
+  const ErrorKind kind = std::string_view(c.name()) == "index_add" ? ErrorKind::Runtime : ErrorKind::Index;
+  if (source.ndim != t.ndim && !(source.ndim == 0 && index.numel <= 1 && t.ndim <= 1))
+    fail(kind, c.name(), "(): source ", shape_text(source.shape()), " and the tensor ", shape_text(t.shape()), " must "
+         "have equally many dimensions");
+  if (size_at(source, source.ndim ? int(d) : 0) != index.numel)
+    runtime_error(c.name(), "(): source holds ", size_at(source, source.ndim ? int(d) : 0), " slices along dim ", d,
+                  " for ", index.numel, " indices");
+  for (int k = 0; k < source.ndim; ++k)
+    if (k != d && source.sizes[k] != t.sizes[k])
+      fail(kind, c.name(), "(): source ", shape_text(source.shape()), " and the tensor ", shape_text(t.shape()), " may "
+           "differ only in dimension ", d);
+  if (c.inplace) check_writable(c, t);
+  output_self(c);
+}
+
+// f(out, out_stride, source, source_stride, n) for each row of each indexed slice, in the order of the indices.
+template <class F>
+void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, F f) {
+  const int64_t size = size_at(out, int(d));
+  check_indices(c, index, d, size);
+  Walk<2> w;
+  for (int k = 0; k < out.ndim; ++k)
+    if (k != d) w.add(out.sizes[k], {out.strides[k], source.strides[k]});
+  w.done();
+  int64_t item = out.itemsize(), run = w.length(), to = w.stride[0][w.ndim - 1], from = w.stride[1][w.ndim - 1];
+  int64_t out_step = stride_at(out, int(d)), source_step = source.ndim ? source.strides[d] : 1;
+  const int64_t* at = index.ptr<int64_t>();
+  LockRelease lock(source.numel);
+  for (int64_t k = 0; k < index.numel; ++k) {
+    const int64_t place = index_within(at + k, size) * out_step;
+    w.each_row(0, w.rows, [&](const int64_t* offset) {
+      f(out.data + (place + offset[0]) * item, to, source.data + (k * source_step + offset[1]) * item, from, run);
+    });
+  }
+}
+
+TensorRef apart(const Tensor& source, const Tensor& out) {
+  if (source.storage != out.storage) return TensorRef::borrow(const_cast<Tensor*>(&source));
+  TensorRef copy = empty(source.shape(), source.dtype);
+  copy_into(*copy, source);
+  return copy;
+}
+
+void cpu_index_add(Call& c) {
+  Tensor& out = c.out();
+  begin_with_self(c);
+  TensorRef source = apart(c.tensor(3), out), index = index_vector(c.tensor(2));
+  Scalar alpha = c.scalar(4);
+  if (alpha.category == Category::Complex || (alpha.integral() ? alpha.i != 1 : alpha.re != 1)) {
+    TensorRef scaled = empty(source->shape(), out.dtype), factor = empty({}, out.dtype);
+    copy_into(*scaled, *source);
+    fill(*factor, alpha);
+    CombineFn f = combine_function(Combine::Multiply, out.dtype);
+    for (int64_t k = 0; k < scaled->numel; ++k) f(scaled->data + k * out.itemsize(), factor->data);
+    source = scaled;
+  }
+  DType dtype = out.dtype;
+  each_slice(c, out, *index, *source, c.dim(1, out.ndim),
+             [dtype](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) { add_run(dtype, a, sa, b, sb, n); });
+}
+void cpu_index_copy(Call& c) {
+  Tensor& out = c.out();
+  begin_with_self(c);
+  TensorRef source = apart(c.tensor(3), out), index = index_vector(c.tensor(2));
+  visit_size(out.itemsize(), [&]<class T>() {
+    each_slice(c, out, *index, *source, c.dim(1, out.ndim),
+               [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
+                 for (int64_t k = 0; k < n; ++k)
+                   reinterpret_cast<T*>(a)[k * sa] = reinterpret_cast<const T*>(b)[k * sb];
+               });
+  });
+}
+// index_fill_number(self, int dim, Tensor index, Scalar value); …_tensor has a 0-d Tensor value
+void infer_index_fill(Call& c) {
+  const Tensor& t = c.tensor(0);
+  c.dim(1, t.ndim);
+  check_index_vector(c, c.tensor(2));
+  if (c.args[3].tag == Tag::Tensor && c.tensor(3).ndim != 0)
+    runtime_error(c.name(), ": the value must be a number or a tensor without dimensions, got ", int(c.tensor(3).ndim),
+                  " dimensions");
+  if (c.inplace) check_writable(c, t);
+  output_self(c);
+}
+void cpu_index_fill(Call& c) {
+  Tensor& out = c.out();
+  begin_with_self(c);
+  int64_t d = c.dim(1, out.ndim), size = size_at(out, int(d));
+  TensorRef index = index_vector(c.tensor(2)), wrapped = empty(index->shape(), DType::Int64),
+            value = empty({}, out.dtype);
+  for (int64_t k = 0; k < index->numel; ++k) {
+    int64_t at = __atomic_load_n(index->ptr<int64_t>() + k, __ATOMIC_RELAXED);
+    if (at < -size || at >= size) out_of_bounds(c, at, d, size);
+    wrapped->ptr<int64_t>()[k] = at < 0 ? at + size : at;
+  }
+  if (c.args[3].tag == Tag::Tensor) copy_into(*value, c.tensor(3));
+  else fill(*value, c.scalar(3));
+  Layout l(out);
+  l.data = value->data;
+  std::fill(l.strides, l.strides + l.ndim, 0);
+  if (l.ndim) l.sizes[d] = index->numel;
+  TensorRef source = l.of(*value);
+  visit_size(out.itemsize(), [&]<class T>() {
+    each_slice(c, out, *wrapped, *source, d, [](char* a, int64_t sa, const char* b, int64_t, int64_t n) {
+      for (int64_t k = 0; k < n; ++k) reinterpret_cast<T*>(a)[k * sa] = *reinterpret_cast<const T*>(b);
+    });
+  });
+}
+
+const Primitives rows{
+    {"index_select", infer_index_select, cpu_index_select},
+    {"index_add", infer_index_source, cpu_index_add},
+    {"index_copy", infer_index_source, cpu_index_copy},
+    {"index_fill_number", infer_index_fill, cpu_index_fill},
+    {"index_fill_tensor", infer_index_fill, cpu_index_fill},
+};
+
+}  // namespace
+}  // namespace flambeau::indices
