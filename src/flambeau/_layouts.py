@@ -4,19 +4,17 @@ import importlib
 
 from . import _C
 from ._tensor.methods import method
-from ._tensor.overriding import LAYOUTS
+from ._tensor.overriding import makes
 
 
 def _sparse(module):
     return getattr(importlib.import_module("flambeau._sparse"), module)
 
 
+@makes(_C.sparse_coo, _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc)
 def _in_layout(func, args, kwargs):
     """What an operator makes with a sparse `layout=`."""
     return _sparse("construct").in_layout(func, args, kwargs)
-
-
-LAYOUTS.append(_in_layout)
 
 
 @method

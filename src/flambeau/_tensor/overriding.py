@@ -107,15 +107,24 @@ def overriding(args, kwargs, name):
     return found
 
 
-#: makes what operators are asked for with a sparse `layout=`: one function, put here by the sparse tensors' methods
-LAYOUTS = []
+_makers = {}  # {layout: what makes the results of operators that are asked for it}
+
+
+def makes(*layouts):
+    """Decorator: operators called with one of these `layout=` are answered by function(func, args, kwargs)."""
+    def register(function):
+        _makers.update(dict.fromkeys(layouts, function))
+        return function
+
+    return register
 
 
 def handle_torch_function(func, args, kwargs):
     """The override's answer to `func(*args, **kwargs)`; the plain call where no override is left."""
     def otherwise(types):
-        if not types and LAYOUTS and kwargs.get("layout") not in (None, _C.strided):
-            return LAYOUTS[0](func, args, kwargs)
+        layout = kwargs.get("layout")
+        if not types and isinstance(layout, _C.memory_format) and layout in _makers:
+            return _makers[layout](func, args, kwargs)
         if not types:
             with disable_torch_function():
                 return func(*args, **kwargs)
