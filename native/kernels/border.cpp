@@ -14,12 +14,13 @@ namespace {
 constexpr int kPadded = 3;  // dimensions that can have a border
 
 struct Side {
-  int64_t in = 1, out = 1, lead = 0;     // lead: output elements before the run
-  int64_t run = 0, first = 0;            // the run: its length, and where it starts in the input
+  int64_t in = 1, out = 1, before = 0, lead = 0;  // lead: output elements before the run; before: less what is cut off
+  int64_t run = 1, first = 0;                     // the run: its length, and where it starts in the input
   std::vector<int64_t> place;
 };
 struct Border {
   int64_t planes = 1;
+  char mode = 'r';     // reflect; 'p': replicate, 'c': circular
   Side side[kPadded];  // the last one is the innermost
 };
 
@@ -31,10 +32,12 @@ int64_t place_of(char mode, int64_t at, int64_t n) {
   return far - std::abs(far - at);
 }
 
-Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool places = true) {  // infer needs none
+// All but the tables, which only the kernels need: a tensor on the meta device may be of any size.
+Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode) {
   Border b;
   if (mode != "reflect" && mode != "replicate" && mode != "circular")
     runtime_error("pad: expected mode reflect, replicate or circular, got '", std::string(mode), "'");
+  b.mode = mode == "replicate" ? 'p' : mode[0];
   const int padded = int(pad.size()) / 2, lead = int(shape.size()) - padded;
   if (pad.size() % 2 || padded > kPadded || lead < 0)
     runtime_error("pad: expected up to ", kPadded, " pairs for a tensor of shape ", shape_text(shape), ", got ",
@@ -49,6 +52,7 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool
                     " the size ", mode == "reflect" ? "that it reflects" : "that it repeats", ", dimension ",
                     int64_t(shape.size()) - 1 - k, " of input ", shape_text(shape));
     s.in = n;
+    s.before = before;
     constexpr int64_t most = int64_t(1) << 40;
     if (n > most || std::min(before, after) < -most || std::max(before, after) > most)
       runtime_error("pad: padding (", before, ", ", after, ") of a dimension of size ", n,
@@ -59,16 +63,14 @@ Border describe(const Call& c, Dims shape, Dims pad, std::string_view mode, bool
     s.lead = std::clamp<int64_t>(before, 0, s.out);  // a negative `after` may cut the border itself
     s.first = std::max<int64_t>(-before, 0);
     s.run = std::max<int64_t>(0, std::min(n, n + after) - s.first);
-    if (!places) continue;
-    s.place.resize(size_t(s.out));
-    const char kind = mode == "replicate" ? 'p' : mode[0];
-    for (int64_t o = 0; o < s.out; ++o) s.place[size_t(o)] = place_of(kind, o - before, n);
-  }
-  for (int k = 0; k < kPadded - padded; ++k) {
-    b.side[k].run = 1;
-    b.side[k].place = {0};
   }
   return b;
+}
+void make_tables(Border& b) {
+  for (Side& s : b.side) {
+    s.place.resize(size_t(s.out));
+    for (int64_t o = 0; o < s.out; ++o) s.place[size_t(o)] = place_of(b.mode, o - s.before, s.in);
+  }
 }
 
 std::vector<int64_t> padded_shape(Dims shape, const Border& b, size_t padded) {
@@ -91,14 +93,15 @@ int64_t plane_work(const Border& b) { return std::max<int64_t>(1, b.side[0].out 
 // _border(self, pad, mode)
 void infer_border(Call& c) {
   const Tensor& x = c.tensor(0);
-  const Border b = describe(c, x.shape(), c.ints(1), c.str(2), false);
+  const Border& b = c.hand_over(describe(c, x.shape(), c.ints(1), c.str(2)));
   c.output(padded_shape(x.shape(), b, c.ints(1).size() / 2), x.dtype, x.device);
 }
 void cpu_border(Call& c) {
   TensorRef x = contiguous(c.tensor(0));
   Tensor& out = c.out();
   if (!out.numel) return;
-  const Border b = describe(c, x->shape(), c.ints(1), c.str(2));
+  Border& b = c.handed<Border>();
+  make_tables(b);
   const Side& s = b.side[kPadded - 1];
   LockRelease lock(out.numel);
   visit_size(out.itemsize(), [&]<class T>() {
@@ -118,7 +121,7 @@ void cpu_border(Call& c) {
 // _border_backward(grad, self_shape, pad, mode): every output element's gradient added where the element came from
 void infer_border_backward(Call& c) {
   const Tensor& g = c.tensor(0);
-  const Border b = describe(c, c.ints(1), c.ints(2), c.str(3));
+  const Border& b = c.hand_over(describe(c, c.ints(1), c.ints(2), c.str(3)));
   if (!std::ranges::equal(g.shape(), padded_shape(c.ints(1), b, c.ints(2).size() / 2)))
     runtime_error("_border_backward: the gradient has shape ", shape_text(g.shape()));
   c.output(c.ints(1), g.dtype, g.device);
@@ -142,8 +145,9 @@ void cpu_border_backward(Call& c) {
   const DType compute = given == DType::Float16 || given == DType::BFloat16 ? DType::Float32 : given;
   TensorRef grad = contiguous(*to_dtype(c.tensor(0), compute));
   TensorRef sum = compute == given ? TensorRef::borrow(&out) : empty(out.shape(), compute);
-  const Border b = describe(c, c.ints(1), c.ints(2), c.str(3));
   if (!out.numel) return;
+  Border& b = c.handed<Border>();
+  make_tables(b);
   switch (compute) {
     case DType::Float32: add_border<float>(b, *grad, *sum); break;
     case DType::Float64: add_border<double>(b, *grad, *sum); break;

@@ -176,13 +176,13 @@ void infer_repeat_interleave(Call& c) {
                                                                         "got ", dtype_name(r.dtype));
   if (r.is_meta() && !c.has(1))
     not_implemented(c.name(), ": on the meta device the result's size is only known with output_size");
-  int64_t total = r.is_meta() ? c.integer(1) : repeats_total(c, *int64_list(r));
+  int64_t total = r.is_meta() ? c.integer(1) : repeats_total(c, *c.hand_over(int64_list(r)));
   if (c.has(1) && c.integer(1) != total) runtime_error(c.name(), ": output_size=", c.integer(1), ", but the repeats "
                                                        "add up to ", total);
   c.output(Dims(&total, 1), DType::Int64, r.device);
 }
 void cpu_repeat_interleave(Call& c) {
-  TensorRef repeats = int64_list(c.tensor(0));
+  const TensorRef& repeats = c.handed<TensorRef>();
   int64_t* out = c.out().ptr<int64_t>();
   int64_t left = c.out().numel;  // what was counted: the repeats may be others by now
   for (int64_t k = 0; k < repeats->numel; ++k) {

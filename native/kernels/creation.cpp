@@ -136,6 +136,7 @@ void infer_arange(Call& c) {
       if (s.huge) check_fits(s, o.dtype);
   count_range(c, r, o.dtype);
   create(c, Dims(&r.count, 1), o);
+  c.hand_over(r);
 }
 
 template <class T>
@@ -159,7 +160,7 @@ void compute_as(Tensor& out, DType as, F f) {
 }
 
 void cpu_arange(Call& c) {
-  Range r = read_range(c);
+  const Range& r = c.handed<Range>();
   Tensor& out = c.out();
   if (is_integral(out.dtype)) {
     compute_as(out, DType::Int64, [&](Tensor& t) { fill_range(t.ptr<int64_t>(), t.numel, r); });

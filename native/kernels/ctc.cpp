@@ -33,14 +33,14 @@ struct Problem {
   int64_t steps, batch, classes, width;  // width: of the widest row of alpha
   Dims starts, inputs, targets;
   int64_t blank;
-  const int64_t* labels;
+  const int64_t* labels = nullptr;  // of the snapshot that the kernel takes
   Labels of(int64_t n) const { return {labels + starts[n], targets[n], blank}; }
 };
 
 // Arguments from position `at` on: targets, starts, input_lengths, target_lengths, blank.
 Problem problem_of(const Call& c, const Tensor& x, int at, const Tensor& labels) {
   Problem p{x.size(0),      x.size(1),      x.size(2),         1,      c.ints(at + 1),
-            c.ints(at + 2), c.ints(at + 3), c.integer(at + 4), nullptr};
+            c.ints(at + 2), c.ints(at + 3), c.integer(at + 4)};
   const int64_t n = p.batch;
   if (int64_t(p.starts.size()) != n || int64_t(p.inputs.size()) != n || int64_t(p.targets.size()) != n)
     runtime_error(c.name(), ": expected ", n, " starts and lengths");
@@ -50,7 +50,6 @@ Problem problem_of(const Call& c, const Tensor& x, int at, const Tensor& labels)
         p.inputs[k] > p.steps)
       runtime_error(c.name(), ": a length lies outside the tensors given");
   }
-  if (!labels.is_meta()) p.labels = labels.ptr<int64_t>();
   return p;
 }
 
@@ -85,7 +84,7 @@ T run_forward(const Problem& p, const T* x, int64_t n, T* alpha) {
 void infer_ctc(Call& c) {
   Tensor &x = c.tensor(0), &labels = c.tensor(1);
   check(c, x, labels);
-  Problem p = problem_of(c, x, 1, labels);
+  const Problem& p = c.hand_over(problem_of(c, x, 1, labels));
   int64_t losses[] = {p.batch}, rows[] = {p.batch, p.steps, p.width};
   c.output(losses, x.dtype, x.device);
   c.output(rows, x.dtype, x.device);
@@ -94,7 +93,8 @@ void infer_ctc(Call& c) {
 template <class T>
 void forward(Call& c) {
   TensorRef x = contiguous(c.tensor(0)), labels = snapshot(c.tensor(1), DType::Int64);
-  Problem p = problem_of(c, *x, 1, *labels);
+  Problem& p = c.handed<Problem>();
+  p.labels = labels->ptr<int64_t>();
   T *loss = c.out(0).ptr<T>(), *alpha = c.out(1).ptr<T>();
   const int64_t each = p.steps * p.width;
   LockRelease lock(p.batch * each * 30);
@@ -112,7 +112,7 @@ void cpu_ctc(Call& c) { c.tensor(0).dtype == DType::Float64 ? forward<double>(c)
 
 void infer_ctc_backward(Call& c) {
   check(c, c.tensor(1), c.tensor(2));
-  problem_of(c, c.tensor(1), 2, c.tensor(2));
+  c.hand_over(problem_of(c, c.tensor(1), 2, c.tensor(2)));
   c.output(c.tensor(1).shape(), c.tensor(1).dtype, c.tensor(1).device);
 }
 
@@ -146,7 +146,8 @@ template <class T>
 void backward(Call& c) {
   TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), labels = snapshot(c.tensor(2), DType::Int64),
             loss = contiguous(c.tensor(7)), alpha = contiguous(c.tensor(8));
-  Problem p = problem_of(c, *x, 2, *labels);
+  Problem& p = c.handed<Problem>();
+  p.labels = labels->ptr<int64_t>();
   const int64_t each = p.steps * p.width;
   LockRelease lock(p.batch * each * 60);
   parallel_for(p.batch, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, each)), [&](int64_t n, int64_t end) {

@@ -217,14 +217,15 @@ void infer_matmul(Call& c) {
     runtime_error("matmul: a ", pair_text(rows, k), " matrix cannot be multiplied by a ",
                   pair_text(bk, b.ndim == 1 ? 1 : b.size(b.ndim - 1)), " one");
   }
-  std::vector<int64_t> shape = matmul_batch(c, a, b);
+  std::vector<int64_t> shape = c.hand_over(matmul_batch(c, a, b));
   if (a.ndim > 1) shape.push_back(a.size(a.ndim - 2));
   if (b.ndim > 1) shape.push_back(b.size(b.ndim - 1));
   c.output(shape, a.dtype, a.device);
 }
 void cpu_matmul(Call& c) {
   Tensor &a = c.tensor(0), &b = c.tensor(1);
-  run_product(c, a, b, matmul_batch(c, a, b), a.ndim == 1, b.ndim == 1);
+  const bool batched = a.ndim > 2 || b.ndim > 2;  // as infer_matmul: products of two matrices need nothing worked out
+  run_product(c, a, b, batched ? Dims(c.handed<std::vector<int64_t>>()) : Dims(), a.ndim == 1, b.ndim == 1);
 }
 
 // --- addmm, baddbmm: beta self + alpha (a @ b)

@@ -78,7 +78,7 @@ namespace {
 
 // (out, hn, cn, gates, cells, unprojected); the last three are for the way back
 void infer_forward(Call& c) {
-  const Layer l = layer_of(c, 0);
+  const Layer& l = c.hand_over(layer_of(c, 0));
   const Tensor& x = c.tensor(kInput);
   const DType wide = is_half(x.dtype) ? DType::Float32 : x.dtype;
   auto result = [&](int64_t rows, int64_t columns, DType dtype) {
@@ -96,7 +96,7 @@ void infer_forward(Call& c) {
 
 // Gradients of input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr; bit k of mask asks for k.
 void infer_backward(Call& c) {
-  const Layer l = layer_of(c, kShift);
+  const Layer& l = c.hand_over(layer_of(c, kShift));
   const int64_t mask = c.integer(kMask), nothing[] = {0};
   need_shape(c, c.optional_tensor(0), "a gradient", {l.rows, l.state});
   need_shape(c, c.optional_tensor(1), "a gradient of hn", {l.batch, l.state});

@@ -18,7 +18,7 @@ static void column_sums(const T* g, int64_t rows, int64_t ld, int64_t n, T* to) 
 // long because: one check after the other, each with its message
 template <class T>
 void backward(Call& c) {
-  const Layer l = layer_of(c, kShift);
+  const Layer& l = c.handed<Layer>();
   const int64_t mask = c.integer(kMask), n = l.hidden, p = l.state, ld = l.ld;
   if (l.rows == 0) {
     for (int k = 0; k < 8; ++k) fill(c.out(k), Scalar(0));

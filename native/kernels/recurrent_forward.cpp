@@ -18,7 +18,7 @@ static std::vector<T> joined_bias(const Layer& l, const T* ih, const T* hh) {
 // long because: one check after the other, each with its message
 template <class T>
 void forward(Call& c) {
-  const Layer l = layer_of(c, 0);
+  const Layer& l = c.handed<Layer>();
   if (l.rows == 0) {
     for (int k = 1; k < 3; ++k) fill(c.out(k), Scalar(0));
     return;
