@@ -13,9 +13,13 @@ DType promote_integers(DType a, DType b) {
   bool sa = is_signed_integer(a), sb = is_signed_integer(b);
   if (sa == sb) return item_size(a) >= item_size(b) ? a : b;
   DType with_sign = sa ? a : b, without = sa ? b : a;
-  if (without == DType::UInt8) return with_sign == DType::Int8 ? DType::Int16 : with_sign;
-  // the wider unsigned types have no common integer type with a signed one in PyTorch's table
-  runtime_error(dtype_name(a), " and ", dtype_name(b), " have no common dtype: convert one of them first");
+  if (item_size(without) < item_size(with_sign)) return with_sign;
+  switch (item_size(without)) {  // the next wider signed type holds both; PyTorch knows this of uint8 only
+    case 1: return DType::Int16;
+    case 2: return DType::Int32;
+    case 4: return DType::Int64;
+    default: runtime_error(dtype_name(a), " and ", dtype_name(b), " have no common dtype: convert one of them first");
+  }
 }
 
 DType promote_floats(DType a, DType b) {

@@ -9,6 +9,7 @@ try:
 except ImportError as _error:
     raise _refusal(_error) from None
 
+from . import _array_standard as _standard_methods
 from . import _layouts as _sparse_methods
 from . import ops as _ops
 from ._absent import methods as _absent_methods
@@ -77,7 +78,8 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
          "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
-         "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors"}
+         "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
+         "array_api"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",

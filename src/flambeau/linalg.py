@@ -11,4 +11,3 @@ from .ops import public
 from .ops.products import matmul as matmul
 
 globals().update(public("linalg"))
-diagonal = public("")["diagonal"]

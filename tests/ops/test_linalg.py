@@ -188,3 +188,11 @@ def test_least_squares_of_what_is_not_finite_ends(driver):
     found = flambeau.linalg.lstsq(both, rights, driver=driver)
     assert found.solution[0].isnan().all()
     np.testing.assert_allclose(found.solution[1].numpy(), right.numpy(), rtol=1e-5)
+
+
+def test_linalg_diagonal_is_that_of_the_last_two_dimensions():
+    x = flambeau.arange(12).reshape(2, 2, 3)
+    assert flambeau.linalg.diagonal(x).tolist() == [[0, 4], [6, 10]]
+    assert flambeau.linalg.diagonal(x, offset=1, dim1=0, dim2=1).tolist() == flambeau.diagonal(x, 1).tolist()
+    flambeau.linalg.diagonal(x)[0, 0] = 7  # a view
+    assert x[0, 0, 0] == 7

@@ -43,9 +43,31 @@ def test_integers_become_default_floats_where_the_result_is_not_whole():
     assert flambeau.angle(t([1, -1])).dtype == flambeau.float32
 
 
-def test_unrelated_unsigned_types_are_refused():
+@pytest.mark.parametrize("unsigned, signed, both", [
+    ("uint8", "int8", "int16"), ("uint16", "int8", "int32"), ("uint16", "int16", "int32"), ("uint16", "int32", "int32"),
+    ("uint32", "int32", "int64"), ("uint32", "int8", "int64"), ("uint32", "int64", "int64"),
+])
+def test_a_signed_type_holds_both_of_a_signed_and_an_unsigned_operand(unsigned, signed, both):
+    most, least = flambeau.iinfo(getattr(flambeau, unsigned)).max, flambeau.iinfo(getattr(flambeau, signed)).min
+    left, right = t([most], getattr(flambeau, unsigned)), t([least], getattr(flambeau, signed))
+    assert (left + right).dtype == (right + left).dtype == getattr(flambeau, both)
+    assert flambeau.maximum(left, right).item() == most and flambeau.minimum(right, left).item() == least
+
+
+def test_no_type_holds_the_values_of_uint64_and_of_a_signed_type():
     with pytest.raises(RuntimeError, match="have no common dtype"):
-        t([1], flambeau.uint16) + t([1], flambeau.int32)
+        t([1], flambeau.uint64) + t([1], flambeau.int32)
+
+
+def test_expm1_of_infinite_and_signed_complex_numbers():
+    """The limits of exp(z) - 1, which C99 gives exp itself; PyTorch has NaN for all of them."""
+    inf, nan = math.inf, math.nan
+    z = t([complex(-inf, inf), complex(-inf, nan), complex(inf, inf), complex(inf, nan), complex(-0.0, 0.0)],
+          flambeau.complex128)
+    low, lower, high, higher, zero = flambeau.expm1(z).tolist()
+    assert low == lower == -1
+    assert high.real == higher.real == inf and math.isnan(high.imag) and math.isnan(higher.imag)
+    assert zero == 0 and math.copysign(1, zero.real) == 1
 
 
 # --- layout of results ------------------------------------------------------------------------------------------------

@@ -51,7 +51,9 @@ template <class T> inline T logaddexp_complex(T a, T b) {
 template <class T> inline T expm1_complex(T z) {
   using R = typename T::value_type;
   R x = z.real(), y = z.imag(), s = std::sin(y * R(0.5)), a = std::exp(x);
-  return T(std::expm1(x) * std::cos(y) - R(2) * s * s, y == 0 ? y : a * std::sin(y));
+  if (abs_(x) == inf<R> && !(abs_(y) < inf<R>)) return x < 0 ? T(R(-1), R(0)) : T(x, nan<R>);  // the angle is unknown
+  // an imaginary part of 0 stays one; the sum with 0 makes a real part of -0 the +0 that exp(0) - 1 is
+  return T(std::expm1(x) * std::cos(y) - R(2) * s * s + R(0), y == 0 ? y : a * std::sin(y));
 }
 template <class T> inline T pow_complex(T x, T y) {
   if (y == T(2)) return times(x, x);

@@ -19,6 +19,18 @@ diagonal = view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> 
                     ">>> flambeau.tensor([[1, 2], [3, 4]]).diagonal()\ntensor([1, 4])")
 
 
+@composite("linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", namespace=None,
+           aliases=("linalg.diagonal",), method=False)
+def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices in the last two dimensions, as a view.
+
+    >>> flambeau.linalg.diagonal(flambeau.arange(8).reshape(2, 2, 2))
+    tensor([[0, 3],
+            [4, 7]])
+    """
+    return diagonal(A, offset, dim1, dim2)
+
+
 @composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
 def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     """Matrices of zeros with the last dimension of self on their diagonal.
