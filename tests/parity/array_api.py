@@ -2,8 +2,8 @@
 
 FOLDER is a checkout of data-apis/array-api-tests with its submodule, the specification; the interpreter needs pytest,
 hypothesis and ndindex. The suite runs twice: with Python's operators as PyTorch has them, where array_api_xfails.txt
-says which cases differ and why, and inside `flambeau.array_api.standard_operators()`, where none may. A failure ends the
-program with 1. A case of the list may pass where few examples are drawn (xpassed).
+says which cases differ and why, and inside `flambeau.array_api.standard_operators()`, where none may. A failure
+ends the program with 1. A case of the list may pass where few examples are drawn (xpassed).
 """
 
 import argparse
