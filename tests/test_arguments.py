@@ -67,6 +67,11 @@ REASONS = {
         optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
         optim/swa_utils: ema_update num_averaged; utils/_selective: policy ctx args kwargs;
         utils/tensorboard/_graph: before inputs, after inputs output;
+        utils/flop_counter: mm_flop out_shape args kwargs, addmm_flop self_shape out_shape kwargs, bmm_flop out_shape
+        kwargs, baddbmm_flop self_shape out_shape kwargs, conv_flop _bias _stride _padding _dilation args kwargs,
+        conv_backward_flop out_shape kwargs, sdpa_flop out_shape args kwargs, sdpa_backward_flop_count grad_out_shape,
+        sdpa_backward_flop out_shape args kwargs, _of_linear_backward out, _of_attention out, _of_attention_backward
+        out, _of_recurrent out, _of_recurrent_backward out; utils/module_tracker: _after module inputs;
         utils/data/_utils/collate: _stack collate_fn_map, _floats collate_fn_map, _ints collate_fn_map,
         _as_is collate_fn_map; debug/_trace: after args, _recurrent out; overrides: answer args kwargs;
         _tensor/types: __init__ name dtype device; cli/info: info options; cli/interrupt: handle number frame;

@@ -34,7 +34,8 @@ LAYERS = [
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
     {"serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"hub", "as_torch", "_array_standard"},
-    {"utils.cpp_extension", "utils.tensorboard"},
+    {"utils.module_tracker", "utils.cpp_extension", "utils.tensorboard"},
+    {"utils.flop_counter"},
     {"cli"},
     {"__main__"},
 ]

@@ -11,6 +11,7 @@ import flambeau
 from flambeau.utils import _pytree as pytree
 
 from ..utils import events
+from ..utils.test_flop_counter import counted
 from ..utils.test_pytree import TREES, Point
 
 pytestmark = pytest.mark.parity
@@ -149,3 +150,49 @@ def test_event_files(torch_python, tmp_path):
                 assert one == other, name
         else:
             assert ours[name] == theirs[name], name
+
+
+FLOPS = """
+import json, warnings
+warnings.simplefilter("ignore")
+import torch
+from torch import nn
+from torch.utils import flop_counter
+from torch.utils.flop_counter import FlopCounterMode
+PROGRAMS
+def counted(function, shapes):
+    inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    with FlopCounterMode(display=False) as mode:
+        out = function(*inputs)
+        forward = mode.get_total_flops()
+        out.sum().backward()
+    return [forward, mode.get_total_flops()]
+q, k = (2, 3, 5, 4), (2, 3, 6, 4)
+print(json.dumps([[counted(f, shapes) for f, shapes in cases],
+                  [flop_counter.sdpa_flop_count(q, k, k), flop_counter.sdpa_backward_flop_count(q, q, k, k)]]))
+"""
+PROGRAMS = """
+cases = [
+    (torch.mm, [(2, 3), (3, 4)]), (torch.bmm, [(2, 2, 3), (2, 3, 4)]), (torch.addmm, [(2, 4), (2, 3), (3, 4)]),
+    (torch.baddbmm, [(2, 2, 4), (2, 2, 3), (2, 3, 4)]), (torch.matmul, [(2, 2, 3), (2, 3, 4)]),
+    (torch.matmul, [(2, 5, 3), (3, 4)]), (torch.matmul, [(2, 1, 2, 3), (2, 3, 4)]),
+    (lambda a, b: torch.einsum("bij,bjk->ik", a, b), [(2, 2, 3), (2, 3, 4)]),
+    (lambda x: nn.Linear(3, 4)(x), [(5, 3)]), (lambda x: nn.Linear(3, 4, bias=False)(x), [(2, 5, 3)]),
+    (lambda x: nn.Conv1d(4, 6, 3)(x), [(2, 4, 8)]), (lambda x: nn.Conv3d(2, 3, 2)(x), [(1, 2, 4, 5, 6)]),
+    (lambda x: nn.Conv2d(4, 6, 3, stride=2, padding=1)(x), [(2, 4, 8, 8)]),
+    (lambda x: nn.ConvTranspose2d(4, 6, 3, stride=2)(x), [(2, 4, 8, 8)]),
+    (lambda x: nn.MultiheadAttention(4, 2)(x, x, x)[0], [(3, 2, 4)]),
+    (lambda x: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 5))(x), [(3, 1, 6, 6)]),
+]
+"""
+
+
+def test_operations(torch_python):
+    """Counts forward and backward; of attention by PyTorch's formula, since its CPU kernel is not counted there."""
+    theirs, attention = asked(torch_python, FLOPS.replace("PROGRAMS", PROGRAMS))
+    found = {"torch": flambeau, "nn": flambeau.nn}
+    exec(PROGRAMS, found)
+    assert [list(counted(function, *shapes)[:2]) for function, shapes in found["cases"]] == theirs
+    q, k = (2, 3, 5, 4), (2, 3, 6, 4)
+    forward, both, _ = counted(flambeau.nn.functional.scaled_dot_product_attention, q, k, k)
+    assert [forward, both - forward] == attention

@@ -5,7 +5,8 @@ import importlib
 from .._shown import shown
 from . import hooks as hooks
 
-_LAZY = ("checkpoint", "data", "dlpack", "tensorboard", "cpp_extension")
+_LAZY = ("checkpoint", "data", "dlpack", "tensorboard", "cpp_extension", "flop_counter",
+         "module_tracker")
 
 
 def __getattr__(name):
