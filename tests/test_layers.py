@@ -35,7 +35,7 @@ LAYERS = [
     {"serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"hub", "as_torch", "_array_standard"},
     {"utils.module_tracker", "utils.cpp_extension", "utils.tensorboard"},
-    {"utils.flop_counter"},
+    {"utils.benchmark", "utils.flop_counter"},
     {"cli"},
     {"__main__"},
 ]

@@ -196,3 +196,32 @@ def test_operations(torch_python):
     q, k = (2, 3, 5, 4), (2, 3, 6, 4)
     forward, both, _ = counted(flambeau.nn.functional.scaled_dot_product_attention, q, k, k)
     assert [forward, both - forward] == attention
+
+
+TIMES = [[1.0, 1.1, 1.2, 0.9, 5.0], [2e-6, 3e-6], [4e-3], [1e-5 + 1e-7 * k for k in range(29)]]
+NUMBERS = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import torch.utils.benchmark as B
+task = B.TaskSpec("f()", "x = 1", label="L", sub_label="s", description="d", num_threads=2)
+found = [B.Measurement(10, t, task) for t in json.loads(sys.argv[1])]
+print(json.dumps([[[m.median, m.mean, m.iqr, m.has_warnings, m.title, m.as_row_name, B.select_unit(m.median)]
+                   for m in found], [str(B.Compare([m])).splitlines()[1:5] for m in found],
+                  task.summarize()]))
+"""
+
+
+def test_measurements(torch_python):
+    """The numbers of a measurement and the cells of a table."""
+    from flambeau.utils import benchmark as ours
+
+    numbers, tables, summary = asked(torch_python, NUMBERS, json.dumps(TIMES))
+    task = ours.TaskSpec("f()", "x = 1", label="L", sub_label="s", description="d", num_threads=2)
+    found = [ours.Measurement(10, t, task) for t in TIMES]
+    for m, (median, mean, iqr, *others) in zip(found, numbers, strict=True):
+        assert [m.median, m.mean, m.iqr] == pytest.approx([median, mean, iqr], abs=1e-18)
+        assert [m.has_warnings, m.title, m.as_row_name, list(ours.select_unit(m.median))] == others
+    for m, theirs in zip(found, tables, strict=True):
+        assert [line.split() for line in str(ours.Compare([m])).splitlines()[1:4]][0::2] == [
+            line.split() for line in theirs[:3]][0::2]
+    assert task.summarize() == summary

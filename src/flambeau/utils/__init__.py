@@ -6,7 +6,7 @@ from .._shown import shown
 from . import hooks as hooks
 
 _LAZY = ("checkpoint", "data", "dlpack", "tensorboard", "cpp_extension", "flop_counter",
-         "module_tracker")
+         "module_tracker", "benchmark")
 
 
 def __getattr__(name):
