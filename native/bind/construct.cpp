@@ -356,10 +356,11 @@ PyObject* from_numpy(PyObject*, PyObject* o) {
 
 // How many elements frombuffer takes; a negative count: all behind the offset.
 int64_t elements_in(const Py_buffer& b, int64_t size, int64_t count, int64_t offset) {
-  const int64_t room = b.len - offset;
   if (b.len == 0) value_error("frombuffer: the buffer is empty");
-  if (offset < 0 || room < 0)
+  if (offset < 0 || offset >= b.len)
     value_error("frombuffer: offset ", offset, " lies outside the buffer of ", b.len, " bytes");
+  if (count == 0) value_error("frombuffer: count=0 asks for no elements; use zeros(0) for an empty tensor");
+  const int64_t room = b.len - offset;
   if (count < 0 && room % size)
     value_error("frombuffer: the ", room, " bytes after offset hold no whole number of elements of ", size,
                 " bytes; pass count=");
@@ -381,6 +382,9 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     if (!dtype) type_error("frombuffer: expected a dtype");
     DType d = parse_dtype(dtype, "frombuffer");
+    if (requires_grad && !is_differentiable(d))
+      runtime_error("frombuffer: numbers of ", dtype_name(d), " have no derivatives; requires_grad=True needs a "
+                    "floating-point or complex dtype");
     auto hold = std::make_unique<BufferHold>();
     if (PyObject_GetBuffer(buffer, &hold->view, PyBUF_WRITABLE) < 0) {
       PyErr_Clear();

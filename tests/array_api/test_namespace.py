@@ -274,3 +274,11 @@ def test_fourier():
 def test_a_call_without_arrays_is_refused():
     with pytest.raises(TypeError, match="at least one array"):
         xp.add(1, 2)
+
+
+def test_hasattr_understands_that_real_numbers_have_no_imaginary_part():
+    """Protocols of other libraries ask with hasattr, which lets no other exception than AttributeError pass."""
+    x = flambeau.ones(2)
+    assert not hasattr(x, "imag") and hasattr(x.to(flambeau.complex64), "imag")
+    with pytest.raises(RuntimeError, match="imag: expected a complex tensor, got float32"):
+        _ = x.imag

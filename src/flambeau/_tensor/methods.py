@@ -230,13 +230,26 @@ def _conjugate_transpose(self):
     return self if self.dim() == 0 else views.adjoint(self)
 
 
+class _NoImaginaryPart(RuntimeError, AttributeError):
+    """What `imag` of real numbers raises: PyTorch's type, and the one that `hasattr` understands."""
+
+
+def _imaginary_part(self):
+    try:
+        return views.imag(self)
+    except RuntimeError as error:
+        if self.is_complex():
+            raise
+        raise _NoImaginaryPart(str(error)) from None
+
+
 Tensor.T = property(views.numpy_T, doc="The dimensions in reverse order.")
 Tensor.mT = property(views.mT, doc="The last two dimensions exchanged.")
 Tensor.mH = property(views.adjoint, doc="The last two dimensions exchanged, conjugated.")
 Tensor.H = property(_conjugate_transpose, doc="The conjugate transpose of a matrix.")
 Tensor.real = property(views.real, lambda self, value: _assign(views.real(self), value),
                        doc="The real parts, as a view.")
-Tensor.imag = property(views.imag, lambda self, value: _assign(views.imag(self), value),
+Tensor.imag = property(_imaginary_part, lambda self, value: _assign(views.imag(self), value),
                        doc="The imaginary parts, as a view.")
 
 
