@@ -34,8 +34,10 @@ LAYERS = [
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__"},
     {"serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"hub", "as_torch", "_array_standard"},
-    {"utils.module_tracker", "utils.cpp_extension", "utils.tensorboard"},
-    {"utils.benchmark", "utils.flop_counter"},
+    {"utils.backend_registration", "utils.collect_env", "utils.cpp_extension", "utils.deterministic", "utils.mkldnn",
+     "utils.mobile_optimizer", "utils.model_zoo", "utils.module_tracker", "utils.tensorboard",
+     "utils.throughput_benchmark", "utils.weak"},
+    {"utils.benchmark", "utils.bottleneck", "utils.flop_counter"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,12 +1,13 @@
-"""Helpers around tensors: hooks, data loading."""
+"""Helpers around tensors: hooks, data loading, measuring, writing down, extending."""
 
 import importlib
 
 from .._shown import shown
 from . import hooks as hooks
 
-_LAZY = ("checkpoint", "data", "dlpack", "tensorboard", "cpp_extension", "flop_counter",
-         "module_tracker", "benchmark")
+_LAZY = ("_python_dispatch", "_pytree", "backend_registration", "benchmark", "bottleneck", "checkpoint",
+         "collect_env", "cpp_extension", "data", "deterministic", "dlpack", "flop_counter", "mkldnn",
+         "mobile_optimizer", "model_zoo", "module_tracker", "tensorboard", "throughput_benchmark", "weak")
 
 
 def __getattr__(name):

@@ -1,0 +1,119 @@
+"""model_zoo, weak, throughput_benchmark, collect_env, bottleneck, and names of what is not here."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.utils import collect_env, deterministic, model_zoo, throughput_benchmark, weak
+
+
+def test_downloaded_once(tmp_path):
+    file = tmp_path / "weights.pt"
+    flambeau.save({"w": flambeau.arange(3)}, file)
+    assert model_zoo.load_url(file.as_uri(), model_dir=str(tmp_path / "a"), progress=False)["w"].tolist() == [0, 1, 2]
+    file.unlink()
+    assert model_zoo.load_url(file.as_uri(), model_dir=str(tmp_path / "a"), progress=False)["w"].tolist() == [0, 1, 2]
+
+
+def test_keys_by_identity():
+    x, y = flambeau.ones(2), flambeau.ones(2)
+    known = weak.WeakIdKeyDictionary({x: 1})
+    known[y] = 2
+    assert known[x] == 1 and known[y] == 2 and flambeau.ones(2) not in known and "text" not in known
+    assert list(known) == [x, y] and known.copy().data == known.data and len(known | {x: 5}) == 2
+    known |= {x: 3}
+    del known[x]
+    assert len(known) == 1 and known.pop(y) == 2
+    with pytest.raises(KeyError):
+        _ = known[x]
+
+
+def test_entries_go_with_their_keys():
+    x, known = flambeau.ones(2), weak.WeakTensorKeyDictionary()
+    known[x] = "x"
+    ref, stale = weak.TensorWeakRef(x), weak.WeakIdRef(x)
+    assert ref() is x and stale == weak.WeakIdRef(x)
+    del x
+    gc.collect()
+    assert len(known) == 0 and ref() is None and stale != weak.WeakIdRef(flambeau.ones(2)) and stale == stale
+    with pytest.raises(AssertionError, match="tensor"):
+        weak.TensorWeakRef(3)
+
+
+def test_throughput(tmp_path):
+    bench = throughput_benchmark.ThroughputBenchmark(nn.Linear(2, 3))
+    with pytest.raises(ValueError, match="add_input"):
+        bench.benchmark()
+    bench.add_input(flambeau.ones(1, 2))
+    assert bench.run_once(flambeau.ones(4, 2)).shape == (4, 3)
+    found = bench.benchmark(num_calling_threads=3, num_warmup_iters=2, num_iters=50,
+                            profiler_output_path=str(tmp_path / "trace.json"))
+    assert found.num_iters == 50 and found.iters_per_second == 50 / found.total_time_seconds
+    assert found.latency_avg_ms > 0
+    assert "50 calls by 3 threads" in str(found) and (tmp_path / "trace.json").stat().st_size > 100
+    bench.add_input(flambeau.ones(1, 5))
+    with pytest.raises(RuntimeError, match="features"):
+        bench.benchmark(num_iters=50)
+
+
+def test_what_the_environment_is():
+    found = collect_env.get_env_info()
+    assert found.flambeau_version == flambeau.__version__ and found.python_version.startswith(sys.version.split()[0])
+    text = collect_env.pretty_str(found._replace(gcc_version=None))
+    assert "GCC version: not found" in text and "[pip] numpy==" in text and "CPU:" in text
+    done = subprocess.run([sys.executable, "-m", "flambeau.utils.collect_env"], capture_output=True, text=True,
+                          check=True)
+    assert done.stdout.startswith("Flambeau version: ") and not done.stderr
+    assert collect_env.run("no-such-program") == (127, "", "no-such-program: not found")
+
+
+PROGRAM = """
+import sys, flambeau
+def product():
+    return flambeau.ones(32, 32) @ flambeau.ones(32, 32)
+for _ in range(int(sys.argv[1])):
+    product()
+sys.exit(0)
+"""
+
+
+def test_where_a_program_spends_its_time(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "-m", "flambeau.utils.bottleneck", str(tmp_path / "program.py"), "7"],
+                          capture_output=True, text=True, check=True)
+    for part in ("Flambeau version", "(product)", "aten::matmul"):
+        assert part in done.stdout
+    row = next(line.split() for line in done.stdout.splitlines() if line.strip().startswith("aten::matmul"))
+    assert row[-1] == "7"
+    failed = subprocess.run([sys.executable, "-m", "flambeau.utils.bottleneck", "missing.py"], capture_output=True,
+                            text=True, check=False)
+    assert failed.returncode == 2 and "no file missing.py" in failed.stderr
+
+
+def test_memory_is_not_filled():
+    assert deterministic.fill_uninitialized_memory is False
+    deterministic.fill_uninitialized_memory = False
+    with pytest.raises(NotImplementedError, match="zeros"):
+        deterministic.fill_uninitialized_memory = True
+    with pytest.raises(RuntimeError, match="bool"):
+        deterministic.fill_uninitialized_memory = 1
+
+
+@pytest.mark.parametrize("module, name", [
+    ("backend_registration", "rename_privateuse1_backend"), ("mkldnn", "to_mkldnn"),
+    ("backend_registration", "generate_methods_for_privateuse1_backend"), ("mobile_optimizer", "optimize_for_mobile")])
+def test_what_is_not_here_says_so(module, name):
+    with pytest.raises(NotImplementedError, match=name):
+        getattr(getattr(flambeau.utils, module), name)("x")
+
+
+def test_the_older_functional_call():
+    layer = nn.Linear(2, 1)
+    given = {"weight": flambeau.ones(1, 2), "bias": flambeau.zeros(1)}
+    with pytest.warns(FutureWarning, match="func.functional_call"):
+        found = nn.utils.stateless.functional_call(layer, given, flambeau.tensor([3.0, 4.0]))
+    assert found.tolist() == [7.0] and layer.weight is not given["weight"]
