@@ -219,10 +219,21 @@ void cpu_index(Call& c) {
   });
 }
 
+// Whether masks are filled with one number, which then need not have the tensor's dtype.
+bool fills_masks(Call& c) {
+  const Tensor &self = c.tensor(0), &value = c.tensor(2);
+  if (c.boolean(3) || value.numel != 1 || (is_complex(value.dtype) && !is_complex(self.dtype))) return false;
+  bool any = false;
+  for (const Tensor* index : c.tensors(1)) {
+    if (index && index->dtype != DType::Bool && index->dtype != DType::UInt8) return false;
+    any = any || index;
+  }
+  return any;
+}
 // index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate)
 void infer_index_put(Call& c) {
   const Tensor &self = c.tensor(0), &values = c.tensor(2);
-  if (values.dtype != self.dtype && !(values.ndim == 0 && values.flags & kWrappedNumber))
+  if (values.dtype != self.dtype && !(values.ndim == 0 && values.flags & kWrappedNumber) && !fills_masks(c))
     runtime_error(c.name(), ": the values must have the tensor's dtype ", dtype_name(self.dtype), ", got ",
                   dtype_name(values.dtype));
   if (c.inplace) check_writable(c, self);

@@ -218,3 +218,21 @@ def test_large_index_along_each_dimension(dim, dtype):
     with pytest.raises(RuntimeError, match="is outside dimension"):
         kept.scatter_add_(dim, tensor(numbers), tensor(values))
     np.testing.assert_array_equal(kept.numpy(), x)  # nothing was written
+
+
+@pytest.mark.parametrize("value", [flambeau.tensor(1.5), flambeau.tensor([1.5], dtype=flambeau.float64)])
+def test_a_mask_is_filled_with_one_number_of_any_real_dtype(value):
+    x, mask = flambeau.tensor([1, 2, 3]), flambeau.tensor([True, False, True])
+    x[mask] = value
+    assert x.tolist() == [1, 2, 1]
+    rows = flambeau.zeros(2, 3, dtype=flambeau.int8)
+    rows[:, mask] = value
+    assert rows.tolist() == [[1, 0, 1], [1, 0, 1]]
+    with pytest.raises(RuntimeError, match="dtype int64"):
+        x[flambeau.tensor([0])] = value  # places, not a mask
+    with pytest.raises(RuntimeError, match="dtype int64"):
+        x.index_put_((mask,), value, accumulate=True)
+    with pytest.raises(RuntimeError, match="dtype int64"):
+        x[mask] = value.to(flambeau.complex64)
+    with pytest.raises(RuntimeError, match="dtype int64"):
+        x[mask] = flambeau.tensor([1.5, 2.5])
