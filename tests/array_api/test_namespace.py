@@ -141,6 +141,12 @@ def test_sign_and_round_of_what_pytorch_leaves_out():
     assert xp.round(xp.asarray([1.5 - 2.4j])).item() == 2 - 2j
 
 
+def test_tanh_at_infinity():
+    z = xp.tanh(xp.asarray([complex(inf, 2), complex(-inf, 2), complex(inf, -2), complex(0.5, 2)]))
+    assert z[:3].tolist() == [1, -1, 1] and z[:3].imag.signbit().tolist() == [False, False, True]
+    assert z[3] == flambeau.tanh(flambeau.tensor(0.5 + 2j)) and xp.tanh(xp.asarray([inf])).tolist() == [1]
+
+
 def test_clip_keeps_the_dtype():
     x = xp.asarray([1, 5], dtype=xp.int8)
     assert xp.clip(x, 2, xp.asarray(4)).tolist() == [2, 4] and xp.clip(x, max=xp.asarray(4)).dtype is xp.int8

@@ -59,7 +59,6 @@ from flambeau import sinh as sinh
 from flambeau import sqrt as sqrt
 from flambeau import square as square
 from flambeau import tan as tan
-from flambeau import tanh as tanh
 from flambeau import tile as tile
 from flambeau import trunc as trunc
 from flambeau import uint8 as uint8
@@ -147,6 +146,7 @@ from ._elementwise import remainder as remainder
 from ._elementwise import round as round
 from ._elementwise import sign as sign
 from ._elementwise import subtract as subtract
+from ._elementwise import tanh as tanh
 from ._info import Information as Information
 from ._info import __array_namespace_info__ as __array_namespace_info__
 from ._operators import standard_operators as standard_operators

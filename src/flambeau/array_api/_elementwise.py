@@ -71,3 +71,12 @@ def sign(x, /):
 def round(x, /):
     """Of a complex number both parts, which PyTorch refuses."""
     return flambeau.complex(flambeau.round(x.real), flambeau.round(x.imag)) if x.is_complex() else flambeau.round(x)
+
+
+def tanh(x, /):
+    """Of a complex number at infinity the imaginary part is 0 with the sign of its own; PyTorch's and C's alternates."""
+    y = flambeau.tanh(x)
+    if not x.is_complex():
+        return y
+    at_infinity = flambeau.complex(y.real, flambeau.zeros_like(y.real).copysign(x.imag))
+    return flambeau.where(x.real.isinf() & x.imag.isfinite(), at_infinity, y)
