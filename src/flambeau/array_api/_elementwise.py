@@ -74,7 +74,7 @@ def round(x, /):
 
 
 def tanh(x, /):
-    """Of a complex number at infinity the imaginary part is 0 with the sign of its own; PyTorch's and C's alternates."""
+    """Of a complex number at infinity the imaginary part is 0 with its own sign; PyTorch's and C's alternates."""
     y = flambeau.tanh(x)
     if not x.is_complex():
         return y
