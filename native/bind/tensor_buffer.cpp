@@ -28,16 +28,19 @@ const char* buffer_format(DType d) {
 // …` may give the tensor another one meanwhile.
 struct GivenBuffer {
   Storage* storage;
-  std::vector<Py_ssize_t> dims;  // sizes, then steps in bytes
-  explicit GivenBuffer(const Tensor& t) : storage(t.storage), dims(2 * size_t(t.ndim) + 1) {
-    for (int k = 0; k < t.ndim; ++k) {
-      dims[size_t(k)] = t.sizes[k];
-      dims[size_t(t.ndim + k)] = t.strides[k] * t.itemsize();
-    }
-    retain(storage);
-  }
-  ~GivenBuffer() { release(storage); }
+  Py_ssize_t* dims() { return reinterpret_cast<Py_ssize_t*>(this + 1); }  // sizes, then steps in bytes: one allocation
 };
+GivenBuffer* give(const Tensor& t) {
+  auto* given = static_cast<GivenBuffer*>(PyMem_Malloc(sizeof(GivenBuffer) + 2 * size_t(t.ndim) * sizeof(Py_ssize_t)));
+  if (!given) return nullptr;
+  given->storage = t.storage;
+  retain(given->storage);
+  for (int k = 0; k < t.ndim; ++k) {
+    given->dims()[k] = t.sizes[k];
+    given->dims()[t.ndim + k] = t.strides[k] * t.itemsize();
+  }
+  return given;
+}
 
 }  // namespace
 
@@ -61,7 +64,8 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   }
   const int64_t nbytes = size_product("Tensor", {t.numel, t.itemsize()});
   t.storage->resizable = false;  // the address was given away
-  auto* given = new GivenBuffer(t);
+  GivenBuffer* given = give(t);
+  if (!given) return PyErr_NoMemory(), -1;
   *view = Py_buffer{};
   view->buf = t.data;
   view->obj = Py_NewRef(o);
@@ -70,11 +74,15 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   view->readonly = t.storage->readonly;
   view->ndim = t.ndim;
   view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
-  view->shape = flags & PyBUF_ND ? given->dims.data() : nullptr;
-  view->strides = flags & PyBUF_STRIDES ? given->dims.data() + t.ndim : nullptr;
+  view->shape = flags & PyBUF_ND ? given->dims() : nullptr;
+  view->strides = flags & PyBUF_STRIDES ? given->dims() + t.ndim : nullptr;
   view->internal = given;
   return 0;
 }
-void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<GivenBuffer*>(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) {
+  auto* given = static_cast<GivenBuffer*>(view->internal);
+  release(given->storage);
+  PyMem_Free(given);
+}
 
 }  // namespace flambeau
