@@ -1,6 +1,7 @@
 """What the array API standard asks of a tensor itself: its namespace, and moving to a device by the standard's name."""
 
 import importlib
+import sys
 
 from ._C import Tensor
 from ._shown import shown
@@ -20,7 +21,7 @@ def __array_namespace__(self, /, *, api_version=None):
     if api_version not in (None, *VERSIONS):
         raise ValueError(f"__array_namespace__: version {shown(api_version)} of the array API standard is not here; "
                          f"versions are {', '.join(VERSIONS)}")
-    return importlib.import_module("flambeau.array_api")
+    return sys.modules.get("flambeau.array_api") or importlib.import_module("flambeau.array_api")
 
 
 def to_device(self, device, /, *, stream=None):
