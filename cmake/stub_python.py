@@ -179,6 +179,11 @@ def result(function, place, module, name):
     return kind
 
 
+def computed(cls, name):
+    """Whether a subclass has a property of that name."""
+    return any(isinstance(vars(sub).get(name), property) or computed(sub, name) for sub in cls.__subclasses__())
+
+
 class ClassStub:
     """The stub of one class."""
 
@@ -269,7 +274,11 @@ class ClassStub:
         elif callable(value) and not name.startswith("__"):
             yield f"def {name}(self, *args: Any, **kwargs: Any) -> Any: ..."
         elif not name.startswith("__"):
-            yield f"{name}: {tables.ATTRIBUTES.get(name) or self.generator.constant(value)}"
+            kind = tables.ATTRIBUTES.get(name) or self.generator.constant(value)
+            if computed(self.cls, name):  # what a subclass computes nobody may assign
+                yield from ("@property", f"def {name}(self) -> {kind}: ...")
+            else:
+                yield f"{name}: {kind}"
 
     def note(self, place):
         """The word that lets a method differ from its base's."""

@@ -68,6 +68,7 @@ LOCAL = {
     "flambeau.optim": table(("float | Tensor", "lr"), ("Any", "mode gamma max_lr base_lr momentum milestones min_lr key"
                                                              " value eps factor last_epoch")),
     "flambeau.utils": table(("Any", "input key value mode name target weight size generator params dtype device")),
+    "flambeau.distributions": table(("Any", "p q value loc scale df low high mean")),
     "flambeau.utils.tensorboard": table(
         ("Any", "tensor values bins labels predictions weights tp fp tn fn precision recall vertices colors faces rois "
                 "mat label_img tensor_image tensor_boxes")),
@@ -104,6 +105,8 @@ SIGNATURES = {
         "(name: str, fn: Callable[..., Any], /, *, mutates_args: Any, device_types: Any = None,"
         " schema: str | None = None, tags: Any = None) -> CustomOpDef"],
     "flambeau.utils.data.dataloader.DataLoader.__iter__": "(self) -> Iterator[Any]",
+    "flambeau.distributions.constraints._Dependent.__call__": "(self, *args: Any, **kwargs: Any) -> Any",
+    "flambeau.distributions.constraints._DependentProperty.__call__": "(self, *args: Any, **kwargs: Any) -> Any",
     "flambeau.utils.data.dataset.Dataset.__getitem__": "(self, index: Any) -> _T",
     "flambeau.utils.data.dataset.IterableDataset.__iter__": "(self) -> Iterator[_T]",
     "flambeau.utils.data.sampler.Sampler.__iter__": "(self) -> Iterator[_T]",

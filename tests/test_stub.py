@@ -148,12 +148,13 @@ def all_names():
 def examples():
     """A program of the examples in the docstrings, one function each; they need no annotations of their own."""
     parser, finder = doctest.DocTestParser(), doctest.DocTestFinder(exclude_empty=True)
-    # parameters of distributions have no types of their own yet (cmake/stub_types.py), so their examples are no test
-    found = [(test.name, test.examples) for module in spaces() if "distributions" not in module.__name__
-             for test in finder.find(module, module=module)]
+    found = [(test.name, test.examples) for module in spaces() for test in finder.find(module, module=module)]
     found += [(name, parser.get_examples(op.__doc__ or "")) for name, op in OPS.items()]
     lines = ['# mypy: disable-error-code="union-attr,empty-body,no-untyped-def,no-untyped-call,type-arg"',
-             "import flambeau"]
+             "import flambeau", "from flambeau.distributions import *",  # which their examples name without the module
+             "from flambeau.distributions.transforms import *", "from flambeau.distributions import constraints",
+             "from flambeau.distributions.constraint_registry import ConstraintRegistry",
+             "from flambeau.distributions.relaxed import ExpRelaxedCategorical, LogitRelaxedBernoulli"]
     for k, (name, given) in enumerate(each for each in found if each[1]):
         body = "".join(example.source for example in given)
         lines += [f"def example{k}() -> None:  # {name}", *("    " + line for line in body.splitlines())]

@@ -6,7 +6,7 @@ import types
 from .._shown import shown
 
 
-class _Module(types.ModuleType):
+class _Deterministic(types.ModuleType):
     @property
     def fill_uninitialized_memory(self):
         """Whether `empty` fills its result while deterministic algorithms are asked for: no."""
@@ -21,4 +21,4 @@ class _Module(types.ModuleType):
                                       "full with NaN, where a program may read what it has not written")
 
 
-sys.modules[__name__].__class__ = _Module
+sys.modules[__name__].__class__ = _Deterministic

@@ -16,7 +16,7 @@ _NONE, _BOOL, _INT, _FLOAT, _STRING, _TENSOR, _LIST = range(7)
 _ERRORS = {2: TypeError, 3: ValueError, 4: IndexError, 5: MemoryError}
 
 
-class _Tensor(ctypes.Structure):
+class _Described(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("sizes", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("ndim", ctypes.c_int64), ("dtype", ctypes.c_int32),
                 ("handle", ctypes.c_int32)]
@@ -32,7 +32,7 @@ class _Value(ctypes.Structure):
 
 
 _Empty = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int32,
-                          ctypes.POINTER(_Tensor))
+                          ctypes.POINTER(_Described))
 
 
 class _Host(ctypes.Structure):
@@ -59,7 +59,7 @@ class _OneCall:
         self.name, self.tensors, self.memory, self.failure = name, [], [], None
 
     def describe(self, tensor, out):
-        """Fills in a _Tensor."""
+        """Fills in a _Described."""
         sizes = (ctypes.c_int64 * max(1, tensor.ndim))(*tensor.shape)
         strides = (ctypes.c_int64 * max(1, tensor.ndim))(*tensor.stride())
         self.memory += [sizes, strides]
@@ -77,7 +77,7 @@ class _OneCall:
 
     def tensor(self, x, out):
         self.check(x)
-        made = _Tensor()
+        made = _Described()
         self.describe(x, made)
         self.memory.append(made)
         out.kind, out.pointer = _TENSOR, ctypes.addressof(made)
@@ -132,7 +132,7 @@ class _OneCall:
     def result(self, value):
         """A _Value as a Python object."""
         if value.kind == _TENSOR:
-            return self.tensors[ctypes.cast(value.pointer, ctypes.POINTER(_Tensor)).contents.handle]
+            return self.tensors[ctypes.cast(value.pointer, ctypes.POINTER(_Described)).contents.handle]
         if value.kind == _STRING:
             return ctypes.string_at(value.pointer, value.count).decode("utf-8", "replace")
         if value.kind == _LIST:
