@@ -339,7 +339,7 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
       copy_into(*out, t);
       return take_object(std::move(out));
     }
-    if (!copy && (is_numpy_array(a[0]) || PyByteArray_Check(a[0]) || PyMemoryView_Check(a[0]))) {
+    if (!copy && is_numpy_array(a[0])) {
       TensorRef t = from_buffer(a[0]);
       return take_object(dtype == DType::Undefined ? std::move(t) : to_dtype(*t, dtype));
     }
@@ -352,6 +352,11 @@ PyObject* from_numpy(PyObject*, PyObject* o) {
     if (!is_numpy_array(o)) type_error("from_numpy(): expected np.ndarray (got ", Py_TYPE(o)->tp_name, ")");
     return take_object(from_buffer(o));
   });
+}
+
+// from_buffer(exporter) -> Tensor over its memory, in the buffer's own shape and dtype
+PyObject* from_any_buffer(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* { return take_object(from_buffer(o)); });
 }
 
 // How many elements frombuffer takes; a negative count: all behind the offset.
@@ -418,6 +423,7 @@ PyMethodDef functions[] = {
     {"placed", method<placed>(), METH_FASTCALL},
     {"array", method<array>(), METH_FASTCALL},
     {"from_numpy", slot<from_numpy>, METH_O, "from_numpy(ndarray, /)\n--\n\nA tensor over the array's memory."},
+    {"from_buffer", slot<from_any_buffer>, METH_O},
     {"frombuffer", method<frombuffer>(), METH_VARARGS | METH_KEYWORDS,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\n"
      "A 1-d tensor over the buffer's memory."},
@@ -426,7 +432,10 @@ PyMethodDef functions[] = {
 }  // namespace
 
 TensorRef tensor_from_data(PyObject* data, DType dtype) {
-  if (is_numpy_array(data) || PyMemoryView_Check(data)) {
+  if (PyMemoryView_Check(data) && PyMemoryView_GET_BUFFER(data)->ndim != 1)
+    value_error("tensor(): a memoryview of ", PyMemoryView_GET_BUFFER(data)->ndim, " dimensions is no sequence of "
+                "numbers; from_numpy(numpy.asarray(view)) keeps its shape and dtype");
+  if (is_numpy_array(data)) {
     TensorRef t = from_buffer(data);
     TensorRef out = empty(t->shape(), dtype == DType::Undefined ? t->dtype : dtype);
     copy_into(*out, *t);

@@ -1,5 +1,7 @@
 """Other packages on tensors, each with the real package where it is installed."""
 
+import array
+import mmap
 import os
 import re
 import subprocess
@@ -57,6 +59,39 @@ def test_frombuffer_shares_the_memory(make):
     assert t.tolist() == [1, 2]
     t[0] = 7
     assert bytes(source)[4:8] == b"\x07\0\0\0"
+
+
+@pytest.mark.parametrize("source, numbers, raw", [
+    (bytearray(b"abcd"), (flambeau.int64, [97, 98, 99, 100]), [25185, 25699]),
+    (memoryview(b"abcd"), (flambeau.int64, [97, 98, 99, 100]), [25185, 25699]),
+    (memoryview(np.arange(2, dtype=np.int32)), (flambeau.int64, [0, 1]), [0, 0, 1, 0]),
+    (memoryview(np.array([1.5])), (flambeau.float32, [1.5]), [0, 0, 0, 16376]),
+    (array.array("i", [1, 2]), (flambeau.int64, [1, 2]), [1, 0, 2, 0]),
+    (array.array("d", [1.5]), (flambeau.float32, [1.5]), [0, 0, 0, 16376]),
+    (memoryview(np.array([True, False])), (flambeau.bool, [True, False]), [1]),
+], ids=lambda x: type(x).__name__)
+def test_bytes_like_objects_are_numbers_to_tensor_and_memory_to_asarray(source, numbers, raw):
+    for make in (flambeau.tensor, flambeau.as_tensor):
+        assert (make(source).dtype, make(source).tolist()) == numbers
+        assert make(source, dtype=flambeau.float64).tolist() == numbers[1]
+    assert flambeau.asarray(source, dtype=flambeau.int16).tolist() == raw
+
+
+def test_asarray_shares_the_memory_of_a_buffer_and_copies_when_told():
+    with mmap.mmap(-1, 8) as memory:
+        shared, copied = (flambeau.asarray(memory, dtype=flambeau.uint8, copy=c) for c in (None, True))
+        shared[0] = 7
+        assert memory[0] == 7 and copied[0] == 0
+        del shared
+    numbers = array.array("d", [1.0, 2.0])
+    xp = flambeau.array_api
+    assert xp.asarray(numbers).tolist() == [1, 2] and xp.asarray(numbers).dtype is flambeau.float64
+
+
+def test_a_memoryview_of_several_dimensions_is_no_sequence():
+    with pytest.raises(ValueError, match="2 dimensions"):
+        flambeau.tensor(memoryview(np.ones((2, 2))))
+    assert flambeau.asarray(memoryview(np.ones((2, 2))), dtype=flambeau.float64).shape == (4,)
 
 
 def test_frombuffer_refuses_what_the_buffer_does_not_hold():

@@ -38,9 +38,30 @@ def as_tensor(data, dtype=None, device=None):
     return _finished(_C.array(data, dtype, False), device, False)
 
 
+def is_memory(x):
+    """Whether x is a buffer without a shape and a dtype that a tensor could have."""
+    if isinstance(x, (_C.Tensor, list, tuple, int, float, complex)) or hasattr(x, "__array_interface__"):
+        return False
+    if isinstance(x, (bytes, bytearray, memoryview)):
+        return True
+    try:
+        memoryview(x)
+    except (TypeError, BufferError):
+        return False
+    return not hasattr(x, "__dlpack__")
+
+
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """Like as_tensor; copy=True always copies, copy=False never (ValueError where a copy is needed)."""
-    if isinstance(obj, (bytes, bytearray, memoryview)):
+    """Like as_tensor; copy=True always copies, copy=False never (ValueError where a copy is needed).
+
+    Of bytes, an `array.array`, an `mmap` and other buffers that are no arrays, the memory itself, as `frombuffer` reads
+    it in `dtype` (the default dtype where none is given).
+
+    >>> import flambeau
+    >>> flambeau.asarray(bytearray(b"abcd"), dtype=flambeau.uint8)
+    tensor([ 97,  98,  99, 100], dtype=torch.uint8)
+    """
+    if is_memory(obj):
         dtype = _C.default_dtype() if dtype is None else dtype
         t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)
         return (t.clone() if copy else t).requires_grad_(requires_grad)

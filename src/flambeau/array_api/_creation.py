@@ -2,6 +2,8 @@
 
 import flambeau
 from flambeau import Tensor
+from flambeau._C import from_buffer
+from flambeau._tensor.creation import is_memory
 
 
 def _shape(shape):
@@ -15,8 +17,8 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     >>> xp.asarray(memoryview(b"ab"))
     tensor([97, 98], dtype=torch.uint8)
     """
-    if isinstance(obj, bytes | bytearray | memoryview):
-        obj = flambeau.as_tensor(memoryview(obj))
+    if is_memory(obj):
+        obj = from_buffer(obj)
     if copy is False and isinstance(obj, Tensor) and dtype not in (None, obj.dtype):
         raise ValueError(f"asarray: {obj.dtype} becomes {dtype} only by a copy; use copy=None")
     return flambeau.asarray(obj, dtype=dtype, device=device, copy=copy)
