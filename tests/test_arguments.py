@@ -19,7 +19,7 @@ REASONS = {
     "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
         _tensor/storage: copy_ non_blocking, to non_blocking, type non_blocking;
         _tensor/methods: to non_blocking, _type non_blocking; _sparse/copies: _copy non_blocking;
-        _sparse/methods: type non_blocking""",
+        _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _check_sparse group;
@@ -61,6 +61,11 @@ REASONS = {
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
+        _files/loader: qtensor hooks; ao/quantization/fake_quantize: forward x, calculate_qparams kwargs;
+        ao/quantization/observer: forward x, calculate_qparams kwargs; _quantized/tensor: aligned ndim;
+        ao/nn/quantized/modules/linear: _load_from_state_dict strict;
+        ao/nn/quantized/dynamic/modules/linear: _load_from_state_dict strict;
+        ao/nn/quantized/dynamic/modules/rnn: _load_from_state_dict strict;
         optim/rprop: _update step; optim/adadelta: _update step; optim/rmsprop: _update step;
         optim/adadelta: _begin group; optim/adafactor: _begin group; optim/adamax: _begin group;
         optim/nadam: _begin group; optim/radam: _begin group; optim/sgd: _begin group;

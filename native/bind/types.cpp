@@ -31,8 +31,10 @@ PyObject* dtype_is_floating(PyObject* o, void*) { return PyBool_FromLong(is_floa
 PyObject* dtype_is_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(of(o))); }
 PyObject* dtype_is_signed(PyObject* o, void*) {
   DType d = of(o);
-  return PyBool_FromLong(is_differentiable(d) || d == DType::Int8 || d == DType::Int16 || d == DType::Int32 ||
-                         d == DType::Int64);
+  if (is_quantized(d)) runtime_error("is_signed: whether ", dtype_name(d), " holds negative numbers depends on its "
+                                     "zero point");
+  return PyBool_FromLong((is_differentiable(d) && d != DType::Float8_e8m0fnu) || d == DType::Int8 ||
+                         d == DType::Int16 || d == DType::Int32 || d == DType::Int64);
 }
 PyObject* dtype_to_real(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(real_of(of(o)))); }
 PyObject* dtype_to_complex(PyObject* o, PyObject*) { return Py_NewRef(dtype_object(complex_of(of(o)))); }
@@ -253,7 +255,12 @@ Device parse_device(PyObject* o) {
 }
 
 DType parse_dtype(PyObject* o, const char* op) {
-  if (Py_TYPE(o) == DTypeType) return of(o);
+  if (Py_TYPE(o) == DTypeType) {
+    if (is_quantized(of(o)) && std::strcmp(op, "_make_wrapper_subclass") && std::strcmp(op, "promote_types"))
+      not_implemented(op, ": numbers of ", dtype_name(of(o)), " need a scale and a zero point; make them with "
+                      "quantize_per_tensor or quantize_per_channel");
+    return of(o);
+  }
   if (o == (PyObject*)&PyFloat_Type) return DType::Float64;
   if (o == (PyObject*)&PyLong_Type) return DType::Int64;
   if (o == (PyObject*)&PyBool_Type) return DType::Bool;

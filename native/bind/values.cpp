@@ -17,8 +17,14 @@ PyObject* element_object(const Tensor& t, const char* data) {
   switch (t.dtype) {
     case DType::Bool: return PyBool_FromLong(*data != 0);
     case DType::UInt64: return PyLong_FromUnsignedLongLong(*reinterpret_cast<const uint64_t*>(data));
-    case DType::Float8_e4m3fn:
-    case DType::Float8_e5m2: {
+    case DType::Float4_e2m1fn_x2:
+      not_implemented("item: an element of float4_e2m1fn_x2 holds two numbers; view the bytes, as uint8");
+    case DType::Complex32: {
+      TensorRef z = to_dtype(*view_of(t, {}, {}, const_cast<char*>(data)), DType::Complex64);
+      return PyComplex_FromDoubles(z->ptr<complex64>()->real(), z->ptr<complex64>()->imag());
+    }
+    case DType::Float8_e4m3fn: case DType::Float8_e5m2: case DType::Float8_e4m3fnuz: case DType::Float8_e5m2fnuz:
+    case DType::Float8_e8m0fnu: {
       TensorRef f = to_dtype(*view_of(t, {}, {}, const_cast<char*>(data)), DType::Float32);
       return PyFloat_FromDouble(*f->ptr<float>());
     }
@@ -39,6 +45,8 @@ Scalar element_scalar(const Tensor& t) {
     TensorRef inner = readable(t);
     if (inner.get() != &t) return element_scalar(*inner);
   }
+  if (is_float8(t.dtype)) return element_scalar(*to_dtype(t, DType::Float32));
+  if (t.dtype == DType::Complex32) return element_scalar(*to_dtype(t, DType::Complex64));
   return visit_dtype(t.dtype, [&]<class T>() -> Scalar {
     T v = *t.ptr<T>();
     if constexpr (std::is_same_v<T, bool>) return Scalar(v);

@@ -11,9 +11,12 @@ namespace flambeau {
 enum class DType : uint8_t {
   Bool, UInt8, Int8, Int16, UInt16, Int32, UInt32, Int64, UInt64,
   Float16, BFloat16, Float32, Float64, Complex64, Complex128, Float8_e4m3fn, Float8_e5m2,
+  // Only stored, moved and converted: complex32 is computed in complex64; float4 holds two numbers in each byte;
+  // quantized numbers mean something only with a scale, which the tensors that wrap them know.
+  Float8_e4m3fnuz, Float8_e5m2fnuz, Float8_e8m0fnu, Float4_e2m1fn_x2, Complex32, QInt8, QUInt8, QInt32,
   Undefined,
 };
-inline constexpr int kDTypes = 17;
+inline constexpr int kDTypes = 25;
 
 using float16 = _Float16;
 using complex64 = std::complex<float>;
@@ -37,15 +40,21 @@ struct bfloat16 {
   }
 };
 
-inline constexpr uint8_t kItemSize[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16, 1, 1, 0};
+inline constexpr uint8_t kItemSize[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16, 1, 1,
+                                        1, 1, 1, 1, 4, 1, 1, 4, 0};
 inline constexpr const char* kDTypeName[] = {
     "bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16",
-    "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "undefined"};
+    "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32", "qint8", "quint8", "qint32", "undefined"};
 
 inline int64_t item_size(DType t) { return kItemSize[int(t)]; }
 inline const char* dtype_name(DType t) { return kDTypeName[int(t)]; }
-inline bool is_complex(DType t) { return t == DType::Complex64 || t == DType::Complex128; }
-inline bool is_float8(DType t) { return t == DType::Float8_e4m3fn || t == DType::Float8_e5m2; }  // only stored
+inline bool is_complex(DType t) {
+  return t == DType::Complex64 || t == DType::Complex128 || t == DType::Complex32;
+}
+// Only stored, in a byte: the float4 that holds two numbers is one of them.
+inline bool is_float8(DType t) { return t >= DType::Float8_e4m3fn && t <= DType::Float4_e2m1fn_x2; }
+inline bool is_quantized(DType t) { return t >= DType::QInt8 && t <= DType::QInt32; }
 inline bool is_floating(DType t) { return (t >= DType::Float16 && t <= DType::Float64) || is_float8(t); }
 inline bool is_differentiable(DType t) { return is_floating(t) || is_complex(t); }
 inline bool is_integral(DType t) { return t >= DType::UInt8 && t <= DType::UInt64; }  // bool excluded
@@ -58,10 +67,19 @@ inline Category category(DType t) {
   return is_floating(t) ? Category::Floating : Category::Integer;
 }
 inline DType real_of(DType t) {
-  return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
+  return t == DType::Complex64    ? DType::Float32
+         : t == DType::Complex128 ? DType::Float64
+         : t == DType::Complex32  ? DType::Float16
+                                  : t;
 }
 inline DType complex_of(DType t) {
-  return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
+  return t == DType::Float64 || t == DType::Complex128  ? DType::Complex128
+         : t == DType::Float16 || t == DType::Complex32 ? DType::Complex32
+                                                        : DType::Complex64;
+}
+// What numbers of a dtype are computed in where it has no loops of its own.
+inline DType wide_of(DType t) {
+  return is_half(t) ? DType::Float32 : t == DType::Complex32 ? DType::Complex64 : t;
 }
 
 // The smallest type that holds both, as torch.promote_types.
@@ -79,7 +97,7 @@ FLAMBEAU_CTYPE(Float64, double) FLAMBEAU_CTYPE(Complex64, complex64) FLAMBEAU_CT
 #undef FLAMBEAU_CTYPE
 template <DType D> using ctype_t = typename CTypeOf<D>::type;
 
-// visit(dtype, f): calls f.template operator()<T>() with the C++ type of `dtype` (float8 excluded).
+// visit(dtype, f): calls f.template operator()<T>() with the C++ type of `dtype` (what is only stored excluded).
 template <class F>
 decltype(auto) visit_dtype(DType t, F&& f) {
   switch (t) {

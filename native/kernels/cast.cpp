@@ -95,21 +95,56 @@ template <int kMantissa, int kBias, bool kInfinity> uint8_t float8_bits(float v)
   uint32_t overflow = kInfinity ? (0x7fu >> kMantissa) << kMantissa : 0x7e;
   return uint8_t(sign | std::min(code, overflow));
 }
-void e4m3_float(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    static_cast<float*>(d)[i] = float8_value<3, 7, false>(static_cast<const uint8_t*>(s)[i]);
+// The kinds of AMD: neither infinity nor -0, whose code is the only NaN; what is too large becomes NaN.
+template <int kMantissa, int kBias> float fnuz_value(uint8_t bits) {
+  if (bits == 0x80) return std::numeric_limits<float>::quiet_NaN();
+  const int exponent = (bits & 0x7f) >> kMantissa, mantissa = bits & ((1 << kMantissa) - 1);
+  const float a = exponent ? std::ldexp(float(mantissa + (1 << kMantissa)), exponent - kBias - kMantissa)
+                           : std::ldexp(float(mantissa), 1 - kBias - kMantissa);
+  return bits & 0x80 ? -a : a;
 }
-void float_e4m3(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    static_cast<uint8_t*>(d)[i] = float8_bits<3, 7, false>(static_cast<const float*>(s)[i]);
+template <int kMantissa, int kBias> uint8_t fnuz_bits(float v) {
+  const float a = std::fabs(v);
+  if (!(a < std::ldexp(1.f, (0x7f >> kMantissa) - kBias + 1))) return 0x80;
+  int exponent;
+  std::frexp(a, &exponent);
+  const int e = a == 0 ? 1 - kBias : std::max(exponent - 1, 1 - kBias);
+  const uint32_t code = uint32_t(std::nearbyint(std::ldexp(a, kMantissa - e))) + (uint32_t(e + kBias - 1) << kMantissa);
+  if (code > 0x7f) return 0x80;
+  return uint8_t(code | (std::signbit(v) && code ? 0x80 : 0));
 }
-void e5m2_float(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    static_cast<float*>(d)[i] = float8_value<2, 15, true>(static_cast<const uint8_t*>(s)[i]);
+// Powers of two without a sign; 255 is NaN. Halfway and above goes up, except below the smallest normal float.
+float e8m0_value(uint8_t bits) {
+  return bits == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.f, int(bits) - 127);
 }
-void float_e5m2(void* d, const void* s, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    static_cast<uint8_t*>(d)[i] = float8_bits<2, 15, true>(static_cast<const float*>(s)[i]);
+uint8_t e8m0_bits(float v) {
+  uint32_t u;
+  std::memcpy(&u, &v, 4);
+  const uint32_t exponent = u >> 23 & 0xff, rest = u & 0x7fffff;
+  if (exponent == 0xff) return 0xff;
+  const bool up = exponent ? rest >= 0x400000 : rest > 0x400000;
+  return uint8_t(exponent + up);
+}
+
+// Loops of conversions that go element by element.
+template <auto f> void byte_float(void* d, const void* s, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<float*>(d)[i] = f(static_cast<const uint8_t*>(s)[i]);
+}
+template <auto f> void float_byte(void* d, const void* s, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(d)[i] = f(static_cast<const float*>(s)[i]);
+}
+void chalf_float(void* d, const void* s, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) static_cast<float*>(d)[i] = float(static_cast<const float16*>(s)[2 * i]);
+}
+void float_chalf(void* d, const void* s, int64_t n) {
+  float16* to = static_cast<float16*>(d);
+  for (int64_t i = 0; i < n; ++i) to[2 * i] = float16(static_cast<const float*>(s)[i]), to[2 * i + 1] = 0;
+}
+void chalf_complex(void* d, const void* s, int64_t n) { half_float(d, s, 2 * n); }
+void complex_chalf(void* d, const void* s, int64_t n) { float_half(d, s, 2 * n); }
+void chalf_bool(void* d, const void* s, int64_t n) {
+  const float16* from = static_cast<const float16*>(s);
+  for (int64_t i = 0; i < n; ++i) static_cast<bool*>(d)[i] = (from[2 * i] != 0) | (from[2 * i + 1] != 0);
 }
 
 using PlainTypes =
@@ -134,8 +169,16 @@ Hub hub_of(DType t) {
     case DType::BFloat16: return {DType::Float32, bfloat_float, float_bfloat};
     case DType::Complex64: return {DType::Float32, complex_real<float>, real_complex<float>};
     case DType::Complex128: return {DType::Float64, complex_real<double>, real_complex<double>};
-    case DType::Float8_e4m3fn: return {DType::Float32, e4m3_float, float_e4m3};
-    case DType::Float8_e5m2: return {DType::Float32, e5m2_float, float_e5m2};
+    case DType::Float8_e4m3fn:
+      return {DType::Float32, byte_float<float8_value<3, 7, false>>, float_byte<float8_bits<3, 7, false>>};
+    case DType::Float8_e5m2:
+      return {DType::Float32, byte_float<float8_value<2, 15, true>>, float_byte<float8_bits<2, 15, true>>};
+    case DType::Float8_e4m3fnuz: return {DType::Float32, byte_float<fnuz_value<3, 8>>, float_byte<fnuz_bits<3, 8>>};
+    case DType::Float8_e5m2fnuz: return {DType::Float32, byte_float<fnuz_value<2, 16>>, float_byte<fnuz_bits<2, 16>>};
+    case DType::Float8_e8m0fnu: return {DType::Float32, byte_float<e8m0_value>, float_byte<e8m0_bits>};
+    case DType::Complex32: return {DType::Float32, chalf_float, float_chalf};
+    case DType::Float4_e2m1fn_x2: case DType::QInt8: case DType::QUInt8: case DType::QInt32:
+      not_implemented("elements of ", dtype_name(t), " have no value of their own to convert; view their bytes");
     default: return {t, nullptr, nullptr};
   }
 }
@@ -151,12 +194,24 @@ Cast make_cast(DType from, DType to) {
   Cast c;
   c.item[0] = item_size(from);
   if (from == to) return c;
+  if (from == DType::Complex32 && is_complex(to)) {
+    add_step(c, chalf_complex, DType::Complex64);
+    if (to != DType::Complex64) add_step(c, complex_complex<float, double>, to);
+    return c;
+  }
+  if (is_complex(from) && to == DType::Complex32) {
+    if (from != DType::Complex64) add_step(c, complex_complex<double, float>, DType::Complex64);
+    add_step(c, complex_chalf, to);
+    return c;
+  }
   if (is_complex(from) && is_complex(to)) {
     add_step(c, from == DType::Complex64 ? complex_complex<float, double> : complex_complex<double, float>, to);
     return c;
   }
   if (is_complex(from) && to == DType::Bool) {
-    add_step(c, from == DType::Complex64 ? complex_bool<float> : complex_bool<double>, to);
+    add_step(c, from == DType::Complex32   ? chalf_bool
+                : from == DType::Complex64 ? complex_bool<float>
+                                           : complex_bool<double>, to);
     return c;
   }
   Hub a = hub_of(from), b = hub_of(to);
@@ -172,7 +227,7 @@ void Cast::apply(char* dst, const char* src, int64_t n) const {
     return;
   }
   if (steps == 1) return step[0](dst, src, n);
-  alignas(64) char between[2][kCastBlock * 8];  // intermediate types are real
+  alignas(64) char between[2][kCastBlock * 8];  // intermediate types have 8 bytes at most
   for (int64_t at = 0; at < n; at += kCastBlock) {
     int64_t m = std::min(kCastBlock, n - at);
     const char* in = src + at * item[0];
@@ -185,9 +240,20 @@ void Cast::apply(char* dst, const char* src, int64_t n) const {
 }
 
 void store_scalar(void* dst, const Scalar& value, DType dtype) {
+  if (dtype == DType::Float4_e2m1fn_x2) {
+    if (value.real() != 0) not_implemented("float4_e2m1fn_x2 holds two numbers in an element: fill its bytes (uint8)");
+    *static_cast<uint8_t*>(dst) = 0;
+    return;
+  }
   if (is_float8(dtype)) {
     float f = value.to<float>();
     return make_cast(DType::Float32, dtype).apply(static_cast<char*>(dst), reinterpret_cast<const char*>(&f), 1);
+  }
+  if (dtype == DType::Complex32) {
+    const complex64 z = value.to<complex64>();
+    const float16 parts[2] = {float16(z.real()), float16(z.imag())};
+    std::memcpy(dst, parts, sizeof parts);
+    return;
   }
   visit_dtype(dtype, [&]<class T>() {
     T v = value.to<T>();
@@ -206,6 +272,9 @@ void check_fits(const Scalar& value, DType dtype) {
     if (value.huge) fits = dtype == DType::UInt64;
     else if (value.integral()) fits &= bits == 64 || (double(value.i) >= low && double(value.i) < high);
     else fits &= value.re > low - 1 && value.re < high;
+  } else if (dtype == DType::Complex32) {
+    fits = (!std::isfinite(value.re) || std::fabs(value.re) <= 65504) &&
+           (!std::isfinite(value.im) || std::fabs(value.im) <= 65504);
   } else if (!value.integral() && (dtype == DType::Float32 || dtype == DType::Complex64 || dtype == DType::BFloat16)) {
     fits &= !std::isfinite(value.re) || std::fabs(value.re) <= double(std::numeric_limits<float>::max());
   } else if (dtype == DType::Float16) {

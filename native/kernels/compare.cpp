@@ -16,6 +16,7 @@ void infer_same(Call& c) {
 void cpu_same(Call& c) {
   auto operand = [&](int k) {  // float8 has no arithmetic of its own
     const Tensor& t = c.tensor(k);
+    if (t.dtype == DType::Complex32) return contiguous(*to_dtype(t, DType::Complex64));
     return is_float8(t.dtype) ? contiguous(*to_dtype(t, DType::Float32)) : contiguous(t);
   };
   TensorRef x = operand(0), y = operand(1);

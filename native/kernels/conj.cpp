@@ -24,7 +24,8 @@ void cpu_conj(Call& c) {
   if (!is_complex(self.dtype)) return;
   Tensor& out = c.out();
   copy_into(out, self);
-  if (self.dtype == DType::Complex64) negate_imaginary<float>(out);
+  if (self.dtype == DType::Complex32) negate_imaginary<float16>(out);
+  else if (self.dtype == DType::Complex64) negate_imaginary<float>(out);
   else negate_imaginary<double>(out);
 }
 

@@ -189,6 +189,7 @@ void cpu_convolution(Call& c) {
                        [&](const Tensor& a, const Tensor& b, R* to) { run_forward<R>(p, a, b, nullptr, to); });
       if (bias) add_bias(y.ptr<std::complex<R>>(), bias->ptr<std::complex<R>>(), out.size(0), channels, places);
     };
+    if (out.dtype == DType::Complex32) not_implemented("conv: not offered for complex32; convert to complex64");
     if (out.dtype == DType::Complex64) both.operator()<float>();
     else both.operator()<double>();
     return;

@@ -116,7 +116,7 @@ void infer_r2c(Call& c) {
   for (size_t k = 0; k < dims.size(); ++k) shape[size_t(dims[k])] = c.ints(2)[k];
   check_lengths(c, shape, dims);
   shape[size_t(dims.back())] = shape[size_t(dims.back())] / 2 + 1;
-  output_transformed(c, x, dims, shape, complex_of(x.dtype));
+  output_transformed(c, x, dims, shape, complex_of(wide_of(x.dtype)));
 }
 void cpu_r2c(Call& c) {
   Tensor &x = c.tensor(0), &y = c.out();

@@ -363,6 +363,7 @@ TensorRef conj_copy(const Tensor& t) {
   TensorRef copy = empty(t.shape(), t.dtype, t.device);
   copy_into(*copy, t);
   if (t.dtype == DType::Complex64) conjugate(copy->ptr<complex64>(), copy->numel);
+  else if (t.dtype == DType::Complex32) not_implemented("linear: not offered for complex32; convert it to complex64");
   else conjugate(copy->ptr<complex128>(), copy->numel);
   return copy;
 }

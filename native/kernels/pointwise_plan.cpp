@@ -13,7 +13,9 @@ const char* type_name(DType t) {
   static constexpr const char* names[] = {"Bool",          "Byte",        "Char",     "Short",        "UInt16",
                                           "Int",           "UInt32",      "Long",     "UInt64",       "Half",
                                           "BFloat16",      "Float",       "Double",   "ComplexFloat", "ComplexDouble",
-                                          "Float8_e4m3fn", "Float8_e5m2", "Undefined"};
+                                          "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz",
+                                          "Float8_e5m2fnuz", "Float8_e8m0fnu", "Float4_e2m1fn_x2", "ComplexHalf",
+                                          "QInt8", "QUInt8", "QInt32", "Undefined"};
   return names[int(t)];
 }
 
@@ -54,13 +56,13 @@ struct Promotion {
 };
 static_assert(int(Tag::Complex) - int(Tag::Bool) == int(Category::Complex));
 
-// A row's loop at a dtype; halves compute in float32. `compute` becomes the loop's own dtype.
+// A row's loop at a dtype; halves compute in float32, pairs of them in complex64. `compute` becomes the loop's dtype.
 LoopFn pick_loop(const ElementwiseRow& row, DType& compute) {
   if (compute == DType::Undefined) return nullptr;
   if (LoopFn f = row.loop[int(compute)]) return f;
-  if (!is_half(compute)) return nullptr;
-  compute = DType::Float32;
-  return row.loop[int(DType::Float32)];
+  if (wide_of(compute) == compute) return nullptr;
+  compute = wide_of(compute);
+  return row.loop[int(compute)];
 }
 
 int64_t broadcast_stride(const Tensor& t, const Shape& shape, int d) {  // in elements; d counts from the front of shape
@@ -331,7 +333,7 @@ void infer(Call& c, Promote promote, Pointwise& w) {
   Promotion types;
   bind_operands(c, w.row, promote, p, types, w.shape, w.device);
   DType result = decide_types(c, w.row, promote, types.result(), p, w.compute);
-  w.loop_out = is_half(result) ? DType::Float32 : result;
+  w.loop_out = wide_of(result);
   if (is_half(result) && w.row.loop[int(result)] && w.compute == result) w.loop_out = result;
   Dims dims = w.shape.dims();
   if (c.given) {

@@ -35,16 +35,19 @@ DType promote_types(DType a, DType b) {
   if (a == b) return a;
   if (a == DType::Undefined || b == DType::Undefined)
     runtime_error("promote_types: expected two dtypes, got an undefined one");
+  if (is_quantized(a) || is_quantized(b))
+    runtime_error(dtype_name(a), " and ", dtype_name(b), " have no common dtype: dequantize() first");
   Category ca = category(a), cb = category(b);
   if (ca == cb) {
     switch (ca) {
       case Category::Integer: return promote_integers(a, b);
       case Category::Floating: return promote_floats(a, b);
-      default: return DType::Complex128;
+      default: return item_size(a) >= item_size(b) ? a : b;
     }
   }
   DType low = ca < cb ? a : b, high = ca < cb ? b : a;
-  if (is_complex(high) && low == DType::Float64) return DType::Complex128;
+  if (is_complex(high) && is_float8(low)) return promote_floats(low, real_of(high));
+  if (is_complex(high) && is_floating(low)) return promote_types(high, complex_of(low));
   return high;
 }
 

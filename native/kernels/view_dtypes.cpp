@@ -68,8 +68,8 @@ void infer_view_as_real(Call& c) {
 }
 void infer_view_as_complex(Call& c) {
   const Tensor& t = c.tensor(0);
-  if (t.dtype != DType::Float32 && t.dtype != DType::Float64)
-    runtime_error(c.name(), ": expected float32 or float64, got ", dtype_name(t.dtype));
+  if (t.dtype != DType::Float32 && t.dtype != DType::Float64 && t.dtype != DType::Float16)
+    runtime_error(c.name(), ": expected float16, float32 or float64, got ", dtype_name(t.dtype));
   if (t.ndim == 0 || t.sizes[t.ndim - 1] != 2)
     runtime_error(c.name(), ": the last dimension must have size 2 (real, imaginary), got shape ",
                   shape_text(t.shape()));

@@ -38,7 +38,6 @@ from ._tensor.dtypes import promote_types as promote_types
 from ._tensor.dtypes import result_type as result_type
 from ._tensor.queries import allclose as allclose
 from ._tensor.queries import broadcast_shapes as broadcast_shapes
-from ._tensor.queries import dequantize as dequantize
 from ._tensor.queries import detach_ as detach_
 from ._tensor.queries import equal as equal
 from ._tensor.queries import is_complex as is_complex
@@ -70,7 +69,7 @@ globals().update(_ops.public(""))
 globals().update({_name: getattr(_C, _name) for _name in _methods.CONSTANTS})
 half, double = _C.float16, _C.float64
 short, int, long = _C.int16, _C.int32, _C.int64
-float, cfloat, cdouble = _C.float32, _C.complex64, _C.complex128
+float, chalf, cfloat, cdouble = _C.float32, _C.complex32, _C.complex64, _C.complex128
 layout = _C.memory_format
 inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.718281828459045, None
 
@@ -79,7 +78,7 @@ _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory",
          "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
          "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
-         "array_api"}
+         "array_api", "ao", "quantization"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",
@@ -103,6 +102,14 @@ _LAZY_FROM = {
     "_sparse.products": "smm hspmm sspaddmm",
     "_sparse.methods": "indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy "
                        "row_indices_copy",
+    "_quantized.schemes": "qscheme per_tensor_affine per_tensor_symmetric per_channel_affine per_channel_symmetric "
+                          "per_channel_affine_float_qparams",
+    "_quantized.quantize": "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize "
+                           "_make_per_tensor_quantized_tensor _make_per_channel_quantized_tensor "
+                           "_empty_affine_quantized _choose_qparams_per_tensor int_repr q_scale q_zero_point "
+                           "q_per_channel_scales q_per_channel_zero_points q_per_channel_axis",
+    "_quantized.fake": "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
+                       "_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine",
     "_tensor.mapped": "from_file",
     "_tensor.types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
                      "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",

@@ -12,6 +12,7 @@ from collections import OrderedDict
 import flambeau
 
 from . import _C
+from ._files import quantized
 from ._files.archive import write_archive
 from ._files.background import in_background
 from ._files.extent import PickleError, check_extent
@@ -33,8 +34,8 @@ from ._files.skipping import Zeros, skipping
 from ._files.skipping import skip_data as skip_data
 
 DEFAULT_PROTOCOL = 2
-#: attributes of sparse tensors that are their contents
-SPARSE_PARTS = ("_pattern", "_held")
+#: attributes of sparse and quantized tensors that are their contents
+SPARSE_PARTS = ("_pattern", "_held", "_codes", "_quantizer")
 _STORAGE_OF = {name: storage for storage, name in STORAGES.items()}
 
 
@@ -65,6 +66,8 @@ class _Collector:
             return Reduce(Global("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index))
         if isinstance(obj, flambeau.layout) and str(obj) in LAYOUTS:
             return Reduce(Global("torch.serialization", "_get_layout"), (str(obj),))
+        if type(obj) is flambeau.qscheme:
+            return Global("torch", obj.name)
         kind = type(obj)
         if isinstance(obj, (flambeau.memory_format, flambeau.UntypedStorage, flambeau.storage.TypedStorage)):
             raise TypeError(f"{place} is a {kind.__qualname__}, which cannot be stored as data; store a tensor")
@@ -89,6 +92,8 @@ class _Collector:
             return Reduce(Global("torch._utils", "_rebuild_parameter"), args)
         if t.layout is not flambeau.strided:
             return self.sparse(t.detach())
+        if t.is_quantized:
+            return self.quantized(t)
         if type(t) is not flambeau.Tensor and not isinstance(t, getattr(flambeau.nn, "Buffer", parameter)):
             raise TypeError(f"{place} is a {type(t).__qualname__}: a Tensor subclass cannot be stored as data; "
                             "store x.as_subclass(flambeau.Tensor)")
@@ -108,10 +113,19 @@ class _Collector:
         layout = Reduce(Global("torch.serialization", "_get_layout"), (str(t.layout),))
         return Reduce(Global("torch._utils", "_rebuild_sparse_tensor"), (layout, tuple(args)))
 
-    def data(self, t, requires_grad):
+    def quantized(self, t):
+        """The storage of the codes, and the scheme with its scale."""
+        storage, offset, shape, strides, *_ = self.data(t._codes, False, _dtype_name(t.dtype)).args
+        parts = quantized.parts_of(t)
+        args = (storage, offset, shape, strides, (Global("torch", parts[0].name), *parts[1:]), False, OrderedDict())
+        return Reduce(Global("torch._utils", "_rebuild_qtensor"), args)
+
+    def data(self, t, requires_grad, name=None):
         if t.layout is not flambeau.strided:
             return self.sparse(t)
-        name = _dtype_name(t.dtype)
+        if t.is_quantized:
+            return self.quantized(t)
+        name = name or _dtype_name(t.dtype)
         if name not in DTYPES:
             raise TypeError(f"a tensor of dtype {name} cannot be stored")
         shape, strides = tuple(t.shape), tuple(t.stride())

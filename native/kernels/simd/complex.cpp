@@ -97,8 +97,8 @@ void complex_result(const Call& c, DType& compute, DType& result) {
   if (c.args[0].tag == Tag::Tensor && c.args[1].tag == Tag::Tensor && c.tensor(0).dtype != c.tensor(1).dtype)
     runtime_error(c.name(), ": both parts must have one dtype, got ", dtype_name(c.tensor(0).dtype), " and ",
                   dtype_name(c.tensor(1).dtype));
-  if (compute != DType::Float32 && compute != DType::Float64)
-    runtime_error(c.name(), ": both parts must be float32 or float64, got ", dtype_name(compute));
+  if (compute != DType::Float32 && compute != DType::Float64 && compute != DType::Float16)
+    runtime_error(c.name(), ": both parts must be float16, float32 or float64, got ", dtype_name(compute));
   result = complex_of(compute);
   if (c.given && c.given->dtype != result)
     runtime_error(c.name(), ": out= must be ", dtype_name(result), ", as the result, got ", dtype_name(c.given->dtype));

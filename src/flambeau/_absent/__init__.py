@@ -1,6 +1,7 @@
 """What PyTorch's names ask for and this build does not have: what each one answers, and what to do instead."""
 
-QUANTIZED = "quantized tensors are not available: keep values in int8 with a scale and a zero point of your own"
+QUANTIZED = "the tensor is not quantized: quantize_per_tensor() and quantize_per_channel() make such tensors"
+STATIC = "operators of static quantization are not available: compute with x.dequantize(), or on the codes"
 NESTED = "nested tensors are not available: pad to one shape (nn.utils.rnn.pad_sequence) and keep a mask"
 
 

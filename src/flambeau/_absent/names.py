@@ -1,15 +1,12 @@
 """Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
-from . import QUANTIZED, refusal
+from . import STATIC, refusal
 
 _SCRIPT = "TorchScript is not available: run the function or module as it is"
 _FUNCTIONS = {
-    QUANTIZED: "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic quantized_batch_norm "
-                "quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d q_scale q_zero_point int_repr "
-                "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine",
+    STATIC: "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
     _SCRIPT: "fork wait import_ir_module import_ir_module_from_buffer parse_ir parse_schema parse_type_comment "
              "merge_type_from_type_comment unify_type_list ScriptFunction ScriptClass",
-    "complex32 is not available: use cfloat()": "chalf",
 }
 FUNCTIONS = {name: refusal(name, reason) for reason, names in _FUNCTIONS.items() for name in names.split()}
 
@@ -33,11 +30,9 @@ class UnavailableDtype:
 
 DTYPES = {name: UnavailableDtype(name) for name in (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
-    "bit", "bits1x8", "bits2x4", "bits4x2", "bits8", "qint8", "quint8", "quint4x2", "quint2x4")}
-DTYPES |= {name: UnavailableDtype(name, size) for name, size in (("bits16", 2), ("qint32", 4))}
-DTYPES |= {name: UnavailableDtype(name, 1, True) for name in (
-    "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")}
-DTYPES |= {name: UnavailableDtype(name, 4, False, True) for name in ("complex32", "bcomplex32")}
+    "bit", "bits1x8", "bits2x4", "bits4x2", "bits8", "quint4x2", "quint2x4")}
+DTYPES["bits16"] = UnavailableDtype("bits16", 2)
+DTYPES["bcomplex32"] = UnavailableDtype("bcomplex32", 4, False, True)
 
 
 def find(name):

@@ -14,7 +14,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
-from . import known
+from . import known, quantized
 from .extent import Outside, PickleError
 from .known import checked as _checked
 from .objects import Objects, Refused
@@ -24,9 +24,10 @@ STORAGES = {  # PyTorch's storage classes and the dtypes they imply
     "BoolStorage": "bool", "ByteStorage": "uint8", "CharStorage": "int8", "ShortStorage": "int16",
     "IntStorage": "int32", "LongStorage": "int64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
     "FloatStorage": "float32", "DoubleStorage": "float64", "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
+    "ComplexDoubleStorage": "complex128", **quantized.STORAGES,
 }
-DTYPES = (*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+DTYPES = (*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+          "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32")
 LAYOUTS = tuple(f"torch.{name}" for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr",
                                              "sparse_bsc"))
 _MAX_DIMS = 64
@@ -215,7 +216,16 @@ class Loader:
             raise PickleError("a tensor without a storage or without a dtype")
         return self.view(storage, dtype, offset, size, stride, requires_grad, metadata)
 
+    def qtensor(self, storage, offset, size, stride, parts, requires_grad, hooks):
+        """A quantized tensor: codes, and the scheme with its scale."""
+        if not isinstance(storage, _Storage) or storage.dtype not in quantized.KINDS or requires_grad is not False:
+            raise PickleError("a quantized tensor without a storage of codes")
+        codes = self.view(storage, quantized.codes_dtype(storage.dtype), offset, size, stride, False, None)
+        return quantized.rebuilt(codes, storage.dtype, parts)
+
     def view(self, storage, dtype, offset, size, stride, requires_grad, metadata):
+        if dtype in quantized.KINDS:
+            raise PickleError(f"a tensor of dtype {dtype} without a scale")
         _check_layout(offset, size, stride, storage.memory.numel() // dtype.itemsize, dtype)
         _check_flag(requires_grad)
         conj, neg = _bits(metadata)
@@ -228,6 +238,8 @@ class Loader:
 
     def meta(self, dtype, size, stride, requires_grad):
         _checked(dtype, flambeau.dtype)
+        if dtype in quantized.KINDS:
+            raise PickleError(f"a tensor of dtype {dtype} without a scale")
         _check_flag(requires_grad)
         _check_layout(0, size, stride, None, dtype)
         result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
@@ -385,6 +397,7 @@ def _plain_names():
         names["builtins." + kind.__name__] = names["__builtin__." + kind.__name__] = entry
     names["__builtin__.long"], names["__builtin__.unicode"] = names["builtins.int"], names["builtins.str"]
     names |= {"torch." + name: Allowed(value=name) for name in STORAGES}
+    names |= {"torch." + name: Allowed(value=scheme) for name, scheme in quantized.SCHEMES.items()}
     return names | {"torch." + name: Allowed(value=getattr(flambeau, name)) for name in DTYPES}
 
 
@@ -394,5 +407,6 @@ _REBUILD = {  # the methods of Loader that make tensors
     "torch._utils._rebuild_tensor_v3": "tensor_v3", "torch._utils._rebuild_parameter": "parameter",
     "torch._utils._rebuild_parameter_with_state": "parameter_with_state",
     "torch._utils._rebuild_meta_tensor_no_storage": "meta", "torch._utils._rebuild_sparse_tensor": "sparse",
+    "torch._utils._rebuild_qtensor": "qtensor",
     "torch._tensor._rebuild_from_type_v2": "of_type",
 }

@@ -35,7 +35,14 @@ def can_cast(from_, to):
 # bits, exponent bits, mantissa bits
 _FLOATS = {
     _C.float16: (16, 5, 10), _C.bfloat16: (16, 8, 7), _C.float32: (32, 8, 23), _C.float64: (64, 11, 52),
-    _C.float8_e4m3fn: (8, 4, 3), _C.float8_e5m2: (8, 5, 2),
+    _C.float8_e4m3fn: (8, 4, 3), _C.float8_e5m2: (8, 5, 2), _C.float8_e4m3fnuz: (8, 4, 3),
+    _C.float8_e5m2fnuz: (8, 5, 2), _C.float8_e8m0fnu: (8, 8, 0),
+}
+#: what differs from IEEE's form: (largest, smallest normal, eps)
+_UNUSUAL = {
+    _C.float8_e4m3fn: (448.0, 2.0**-6, 2.0**-3),  # no infinity: its largest exponent holds numbers too
+    _C.float8_e4m3fnuz: (240.0, 2.0**-7, 2.0**-3), _C.float8_e5m2fnuz: (57344.0, 2.0**-15, 2.0**-3),
+    _C.float8_e8m0fnu: (2.0**127, 2.0**-127, 1.0),
 }
 
 
@@ -57,9 +64,11 @@ class finfo:
         self.dtype = str(real).removeprefix("torch.")
         self.eps = 2.0 ** -mantissa
         self.tiny = self.smallest_normal = 2.0 ** (1 - bias)
-        e4m3 = real is _C.float8_e4m3fn  # no infinity: its largest exponent holds numbers too
-        self.max = 448.0 if e4m3 else (2 - 2.0 ** -mantissa) * 2.0 ** bias
-        self.min = -self.max
+        self.max = (2 - 2.0 ** -mantissa) * 2.0 ** bias
+        if real in _UNUSUAL:
+            self.max, self.tiny, self.eps = _UNUSUAL[real]
+            self.smallest_normal = self.tiny
+        self.min = self.tiny if real is _C.float8_e8m0fnu else -self.max  # powers of two without a sign
         self.resolution = 10.0 ** -int(mantissa * 0.30103)
 
     def __repr__(self):

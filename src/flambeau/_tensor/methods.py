@@ -15,14 +15,15 @@ from . import queries
 _NAMES = {
     "bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "short": _C.int16, "int": _C.int32, "long": _C.int64,
     "half": _C.float16, "bfloat16": _C.bfloat16, "float": _C.float32, "double": _C.float64,
-    "cfloat": _C.complex64, "cdouble": _C.complex128,
+    "chalf": _C.complex32, "cfloat": _C.complex64, "cdouble": _C.complex128,
 }
 
 #: dtypes, memory formats and layouts that are public in flambeau
 CONSTANTS = (
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-    "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "contiguous_format", "channels_last",
-    "channels_last_3d", "preserve_format", "strided", "sparse_coo", "sparse_csr", "sparse_csc",
+    "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32", "qint8", "quint8", "qint32", "contiguous_format",
+    "channels_last", "channels_last_3d", "preserve_format", "strided", "sparse_coo", "sparse_csr", "sparse_csc",
     "sparse_bsr", "sparse_bsc", "jagged",
 )
 

@@ -30,11 +30,6 @@ def is_inference(input):
     return input.is_inference()
 
 
-def dequantize(tensor):
-    """The tensor, or every tensor of a list, in float32: none was ever quantized."""
-    return tensor.dequantize() if isinstance(tensor, _C.Tensor) else tuple(t.dequantize() for t in tensor)
-
-
 def detach_(input):
     """Forgets the tensor's history; returns it."""
     return input.detach_()

@@ -37,6 +37,7 @@ from . import norms as norms
 from . import padding as padding
 from . import pooling as pooling
 from . import products as products
+from . import quantization as quantization
 from . import random as random
 from . import rearranging as rearranging
 from . import recurrent as recurrent

@@ -1,0 +1,21 @@
+"""How quantized tensors are printed: their numbers, then size, dtype, scheme, scale and zero point."""
+
+from .._tensor.printing import _contents, _with_suffixes
+from .tensor import PerTensor, values_of
+
+
+def quantized_repr(x):
+    """The text of a quantized tensor."""
+    indent = 7
+    head = "Parameter containing:\n" if getattr(x, "_is_param", False) else ""
+    numbers = values_of(x)
+    body = _contents(numbers, indent) if numbers.numel() else "[]"
+    return head + _with_suffixes("tensor(" + body, _ending(x), indent)
+
+
+def _ending(x):
+    quantizer = x._quantizer
+    found = [f"size={tuple(x.shape)}", f"dtype={x.dtype}", f"quantization_scheme={quantizer.scheme}"]
+    if isinstance(quantizer, PerTensor):
+        return [*found, f"scale={quantizer.scale}", f"zero_point={quantizer.zero_point}"]
+    return [*found, f"scale={quantizer.scales}", f"zero_point={quantizer.zero_points}", f"axis={quantizer.axis}"]

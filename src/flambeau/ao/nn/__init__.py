@@ -1,0 +1,3 @@
+"""Quantized layers."""
+
+from . import quantized as quantized

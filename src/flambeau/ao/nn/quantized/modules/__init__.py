@@ -1,0 +1,4 @@
+"""How weights of linear layers are packed."""
+
+from . import linear as linear
+from .linear import LinearPackedParams as LinearPackedParams

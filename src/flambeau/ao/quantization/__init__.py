@@ -1,0 +1,107 @@
+"""Quantization of models: dynamic int8 layers, observers, fake quantization for training."""
+
+from .fake_quantize import FakeQuantize as FakeQuantize
+from .fake_quantize import FakeQuantizeBase as FakeQuantizeBase
+from .fake_quantize import FixedQParamsFakeQuantize as FixedQParamsFakeQuantize
+from .fake_quantize import FusedMovingAvgObsFakeQuantize as FusedMovingAvgObsFakeQuantize
+from .fake_quantize import default_affine_fixed_qparams_fake_quant as default_affine_fixed_qparams_fake_quant
+from .fake_quantize import default_dynamic_fake_quant as default_dynamic_fake_quant
+from .fake_quantize import default_embedding_fake_quant as default_embedding_fake_quant
+from .fake_quantize import default_embedding_fake_quant_4bit as default_embedding_fake_quant_4bit
+from .fake_quantize import default_fake_quant as default_fake_quant
+from .fake_quantize import default_fixed_qparams_range_0to1_fake_quant as default_fixed_qparams_range_0to1_fake_quant
+from .fake_quantize import (
+    default_fixed_qparams_range_neg1to1_fake_quant as default_fixed_qparams_range_neg1to1_fake_quant,
+)
+from .fake_quantize import default_fused_act_fake_quant as default_fused_act_fake_quant
+from .fake_quantize import default_fused_per_channel_wt_fake_quant as default_fused_per_channel_wt_fake_quant
+from .fake_quantize import default_fused_wt_fake_quant as default_fused_wt_fake_quant
+from .fake_quantize import default_histogram_fake_quant as default_histogram_fake_quant
+from .fake_quantize import default_per_channel_weight_fake_quant as default_per_channel_weight_fake_quant
+from .fake_quantize import default_symmetric_fixed_qparams_fake_quant as default_symmetric_fixed_qparams_fake_quant
+from .fake_quantize import default_weight_fake_quant as default_weight_fake_quant
+from .fake_quantize import disable_fake_quant as disable_fake_quant
+from .fake_quantize import disable_observer as disable_observer
+from .fake_quantize import enable_fake_quant as enable_fake_quant
+from .fake_quantize import enable_observer as enable_observer
+from .fake_quantize import (
+    fused_per_channel_wt_fake_quant_range_neg_127_to_127 as fused_per_channel_wt_fake_quant_range_neg_127_to_127,
+)
+from .fake_quantize import fused_wt_fake_quant_range_neg_127_to_127 as fused_wt_fake_quant_range_neg_127_to_127
+from .histogram import HistogramObserver as HistogramObserver
+from .histogram import default_histogram_observer as default_histogram_observer
+from .observer import FixedQParamsObserver as FixedQParamsObserver
+from .observer import MinMaxObserver as MinMaxObserver
+from .observer import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
+from .observer import MovingAveragePerChannelMinMaxObserver as MovingAveragePerChannelMinMaxObserver
+from .observer import NoopObserver as NoopObserver
+from .observer import ObserverBase as ObserverBase
+from .observer import PerChannelMinMaxObserver as PerChannelMinMaxObserver
+from .observer import PlaceholderObserver as PlaceholderObserver
+from .observer import RecordingObserver as RecordingObserver
+from .observer import ReuseInputObserver as ReuseInputObserver
+from .observer import UniformQuantizationObserverBase as UniformQuantizationObserverBase
+from .observer import default_affine_fixed_qparams_observer as default_affine_fixed_qparams_observer
+from .observer import default_debug_observer as default_debug_observer
+from .observer import default_dynamic_quant_observer as default_dynamic_quant_observer
+from .observer import default_fixed_qparams_range_0to1_observer as default_fixed_qparams_range_0to1_observer
+from .observer import default_fixed_qparams_range_neg1to1_observer as default_fixed_qparams_range_neg1to1_observer
+from .observer import default_float_qparams_observer as default_float_qparams_observer
+from .observer import default_float_qparams_observer_4bit as default_float_qparams_observer_4bit
+from .observer import default_observer as default_observer
+from .observer import default_per_channel_weight_observer as default_per_channel_weight_observer
+from .observer import default_placeholder_observer as default_placeholder_observer
+from .observer import default_reuse_input_observer as default_reuse_input_observer
+from .observer import default_symmetric_fixed_qparams_observer as default_symmetric_fixed_qparams_observer
+from .observer import default_weight_observer as default_weight_observer
+from .observer import get_observer_state_dict as get_observer_state_dict
+from .observer import load_observer_state_dict as load_observer_state_dict
+from .observer import (
+    per_channel_weight_observer_range_neg_127_to_127 as per_channel_weight_observer_range_neg_127_to_127,
+)
+from .observer import weight_observer_range_neg_127_to_127 as weight_observer_range_neg_127_to_127
+from .qconfig import QConfig as QConfig
+from .qconfig import QConfigDynamic as QConfigDynamic
+from .qconfig import default_activation_only_qconfig as default_activation_only_qconfig
+from .qconfig import default_debug_qconfig as default_debug_qconfig
+from .qconfig import default_dynamic_qat_qconfig as default_dynamic_qat_qconfig
+from .qconfig import default_dynamic_qconfig as default_dynamic_qconfig
+from .qconfig import default_embedding_qat_qconfig as default_embedding_qat_qconfig
+from .qconfig import default_embedding_qat_qconfig_4bit as default_embedding_qat_qconfig_4bit
+from .qconfig import default_per_channel_qconfig as default_per_channel_qconfig
+from .qconfig import default_qat_qconfig as default_qat_qconfig
+from .qconfig import default_qat_qconfig_v2 as default_qat_qconfig_v2
+from .qconfig import default_qconfig as default_qconfig
+from .qconfig import default_reuse_input_qconfig as default_reuse_input_qconfig
+from .qconfig import default_weight_only_qconfig as default_weight_only_qconfig
+from .qconfig import float16_dynamic_qconfig as float16_dynamic_qconfig
+from .qconfig import float16_static_qconfig as float16_static_qconfig
+from .qconfig import float_qparams_weight_only_qconfig as float_qparams_weight_only_qconfig
+from .qconfig import float_qparams_weight_only_qconfig_4bit as float_qparams_weight_only_qconfig_4bit
+from .qconfig import get_default_qconfig as get_default_qconfig
+from .qconfig import per_channel_dynamic_qconfig as per_channel_dynamic_qconfig
+from .qconfig import qconfig_equals as qconfig_equals
+from .quantize import QConfigAny as QConfigAny
+from .quantize import convert as convert
+from .quantize import get_default_dynamic_quant_module_mappings as get_default_dynamic_quant_module_mappings
+from .quantize import get_dynamic_quant_module_class as get_dynamic_quant_module_class
+from .quantize import propagate_qconfig_ as propagate_qconfig_
+from .quantize import quantize_dynamic as quantize_dynamic
+from .quantize import swap_module as swap_module
+from .utils import PartialWrapper as PartialWrapper
+from .utils import calculate_qmin_qmax as calculate_qmin_qmax
+from .utils import check_min_max_valid as check_min_max_valid
+from .utils import with_args as with_args
+from .utils import with_callable_args as with_callable_args
+
+_STATIC = """prepare prepare_qat quantize quantize_qat add_quant_dequant QuantStub DeQuantStub QuantWrapper fuse_modules
+ fuse_modules_qat fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn QConfigMapping get_default_qat_qconfig
+ get_default_qconfig_mapping get_default_qat_qconfig_mapping get_default_static_quant_module_mappings
+ get_default_qat_module_mappings""".split()
+
+
+def __getattr__(name):
+    if name in _STATIC:
+        raise NotImplementedError(f"ao.quantization.{name}: static quantization and quantization-aware training of "
+                                  "whole models are not available; quantize_dynamic, observers and FakeQuantize are")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

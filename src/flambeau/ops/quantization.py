@@ -1,0 +1,57 @@
+"""Codes of quantized numbers, what training sees of them, and linear layers whose weights are bytes."""
+
+from .kinds import elementwise, primitive
+
+_SKIP = "tested with quantized tensors, by name"
+
+_quantized_codes = elementwise(
+    "_quantized_codes(Tensor self, Tensor scale, Tensor zero_point, float low, float high) -> Tensor",
+    namespace=None, inplace=False, out=False, skip=_SKIP,
+    doc="round(self / scale + zero_point), not below low and not above high.")
+
+
+def _code(x, scale, zero_point):
+    whole = zero_point.floor()
+    return (x * (1 / scale) + (zero_point - whole)).round() + whole
+
+
+def _to_scale(g, x, scale, zero_point, low, high, factor):
+    """Inside the range what rounding added, per scale; outside the end's distance from the zero point."""
+    code = _code(x, scale, zero_point)
+    inside = code.clamp(low, high) - zero_point - x / scale
+    outside = code.clamp(low, high) - zero_point
+    return g * inside.where((code >= low) & (code <= high), outside) * factor
+
+
+def _inside(g, x, scale, zero_point, low, high):
+    code = _code(x, scale, zero_point)
+    return g * ((code >= low) & (code <= high))
+
+
+def _to_zero_point(g, x, scale, zero_point, low, high, factor):
+    return (_inside(g, x, scale, zero_point, low, high) - g) * scale * factor
+
+
+_fake_quantize = elementwise(
+    "_fake_quantize(Tensor self, Tensor scale, Tensor zero_point, float low, float high, float factor=1) -> Tensor",
+    d={"self": lambda g, self, scale, zero_point, low, high: _inside(g, self, scale, zero_point, low, high),
+       "scale": lambda g, self, scale, zero_point, low, high, factor:
+       _to_scale(g, self, scale, zero_point, low, high, factor),
+       "zero_point": lambda g, self, scale, zero_point, low, high, factor:
+       _to_zero_point(g, self, scale, zero_point, low, high, factor)},
+    namespace=None, inplace=False, out=False, skip=_SKIP,
+    doc="The number that the code round(self / scale) + zero_point stands for, between low and high. Its gradient goes "
+        "straight through the rounding, where the code is in the range; `factor` scales those of scale and zero_point.")
+
+_choose_affine = primitive(
+    "_choose_affine(Tensor self, bool reduce_range) -> (Tensor, Tensor)", namespace=None, skip=_SKIP,
+    doc="Scale and zero point with which all numbers, 0 among them, have codes from 0 to 255, or to 127.")
+
+_int8_linear = primitive(
+    "_int8_linear(Tensor input, Tensor weight, Tensor scales, Tensor zero_points, Tensor sums, Tensor? bias, "
+    "bool reduce_range) -> Tensor", namespace=None, skip=_SKIP,
+    doc="A linear layer of int8 weights: the input is quantized for the call, products are summed in int32.")
+
+_weight_int8pack_mm = primitive(
+    "_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor", method=False, skip=_SKIP,
+    doc="self @ mat2.T * scales, where mat2 is int8 with one scale per row, and self stays as it is.")
