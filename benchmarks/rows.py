@@ -134,6 +134,13 @@ MATMUL = _rows("matmul", "torch.manual_seed(0)", *(
     ("matrix x vector 2048", "a = torch.rand(2048, 2048); b = torch.rand(2048)", "a @ b"),
 )
 
+QUANTIZED = _rows(
+    "quantized", "torch.manual_seed(0); f = nn.Linear(3072, 768).requires_grad_(False)\n"
+    "q = torch.ao.quantization.quantize_dynamic(nn.Sequential(f))", *(
+        row for batch in (1, 4, 64) for row in (
+            (f"float32 linear {batch} x 3072 -> 768", f"x = torch.rand({batch}, 3072)", "f(x)"),
+            (f"int8 dynamic linear {batch} x 3072 -> 768", f"x = torch.rand({batch}, 3072)", "q(x)"))))
+
 MEGABYTES_64 = 1 << 24
 LARGE = _rows(
     "large", f"a = torch.rand({MEGABYTES_64}); b = torch.rand({MEGABYTES_64})",
@@ -379,5 +386,5 @@ SPARSE = _rows(
      "i = torch.randint(0, 100000, (256,))", "o.zero_grad(); m(i).sum().backward(); o.step()"),
 )
 
-ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *LARGE, *POINTWISE, *DOUBLES, *STRIDED, *REDUCTIONS,
-        *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE]
+ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES, *STRIDED,
+        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE]

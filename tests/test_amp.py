@@ -207,3 +207,63 @@ def test_misuse_of_the_scaler():
     with pytest.raises(AssertionError, match="no optimizer has been unscaled"):
         scaler.update()
     assert flambeau.GradScaler("cpu", enabled=False).scale(w) is w
+
+
+# --- convolutions and recurrent layers --------------------------------------------------------------------------------
+
+LAYERS = {
+    "conv1d": (lambda: flambeau.nn.Conv1d(32, 48, 5, padding=2), (4, 32, 200)),
+    "conv2d": (lambda: flambeau.nn.Conv2d(32, 48, 3, padding=1), (3, 32, 24, 24)),
+    "conv2d strided groups": (lambda: flambeau.nn.Conv2d(32, 64, 3, stride=2, groups=4), (3, 32, 33, 33)),
+    "conv3d": (lambda: flambeau.nn.Conv3d(8, 16, 3, padding=1), (2, 8, 8, 12, 12)),
+    "conv_transpose2d": (lambda: flambeau.nn.ConvTranspose2d(32, 24, 3, stride=2), (3, 32, 14, 14)),
+    "conv_transpose2d without bias": (lambda: flambeau.nn.ConvTranspose2d(32, 24, 2, 2, bias=False), (3, 32, 14, 14)),
+}
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize("name", LAYERS)
+def test_convolutions_in_half_precision(name, dtype):
+    """Whether the processor multiplies halves or float32: the result is that of the rounded operands, rounded once, and
+    so are the gradients."""
+    make, shape = LAYERS[name]
+    flambeau.manual_seed(1)
+    layer, x = make(), flambeau.randn(shape, requires_grad=True)
+    with flambeau.autocast("cpu", dtype=dtype):
+        y = layer(x)
+    assert y.dtype is dtype
+    g = flambeau.randn(y.shape).to(dtype)
+    y.backward(g)
+    exact = make().double()
+    exact.load_state_dict({k: v.to(dtype).double() for k, v in layer.state_dict().items()})
+    wide = x.detach().to(dtype).double().requires_grad_()
+    expected = exact(wide)
+    expected.backward(g.double())
+    eps = flambeau.finfo(dtype).eps
+    pairs = [(y, expected), (x.grad, wide.grad)]
+    pairs += [(p.grad, q.grad) for p, q in zip(layer.parameters(), exact.parameters(), strict=True)]
+    for found, right in pairs:
+        assert ((found.double() - right).abs() / (right.abs() + right.abs().mean())).max().item() < 1.01 * eps
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers_in_half_precision(kind, dtype):
+    """Under autocast they compute in half precision; sums and states are kept in float32 between the steps."""
+    flambeau.manual_seed(2)
+    layer = getattr(flambeau.nn, kind)(16, 24, 2, bidirectional=True)
+    x = flambeau.randn(12, 5, 16, requires_grad=True)
+    with flambeau.autocast("cpu", dtype=dtype):
+        y, _ = layer(x)
+    assert y.dtype is dtype
+    expected, _ = layer(x)
+    assert (y.float() - expected).abs().max().item() < 8 * flambeau.finfo(dtype).eps
+    grads = []
+    for out in (y.float(), expected):
+        layer.zero_grad()
+        x.grad = None
+        (out * out).sum().backward()
+        grads.append([x.grad, *(p.grad for p in layer.parameters())])
+    for found, right in zip(*grads, strict=True):
+        assert found.dtype is flambeau.float32
+        assert (found - right).abs().max().item() < 30 * flambeau.finfo(dtype).eps * right.abs().max().item()

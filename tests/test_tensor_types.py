@@ -75,9 +75,9 @@ def test_default_tensor_type():
 
 @pytest.mark.parametrize("call, word", [
     (lambda: flambeau.ones(2)._indices(), "sparse"), (lambda: flambeau.nested.nested_tensor([]), "nested"),
-    (lambda: flambeau.quantize_per_tensor(flambeau.ones(1), 1.0, 0, flambeau.quint8), "quantized"),
-    (lambda: flambeau.ones(1).q_scale(), "quantized"), (lambda: flambeau.ones(1).chalf(), "cfloat"),
-    (lambda: flambeau.ones(1, dtype=flambeau.complex32), "complex32"), (lambda: flambeau.fork(print), "TorchScript"),
+    (lambda: flambeau.quantized_max_pool1d(flambeau.ones(1, 2), 2), "quantization"),
+    (lambda: flambeau.ones(1).q_scale(), "quantized"), (lambda: flambeau.ones(1, dtype=flambeau.qint8), "qint8"),
+    (lambda: flambeau.ones(1, dtype=flambeau.bcomplex32), "bcomplex32"), (lambda: flambeau.fork(print), "TorchScript"),
     (lambda: flambeau.ones(1).xpu(), "device"), (lambda: flambeau.compile(print), "eager"),
 ])
 def test_refusals_name_the_way_out(call, word):

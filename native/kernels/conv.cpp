@@ -47,7 +47,7 @@ void check_dtypes(const Tensor& x, const Tensor& w, const Tensor* bias) {
   if (bias && bias->dtype != x.dtype)
     runtime_error(kOp, ": input type (", dtype_name(x.dtype), ") and bias type (", dtype_name(bias->dtype),
                   ") should be the same");
-  if (x.dtype == DType::Bool || is_float8(x.dtype))
+  if (x.dtype == DType::Bool || is_float8(x.dtype) || x.dtype == DType::Complex32)
     runtime_error(kOp, ": not implemented for dtype ", dtype_name(x.dtype));
 }
 
@@ -175,10 +175,48 @@ void add_bias(std::complex<R>* y, const std::complex<R>* bias, int64_t n, int64_
     for (int64_t p = 0; p < places; ++p) y[i * places + p] += bias[i % channels];
 }
 
+// Half precision by oneDNN, where the processor multiplies such numbers; elsewhere float32 numbers are computed with.
+constexpr int64_t kHalfWork = 1 << 14;
+bool halves_pay(const Problem& p, DType dtype) {
+  return is_half(dtype) && work_of(p.g) > kHalfWork && multiplies_halves(dtype);
+}
+
+bool convolve_halves(const Call& c, const Problem& p) {
+  Tensor& out = c.out();
+  Tensor* b = c.optional_tensor(kBias);
+  if (!halves_pay(p, out.dtype) || (p.transposed && b)) return false;
+  TensorRef x = contiguous(c.tensor(kInput)), w = contiguous(c.tensor(kWeight)), bias;
+  if (b) bias = contiguous(*b);
+  LockRelease lock(work_of(p.g));
+  if (p.transposed) return onednn_convolution(p.g, out.dtype, out.data, w->data, nullptr, x->data, ConvResult::Input);
+  return onednn_convolution(p.g, out.dtype, x->data, w->data, bias ? bias->data : nullptr, out.data,
+                            ConvResult::Output);
+}
+
+// Of the gradients asked for, those of input and weight; false: of neither.
+bool gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
+  if (!halves_pay(p, c.tensor(0).dtype)) return false;
+  TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), w = contiguous(c.tensor(2));
+  LockRelease lock(2 * work_of(p.g));
+  auto one = [&](ConvResult which, void* to) {
+    if (p.transposed) {
+      if (which == ConvResult::Input)  // the transposed convolution's input is the convolution's result
+        return onednn_convolution(p.g, g->dtype, g->data, w->data, nullptr, to, ConvResult::Output);
+      return onednn_convolution(p.g, g->dtype, g->data, to, nullptr, x->data, ConvResult::Weights);
+    }
+    if (which == ConvResult::Input)
+      return onednn_convolution(p.g, g->dtype, to, w->data, nullptr, g->data, ConvResult::Input);
+    return onednn_convolution(p.g, g->dtype, x->data, to, nullptr, g->data, ConvResult::Weights);
+  };
+  return (!(mask & 1) || one(ConvResult::Input, c.out(0).data)) &&
+         (!(mask & 2) || one(ConvResult::Weights, c.out(1).data));
+}
+
 void cpu_convolution(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const Problem& p = c.handed<Problem>();
+  if (convolve_halves(c, p)) return trim_scratch();
   WideResult y(out);
   TensorRef x = y.operand(c.tensor(kInput)), w = y.operand(c.tensor(kWeight)), bias;
   if (Tensor* b = c.optional_tensor(kBias)) bias = y.operand(*b);
@@ -189,7 +227,6 @@ void cpu_convolution(Call& c) {
                        [&](const Tensor& a, const Tensor& b, R* to) { run_forward<R>(p, a, b, nullptr, to); });
       if (bias) add_bias(y.ptr<std::complex<R>>(), bias->ptr<std::complex<R>>(), out.size(0), channels, places);
     };
-    if (out.dtype == DType::Complex32) not_implemented("conv: not offered for complex32; convert to complex64");
     if (out.dtype == DType::Complex64) both.operator()<float>();
     else both.operator()<double>();
     return;
@@ -284,7 +321,8 @@ void cpu_backward(Call& c) {
       if (c.out(k).numel) fill(c.out(k), 0);
     return;
   }
-  Gradients grads{p, c.integer(9), contiguous(*to_dtype(c.tensor(0), compute))};
+  const bool done = gradients_of_halves(c, p, c.integer(9));
+  Gradients grads{p, c.integer(9) & (done ? 4 : 7), contiguous(*to_dtype(c.tensor(0), compute))};
   for (int k = 0; k < 3; ++k)
     grads.results[k] =
         compute == dtype ? TensorRef::borrow(&c.out(k)) : empty(c.out(k).shape(), compute, c.tensor(0).device);
@@ -299,7 +337,7 @@ void cpu_backward(Call& c) {
   trim_scratch();
   if (compute != dtype)
     for (int k = 0; k < 3; ++k)
-      if (c.out(k).numel) copy_into(c.out(k), *grads.results[k]);
+      if (c.out(k).numel && (!done || k == 2)) copy_into(c.out(k), *grads.results[k]);
 }
 
 const Primitives rows{

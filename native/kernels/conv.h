@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "../core/dtype.h"
+
 namespace flambeau {
 
 using Three = std::array<int64_t, 3>;
@@ -19,7 +21,10 @@ struct ConvGeometry {
 // By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such
 // primitive.
 enum class ConvResult { Output, Input, Weights };
-bool onednn_convolution(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which);
+bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
+                        ConvResult which);
+// Whether the processor multiplies numbers of this half-precision dtype, so that oneDNN need not widen them.
+bool multiplies_halves(DType dtype);
 
 template <class T>
 void conv_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y);

@@ -26,7 +26,7 @@ struct Shapes {
   dims stride, dilation, pad, pad_end;
 };
 
-Shapes shapes_of(const ConvGeometry& g) {
+Shapes shapes_of(const ConvGeometry& g, memory::data_type type) {
   const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1
       : 0;  // two dimensions when the first is trivial
   Shapes s;
@@ -46,28 +46,28 @@ Shapes shapes_of(const ConvGeometry& g) {
   };
   const dims* all[] = {&x, &w, &y};
   for (int k = 0; k < 3; ++k) {
-    s.plain[k] = memory::desc(*all[k], memory::data_type::f32, strides(*all[k]));
-    s.any[k] = memory::desc(*all[k], memory::data_type::f32, memory::format_tag::any);
+    s.plain[k] = memory::desc(*all[k], type, strides(*all[k]));
+    s.any[k] = memory::desc(*all[k], type, memory::format_tag::any);
   }
   return s;
 }
 
 // `result`: which of the three the primitive writes.
 // long because: the three primitives of oneDNN differ in types alone
-std::shared_ptr<Entry> entry_for(const ConvGeometry& g, bool bias, int result) {
+std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result) {
   static auto* cache = new onednn::Cache<Entry>(256);
-  onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result};
+  onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type)};
   for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),
       t->end());
   return cache->get(key, [&] {
     engine& e = onednn::engine();
-    Shapes s = shapes_of(g);
+    Shapes s = shapes_of(g, type);
     primitive_attr attr;
     attr.set_scratchpad_mode(scratchpad_mode::user);
     auto made = std::make_shared<Entry>();
     auto algorithm = algorithm::convolution_direct;
     auto forward = [&](prop_kind kind, bool with_bias) {
-      memory::desc b(dims{g.oc}, memory::data_type::f32, memory::format_tag::a);
+      memory::desc b(dims{g.oc}, type, memory::format_tag::a);
       if (with_bias)
         return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], b, s.any[2], s.stride,
             s.dilation, s.pad, s.pad_end, attr);
@@ -101,12 +101,13 @@ std::shared_ptr<Entry> entry_for(const ConvGeometry& g, bool bias, int result) {
   });
 }
 
-void run(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const void* bias, void* y,
+         ConvResult which) {
   const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
-  std::shared_ptr<Entry> entry = entry_for(g, bias, result);
+  std::shared_ptr<Entry> entry = entry_for(g, type, bias, result);
   engine& e = onednn::engine();
   stream& s = onednn::stream();
-  float* data[] = {x, w, y};
+  void* data[] = {x, w, y};
   memory own[3];
   size_t offset[4] = {}, total = 0;
   for (int k = 0; k < 3; ++k) {
@@ -130,8 +131,8 @@ void run(const ConvGeometry& g, float* x, float* w, const float* bias, float* y,
                                   {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
   std::unordered_map<int, memory> args;
   for (int k = 0; k < 3; ++k) args[roles[result][k]] = own[k];
-  if (bias) args[DNNL_ARG_BIAS] = memory(memory::desc(dims{g.oc}, memory::data_type::f32, memory::format_tag::a), e,
-      const_cast<float*>(bias));
+  if (bias)
+    args[DNNL_ARG_BIAS] = memory(memory::desc(dims{g.oc}, type, memory::format_tag::a), e, const_cast<void*>(bias));
   args[DNNL_ARG_SCRATCHPAD] = memory(entry->scratchpad, e, room + offset[3]);
   entry->run.execute(s, args);
   if (entry->own[result] != entry->plain[result]) {
@@ -143,14 +144,26 @@ void run(const ConvGeometry& g, float* x, float* w, const float* bias, float* y,
 
 }  // namespace
 
-bool onednn_convolution(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
+                        ConvResult which) {
   try {
-    run(g, x, w, bias, y, which);
+    run(g, onednn::data_type(dtype), x, w, bias, y, which);
     return true;
   } catch (const dnnl::error&) {
     return false;
   }
 }
 
+bool multiplies_halves(DType dtype) {
+  auto has = [](cpu_isa isa) { return (int(get_effective_cpu_isa()) & int(isa)) == int(isa); };
+  static const bool bf16 = has(cpu_isa::avx512_core_bf16), fp16 = has(cpu_isa::avx512_core_fp16);
+  return dtype == DType::BFloat16 ? bf16 : dtype == DType::Float16 && fp16;
+}
+
+}  // namespace flambeau
+#else
+namespace flambeau {
+bool multiplies_halves(DType) { return false; }
+bool onednn_convolution(const ConvGeometry&, DType, void*, void*, const void*, void*, ConvResult) { return false; }
 }  // namespace flambeau
 #endif

@@ -78,7 +78,8 @@ bool onednn_pays(const Geometry& g, ConvResult which) {
 }
 bool by_onednn(const Geometry& g, const float* x, const float* w, const float* bias, const float* y, ConvResult which) {
   return onednn_pays(g, which) &&
-         onednn_convolution(g, const_cast<float*>(x), const_cast<float*>(w), bias, const_cast<float*>(y), which);
+         onednn_convolution(g, DType::Float32, const_cast<float*>(x), const_cast<float*>(w), bias,
+                            const_cast<float*>(y), which);
 }
 #else
 bool by_onednn(const Geometry&, const float*, const float*, const float*, const float*, ConvResult) { return false; }

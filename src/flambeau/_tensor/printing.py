@@ -160,6 +160,8 @@ def _nested(data, shape, indent, summarize, write):
 
 def _contents(t, indent):
     shape = tuple(t.shape)
+    if t.dtype is _C.float4_e2m1fn_x2:  # two numbers in an element: the bytes, as PyTorch prints them
+        t = t.view(_C.uint8).to(_C.float32)
     summarize = t.numel() > PRINT_OPTS.threshold
     data = (_edges(t) if summarize else t).tolist()
     values = _flat(data, len(shape))
