@@ -156,8 +156,8 @@ bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, co
 
 bool multiplies_halves(DType dtype) {
   auto has = [](cpu_isa isa) { return (int(get_effective_cpu_isa()) & int(isa)) == int(isa); };
-  static const bool bf16 = has(cpu_isa::avx512_core_bf16), fp16 = has(cpu_isa::avx512_core_fp16);
-  return dtype == DType::BFloat16 ? bf16 : dtype == DType::Float16 && fp16;
+  static const bool fast[] = {has(cpu_isa::avx512_core_bf16), has(cpu_isa::avx512_core_fp16)};
+  return is_half(dtype) && fast[dtype == DType::Float16];
 }
 
 }  // namespace flambeau

@@ -9,10 +9,10 @@ struct Int8Loops {
   void (*range)(const float* x, int64_t n, float* low, float* high);
   // q = clamp(round(x inverse + zero), 0, top)
   void (*quantize)(const float* x, int64_t n, float inverse, float zero, int top, uint8_t* q);
-  // sums[r] = the sum over k of q[k] w[r k_count + k], for each of `rows` rows. Where no q is above 127, two products fit
-  // into 16 bits together.
+  // sums[r] = the sum over i < k of q[i] w[r k + i], for each of `rows` rows. Where no q is above 127, two products
+  // fit into 16 bits together.
   void (*dot)(const uint8_t* q, const int8_t* w, int64_t rows, int64_t k, int32_t* sums, bool seven_bits);
-  // sums[r] = the sum over k of x[k] w[r k_count + k]
+  // sums[r] = the sum over i < k of x[i] w[r k + i]
   void (*dot_floats)(const float* x, const int8_t* w, int64_t rows, int64_t k, float* sums);
 };
 

@@ -86,7 +86,7 @@ void cpu_choose(Call& c) {
   *c.out(1).ptr<int64_t>() = found.zero;
 }
 
-// --- _int8_linear(input, weight, scales, zero points, sums of the weight's rows, bias, reduce_range) ------------------
+// --- _int8_linear(input, weight, scales, zero points, sums of the weight's rows, bias, reduce_range) -----------------
 
 void check_vector(const Call& c, const char* what, const Tensor& t, DType dtype, int64_t n, bool one) {
   if (t.dtype != dtype || t.ndim != 1 || !(t.numel == n || (one && t.numel == 1)) || !t.contiguous())

@@ -147,7 +147,7 @@ void dot_floats(const float* x, const int8_t* w, int64_t rows, int64_t k, float*
   }
 }
 
-const Int8Registration loops(FLAMBEAU_LEVEL, {range, quantize, dot, dot_floats});
+const Int8Registration registration(FLAMBEAU_LEVEL, {range, quantize, dot, dot_floats});
 
 }  // namespace
 }  // namespace flambeau::FLAMBEAU_SIMD
