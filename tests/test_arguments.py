@@ -61,8 +61,8 @@ REASONS = {
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
-        _files/loader: qtensor hooks; ao/quantization/fake_quantize: forward x, calculate_qparams kwargs;
-        ao/quantization/observer: forward x, calculate_qparams kwargs; _quantized/tensor: aligned ndim;
+        _files/loader: qtensor hooks; ao/quantization/fake_quantize: forward x;
+        ao/quantization/observer: forward x; _quantized/tensor: aligned ndim;
         ao/nn/quantized/modules/linear: _load_from_state_dict strict;
         ao/nn/quantized/dynamic/modules/linear: _load_from_state_dict strict;
         ao/nn/quantized/dynamic/modules/rnn: _load_from_state_dict strict;

@@ -1,5 +1,6 @@
 """Quantization of models: dynamic int8 layers, observers, fake quantization for training."""
 
+from ..._shown import shown
 from .fake_quantize import FakeQuantize as FakeQuantize
 from .fake_quantize import FakeQuantizeBase as FakeQuantizeBase
 from .fake_quantize import FixedQParamsFakeQuantize as FixedQParamsFakeQuantize
@@ -104,4 +105,4 @@ def __getattr__(name):
     if name in _STATIC:
         raise NotImplementedError(f"ao.quantization.{name}: static quantization and quantization-aware training of "
                                   "whole models are not available; quantize_dynamic, observers and FakeQuantize are")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__} has no attribute {shown(name)}")

@@ -35,7 +35,7 @@ class FakeQuantizeBase(ABC, nn.Module):
         """x through its codes."""
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs):
+    def calculate_qparams(self):
         """(scale, zero point)."""
 
     def enable_fake_quant(self, enabled=True):

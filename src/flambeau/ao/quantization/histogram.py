@@ -4,6 +4,7 @@ from warnings import warn
 
 import flambeau
 
+from ..._shown import shown
 from .observer import _EPS, UniformQuantizationObserverBase
 from .utils import check_min_max_valid
 
@@ -25,7 +26,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
                  quant_min=None, quant_max=None, factory_kwargs=None, eps=_EPS, is_dynamic=False, **kwargs):
         if qscheme not in (flambeau.per_tensor_affine, flambeau.per_tensor_symmetric):
             raise NotImplementedError("HistogramObserver: qscheme must be per_tensor_affine or per_tensor_symmetric, "
-                                      f"got {qscheme!r}")
+                                      f"got {shown(qscheme)}")
         if is_dynamic:
             raise NotImplementedError("HistogramObserver: is_dynamic=True is not supported, a histogram is of many "
                                       "calls")

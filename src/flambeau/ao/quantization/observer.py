@@ -6,6 +6,7 @@ from warnings import warn
 import flambeau
 from flambeau import nn
 
+from ..._shown import shown
 from .utils import calculate_qmin_qmax, check_min_max_valid, with_args, with_callable_args
 
 _PER_CHANNEL = (flambeau.per_channel_affine, flambeau.per_channel_symmetric,
@@ -32,7 +33,7 @@ class ObserverBase(ABC, nn.Module):
         """Sees x and returns it."""
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs):
+    def calculate_qparams(self):
         """(scale, zero point)."""
 
 
@@ -49,9 +50,9 @@ class UniformQuantizationObserverBase(ObserverBase):
         self.reduce_range = reduce_range
         self.register_buffer("eps", flambeau.tensor([eps], **(factory_kwargs or {})))
         if qscheme not in (flambeau.per_tensor_affine, flambeau.per_tensor_symmetric, *_PER_CHANNEL):
-            raise AssertionError(f"{type(self).__name__}: unknown qscheme {qscheme!r}")
+            raise AssertionError(f"{type(self).__name__}: unknown qscheme {shown(qscheme)}")
         if dtype not in _KNOWN:
-            raise AssertionError(f"{type(self).__name__}: no codes of dtype {dtype!r}")
+            raise AssertionError(f"{type(self).__name__}: no codes of dtype {shown(dtype)}")
         self.has_customized_qrange = quant_min is not None and quant_max is not None
         self.quant_min, self.quant_max = calculate_qmin_qmax(quant_min, quant_max, self.has_customized_qrange, dtype,
                                                              reduce_range)
@@ -102,7 +103,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
                  quant_max=None, factory_kwargs=None, eps=_EPS, is_dynamic=False, **kwargs):
         if qscheme not in (flambeau.per_tensor_affine, flambeau.per_tensor_symmetric):
             raise NotImplementedError(f"{type(self).__name__}: qscheme must be per_tensor_affine or "
-                                      f"per_tensor_symmetric, got {qscheme!r}")
+                                      f"per_tensor_symmetric, got {shown(qscheme)}")
         super().__init__(dtype=dtype, qscheme=qscheme, reduce_range=reduce_range, quant_min=quant_min,
                          quant_max=quant_max, factory_kwargs=factory_kwargs, eps=eps, is_dynamic=is_dynamic, **kwargs)
         self.register_buffer("min_val", _number(float("inf"), factory_kwargs))
@@ -168,7 +169,8 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     def __init__(self, ch_axis=0, dtype=flambeau.quint8, qscheme=flambeau.per_channel_affine, reduce_range=False,
                  quant_min=None, quant_max=None, factory_kwargs=None, eps=_EPS, is_dynamic=False, **kwargs):
         if qscheme not in _PER_CHANNEL:
-            raise NotImplementedError(f"{type(self).__name__}: qscheme must be one of {_PER_CHANNEL}, got {qscheme!r}")
+            raise NotImplementedError(f"{type(self).__name__}: qscheme must be one of {_PER_CHANNEL}, got "
+                                      f"{shown(qscheme)}")
         if is_dynamic:
             raise NotImplementedError(f"{type(self).__name__}: is_dynamic=True is for one range per tensor")
         super().__init__(dtype=dtype, qscheme=qscheme, reduce_range=reduce_range, quant_min=quant_min,

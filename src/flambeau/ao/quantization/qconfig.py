@@ -5,6 +5,7 @@ from collections import namedtuple
 import flambeau
 from flambeau import nn
 
+from ..._shown import shown
 from . import fake_quantize as fake
 from . import observer as seen
 from .histogram import HistogramObserver
@@ -79,7 +80,7 @@ def get_default_qconfig(backend="x86", version=0):
     """
     if version != 0 or backend not in _BY_BACKEND:
         raise AssertionError(f"get_default_qconfig: expected one of {sorted(_BY_BACKEND)} and version 0, got "
-                             f"{backend!r} and {version!r}")
+                             f"{shown(backend)} and {shown(version)}")
     return _BY_BACKEND[backend]
 
 
