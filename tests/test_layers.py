@@ -20,7 +20,7 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
     {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "control_flow", "futures",
-     "accelerator"},
+     "accelerator", "package"},
     {"_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
     {"_transforms", "linalg", "fft", "special", "signal", "return_types", "masked"},

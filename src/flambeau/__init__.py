@@ -78,7 +78,7 @@ _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory",
          "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
          "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
-         "array_api", "ao", "quantization"}
+         "array_api", "ao", "package", "quantization"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",

@@ -117,3 +117,29 @@ def test_the_older_functional_call():
     with pytest.warns(FutureWarning, match="func.functional_call"):
         found = nn.utils.stateless.functional_call(layer, given, flambeau.tensor([3.0, 4.0]))
     assert found.tolist() == [7.0] and layer.weight is not given["weight"]
+
+
+def test_tensors_exchange_what_they_are():
+    a, b = flambeau.ones(2, requires_grad=True), nn.Parameter(flambeau.zeros(3, dtype=flambeau.float64))
+    (a * 2).sum().backward()
+    b.note, b.requires_grad = "b", False
+    first, second = a, b
+    flambeau.utils.swap_tensors(a, b)
+    assert first is a and second is b and isinstance(a, nn.Parameter) and type(b) is flambeau.Tensor
+    assert (a.tolist(), a.dtype, a.note, a.requires_grad, a.grad) == ([0] * 3, flambeau.float64, "b", False, None)
+    assert b.tolist() == [1, 1] and b.requires_grad and b.grad.tolist() == [2, 2] and not hasattr(b, "note")
+    (b * 3).sum().backward()
+    assert b.grad.tolist() == [5, 5]
+    with pytest.raises(RuntimeError, match="t2 was computed"):
+        flambeau.utils.swap_tensors(a, b * 2)
+    with pytest.raises(TypeError, match="t1 must be a tensor"):
+        flambeau.utils.swap_tensors(3, b)
+
+
+def test_archives_with_code_are_refused():
+    for refused in (flambeau.package.PackageImporter, flambeau.package.PackageExporter):
+        with pytest.raises(NotImplementedError, match="Python package"):
+            refused("model.pt")
+    assert not flambeau.package.is_from_package(Exception())
+    with pytest.raises(TypeError, match="name"):
+        flambeau.utils.set_module(Exception, 3)

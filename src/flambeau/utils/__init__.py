@@ -4,6 +4,8 @@ import importlib
 
 from .._shown import shown
 from . import hooks as hooks
+from ._swap import set_module as set_module
+from ._swap import swap_tensors as swap_tensors
 
 _LAZY = ("_python_dispatch", "_pytree", "backend_registration", "benchmark", "bottleneck", "checkpoint",
          "collect_env", "cpp_extension", "data", "deterministic", "dlpack", "flop_counter", "mkldnn",
