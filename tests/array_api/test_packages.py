@@ -137,6 +137,7 @@ def test_xarray_keeps_tensors():
                             (x.transpose("column", "row").data, t.T),
                             (x.sortby("row", ascending=False).data, t.flip(0)),
                             (xarray.concat([x, x], "row").data, flambeau.cat([t, t])),
+                            (x.mean("row", skipna=False).data, t.mean(0)), (x.max("row", skipna=False).data, t.amax(0)),
                             (x.stack(all=("row", "column")).data, t.flatten())):
         assert isinstance(found, flambeau.Tensor) and found.tolist() == expected.tolist()
     assert x.to_dataset(name="q").q.data is t and x.values.tolist() == t.tolist()
