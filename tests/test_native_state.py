@@ -43,7 +43,7 @@ ALLOWED = [
     (r"(fft::)?kept<.*>\(.*\)::(known|mutex|guard|lock)", "plans of Fourier transforms; behind their mutex"),
     (r".*::cache", "primitives of oneDNN; behind the cache's mutex"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
-    (r"lapack::.*|least_squares<.*>\(.*\)::\w+", "LAPACK's routines, found once"),
+    (r"lapack::.*|LeastSquares<.*>::\w+\(.*\)::\w+", "LAPACK's routines, found once"),
     (r"buffers|converted|spare|outer_devices|recorder", "scratch memory, autocast's copies, spare lists of a thread"),
     (r"default_generator\(\)::g", "the default generator; it has its own lock"),
     # --- forks, profiler

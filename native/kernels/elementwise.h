@@ -1,6 +1,6 @@
 // Pointwise operators: one loop per (operator, compute dtype); everything around it is shared.
 //
-// A row names its loops by the dtype they compute in. The iterator (elementwise.cpp) promotes, broadcasts, collapses
+// A row names its loops by the dtype they compute in. The iterator (pointwise.h) promotes, broadcasts, collapses
 // dimensions, splits over threads, and converts operands to the compute dtype block by block in cache; so float16,
 // bfloat16 and mixed dtypes need no loops of their own: halves compute in float32 (rows leave those entries null).
 #pragma once

@@ -44,12 +44,35 @@ void infer_embedding_backward(Call& c) {
   check_size(c, shape);
   c.output(shape, g.dtype, g.device);
 }
-// long because: one sum over places; its order must not depend on threads, nor on whether it is a mean
+// Row k of `from` is added to row at[k] of `to`, divided by how often that number is seen where that is counted. The
+// additions to one row keep their order: every thread owns a range of rows.
+void add_rows(Tensor& to, const Tensor& from, const int64_t* at, int64_t n, int64_t padding,
+              const std::vector<int64_t>& seen) {
+  const int64_t rows = to.sizes[0], width = to.sizes[1], item = to.itemsize();
+  LockRelease lock(n * width);
+  parallel_for(rows, std::max<int64_t>(1, n * width < (1 << 17) ? rows : rows / 8), [&](int64_t first, int64_t last) {
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t r = index_within(at + k, rows);
+      if (r < first || r >= last || r == padding) continue;
+      char* row = to.data + r * width * item;
+      const char* add = from.data + k * width * item;
+      if (seen.empty()) {
+        add_run(to.dtype, row, 1, add, 1, width);
+      } else if (to.dtype == DType::Float64) {
+        for (int64_t j = 0; j < width; ++j)
+          reinterpret_cast<double*>(row)[j] += reinterpret_cast<const double*>(add)[j] / double(seen[r]);
+      } else {
+        for (int64_t j = 0; j < width; ++j)
+          reinterpret_cast<float*>(row)[j] += reinterpret_cast<const float*>(add)[j] / float(seen[r]);
+      }
+    }
+  });
+}
 void cpu_embedding_backward(Call& c) {
   Tensor& out = c.out();
   fill(out, Scalar(0));
   TensorRef g = contiguous(c.tensor(0)), index = index_vector(c.tensor(1));
-  int64_t rows = out.sizes[0], width = out.sizes[1], padding = c.integer(3), n = index->numel, item = out.itemsize();
+  int64_t rows = out.sizes[0], padding = c.integer(3), n = index->numel;
   const int64_t* at = index->ptr<int64_t>();
   check_indices(c, *index, 0, rows);
   bool wide = is_half(out.dtype);  // sums of halves are kept in float32
@@ -58,7 +81,6 @@ void cpu_embedding_backward(Call& c) {
     sums = empty(out.shape(), DType::Float32);
     fill(*sums, Scalar(0));
     from = to_dtype(*g, DType::Float32);
-    item = 4;
   }
   Tensor& to = wide ? *sums : out;
   std::vector<int64_t> seen;
@@ -66,27 +88,7 @@ void cpu_embedding_backward(Call& c) {
     seen.assign(rows, 0);
     for (int64_t k = 0; k < n; ++k) ++seen[index_within(at + k, rows)];
   }
-  {
-    LockRelease lock(n * width);
-    // every thread owns a range of columns' worth of rows: additions to one row keep their order
-    parallel_for(rows, std::max<int64_t>(1, n * width < (1 << 17) ? rows : rows / 8), [&](int64_t first, int64_t last) {
-      for (int64_t k = 0; k < n; ++k) {
-        const int64_t r = index_within(at + k, rows);
-        if (r < first || r >= last || r == padding) continue;
-        char* row = to.data + r * width * item;
-        const char* add = from->data + k * width * item;
-        if (seen.empty()) {
-          add_run(to.dtype, row, 1, add, 1, width);
-        } else if (to.dtype == DType::Float64) {
-          for (int64_t j = 0; j < width; ++j)
-            reinterpret_cast<double*>(row)[j] += reinterpret_cast<const double*>(add)[j] / double(seen[r]);
-        } else {
-          for (int64_t j = 0; j < width; ++j)
-            reinterpret_cast<float*>(row)[j] += reinterpret_cast<const float*>(add)[j] / float(seen[r]);
-        }
-      }
-    });
-  }
+  add_rows(to, *from, at, n, padding, seen);
   if (wide) copy_into(out, *sums);
 }
 

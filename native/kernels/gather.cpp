@@ -46,7 +46,23 @@ void infer_gather(Call& c) {
   if (index.numel > 0) check_within(c, index, t, d, "input", false);
   c.output(index.shape(), t.dtype, t.device);
 }
-// long because: a block of indices is checked and used at once, while it is in the cache; each layout has its loop
+// to[k] = from[own[k]] for a block of checked indices, with the steps that data and result have beside it.
+template <class T>
+void pick(const int64_t* own, int64_t count, const T* from, int64_t step, int64_t st, T* to, int64_t so) {
+  if (st == 0 && so == 1 && step == 1) {
+    int64_t k = 0;
+    for (; k + 8 <= count; k += 8) {  // eight reads, then eight writes: they overlap better
+      T x[8];
+      for (int j = 0; j < 8; ++j) x[j] = from[own[k + j]];
+      for (int j = 0; j < 8; ++j) to[k + j] = x[j];
+    }
+    for (; k < count; ++k) to[k] = from[own[k]];
+  } else if (so == 1) {
+    for (int64_t k = 0; k < count; ++k) to[k] = from[own[k] * step + k * st];
+  } else {
+    for (int64_t k = 0; k < count; ++k) to[k * so] = from[own[k] * step + k * st];
+  }
+}
 void cpu_gather(Call& c) {
   const Tensor& t = c.tensor(0);
   Tensor& out = c.out();
@@ -72,19 +88,7 @@ void cpu_gather(Call& c) {
         T* to = out.ptr<T>() + offset[2] + at_k * so;
         copy_indices(at, count, si, own);
         if (!all_within(own, count, 1, size)) return note(own, count);
-        if (st == 0 && so == 1 && step == 1) {
-          int64_t k = 0;
-          for (; k + 8 <= count; k += 8) {  // eight reads, then eight writes: they overlap better
-            T x[8];
-            for (int j = 0; j < 8; ++j) x[j] = from[own[k + j]];
-            for (int j = 0; j < 8; ++j) to[k + j] = x[j];
-          }
-          for (; k < count; ++k) to[k] = from[own[k]];
-        } else if (so == 1) {
-          for (int64_t k = 0; k < count; ++k) to[k] = from[own[k] * step + k * st];
-        } else {
-          for (int64_t k = 0; k < count; ++k) to[k * so] = from[own[k] * step + k * st];
-        }
+        pick(own, count, from, step, st, to, so);
       }
     };
     LockRelease lock(out.numel);

@@ -250,54 +250,38 @@ void infer_index_put(Call& c) {
                   shape_text(p.result));
   output_self(c);
 }
-// long because: one number, sums, and values each have the same two loops over runs and points
-void cpu_index_put(Call& c) {
-  Tensor& out = c.out();
-  Plan& p = c.handed<Plan>();
-  locate(c, out, p);  // of the same shape as self
-  begin_with_self(c);
-  const Tensor& given = c.tensor(2);
-  int64_t item = out.itemsize(), numel = count(p.result);
-  if (numel == 0) return;
-  if (given.numel == 1 && !c.boolean(3)) {  // nothing to lay out
-    TensorRef value = empty({}, out.dtype), flat = alias(given);
-    set_contiguous_dims(*flat, {});
-    copy_into(*value, *flat);
-    visit_size(item, [&]<class T>() {
-      T *to = out.ptr<T>(), x = *value->ptr<T>();
-      LockRelease lock(numel);
-      each_run(p, out, true, [&](int64_t a, int64_t, int64_t n, int64_t sa, int64_t) {
-        if (sa == 1) std::fill_n(to + a, n, x);
-        else
-          for (int64_t k = 0; k < n; ++k) to[a + k * sa] = x;
-      }, [&](int64_t a, int64_t, const int64_t* at, int64_t n) {
-        for (int64_t k = 0; k < n; ++k) to[a + at[k]] = x;
-      });
+void put_number(Tensor& out, const Plan& p, const Tensor& given) {
+  TensorRef value = empty({}, out.dtype), flat = alias(given);
+  set_contiguous_dims(*flat, {});
+  copy_into(*value, *flat);
+  visit_size(out.itemsize(), [&]<class T>() {
+    T *to = out.ptr<T>(), x = *value->ptr<T>();
+    LockRelease lock(count(p.result));
+    each_run(p, out, true, [&](int64_t a, int64_t, int64_t n, int64_t sa, int64_t) {
+      if (sa == 1) std::fill_n(to + a, n, x);
+      else
+        for (int64_t k = 0; k < n; ++k) to[a + k * sa] = x;
+    }, [&](int64_t a, int64_t, const int64_t* at, int64_t n) {
+      for (int64_t k = 0; k < n; ++k) to[a + at[k]] = x;
     });
-    return;
-  }
-  TensorRef values;
-  if (given.storage != out.storage) {
-    values = expanded(given, p.result, out.dtype);
-  } else {  // written while it is read
-    values = empty(p.result, out.dtype);
-    copy_into(*values, given);
-  }
-  if (c.boolean(3)) {
-    DType dtype = out.dtype;
-    char *data = out.data, *from = values->data;
-    LockRelease lock(numel);
-    each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
-      add_run(dtype, data + a * item, sa, from + b * item, sb, n);
-    }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
-      for (int64_t k = 0; k < n; ++k) add_run(dtype, data + (a + at[k]) * item, 1, from + (b + k) * item, 1, 1);
-    });
-    return;
-  }
-  visit_size(item, [&]<class T>() {
+  });
+}
+void add_values(Tensor& out, const Plan& p, const Tensor& values) {
+  const DType dtype = out.dtype;
+  const int64_t item = out.itemsize();
+  char *data = out.data, *from = values.data;
+  LockRelease lock(count(p.result));
+  each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+    add_run(dtype, data + a * item, sa, from + b * item, sb, n);
+  }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
+    for (int64_t k = 0; k < n; ++k) add_run(dtype, data + (a + at[k]) * item, 1, from + (b + k) * item, 1, 1);
+  });
+}
+void put_values(Tensor& out, const Plan& p, const Tensor& values) {
+  visit_size(out.itemsize(), [&]<class T>() {
     T* to = out.ptr<T>();
-    const T* from = values->ptr<T>();
-    LockRelease lock(numel);
+    const T* from = values.ptr<T>();
+    LockRelease lock(count(p.result));
     // ordered: of two writes to one place the last one wins, as users expect
     each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
       if (sa == 1 && sb == 1) std::memcpy(to + a, from + b, n * sizeof(T));
@@ -307,6 +291,24 @@ void cpu_index_put(Call& c) {
       for (int64_t k = 0; k < n; ++k) to[a + at[k]] = from[b + k];
     });
   });
+}
+void cpu_index_put(Call& c) {
+  Tensor& out = c.out();
+  Plan& p = c.handed<Plan>();
+  locate(c, out, p);  // of the same shape as self
+  begin_with_self(c);
+  const Tensor& given = c.tensor(2);
+  if (count(p.result) == 0) return;
+  if (given.numel == 1 && !c.boolean(3)) return put_number(out, p, given);  // nothing to lay out
+  TensorRef values;
+  if (given.storage != out.storage) {
+    values = expanded(given, p.result, out.dtype);
+  } else {  // written while it is read
+    values = empty(p.result, out.dtype);
+    copy_into(*values, given);
+  }
+  if (c.boolean(3)) add_values(out, p, *values);
+  else put_values(out, p, *values);
 }
 
 const Primitives rows{

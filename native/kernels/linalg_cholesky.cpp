@@ -133,58 +133,67 @@ void substitute(bool upper, bool unit, int n, int nrhs, const T* a, int lda, T* 
     }
   }
 }
-// long because: small and large matrices, few and many right sides each have their own call
+// One system of a batch, in columns: A X = B, or X A = B, which is A^T X^T = B^T.
+struct System {
+  bool upper, left, unit;
+  int64_t n, rows, cols;  // of A; of X
+  int64_t right_sides() const { return left ? cols : rows; }
+};
+template <class T>
+void solve_small(const System& s, const Matrices<T>& a, const Matrices<T>& b, int64_t k, T* dense, T* turned, T* x) {
+  const int n = int(s.n), nrhs = int(s.right_sides());
+  if (s.left) {
+    a.read(k, n, n, dense, n);
+    b.read(k, s.rows, s.cols, x, s.rows);
+    substitute(s.upper, s.unit, n, nrhs, dense, n, x, n);
+  } else {
+    a.read_transposed(k, n, n, dense, n);
+    b.read_transposed(k, s.cols, s.rows, turned, s.cols);
+    substitute(!s.upper, s.unit, n, nrhs, dense, n, turned, n);
+    Matrices<T>::copy(turned, s.cols, 1, s.rows, s.cols, x, s.rows);
+  }
+}
+// LAPACK reads columns or, as a transposed matrix, rows: `transposed` says that `matrix` lies in rows. x holds B.
+template <class T>
+void solve_large(const System& s, const T* matrix, int64_t lda, bool transposed, T* x) {
+  const int64_t n = s.n, rows = s.rows, nrhs = s.right_sides();
+  char uplo = s.upper != transposed ? 'U' : 'L', trans = transposed ? 'T' : 'N', diag = s.unit ? 'U' : 'N';
+  if (nrhs <= 2 && n >= 256) {
+    for (int64_t j = 0; j < nrhs; ++j)
+      lapack::trsv(uplo, s.left == transposed ? 'T' : 'N', diag, int(n), matrix, int(lda),
+                   s.left ? x + j * rows : x + j, s.left ? 1 : int(rows));
+    return;
+  }
+  each_piece(nrhs, [&](int64_t from, int64_t to) {
+    if (s.left)
+      lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
+    else
+      lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));
+  });
+}
 void cpu_triangular(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out();
   lapack::load();
-  const bool upper = c.boolean(2), left = c.boolean(3), unit = c.boolean(4);
-  const int64_t n = rows_of(A), rows = rows_of(X), cols = cols_of(X), nrhs = left ? cols : rows;
+  const System s{c.boolean(2), c.boolean(3), c.boolean(4), rows_of(A), rows_of(X), cols_of(X)};
+  const int64_t n = s.n, area_of_x = s.rows * s.cols;
   if (X.numel == 0) return;
   LockRelease lock(X.numel * n);
   visit_matrices(c, A.dtype, [&]<class T>() {
     Matrices<T> a(A, batch_of(X)), b(B, batch_of(X));
-    // LAPACK reads columns or, as a transposed matrix, rows; anything else is copied
-    const bool by_columns = a.rs == 1 && a.cs >= n, by_rows = a.cs == 1 && a.rs >= n;
-    each_matrix(count(batch_of(X)), n * n * nrhs, [&](int64_t first, int64_t last) {
+    const bool by_columns = a.rs == 1 && a.cs >= n, by_rows = a.cs == 1 && a.rs >= n, lies = by_columns || by_rows;
+    each_matrix(count(batch_of(X)), n * n * s.right_sides(), [&](int64_t first, int64_t last) {
       const bool small = n <= kSmall;
-      std::vector<T> dense(small || !(by_columns || by_rows) ? area(n, n) : 0),
-          turned(small && !left ? area(rows, cols) : 0);
+      std::vector<T> dense(small || !lies ? area(n, n) : 0), turned(small && !s.left ? area(s.rows, s.cols) : 0);
       for (int64_t k = first; k < last; ++k) {
-        T* x = X.ptr<T>() + k * rows * cols;
-        if (small) {  // X A = B is A^T X^T = B^T
-          if (left) {
-            a.read(k, n, n, dense.data(), n);
-            b.read(k, rows, cols, x, rows);
-            substitute(upper, unit, int(n), int(nrhs), dense.data(), int(n), x, int(n));
-          } else {
-            a.read_transposed(k, n, n, dense.data(), n);
-            b.read_transposed(k, cols, rows, turned.data(), cols);
-            substitute(!upper, unit, int(n), int(nrhs), dense.data(), int(n), turned.data(), int(n));
-            Matrices<T>::copy(turned.data(), cols, 1, rows, cols, x, rows);
-          }
+        T* x = X.ptr<T>() + k * area_of_x;
+        if (small) {
+          solve_small(s, a, b, k, dense.data(), turned.data(), x);
           continue;
         }
-        const T* matrix = a.at(k);
-        int64_t lda = by_columns ? a.cs : a.rs;
-        bool transposed = !by_columns && by_rows;
-        if (!by_columns && !by_rows) {
-          a.read(k, n, n, dense.data(), n);
-          matrix = dense.data(), lda = n;
-        }
-        b.read(k, rows, cols, x, rows);
-        char uplo = upper != transposed ? 'U' : 'L', trans = transposed ? 'T' : 'N', diag = unit ? 'U' : 'N';
-        if (nrhs <= 2 && n >= 256) {  // X A = B is A^T X^T = B^T
-          for (int64_t j = 0; j < nrhs; ++j)
-            lapack::trsv(uplo, left == transposed ? 'T' : 'N', diag, int(n), matrix, int(lda),
-                         left ? x + j * rows : x + j, left ? 1 : int(rows));
-          continue;
-        }
-        each_piece(nrhs, [&](int64_t from, int64_t to) {
-          if (left)
-            lapack::trsm('L', uplo, trans, diag, int(n), int(to - from), matrix, int(lda), x + from * rows, int(rows));
-          else
-            lapack::trsm('R', uplo, trans, diag, int(to - from), int(n), matrix, int(lda), x + from, int(rows));
-        });
+        if (!lies) a.read(k, n, n, dense.data(), n);
+        b.read(k, s.rows, s.cols, x, s.rows);
+        solve_large<T>(s, lies ? a.at(k) : dense.data(), !lies ? n : by_columns ? a.cs : a.rs, !by_columns && by_rows,
+                       x);
       }
     });
   });

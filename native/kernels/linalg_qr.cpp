@@ -167,64 +167,92 @@ Driver driver_of(std::string_view s) {
   return s == "gels" ? Driver::Gels : s == "gelsy" ? Driver::Gelsy : s == "gelsd" ? Driver::Gelsd : Driver::Gelss;
 }
 
-// A x = b for one matrix: `b` has max(m, n) rows and takes the solution; returns info.
-// long because: four drivers, each with its question for workspace and its call
+// A x = b for one matrix after the other, in memory of its own: `b` has max(m, n) rows and takes the solution.
 template <class T>
-int least_squares(Driver driver, int m, int n, int nrhs, T* a, T* b, int ldb, lapack::real_t<T> rcond,
-                  lapack::real_t<T>* s, int64_t* rank, lapack::Work<T>& work, lapack::Work<lapack::real_t<T>>& rwork,
-                  lapack::Work<int>& iwork) {
+struct LeastSquares {
   using R = lapack::real_t<T>;
-  using lapack::call, lapack::kOne;
-  static void* const gels = lapack::routine<T>("gels");
-  static void* const gelsy = lapack::routine<T>("gelsy");
-  static void* const gelsd = lapack::routine<T>("gelsd");
-  static void* const gelss = lapack::routine<T>("gelss");
-  int info = 0, found = 0, lwork = -1, lda = std::max(1, m), iquery = 0;
-  T query{};
-  R rquery{};
-  char no = 'N';
-  if (driver == Driver::Gels) {
-    call(gels, &no, &m, &n, &nrhs, a, &lda, b, &ldb, &query, &lwork, &info, kOne);
-    lwork = lapack::size_of_work(query);
-    call(gels, &no, &m, &n, &nrhs, a, &lda, b, &ldb, work.at_least(lwork), &lwork, &info, kOne);
-  } else if (driver == Driver::Gelsy) {
-    int* columns = iwork.at_least(std::max(1, n));
-    std::fill_n(columns, n, 0);
-    R* r = rwork.at_least(2 * std::max(1, n));
-    auto run = [&](T* w) {
-      if constexpr (lapack::kComplex<T>)
-        call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, r, &info);
-      else
-        call(gelsy, &m, &n, &nrhs, a, &lda, b, &ldb, columns, &rcond, &found, w, &lwork, &info);
-    };
-    run(&query);
-    lwork = lapack::size_of_work(query);
-    run(work.at_least(lwork));
-  } else if (driver == Driver::Gelsd) {
-    auto run = [&](T* w, R* r, int* i) {
-      if constexpr (lapack::kComplex<T>)
-        call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, i, &info);
-      else
-        call(gelsd, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, i, &info);
-    };
-    run(&query, &rquery, &iquery);
-    lwork = lapack::size_of_work(query);
-    run(work.at_least(lwork), rwork.at_least(lapack::size_of_work(rquery)), iwork.at_least(std::max(1, iquery)));
-  } else {
-    R* r = rwork.at_least(5 * std::max(1, std::min(m, n)));
-    auto run = [&](T* w) {
-      if constexpr (lapack::kComplex<T>)
-        call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, r, &info);
-      else
-        call(gelss, &m, &n, &nrhs, a, &lda, b, &ldb, s, &rcond, &found, w, &lwork, &info);
-    };
+  int m, n, nrhs;
+  R rcond;
+  int few = std::min(m, n), tall = std::max(m, n), info = 0, rank = 0, lwork = -1;
+  std::vector<T> a = std::vector<T>(area(m, n)), b = std::vector<T>(size_t(tall) * size_t(std::max(1, nrhs)));
+  std::vector<R> s = std::vector<R>(size_t(few));  // singular values, where the driver computes them
+  lapack::Work<T> work;
+  lapack::Work<R> rwork;
+  lapack::Work<int> iwork;
+
+  void solve(Driver driver) {
+    rank = 0;
+    if (!finite(a.data(), int64_t(m) * n)) {
+      std::fill(b.begin(), b.end(), T(NAN));
+      std::fill(s.begin(), s.end(), R(NAN));
+      return;
+    }
+    switch (driver) {
+      case Driver::Gels: return gels();
+      case Driver::Gelsy: return gelsy();
+      case Driver::Gelsd: return gelsd();
+      case Driver::Gelss: return gelss();
+    }
+  }
+  // run(memory), first with a single number, into which LAPACK writes how much memory it wants
+  template <class F>
+  void with_memory(F&& run) {
+    T query{};
+    lwork = -1;
     run(&query);
     lwork = lapack::size_of_work(query);
     run(work.at_least(lwork));
   }
-  *rank = found;
-  return info;
-}
+  void gels() {
+    static void* const routine = lapack::routine<T>("gels");
+    char no = 'N';
+    with_memory([&](T* w) {
+      lapack::call(routine, &no, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, w, &lwork, &info, lapack::kOne);
+    });
+  }
+  void gelsy() {
+    static void* const routine = lapack::routine<T>("gelsy");
+    int* columns = iwork.at_least(n);
+    std::fill_n(columns, n, 0);
+    R* r = rwork.at_least(2 * n);
+    with_memory([&](T* w) {
+      if constexpr (lapack::kComplex<T>)
+        lapack::call(routine, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, columns, &rcond, &rank, w, &lwork, r,
+                     &info);
+      else
+        lapack::call(routine, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, columns, &rcond, &rank, w, &lwork, &info);
+    });
+  }
+  void gelsd() {  // tells the sizes of all its memories at once
+    static void* const routine = lapack::routine<T>("gelsd");
+    auto run = [&](T* w, R* r, int* i) {
+      if constexpr (lapack::kComplex<T>)
+        lapack::call(routine, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, s.data(), &rcond, &rank, w, &lwork, r, i,
+                     &info);
+      else
+        lapack::call(routine, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, s.data(), &rcond, &rank, w, &lwork, i,
+                     &info);
+    };
+    T query{};
+    R rquery{};
+    int iquery = 0;
+    lwork = -1;
+    run(&query, &rquery, &iquery);
+    lwork = lapack::size_of_work(query);
+    run(work.at_least(lwork), rwork.at_least(lapack::size_of_work(rquery)), iwork.at_least(std::max(1, iquery)));
+  }
+  void gelss() {
+    static void* const routine = lapack::routine<T>("gelss");
+    R* r = rwork.at_least(5 * few);
+    with_memory([&](T* w) {
+      if constexpr (lapack::kComplex<T>)
+        lapack::call(routine, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, s.data(), &rcond, &rank, w, &lwork, r,
+                     &info);
+      else
+        lapack::call(routine, &m, &n, &nrhs, a.data(), &m, b.data(), &tall, s.data(), &rcond, &rank, w, &lwork, &info);
+    });
+  }
+};
 
 // lstsq(A, B, rcond, driver) -> solution [.., n, nrhs], squares of what is left [.., nrhs], rank, singular values
 void infer_lstsq(Call& c) {
@@ -250,7 +278,6 @@ void infer_lstsq(Call& c) {
   if (driver == Driver::Gelsd || driver == Driver::Gelss) c.output(with(batch, {k}), real_of(A.dtype), A.device);
   else c.output(std::vector<int64_t>{0}, real_of(A.dtype), A.device);
 }
-// long because: one batch loop around the copies that LAPACK needs
 void cpu_lstsq(Call& c) {
   Tensor &A = c.tensor(0), &B = c.tensor(1), &X = c.out(0), &left = c.out(1), &rank = c.out(2), &values = c.out(3);
   lapack::load();
@@ -270,31 +297,20 @@ void cpu_lstsq(Call& c) {
       using R = lapack::real_t<T>;
       Matrices<T> from(A, batch_of(X)), right(B, batch_of(X));
       each_matrix(batch, 4 * m * n * few, [&](int64_t first, int64_t last) {
-        lapack::Work<T> work;
-        lapack::Work<R> rwork;
-        lapack::Work<int> iwork;
-        std::vector<T> a(area(m, n)), b(size_t(tall * std::max<int64_t>(1, nrhs)));
-        std::vector<R> s(static_cast<size_t>(few));
+        LeastSquares<T> x{int(m), int(n), int(nrhs), R(rcond)};
         for (int64_t k = first; k < last; ++k) {
-          from.read(k, m, n, a.data(), m);
-          std::fill(b.begin(), b.end(), T(0));
-          right.read(k, m, nrhs, b.data(), tall);
-          int64_t found = 0;
-          if (finite(a.data(), m * n)) {
-            least_squares<T>(driver, int(m), int(n), int(nrhs), a.data(), b.data(), int(tall), R(rcond), s.data(),
-                             &found, work, rwork, iwork);
-          } else {
-            std::fill(b.begin(), b.end(), T(NAN));
-            std::fill(s.begin(), s.end(), R(NAN));
-          }
+          from.read(k, m, n, x.a.data(), m);
+          std::fill(x.b.begin(), x.b.end(), T(0));
+          right.read(k, m, nrhs, x.b.data(), tall);
+          x.solve(driver);
           for (int64_t j = 0; j < nrhs; ++j) {
-            std::copy_n(b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * tall);
+            std::copy_n(x.b.data() + j * tall, n, X.ptr<T>() + (k * nrhs + j) * tall);
             R rest = 0;  // below the solution stands what no combination of columns reaches
-            for (int64_t i = n; i < m; ++i) rest += std::norm(b[size_t(j * tall + i)]);
+            for (int64_t i = n; i < m; ++i) rest += std::norm(x.b[size_t(j * tall + i)]);
             left.ptr<R>()[k * nrhs + j] = rest;
           }
-          if (rank.numel) rank.ptr<int64_t>()[k] = found;
-          if (values.numel) std::copy_n(s.data(), few, values.ptr<R>() + k * few);
+          if (rank.numel) rank.ptr<int64_t>()[k] = x.rank;
+          if (values.numel) std::copy_n(x.s.data(), few, values.ptr<R>() + k * few);
         }
       });
     });

@@ -118,7 +118,19 @@ void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batc
     }
   });
 }
-// long because: statistics, their running means and the result, in this order
+// Mean and variance of every channel of the batch.
+template <class T>
+void batch_moments(const Tensor& x, const Batch& s, std::vector<double>& mean, std::vector<double>& var) {
+  if (s.spatial == 1 && s.batch > 0) return column_moments(RowReader<T>(x), s, mean, var);
+  run_moments("batch_norm", x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
+    mean[size_t(o)] = average;
+    var[size_t(o)] = m2 / double(s.per_channel());
+  });
+}
+std::vector<double> running(const Tensor& t) {
+  TensorRef wide = contiguous(*to_dtype(t, DType::Float64));
+  return {wide->ptr<double>(), wide->ptr<double>() + t.numel};
+}
 void cpu_batch_norm(Call& c) {
   Tensor& given = c.tensor(0);
   const Batch s(given);
@@ -130,23 +142,11 @@ void cpu_batch_norm(Call& c) {
     std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)),
                    bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
     Tensor &result = c.out();
-    if (!training) {
-      for (int k = 0; k < 2; ++k) {
-        TensorRef wide = contiguous(*to_dtype(c.tensor(3 + k), DType::Float64));
-        std::copy(wide->ptr<double>(), wide->ptr<double>() + s.channels, (k ? var : mean).begin());
-      }
-    }
+    if (!training) mean = running(c.tensor(3)), var = running(c.tensor(4));
     {
       LockRelease lock(given.numel * 2);
       const double n = double(s.per_channel());
-      if (training && s.spatial == 1 && s.batch > 0) {
-        column_moments(RowReader<T>(*x), s, mean, var);
-      } else if (training) {
-        run_moments("batch_norm", *x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
-          mean[size_t(o)] = average;
-          var[size_t(o)] = m2 / n;
-        });
-      }
+      if (training) batch_moments<T>(*x, s, mean, var);
       std::vector<T> scale(size_t(s.channels)), shift(size_t(s.channels));
       DType saved = statistics_dtype(given.dtype);
       for (size_t j = 0; j < size_t(s.channels); ++j) {

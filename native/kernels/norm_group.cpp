@@ -77,6 +77,13 @@ void infer_group_norm_backward(Call& c) {
   c.output(channels, t, x.device);
   c.output(channels, t, x.device);
 }
+void sum_over_batch(const Groups& s, const std::vector<double>& of_samples, Tensor& sums) {
+  for (int64_t j = 0; j < s.channels; ++j) {
+    double sum = 0;
+    for (int64_t b = 0; b < s.batch; ++b) sum += of_samples[size_t(b * s.channels + j)];
+    put<double>(sums.data, sums.dtype, j, sum);
+  }
+}
 // long because: three gradients from one reading of each group
 void cpu_group_norm_backward(Call& c) {
   Tensor& given = c.tensor(1);
@@ -129,15 +136,7 @@ void cpu_group_norm_backward(Call& c) {
         }
       });
     }
-    for (int64_t j = 0; j < s.channels; ++j) {
-      double w = 0, v = 0;
-      for (int64_t b = 0; b < s.batch; ++b) {
-        w += along[size_t(b * s.channels + j)];
-        v += level[size_t(b * s.channels + j)];
-      }
-      put<double>(dw.data, c.out(1).dtype, j, w);
-      put<double>(db.data, c.out(2).dtype, j, v);
-    }
+    sum_over_batch(s, along, dw), sum_over_batch(s, level, db);
   });
 }
 

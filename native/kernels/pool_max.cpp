@@ -47,12 +47,34 @@ void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __res
   }
 }
 
-// long because: one loop nest; the inner window has a fast form and a general one
+template <class T>
+constexpr T kLowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                           : std::numeric_limits<T>::lowest();
+
+// A row of the result too short for vectors: one window after the other, in registers.
+template <class T, class I>
+void max_windows(const Shape& s, const Window& d, const Window& h, const T* plane, T* values, int64_t* indices) {
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  for (int64_t o = 0; o < W.out; ++o) {
+    const Window w = W.window(o);
+    T top = kLowest<T>;
+    I where = I((d.begin * H.in + h.begin) * W.in) + I(w.begin);
+    for (int64_t i = d.begin; i < d.end; i += D.dilation)
+      for (int64_t j = h.begin; j < h.end; j += H.dilation) {
+        const I row = I((i * H.in + j) * W.in);
+        for (int64_t q = w.begin; q < w.end; q += W.dilation) {
+          T v = plane[row + q];
+          bool better = beats(v, top);
+          top = chosen(better, v, top);
+          where = chosen(better, row + I(q), where);
+        }
+      }
+    values[o] = top, indices[o] = where;
+  }
+}
 template <class T, class I>
 void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  const T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-      : std::numeric_limits<T>::lowest();
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     Poll poll;
     std::vector<T> best(W.out);
@@ -61,41 +83,25 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
       const T* plane = x + p * s.in();
       int64_t at = p * s.out();
       for (int64_t di = 0; di < D.out; ++di)
-        for (int64_t hi = 0; hi < H.out; ++hi) {
+        for (int64_t hi = 0; hi < H.out; ++hi, at += W.out) {
           row_done(poll);
           const Window d = D.window(di), h = H.window(hi);
-          const I first = I((d.begin * H.in + h.begin) * W.in);
-          if (W.out < 8) {  // rows too short for vectors: one window after the other, in registers
-            for (int64_t o = 0; o < W.out; ++o, ++at) {
-              const Window w = W.window(o);
-              T top = lowest;
-              I where = first + I(w.begin);
-              for (int64_t i = d.begin; i < d.end; i += D.dilation)
-                for (int64_t j = h.begin; j < h.end; j += H.dilation) {
-                  const I row = I((i * H.in + j) * W.in);
-                  for (int64_t q = w.begin; q < w.end; q += W.dilation) {
-                    T v = plane[row + q];
-                    bool better = beats(v, top);
-                    top = chosen(better, v, top);
-                    where = chosen(better, row + I(q), where);
-                  }
-                }
-              values[at] = top, indices[at] = where;
-            }
+          if (W.out < 8) {
+            max_windows<T, I>(s, d, h, plane, values + at, indices + at);
             continue;
           }
-          for (int64_t o = 0; o < W.out; ++o) best[o] = lowest, place[o] = first + I(W.window(o).begin);
+          const I first = I((d.begin * H.in + h.begin) * W.in);
+          for (int64_t o = 0; o < W.out; ++o) best[o] = kLowest<T>, place[o] = first + I(W.window(o).begin);
           for (int64_t i = d.begin; i < d.end; i += D.dilation)
             for (int64_t j = h.begin; j < h.end; j += H.dilation, row_done(poll))
               max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
           for (int64_t o = 0; o < W.out; ++o) values[at + o] = best[o], indices[at + o] = place[o];
-          at += W.out;
         }
     }
   });
 }
 
-void run_max(Call& c, Shape s) {
+void run_max(Call& c, Shape& s) {
   Tensor &out = c.out(0), &indices = c.out(1);
   if (out.numel == 0) return;
   s.axis[2].make_taps();

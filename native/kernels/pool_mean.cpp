@@ -19,12 +19,52 @@ T sum(const T* p, int64_t n) {
   return total;
 }
 
-// long because: one loop nest; the inner window has a fast form and a general one
+// A row of the result too short for vectors: one window after the other.
+template <class T>
+void mean_windows(const Shape& s, const Window& d, const Window& h, const T* plane, double divisor, T* to) {
+  const Axis &H = s.axis[1], &W = s.axis[2];
+  const bool seen = d.begin < d.end && h.begin < h.end;
+  const int64_t share = d.extent * h.extent;
+  for (int64_t o = 0; o < W.out; ++o) {
+    const Window w = W.window(o);
+    const int64_t n = w.end - w.begin;
+    T total = 0;
+    for (int64_t i = d.begin; i < d.end; ++i) {
+      const T* row = plane + (i * H.in + h.begin) * W.in + w.begin;
+      for (int64_t j = h.begin; j < h.end; ++j, row += W.in) {
+        if (n == 2) total = (total + row[0]) + row[1];
+        else for (int64_t q = 0; q < n; ++q) total += row[q];
+      }
+    }
+    T by = divisor ? T(divisor) : T(share * w.extent);
+    to[o] = seen && n > 0 ? total / by : T(0);
+  }
+}
+// One row of the source added to the sums of a row of the result.
+template <class T>
+__attribute__((always_inline)) inline void add_row(const Axis& W, const T* row, T* to) {
+  if (!W.even) {
+    for (int64_t o = 0; o < W.out; ++o) {
+      const Window w = W.window(o);
+      to[o] += sum(row + w.begin, w.end - w.begin);
+    }
+    return;
+  }
+  for (const Tap& tap : W.taps) {
+    const int64_t base = tap.base, first = tap.first, last = tap.last;
+    if (W.stride == 1) for (int64_t o = first; o < last; ++o) to[o] += row[o + base];
+    else if (W.stride == 2) for (int64_t o = first; o < last; ++o) to[o] += row[2 * o + base];
+    else for (int64_t o = first; o < last; ++o) to[o] += row[o * W.stride + base];
+  }
+}
+// Whether the only window of an axis is the whole of it.
+bool covers(const Axis& a) {
+  const Window w = a.out == 1 ? a.window(0) : Window{0, 0, -1};
+  return w.begin == 0 && w.end == a.in && w.extent == a.in;
+}
 template <class T>
 void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
-  auto covers = [](const Axis& a) { return a.out == 1 && a.window(0).begin == 0 && a.window(0).end == a.in &&
-      a.window(0).extent == a.in; };
   const bool whole = covers(D) && covers(H) && covers(W);
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     Poll poll;
@@ -36,51 +76,20 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
         continue;
       }
       for (int64_t di = 0; di < D.out; ++di)
-        for (int64_t hi = 0; hi < H.out; ++hi) {
+        for (int64_t hi = 0; hi < H.out; ++hi, to += W.out) {
           row_done(poll);
           const Window d = D.window(di), h = H.window(hi);
-          if (W.even && W.out < 8) {  // rows too short for vectors
-            const bool seen = d.begin < d.end && h.begin < h.end;
-            const int64_t share = d.extent * h.extent;
-            for (int64_t o = 0; o < W.out; ++o) {
-              const Window w = W.window(o);
-              const int64_t n = w.end - w.begin;
-              T total = 0;
-              for (int64_t i = d.begin; i < d.end; ++i) {
-                const T* row = plane + (i * H.in + h.begin) * W.in + w.begin;
-                for (int64_t j = h.begin; j < h.end; ++j, row += W.in) {
-                  if (n == 2) total = (total + row[0]) + row[1];
-                  else for (int64_t q = 0; q < n; ++q) total += row[q];
-                }
-              }
-              T by = divisor ? T(divisor) : T(share * w.extent);
-              *to++ = seen && n > 0 ? total / by : T(0);
-            }
+          if (W.even && W.out < 8) {
+            mean_windows(s, d, h, plane, divisor, to);
             continue;
           }
           std::fill_n(to, W.out, T(0));
           for (int64_t i = d.begin; i < d.end; ++i)
-            for (int64_t j = h.begin; j < h.end; ++j, row_done(poll)) {
-              const T* row = plane + (i * H.in + j) * W.in;
-              if (!W.even) {
-                for (int64_t o = 0; o < W.out; ++o) {
-                  const Window w = W.window(o);
-                  to[o] += sum(row + w.begin, w.end - w.begin);
-                }
-                continue;
-              }
-              for (const Tap& tap : W.taps) {
-                const int64_t base = tap.base, first = tap.first, last = tap.last;
-                if (W.stride == 1) for (int64_t o = first; o < last; ++o) to[o] += row[o + base];
-                else if (W.stride == 2) for (int64_t o = first; o < last; ++o) to[o] += row[2 * o + base];
-                else for (int64_t o = first; o < last; ++o) to[o] += row[o * W.stride + base];
-              }
-            }
+            for (int64_t j = h.begin; j < h.end; ++j, row_done(poll)) add_row(W, plane + (i * H.in + j) * W.in, to);
           for (int64_t o = 0; o < W.out; ++o) {
             T by = divisor ? T(divisor) : T(d.extent * h.extent * W.window(o).extent);
             to[o] = d.begin < d.end && h.begin < h.end && W.window(o).begin < W.window(o).end ? to[o] / by : T(0);
           }
-          to += W.out;
         }
     }
   });
@@ -121,7 +130,7 @@ void mean(const Shape& s, const Tensor& from, Tensor& to, double divisor) {
 }
 
 template <bool Backward>
-void run_mean(Call& c, Shape s, double divisor) {
+void run_mean(Call& c, Shape& s, double divisor) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   if (!Backward) s.axis[2].make_taps();

@@ -15,7 +15,33 @@ static void column_sums(const T* g, int64_t rows, int64_t ld, int64_t n, T* to) 
   }
 }
 
-// long because: one check after the other, each with its message
+// The gradients of the input, the weights and the biases are sums over all steps: products of what the walk has
+// left.
+template <class T, class Wants>
+static void sum_over_steps(const Layer& l, const Operands<T>& in, Wide<T>& to, Wants&& wants, const T* dg,
+                           const T* h_before, const T* total, const T* raw) {
+  const bool gru = l.mode == Mode::GRU;
+  const int64_t n = l.hidden, p = l.state, ld = l.ld;
+  if (wants(kInput)) gemm<T>(l.rows, l.inputs, l.gates, dg, ld, 1, in[kWih], l.inputs, 1, to[kInput], l.inputs);
+  if (wants(kWih)) gemm<T>(l.gates, l.inputs, l.rows, dg, 1, ld, in[kInput], l.inputs, 1, to[kWih], l.inputs);
+  const int64_t common = gru ? 2 * n : l.gates;
+  if (wants(kWhh)) {
+    gemm<T>(common, p, l.rows, dg, 1, ld, h_before, p, 1, to[kWhh], p);
+    if (gru) gemm<T>(n, p, l.rows, dg + 3 * n, 1, ld, h_before, p, 1, to[kWhh] + common * p, p);
+  }
+  if (wants(kWhr)) gemm<T>(p, n, l.rows, total, 1, p, raw, n, 1, to[kWhr], n);
+  if (wants(kBih) || wants(kBhh)) {
+    std::vector<T> sum(static_cast<size_t>(ld));
+    column_sums(dg, l.rows, ld, ld, sum.data());
+    if (wants(kBih)) std::copy_n(sum.data(), l.gates, to[kBih]);
+    if (wants(kBhh)) {
+      std::copy_n(sum.data(), common, to[kBhh]);
+      if (gru) std::copy_n(sum.data() + 3 * n, n, to[kBhh] + common);
+    }
+  }
+}
+
+// long because: every step of the walk uses the operands, packed once before it, and the sums it leaves for after it
 template <class T>
 void backward(Call& c) {
   const Layer& l = c.handed<Layer>();
@@ -93,23 +119,7 @@ void backward(Call& c) {
     });
     if (wants(kH0)) std::copy_n(dh, l.batch * p, to[kH0]);
     if (wants(kC0)) std::copy_n(dc, l.batch * n, to[kC0]);
-    if (wants(kInput)) gemm<T>(l.rows, l.inputs, l.gates, dg, ld, 1, in[kWih], l.inputs, 1, to[kInput], l.inputs);
-    if (wants(kWih)) gemm<T>(l.gates, l.inputs, l.rows, dg, 1, ld, in[kInput], l.inputs, 1, to[kWih], l.inputs);
-    const int64_t common = gru ? 2 * n : l.gates;
-    if (wants(kWhh)) {
-      gemm<T>(common, p, l.rows, dg, 1, ld, h_before, p, 1, to[kWhh], p);
-      if (gru) gemm<T>(n, p, l.rows, dg + 3 * n, 1, ld, h_before, p, 1, to[kWhh] + common * p, p);
-    }
-    if (wants(kWhr)) gemm<T>(p, n, l.rows, total, 1, p, raw, n, 1, to[kWhr], n);
-    if (wants(kBih) || wants(kBhh)) {
-      std::vector<T> sum(static_cast<size_t>(ld));
-      column_sums(dg, l.rows, ld, ld, sum.data());
-      if (wants(kBih)) std::copy_n(sum.data(), l.gates, to[kBih]);
-      if (wants(kBhh)) {
-        std::copy_n(sum.data(), common, to[kBhh]);
-        if (gru) std::copy_n(sum.data() + 3 * n, n, to[kBhh] + common);
-      }
-    }
+    sum_over_steps(l, in, to, wants, dg, h_before, total, raw);
   }
   to.round();
 }

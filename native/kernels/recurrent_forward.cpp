@@ -15,7 +15,7 @@ static std::vector<T> joined_bias(const Layer& l, const T* ih, const T* hh) {
   return bias;
 }
 
-// long because: one check after the other, each with its message
+// long because: every step of the walk uses the operands, packed once before it, and the places of all results
 template <class T>
 void forward(Call& c) {
   const Layer& l = c.handed<Layer>();

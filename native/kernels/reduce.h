@@ -150,37 +150,55 @@ inline int64_t pieces_of(int64_t units, int64_t length, int64_t width) {
   return std::clamp<int64_t>(length * width / kGrain, 1, std::min<int64_t>(64, length));
 }
 
-// long because: one loop nest: the accumulators of all its levels are the same
+// Where result o stands, in elements.
+inline int64_t result_of(const Axis* keep, int n, int64_t o) {
+  int64_t at = 0;
+  for (int k = n - 1; k > 0; --k) {
+    int64_t q = o / keep[k].size;
+    at += (o - q * keep[k].size) * keep[k].out;
+    o = q;
+  }
+  return n ? at + o * keep[0].out : 0;
+}
+
+// Few long reductions: each is cut into pieces, whose accumulators are merged in order.
+template <class Op>
+void reduce_cut_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s, int64_t pieces) {
+  using T = typename Op::T;
+  using Acc = typename Op::Acc;
+  const int64_t work = std::max<int64_t>(1, p.length / pieces);
+  std::vector<Acc> partial(size_t(p.outputs * pieces));
+  parallel_for(p.outputs * pieces, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+    alignas(64) T buffer[kBlock];
+    for (int64_t u = begin; u < end; ++u) {
+      int64_t out = u / pieces, k = u % pieces;
+      Acc acc = op.init();
+      feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), part(p.length, k, pieces),
+           part(p.length, k + 1, pieces), buffer);
+      partial[size_t(u)] = acc;
+    }
+  });
+  for (int64_t o = 0; o < p.outputs; ++o) {
+    Acc acc = partial[size_t(o * pieces)];
+    for (int64_t k = 1; k < pieces; ++k) op.merge(acc, partial[size_t(o * pieces + k)]);
+    op.store(result_of(p.keep, p.nkeep, o), acc);
+  }
+}
+
 template <class Op>
 void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;
   using Acc = typename Op::Acc;
   const int64_t pieces = pieces_of(p.outputs, p.length, 1);
-  const int64_t work = std::max<int64_t>(1, p.length / pieces);
+  if (pieces > 1) return reduce_cut_rows(op, p, s, pieces);
   const bool buffered = !(s.direct && p.red[p.nred - 1].in == int64_t(sizeof(T)));
-  std::vector<Acc> partial;
-  if (pieces > 1) partial.resize(size_t(p.outputs * pieces));
-  parallel_for(p.outputs * pieces, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+  parallel_for(p.outputs, std::max<int64_t>(1, kGrain / p.length), [&](int64_t begin, int64_t end) {
     alignas(64) T buffer[kBlock];
-    if (pieces > 1) {
-      for (int64_t u = begin; u < end; ++u) {
-        int64_t out = u / pieces, k = u % pieces;
-        Acc acc = op.init();
-        feed(op, acc, s, p, s.data + offset_of(p.keep, p.nkeep, out), part(p.length, k, pieces),
-             part(p.length, k + 1, pieces), buffer);
-        partial[size_t(u)] = acc;
-      }
-      return;
-    }
     for (int64_t o = begin; o < end;) {
       // outputs one step of the last kept axis apart: one division per run, not per output
       const Axis last = p.nkeep ? p.keep[p.nkeep - 1] : Axis{1, 0, 0};
-      int64_t run = std::min(last.size - o % last.size, end - o), rest = o, out = 0;
+      const int64_t run = std::min(last.size - o % last.size, end - o), out = result_of(p.keep, p.nkeep, o);
       const char* base = s.data + offset_of(p.keep, p.nkeep, o);
-      for (int k = p.nkeep - 1; k >= 0; --k) {
-        out += rest % p.keep[k].size * p.keep[k].out;
-        rest /= p.keep[k].size;
-      }
       if (!buffered && p.nred == 1 && p.length <= kRun) {
         for (int64_t j = 0; j < run; ++j) {
           Acc acc = op.init();
@@ -197,20 +215,9 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
       o += run;
     }
   });
-  if (pieces == 1) return;
-  for (int64_t o = 0; o < p.outputs; ++o) {
-    Acc acc = partial[size_t(o * pieces)];
-    for (int64_t k = 1; k < pieces; ++k) op.merge(acc, partial[size_t(o * pieces + k)]);
-    int64_t rest = o, out = 0;
-    for (int k = p.nkeep - 1; k >= 0; --k) {
-      out += rest % p.keep[k].size * p.keep[k].out;
-      rest /= p.keep[k].size;
-    }
-    op.store(out, acc);
-  }
 }
 
-// long because: one loop nest: the accumulators of all its levels are the same
+// long because: folded rows, pieces and tiles share one array of accumulators, from the first row to the last merge
 template <class Op>
 void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
   using T = typename Op::T;
@@ -245,11 +252,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
       feed_columns(op, acc, s, red, p.nred, base, last.in, w, part(length, piece, pieces),
                    part(length, piece + 1, pieces), buffer.data());
       if (!all.empty()) continue;
-      int64_t rest = o, out = first * last.out;
-      for (int k = p.nkeep - 2; k >= 0; --k) {
-        out += rest % p.keep[k].size * p.keep[k].out;
-        rest /= p.keep[k].size;
-      }
+      const int64_t out = first * last.out + result_of(p.keep, p.nkeep - 1, o);
       for (int64_t j = 0; j < w; ++j) op.store(out + j * last.out, acc[j]);
     }
   });
@@ -267,12 +270,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
     for (int64_t j = 0; j < last.size; ++j) {
       Acc acc = all[size_t(o * columns + j)];
       for (int64_t k = 1; k < fold; ++k) op.merge(acc, all[size_t(o * columns + k * last.size + j)]);
-      int64_t rest = o, out = j * last.out;
-      for (int k = p.nkeep - 2; k >= 0; --k) {
-        out += rest % p.keep[k].size * p.keep[k].out;
-        rest /= p.keep[k].size;
-      }
-      op.store(out, acc);
+      op.store(j * last.out + result_of(p.keep, p.nkeep - 1, o), acc);
     }
 }
 

@@ -75,7 +75,38 @@ void average(Axis<T>& a, Mode mode, T scale) {
   }
 }
 
-// long because: one case per kind of interpolation
+// The tap of output o that repeats a pixel, and the taps that lie on both sides of it.
+template <class T>
+void nearest_tap(Axis<T>& a, Mode mode, int64_t o, float step) {
+  const float at = mode == Mode::Nearest ? float(o) * step : (float(o) + 0.5f) * step;
+  a.add(o, 0, a.in == a.out ? o : std::min(int64_t(std::floor(at)), a.in - 1), 1);
+}
+template <class T>
+void mixing_taps(Axis<T>& a, Mode mode, int64_t o, T at) {
+  if (mode == Mode::Linear) at = a.in == a.out ? T(o) : std::max(at, T(0));
+  const int64_t low = std::min(int64_t(std::floor(at)), a.in - 1);
+  const T t = std::clamp(at - T(low), T(0), T(1));
+  if (mode == Mode::Linear) {
+    a.add(o, 0, low, 1 - t);
+    a.add(o, 1, low + 1, t);
+    return;
+  }
+  const T c = T(-0.75), w[] = {far_weight(t + 1, c), near_weight(t, c), near_weight(1 - t, c), far_weight(2 - t, c)};
+  for (int k = 0; k < 4; ++k) a.add(o, k, low - 1 + k, w[k]);
+}
+// Taps that only repeat their own pixel become copies.
+template <class T>
+void find_copies(Axis<T>& a) {
+  for (int64_t o = 0; o < a.out; ++o)
+    for (int64_t k = 0; k < a.taps; ++k)
+      a.copies = a.copies && a.in == a.out &&
+                 (a.weight[o * a.taps + k] == 0 || (a.place[o * a.taps + k] == o && a.weight[o * a.taps + k] == 1));
+  if (!a.copies) return;
+  a.taps = 1;
+  a.place.resize(size_t(a.out));
+  a.weight.assign(size_t(a.out), T(1));
+  for (int64_t o = 0; o < a.out; ++o) a.place[o] = o;
+}
 template <class T>
 Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
   Axis<T> a;
@@ -92,34 +123,10 @@ Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
   a.weight.resize(size_t(out * a.taps));
   const float step = factor > 0 ? float(1 / factor) : float(in) / float(out);
   for (int64_t o = 0; o < out; ++o) {
-    if (p.mode <= Mode::NearestExact) {
-      const float at = p.mode == Mode::Nearest ? float(o) * step : (float(o) + 0.5f) * step;
-      a.add(o, 0, in == out ? o : std::min(int64_t(std::floor(at)), in - 1), 1);
-    } else {
-      T at = corners ? scale * T(o) : scale * (T(o) + T(0.5)) - T(0.5);
-      if (p.mode == Mode::Linear) at = in == out ? T(o) : std::max(at, T(0));
-      const int64_t low = std::min(int64_t(std::floor(at)), in - 1);
-      const T t = std::clamp(at - T(low), T(0), T(1));
-      if (p.mode == Mode::Linear) {
-        a.add(o, 0, low, 1 - t);
-        a.add(o, 1, low + 1, t);
-      } else {
-        const T c = T(-0.75),
-                w[] = {far_weight(t + 1, c), near_weight(t, c), near_weight(1 - t, c), far_weight(2 - t, c)};
-        for (int k = 0; k < 4; ++k) a.add(o, k, low - 1 + k, w[k]);
-      }
-    }
+    if (p.mode <= Mode::NearestExact) nearest_tap(a, p.mode, o, step);
+    else mixing_taps(a, p.mode, o, corners ? scale * T(o) : scale * (T(o) + T(0.5)) - T(0.5));
   }
-  for (int64_t o = 0; o < out; ++o)
-    for (int64_t k = 0; k < a.taps; ++k)
-      a.copies = a.copies && in == out &&
-                 (a.weight[o * a.taps + k] == 0 || (a.place[o * a.taps + k] == o && a.weight[o * a.taps + k] == 1));
-  if (a.copies) {
-    a.taps = 1;
-    a.place.resize(size_t(out));
-    a.weight.assign(size_t(out), T(1));
-    for (int64_t o = 0; o < out; ++o) a.place[o] = o;
-  }
+  find_copies(a);
   return a;
 }
 
@@ -135,7 +142,38 @@ std::vector<Axis<T>> axes_of(const Plan& p, const int64_t* in) {
   return axes;
 }
 
-// long because: a row is mixed from others and then stretched, with a loop for each number of taps
+// A row in which output row (d, h) is found: one of the plane, or `mixed`, the sum of several.
+template <class T>
+const T* mixed_row(const Axis<T>& D, const Axis<T>& H, int64_t width, const T* plane, int64_t d, int64_t h,
+                   std::vector<T>& mixed) {
+  if (D.taps * H.taps == 1) return plane + (D.place[d] * H.in + H.place[h]) * width;
+  std::fill(mixed.begin(), mixed.end(), T(0));
+  for (int64_t i = 0; i < D.taps; ++i)
+    for (int64_t j = 0; j < H.taps; ++j) {
+      const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
+      if (w == 0) continue;
+      const T* from = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * width;
+      for (int64_t q = 0; q < width; ++q) mixed[q] += w * from[q];
+    }
+  return mixed.data();
+}
+template <class T>
+void stretch(const Axis<T>& W, const T* row, T* to) {
+  const int64_t* at = W.place.data();
+  const T* w = W.weight.data();
+  if (W.copies)
+    std::copy_n(row, W.out, to);
+  else if (W.taps == 1)
+    for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[q]];
+  else if (W.taps == 2)
+    for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[2 * q]] * w[2 * q] + row[at[2 * q + 1]] * w[2 * q + 1];
+  else
+    for (int64_t q = 0; q < W.out; ++q) {
+      T total = 0;
+      for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) total += row[at[k]] * w[k];
+      to[q] = total;
+    }
+}
 template <class T>
 void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
   const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
@@ -143,41 +181,12 @@ void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes)
   const int64_t work = W.in * D.taps * H.taps + W.out * W.taps;
   parallel_for(planes * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)),
                [&](int64_t begin, int64_t end) {
-                 std::vector<T> mixed(static_cast<size_t>(W.in));
-                 for (int64_t r = begin; r < end; ++r) {
-                   const int64_t d = r % rows / H.out, h = r % H.out;
-                   const T *plane = x + r / rows * in, *row = nullptr;
-                   T* to = y + r * W.out;
-                   if (D.taps * H.taps == 1) {
-                     row = plane + (D.place[d] * H.in + H.place[h]) * W.in;
-                   } else {
-                     std::fill(mixed.begin(), mixed.end(), T(0));
-                     for (int64_t i = 0; i < D.taps; ++i)
-                       for (int64_t j = 0; j < H.taps; ++j) {
-                         const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
-                         if (w == 0) continue;
-                         const T* from = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * W.in;
-                         for (int64_t q = 0; q < W.in; ++q) mixed[q] += w * from[q];
-                       }
-                     row = mixed.data();
-                   }
-                   const int64_t* at = W.place.data();
-                   const T* w = W.weight.data();
-                   if (W.copies)
-                     std::copy_n(row, W.out, to);
-                   else if (W.taps == 1)
-                     for (int64_t q = 0; q < W.out; ++q) to[q] = row[at[q]];
-                   else if (W.taps == 2)
-                     for (int64_t q = 0; q < W.out; ++q)
-                       to[q] = row[at[2 * q]] * w[2 * q] + row[at[2 * q + 1]] * w[2 * q + 1];
-                   else
-                     for (int64_t q = 0; q < W.out; ++q) {
-                       T total = 0;
-                       for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) total += row[at[k]] * w[k];
-                       to[q] = total;
-                     }
-                 }
-               });
+    std::vector<T> mixed(static_cast<size_t>(W.in));
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t d = r % rows / H.out, h = r % H.out;
+      stretch(W, mixed_row(D, H, W.in, x + r / rows * in, d, h, mixed), y + r * W.out);
+    }
+  });
 }
 
 template <class T>

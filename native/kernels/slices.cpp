@@ -72,8 +72,28 @@ bool packed_after(const Tensor& t, int64_t d) {
   return true;
 }
 
+// Columns of a matrix of `rows` rows, `from` and `to` apart in t and out: each index is used by every row.
+void select_columns(const Tensor& t, const int64_t* at, int64_t n, int64_t size, int64_t step, Tensor& out,
+                    int64_t rows, int64_t from, int64_t to) {
+  auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
+  int64_t* own = memory.get();
+  own_indices(at, n, size, own);
+  visit_size(t.itemsize(), [&]<class T>() {
+    parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
+      for (int64_t r = a; r < b; ++r) {
+        const T* x = t.ptr<T>() + r * from;
+        T* y = out.ptr<T>() + r * to;
+        if (step == 1) {
+          for (int64_t k = 0; k < n; ++k) y[k] = x[own[k]];
+        } else {
+          for (int64_t k = 0; k < n; ++k) y[k] = x[own[k] * step];
+        }
+      }
+    });
+  });
+}
+
 // What is selected are runs of memory, or columns of a matrix.
-// long because: three ways through the same runs, chosen by how many there are
 void select_packed(const Tensor& t, const Tensor& index, Tensor& out, int64_t d) {
   int64_t n = index.numel, size = size_at(t, int(d)), step = stride_at(t, int(d)), item = t.itemsize();
   const int64_t* at = index.ptr<int64_t>();
@@ -88,25 +108,7 @@ void select_packed(const Tensor& t, const Tensor& index, Tensor& out, int64_t d)
   outer.done();
   int64_t run = outer.length(), from = outer.stride[0][outer.ndim - 1], to = outer.stride[1][outer.ndim - 1];
   LockRelease lock(out.numel);
-  if (inner == 1 && outer.rows == 1 && run > 1) {  // columns of a matrix: each index is used `run` times
-    auto memory = std::make_unique_for_overwrite<int64_t[]>(size_t(n));
-    int64_t* own = memory.get();
-    own_indices(at, n, size, own);
-    visit_size(item, [&]<class T>() {
-      parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
-        for (int64_t r = a; r < b; ++r) {
-          const T* x = t.ptr<T>() + r * from;
-          T* y = out.ptr<T>() + r * to;
-          if (step == 1) {
-            for (int64_t k = 0; k < n; ++k) y[k] = x[own[k]];
-          } else {
-            for (int64_t k = 0; k < n; ++k) y[k] = x[own[k] * step];
-          }
-        }
-      });
-    });
-    return;
-  }
+  if (inner == 1 && outer.rows == 1 && run > 1) return select_columns(t, at, n, size, step, out, run, from, to);
   if (outer.rows == 1 && run >= num_threads()) {  // inside a piece copy_rows stays on its thread
     parallel_for(run, std::max<int64_t>(1, kGrain / (inner * n)), [&](int64_t a, int64_t b) {
       for (int64_t k = a; k < b; ++k)

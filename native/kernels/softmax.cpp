@@ -148,23 +148,21 @@ void backward_row(const T* g, const T* y, T* dx, int64_t n) {
   }
 }
 
-// long because: rows that are adjacent, and rows that are taken in tiles, each with their scratch memory
 template <class T, bool log>
-void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
-  RowReader<T> grad(g), result(y);
-  RowWriter<T> out(dx);
-  if (f.inner == 1) {
-    parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(grad.direct ? 0 : size_t(f.n)), b(result.direct ? 0 : size_t(f.n)),
-          d(out.direct ? 0 : size_t(f.n));
-      for (int64_t r = begin; r < end; ++r) {
-        T* to = out.at(r * f.n, d.data());
-        backward_row<T, log>(grad.at(r * f.n, f.n, a.data()), result.at(r * f.n, f.n, b.data()), to, f.n);
-        out.done(r * f.n, f.n, to);
-      }
-    });
-    return;
-  }
+void backward_rows(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
+  parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
+    std::vector<T> a(grad.direct ? 0 : size_t(f.n)), b(result.direct ? 0 : size_t(f.n)),
+        d(out.direct ? 0 : size_t(f.n));
+    for (int64_t r = begin; r < end; ++r) {
+      T* to = out.at(r * f.n, d.data());
+      backward_row<T, log>(grad.at(r * f.n, f.n, a.data()), result.at(r * f.n, f.n, b.data()), to, f.n);
+      out.done(r * f.n, f.n, to);
+    }
+  });
+}
+// Rows whose elements lie apart are taken many at a time, element by element of all of them.
+template <class T, bool log>
+void backward_tiles(const RowReader<T>& grad, const RowReader<T>& result, const RowWriter<T>& out, const Fibres& f) {
   const int64_t width = tile_width(f), tiles = (f.inner + width - 1) / width;
   parallel_for(f.outer * tiles, std::max<int64_t>(1, kGrain / 4 / (f.n * width)), [&](int64_t begin, int64_t end) {
     std::vector<T> a(grad.direct ? 0 : size_t(width)), b(result.direct ? 0 : size_t(width)),
@@ -192,6 +190,13 @@ void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
       }
     }
   });
+}
+template <class T, bool log>
+void backward(const Tensor& g, const Tensor& y, Tensor& dx, const Fibres& f) {
+  RowReader<T> grad(g), result(y);
+  RowWriter<T> out(dx);
+  if (f.inner == 1) backward_rows<T, log>(grad, result, out, f);
+  else backward_tiles<T, log>(grad, result, out, f);
 }
 
 // _softmax_backward_data(grad_output, output, dim, input_dtype)

@@ -130,27 +130,51 @@ void load_truth(T* dst, const char* src, int64_t stride, int64_t n) {
   }
 }
 
-// The loader of `dtype` into T, or null where the pair is not offered (callers convert the tensor first).
-// long because: one case per dtype
+inline LoadFn<int64_t> integer_loader(DType dtype) {
+  switch (dtype) {
+    case DType::Bool: return load_row<int64_t, bool>;
+    case DType::UInt8: return load_row<int64_t, uint8_t>;
+    case DType::Int8: return load_row<int64_t, int8_t>;
+    case DType::Int16: return load_row<int64_t, int16_t>;
+    case DType::UInt16: return load_row<int64_t, uint16_t>;
+    case DType::Int32: return load_row<int64_t, int32_t>;
+    case DType::UInt32: return load_row<int64_t, uint32_t>;
+    case DType::Int64: return load_row<int64_t, int64_t>;
+    case DType::UInt64: return load_row<int64_t, int64_t>;
+    default: return nullptr;
+  }
+}
+inline LoadFn<uint8_t> truth_loader(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+    case DType::UInt8:
+    case DType::Int8: return load_row<uint8_t, uint8_t>;
+    case DType::Int16:
+    case DType::UInt16: return load_truth<uint8_t, int16_t>;
+    case DType::Int32:
+    case DType::UInt32: return load_truth<uint8_t, int32_t>;
+    case DType::Int64:
+    case DType::UInt64: return load_truth<uint8_t, int64_t>;
+    case DType::Float16: return load_truth<uint8_t, float16>;
+    case DType::BFloat16: return load_truth<uint8_t, bfloat16>;
+    case DType::Float32: return load_truth<uint8_t, float>;
+    case DType::Float64: return load_truth<uint8_t, double>;
+    case DType::Complex64: return load_truth<uint8_t, complex64>;
+    case DType::Complex128: return load_truth<uint8_t, complex128>;
+    default: return nullptr;
+  }
+}
+
+// The loader of `dtype` into T, or null where the pair is not offered (callers convert the tensor first). Bytes are
+// truth values.
 template <class T>
 LoadFn<T> loader_of(DType dtype) {
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (std::is_same_v<T, int64_t>) return integer_loader(dtype);
+  else if constexpr (std::is_same_v<T, uint8_t>) return truth_loader(dtype);
+  else if constexpr (std::is_same_v<T, float>) {
     if (dtype == DType::Float32) return load_row<float, float>;
     if (dtype == DType::Float16) return load_row<float, float16>;
     if (dtype == DType::BFloat16) return load_row<float, bfloat16>;
-  } else if constexpr (std::is_same_v<T, int64_t>) {
-    switch (dtype) {
-      case DType::Bool: return load_row<int64_t, bool>;
-      case DType::UInt8: return load_row<int64_t, uint8_t>;
-      case DType::Int8: return load_row<int64_t, int8_t>;
-      case DType::Int16: return load_row<int64_t, int16_t>;
-      case DType::UInt16: return load_row<int64_t, uint16_t>;
-      case DType::Int32: return load_row<int64_t, int32_t>;
-      case DType::UInt32: return load_row<int64_t, uint32_t>;
-      case DType::Int64: return load_row<int64_t, int64_t>;
-      case DType::UInt64: return load_row<int64_t, int64_t>;
-      default: return nullptr;
-    }
   } else if constexpr (std::is_same_v<T, int32_t>) {
     if (dtype == DType::Int32) return load_row<int32_t, int32_t>;
   } else if constexpr (std::is_same_v<T, double>) {
@@ -161,25 +185,6 @@ LoadFn<T> loader_of(DType dtype) {
     if (dtype == DType::Complex64) return load_row<complex64, complex64>;
   } else if constexpr (std::is_same_v<T, complex128>) {
     if (dtype == DType::Complex128) return load_row<complex128, complex128>;
-  } else if constexpr (std::is_same_v<T, uint8_t>) {  // truth values
-    switch (dtype) {
-      case DType::Bool:
-      case DType::UInt8:
-      case DType::Int8: return load_row<uint8_t, uint8_t>;
-      case DType::Int16:
-      case DType::UInt16: return load_truth<uint8_t, int16_t>;
-      case DType::Int32:
-      case DType::UInt32: return load_truth<uint8_t, int32_t>;
-      case DType::Int64:
-      case DType::UInt64: return load_truth<uint8_t, int64_t>;
-      case DType::Float16: return load_truth<uint8_t, float16>;
-      case DType::BFloat16: return load_truth<uint8_t, bfloat16>;
-      case DType::Float32: return load_truth<uint8_t, float>;
-      case DType::Float64: return load_truth<uint8_t, double>;
-      case DType::Complex64: return load_truth<uint8_t, complex64>;
-      case DType::Complex128: return load_truth<uint8_t, complex128>;
-      default: return nullptr;
-    }
   }
   return nullptr;
 }

@@ -215,6 +215,20 @@ def test_factories_with_a_layout():
         fb.ones(2, 3, layout=fb.sparse_coo)
 
 
+def test_factories_with_a_layout_that_nothing_makes():
+    with pytest.raises(NotImplementedError, match="zeros.*only layout=strided.*jagged"):
+        fb.zeros(2, 3, layout=fb.jagged)
+
+
+def test_factories_with_a_layout_inside_a_mode():
+    class PassOn(fb.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with PassOn():
+        assert fb.zeros(2, 3, layout=fb.sparse_coo)._nnz() == 0
+
+
 def test_spdiags_and_other_constructions():
     x = fb.sparse.spdiags(fb.tensor([[1.0, 2, 3], [4, 5, 6]]), fb.tensor([0, -1]), (3, 3))
     assert x.to_dense().tolist() == [[1, 0, 0], [4, 2, 0], [0, 5, 3]]

@@ -189,108 +189,139 @@ inline void together(T* p, const Cx<T>& v, const Masks<T>& m) {
   store(p + kW<T>, __builtin_shuffle(v.r, v.i, m.high));
 }
 
-// long because: one case per form of the numbers that are read
 template <class T>
-void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
+void read_complex(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
   const int64_t n = plan.n, given = std::min(n, job.given), step = job.in_step;
   const Masks<T> m;
+  alignas(64) T tile[2 * kTile * kW<T>];
+  const bool whole = adjacent(job.in, kW<T>, 2);
+  for (int64_t start = 0; start < given; start += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, given - start);
+    if (!whole) gather<T, 2>(tile, job.in, start, step, count);
+    for (int64_t k = 0; k < count; ++k) {
+      Cx<T> v = apart<T>(whole ? job.in[0] + (start + k) * step : tile + 2 * k * kW<T>, m);
+      to[start + k] = job.swap_in ? Cx<T>{v.i, v.r} : v;
+    }
+  }
+  for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
+}
+template <class T>
+void read_reals(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
+  const int64_t n = plan.n, given = std::min(n, job.given), step = job.in_step;
+  alignas(64) T tile[kTile * kW<T>], tile2[kTile * kW<T>];
+  const bool whole = adjacent(job.in, kW<T>, 1) && adjacent(job.in2, kW<T>, 1);
+  for (int64_t start = 0; start < given; start += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, given - start);
+    if (!whole) {
+      gather<T, 1>(tile, job.in, start, step, count);
+      gather<T, 1>(tile2, job.in2, start, step, count);
+    }
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t at = (start + k) * step;
+      to[start + k] = whole ? Cx<T>{load(job.in[0] + at), load(job.in2[0] + at)}
+                            : Cx<T>{load(tile + k * kW<T>), load(tile2 + k * kW<T>)};
+    }
+  }
+  for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
+}
+// a + i b of two halves of Hermitian spectra, exchanged for the inverse transform
+template <class T>
+void read_hermitian(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
+  const int64_t n = plan.n, step = job.in_step;
+  const Masks<T> m;
   alignas(64) T tile[2 * kTile * kW<T>], tile2[2 * kTile * kW<T>];
-  if (job.load == FftLoad::Complex) {
-    const bool whole = adjacent(job.in, kW<T>, 2);
-    for (int64_t start = 0; start < given; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, given - start);
-      if (!whole) gather<T, 2>(tile, job.in, start, step, count);
-      for (int64_t k = 0; k < count; ++k) {
-        Cx<T> v = apart<T>(whole ? job.in[0] + (start + k) * step : tile + 2 * k * kW<T>, m);
-        to[start + k] = job.swap_in ? Cx<T>{v.i, v.r} : v;
-      }
-    }
-    for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
-  } else if (job.load == FftLoad::Reals) {
-    const bool whole = adjacent(job.in, kW<T>, 1) && adjacent(job.in2, kW<T>, 1);
-    for (int64_t start = 0; start < given; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, given - start);
-      if (!whole) {
-        gather<T, 1>(tile, job.in, start, step, count);
-        gather<T, 1>(tile2, job.in2, start, step, count);
-      }
-      for (int64_t k = 0; k < count; ++k) {
-        const int64_t at = (start + k) * step;
-        to[start + k] = whole ? Cx<T>{load(job.in[0] + at), load(job.in2[0] + at)}
-                              : Cx<T>{load(tile + k * kW<T>), load(tile2 + k * kW<T>)};
-      }
-    }
-    for (int64_t k = given; k < n; ++k) to[k] = Cx<T>{};
-  } else {  // a + i b of two halves of Hermitian spectra, exchanged for the inverse transform
-    for (int64_t start = 0; start <= n / 2; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start),
-                    there = std::clamp<int64_t>(job.given - start, 0, count);
-      gather<T, 2>(tile, job.in, start, step, there);
-      gather<T, 2>(tile2, job.in2, start, step, there);
-      for (int64_t j = 0; j < count; ++j) {
-        const int64_t k = start + j;
-        Cx<T> a{}, b{};
-        if (j < there) a = apart<T>(tile + 2 * j * kW<T>, m), b = apart<T>(tile2 + 2 * j * kW<T>, m);
-        if (k == 0 || 2 * k == n) a.i = b.i = Vec<T>{};
-        if (job.conjugate) a.i = -a.i, b.i = -b.i;
-        to[k] = {a.i + b.r, a.r - b.i};
-        if (k && 2 * k != n) to[n - k] = {b.r - a.i, a.r + b.i};
-      }
+  for (int64_t start = 0; start <= n / 2; start += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start),
+                  there = std::clamp<int64_t>(job.given - start, 0, count);
+    gather<T, 2>(tile, job.in, start, step, there);
+    gather<T, 2>(tile2, job.in2, start, step, there);
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t k = start + j;
+      Cx<T> a{}, b{};
+      if (j < there) a = apart<T>(tile + 2 * j * kW<T>, m), b = apart<T>(tile2 + 2 * j * kW<T>, m);
+      if (k == 0 || 2 * k == n) a.i = b.i = Vec<T>{};
+      if (job.conjugate) a.i = -a.i, b.i = -b.i;
+      to[k] = {a.i + b.r, a.r - b.i};
+      if (k && 2 * k != n) to[n - k] = {b.r - a.i, a.r + b.i};
     }
   }
 }
-
-// long because: one case per form of the numbers that are written
 template <class T>
-void write(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
+void read(const FftPlan<T>& plan, const FftJob<T>& job, Cx<T>* to) {
+  switch (job.load) {
+    case FftLoad::Complex: return read_complex(plan, job, to);
+    case FftLoad::Reals: return read_reals(plan, job, to);
+    case FftLoad::Hermitian: return read_hermitian(plan, job, to);
+  }
+}
+
+template <class T>
+void write_complex(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
   const int64_t n = plan.n, step = job.out_step;
   const T scale = job.scale;
   const Masks<T> m;
+  alignas(64) T tile[2 * kTile * kW<T>];
+  const bool whole = adjacent(job.out, kW<T>, 2);
+  for (int64_t start = 0; start < n; start += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, n - start);
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t k = start + j;
+      Cx<T> v = from[k];
+      if (job.factor) {
+        Cx<T> w = apart<T>(job.factor + k * job.factor_step, m);
+        v = {v.r * w.r - v.i * w.i, v.r * w.i + v.i * w.r};
+      }
+      if (scale != T(1)) v = scaled(v, scale);
+      if (job.swap_out) v = {v.i, v.r};
+      together<T>(whole ? job.out[0] + k * step : tile + 2 * j * kW<T>, v, m);
+    }
+    if (!whole) scatter<T, 2>(tile, job.out, start, step, count);
+  }
+}
+// the spectra of a and b from that of a + i b
+template <class T>
+void write_hermitian(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
+  const int64_t n = plan.n, step = job.out_step;
+  const Masks<T> m;
   alignas(64) T tile[2 * kTile * kW<T>], tile2[2 * kTile * kW<T>];
-  if (job.store == FftStore::Complex) {
-    const bool whole = adjacent(job.out, kW<T>, 2);
-    for (int64_t start = 0; start < n; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, n - start);
-      for (int64_t j = 0; j < count; ++j) {
-        const int64_t k = start + j;
-        Cx<T> v = from[k];
-        if (job.factor) {
-          Cx<T> w = apart<T>(job.factor + k * job.factor_step, m);
-          v = {v.r * w.r - v.i * w.i, v.r * w.i + v.i * w.r};
-        }
-        if (scale != T(1)) v = scaled(v, scale);
-        if (job.swap_out) v = {v.i, v.r};
-        together<T>(whole ? job.out[0] + k * step : tile + 2 * j * kW<T>, v, m);
-      }
-      if (!whole) scatter<T, 2>(tile, job.out, start, step, count);
+  const T half = job.scale * T(0.5), sign = job.conjugate ? -half : half;
+  for (int64_t start = 0; start <= n / 2; start += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start);
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t k = start + j;
+      const Cx<T> &u = from[k], &v = from[k ? n - k : 0];
+      together<T>(tile + 2 * j * kW<T>, Cx<T>{(u.r + v.r) * half, (u.i - v.i) * sign}, m);
+      together<T>(tile2 + 2 * j * kW<T>, Cx<T>{(u.i + v.i) * half, (v.r - u.r) * sign}, m);
     }
-  } else if (job.store == FftStore::Hermitian) {  // the spectra of a and b from that of a + i b
-    const T half = scale * T(0.5), sign = job.conjugate ? -half : half;
-    for (int64_t start = 0; start <= n / 2; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, n / 2 + 1 - start);
-      for (int64_t j = 0; j < count; ++j) {
-        const int64_t k = start + j;
-        const Cx<T> &u = from[k], &v = from[k ? n - k : 0];
-        together<T>(tile + 2 * j * kW<T>, Cx<T>{(u.r + v.r) * half, (u.i - v.i) * sign}, m);
-        together<T>(tile2 + 2 * j * kW<T>, Cx<T>{(u.i + v.i) * half, (v.r - u.r) * sign}, m);
-      }
-      scatter<T, 2>(tile, job.out, start, step, count);
-      scatter<T, 2>(tile2, job.out2, start, step, count);
+    scatter<T, 2>(tile, job.out, start, step, count);
+    scatter<T, 2>(tile2, job.out2, start, step, count);
+  }
+}
+template <class T>
+void write_reals(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
+  const int64_t n = plan.n, step = job.out_step;
+  const T scale = job.scale;
+  alignas(64) T tile[kTile * kW<T>], tile2[kTile * kW<T>];
+  const bool whole = adjacent(job.out, kW<T>, 1) && adjacent(job.out2, kW<T>, 1);
+  for (int64_t start = 0; start < n; start += kTile) {
+    const int64_t count = std::min<int64_t>(kTile, n - start);
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t k = start + j;
+      store(whole ? job.out[0] + k * step : tile + j * kW<T>, from[k].i * scale);
+      store(whole ? job.out2[0] + k * step : tile2 + j * kW<T>, from[k].r * scale);
     }
-  } else {
-    const bool whole = adjacent(job.out, kW<T>, 1) && adjacent(job.out2, kW<T>, 1);
-    for (int64_t start = 0; start < n; start += kTile) {
-      const int64_t count = std::min<int64_t>(kTile, n - start);
-      for (int64_t j = 0; j < count; ++j) {
-        const int64_t k = start + j;
-        store(whole ? job.out[0] + k * step : tile + j * kW<T>, from[k].i * scale);
-        store(whole ? job.out2[0] + k * step : tile2 + j * kW<T>, from[k].r * scale);
-      }
-      if (!whole) {
-        scatter<T, 1>(tile, job.out, start, step, count);
-        scatter<T, 1>(tile2, job.out2, start, step, count);
-      }
+    if (!whole) {
+      scatter<T, 1>(tile, job.out, start, step, count);
+      scatter<T, 1>(tile2, job.out2, start, step, count);
     }
+  }
+}
+template <class T>
+void write(const FftPlan<T>& plan, const FftJob<T>& job, const Cx<T>* from) {
+  switch (job.store) {
+    case FftStore::Complex: return write_complex(plan, job, from);
+    case FftStore::Hermitian: return write_hermitian(plan, job, from);
+    case FftStore::Reals: return write_reals(plan, job, from);
   }
 }
 

@@ -9,7 +9,7 @@ namespace flambeau::FLAMBEAU_SIMD {
 // ----------------------------------
 //
 // The time of these depends on the degree, which may be 10^10: with this weight even one element gives the interpreter
-// lock back (kByValue in elementwise.cpp), and so can be interrupted.
+// lock back (kByValue in pointwise.h), and so can be interrupted.
 constexpr int kByDegree = 255;
 constexpr int64_t kClosedDegree = 1 << 20;  // from here on hyperbolic functions are the more accurate way, too
 
