@@ -4,7 +4,7 @@
 
 namespace flambeau {
 
-// --- folds: one accumulator, elements taken in any order --------------------------------------------------------------
+// --- folds: one accumulator, elements taken in any order -------------------------------------------------------------
 
 // Integer sums and products wrap, as in the hardware; unsigned arithmetic says so.
 template <class V> inline V wrapping_add(V a, V b) { return a + b; }
