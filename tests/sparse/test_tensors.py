@@ -216,7 +216,7 @@ def test_factories_with_a_layout():
 
 
 def test_factories_with_a_layout_that_nothing_makes():
-    with pytest.raises(NotImplementedError, match="zeros.*only layout=strided.*jagged"):
+    with pytest.raises(NotImplementedError, match=r"zeros.*only layout=strided.*jagged"):
         fb.zeros(2, 3, layout=fb.jagged)
 
 
