@@ -52,6 +52,7 @@ from ._text import treespec_dumps as treespec_dumps
 from ._text import treespec_loads as treespec_loads
 from ._text import treespec_pprint as treespec_pprint
 
-PyTree = Context = DumpableContext = object
+#: for annotations
+PyTree = Context = DumpableContext = FlattenFn = UnflattenFn = ToDumpableContextFn = FromDumpableContextFn = object
 PyTreeSpec = TreeSpec
 _broadcast_to_and_flatten = broadcast_prefix
