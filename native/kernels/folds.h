@@ -107,9 +107,8 @@ struct Fold {
 
   Acc init() const { return F::identity(); }
   void merge(Acc& a, const Acc& b) const { a = F::join(a, b); }
-  // The vectors at the beginning of a run, and how many elements they were; NaN is looked for on the side. Inlined into
-  // the loops around it, it loses its registers: rows of 256 then take 2.5 times the instructions.
-  __attribute__((noinline)) static int64_t extreme_of_vectors(Acc& acc, const T* p, int64_t n) {
+  // Takes the vectors at the beginning of a run and returns how many elements they were; NaN is looked for on the side.
+  static int64_t extreme_of_vectors(Acc& acc, const T* p, int64_t n) {
     int64_t i = 0;
     constexpr int L = kLanes<T>;
     if (n >= 8 * L) {
