@@ -36,6 +36,7 @@ from ._tensor.dtypes import finfo as finfo
 from ._tensor.dtypes import iinfo as iinfo
 from ._tensor.dtypes import promote_types as promote_types
 from ._tensor.dtypes import result_type as result_type
+from ._tensor.queries import _assert as _assert
 from ._tensor.queries import allclose as allclose
 from ._tensor.queries import broadcast_shapes as broadcast_shapes
 from ._tensor.queries import detach_ as detach_
@@ -77,8 +78,8 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
          "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
-         "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
-         "array_api", "ao", "package", "quantization"}
+         "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors", "jit", "fx",
+         "export", "onnx", "distributed", "array_api", "ao", "package", "quantization"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",

@@ -1,16 +1,20 @@
-"""`compile` and its helpers: backend="eager" runs functions unchanged; there is no compiler, so others are refused."""
+"""`compile` and its helpers: until graphs are captured, functions run as they are."""
 
 import functools
 
-from ._absent import refusal
+from ._absent import refusal, say_once
 from ._shown import shown
 
 _default = [None]
+_AS_IT_IS = ("compile: nothing is compiled yet; the function runs as it is, with the same results. backend='eager' "
+             "says the same without this warning")
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
             disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):
-    """The function or module itself, for backend="eager" or disable=True; any other backend raises NotImplementedError.
+    """The function or module itself: graphs are not captured yet. A warning says so once, unless backend="eager".
+
+    A backend of one's own (a function of a graph and its inputs) raises NotImplementedError.
 
     >>> import flambeau
     >>> double = flambeau.compile(lambda x: x * 2, backend="eager")
@@ -21,15 +25,15 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         raise RuntimeError(f"compile: mode={shown(mode)} and options={shown(options)} exclude each other; pass one of "
                            "them")
     backend = _default[0] if backend is None else backend
-    if not disable and backend != "eager":
-        raise NotImplementedError(
-            f"compile: backend {shown(backend or 'inductor')} is not available; backend='eager' runs the function as "
-            "it is, "
-            "and so does leaving compile() out")
+    if callable(backend) and not disable:
+        raise NotImplementedError(f"compile: the backend {shown(backend)} would be given a graph, and there are none "
+                                  "yet; leave backend= out to run the function as it is")
     if model is None:
         return functools.partial(compile, backend=backend, disable=disable)
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
+    if backend != "eager" and not disable:
+        say_once(_AS_IT_IS)
     return model
 
 
@@ -44,7 +48,7 @@ def list_backends(exclude_tags=("debug", "experimental")):
 
 
 def get_default_backend():
-    """The backend of `compile` calls that name none: None, which stands for PyTorch's compiler and is not available."""
+    """The backend of `compile` calls that name none; None runs functions as they are and says so once."""
     return _default[0]
 
 

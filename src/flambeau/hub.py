@@ -15,9 +15,15 @@ from ._files.replacing import replacing
 from ._shown import shown
 from .serialization import load as _load_file
 
-_HASH = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth
 _folder = [None]
 _BLOCK = 128 * 1024
+
+
+def _get_torch_home():
+    """The folder of everything that is kept: $TORCH_HOME, else ~/.cache/torch."""
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def get_dir():
@@ -28,10 +34,7 @@ def get_dir():
     >>> flambeau.hub.get_dir()
     '/tmp/models'
     """
-    if _folder[0] is not None:
-        return _folder[0]
-    cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return os.path.join(_get_torch_home(), "hub") if _folder[0] is None else _folder[0]
 
 
 def set_dir(d):
@@ -82,7 +85,7 @@ def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=Tr
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         sys.stderr.write(f'Downloading: "{url}" to {path}\n')
-        found = _HASH.search(name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found[1] if found else None, progress)
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:

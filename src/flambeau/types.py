@@ -9,6 +9,7 @@ from ._absent.symbols import SymBool, SymFloat, SymInt
 Tensor = _C.Tensor
 Size = _C.Size
 Number = int | float | bool
+_Number = bool | int | float
 Device = _C.device | str | int | None
 FileLike = str | os.PathLike | IO[bytes]
 IntLikeType = int | SymInt

@@ -110,3 +110,9 @@ def broadcast_shapes(*shapes):
     torch.Size([2, 3])
     """
     return _C.Size(broadcast_shape([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
+
+
+def _assert(condition, message):
+    """`assert` as a function; AssertionError with the message."""
+    if not condition:
+        raise AssertionError(message)

@@ -10,6 +10,7 @@ from types import FunctionType, ModuleType
 from .._places import OURS, torch_module
 from .._shown import shown
 
+_TREE = "flambeau.as_torch.tree"
 _MADE = {"flambeau" + theirs[len("torch"):] for theirs, _ in OURS}
 
 
@@ -17,7 +18,7 @@ def rename(module):
     """The classes and functions that a module of ours defines say that they are of PyTorch's."""
     for name, value in list(vars(module).items()):
         if isinstance(value, (type, FunctionType)) and value.__module__ == module.__name__:
-            value.__module__ = torch_module(module.__name__, name)
+            value.__module__ = torch_module(module.__name__.replace(_TREE, "flambeau"), name)
 
 
 def add_moved(module):
@@ -36,6 +37,13 @@ def add_moved(module):
 
     if moved:
         module.__getattr__ = find
+
+
+def _exists(name):
+    try:
+        return name in sys.modules or find_spec(name) is not None
+    except ModuleNotFoundError:  # of a parent that is no package here
+        return False
 
 
 class _Made(Loader):
@@ -71,12 +79,8 @@ class Finder(MetaPathFinder):
             return self._ours(fullname, path, target)
         if not fullname.startswith("torch."):
             return None
-        name = "flambeau" + fullname[len("torch"):]
-        try:
-            found = name in sys.modules or find_spec(name) is not None
-        except ModuleNotFoundError:  # of a parent that is no package here
-            return None
-        return ModuleSpec(fullname, _Alias(name), is_package=True) if found else None
+        name = next(filter(_exists, (_TREE + fullname[len("torch"):], "flambeau" + fullname[len("torch"):])), None)
+        return ModuleSpec(fullname, _Alias(name), is_package=True) if name else None
 
     def _ours(self, fullname, path, target):
         spec = PathFinder.find_spec(fullname, path, target)

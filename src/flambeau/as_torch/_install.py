@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,8 @@ from .._shown import shown
 from ._finder import Finder, add_moved, rename
 from ._version import TorchVersion, __version__
 
+#: names of private modules that programs use without importing them
+_TREE = {"_C", "_dynamo", "_jit_internal", "_utils"}
 #: the folder that serves torch to a Python that has it on its PYTHONPATH
 PATH = str(Path(__file__).with_name("path"))
 
@@ -21,6 +24,8 @@ class Torch(ModuleType):
     """The module `torch`: this library, with a version that PyTorch's programs accept."""
 
     def __getattr__(self, name):
+        if name in _TREE:
+            return import_module(f"torch.{name}")
         try:
             found = getattr(flambeau, name)
         except AttributeError:
@@ -31,7 +36,7 @@ class Torch(ModuleType):
 
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
-        if not name.startswith("__") and name != "version":
+        if not name.startswith("__") and name not in {"version", *_TREE}:
             setattr(flambeau, name, value)
 
     def __dir__(self):
@@ -40,7 +45,7 @@ class Torch(ModuleType):
 
 def _made():
     module = Torch("torch", flambeau.__doc__)
-    kept = {name: value for name, value in vars(flambeau).items() if not name.startswith("__")}
+    kept = {name: value for name, value in vars(flambeau).items() if not name.startswith("__") and name not in _TREE}
     version = ModuleType("torch.version", "PyTorch's version that this library stands for.")
     version.__dict__.update({name: value for name, value in vars(flambeau.version).items() if name[:2] != "__"})
     version.__version__ = str(__version__)

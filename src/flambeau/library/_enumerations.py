@@ -11,7 +11,8 @@ Tag.__doc__ = "What a custom operator says of itself; kept, and without effect h
 
 DispatchKey = Enum("DispatchKey", ["Undefined", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "Autograd",
                                    "AutogradCPU", "AutogradCUDA", "AutogradMeta", "ADInplaceOrView", "AutocastCPU",
-                                   "AutocastCUDA", "BackendSelect", "Functionalize", "Python", "CPU", "CUDA", "Meta"])
+                                   "AutocastCUDA", "BackendSelect", "Functionalize", "Python", "CPU", "CUDA", "Meta",
+                                   "XPU", "AutocastXPU", "AutogradXPU", "PrivateUse1", "AutogradPrivateUse1"])
 DispatchKey.__doc__ = "Where an implementation belongs, by PyTorch's names; those that have a meaning here."
 
 

@@ -9,7 +9,7 @@ from ..autograd.grad_mode import no_grad
 from ..autograd.gradcheck import gradcheck
 from ..ops.comparison import equal
 from ._enumerations import Tag
-from ._operator import SLOTS, find
+from ._operator import AWAITED, OPERATORS, SLOTS, find
 from ._operator import define as _define
 from ._schema import infer_schema
 
@@ -173,10 +173,13 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 
 def register_fake(op, func=None, /, *, lib=None, allow_override=False):
-    """Decorator: the result's shape and dtype for meta tensors, without data."""
+    """Decorator: the result's shape and dtype for meta tensors, without data. The operator may be defined later."""
     _owned(lib, op)
 
     def register(function):
+        if isinstance(op, str) and op not in OPERATORS:
+            AWAITED[op] = function
+            return function
         operator = find(op)
         if operator.fake is not None and not allow_override:
             warn(f"{operator.qualified}: the fake implementation is replaced; allow_override=True says that this is "

@@ -214,6 +214,8 @@ def _spread(grads, spec):
 
 
 OPERATORS = {}
+#: operator that does not exist yet -> its fake implementation, which packages give for operators of compiled libraries
+AWAITED = {}
 
 
 def define(name, text, tags=()):
@@ -221,8 +223,9 @@ def define(name, text, tags=()):
     if name.count("::") != 1 or not all(name.split("::")):
         raise ValueError(f"custom operator {shown(name)}: expected a name of the form \"namespace::name\"")
     schema = parse(name + text if text.lstrip().startswith("(") else text)
-    OPERATORS[name] = Operator(name, schema, tags)
-    return OPERATORS[name]
+    operator = OPERATORS[name] = Operator(name, schema, tags)
+    operator.fake = AWAITED.pop(name, None)
+    return operator
 
 
 def find(name):

@@ -61,6 +61,12 @@ from .kinds import public as public
 from .namespaces import known as _known
 
 
+def load_library(path):
+    """OSError: a library of operators that is compiled against PyTorch cannot be loaded."""
+    raise OSError(f"ops.load_library: {shown(path)} is compiled against PyTorch's C++ interface, which is not here; "
+                  "define its operators by flambeau.library.custom_op, or its kernels by utils.cpp_extension")
+
+
 def __getattr__(name):
     found = _known(name)
     if found is None:

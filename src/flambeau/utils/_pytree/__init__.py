@@ -56,3 +56,9 @@ from ._text import treespec_pprint as treespec_pprint
 PyTree = Context = DumpableContext = FlattenFn = UnflattenFn = ToDumpableContextFn = FromDumpableContextFn = object
 PyTreeSpec = TreeSpec
 _broadcast_to_and_flatten = broadcast_prefix
+
+# by the names under which packages register containers of their own that behave as these
+_dict_flatten, _dict_unflatten, _dict_flatten_with_keys = (
+    SUPPORTED_NODES[dict].flatten_fn, SUPPORTED_NODES[dict].unflatten_fn, SUPPORTED_NODES[dict].flatten_with_keys_fn)
+_list_flatten, _list_unflatten, _list_flatten_with_keys = (
+    SUPPORTED_NODES[list].flatten_fn, SUPPORTED_NODES[list].unflatten_fn, SUPPORTED_NODES[list].flatten_with_keys_fn)

@@ -1,0 +1,80 @@
+"""torch._C: what packages read there. All else is this library's own compiled part."""
+
+import contextlib
+from types import SimpleNamespace
+
+from ... import _C
+from ..._absent import refused_class
+from ...library._enumerations import DispatchKey as DispatchKey
+from ...nn.modules._convert import _parse_to
+
+_nn = SimpleNamespace(_parse_to=_parse_to)
+_GRAPHS = "graphs of programs are not captured yet"
+Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
+
+
+def __getattr__(name):
+    return getattr(_C, name)
+
+
+class DispatchKeySet(frozenset):
+    """A set of dispatch keys: here a call is not sent from key to key, so it is only a set.
+
+    >>> from flambeau.as_torch.tree._C import DispatchKey, DispatchKeySet
+    >>> DispatchKeySet(DispatchKey.CPU).has(DispatchKey.CPU)
+    True
+    """
+
+    def __new__(cls, keys=()):
+        return super().__new__(cls, [keys] if isinstance(keys, DispatchKey) else keys)
+
+    def __or__(self, other):
+        return DispatchKeySet(frozenset(self) | frozenset(other))
+
+    def has(self, key):
+        """Whether the key is one of them."""
+        return key in self
+
+
+class _ExcludeDispatchKeyGuard(contextlib.nullcontext):
+    """Context that leaves out dispatch keys: there is nothing to leave out."""
+
+
+def _log_api_usage_once(event):
+    """Counts uses of a function: nothing is counted."""
+
+
+def _get_tracing_state():
+    """The trace that records: None."""
+
+
+def _get_accelerator(check=None):
+    """The device that stands in for an accelerator: the CPU."""
+    return _C.device("cpu")
+
+
+def _get_privateuse1_backend_name():
+    """The name of a backend of one's own."""
+    return "privateuseone"
+
+
+def _jit_set_profiling_mode(mode):
+    """A switch of TorchScript, which is not here; what it was before: off."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_profiling_mode
+_jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_nvfuser_guard_mode = _jit_set_profiling_mode
+
+
+def _jit_can_fuse_on_cpu():
+    """Whether TorchScript fuses: never."""
+    return False
+
+
+_jit_can_fuse_on_gpu = _jit_can_fuse_on_cpu
+
+
+def _cuda_isInBadFork():
+    """Whether this process was forked from one that uses a GPU: never."""
+    return False

@@ -1,0 +1,32 @@
+"""torch._dynamo: switches of a compiler that is not here yet; programs run as they are."""
+
+from ....compiler import allow_in_graph as allow_in_graph
+from ....compiler import assume_constant_result as assume_constant_result
+from ....compiler import disable as disable
+from ....compiler import is_compiling as is_compiling
+from ....compiler import list_backends as list_backends
+from ....compiler import reset as reset
+from . import config as config
+
+
+class OptimizedModule:
+    """What `compile` makes of a module elsewhere; here modules stay what they are, so nothing is one."""
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("_dynamo.OptimizedModule: compile gives the module itself")
+
+
+def is_dynamo_supported():
+    """Whether graphs are captured: not yet."""
+    return False
+
+
+def graph_break(msg=""):
+    """Ends a graph: there is none."""
+
+
+def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
+    """Says that a size may change: any size may, since nothing is compiled for one."""
+
+
+mark_static = maybe_mark_dynamic = mark_unbacked = mark_static_address = mark_dynamic

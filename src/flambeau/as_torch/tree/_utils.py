@@ -1,0 +1,63 @@
+"""torch._utils: helpers that packages take from there."""
+
+import sys
+import traceback
+
+from ... import _C
+from ..._shown import shown
+from ...nn.utils.convert_parameters import parameters_to_vector as _flatten_all
+
+
+class ExceptionWrapper:
+    """An exception and its traceback as text, to be raised in another thread or process.
+
+    >>> from flambeau.as_torch.tree._utils import ExceptionWrapper
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError:
+    ...     kept = ExceptionWrapper(where="in worker 3")
+    >>> kept.where
+    'in worker 3'
+    """
+
+    def __init__(self, exc_info=None, where="in background"):
+        kind, value, trace = exc_info or sys.exc_info()
+        self.exc_type, self.where = kind, where
+        self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
+
+    def reraise(self):
+        """Raises an exception of that type whose message tells where it came from."""
+        message = f"{self.exc_type.__name__} {self.where}, which raised:\n{self.exc_msg}"
+        try:
+            error = self.exc_type(message)
+        except TypeError:  # it wants other arguments
+            error = RuntimeError(message)
+        raise error from None
+
+
+def _flatten_dense_tensors(tensors):
+    """The elements of all tensors in one dimension."""
+    return _flatten_all(tensors)
+
+
+def _unflatten_dense_tensors(flat, tensors):
+    """Views of `flat` shaped as these tensors, one after another."""
+    parts = flat.split([t.numel() for t in tensors])
+    return tuple(part.view_as(t) for part, t in zip(parts, tensors))
+
+
+def _get_device_index(device, optional=False, allow_cpu=False):
+    """The number of a device: -1 for a CPU where that is allowed."""
+    device = _C.device(device) if isinstance(device, str) else device
+    if isinstance(device, int):
+        return device
+    if device is None and optional:
+        return 0
+    if getattr(device, "type", None) == "cpu" and allow_cpu:
+        return -1
+    raise ValueError(f"_get_device_index: expected a device with a number, got {shown(device)}")
+
+
+def _get_available_device_type():
+    """The kind of accelerator of this machine: none that this build can use."""
+    return None
