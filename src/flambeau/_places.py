@@ -63,6 +63,7 @@ nn.modules.conv nn.modules.lazy LazyConv1d LazyConv2d LazyConv3d LazyConvTranspo
 nn.modules.conv nn.modules.lazy LazyConvTranspose3d
 nn.modules.instancenorm nn.modules.batchnorm InstanceNorm1d InstanceNorm2d InstanceNorm3d
 nn.modules.instancenorm nn.modules.lazy LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+nn.modules.module nn.modules._state _IncompatibleKeys
 nn.modules.linear nn.modules.attention NonDynamicallyQuantizableLinear
 nn.modules.linear nn.modules.lazy LazyLinear
 nn.modules.linear_cross_entropy_options nn._chunked_loss LinearCrossEntropyOptions
@@ -84,6 +85,7 @@ signal.windows.windows signal.windows general_hamming nuttall
 sparse.semi_structured sparse SparseSemiStructuredTensor to_sparse_semi_structured SparseSemiStructuredTensorCUTLASS
 sparse.semi_structured sparse SparseSemiStructuredTensorCUSPARSELT
 storage _tensor.storage UntypedStorage TypedStorage
+utils.model_zoo hub tqdm
 utils._python_dispatch _tensor.overriding TorchDispatchMode
 utils._pytree utils._pytree._nodes NodeDef SequenceKey MappingKey GetAttrKey
 utils._pytree utils._pytree._spec TreeSpec LeafSpec

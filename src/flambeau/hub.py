@@ -147,3 +147,9 @@ def load(repo_or_dir, model, *args, source="github", trust_repo="check", force_r
          skip_validation=False, **kwargs):
     """`model(*args, **kwargs)` of a folder's hubconf.py (source="local")."""
     return _entry(_entries(repo_or_dir, source), model)(*args, **kwargs)
+
+
+def __getattr__(name):
+    if name == "tqdm":  # packages take it from here
+        return importlib.import_module("tqdm").tqdm
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -7,6 +7,7 @@ _FUNCTIONS = {
     STATIC: "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
     _SCRIPT: "fork wait import_ir_module import_ir_module_from_buffer parse_ir parse_schema parse_type_comment "
              "merge_type_from_type_comment unify_type_list ScriptFunction ScriptClass",
+    "files are read and written by flambeau.load and flambeau.save": "PyTorchFileReader PyTorchFileWriter",
 }
 FUNCTIONS = {name: refusal(name, reason) for reason, names in _FUNCTIONS.items() for name in names.split()}
 

@@ -10,6 +10,7 @@ from ...nn.modules._convert import _parse_to
 
 _nn = SimpleNamespace(_parse_to=_parse_to)
 _GRAPHS = "graphs of programs are not captured yet"
+_TensorMeta = type(_C.Tensor)
 Graph, Value, Node = (refused_class(f"_C.{name}", _GRAPHS) for name in ("Graph", "Value", "Node"))
 
 

@@ -10,6 +10,9 @@ from ...jit import export as export
 from ...jit import ignore as ignore
 from ...jit import is_scripting as is_scripting
 from ...jit import unused as unused
+from ...jit.annotations import BroadcastingList1 as BroadcastingList1
+from ...jit.annotations import BroadcastingList2 as BroadcastingList2
+from ...jit.annotations import BroadcastingList3 as BroadcastingList3
 
 T = typing.TypeVar("T")
 
@@ -17,13 +20,3 @@ T = typing.TypeVar("T")
 def _copy_to_script_wrapper(fn):
     """Marks a method that a script would keep: there are none, so it is returned as it is."""
     return fn
-
-
-class _BroadcastingList:
-    """`BroadcastingList2[int]` in annotations: a number, or that many of them."""
-
-    def __getitem__(self, kind):
-        return list[kind]
-
-
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _BroadcastingList()

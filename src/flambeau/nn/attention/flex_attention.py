@@ -20,7 +20,7 @@ AuxRequest.__doc__ = "What flex_attention returns besides its result: the log of
 AuxOutput = namedtuple("AuxOutput", ["lse", "max_scores"], defaults=[None, None])
 AuxOutput.__doc__ = "What was asked for by an AuxRequest; None for the rest."
 
-_BLOCK = 128
+_BLOCK = _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 def _arguments(function):

@@ -14,7 +14,7 @@ from ._utils.threads import Threads
 from ._utils.worker import Plan
 from ._utils.worker import get_worker_info as get_worker_info
 from .dataset import IterableDataset
-from .passes import SerialPass, WorkerPass
+from .passes import Pass, SerialPass, WorkerPass
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .state import restored, saved
 
@@ -239,3 +239,7 @@ class DataLoader(Generic[T]):
         if self.num_workers > usable and self.worker_method == "multiprocessing":
             warn(f"DataLoader: {self.num_workers} worker processes for {usable} processors: more than {usable} only "
                  "help where they wait for files or networks", UserWarning, stacklevel=3)
+
+
+# by the names under which packages ask what kind of pass is under way
+_BaseDataLoaderIter, _SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter = Pass, SerialPass, WorkerPass

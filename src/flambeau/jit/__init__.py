@@ -7,10 +7,10 @@ from builtins import isinstance as _isinstance
 
 import flambeau
 
-from . import _C
-from ._absent import refusal, refused_class, say_once
-from ._shown import shown
-from .futures import Future as Future
+from .. import _C
+from .._absent import refusal, refused_class, say_once
+from .._shown import shown
+from ..futures import Future as Future
 
 Final = typing.Final
 _AS_IT_IS = "jit: there is no TorchScript; what is scripted or traced runs as it is, with the same results"
@@ -75,7 +75,7 @@ def unused(fn):
     return fn
 
 
-export = interface = script_method = script_if_tracing = _overload = _overload_method = unused
+export = interface = script_method = script_if_tracing = _script_if_tracing = _overload = _overload_method = unused
 
 
 def is_scripting():
