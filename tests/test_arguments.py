@@ -30,7 +30,9 @@ REASONS = {
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
-        accelerator: current_accelerator check_available; cuda: is_bf16_supported including_emulation;
+        accelerator: current_accelerator check_available; cuda: is_bf16_supported including_emulation, _nothing args
+        kwargs, device_of obj, memory_stats device; as_torch/tree/_C: _get_accelerator check;
+        distributed/__init__: is_backend_available backend;
         backends/cuda: _available args kwargs, blas_workspace_size args; _tensor/storage: is_pinned device;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         utils/checkpoint: get_device_states args,
@@ -44,7 +46,16 @@ REASONS = {
         ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
-    "nothing is compiled: the only backend runs the function as it is (others are refused)": """
+    "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
+        as_torch/tree/_C: _log_api_usage_once event, _jit_set_profiling_mode mode;
+        as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
+        as_torch/tree/_dynamo/utils: is_compile_supported device_type;
+        jit/__init__: script optimize _frames_up _rcb example_inputs, trace optimize check_trace check_inputs
+        check_tolerance strict _force_outplace _module_class _compilation_unit _store_inputs, trace_module args kwargs,
+        ignore kwargs, annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
+        other_methods, set_fusion_strategy strategy;
+        onnx/__init__: register_custom_op_symbolic symbolic_name symbolic_fn opset_version custom_opsets;
+        onnx/symbolic_helper: parse_args arg_descriptors;
         compiler: compile fullgraph dynamic name recompile_limit isolate_recompiles shapes_spec,
         list_backends exclude_tags, disable recursive reason, set_stance skip_guard_eval_unsafe force_backend""",
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """
@@ -60,6 +71,8 @@ REASONS = {
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
+        as_torch/_finder: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
+        pytest_report_header config;
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
         _files/loader: qtensor hooks; ao/quantization/fake_quantize: forward x;

@@ -78,7 +78,7 @@ def test_default_tensor_type():
     (lambda: flambeau.quantized_max_pool1d(flambeau.ones(1, 2), 2), "quantization"),
     (lambda: flambeau.ones(1).q_scale(), "quantized"), (lambda: flambeau.ones(1, dtype=flambeau.qint8), "qint8"),
     (lambda: flambeau.ones(1, dtype=flambeau.bcomplex32), "bcomplex32"), (lambda: flambeau.fork(print), "TorchScript"),
-    (lambda: flambeau.ones(1).xpu(), "device"), (lambda: flambeau.compile(print), "eager"),
+    (lambda: flambeau.ones(1).xpu(), "device"), (lambda: flambeau.compile(print, backend=print), "graph"),
 ])
 def test_refusals_name_the_way_out(call, word):
     with pytest.raises(NotImplementedError, match=word):
@@ -157,6 +157,8 @@ def test_names_without_effect():
         flambeau.Generator().graphsafe_get_state()
     flambeau.compiler.set_default_backend("eager")
     assert flambeau.compile(abs) is abs
+    with pytest.raises(NotImplementedError, match="eager"):
+        flambeau.compiler.set_default_backend("inductor")
     flambeau.compiler.set_default_backend(None)
     with pytest.raises(NotImplementedError):
         flambeau.compiler.wrap_numpy(abs)

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 import flambeau
-from flambeau import nn
+from flambeau import _absent, nn
 
 
 class Net(nn.Module):
@@ -101,7 +101,7 @@ def test_assignment_decides_the_table():
         (lambda m: m(1), NotImplementedError, "a module says what it computes in a method"),
         (lambda m: m.to(flambeau.int64), TypeError, "floating point or complex"),
         (lambda m: m.to(3.5), TypeError, "device, dtype, non_blocking"),
-        (lambda m: m.compile(), NotImplementedError, "compile"),
+        (lambda m: m.compile(backend=print), NotImplementedError, "compile"),
     ],
 )
 def test_wrong_use(act, error, text):
@@ -397,8 +397,11 @@ def test_options_for_new_tensors():
         nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"device": "cpu"}})
 
 
-def test_compile_says_what_is_not_there():
+def test_compile_says_once_what_is_not_there(monkeypatch):
+    monkeypatch.setattr(_absent, "_said", set())
     m = nn.Linear(2, 2)
     m.compile(backend="eager")
-    with pytest.raises(NotImplementedError, match="inductor"):
+    with pytest.warns(UserWarning, match="runs as it is"):
         m.compile()
+    m.compile()
+    assert flambeau.compile(m, mode="reduce-overhead", fullgraph=True, dynamic=True) is m

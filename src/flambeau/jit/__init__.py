@@ -33,7 +33,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """`obj` itself; a UserWarning says once that it is not compiled.
 
     >>> import flambeau, warnings
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
     ...     double = flambeau.jit.script(lambda x: x * 2)
     >>> double(flambeau.ones(1))
     tensor([2.])
