@@ -38,7 +38,7 @@ def functions(path, arguments=(), rows=_ROWS):
     >>> from flambeau.utils import bottleneck
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     program = pathlib.Path(folder) / "program.py"
-    ...     _ = program.write_text("def slow():\\n    return sum(range(10**5))\\nslow()")
+    ...     _ = program.write_text("def slow():\\n    return sum(range(10**7))\\nslow()")
     ...     "slow" in bottleneck.functions(str(program))
     True
     """
