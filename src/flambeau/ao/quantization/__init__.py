@@ -1,6 +1,7 @@
 """Quantization of models: dynamic int8 layers, observers, fake quantization for training."""
 
-from ..._shown import shown
+from ..._absent import refusal
+from ...nn.modules.module import Module
 from .fake_quantize import FakeQuantize as FakeQuantize
 from .fake_quantize import FakeQuantizeBase as FakeQuantizeBase
 from .fake_quantize import FixedQParamsFakeQuantize as FixedQParamsFakeQuantize
@@ -95,14 +96,26 @@ from .utils import check_min_max_valid as check_min_max_valid
 from .utils import with_args as with_args
 from .utils import with_callable_args as with_callable_args
 
-_STATIC = """prepare prepare_qat quantize quantize_qat add_quant_dequant QuantStub DeQuantStub QuantWrapper fuse_modules
+_STATIC = """prepare prepare_qat quantize quantize_qat add_quant_dequant QuantWrapper fuse_modules
  fuse_modules_qat fuse_conv_bn fuse_conv_bn_relu fuse_linear_bn QConfigMapping get_default_qat_qconfig
  get_default_qconfig_mapping get_default_qat_qconfig_mapping get_default_static_quant_module_mappings
- get_default_qat_module_mappings""".split()
+ get_default_qat_module_mappings"""
+_REASON = ("static quantization and quantization-aware training of whole models are not available; quantize_dynamic, "
+           "observers and FakeQuantize are")
+globals().update({name: refusal(f"ao.quantization.{name}", _REASON) for name in _STATIC.split()})
 
 
-def __getattr__(name):
-    if name in _STATIC:
-        raise NotImplementedError(f"ao.quantization.{name}: static quantization and quantization-aware training of "
-                                  "whole models are not available; quantize_dynamic, observers and FakeQuantize are")
-    raise AttributeError(f"module {__name__} has no attribute {shown(name)}")
+class QuantStub(Module):
+    """Marks where a model's numbers would become codes; as in a model that is not converted, nothing changes there."""
+
+    def __init__(self, qconfig=None):
+        super().__init__()
+        if qconfig is not None:
+            self.qconfig = qconfig
+
+    def forward(self, x):
+        return x
+
+
+class DeQuantStub(QuantStub):
+    """Marks where codes would become numbers again; nothing changes there."""

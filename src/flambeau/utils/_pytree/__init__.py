@@ -20,6 +20,7 @@ from ._nodes import GetAttrKey as GetAttrKey
 from ._nodes import MappingKey as MappingKey
 from ._nodes import NodeDef as NodeDef
 from ._nodes import SequenceKey as SequenceKey
+from ._nodes import _get_node_type as _get_node_type
 from ._nodes import is_constant_class as is_constant_class
 from ._nodes import is_namedtuple as is_namedtuple
 from ._nodes import is_namedtuple_class as is_namedtuple_class

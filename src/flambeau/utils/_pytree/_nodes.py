@@ -233,6 +233,12 @@ def node_of(tree):
     return None
 
 
+def _get_node_type(tree):
+    """The type under which a container is registered; that of a leaf is its own."""
+    found = node_of(tree)
+    return type(tree) if found is None else found.type
+
+
 def is_constant_class(cls):
     """Whether objects of the class are constants: a part of the structure, without leaves.
 
