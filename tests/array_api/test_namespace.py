@@ -216,7 +216,9 @@ def test_shapes():
     with pytest.raises(ValueError, match="axis 1 has size 3"):
         xp.squeeze(x, 1)
     with pytest.raises(IndexError):
-        xp.expand_dims(x, (0, 0))
+        xp.expand_dims(x, (0, 4))
+    with pytest.raises(RuntimeError, match="twice"):
+        xp.expand_dims(x, (0, -4))
     with pytest.raises(ValueError, match="shape mismatch"):
         xp.broadcast_shapes((2,), (3,))
     assert xp.concat([x, xp.asarray([1])], axis=None).tolist() == [1, 1, 1, 1]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import flambeau
 from flambeau import Tensor
+from flambeau.ops.dims import wrap_dim, wrap_dims
 
 from ._promotion import in_common
 
@@ -54,10 +55,7 @@ def expand_dims(x, /, axis):
     torch.Size([1, 3, 1])
     """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    ndim = x.ndim + len(axes)
-    if any(not -ndim <= a < ndim for a in axes) or len({a % ndim for a in axes}) < len(axes):
-        raise IndexError(f"expand_dims: axes {axes} must be different ones between {-ndim} and {ndim - 1}")
-    for a in sorted(a % ndim for a in axes):
+    for a in sorted(wrap_dims(axes, x.ndim + len(axes), "expand_dims")):
         x = flambeau.unsqueeze(x, a)
     return x
 
@@ -108,7 +106,7 @@ def take(x, indices, /, *, axis=None):
     """Picks along an axis, where PyTorch's take counts in the flattened tensor."""
     if axis is None and x.ndim != 1:
         raise ValueError(f"take: an array of {x.ndim} dimensions needs an axis")
-    before = range(0 if axis is None else axis % x.ndim)
+    before = range(0 if axis is None else wrap_dim(axis, x.ndim, "take"))
     return x[(*(slice(None) for _ in before), indices)]
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import flambeau
 from flambeau import Tensor
+from flambeau._shown import shown
 
 #: the standard's dtypes by kind
 KINDS = {
@@ -77,7 +78,7 @@ def isdtype(dtype, kind):
     if not isinstance(kind, str):
         return dtype is kind
     if kind not in KINDS:
-        raise ValueError(f"isdtype: {kind!r} is no kind of dtypes; they are {', '.join(KINDS)}")
+        raise ValueError(f"isdtype: {shown(kind)} is no kind of dtypes; they are {', '.join(KINDS)}")
     if kind == "real floating" and dtype.is_floating_point:
         return True  # the narrow ones, which the standard does not know, are floating too
     return dtype in KINDS[kind]

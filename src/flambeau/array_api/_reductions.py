@@ -1,6 +1,7 @@
 """Reductions: over no axis, one or several; `axis=()` reduces nothing, and sums of small integers are wide ones."""
 
 import flambeau
+from flambeau.ops.dims import wrap_dims
 
 
 def _over(reduce, x, axis, keepdims, **options):
@@ -16,7 +17,8 @@ def _one_by_one(reduce):
         if axis is None:
             shape = (1,) * x.ndim if keepdims else ()
             return reduce(x.flatten(), 0, False, **options).reshape(shape)
-        for k in sorted((a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)), reverse=True):
+        axes = (axis,) if isinstance(axis, int) else axis
+        for k in sorted(wrap_dims(axes, x.ndim, reduce.__name__), reverse=True):
             x = reduce(x, k, keepdims, **options)
         return x
 

@@ -33,7 +33,7 @@ def add_moved(module):
             return value
         if own is not None:
             return own(name)
-        raise AttributeError(f"module {module.__name__!r} has no attribute {shown(name)}")
+        raise AttributeError(f"module {shown(module.__name__)} has no attribute {shown(name)}")
 
     if moved:
         module.__getattr__ = find

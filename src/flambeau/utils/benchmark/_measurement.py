@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, field
 from statistics import fmean, median, quantiles
 
+from ..._shown import shown
+
 _UNITS = {"ns": ("nanosecond", 1e-9), "us": ("microsecond", 1e-6), "ms": ("millisecond", 1e-3), "s": ("second", 1.0)}
 #: a spread above this part of the median is worth a warning
 _SPREAD = 0.1
@@ -116,7 +118,7 @@ class Measurement:
     def __getattr__(self, name):
         if name in TaskSpec.__dataclass_fields__ or name in ("title", "setup_str"):
             return getattr(self.task_spec, name)
-        raise AttributeError(f"Measurement has no attribute {name!r}")
+        raise AttributeError(f"Measurement has no attribute {shown(name)}")
 
     @property
     def times(self):

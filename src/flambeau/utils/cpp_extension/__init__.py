@@ -4,6 +4,7 @@ Sources include `flambeau/extension.h`, a small header that comes with the packa
 strides, dtypes and pointers, not operators: PyTorch's C++ library (`torch/extension.h`) is not here.
 """
 
+from ..._shown import shown
 from ._compile import check_compiler_is_gcc as check_compiler_is_gcc
 from ._compile import check_compiler_ok_for_platform as check_compiler_ok_for_platform
 from ._compile import get_compiler_abi_compatibility_and_version as get_compiler_abi_compatibility_and_version
@@ -33,4 +34,4 @@ def remove_extension_h_precompiler_headers():
 def __getattr__(name):
     if name == "BuildExtension":  # a class of setuptools', which only programs that build packages need
         return _build_extension()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -4,6 +4,7 @@ The package `tensorboard` defines the files and writes them (`pip install 'flamb
 the first writer is made.
 """
 
+from ..._shown import shown
 from . import summary as summary
 from .writer import FileWriter as FileWriter
 from .writer import SummaryWriter as SummaryWriter
@@ -12,4 +13,4 @@ from .writer import SummaryWriter as SummaryWriter
 def __getattr__(name):
     if name == "RecordWriter":
         return summary.protos().RecordWriter
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
