@@ -79,11 +79,10 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
     point stay numbers: code = round(x / scale + zero_point).
 
     >>> import flambeau
-    >>> x = flambeau.tensor([[1.0, 2.0], [1.0, 2.0]])
-    >>> flambeau.quantize_per_channel(x, flambeau.tensor([0.1, 0.5]), flambeau.tensor([0, 1]), 0,
-    ...                               flambeau.qint8).int_repr()
-    tensor([[10, 20],
-            [ 3,  5]], dtype=torch.int8)
+    >>> rows, steps = flambeau.full((2, 2), 6.0), flambeau.tensor([0.25, 1.5])
+    >>> flambeau.quantize_per_channel(rows, steps, flambeau.tensor([7, 4]), 0, flambeau.qint8).int_repr()
+    tensor([[31, 31],
+            [ 8,  8]], dtype=torch.int8)
     """
     _, low, high = _codes_dtype("quantize_per_channel", dtype)
     x = _check_numbers("quantize_per_channel", input)
