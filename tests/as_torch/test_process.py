@@ -129,7 +129,7 @@ print(torch.__version__)
 """
     version = served(code)
     assert version.endswith(f"+flambeau.{flambeau.__version__}")
-    found, = Path(as_torch.PATH).glob("*.dist-info")
+    found, = Path(as_torch.PATH).glob("*.egg-info")
     assert PathDistribution(found).version == version
 
 
