@@ -148,8 +148,9 @@ int64_t restored, read_blocked;
 
 struct Blocked final : Pending {
   int64_t rows, columns;
-  std::vector<float> values;  // [rows / 4][columns][4]
-  Blocked(const Tensor& t) : rows(t.size(0)), columns(t.size(1)), values(size_t(t.numel)) {
+  std::vector<float> values;  // [rows / 4, rounded up][columns][4]
+  Blocked(const Tensor& t)
+      : rows(t.size(0)), columns(t.size(1)), values(size_t((rows + kBlock - 1) / kBlock * kBlock * columns)) {
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j) at(i, j) = t.ptr<float>()[i * columns + j];
   }
@@ -184,8 +185,9 @@ void cpu_blocked_mv(Call& c) {
 }
 bool reads_blocked(const Call& c, const Tensor& t) {
   Pending* p = &t == &c.tensor(0) ? pending_of(*t.storage) : nullptr;
-  return p && p->layout() == &kBlocked && t.data == nullptr && t.contiguous() && t.numel == int64_t(
-      static_cast<Blocked*>(p)->values.size());
+  if (!p || p->layout() != &kBlocked || t.data != nullptr || !t.contiguous()) return false;
+  const auto& blocked = static_cast<const Blocked&>(*p);
+  return t.numel == blocked.rows * blocked.columns;
 }
 
 const Primitives layout_rows{{"seams_blocked_mv", infer_blocked_mv, cpu_blocked_mv, Infer::Pure, reads_blocked}};
