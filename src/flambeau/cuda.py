@@ -4,7 +4,7 @@ import contextlib
 import importlib
 
 from . import _C
-from ._absent import refused_class
+from ._absent import refusals, refused_class
 from ._shown import shown
 from ._tensor.types import CUDA_TYPES
 
@@ -115,8 +115,10 @@ _NAMES = """
     set_stream set_sync_debug_mode temperature utilization
 """
 globals().update(dict.fromkeys(_NAMES.split(), _refuse))
-_CLASSES = "Stream Event CUDAGraph StreamContext ExternalStream GreenContext MemPool CUDAPluggableAllocator graph"
-globals().update({name: refused_class(f"cuda.{name}", _MESSAGE) for name in _CLASSES.split()})
+globals().update(refusals("cuda", _MESSAGE, """
+    Stream Event CUDAGraph StreamContext ExternalStream GreenContext MemPool CUDAPluggableAllocator
+"""))
+graph = refused_class("cuda.graph", _MESSAGE)
 current_device = set_device = synchronize = get_device_name = get_device_properties = get_device_capability = _refuse
 memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = lambda device=None: 0
 memory_cached = max_memory_cached = memory_reserved

@@ -1,16 +1,12 @@
 """Names of graphs that can be changed; the graphs themselves are not here yet, and each name says so when used."""
 
-from ._absent import refusal, refused_class
+from ._absent import refusals
 
 _REASON = "graphs of programs are not captured yet; call the function or module itself"
-_FUNCTIONS = """
+globals().update(refusals("fx", _REASON, """
     symbolic_trace replace_pattern map_arg has_side_effect
-"""
-_CLASSES = """
     Graph GraphModule Node Proxy Tracer Interpreter Transformer CodeGen
-"""
-globals().update({name: refusal(f"fx.{name}", _REASON) for name in _FUNCTIONS.split()})
-globals().update({name: refused_class(f"fx.{name}", _REASON) for name in _CLASSES.split()})
+"""))
 
 
 def wrap(fn_or_name):

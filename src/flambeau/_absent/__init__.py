@@ -20,6 +20,11 @@ def refusal(name, reason):
     return refuse
 
 
+def refusals(namespace, reason, names):
+    """{name: its refusal} for names apart by spaces."""
+    return {name: refusal(f"{namespace}.{name}", reason) for name in names.split()}
+
+
 def refused_class(name, reason):
     """A class for annotations and isinstance, which nothing is one of; making one raises NotImplementedError."""
     def refuse(self, *args, **kwargs):

@@ -1,21 +1,11 @@
 """The table of rules: what each operator does with quantized tensors. An operator without a rule is refused by name."""
 
 from .._C import Tensor
-from .tensor import is_quantized, runner
+from .._tensor.wrapped import Rules
+from .tensor import QuantizedTensor, is_quantized
 
-#: operator name -> the function that computes it, called with the operator's own arguments
-RULES = {}
-
-
-def rule(*names):
-    """Decorator: the function computes these operators where an argument is quantized."""
-    def record(function):
-        for name in names:
-            if name in RULES:
-                raise RuntimeError(f"quantized operator {name} has two rules")
-            RULES[name] = function
-        return function
-    return record
+RULES = Rules("quantized")
+rule = RULES.rule
 
 
 def refuse(name, why="", kind=NotImplementedError):
@@ -45,4 +35,4 @@ def write(to, result, name):
     return to.copy_(result)
 
 
-runner.append(call)
+QuantizedTensor._run = staticmethod(call)

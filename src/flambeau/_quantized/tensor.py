@@ -5,6 +5,7 @@ A code q stands for scale * (q - zero_point). Views of a quantized tensor are vi
 
 from .. import _C
 from .._C import Tensor
+from .._tensor.wrapped import Wrapped
 from ..ops.kinds import OPS
 from .schemes import per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine
 
@@ -80,17 +81,5 @@ def values_of(x):
     return (x._codes.to(_C.float32) - zero) * scale
 
 
-#: what runs an operator on quantized tensors; rules.py puts itself here
-runner = []
-
-
-class QuantizedTensor(Tensor):
+class QuantizedTensor(Wrapped):
     """A tensor of codes; `flambeau.quantize_per_tensor` and `quantize_per_channel` make them."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return runner[0](func, args, kwargs or {})
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        return runner[0](func, args, kwargs or {}, below=True)

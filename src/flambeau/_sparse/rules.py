@@ -3,23 +3,13 @@
 from .. import _C
 from .._C import Tensor
 from .._tensor.dtypes import can_cast
-from .tensor import is_sparse, runner
+from .._tensor.wrapped import Rules
+from .tensor import SparseTensor, is_sparse
 
-#: operator name -> the function that computes it, called with the operator's own arguments
-RULES = {}
+RULES = Rules("sparse")
+rule = RULES.rule
 _NAMES = {_C.sparse_coo: "sparse_coo", _C.sparse_csr: "sparse_csr", _C.sparse_csc: "sparse_csc",
           _C.sparse_bsr: "sparse_bsr", _C.sparse_bsc: "sparse_bsc", _C.strided: "strided"}
-
-
-def rule(*names):
-    """Decorator: the function computes these operators where an argument is sparse."""
-    def record(function):
-        for name in names:
-            if name in RULES:
-                raise RuntimeError(f"sparse operator {name} has two rules")
-            RULES[name] = function
-        return function
-    return record
 
 
 def layouts(args, kwargs):
@@ -87,4 +77,4 @@ def replace(to, result):
     return to
 
 
-runner.append(call)
+SparseTensor._run = staticmethod(call)

@@ -6,6 +6,7 @@ operator is written between the two with ordinary differentiable operators, so g
 
 from .. import _C
 from .._C import Tensor
+from .._tensor.wrapped import Wrapped
 from ..ops.kinds import OPS
 
 COO, CSR, CSC, BSR, BSC = _C.sparse_coo, _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc
@@ -238,17 +239,5 @@ def _dense_of_compressed(pattern, values):
     return found.reshape(pattern.size)
 
 
-#: what runs an operator on sparse tensors; rules.py puts itself here
-runner = []
-
-
-class SparseTensor(Tensor):
+class SparseTensor(Wrapped):
     """A tensor of a sparse layout; `flambeau.sparse_coo_tensor` and its kind make them."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return runner[0](func, args, kwargs or {})
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        return runner[0](func, args, kwargs or {}, below=True)

@@ -1,10 +1,10 @@
 """Names of training by several processes, which is not here yet: is_available() is False, the others say so."""
 
-from .._absent import refusal, refused_class
+from .._absent import refusals
 
 _REASON = ("processes do not exchange tensors yet; test distributed.is_available() first, or share memory by "
            "multiprocessing")
-_FUNCTIONS = """
+globals().update(refusals("distributed", _REASON, """
     all_gather all_gather_into_tensor all_gather_object all_gather_coalesced all_gather_single all_reduce
     all_reduce_coalesced all_to_all all_to_all_single barrier batch_isend_irecv broadcast broadcast_object_list
     destroy_process_group gather gather_into_tensor gather_object gather_single get_backend get_backend_config
@@ -13,13 +13,9 @@ _FUNCTIONS = """
     recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor
     register_rendezvous_handler scatter scatter_object_list send send_object_list split_group shrink_group
     supports_complex
-"""
-_CLASSES = """
     Backend DeviceMesh FileStore GradBucket HashStore P2POp PrefixStore ProcessGroup ReduceOp Store TCPStore
     Work
-"""
-globals().update({name: refusal(f"distributed.{name}", _REASON) for name in _FUNCTIONS.split()})
-globals().update({name: refused_class(f"distributed.{name}", _REASON) for name in _CLASSES.split()})
+"""))
 
 
 def is_available():

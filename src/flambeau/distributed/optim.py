@@ -1,8 +1,8 @@
 """Names of optimizers whose state is spread over processes, which are not here yet; each says so when used."""
 
-from .._absent import refused_class
+from .._absent import refusals
 
 _REASON = "processes do not exchange tensors yet"
-globals().update({name: refused_class(f"distributed.optim.{name}", _REASON) for name in """
+globals().update(refusals("distributed.optim", _REASON, """
     ZeroRedundancyOptimizer DistributedOptimizer PostLocalSGDOptimizer
-""".split()})
+"""))

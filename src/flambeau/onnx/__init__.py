@@ -1,16 +1,12 @@
 """Names of the ONNX exporter, which is not here yet; each says so when used."""
 
-from .._absent import refusal, refused_class
+from .._absent import refusals
 
 _REASON = "models are not written as ONNX yet; save the module with flambeau.save"
-_FUNCTIONS = """
+globals().update(refusals("onnx", _REASON, """
     export
-"""
-_CLASSES = """
     ONNXProgram ExportOptions OnnxExporterError InputObserver
-"""
-globals().update({name: refusal(f"onnx.{name}", _REASON) for name in _FUNCTIONS.split()})
-globals().update({name: refused_class(f"onnx.{name}", _REASON) for name in _CLASSES.split()})
+"""))
 
 
 def is_in_onnx_export():

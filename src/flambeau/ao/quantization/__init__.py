@@ -1,6 +1,6 @@
 """Quantization of models: dynamic int8 layers, observers, fake quantization for training."""
 
-from ..._absent import refusal
+from ..._absent import refusals
 from ...nn.modules.module import Module
 from .fake_quantize import FakeQuantize as FakeQuantize
 from .fake_quantize import FakeQuantizeBase as FakeQuantizeBase
@@ -102,7 +102,7 @@ _STATIC = """prepare prepare_qat quantize quantize_qat add_quant_dequant QuantWr
  get_default_qat_module_mappings"""
 _REASON = ("static quantization and quantization-aware training of whole models are not available; quantize_dynamic, "
            "observers and FakeQuantize are")
-globals().update({name: refusal(f"ao.quantization.{name}", _REASON) for name in _STATIC.split()})
+globals().update(refusals("ao.quantization", _REASON, _STATIC))
 
 
 class QuantStub(Module):
