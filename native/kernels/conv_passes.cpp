@@ -95,8 +95,8 @@ std::vector<Three> taps_of(const Geometry& g) {
 }
 
 // The padded image that the forward pass reads.
-Layout padded(const Geometry& g) {
-  Layout l;
+PhaseLayout padded(const Geometry& g) {
+  PhaseLayout l;
   for (int d = 0; d < 3; ++d) {
     l.source[d] = g.in[d], l.start[d] = -g.pad[d], l.step[d] = g.stride[d];
     l.count[d] = g.out[d] + (g.kernel[d] - 1) * g.dilation[d] / g.stride[d];
@@ -108,7 +108,7 @@ using Shifts = std::vector<std::pair<int64_t, int64_t>>;  // (kernel index, shif
 
 // Input places that are `r` modulo the stride along one axis: how many there are, which taps reach them, and which
 // stretch of y these read.
-Shifts phase_axis(const Geometry& g, int d, int64_t r, int64_t& out, Layout& layout) {
+Shifts phase_axis(const Geometry& g, int d, int64_t r, int64_t& out, PhaseLayout& layout) {
   Shifts shifts;
   int64_t low = 0, high = 0;
   for (int64_t k = 0; k < g.kernel[d]; ++k) {
@@ -156,7 +156,7 @@ template <class T>
 struct WeightPass {
   const Geometry& g;
   const std::vector<Three> taps = taps_of(g);
-  const Layout l = padded(g), lg = grid_of_results();
+  const PhaseLayout l = padded(g), lg = grid_of_results();
   const int64_t plane = l.plane(), per_image = (g.ic * l.phases() + g.oc) * plane * int64_t(sizeof(T));
   const int64_t chunk = std::min(g.n, std::max<int64_t>(1, (3 << 20) / per_image));
   const int64_t slack = l.place_of({(g.kernel[0] - 1) * g.dilation[0], (g.kernel[1] - 1) * g.dilation[1],
@@ -173,8 +173,8 @@ struct WeightPass {
     for (int64_t k = 0; k < g.icg(); ++k)
       for (const Three& z : taps) offset.push_back(k * channel + l.phase_of(z) * phase_step + l.place_of(z));
   }
-  Layout grid_of_results() const {
-    Layout grid;
+  PhaseLayout grid_of_results() const {
+    PhaseLayout grid;
     for (int d = 0; d < 3; ++d)
       grid.source[d] = g.out[d], grid.start[d] = 0, grid.step[d] = 1, grid.count[d] = l.count[d];
     return grid;

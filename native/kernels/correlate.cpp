@@ -45,7 +45,7 @@ void copy_row(T* to, const T* from, int64_t n) {
 }  // namespace
 
 template <class T>
-void lay_out(const Layout& l, const T* source, T* to, int64_t phase_stride, const std::vector<char>& used) {
+void lay_out(const PhaseLayout& l, const T* source, T* to, int64_t phase_stride, const std::vector<char>& used) {
   for (int64_t phase = 0; phase < l.phases(); ++phase) {
     if (!used[phase]) continue;
     Three r = {phase / (l.step[1] * l.step[2]), phase / l.step[2] % l.step[1], phase % l.step[2]};
@@ -161,7 +161,7 @@ struct Run {
   const Correlation<T>& c;
   const T* x;
   T* y;
-  const Layout& l = c.layout;
+  const PhaseLayout& l = c.layout;
   const bool in_place = l.in_place();
   const int64_t all = c.groups * c.channels, channel = in_place ? c.x_channel : l.phases() * l.plane();
   const int64_t y_image = c.groups * c.rows * c.y_channel, x_image = all * c.x_channel;
@@ -252,7 +252,7 @@ void pack_filters(Correlation<T>& c, const T* w, int64_t group_step, int64_t row
 }
 
 #define FLAMBEAU_CORRELATE(T)                                                                              \
-  template void lay_out<T>(const Layout&, const T*, T*, int64_t, const std::vector<char>&);                \
+  template void lay_out<T>(const PhaseLayout&, const T*, T*, int64_t, const std::vector<char>&);           \
   template void correlate<T>(const Correlation<T>&, const T*, T*);                                         \
   template void pack_filters<T>(Correlation<T>&, const T*, int64_t, int64_t, int64_t, const std::vector<int64_t>&);
 FLAMBEAU_CORRELATE(float)

@@ -11,7 +11,7 @@ template <class T> const ConvKernels<T>& conv_kernels();
 
 // How an image is laid out for a correlation. Along each axis the place z >= 0 means source index z + start;
 // places with the same remainder by `step` (a phase) lie next to each other, `count` of them.
-struct Layout {
+struct PhaseLayout {
   Three source, start, step, count;
   int64_t plane() const { return volume(count); }
   int64_t phases() const { return volume(step); }
@@ -33,13 +33,13 @@ struct Layout {
 
 // One channel into planes `phase_stride` apart; places outside the source are zero. Phases nobody reads are skipped.
 template <class T>
-void lay_out(const Layout& l, const T* source, T* to, int64_t phase_stride, const std::vector<char>& used);
+void lay_out(const PhaseLayout& l, const T* source, T* to, int64_t phase_stride, const std::vector<char>& used);
 
 // A correlation of `channels` planes per group with `rows` filters per group: y[r, o] = bias[r] + sum of
 // a[r, k] x[o + tap k].
 template <class T>
 struct Correlation {
-  Layout layout;
+  PhaseLayout layout;
   Three out, out_stride;        // the result's extents, and strides between its elements
   int64_t n, groups, channels, rows;
   int64_t x_channel;            // distance of source channels

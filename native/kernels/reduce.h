@@ -71,14 +71,16 @@ inline void make_plan(Plan& p, const Tensor& x, uint64_t mask, bool ordered) {
   if (p.nred == 0) p.red[p.nred++] = {1, item, 0};
 }
 
+// Where element `index` stands, counted along the axes in order: in bytes of the input, or in elements of the result.
+template <int64_t Axis::*stride = &Axis::in>
 inline int64_t offset_of(const Axis* axes, int n, int64_t index) {
   int64_t offset = 0;
   for (int k = n - 1; k > 0; --k) {
     int64_t q = index / axes[k].size;
-    offset += (index - q * axes[k].size) * axes[k].in;
+    offset += (index - q * axes[k].size) * axes[k].*stride;
     index = q;
   }
-  return n ? offset + index * axes[0].in : 0;
+  return n ? offset + index * axes[0].*stride : 0;
 }
 
 template <class T>
@@ -150,17 +152,6 @@ inline int64_t pieces_of(int64_t units, int64_t length, int64_t width) {
   return std::clamp<int64_t>(length * width / kGrain, 1, std::min<int64_t>(64, length));
 }
 
-// Where result o stands, in elements.
-inline int64_t result_of(const Axis* keep, int n, int64_t o) {
-  int64_t at = 0;
-  for (int k = n - 1; k > 0; --k) {
-    int64_t q = o / keep[k].size;
-    at += (o - q * keep[k].size) * keep[k].out;
-    o = q;
-  }
-  return n ? at + o * keep[0].out : 0;
-}
-
 // Few long reductions: each is cut into pieces, whose accumulators are merged in order.
 template <class Op>
 void reduce_cut_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s, int64_t pieces) {
@@ -181,7 +172,7 @@ void reduce_cut_rows(const Op& op, const Plan& p, const Source<typename Op::T>& 
   for (int64_t o = 0; o < p.outputs; ++o) {
     Acc acc = partial[size_t(o * pieces)];
     for (int64_t k = 1; k < pieces; ++k) op.merge(acc, partial[size_t(o * pieces + k)]);
-    op.store(result_of(p.keep, p.nkeep, o), acc);
+    op.store(offset_of<&Axis::out>(p.keep, p.nkeep, o), acc);
   }
 }
 
@@ -197,7 +188,7 @@ void reduce_rows(const Op& op, const Plan& p, const Source<typename Op::T>& s) {
     for (int64_t o = begin; o < end;) {
       // outputs one step of the last kept axis apart: one division per run, not per output
       const Axis last = p.nkeep ? p.keep[p.nkeep - 1] : Axis{1, 0, 0};
-      const int64_t run = std::min(last.size - o % last.size, end - o), out = result_of(p.keep, p.nkeep, o);
+      const int64_t run = std::min(last.size - o % last.size, end - o), out = offset_of<&Axis::out>(p.keep, p.nkeep, o);
       const char* base = s.data + offset_of(p.keep, p.nkeep, o);
       if (!buffered && p.nred == 1 && p.length <= kRun) {
         for (int64_t j = 0; j < run; ++j) {
@@ -252,7 +243,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
       feed_columns(op, acc, s, red, p.nred, base, last.in, w, part(length, piece, pieces),
                    part(length, piece + 1, pieces), buffer.data());
       if (!all.empty()) continue;
-      const int64_t out = first * last.out + result_of(p.keep, p.nkeep - 1, o);
+      const int64_t out = first * last.out + offset_of<&Axis::out>(p.keep, p.nkeep - 1, o);
       for (int64_t j = 0; j < w; ++j) op.store(out + j * last.out, acc[j]);
     }
   });
@@ -270,7 +261,7 @@ void reduce_columns(const Op& op, const Plan& p, const Source<typename Op::T>& s
     for (int64_t j = 0; j < last.size; ++j) {
       Acc acc = all[size_t(o * columns + j)];
       for (int64_t k = 1; k < fold; ++k) op.merge(acc, all[size_t(o * columns + k * last.size + j)]);
-      op.store(j * last.out + result_of(p.keep, p.nkeep - 1, o), acc);
+      op.store(j * last.out + offset_of<&Axis::out>(p.keep, p.nkeep - 1, o), acc);
     }
 }
 

@@ -1,4 +1,4 @@
-"""Tensors that wrap others (sparse, quantized): every operator asks a table of rules, which each kind has for itself."""
+"""Tensors that wrap others (sparse, quantized): operators ask a table of rules, which each kind has for itself."""
 
 from .._C import Tensor
 

@@ -5,13 +5,13 @@ from warnings import warn
 import flambeau
 
 from ..._shown import shown
-from .observer import _EPS, UniformQuantizationObserverBase
+from .observer import _EPS, RangeOfAnyShape, UniformQuantizationObserverBase
 from .utils import check_min_max_valid
 
 _FINER = 16  # pieces into which a bin is cut where bins move
 
 
-class HistogramObserver(UniformQuantizationObserverBase):
+class HistogramObserver(RangeOfAnyShape, UniformQuantizationObserverBase):
     """A histogram of all numbers seen; the range leaves out ends as long as the mean squared error falls.
 
     >>> import flambeau
@@ -131,12 +131,6 @@ class HistogramObserver(UniformQuantizationObserverBase):
         if not check_min_max_valid(self.min_val, self.max_val):
             return flambeau.tensor([1.0]), flambeau.tensor([0])
         return self._calculate_qparams(*self._non_linear_param_search())
-
-    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
-        for name in ("min_val", "max_val"):
-            if prefix + name in state_dict:
-                getattr(self, name).resize_(state_dict[prefix + name].shape)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def reset_min_max_vals(self):
         """Forgets what was seen."""

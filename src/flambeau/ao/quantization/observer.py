@@ -163,7 +163,17 @@ def _moved(observer, low, high, fresh):
         before.resize_(after.shape).copy_(after)
 
 
-class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
+class RangeOfAnyShape:
+    """Loading gives `min_val` and `max_val` the shapes that were saved."""
+
+    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
+        for name in ("min_val", "max_val"):
+            if prefix + name in state_dict:
+                getattr(self, name).resize_(state_dict[prefix + name].shape)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+class PerChannelMinMaxObserver(RangeOfAnyShape, UniformQuantizationObserverBase):
     """The least and the largest number of each channel."""
 
     def __init__(self, ch_axis=0, dtype=flambeau.quint8, qscheme=flambeau.per_channel_affine, reduce_range=False,
@@ -202,12 +212,6 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 
     def extra_repr(self):
         return f"min_val={self.min_val}, max_val={self.max_val}"
-
-    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
-        for name in ("min_val", "max_val"):
-            if prefix + name in state_dict:
-                getattr(self, name).resize_(state_dict[prefix + name].shape)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def reset_min_max_vals(self):
         """Forgets what was seen."""
