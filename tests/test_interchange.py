@@ -126,7 +126,7 @@ def test_files(tmp_path):
         flambeau.from_file(str(tmp_path / "none"), size=1)
     with pytest.raises(RuntimeError, match="bytes"):
         flambeau.from_file(str(path), size=100)
-    storage = flambeau.UntypedStorage.from_file(str(path), shared=True, size=16)
+    storage = flambeau.UntypedStorage.from_file(str(path), shared=True, nbytes=16)
     assert storage.nbytes() == 16 and storage.filename == str(path)
 
 

@@ -30,13 +30,31 @@ DeviceTable devices[kDeviceTypes] = {
      .otherwise = nothing_to_compute},
 };
 
+namespace {
+
+// Kinds that programs compare with and ask for, and that no build has: their numbers come after those with a table.
+constexpr const char* kNamedOnly[] = {"mps",  "xpu",  "hpu",  "mtia",   "xla",    "hip",    "ipu",   "ve",
+                                      "fpga", "maia", "lazy", "vulkan", "opengl", "opencl", "ideep", "mkldnn"};
+
+std::string_view kind_name(int k) {
+  if (k >= kDeviceTypes) return kNamedOnly[k - kDeviceTypes];
+  return devices[k].name ? devices[k].name : k == int(DeviceType::CUDA) ? "cuda" : "privateuseone";
+}
+
+}  // namespace
+
 bool find_device(std::string_view name, DeviceType& type) {
-  for (int k = 0; k < kDeviceTypes; ++k)
-    if (name == (devices[k].name ? devices[k].name : k == int(DeviceType::CUDA) ? "cuda" : "privateuseone")) {
+  for (int k = 0; k < kDeviceTypes + int(std::size(kNamedOnly)); ++k)
+    if (name == kind_name(k)) {
       type = DeviceType(k);
       return true;
     }
   return false;
+}
+
+std::string device_name(Device d) {
+  std::string name(kind_name(int(d.type)));
+  return d.index >= 0 ? name + ":" + std::to_string(d.index) : name;
 }
 
 Kernels::Kernels(DeviceType device, std::initializer_list<std::pair<const char*, CallFn>> rows) {

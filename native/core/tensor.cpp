@@ -54,8 +54,9 @@ Storage* blank_storage() {
 }
 
 static Storage* storage_by_table(size_t nbytes, Device device) {
+  const bool known = int(device.type) < kDeviceTypes && table_of(device).name;
+  if (!known) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
   const DeviceTable& table = table_of(device);
-  if (!table.name) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
   Storage* s = blank_storage();
   s->device = device;
   s->nbytes = nbytes;
@@ -106,12 +107,6 @@ void free_storage(Storage* s) {
 }
 
 // --- shapes ---------------------------------------------------------------------------------------------------------
-
-std::string device_name(Device d) {
-  const char* known = table_of(d).name;
-  std::string name = known ? known : d.type == DeviceType::CUDA ? "cuda" : "privateuseone";
-  return d.index >= 0 ? name + ":" + std::to_string(d.index) : name;
-}
 
 std::string shape_text(Dims shape) {
   std::string text = "[";

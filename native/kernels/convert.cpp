@@ -8,7 +8,9 @@ namespace {
 void infer_to_copy(Call& c) {
   Tensor& self = c.tensor(0);
   Device device = c.has(2) ? c.args[2].device : self.device;
-  if (device.type == DeviceType::CUDA) runtime_error("to: this build has no CUDA device; use device=\"cpu\"");
+  if (device.type == DeviceType::CUDA || int(device.type) >= kDeviceTypes)
+    runtime_error("to: this build has no ", device.type == DeviceType::CUDA ? "CUDA" : device_name(device),
+                  " device; use device=\"cpu\"");
   if (self.is_meta() && device.type != DeviceType::Meta)
     not_implemented("a tensor on the meta device has no data to copy; make an empty tensor there and fill it "
                     "(Module.to_empty)");

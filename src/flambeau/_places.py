@@ -63,7 +63,7 @@ nn.modules.conv nn.modules.lazy LazyConv1d LazyConv2d LazyConv3d LazyConvTranspo
 nn.modules.conv nn.modules.lazy LazyConvTranspose3d
 nn.modules.instancenorm nn.modules.batchnorm InstanceNorm1d InstanceNorm2d InstanceNorm3d
 nn.modules.instancenorm nn.modules.lazy LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
-nn.modules.module nn.modules._state _IncompatibleKeys
+nn.modules.module nn.modules._state _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX
 nn.modules.linear nn.modules.attention NonDynamicallyQuantizableLinear
 nn.modules.linear nn.modules.lazy LazyLinear
 nn.modules.linear_cross_entropy_options nn._chunked_loss LinearCrossEntropyOptions

@@ -1,5 +1,7 @@
 """A device is a table: memory, copies, fills and kernels pass through it, and nothing else asks which device it is."""
 
+import pickle
+
 import pytest
 
 import flambeau
@@ -119,3 +121,30 @@ def test_pytorchs_samples_give_on_the_device_what_they_give_on_the_cpu():
     tally = seams.torch_samples(seams.torch_python(), modes=("device",))
     assert tally.total["device"] > 21_000
     assert tally.share("device") >= 0.99, f"{tally}\n{tally.differ[:50]}"
+
+
+@pytest.mark.parametrize("kind", ["mps", "xpu", "hpu", "xla", "vulkan"])
+def test_devices_that_no_build_has_can_be_named_and_compared(kind):
+    device = flambeau.device(f"{kind}:1")
+    assert (device.type, device.index, str(device)) == (kind, 1, f"{kind}:1")
+    assert device == flambeau.device(kind, 1) != flambeau.device("cpu") and flambeau.device(kind) != device
+    assert pickle.loads(pickle.dumps(device)) == device
+    x = flambeau.ones(2)
+    for make in (lambda: flambeau.empty(2, device=device), lambda: flambeau.tensor([1.0], device=device),
+                 lambda: x.to(device), lambda: x.new_zeros(0, device=kind), lambda: flambeau.empty_like(x, device=kind),
+                 lambda: flambeau.arange(3, device=kind), lambda: flambeau.rand(2, device=kind)):
+        with pytest.raises(RuntimeError, match=f"this build has no {kind}(:1)? device"):
+            make()
+    with device, pytest.raises(RuntimeError, match=f"no {kind}:1 device"):
+        flambeau.zeros(3)
+    assert flambeau.zeros(1).device.type == "cpu"
+
+
+def test_a_wrapper_on_a_device_without_a_table_is_refused():
+    class Wrapper(flambeau.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    with pytest.raises(NotImplementedError, match="no device of kind mps"):
+        flambeau.Tensor._make_wrapper_subclass(Wrapper, (2,), device="mps")

@@ -294,3 +294,23 @@ def test_parity():
     for name, options in OPTIMIZERS:
         assert flat(optimizer_run(flambeau, name, options)) == pytest.approx(
             flat(optimizer_run(torch, name, options)), rel=1e-12, abs=1e-14)
+
+
+def test_a_wrapper_that_leaves_out_the_constructor():
+    """Accelerate's optimizer is a subclass that only passes calls on."""
+    class Wrapper(flambeau.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    seen = []
+    handle = flambeau.optim.optimizer.register_optimizer_step_pre_hook(lambda opt, args, kwargs: seen.append(type(opt)))
+    try:
+        w = flambeau.ones(1, requires_grad=True)
+        w.sum().backward()
+        Wrapper(flambeau.optim.SGD([w], lr=0.5)).step()
+    finally:
+        handle.remove()
+    assert w.item() == 0.5 and seen == [flambeau.optim.SGD]

@@ -14,6 +14,7 @@ class _Modes(threading.local):
 
     def __init__(self):
         self.function, self.dispatch = [], []
+        self.plain = 0  #: contexts in which subclasses are plain tensors, while modes are asked all the same
 
 
 _modes = _Modes()
@@ -87,6 +88,8 @@ class TorchDispatchMode(_Mode):
 def overriding(args, kwargs, name):
     """Arguments whose type defines `name`, subclasses before their bases, otherwise in call order."""
     found = []
+    if _modes.plain and name == "__torch_function__":
+        return found
 
     def look(x):
         kind = type(x)
@@ -211,6 +214,22 @@ class _Switch:
 def disable_torch_function():
     """A context in which tensors with `__torch_function__` are treated as plain tensors."""
     return _Switch(_C.disable_overrides)
+
+
+class DisableTorchFunctionSubclass:
+    """A context in which tensors with `__torch_function__` are treated as plain tensors; modes are still asked.
+
+    >>> from flambeau._tensor.overriding import DisableTorchFunctionSubclass, has_torch_function
+    >>> with DisableTorchFunctionSubclass():
+    ...     has_torch_function([type("Own", (flambeau.Tensor,), {})(2)])
+    False
+    """
+
+    def __enter__(self):
+        _modes.plain += 1
+
+    def __exit__(self, *_):
+        _modes.plain -= 1
 
 
 def disable_torch_dispatch():

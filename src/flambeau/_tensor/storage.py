@@ -222,9 +222,9 @@ class UntypedStorage(_Storage):
         return _over(cls, shared_memory.create(int(size)).tensor())
 
     @staticmethod
-    def from_file(filename, shared=False, size=0):
-        """The first `size` bytes of a file, mapped into memory; with `shared` writes go to the file."""
-        made = UntypedStorage(_C.frombuffer(map_file(filename, shared, size), dtype=_C.uint8))
+    def from_file(filename, shared=False, nbytes=0):
+        """The first `nbytes` bytes of a file, mapped into memory; with `shared` writes go to the file."""
+        made = UntypedStorage(_C.frombuffer(map_file(filename, shared, nbytes), dtype=_C.uint8))
         made._filename = str(filename) if shared else None
         return made
 

@@ -43,7 +43,7 @@ def _with_hooks(step):
 
     @wraps(step)
     def hooked(self, *args, **kwargs):
-        if not (self._hooked or _global_pre_hooks or _global_post_hooks):
+        if self._hooked is None or not (self._hooked or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
@@ -98,6 +98,8 @@ class Optimizer:
     >>> w.tolist()
     [0.0, 0.0]
     """
+
+    _hooked = None  # no hooks where a subclass, as those that wrap another optimizer, leaves __init__ out
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

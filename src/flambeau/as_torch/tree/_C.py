@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 from ... import _C
 from ..._absent import refused_class
+from ..._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from ..._tensor.overriding import disable_torch_function as DisableTorchFunction  # noqa: F401
 from ...library._enumerations import DispatchKey as DispatchKey
 from ...nn.modules._convert import _parse_to
 

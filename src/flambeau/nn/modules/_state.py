@@ -10,7 +10,7 @@ from ..parameter import Parameter, is_lazy
 from ._hooks import kept
 from ._switches import get_swap_module_params_on_conversion
 
-_EXTRA_STATE_KEY = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -50,7 +50,7 @@ class StateMethods:
         for name, tensor in self._persistent():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if self._has_extra_state("get_extra_state"):
-            destination[prefix + _EXTRA_STATE_KEY] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
         """All parameters and persistent buffers by their dotted names, as an OrderedDict of detached tensors.
@@ -144,7 +144,7 @@ class StateMethods:
             problem = self._load_tensor(name, key, target, state_dict[key], assign)
             if problem:
                 error_msgs.append(problem)
-        extra_key = prefix + _EXTRA_STATE_KEY
+        extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if self._has_extra_state("set_extra_state"):
             if extra_key in state_dict:
                 self.set_extra_state(state_dict[extra_key])

@@ -7,13 +7,8 @@ from ....compiler import is_compiling as is_compiling
 from ....compiler import list_backends as list_backends
 from ....compiler import reset as reset
 from . import config as config
-
-
-class OptimizedModule:
-    """What `compile` makes of a module elsewhere; here modules stay what they are, so nothing is one."""
-
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("_dynamo.OptimizedModule: compile gives the module itself")
+from . import eval_frame as eval_frame
+from .eval_frame import OptimizedModule as OptimizedModule
 
 
 def is_dynamo_supported():

@@ -1,0 +1,43 @@
+"""What public packages reach for in PyTorch's private modules: each name with the package that needs it."""
+
+import pytest
+
+from .test_process import served
+
+#: package, what it does
+USES = [
+    ("accelerate", "assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.eval_frame.OptimizedModule)"),
+    ("transformers", "assert torch.nn.modules.module._EXTRA_STATE_KEY_SUFFIX == '_extra_state'"),
+    ("peft", "assert torch.device('cpu') != torch.device('mps')"),
+    ("safetensors", "import tempfile; file = tempfile.NamedTemporaryFile(); file.write(bytes(8)); file.flush(); "
+                    "assert torch.UntypedStorage.from_file(file.name, shared=False, nbytes=8).nbytes() == 8"),
+]
+
+
+@pytest.mark.parametrize("code", [pytest.param(code, id=package) for package, code in USES])
+def test_private_names(code):
+    served("import torch\n" + code)
+
+
+def test_subclasses_are_plain_and_modes_are_asked():
+    """torchvision's images are subclasses whose functions it calls as those of plain tensors."""
+    code = """
+import torch
+from torch.overrides import TorchFunctionMode
+class Mode(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        print("mode", end=" ")
+        return func(*args, **(kwargs or {}))
+class Image(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        print("image", end=" ")
+        return super().__torch_function__(func, types, args, kwargs or {})
+image = torch.ones(2).as_subclass(Image)
+for off in (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction):
+    with Mode(), off():
+        result = torch.add(image, 1)
+    print(type(result).__name__, end=" ")
+print(type(torch.add(image, 1)).__name__)
+"""
+    assert served(code) == "mode Tensor Tensor image Image"
