@@ -92,3 +92,36 @@ def test_questions_about_devices():
     with pytest.raises(TypeError, match="bool"):
         flambeau.use_deterministic_algorithms("yes")
     assert flambeau.version.__version__ == flambeau.__version__
+
+
+def test_slices_of_bytes_share_the_memory():
+    storage = flambeau.arange(10, dtype=flambeau.uint8).untyped_storage()
+    part = storage[2:5]
+    assert isinstance(part, flambeau.UntypedStorage) and part.nbytes() == 3
+    assert part.data_ptr() == storage.data_ptr() + 2
+    part[0] = 99
+    assert storage[2] == 99 and storage[-3:].tolist() == [7, 8, 9] and storage[5:100].nbytes() == 5
+    assert storage[8:3].nbytes() == 0
+    with pytest.raises(RuntimeError, match="every byte between its ends, got step 2"):
+        storage[::2]
+    del storage
+    assert part.tolist() == [99, 3, 4]
+
+
+@pytest.mark.parametrize("make", [flambeau.as_tensor, flambeau.asarray])
+def test_a_storage_is_a_tensor_over_its_bytes(make):
+    storage = flambeau.arange(16, dtype=flambeau.uint8).untyped_storage()
+    x = make(storage[4:8], dtype=flambeau.uint8)
+    assert x.tolist() == [4, 5, 6, 7] and x.data_ptr() == storage.data_ptr() + 4
+    assert make(storage, dtype=flambeau.int32).tolist() == [0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c]
+    assert make(storage).dtype is flambeau.int64
+    floats = flambeau.FloatStorage([1, 2])
+    assert make(floats).tolist() == [1, 2] and make(floats).data_ptr() == floats.data_ptr()
+    with pytest.raises(RuntimeError, match="is no tensor of"):
+        make(floats, dtype=flambeau.int64)
+
+
+def test_a_copy_of_a_storage():
+    storage = flambeau.arange(4, dtype=flambeau.uint8).untyped_storage()
+    copy = flambeau.asarray(storage, dtype=flambeau.uint8, copy=True)
+    assert copy.tolist() == [0, 1, 2, 3] and copy.data_ptr() != storage.data_ptr()

@@ -11,6 +11,8 @@ USES = [
     ("peft", "assert torch.device('cpu') != torch.device('mps')"),
     ("safetensors", "import tempfile; file = tempfile.NamedTemporaryFile(); file.write(bytes(8)); file.flush(); "
                     "assert torch.UntypedStorage.from_file(file.name, shared=False, nbytes=8).nbytes() == 8"),
+    ("opt_einsum", "assert [getattr(torch, name).__module__ for name in ('Tensor', 'Size', 'dtype', 'device')] == "
+                   "['torch'] * 4; assert torch.nn.Parameter.__module__ == 'torch.nn.parameter'"),
 ]
 
 

@@ -26,7 +26,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 
 def as_tensor(data, dtype=None, device=None):
-    """`data` as a tensor, over the same memory where that is possible (a tensor, an array of that dtype).
+    """`data` as a tensor, over the same memory where that is possible (a tensor, a storage, an array of that dtype).
 
     >>> import flambeau
     >>> t = flambeau.zeros(2)
@@ -35,6 +35,8 @@ def as_tensor(data, dtype=None, device=None):
     """
     if isinstance(data, _C.Tensor):
         return _C.placed(data if dtype is None else data.to(dtype=dtype), device)
+    if hasattr(data, "_as_tensor"):  # a storage
+        return _C.placed(data._as_tensor(dtype), device)
     return _finished(_C.array(data, dtype, False), device, False)
 
 
@@ -65,6 +67,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         dtype = _C.default_dtype() if dtype is None else dtype
         t = _C.placed(_C.frombuffer(obj, dtype=dtype), device)
         return (t.clone() if copy else t).requires_grad_(requires_grad)
+    if copy and hasattr(obj, "_as_tensor"):
+        obj = obj._as_tensor(dtype)
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
     t = as_tensor(obj, dtype=dtype, device=device)

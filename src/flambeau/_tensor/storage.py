@@ -34,6 +34,13 @@ class _Storage:
             return memory
         return _C.storage_view(memory, self.dtype, 0, (memory.numel() // self.dtype.itemsize,), (1,))
 
+    def _as_tensor(self, dtype):
+        """All of the memory as a tensor of that dtype, which is None for a storage's own (integers, of bytes)."""
+        own = self.dtype if isinstance(self, TypedStorage) else None
+        if own is not None and dtype not in (None, own):
+            raise RuntimeError(f"a storage of {own} is no tensor of {dtype}; use its untyped(), or convert the tensor")
+        return self._elements(dtype or own or _C.int64)
+
     def _elements(self, dtype):
         """All of the memory as a 1-d tensor."""
         memory = _C.storage_bytes(self._owner.detach())
@@ -199,7 +206,10 @@ class UntypedStorage(_Storage):
             return self._memory[index].item()
         if not isinstance(index, slice):
             raise TypeError(f"can't index a {type(self).__name__} with {type(index)}")
-        return _over(type(self), self._memory[index].clone())
+        if index.step not in (None, 1):
+            raise RuntimeError(f"UntypedStorage: a slice takes every byte between its ends, got step {index.step}")
+        part = self._memory[index]
+        return _over(type(self), _C.from_dlpack(part.__dlpack__()) if part.numel() else part.clone())
 
     def untyped(self):
         """This storage."""

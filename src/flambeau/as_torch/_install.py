@@ -85,6 +85,7 @@ def install():
         if name.startswith("flambeau.") and type(module) is ModuleType and module.__name__ == name:
             add_moved(module)
             rename(module)
+    rename(flambeau)
     sys.modules.update(_made())
     if PATH not in sys.path:
         sys.path.insert(0, PATH)
