@@ -5,6 +5,7 @@ import pytest
 
 import flambeau
 from flambeau.testing import assert_close, make_tensor
+from flambeau.testing._internal.common_utils import TestCase
 
 t = flambeau.tensor
 
@@ -102,3 +103,31 @@ def test_drawn_values_are_pytorchs():
         drawn(dtype=flambeau.uint8, low=-3, high=-1)
     with pytest.raises(ValueError, match="low and high must be numbers"):
         drawn(dtype=flambeau.float32, low=float("nan"))
+
+
+@pytest.mark.parametrize(("x", "y"), [
+    (t([1.0, 2.0]), t([1.0, 2.000001])), (t(1.0), 1.0), (1, 1.0), (True, 1), (t(True), True), (t([1.0]), [1.0]),
+    ("a", "a"), (None, None), ({"a": t([1.0]), 2: [None, "b"]}, {"a": t([1.0]), 2: [None, "b"]}), ([1, 2], (1, 2)),
+    (float("nan"), float("nan")), ({1, 2}, {2, 1}), (flambeau.float32, flambeau.float32), (flambeau.Size([1]), (1,)),
+])
+def test_equal_in_a_test_case(x, y):
+    TestCase().assertEqual(x, y)
+    with pytest.raises(AssertionError):
+        TestCase().assertNotEqual(x, y)
+
+
+@pytest.mark.parametrize(("x", "y"), [
+    (t([1.0]), t([1.1])), (t([1.0]), t([1.0]).double()), ({1: 2, 2: 3}, {1: 2}), (t([[1.0]]), t([1.0])), ("a", "b"),
+    ([t([1.0])], t([[1.0]])), (None, 1), ({1}, {2}), (flambeau.float32, flambeau.float64),
+])
+def test_unequal_in_a_test_case(x, y):
+    TestCase().assertNotEqual(x, y)
+
+
+def test_options_of_a_test_case():
+    TestCase().assertEqual(t([1.0]), t([1.001]), atol=0.01, rtol=0)
+    TestCase().assertEqual(t([1.0]), t([1.0]).double(), exact_dtype=False)
+    with pytest.raises(ValueError, match="one element only, got one of 2"):
+        TestCase().assertEqual(t([1.0, 1.0]), 1.0)
+    with pytest.raises(AssertionError, match="they differ"):
+        TestCase().assertEqual(1, 2, "they differ")

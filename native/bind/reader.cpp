@@ -240,6 +240,7 @@ bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
     case Type::Device:
       v.tag = Tag::Device;
       v.device = parse_device(o);
+      if (v.device.type == DeviceType::CPU || v.device.type == DeviceType::Meta) v.device.index = -1;  // there is one
       return true;
     case Type::Layout:
     case Type::MemoryFormat: return read_format(arg, o, v);

@@ -358,7 +358,10 @@ TensorRef wrap_number(const Scalar& value, DType dtype) {
 DType default_dtype() { return process.default_dtype; }
 void set_default_dtype(DType d) { process.default_dtype = d; }
 Device default_device() { return tls.default_device; }
-void set_default_device(Device d) { tls.default_device = d; }
+void set_default_device(Device d) {
+  if (d.type == DeviceType::CPU || d.type == DeviceType::Meta) d.index = -1;  // there is one of them
+  tls.default_device = d;
+}
 void set_flush_denormal(bool on) {
   run_on_every_thread([](void* on) { flush_denormals_here(*static_cast<bool*>(on)); }, &on);
 }

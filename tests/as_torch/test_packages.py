@@ -43,3 +43,17 @@ for off in (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction
 print(type(torch.add(image, 1)).__name__)
 """
     assert served(code) == "mode Tensor Tensor image Image"
+
+
+def test_replicas_of_modules():
+    """What timm's tests do to a module: a copy with tables of its own and the same attributes otherwise."""
+    code = """
+import torch
+module = torch.nn.BatchNorm1d(3)
+module.cache = [1]
+replica = module._replicate_for_data_parallel()
+assert type(replica) is torch.nn.BatchNorm1d and not list(replica.parameters()) and len(list(module.parameters())) == 2
+assert replica.cache is module.cache and replica._buffers is not module._buffers
+assert replica.running_mean is module.running_mean
+"""
+    served(code)

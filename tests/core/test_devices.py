@@ -148,3 +148,13 @@ def test_a_wrapper_on_a_device_without_a_table_is_refused():
 
     with pytest.raises(NotImplementedError, match="no device of kind mps"):
         flambeau.Tensor._make_wrapper_subclass(Wrapper, (2,), device="mps")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "meta"])
+def test_a_device_of_which_there_is_one_has_no_number(kind):
+    numbered = f"{kind}:0"
+    for x in (flambeau.empty(2, device=numbered), flambeau.ones(2).to(numbered), flambeau.arange(2, device=numbered),
+              flambeau.empty_like(flambeau.ones(2), device=numbered), flambeau.tensor([1.0, 2.0], device=numbered)):
+        assert x.device == flambeau.device(kind) and (x + flambeau.ones(2, device=kind)).shape == (2,)
+    with flambeau.device(numbered):
+        assert flambeau.ones(2).device == flambeau.device(kind)

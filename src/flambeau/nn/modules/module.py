@@ -357,6 +357,13 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     def __setstate__(self, state):
         self.__dict__.update(state)
 
+    def _replicate_for_data_parallel(self):
+        """A copy with tables of its own, whose parameters are left to whoever fills them in."""
+        replica = type(self).__new__(type(self))
+        vars(replica).update(vars(self), _parameters={}, _buffers=self._buffers.copy(), _modules=self._modules.copy(),
+                             _is_replica=True)
+        return replica
+
 
 #: what is registered when it is assigned: kind, the table it goes to, the test of a value
 _KINDS = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import flambeau
 
-from ._shown import shown
+from .._shown import shown
 
 _TOLERANCES = {  # dtype -> (rtol, atol)
     flambeau.float16: (1e-3, 1e-5),
@@ -101,7 +101,7 @@ class _Comparison:
 
     def numbers(self, actual, expected, path):
         rtol, atol = self.tolerances(actual, expected)
-        if self.checks["dtype"] and type(actual) is not type(expected):
+        if self.checks["type"] and type(actual) is not type(expected):
             self.fail(f"actual has type {type(actual).__name__}, expected {type(expected).__name__}", path)
         if actual == expected or (self.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
             return
@@ -200,7 +200,8 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value is not None and not value >= 0:
             raise ValueError(f"assert_close: {name} must be >= 0, got {value}")
-    checks = {"device": check_device, "dtype": check_dtype, "layout": check_layout, "stride": check_stride}
+    checks = {"device": check_device, "dtype": check_dtype, "type": check_dtype, "layout": check_layout,
+              "stride": check_stride}
     _Comparison(rtol, atol, equal_nan, checks, msg, allow_subclasses).compare(actual, expected)
 
 

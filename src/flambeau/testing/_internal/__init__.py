@@ -1,0 +1,1 @@
+"""torch.testing._internal: what test suites of packages take from there."""
