@@ -18,7 +18,8 @@ PACKAGE = Path(flambeau.__file__).parent
 REASONS = {
     "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
         _tensor/storage: copy_ non_blocking, to non_blocking, type non_blocking;
-        _tensor/methods: to non_blocking, _type non_blocking; _sparse/copies: _copy non_blocking;
+        _tensor/foreach: _foreach_copy_ non_blocking; _sparse/copies: _copy non_blocking;
+        _tensor/methods: to non_blocking, _type non_blocking;
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
@@ -30,8 +31,10 @@ REASONS = {
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
-        accelerator: current_accelerator check_available; cuda: is_bf16_supported including_emulation, _nothing args
-        kwargs, device_of obj, memory_stats device; as_torch/tree/_C: _get_accelerator check;
+        accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,
+        memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer
+        major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
+        _get_capturable_supported_devices supports_xla; as_torch/tree/_C: _get_accelerator check;
         distributed/__init__: is_backend_available backend;
         backends/cuda: _available args kwargs, blas_workspace_size args; _tensor/storage: is_pinned device;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
@@ -47,11 +50,15 @@ REASONS = {
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
+        optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
+        distributed/_elsewhere: record error_handler;
         as_torch/tree/_C: _log_api_usage_once event, _jit_set_profiling_mode mode;
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
         as_torch/tree/_dynamo/utils: is_compile_supported device_type;
         jit/__init__: script optimize _frames_up _rcb example_inputs, trace optimize check_trace check_inputs
-        check_tolerance strict _force_outplace _module_class _compilation_unit _store_inputs, trace_module args kwargs,
+        check_tolerance strict _force_outplace _module_class _compilation_unit _store_inputs,
+        trace_module optimize check_trace check_inputs check_tolerance strict _force_outplace _module_class
+        _compilation_unit _store_inputs,
         ignore kwargs, annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
         other_methods, set_fusion_strategy strategy;
         onnx/__init__: register_custom_op_symbolic symbolic_name symbolic_fn opset_version custom_opsets;

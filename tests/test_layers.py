@@ -20,7 +20,7 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
     {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "control_flow", "futures",
-     "accelerator", "package"},
+     "package"},
     {"_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
     {"_transforms", "linalg", "fft", "special", "signal", "return_types", "masked"},
@@ -29,7 +29,8 @@ LAYERS = [
     {"_sparse", "_quantized"},
     {"_absent", "_layouts", "storage", "library", "testing", "utils._python_dispatch", "utils._selective",
      "utils.data", "utils.dlpack"},
-    {"compiler", "cpu", "cuda", "distributed", "export", "fx", "nested", "onnx", "sparse", "types", "utils.checkpoint"},
+    {"accelerator", "compiler", "cpu", "cuda", "distributed", "export", "fx", "mps", "mtia", "nested", "onnx", "sparse",
+     "types", "utils.checkpoint", "xpu"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
     {"serialization", "safetensors", "distributions", "quasirandom", "array_api"},

@@ -77,9 +77,9 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 #: subpackages and modules loaded when first used
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
          "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
-         "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__", "profiler",
-         "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors", "jit", "fx",
-         "export", "onnx", "distributed", "array_api", "ao", "package", "quantization"}
+         "mps", "mtia", "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__",
+         "profiler", "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
+         "jit", "fx", "export", "onnx", "distributed", "array_api", "ao", "package", "quantization", "xpu"}
 #: module -> names of flambeau that live there; it is loaded when one of them is first used
 _LAZY_FROM = {
     "func": "vmap",
@@ -97,6 +97,9 @@ _LAZY_FROM = {
                  "is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode "
                  "get_deterministic_debug_mode is_warn_always_enabled set_warn_always compiled_with_cxx11_abi "
                  "get_device_module",
+    "_tensor.private": "_check _check_index _check_value _check_type _check_not_implemented _check_with _check_is_size "
+                       "_check_tensor_all _check_tensor_all_with _assert_async _shape_as_tensor "
+                       "_softmax_backward_data _log_softmax_backward_data",
     "_tensor.dlpack": "from_dlpack to_dlpack",
     "_sparse.construct": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
                          "sparse_compressed_tensor",
@@ -140,6 +143,8 @@ def __getattr__(name):
     if name in _LAZY_NAMES:  # kept, so that the next use finds it without asking here
         found = globals()[name] = getattr(_importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
         return found
+    if name.startswith("_foreach_"):
+        return getattr(_importlib.import_module(f"{__name__}._tensor.foreach"), name)
     if not name.startswith("_"):  # a name of PyTorch's that stands for what is not here says so when it is used
         found = _importlib.import_module(f"{__name__}._absent.names").find(name)
         if found is not None:

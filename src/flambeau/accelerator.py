@@ -1,5 +1,9 @@
 """Accelerators: there is none, and every query says so."""
 
+from ._absent import refusals
+
+_REASON = "this build has no accelerator; ask accelerator.is_available() first"
+
 
 def is_available():
     """Whether there is an accelerator.
@@ -21,17 +25,12 @@ def current_accelerator(check_available=False):
     return None
 
 
-def _refuse(*args, **kwargs):
-    raise RuntimeError("flambeau.accelerator: this build has no accelerator; ask flambeau.accelerator.is_available() "
-                       "first")
-
-
 class device_index:
     """A context on a device of that number; with None nothing changes, anything else is refused."""
 
     def __init__(self, device, /):
         if device is not None:
-            _refuse()
+            raise NotImplementedError(f"accelerator.device_index: {_REASON}")
 
     def __enter__(self):
         """No device to change to."""
@@ -40,7 +39,11 @@ class device_index:
         """No device to go back to."""
 
 
-current_device_index = current_device_idx = set_device_index = set_device_idx = _refuse
-current_stream = set_stream = synchronize = get_device_capability = empty_cache = empty_host_cache = _refuse
-get_memory_info = memory_allocated = memory_reserved = max_memory_allocated = max_memory_reserved = _refuse
-memory_stats = reset_peak_memory_stats = reset_accumulated_memory_stats = Graph = _refuse
+globals().update(refusals("accelerator", _REASON, """
+    current_device_index current_device_idx set_device_index(device) set_device_idx(device)
+    current_stream(device) set_stream(stream) synchronize(device) get_device_capability(device) empty_cache
+    empty_host_cache get_memory_info(device_index) memory_allocated(device_index) memory_reserved(device_index)
+    max_memory_allocated(device_index) max_memory_reserved(device_index) memory_stats(device_index)
+    reset_peak_memory_stats(device_index) reset_accumulated_memory_stats(device_index) Graph(keep_graph, pool,
+    capture_error_mode)
+"""))

@@ -1,5 +1,6 @@
 """What PyTorch's names ask for and this build does not have: what each one answers, and what to do instead."""
 
+import re
 import warnings
 
 QUANTIZED = "the tensor is not quantized: quantize_per_tensor() and quantize_per_channel() make such tensors"
@@ -8,30 +9,56 @@ NESTED = "nested tensors are not available: pad to one shape (nn.utils.rnn.pad_s
 
 
 def refusal(name, reason):
-    """A function that raises NotImplementedError with the name and the reason; a class where the name is one's."""
+    """A function that raises NotImplementedError with the name and the reason; a class where the name is one's.
+
+    The name may be followed by PyTorch's parameters, `name(a, b, *c)`, which `inspect.signature` then tells.
+    """
+    name, _, parameters = name.removesuffix(")").partition("(")
     if name.rpartition(".")[2][:1].isupper():
-        return refused_class(name, reason)
+        return refused_class(name, reason, parameters)
 
     def refuse(*args, **kwargs):
         raise NotImplementedError(f"{name}: {reason}")
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = f"Not available: {reason}."
-    return refuse
+    return _marked(refuse, reason, parameters)
 
 
 def refusals(namespace, reason, names):
-    """{name: its refusal} for names apart by spaces."""
-    return {name: refusal(f"{namespace}.{name}", reason) for name in names.split()}
+    """{name: its refusal} for names apart by spaces, each with its parameters or without."""
+    return {name.partition("(")[0]: refusal(f"{namespace}.{name}", reason)
+            for name in re.findall(r"\w+(?:\([^)]*\))?", names)}
 
 
-def refused_class(name, reason):
+def refused_class(name, reason, parameters=""):
     """A class for annotations and isinstance, which nothing is one of; making one raises NotImplementedError."""
     def refuse(self, *args, **kwargs):
         raise NotImplementedError(f"{name}: {reason}")
 
-    return type(name.rpartition(".")[2], (), {"__init__": refuse, "__doc__": f"Not available: {reason}.",
-                                              "__module__": "flambeau"})
+    bases = (Exception,) if name.endswith(("Error", "Exception")) else ()  # `except` takes nothing else
+    made = type(name.rpartition(".")[2], bases, {"__init__": refuse, "__doc__": f"Not available: {reason}.",
+                                                 "__module__": "flambeau"})
+    return _marked(made, reason, parameters)
+
+
+def _marked(found, reason, parameters):
+    """Says of a function or class that it refuses, why, and which parameters PyTorch's has."""
+    found._refused = reason
+    if parameters:
+        found.__signature__ = _signature(re.split(r",\s+", parameters))
+    return found
+
+
+def _signature(words):
+    """The signature of parameters as they are written, `a`, `*b`, `**c`; what comes after `*b` has no place."""
+    from inspect import Parameter, Signature  # not at the top: `import flambeau` comes here and has no use for it
+
+    kinds, plain = [], Parameter.POSITIONAL_OR_KEYWORD
+    for word in words:
+        kinds.append({"*": Parameter.VAR_POSITIONAL, "**": Parameter.VAR_KEYWORD}.get("*" * word.count("*"), plain))
+        plain = Parameter.KEYWORD_ONLY if "*" in word else plain
+    return Signature([Parameter(word.lstrip("*"), kind) for word, kind in zip(words, kinds)])
 
 
 _said = set()

@@ -13,5 +13,6 @@ from ._install import PATH as PATH
 from ._install import install as install
 from ._install import installed as installed
 from ._run import run as run
+from ._uses import uses as uses
 from ._version import TorchVersion as TorchVersion
 from ._version import __version__ as __version__

@@ -11,7 +11,9 @@ from .._places import OURS, torch_module
 from .._shown import shown
 
 _TREE = "flambeau.as_torch.tree"
-_MADE = {"flambeau" + theirs[len("torch"):] for theirs, _ in OURS}
+#: modules of PyTorch's that have names of ours, and the packages they lie in
+_MADE = {"flambeau" + ".".join(["", *theirs.split(".")[1:depth]])
+         for theirs, _ in OURS for depth in range(2, theirs.count(".") + 2)}
 
 
 def rename(module):

@@ -134,7 +134,7 @@ class record_function:
 
 
 class _NoSuchTool:
-    def __init__(self, *_, **__):
+    def __init__(self, enabled=True, record_shapes=False):
         raise NotImplementedError(f"{type(self).__name__}: vendor tools (NVTX, ITT) are not built in; use profile")
 
 

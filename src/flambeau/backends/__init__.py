@@ -7,3 +7,5 @@ from . import mkl as mkl
 from . import mkldnn as mkldnn
 from . import mps as mps
 from . import openmp as openmp
+from . import opt_einsum as opt_einsum
+from . import quantized as quantized

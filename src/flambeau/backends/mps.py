@@ -9,3 +9,8 @@ def is_available():
 def is_built():
     """Whether it could be used on another machine."""
     return False
+
+
+def is_macos_or_newer(major, minor):
+    """Whether the system is a macOS of at least that version, with such GPUs: no."""
+    return False

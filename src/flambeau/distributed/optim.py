@@ -4,5 +4,7 @@ from .._absent import refusals
 
 _REASON = "processes do not exchange tensors yet"
 globals().update(refusals("distributed.optim", _REASON, """
-    ZeroRedundancyOptimizer DistributedOptimizer PostLocalSGDOptimizer
+    ZeroRedundancyOptimizer(params, optimizer_class, process_group, parameters_as_bucket_view, overlap_with_ddp,
+    **defaults) DistributedOptimizer(optimizer_class, params_rref, *args, **kwargs) PostLocalSGDOptimizer(optim,
+    averager)
 """))

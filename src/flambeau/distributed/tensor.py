@@ -4,6 +4,12 @@ from .._absent import refusals
 
 _REASON = "processes do not exchange tensors yet"
 globals().update(refusals("distributed.tensor", _REASON, """
-    distribute_tensor distribute_module
-    DTensor Shard Replicate Partial Placement DeviceMesh
+    distribute_tensor(tensor, device_mesh, placements, src_data_rank) distribute_module(module, device_mesh,
+    partition_fn, input_fn, output_fn) DTensor(*args, **kwargs) Shard Replicate Partial Placement
+    DeviceMesh(device_type, mesh, mesh_dim_names, backend_override, _init_backend, _rank, _layout, _rank_map,
+    _root_mesh) empty(*size, dtype, layout, requires_grad, device_mesh, placements) full(size, fill_value,
+    dtype, layout, requires_grad, device_mesh, placements) ones(*size, dtype, layout, requires_grad,
+    device_mesh, placements) rand(*size, requires_grad, dtype, layout, device_mesh, placements) randn(*size,
+    requires_grad, dtype, layout, device_mesh, placements) zeros(*size, requires_grad, dtype, layout,
+    device_mesh, placements)
 """))

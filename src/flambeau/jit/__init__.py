@@ -17,7 +17,8 @@ _AS_IT_IS = "jit: there is no TorchScript; what is scripted or traced runs as it
 _NO_ARCHIVE = ("programs are not stored as TorchScript; save a module's state_dict() or the module itself "
                "(flambeau.save)")
 ScriptFunction = refused_class("jit.ScriptFunction", "nothing is scripted: functions stay what they are")
-RecursiveScriptModule = refused_class("jit.RecursiveScriptModule", "nothing is scripted: modules stay what they are")
+RecursiveScriptModule = refused_class("jit.RecursiveScriptModule", "nothing is scripted: modules stay what they are",
+                                      "cpp_module")
 CompilationUnit = refused_class("jit.CompilationUnit", "there is no TorchScript source to compile")
 Error = RuntimeError
 
@@ -54,11 +55,16 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     return func
 
 
-def trace_module(mod, inputs, *args, **kwargs):
+def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
+                 _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False,
+                 _store_inputs=True):
     """`mod` itself, after one call of each method that `inputs` names, with the inputs given for it."""
     _itself(mod, "jit.trace_module")
     for method, given in inputs.items():
-        getattr(mod, method)(*([given] if _isinstance(given, _C.Tensor) else given))
+        if example_inputs_is_kwarg:
+            getattr(mod, method)(**given)
+        else:
+            getattr(mod, method)(*([given] if _isinstance(given, _C.Tensor) else given))
     return mod
 
 
@@ -174,10 +180,11 @@ class Attribute(typing.NamedTuple):
     type: typing.Any
 
 
-save = refusal("jit.save", _NO_ARCHIVE)
-load = refusal("jit.load", "TorchScript archives hold a program, which is not run here; load its weights where they "
-               "are stored, or save them from PyTorch with torch.save(module.state_dict(), …)")
-export_opnames = refusal("jit.export_opnames", _NO_ARCHIVE)
+save = refusal("jit.save(m, f, _extra_files)", _NO_ARCHIVE)
+load = refusal("jit.load(f, map_location, _extra_files, _restore_shapes)",
+               "TorchScript archives hold a program, which is not run here; load its weights where they are "
+               "stored, or save them from PyTorch with torch.save(module.state_dict(), …)")
+export_opnames = refusal("jit.export_opnames(m)", _NO_ARCHIVE)
 
 
 class ScriptModule(flambeau.nn.Module):

@@ -11,6 +11,17 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..utils.hooks import RemovableHandle
+from ._for_others import ParamsT as ParamsT
+from ._for_others import _default_to_fused_or_foreach as _default_to_fused_or_foreach
+from ._for_others import _disable_dynamo_if_unsupported as _disable_dynamo_if_unsupported
+from ._for_others import _get_capturable_supported_devices as _get_capturable_supported_devices
+from ._for_others import _get_scalar_dtype as _get_scalar_dtype
+from ._for_others import _get_value as _get_value
+from ._for_others import _group_tensors_by_device_and_dtype as _group_tensors_by_device_and_dtype
+from ._for_others import _stack_if_compiling as _stack_if_compiling
+from ._for_others import _to_scalar as _to_scalar
+from ._for_others import _use_grad_for_differentiable as _use_grad_for_differentiable
+from ._for_others import _view_as_real as _view_as_real
 from ._recorded import recorded_step
 
 #: passed as a default: the group must give a value itself
@@ -99,6 +110,7 @@ class Optimizer:
     [0.0, 0.0]
     """
 
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
     _hooked = None  # no hooks where a subclass, as those that wrap another optimizer, leaves __init__ out
 
     def __init_subclass__(cls, **kwargs):

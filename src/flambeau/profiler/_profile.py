@@ -105,7 +105,7 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
     return action
 
 
-def _always(_):
+def _default_schedule_fn(_):
     return ProfilerAction.RECORD
 
 
@@ -140,7 +140,7 @@ class profile:
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution_trace_observer is not available")
         self.record_steps = schedule is not None
-        self.schedule, self.on_trace_ready = schedule or _always, on_trace_ready
+        self.schedule, self.on_trace_ready = schedule or _default_schedule_fn, on_trace_ready
         self._make = lambda: _Recording(record_shapes=record_shapes, profile_memory=profile_memory,
                                         with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
                                         experimental_config=experimental_config,

@@ -1,10 +1,14 @@
 """torch._utils: helpers that packages take from there."""
 
+import importlib
 import sys
 import traceback
 
+import flambeau
+
 from ... import _C
 from ..._shown import shown
+from ...nn.parameter import _rebuild_parameter as _rebuild_parameter
 from ...nn.utils.convert_parameters import parameters_to_vector as _flatten_all
 
 
@@ -61,3 +65,43 @@ def _get_device_index(device, optional=False, allow_cpu=False):
 def _get_available_device_type():
     """The kind of accelerator of this machine: none that this build can use."""
     return None
+
+
+def _element_size(dtype):
+    """Bytes of one element."""
+    return dtype.itemsize
+
+
+def _import_dotted_name(name):
+    """What a name such as "torch.float32" stands for: the first part is imported, the others are attributes."""
+    first, *rest = name.split(".")
+    found = importlib.import_module(first)
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+def _get_all_device_indices():
+    """The numbers of all devices of the accelerator: None where there is none."""
+
+
+def _rebuild_tensor(storage, storage_offset, size, stride):
+    """A tensor of the storage's dtype over its memory."""
+    empty = flambeau.empty(0, dtype=getattr(storage, "dtype", _C.uint8))
+    return empty.set_(storage, storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
+    """A tensor over a storage's memory with its hooks, as files of tensors describe it."""
+    if metadata:
+        raise NotImplementedError(f"_rebuild_tensor_v2: metadata {shown(metadata)} is not understood; load the file "
+                                  "with flambeau.load")
+    tensor = _rebuild_tensor(storage, storage_offset, size, stride).requires_grad_(requires_grad)
+    for hook in (backward_hooks or {}).values():
+        tensor.register_hook(hook)
+    return tensor
+
+
+def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
+    """A parameter with attributes of its own."""
+    return _rebuild_parameter(data, requires_grad, backward_hooks, state)

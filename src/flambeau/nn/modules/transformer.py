@@ -15,7 +15,7 @@ from .module import Module
 from .normalization import LayerNorm
 
 
-def _activation(activation):
+def _get_activation_fn(activation):
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
@@ -35,7 +35,7 @@ class _Layer(Module):
             setattr(self, f"norm{k}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made))
         for k in range(1, parts + 1):
             setattr(self, f"dropout{k}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def _feed_forward(self, x):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))

@@ -2,3 +2,6 @@
 
 from . import dynamic as dynamic
 from . import modules as modules
+from .modules import FloatFunctional as FloatFunctional
+from .modules import FXFloatFunctional as FXFloatFunctional
+from .modules import QFunctional as QFunctional

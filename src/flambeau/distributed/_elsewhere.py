@@ -1,0 +1,56 @@
+"""Names of modules below torch.distributed that packages import, and that are not here yet; each says so when used."""
+
+from .._absent import refusals
+
+_REASON = "processes do not exchange tensors yet; test distributed.is_available() first"
+globals().update(refusals("distributed", _REASON, """
+    apply_activation_checkpointing(model, checkpoint_wrapper_fn, check_fn, auto_wrap_policy)
+    checkpoint_wrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs) offload_wrapper(module)
+    CheckpointWrapper(mod, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
+    allreduce_hook(process_group, bucket) fp16_compress_hook(process_group, bucket)
+    bf16_compress_hook(process_group, bucket) fp16_compress_wrapper(hook) bf16_compress_wrapper(hook)
+    PostLocalSGDState(process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce)
+    post_localSGD_hook(state, bucket)
+    PowerSGDState(process_group, matrix_approximation_rank, start_powerSGD_iter, min_compression_rate,
+    use_error_feedback, warm_start, orthogonalization_epsilon, random_seed, compression_stats_logging_frequency,
+    batch_tensors_with_same_shape) powerSGD_hook(state, bucket) batched_powerSGD_hook(state, bucket)
+    Join(joinables, enable, throw_on_early_termination, **kwargs) Joinable JoinHook
+    ModelAverager(process_group) PeriodicModelAverager(period, warmup_steps, process_group)
+    dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) torch_save_to_dcp(torch_save_path,
+    dcp_checkpoint_dir) _EmptyStateDictLoadPlanner(keys, *args, **kwargs)
+    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
+    Stateful(*args, **kwargs)
+    _get_default_group
+    ChildFailedError(name, failures)
+    ShardedGradScaler(device, init_scale, backoff_factor, growth_factor, growth_interval, enabled,
+    process_group)
+    ModuleWrapPolicy(module_classes) CustomPolicy(lambda_fn) _or_policy(module, recurse, nonwrapped_numel,
+    policies) always_wrap_policy(*args, **kwargs) enable_wrap(wrapper_cls, **wrapper_kwargs)
+    lambda_auto_wrap_policy(module, recurse, nonwrapped_numel, lambda_fn) size_based_auto_wrap_policy(module,
+    recurse, nonwrapped_numel, min_num_params, force_leaf_modules, exclude_wrap_modules) wrap(module,
+    **wrap_overrides) transformer_auto_wrap_policy(module, recurse, nonwrapped_numel, transformer_layer_cls)
+    LaunchConfig(min_nodes, max_nodes, nproc_per_node, logs_specs, run_id, role, rdzv_endpoint, rdzv_backend,
+    rdzv_configs, rdzv_timeout, max_restarts, monitor_interval, start_method, log_line_prefix_template,
+    metrics_cfg, local_addr, event_log_handler, numa_options, signals_to_handle, duplicate_stdout_filters,
+    duplicate_stderr_filters, virtual_local_rank, shutdown_timeout) elastic_launch(config, entrypoint,
+    health_check_server)
+    pipeline(module, mb_args, mb_kwargs, split_spec, split_policy) ScheduleGPipe(stage, n_microbatches, loss_fn,
+    args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads) Schedule1F1B(stage, n_microbatches,
+    loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads) PipelineStage(submodule,
+    stage_index, num_stages, device, input_args, output_args, output_grads, input_grads, group, dw_builder,
+    get_mesh)
+    get_args_parser main(args) run(args)
+    context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers) implicit_replication
+    ColwiseParallel(input_layouts, output_layouts, use_local_output) RowwiseParallel(input_layouts,
+    output_layouts, use_local_output) SequenceParallel(sequence_dim, use_local_output) ParallelStyle
+    PrepareModuleInput(input_layouts, desired_input_layouts, input_kwarg_layouts, desired_input_kwarg_layouts,
+    use_local_output) PrepareModuleOutput(output_layouts, desired_output_layouts, use_local_output)
+    loss_parallel parallelize_module(module, device_mesh, parallelize_plan, src_data_rank)
+    _sync_module_states(module, process_group, broadcast_bucket_size, src, params_and_buffers_to_ignore,
+    broadcast_buffers)
+"""))
+
+
+def record(fn, error_handler=None):
+    """Decorator that would write a program's error to a file for whoever has started it: it is returned as it is."""
+    return fn
