@@ -76,6 +76,8 @@ LOCAL = {
     **dict.fromkeys(("flambeau.func", "flambeau._transforms"),
                     table(("Any", "input target value key module params strict mode name"))),
     "flambeau.autograd": table(("Any", "input value key mode name target module device p")),
+    "flambeau.fx": table(
+        ("Any", "target input value key module params dim name mode size device dtype padding weight")),
     "flambeau.library": table(("Any", "name value key mode")),
     "flambeau.profiler": table(("Any", "value key name")),
     "flambeau.masked": table(("Any", "value dtype weight")),
@@ -167,7 +169,7 @@ RESULTS = {
     "flambeau._tensor.queries.detach_": "Tensor", "flambeau._tensor.queries.resolve_conj": "Tensor",
     "flambeau.random.initial_seed": "int", "flambeau.random.seed": "int", "flambeau.random.get_rng_state": "Tensor",
     "flambeau._tensor.creation.new_tensor": "Tensor",
-    "is_grad_enabled": "bool", "is_inference_mode_enabled": "bool",
+    "is_node_supported": "bool", "is_grad_enabled": "bool", "is_inference_mode_enabled": "bool",
 }
 #: modules whose functions (or forward methods) give a Tensor unless something above says otherwise
 TENSOR_RESULTS = ("flambeau.nn.functional", "flambeau.nn.init", "flambeau._tensor.creation", "flambeau.signal",

@@ -30,6 +30,12 @@ REASONS = {
         ops/creation: range_ layout, empty_permuted layout; ops/frequencies: fftfreq layout, rfftfreq layout;
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
         bartlett_window layout, kaiser_window layout""",
+    "subclasses read it, or other kinds of Nodes do; this one needs less": """
+        fx/_symbolic_trace: is_leaf_module module_qualified_name; fx/graph_module: __new__ args kwargs;
+        fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
+        module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures
+        graph_module; fx/passes/operator_support: is_node_supported submodules node""",
+    "sizes are printed at once, however they are written": "fx/graph_module: print_readable fast_sympy_print",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,
         memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer

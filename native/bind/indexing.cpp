@@ -1,6 +1,7 @@
 // x[…] and x[…] = y: integers, slices, None and ... become views at once; tensors, lists and masks go to `index`.
 #include "../kernels/views.h"
 #include "python.h"
+#include "reader.h"
 #include "slot.h"
 
 namespace flambeau {
@@ -54,7 +55,7 @@ TensorRef index_tensor(PyObject* o) {
   }
   if (PyUnicode_Check(o)) type_error("a tensor is indexed by integers, slices, None, ... and tensors of integers or "
                                      "booleans, got a str");
-  if (PyDict_Check(o) || PyFloat_Check(o) || (!PySequence_Check(o) && !PyObject_CheckBuffer(o)))
+  if (PyDict_Check(o) || PyFloat_Check(o) || overrides(o) || (!PySequence_Check(o) && !PyObject_CheckBuffer(o)))
     index_error("a tensor is indexed by integers, slices, None, ... and tensors of integers or booleans, got a ",
                 Py_TYPE(o)->tp_name);
   TensorRef t = tensor_from_data(o, DType::Undefined);
@@ -295,13 +296,29 @@ bool wants_override(PyObject* o, PyObject* value) {
   return wanted && !tls.overrides_disabled;
 }
 
+// Whether a key that is no index, or a part of it, has a __torch_function__ of its own.
+bool key_overrides(PyObject* key) {
+  if (PySlice_Check(key)) {
+    auto* s = reinterpret_cast<PySliceObject*>(key);
+    return overrides(s->start) || overrides(s->stop) || overrides(s->step);
+  }
+  if (!PyTuple_Check(key)) return overrides(key);
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(key); ++k)
+    if (key_overrides(PyTuple_GET_ITEM(key, k))) return true;
+  return false;
+}
+
 PyObject* subscript(PyObject* o, PyObject* key) {
   return guarded([&]() -> PyObject* {
-    if (__builtin_expect(wants_override(o, nullptr), 0)) {
-      PyObject* args[] = {o, key};
+    PyObject* args[] = {o, key};
+    if (__builtin_expect(wants_override(o, nullptr), 0)) return overridden("__getitem__", args, 2);
+    try {
+      return take_object(take(*as_tensor(o), key));
+    } catch (const Error&) {  // only then is it asked: indices come first
+      if (tls.overrides_disabled || !key_overrides(key)) throw;
+      PyErr_Clear();
       return overridden("__getitem__", args, 2);
     }
-    return take_object(take(*as_tensor(o), key));
   });
 }
 

@@ -81,13 +81,17 @@ void Parsing::variadic(PyObject* const* args, Py_ssize_t n) {
 // x.view(2, 3): trailing ints are the last positional int list
 void Parsing::trailing_ints(PyObject* const* args, Py_ssize_t n) {
   int last = schema.npositional - 1;
-  if (last < 0 || last > 1 || schema.args[last].type != Type::Ints || !is_index(args[last]))
+  if (last < 0 || last > 1 || schema.args[last].type != Type::Ints ||
+      (!is_index(args[last]) && !overrides(args[last])))
     type_error(name(), "() takes ", schema.npositional, " positional argument", schema.npositional == 1 ? "" : "s",
                " but ", n, " were given");
-  if (!reader.ints(args + last, n - last, f.values[last]))
-    bad_argument(op, schema.args[last], last, "tuple of ints", args[last]);
+  if (!reader.ints(args + last, n - last, f.values[last])) {
+    bool others = false;
+    for (Py_ssize_t k = last; k < n && !others; ++k) others = reader.taken_over(args[k]);
+    if (!others) bad_argument(op, schema.args[last], last, "tuple of ints", args[last]);
+  }
   given |= 1u << last;
-  if (composite) f.objects[last] = f.keep(checked(value_object(f.values[last])));
+  if (composite && !f.foreign) f.objects[last] = f.keep(checked(value_object(f.values[last])));
 }
 
 // Calls that list the items of one argument one by one; how many positional arguments are left to be read.

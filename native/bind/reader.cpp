@@ -117,6 +117,14 @@ bool Reader::foreign(PyObject* o) {
   return f.foreign = true;
 }
 
+bool Reader::taken_over(PyObject* o) {
+  if (tls.overrides_disabled) return false;
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return foreign(o);
+  for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+    if (foreign(PySequence_Fast_GET_ITEM(o, k))) return true;
+  return false;
+}
+
 bool Reader::read_scalar(PyObject* o, Value& v) {
   if (number_value(o, v)) return true;
   if (!is_tensor(o) || as_tensor(o)->ndim != 0 || (trying && as_tensor(o)->level)) return false;
@@ -164,14 +172,14 @@ bool Reader::read_ints(const Arg& arg, PyObject* o, Value& v) {
     return true;
   }
   if (PyTuple_Check(o) || PyList_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyByteArray_Check(o) ||
-      !PySequence_Check(o) || is_tensor(o))
+      !PySequence_Check(o) || is_tensor(o) || overrides(o))
     return false;
   PyObject* t = f.keep(checked(PySequence_Tuple(o)));
   return ints(&PyTuple_GET_ITEM(t, 0), PyTuple_GET_SIZE(t), v);
 }
 
 bool Reader::read_floats(PyObject* o, Value& v) {
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+  if ((!PyTuple_Check(o) && !PyList_Check(o)) || taken_over(o)) return false;
   PyObject* t = owned(o);
   Py_ssize_t n = PySequence_Fast_GET_SIZE(t);
   f.more().floats.push_back(std::make_unique<double[]>(size_t(n) + 1));
@@ -234,10 +242,12 @@ bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
     case Type::OptionalTensors: return read_tensors(o, v, arg.type == Type::OptionalTensors);
     case Type::Str: return read_str(o, v);
     case Type::DType:
+      if (Py_TYPE(o) != DTypeType && taken_over(o)) return true;
       v.tag = Tag::DType;
       v.dtype = parse_dtype(o, PyUnicode_AsUTF8(op.name));
       return true;
     case Type::Device:
+      if (Py_TYPE(o) != DeviceObjectType && taken_over(o)) return true;
       v.tag = Tag::Device;
       v.device = parse_device(o);
       if (v.device.type == DeviceType::CPU || v.device.type == DeviceType::Meta) v.device.index = -1;  // there is one

@@ -21,11 +21,13 @@ struct Reader {
       note(v.tensor);
       return;
     }
-    if (!converted(arg, position, o, v)) refuse(arg, position, o);
+    if (!converted(arg, position, o, v) && !taken_over(o)) refuse(arg, position, o);
   }
   // Lists of ints and of tensors; false where an item is none.
   bool ints(PyObject* const* items, Py_ssize_t n, Value& v);
   bool tensors(PyObject* const* items, Py_ssize_t n, Value& v, bool optional);
+  // Whether an object, or an item of a tuple or list, has a __torch_function__ that answers the call instead.
+  bool taken_over(PyObject* o);
 
  private:
   void note(Tensor* t) { f.flags |= t->flags; }

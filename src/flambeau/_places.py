@@ -122,6 +122,9 @@ distributed.utils distributed._elsewhere _sync_module_states
 functional . broadcast_tensors split einsum meshgrid stft unique unique_consecutive tensordot cartesian_prod
 functional . block_diag cdist atleast_1d atleast_2d atleast_3d norm unravel_index chain_matmul lu
 functional _tensor.queries broadcast_shapes
+fx._symbolic_trace fx._concrete PH PHBase PHWithMeta _assert_is_none
+fx.graph fx._codegen CodeGen PythonCode _BoxedCodeGen
+fx.graph fx._pytree_codegen _PyTreeCodeGen _PyTreeInfo
 library library._library Library
 nn.modules.activation nn.modules.attention MultiheadAttention
 nn.modules.batchnorm nn.modules.lazy LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d

@@ -93,13 +93,15 @@ def overriding(args, kwargs, name):
 
     def look(x):
         kind = type(x)
+        if kind is slice:
+            return [look(part) for part in (x.start, x.stop, x.step)]
         method = getattr(kind, name, None)
         if method is None or method is _C._disabled_torch_function_impl or kind is _C.Tensor:
-            return
+            return None
         if any(type(y) is kind for y in found):
-            return
+            return None
         at = next((k for k, y in enumerate(found) if issubclass(kind, type(y))), len(found))
-        found.insert(at, x)
+        return found.insert(at, x)
 
     for x in (*args, *kwargs.values()):
         if isinstance(x, (tuple, list)):

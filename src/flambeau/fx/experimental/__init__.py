@@ -1,0 +1,1 @@
+"""Further producers of graphs, and passes for inference."""

@@ -1,0 +1,1 @@
+"""What passes are made of, and how several run in order."""

@@ -1,0 +1,1 @@
+"""Parts of graphs: finding them, taking them out, comparing them."""
