@@ -65,7 +65,7 @@ class Tracer(TracerBase):
     ...         return True
     >>> net = flambeau.nn.Sequential(flambeau.nn.Sequential(flambeau.nn.ReLU()))
     >>> [node.name for node in Whole().trace(net).nodes]
-    ['input', '_0', 'output']
+    ['input_1', '_0', 'output']
     """
 
     def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):

@@ -41,6 +41,7 @@ def _signature_of(op):
         words = piece.partition("=")[0].split()
         if len(words) == 2:
             kinds[words[1]] = _python_type(words[0])
+    kinds.setdefault("input", kinds.get("self"))  # what the public function calls its first argument
     parameters = [p.replace(annotation=kinds.get(p.name, inspect.Parameter.empty)) for p in plain.parameters.values()]
     return plain.replace(parameters=parameters)
 
@@ -51,7 +52,7 @@ def get_signature_for_torch_op(op, return_schemas=False):
     >>> import flambeau
     >>> from flambeau.fx.operator_schemas import get_signature_for_torch_op
     >>> [list(s.parameters) for s in get_signature_for_torch_op(flambeau.relu)]
-    [['self', 'inplace']]
+    [['input', 'inplace']]
     """
     if isinstance(op, (Packet, Overload)):
         op = op._operator.op
