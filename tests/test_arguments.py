@@ -23,7 +23,7 @@ REASONS = {
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
-        _sparse/shapes: compute args kwargs; optim/optimizer: _check_sparse group;
+        _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group;
         _tensor/methods: cuda non_blocking memory_format; _tensor/storage: cuda device non_blocking, pin_memory
         device""",
     "layouts other than strided are refused by the argument parser, before the body": """
@@ -94,8 +94,8 @@ REASONS = {
         ao/nn/quantized/dynamic/modules/linear: _load_from_state_dict strict;
         ao/nn/quantized/dynamic/modules/rnn: _load_from_state_dict strict;
         optim/rprop: _update step; optim/adadelta: _update step; optim/rmsprop: _update step;
-        optim/adadelta: _begin group; optim/adafactor: _begin group; optim/adamax: _begin group;
-        optim/nadam: _begin group; optim/radam: _begin group; optim/sgd: _begin group;
+        optim/adadelta: _own_begin group; optim/adafactor: _own_begin group; optim/adamax: _own_begin group;
+        optim/nadam: _own_begin group; optim/radam: _own_begin group; optim/sgd: _own_begin group;
         optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
         optim/swa_utils: ema_update num_averaged; utils/_selective: policy ctx args kwargs;
         utils/tensorboard/_graph: before inputs, after inputs output;

@@ -2,8 +2,9 @@
 //
 // An attribute is searched on the type, in the instance, then among parameters, buffers and submodules, all without a
 // failing lookup on the way. A call goes straight to the type's `forward`; only an instance whose __dict__ may have
-// gained hooks (`look`) is examined first. Everything rare is a Python method of nn.Module: `_assign` registers
-// parameters, buffers and submodules, `_call_hooked` runs hooks, `_locate` adds the module's path to an exception.
+// gained hooks (`look`) is examined first. Everything rare is a Python method of nn.Module: `_own_assign` registers
+// parameters, buffers and submodules, `_own_call_hooked` runs hooks, `_own_locate` adds the module's path to an
+// exception.
 #include "module_base.h"
 
 #include "origin.h"
@@ -417,9 +418,9 @@ void add_module_base(PyObject* module) {
   names.call = intern("__call__");
   names.getattr = intern("__getattr__");
   names.getattribute = intern("__getattribute__");
-  names.assign = intern("_assign");
-  names.call_hooked = intern("_call_hooked");
-  names.locate = intern("_locate");
+  names.assign = intern("_own_assign");
+  names.call_hooked = intern("_own_call_hooked");
+  names.locate = intern("_own_locate");
   names.name = intern("name");
   names.obj = intern("obj");
   names.hooks[0] = intern("_forward_pre_hooks");

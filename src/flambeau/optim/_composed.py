@@ -33,17 +33,17 @@ class ComposedOptimizer(Optimizer):
 
     def _step_one(self, param, group):
         if param.grad.layout is not flambeau.strided:
-            self._check_sparse(group)
+            self._own_check_sparse(group)
         state = self.state[param]
-        self._prepare(param, state, group)
+        self._own_prepare(param, state, group)
         state["step"] += 1
         grad = -param.grad if group["maximize"] else param.grad
         views = {key: real_view(value) for key, value in state.items()}
         self._update(real_view(param), real_view(grad), views, group, state["step"].item())
 
-    def _prepare(self, param, state, group):
+    def _own_prepare(self, param, state, group):
         if not state:
-            self._begin(param, state, group)
+            self._own_begin(param, state, group)
 
     def _update(self, param, grad, state, group, step):
         raise NotImplementedError

@@ -51,7 +51,7 @@ def _record(optimizer, param, group):
         raise RuntimeError(f"{type(optimizer).__name__}: differentiable=True needs dense gradients, got a sparse one")
     state = optimizer.state[param]
     fresh = not any(isinstance(value, flambeau.Tensor) for value in state.values())
-    optimizer._prepare(param, state, group)
+    optimizer._own_prepare(param, state, group)
     if "step" in state:
         state["step"] += 1
     own = param.clone()

@@ -41,7 +41,7 @@ class Adadelta(Optimizer):
             group.setdefault("foreach", None)
         _counts_to_tensors(self)
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         if "step" not in state:
             state["step"] = flambeau.zeros((), dtype=flambeau.float32)
         for key in _KEYS[1:3]:
@@ -62,5 +62,5 @@ class Adadelta(Optimizer):
         loss = _loss_of(closure) if closure is not None else None
         for group in self.param_groups:
             numbers = (group["lr"], group["weight_decay"], group["eps"], group["rho"], 0.0)
-            self._native_step(3, group, _KEYS, numbers, 1 if group["maximize"] else 0)
+            self._own_native_step(3, group, _KEYS, numbers, 1 if group["maximize"] else 0)
         return loss

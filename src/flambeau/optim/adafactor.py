@@ -34,7 +34,7 @@ class Adafactor(ComposedOptimizer):
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d,
                                   "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize})
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         if param.is_complex():
             raise RuntimeError(f"Adafactor: parameters must be real, got {param.dtype}")
         state["step"] = number(0)

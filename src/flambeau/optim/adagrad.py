@@ -35,7 +35,7 @@ class Adagrad(Optimizer):
             "differentiable": differentiable, "fused": fused})
         for group in self.param_groups:  # this state exists before the first step
             for param in group["params"]:
-                self._begin(param, self.state[param], group)
+                self._own_begin(param, self.state[param], group)
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -52,7 +52,7 @@ class Adagrad(Optimizer):
             for param in group["params"]:
                 self.state[param]["sum"].share_memory_()
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         if "step" not in state:
             state["step"] = flambeau.zeros((), dtype=flambeau.float32)
         if "sum" not in state:
@@ -60,14 +60,14 @@ class Adagrad(Optimizer):
             value = complex(start, start) if param.is_complex() else start
             state["sum"] = flambeau.full_like(param, value, memory_format=flambeau.preserve_format)
 
-    def _check_sparse(self, group):
+    def _own_check_sparse(self, group):
         if group["weight_decay"]:
             raise RuntimeError("Adagrad: weight_decay with sparse gradients is not supported: it would change every "
                                "row; use weight_decay=0, or layers with sparse=False")
 
-    def _sparse_step(self, param, grad, state, group):
+    def _own_sparse_step(self, param, grad, state, group):
         """The same law in the rows that have a gradient."""
-        self._begin(param, state, group)
+        self._own_begin(param, state, group)
         state["step"] += 1
         grad = -grad if group["maximize"] else grad
         rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
@@ -86,5 +86,5 @@ class Adagrad(Optimizer):
         loss = _loss_of(closure) if closure is not None else None
         for group in self.param_groups:
             numbers = (group["lr"], group["weight_decay"], group["eps"], group["lr_decay"], 0.0)
-            self._native_step(4, group, _KEYS, numbers, 1 if group["maximize"] else 0)
+            self._own_native_step(4, group, _KEYS, numbers, 1 if group["maximize"] else 0)
         return loss

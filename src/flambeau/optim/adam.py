@@ -48,7 +48,7 @@ class Adam(Optimizer):
             group.setdefault("fused", None)
         _counts_to_tensors(self)
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         if "step" not in state:
             state["step"] = flambeau.zeros((), dtype=flambeau.float32)
         for key in _KEYS[bool(group["amsgrad"])][1:]:
@@ -76,7 +76,7 @@ class Adam(Optimizer):
             flags = ((_MAXIMIZE if group["maximize"] else 0) | (_AMSGRAD if amsgrad else 0)
                      | (_DECOUPLED if group["decoupled_weight_decay"] else 0))
             numbers = (group["lr"], group["weight_decay"], group["eps"], beta1, beta2)
-            self._native_step(1, group, _KEYS[amsgrad], numbers, flags)
+            self._own_native_step(1, group, _KEYS[amsgrad], numbers, flags)
         return loss
 
 

@@ -30,7 +30,7 @@ class Adamax(ComposedOptimizer):
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         state["step"] = number(0)
         state["exp_avg"] = zeros(param)
         state["exp_inf"] = zeros(param)

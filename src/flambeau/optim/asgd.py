@@ -29,7 +29,7 @@ class ASGD(ComposedOptimizer):
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         state["step"] = number(0)
         lr = learned(group["lr"])
         state["eta"] = lr.clone() if isinstance(lr, flambeau.Tensor) else number(lr)

@@ -57,7 +57,7 @@ class Muon(ComposedOptimizer):
 
     def _step_one(self, param, group):
         if param.grad.layout is not flambeau.strided:
-            self._check_sparse(group)
+            self._own_check_sparse(group)
         if param.grad.is_complex() or param.is_complex():
             raise RuntimeError(f"Muon: parameters must be real, got {param.dtype}")
         state = self.state[param]

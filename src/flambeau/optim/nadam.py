@@ -36,7 +36,7 @@ class NAdam(ComposedOptimizer):
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
             "capturable": capturable, "differentiable": differentiable})
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         state["step"] = number(0)
         state["mu_product"] = flambeau.ones((), dtype=flambeau.float32)
         state["exp_avg"] = zeros(param)

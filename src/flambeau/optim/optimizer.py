@@ -54,7 +54,7 @@ def _with_hooks(step):
 
     @wraps(step)
     def hooked(self, *args, **kwargs):
-        if self._hooked is None or not (self._hooked or _global_pre_hooks or _global_post_hooks):
+        if self._own_hooked is None or not (self._own_hooked or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
@@ -111,7 +111,7 @@ class Optimizer:
     """
 
     _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
-    _hooked = None  # no hooks where a subclass, as those that wrap another optimizer, leaves __init__ out
+    _own_hooked = None  # no hooks where a subclass, as those that wrap another optimizer, leaves __init__ out
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -121,7 +121,7 @@ class Optimizer:
 
     def __init__(self, params, defaults):
         self.defaults = defaults
-        self._make_hooks()
+        self._own_make_hooks()
         if isinstance(params, flambeau.Tensor):
             raise TypeError("optimizer: params must be an iterable of Tensors or dicts, got a "
                             f"{type(params).__name__}; wrap it in a list")
@@ -134,8 +134,8 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(dict(group) if isinstance(group, dict) else group)
 
-    def _make_hooks(self):
-        self._hooked = False
+    def _own_make_hooks(self):
+        self._own_hooked = False
         for name in ("step_pre", "step_post", "state_dict_pre", "state_dict_post",
                      "load_state_dict_pre", "load_state_dict_post"):
             setattr(self, f"_optimizer_{name}_hooks", OrderedDict())
@@ -145,8 +145,8 @@ class Optimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        if "_hooked" not in self.__dict__:
-            self._make_hooks()
+        if "_own_hooked" not in self.__dict__:
+            self._own_make_hooks()
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self):
@@ -160,12 +160,12 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """Calls `hook(optimizer, args, kwargs)` before each step; a returned `(args, kwargs)` replaces them."""
-        self._hooked = True
+        self._own_hooked = True
         return _register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
         """Calls `hook(optimizer, args, kwargs)` after each step."""
-        self._hooked = True
+        self._own_hooked = True
         return _register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
@@ -211,18 +211,18 @@ class Optimizer:
             if not (param.is_leaf or param.retains_grad or self.defaults.get("differentiable")):
                 raise ValueError(f"optimizer: a parameter of shape {list(param.shape)} was computed from others; pass "
                                  "those leaves, or x.detach().requires_grad_()")
-        self._fill_defaults(param_group)
-        self._check_repeats(params, "param_names" in param_group)
+        self._own_fill_defaults(param_group)
+        self._own_check_repeats(params, "param_names" in param_group)
         self.param_groups.append(param_group)
 
-    def _fill_defaults(self, group):
+    def _own_fill_defaults(self, group):
         for name, default in self.defaults.items():
             if default is required and name not in group:
                 raise ValueError(f"optimizer: the parameter group has no {shown(name)}, and there is no default")
             group.setdefault(name, default)
         _modes(type(self).__name__, group)
 
-    def _check_repeats(self, params, named):
+    def _own_check_repeats(self, params, named):
         if len(set(map(id, params))) != len(params):
             warn("optimizer: a parameter group names a parameter more than once",
                  stacklevel=4)
@@ -304,7 +304,7 @@ class Optimizer:
         """One update of all parameters; `closure`, if given, computes the loss again and its gradients."""
         raise NotImplementedError(f"{type(self).__name__}.step is not implemented")
 
-    def _native_step(self, kind, group, keys, numbers, flags):
+    def _own_native_step(self, kind, group, keys, numbers, flags):
         """One fused native update; parameters that meet it for the first time get their state before it."""
         if group["differentiable"]:
             recorded_step(self, group)
@@ -313,30 +313,30 @@ class Optimizer:
         if new is not None:
             apart = [param for param in new if _wraps(param.grad)]
             if apart:
-                self._check_sparse(group)
+                self._own_check_sparse(group)
             fresh = [param for param in new if not _among(param, apart) and not _made_dense(self.state[param])]
             for param in fresh:
-                self._begin(param, self.state[param], group)
+                self._own_begin(param, self.state[param], group)
             _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, fresh + apart)
             with flambeau.no_grad():
                 for param in apart:
-                    self._sparse_step(param, _coordinates(param.grad), self.state[param], group)
+                    self._own_sparse_step(param, _coordinates(param.grad), self.state[param], group)
 
-    def _check_sparse(self, group):
+    def _own_check_sparse(self, group):
         """Refuses sparse gradients before anything is done."""
-        if type(self)._sparse_step is Optimizer._sparse_step:
+        if type(self)._own_sparse_step is Optimizer._own_sparse_step:
             raise RuntimeError(f"{type(self).__name__}: sparse gradients are not supported; use SparseAdam, Adagrad or "
                                "SGD, or layers with sparse=False")
 
-    def _sparse_step(self, param, grad, state, group):
+    def _own_sparse_step(self, param, grad, state, group):
         """One update by a sparse gradient in coordinates."""
         raise NotImplementedError
 
-    def _prepare(self, param, state, group):
+    def _own_prepare(self, param, state, group):
         """Sees that a parameter's state is there."""
-        self._begin(param, state, group)
+        self._own_begin(param, state, group)
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         """Fills what is missing in a parameter's state."""
         raise NotImplementedError
 

@@ -33,7 +33,7 @@ class RAdam(ComposedOptimizer):
             "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
             "differentiable": differentiable})
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         state["step"] = number(0)
         state["exp_avg"] = zeros(param)
         state["exp_avg_sq"] = zeros(param)

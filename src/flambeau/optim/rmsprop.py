@@ -48,7 +48,7 @@ class RMSprop(Optimizer):
         return ("step", "square_avg", "momentum_buffer" if group["momentum"] > 0 else None,
                 "grad_avg" if group["centered"] else None)
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         if "step" not in state:
             state["step"] = flambeau.zeros((), dtype=flambeau.float32)
         for key in self._keys(group)[1:]:
@@ -77,5 +77,5 @@ class RMSprop(Optimizer):
             flags = ((_MAXIMIZE if group["maximize"] else 0) | (_CENTERED if group["centered"] else 0)
                      | (_MOMENTUM if group["momentum"] > 0 else 0))
             numbers = (group["lr"], group["weight_decay"], group["eps"], group["alpha"], group["momentum"])
-            self._native_step(2, group, self._keys(group), numbers, flags)
+            self._own_native_step(2, group, self._keys(group), numbers, flags)
         return loss

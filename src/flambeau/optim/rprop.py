@@ -29,7 +29,7 @@ class Rprop(ComposedOptimizer):
             "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
             "differentiable": differentiable, "capturable": capturable})
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         state["step"] = number(0)
         state["prev"] = zeros(param)
         one = flambeau.full_like(param.detach(), 1 + 1j if param.is_complex() else 1,

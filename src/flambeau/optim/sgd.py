@@ -47,9 +47,9 @@ class SGD(Optimizer):
             group.setdefault("foreach", None)
             group.setdefault("fused", None)
 
-    def _prepare(self, param, state, group):
+    def _own_prepare(self, param, state, group):
         if group["momentum"] and state.get("momentum_buffer") is None:
-            self._begin(param, state, group)
+            self._own_begin(param, state, group)
 
     def _update(self, param, grad, state, group, step):
         """The first momentum (step 0) is the gradient itself."""
@@ -61,10 +61,10 @@ class SGD(Optimizer):
             grad = grad + change * momentum if group["nesterov"] else change
         add_scaled(param, grad, -learned(group["lr"]))
 
-    def _begin(self, param, state, group):
+    def _own_begin(self, param, state, group):
         state["momentum_buffer"] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
 
-    def _sparse_step(self, param, grad, state, group):
+    def _own_sparse_step(self, param, grad, state, group):
         """The same law; momentum stays sparse as long as all gradients are."""
         grad = -grad if group["maximize"] else grad
         if group["weight_decay"]:
@@ -86,5 +86,5 @@ class SGD(Optimizer):
                      | (_MOMENTUM if momentum else 0))
             keys = (None, "momentum_buffer" if momentum else None, None, None)
             numbers = (group["lr"], group["weight_decay"], 0.0, momentum, group["dampening"])
-            self._native_step(0, group, keys, numbers, flags)
+            self._own_native_step(0, group, keys, numbers, flags)
         return loss

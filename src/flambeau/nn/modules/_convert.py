@@ -66,24 +66,24 @@ class ConvertMethods:
         """Convert all parameters and buffers to `dst_type`; returns self."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def _to_floating(self, dst_type):
+    def _own_to_floating(self, dst_type):
         return self._apply(lambda t: t.to(dst_type) if t.is_floating_point() else t)
 
     def float(self):
         """Convert floating-point parameters and buffers to float32; returns self."""
-        return self._to_floating(float32)
+        return self._own_to_floating(float32)
 
     def double(self):
         """Convert floating-point parameters and buffers to float64; returns self."""
-        return self._to_floating(float64)
+        return self._own_to_floating(float64)
 
     def half(self):
         """Convert floating-point parameters and buffers to float16; returns self."""
-        return self._to_floating(float16)
+        return self._own_to_floating(float16)
 
     def bfloat16(self):
         """Convert floating-point parameters and buffers to bfloat16; returns self."""
-        return self._to_floating(bfloat16)
+        return self._own_to_floating(bfloat16)
 
     def cpu(self):
         """Move parameters and buffers to the CPU; returns self."""

@@ -200,12 +200,12 @@ class HookMethods:
         """Run hook(module, incompatible_keys) after loading; it may change the two lists in place."""
         return _add(self._load_state_dict_post_hooks, hook)
 
-    def _call_hooked(self, *args, **kwargs):
+    def _own_call_hooked(self, *args, **kwargs):
         """The call of a module that has hooks, or while hooks of all modules are registered."""
         done = set()
         result = None
         try:
-            args, kwargs = self._run_pre_hooks(args, kwargs)
+            args, kwargs = self._own_run_pre_hooks(args, kwargs)
             gate = None
             before = [*GLOBAL["_backward_pre_hooks"].values(), *kept(self, "_backward_pre_hooks").values()]
             after = [*GLOBAL["_backward_hooks"].values(), *kept(self, "_backward_hooks").values()]
@@ -213,17 +213,17 @@ class HookMethods:
                 gate = _BackwardGate(self, before, after)
                 args = gate.enter(args)
             result = self.forward(*args, **kwargs)
-            for key, hook, with_kwargs, _ in self._after_hooks():
+            for key, hook, with_kwargs, _ in self._own_after_hooks():
                 done.add(key)
                 replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                 if replaced is not None:
                     result = replaced
             return result if gate is None else gate.leave(result)
         except Exception:
-            self._run_always_hooks(args, kwargs, result, done)
+            self._own_run_always_hooks(args, kwargs, result, done)
             raise
 
-    def _run_pre_hooks(self, args, kwargs):
+    def _own_run_pre_hooks(self, args, kwargs):
         with_kwargs = kept(self, "_forward_pre_hooks_with_kwargs")
         for key, hook in (*GLOBAL["_forward_pre_hooks"].items(), *kept(self, "_forward_pre_hooks").items()):
             if key in with_kwargs:
@@ -242,15 +242,15 @@ class HookMethods:
                     args = replaced if isinstance(replaced, tuple) else (replaced,)
         return args, kwargs
 
-    def _after_hooks(self):
+    def _own_after_hooks(self):
         rows = []
         for tables in (GLOBAL, {name: kept(self, name) for name in GLOBAL}):
             with_kwargs, always = tables["_forward_hooks_with_kwargs"], tables["_forward_hooks_always_called"]
             rows += [(key, hook, key in with_kwargs, key in always) for key, hook in tables["_forward_hooks"].items()]
         return rows
 
-    def _run_always_hooks(self, args, kwargs, result, done):
-        for key, hook, with_kwargs, always in self._after_hooks():
+    def _own_run_always_hooks(self, args, kwargs, result, done):
+        for key, hook, with_kwargs, always in self._own_after_hooks():
             if not always or key in done:
                 continue
             try:

@@ -37,19 +37,19 @@ class StateMethods:
         """Override it to take back what get_extra_state gave."""
         raise RuntimeError("set_extra_state: override it (and get_extra_state) to take extra state back")
 
-    def _has_extra_state(self, method):
+    def _own_has_extra_state(self, method):
         return getattr(type(self), method) is not getattr(StateMethods, method)
 
-    def _persistent(self):
+    def _own_persistent(self):
         """(name, tensor) of everything the state dict holds of this module alone."""
         skip = kept(self, "_non_persistent_buffers_set")
         buffers = ((k, v) for k, v in self._buffers.items() if k not in skip)
         return [(k, v) for k, v in itertools.chain(self._parameters.items(), buffers) if v is not None]
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, tensor in self._persistent():
+        for name, tensor in self._own_persistent():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
-        if self._has_extra_state("get_extra_state"):
+        if self._own_has_extra_state("get_extra_state"):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
@@ -133,7 +133,7 @@ class StateMethods:
         """Load this module's own entries; a subclass overrides it to read older versions of its state."""
         for hook in kept(self, "_load_state_dict_pre_hooks").values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        own = dict(self._persistent())
+        own = dict(self._own_persistent())
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, target in own.items():
             key = prefix + name
@@ -141,11 +141,11 @@ class StateMethods:
                 if strict:
                     missing_keys.append(key)
                 continue
-            problem = self._load_tensor(name, key, target, state_dict[key], assign)
+            problem = self._own_load_tensor(name, key, target, state_dict[key], assign)
             if problem:
                 error_msgs.append(problem)
         extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
-        if self._has_extra_state("set_extra_state"):
+        if self._own_has_extra_state("set_extra_state"):
             if extra_key in state_dict:
                 self.set_extra_state(state_dict[extra_key])
             elif strict:
@@ -160,7 +160,7 @@ class StateMethods:
                 if name not in (self._modules if dot else own):
                     unexpected_keys.append(key)
 
-    def _load_tensor(self, name, key, target, given, assign):
+    def _own_load_tensor(self, name, key, target, given, assign):
         """Put `given` into `target`; the error text when it does not fit."""
         if not isinstance(given, Tensor):
             return (

@@ -19,23 +19,23 @@ def position(index, size):
 class _Numbered(Module):
     """What Sequential and ModuleList share: submodules named "0", "1", … and reached as in a list."""
 
-    def _name_at(self, index):
+    def _own_name_at(self, index):
         return list(self._modules)[position(index, len(self))]
 
-    def _set_all(self, modules):
+    def _own_set_all(self, modules):
         self._modules.clear()
         for k, module in enumerate(modules):
             self.add_module(str(k), module)
 
     def __setitem__(self, index, module):
-        setattr(self, self._name_at(index), module)
+        setattr(self, self._own_name_at(index), module)
 
     def __delitem__(self, index):
         modules = list(self._modules.values())
         if not isinstance(index, slice):
             index = position(index, len(self))
         del modules[index]
-        self._set_all(modules)
+        self._own_set_all(modules)
 
     def __len__(self):
         return len(self._modules)
@@ -63,10 +63,10 @@ class _Numbered(Module):
         del self[key]
         return module
 
-    def _insert(self, index, module):
+    def _own_insert(self, index, module):
         modules = list(self._modules.values())
         modules.insert(index, module)
-        self._set_all(modules)
+        self._own_set_all(modules)
 
 
 class Sequential(_Numbered):
@@ -95,7 +95,7 @@ class Sequential(_Numbered):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return self._modules[self._name_at(index)]
+        return self._modules[self._own_name_at(index)]
 
     def insert(self, index, module):
         """Put a module before the one at `index`; returns self."""
@@ -103,16 +103,16 @@ class Sequential(_Numbered):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"Index out of range: {shown(index)}")
-        self._insert(index + len(self) if index < 0 else index, module)
+        self._own_insert(index + len(self) if index < 0 else index, module)
         return self
 
     def __add__(self, other):
-        return Sequential(*self)._join(other, "add")
+        return Sequential(*self)._own_join(other, "add")
 
     def __iadd__(self, other):
-        return self._join(other, "add")
+        return self._own_join(other, "add")
 
-    def _join(self, other, verb):
+    def _own_join(self, other, verb):
         if not isinstance(other, Sequential):
             raise ValueError(f"Sequential.{verb}: expected another Sequential, got {type(other).__name__}")
         return self.extend(other)
@@ -153,11 +153,11 @@ class ModuleList(_Numbered):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
-        return self._modules[self._name_at(index)]
+        return self._modules[self._own_name_at(index)]
 
     def insert(self, index, module):
         """Put a module before the one at `index`."""
-        self._insert(index, module)
+        self._own_insert(index, module)
 
     def extend(self, modules):
         """Add several modules at the end; returns self."""

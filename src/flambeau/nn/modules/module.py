@@ -61,7 +61,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
     # the name by which wrappers reach the call under their own __call__
     _call_impl = _C.ModuleBase.__call__
 
-    def _locate(self, error):
+    def _own_locate(self, error):
         """Write into `error`'s notes which module it came from; called at each module the error passes."""
         seen = error.__dict__.get("_in_module")
         if seen is None:
@@ -85,7 +85,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
 
     # ---- registration ----------------------------------------------------------------------------------------------
 
-    def _assign(self, name, value):
+    def _own_assign(self, name, value):
         """The rest of `self.name = value`: whatever the native part does not know to be a plain value."""
         state = self.__dict__
         for kind, table_name, is_kind in _KINDS:
@@ -118,7 +118,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
             return None
         return object.__setattr__(self, name, value)
 
-    def _check_name(self, kind, name, table):
+    def _own_check_name(self, kind, name, table):
         if table not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call: begin __init__ with "
                                      "super().__init__()")
@@ -133,7 +133,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
 
     def register_parameter(self, name, param):
         """Add a Parameter (or None, to reserve the name) under `name`."""
-        self._check_name("parameter", name, "_parameters")
+        self._own_check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"parameter {shown(name)} must be a flambeau.nn.Parameter or None, got {type_name(param)}"
@@ -147,7 +147,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
 
     def register_buffer(self, name, tensor, persistent=True):
         """Add a tensor that is state but not a parameter; `persistent=False` keeps it out of state_dict."""
-        self._check_name("buffer", name, "_buffers")
+        self._own_check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"buffer {shown(name)} must be a flambeau.Tensor or None, got {type_name(tensor)}"
@@ -162,7 +162,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
         """Add a submodule (or None) under `name`."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        self._check_name("module", name, "_modules")
+        self._own_check_name("module", name, "_modules")
         self._modules[name] = _run_registration("module", self, name, module)
 
     def register_module(self, name, module):
@@ -196,7 +196,7 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 
-    def _get_tensor(self, target, table, what):
+    def _own_get_tensor(self, target, table, what):
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
@@ -207,11 +207,11 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
 
     def get_parameter(self, target):
         """The parameter with the dotted name `target`."""
-        return self._get_tensor(target, "_parameters", "an nn.Parameter")
+        return self._own_get_tensor(target, "_parameters", "an nn.Parameter")
 
     def get_buffer(self, target):
         """The buffer with the dotted name `target`."""
-        return self._get_tensor(target, "_buffers", "a buffer")
+        return self._own_get_tensor(target, "_buffers", "a buffer")
 
     # ---- walking the tree ------------------------------------------------------------------------------------------
 

@@ -111,12 +111,12 @@ class LRScheduler:
         """The rates for `last_epoch`."""
         raise NotImplementedError(f"{type(self).__name__}.get_lr is not implemented")
 
-    def _warn_outside_step(self):
+    def _own_warn_outside_step(self):
         if not self._get_lr_called_within_step:
             warn("get_lr() computes the next rates and belongs inside step(); call get_last_lr() for the rates in use",
                  UserWarning, stacklevel=3)
 
-    def _warn_order(self):
+    def _own_warn_order(self):
         if self._step_count != 1:
             return
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
@@ -128,7 +128,7 @@ class LRScheduler:
 
     def step(self, epoch=None):
         """Moves on by one (or, deprecated, to `epoch`) and writes the rates into the groups."""
-        self._warn_order()
+        self._own_warn_order()
         self._step_count += 1
         if epoch is not None:
             warn(EPOCH_NOTE, UserWarning, stacklevel=2)
@@ -146,9 +146,9 @@ class LRScheduler:
                 values = closed() if closed is not None else self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        self._write(values)
+        self._own_write(values)
 
-    def _write(self, values):
+    def _own_write(self, values):
         for group, value in zip(self.optimizer.param_groups, values):
             set_option(group, "lr", value)
         self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]

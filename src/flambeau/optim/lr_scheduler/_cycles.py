@@ -96,7 +96,7 @@ class CyclicLR(LRScheduler):
 
     def get_lr(self):
         """The rates for `last_epoch`; writes the momenta into the groups."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         cycle = floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -149,7 +149,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self):
         """The rates for `T_cur` epochs after the last restart."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         share = (1 + cos(pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
@@ -171,7 +171,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             values = self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        self._write(values)
+        self._own_write(values)
 
     def _place(self, epoch):
         if epoch < 0:
@@ -273,7 +273,7 @@ class OneCycleLR(LRScheduler):
 
     def get_lr(self):
         """The rates for `last_epoch`; writes the momenta into the groups."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR: step {shown(step)} lies past the end of the schedule, "

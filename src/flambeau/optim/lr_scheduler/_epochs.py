@@ -49,7 +49,7 @@ class LambdaLR(_ByFunction):
 
     def get_lr(self):
         """The rates for `last_epoch`."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs)]
 
 
@@ -58,7 +58,7 @@ class MultiplicativeLR(_ByFunction):
 
     def get_lr(self):
         """The rates for `last_epoch`."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         lrs = [group["lr"] for group in self.optimizer.param_groups]
         return lrs if self._is_initial else [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, lrs)]
 
@@ -68,7 +68,7 @@ class _ByFactor(LRScheduler):
 
     def get_lr(self):
         """The rates for `last_epoch`, from those in the groups."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         factor = self._factor(self.last_epoch)
         return [group["lr"] if factor is None else group["lr"] * factor for group in self.optimizer.param_groups]
 
@@ -214,7 +214,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self):
         """The rates for `last_epoch`, from those in the groups."""
-        self._warn_outside_step()
+        self._own_warn_outside_step()
         lrs = [group["lr"] for group in self.optimizer.param_groups]
         epoch, low, period = self.last_epoch, self.eta_min, self.T_max
         if self._is_initial:
