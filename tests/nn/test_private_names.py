@@ -6,7 +6,7 @@ PyTorch's private names are taken in PyTorch too; all others of this library beg
 import pytest
 
 import flambeau
-from flambeau import nn
+from flambeau import nn, optim
 
 #: private names that PyTorch's classes have themselves
 THEIRS = set("""
@@ -22,7 +22,7 @@ _optimizer_load_state_dict_pre_hooks _optimizer_load_state_dict_post_hooks _grou
 
 
 @pytest.mark.parametrize("kind", [nn.Module, nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Embedding,
-                                  nn.CrossEntropyLoss, flambeau.optim.Optimizer, flambeau.optim.lr_scheduler.LRScheduler],
+                                  nn.CrossEntropyLoss, optim.Optimizer, optim.lr_scheduler.LRScheduler],
                          ids=lambda kind: kind.__name__)
 def test_private_names_of_base_classes(kind):
     found = {name for name in dir(kind) if name[0] == "_" and name[1] != "_" and not name.startswith("_own_")}
