@@ -19,7 +19,7 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first. A part uses its own modules and parts of lower layers; parts of one layer do not know each other.
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
-    {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "control_flow", "futures",
+    {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "classes", "control_flow", "futures",
      "package"},
     {"_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},

@@ -76,7 +76,7 @@ inf, nan, pi, e, newaxis = 1e999, -(1e999 - 1e999), 3.141592653589793, 2.7182818
 
 #: subpackages and modules loaded when first used
 _LAZY = {"linalg", "fft", "signal", "nn", "optim", "utils", "testing", "memory", "serialization", "special", "storage",
-         "cuda", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
+         "cuda", "classes", "backends", "accelerator", "amp", "compiler", "cpu", "func", "futures", "hub", "masked",
          "mps", "mtia", "multiprocessing", "nested", "sparse", "return_types", "types", "__config__", "__future__",
          "profiler", "debug", "library", "control_flow", "overrides", "distributions", "quasirandom", "safetensors",
          "jit", "fx", "export", "onnx", "distributed", "array_api", "ao", "package", "quantization", "xpu"}

@@ -16,6 +16,7 @@ class UnavailableDtype:
     """A dtype of PyTorch's that has a name here and no tensors."""
 
     _unavailable_dtype = True
+    _refused = "a dtype of which there are no tensors here"
 
     def __init__(self, name, itemsize=1, is_floating_point=False, is_complex=False):
         self.name, self.itemsize = name, itemsize

@@ -84,6 +84,7 @@ class _Reader(ast.NodeVisitor):
     def __init__(self, tree, methods):
         self.uses, self.asked, self.methods = [], set(), methods
         self.guards, self.looking = 0, set()
+        self.known, self.kept = {}, []  # what bindings are, by their id; and all scopes, so that no id comes twice
         self.scopes = [(_Bindings(tree.body).found, False)]
         self.visit(tree)
 
@@ -114,14 +115,19 @@ class _Reader(ast.NodeVisitor):
     def kind_of_name(self, name):
         if name in self.looking:  # its value is made of itself
             return None
+        bindings = self.bound(name)
+        if id(bindings) in self.known:
+            return self.known[id(bindings)]
         self.looking.add(name)
-        try:
-            kinds = [what if isinstance(what, str) else what and self.kind_bound(what) for what in self.bound(name)]
-        finally:
-            self.looking.discard(name)
+        kinds = [what if isinstance(what, str) else what and self.kind_bound(what) for what in bindings]
+        self.looking.discard(name)
         if kinds and all(kind is _TENSOR for kind in kinds):
-            return _TENSOR
-        return next((kind for kind in kinds if isinstance(kind, str)), None)
+            found = _TENSOR
+        else:
+            found = next((kind for kind in kinds if isinstance(kind, str)), None)
+        if not self.looking and bindings:  # what was found within a circle may be less than there is
+            self.known[id(bindings)] = found
+        return found
 
     def kind_bound(self, what):
         if isinstance(what, ast.arg):
@@ -182,6 +188,7 @@ class _Reader(ast.NodeVisitor):
 
     def inside(self, names, body, is_class=False):
         self.scopes.append((names, is_class))
+        self.kept.append(names)
         for node in body:
             self.visit(node)
         self.scopes.pop()
@@ -216,6 +223,7 @@ class _Reader(ast.NodeVisitor):
         for part in node.generators:
             found.visit(part.target)
         self.scopes.append((found.found, False))
+        self.kept.append(found.found)
         self.generic_visit(node)
         self.scopes.pop()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import flambeau
 
 from ..as_torch import run
+from .doctor import doctor
 from .errors import UserError, reason
 from .info import info
 from .inspect import diff, inspect
@@ -89,6 +90,13 @@ def parser():
     running.add_argument("arguments", nargs=argparse.REMAINDER, metavar="SCRIPT ARGUMENT ...",
                          help="what `python` would be given")
     running.set_defaults(run=lambda options: run(options.arguments))
+
+    examining = commands.add_parser("doctor", help="which names of PyTorch a program uses, and what becomes of them; "
+                                                   "nothing of it is run. Exit code 1 if one is missing or refuses")
+    examining.add_argument("target", metavar="SCRIPT|PACKAGE|FOLDER")
+    examining.add_argument("--all", action="store_true", help="list every name")
+    examining.add_argument("--json", action="store_true", help="print data instead of a report")
+    examining.set_defaults(run=doctor)
 
     commands.add_parser("info", help="processor, threads, libraries, memory").set_defaults(run=info)
     return top

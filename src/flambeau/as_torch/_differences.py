@@ -1,0 +1,105 @@
+"""What a program finds different from PyTorch under the same names: the table of `flambeau doctor` and of the page.
+
+Names that only refuse are not here: each carries its own reason (`_absent`).
+"""
+
+#: subject -> (names, what is different and what to do). A name ending in ".*" stands for all names below it.
+TABLE = {
+    "Compilers": [
+        ("torch.compile", "The function or module runs as it is, with the same results; a warning says so once. "
+                          "`backend=\"eager\"` says nothing."),
+        ("torch.jit.script torch.jit.trace torch.jit.trace_module torch.jit.freeze torch.jit.optimize_for_inference",
+         "There is no TorchScript: the function or module itself comes back, and a warning says so once."),
+        ("torch._dynamo.config.* torch._dynamo.mark_dynamic torch._dynamo.mark_static",
+         "Settings of a compiler that is not here: they can be made and change nothing."),
+        ("torch.onnx.register_custom_op_symbolic torch.onnx.symbolic_helper.parse_args",
+         "Nothing is written as ONNX, so what is registered is never asked for."),
+    ],
+    "Devices": [
+        ("torch.cuda.is_available torch.cuda.device_count torch.xpu.is_available torch.mps.is_available "
+         "torch.backends.mps.is_available torch.accelerator.is_available",
+         "There is the CPU only: they answer False and 0, so that programs that ask stay on it."),
+        ("torch.Tensor.cuda torch.nn.Module.cuda torch.nn.Module.xpu",
+         "Raises RuntimeError, since there is no such device: choose it by is_available() and use `.to(device)`."),
+        ("torch.Tensor.pin_memory", "Raises RuntimeError: there is no device to pin memory for, so leave it out."),
+        ("torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.data_parallel",
+         "Calls the module itself: there is one device."),
+        ("torch.backends.cudnn.* torch.backends.cuda.* torch.backends.quantized.engine",
+         "Switches of libraries that are not used: they can be set and change nothing."),
+        ("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cuda.amp.autocast",
+         "For \"cuda\" they switch themselves off with a warning, as PyTorch does without a GPU."),
+    ],
+    "Numbers": [
+        ("torch.use_deterministic_algorithms torch.set_deterministic_debug_mode",
+         "Accepted and reported back; results are always deterministic and do not depend on the number of threads."),
+        ("torch.set_float32_matmul_precision", "Accepted and reported back; float32 products are computed in float32."),
+        ("torch.Tensor.conj torch.conj torch.Tensor.mH torch.Tensor.H",
+         "The conjugate is a new tensor and shares no memory with its argument."),
+        ("torch.nn.CrossMapLRN2d", "Follows the formula; PyTorch's sums count the first channel too often."),
+        ("torch.utils.data.DataLoader",
+         "Random numbers of samples do not depend on num_workers; `seeding=\"worker\"` gives PyTorch's."),
+    ],
+    "Several processes": [
+        ("torch.nn.parallel.DistributedDataParallel",
+         "Raises NotImplementedError: processes do not exchange tensors yet; train with the module itself."),
+        ("torch.distributed.is_available torch.distributed.is_initialized",
+         "Answer False, so that programs that ask train in one process."),
+        ("torch.distributed.get_rank torch.distributed.get_world_size torch.distributed.barrier "
+         "torch.distributed.get_backend", "Raise ValueError, as in PyTorch before init_process_group."),
+    ],
+    "Files and code of others": [
+        ("torch.hub.load torch.hub.list torch.hub.help",
+         "Programs are not downloaded and run: get the repository and use `source=\"local\"` with its folder."),
+        ("torch.ops.load_library torch.classes.load_library",
+         "Raises OSError: compiled extensions are written against PyTorch's C++ interface."),
+        ("torch.utils.cpp_extension.load torch.utils.cpp_extension.load_inline "
+         "torch.utils.cpp_extension.CppExtension", "C++ gets memory, sizes and strides through `flambeau/extension.h`; "
+                                                   "there is no `torch/extension.h`."),
+        ("torch.utils.cpp_extension.CUDAExtension", "Raises when it is built: this build has no CUDA."),
+    ],
+}
+
+#: what to do where a name is missing: the first beginning that fits
+MISSING = [
+    ("torchvision", "install torchvision's Python files beside Flambeau (pip install --no-deps torchvision); its "
+                    "models, transforms and datasets run there"),
+    ("torchtext", "torchtext is no longer developed and not here: read the text files with Python, and tokenize with "
+                  "code of your own"),
+    ("torchaudio", "torchaudio is not here: its transforms are made of torch.stft, torch.fft and "
+                   "torch.signal.windows"),
+    ("torch._", "a private name of PyTorch's: use a public one, or say which is needed in an issue"),
+    ("torch.", "leave it out, or say that it is needed in an issue"),
+]
+
+#: methods that only tensors have, so that a call names them whatever it is made on
+METHODS = frozenset("""
+    record_stream to_mkldnn int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points
+    q_per_channel_axis sparse_resize_ sparse_resize_and_clear_ to_padded_tensor pin_memory
+""".split())
+
+
+def _rows():
+    for entries in TABLE.values():
+        for names, sentence in entries:
+            yield from ((name, sentence) for name in names.split())
+
+
+_EXACT = {name: sentence for name, sentence in _rows() if not name.endswith(".*")}
+_BELOW = {name.removesuffix("*"): sentence for name, sentence in _rows() if name.endswith(".*")}
+
+
+def difference(name):
+    """What is different about a name; None where nothing is.
+
+    >>> from flambeau.as_torch._differences import difference
+    >>> difference("torch.set_float32_matmul_precision")
+    'Accepted and reported back; float32 products are computed in float32.'
+    """
+    if name in _EXACT:
+        return _EXACT[name]
+    return next((sentence for start, sentence in _BELOW.items() if name.startswith(start)), None)
+
+
+def instead(name):
+    """What to do about a name that is missing."""
+    return next(advice for start, advice in MISSING if f"{name}.".startswith(start))
