@@ -65,7 +65,8 @@ PROGRAMS = [
 
 def run(command, folder, metric, limit):
     """One run of a command: how it ended, the last thing in its output that `metric` finds, and what it took."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg"}
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])  # a package beside the program
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg"}
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         child = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,

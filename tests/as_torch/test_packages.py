@@ -57,3 +57,19 @@ assert replica.cache is module.cache and replica._buffers is not module._buffers
 assert replica.running_mean is module.running_mean
 """
     served(code)
+
+
+def test_whole_models_are_saved():
+    """As pytorch/examples do it: no module of PyTorch's is imported by its full name."""
+    code = """
+import io, torch
+model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Dropout(), torch.nn.LSTM(4, 3, 2))
+model.add_module("transformer", torch.nn.TransformerEncoderLayer(4, 2, 8))
+file = io.BytesIO()
+torch.save((model, torch.optim.AdamW(model.parameters()), torch.distributions.Normal(0.0, 1.0)), file)
+file.seek(0)
+loaded, optimizer, normal = torch.load(file, weights_only=False)
+assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), loaded.state_dict().values(), strict=True))
+print(type(loaded[2]).__name__, type(loaded.transformer).__name__, type(optimizer).__name__, type(normal).__name__)
+"""
+    assert served(code) == "LSTM TransformerEncoderLayer AdamW Normal"

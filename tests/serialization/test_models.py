@@ -33,3 +33,26 @@ def test_pytorch_loads_what_we_write(tmp_path):
         pytest.skip(f"{python} has no PyTorch; set FLAMBEAU_TORCH_PYTHON to an interpreter that has")
     flambeau.save(models.written(flambeau), tmp_path / "models.pt")
     subprocess.run([python, models.__file__, "check", str(tmp_path / "models.pt")], check=True)
+
+
+@pytest.mark.parametrize("depth", [3, 60])
+def test_deep_dicts_are_not_counted_twice(depth):
+    value = {"x": flambeau.ones(1)}
+    for _ in range(depth):
+        value = {"a": value}
+    file = io.BytesIO()
+    flambeau.save(value, file)
+    file.seek(0)
+    loaded = flambeau.load(file)
+    for _ in range(depth):
+        loaded = loaded["a"]
+    assert loaded["x"].item() == 1
+
+
+def test_a_transformer_as_a_whole():
+    model = flambeau.nn.Transformer(4, 2, 2, 2, 8)
+    file = io.BytesIO()
+    flambeau.save(model, file)
+    file.seek(0)
+    loaded = flambeau.load(file, weights_only=False)
+    assert loaded.state_dict().keys() == model.state_dict().keys() and type(loaded) is flambeau.nn.Transformer

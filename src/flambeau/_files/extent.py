@@ -58,7 +58,7 @@ def _inside(value, parts):
         inner = dict.values(value)
         if type(value) is OrderedDict:
             return chain(inner, value.__dict__.values())
-        return inner if type(value) is dict else chain(inner, parts(value))
+        return iter(inner) if type(value) is dict else chain(inner, parts(value))  # goes on where it was left
     for kind in (list, tuple, set, frozenset, deque):
         if isinstance(value, kind):
             return kind.__iter__(value) if type(value) is kind else chain(kind.__iter__(value), parts(value))

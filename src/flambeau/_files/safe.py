@@ -86,9 +86,10 @@ def name_of(obj):
         return next(((module, obj.__name__) for module in ("flambeau", "flambeau.nn.functional")
                      if lookup(module, obj.__name__) is obj), None)
     module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
-    if type(module) is str and type(name) is str and lookup(module, name) is obj:
-        return module, name
-    return None
+    if type(module) is not str or type(name) is not str:
+        return None
+    # classes that say they are PyTorch's are found in our modules, whether or not theirs has been imported by name
+    return (module, name) if lookup(module, name) is obj or find(module, name) is obj else None
 
 
 def lookup(module, name):
