@@ -1,5 +1,6 @@
 """State dicts of models: PyTorch's are loaded here, ours there, and the models compute the same numbers."""
 
+import io
 import os
 import subprocess
 import sys
