@@ -57,3 +57,17 @@ def test_a_transformer_as_a_whole():
     file.seek(0)
     loaded = flambeau.load(file, weights_only=False)
     assert loaded.state_dict().keys() == model.state_dict().keys() and type(loaded) is flambeau.nn.Transformer
+
+
+@pytest.mark.parametrize("module", [
+    flambeau.nn.ModuleList([flambeau.nn.Linear(1, 1)]), flambeau.nn.Sequential(flambeau.nn.Linear(1, 1)),
+    flambeau.nn.ModuleDict({"a": flambeau.nn.Linear(1, 1)}), flambeau.nn.ParameterList([flambeau.ones(1)]),
+    flambeau.nn.ParameterDict({"a": flambeau.ones(1)})], ids=lambda module: type(module).__name__)
+def test_containers_that_are_named_safe(module):
+    file = io.BytesIO()
+    flambeau.save(module, file)
+    file.seek(0)
+    with flambeau.serialization.safe_globals([type(module), flambeau.nn.Linear]):
+        loaded = flambeau.load(file)
+    assert type(loaded) is type(module) and len(loaded) == 1
+    assert str(loaded.state_dict()) == str(module.state_dict())

@@ -76,7 +76,7 @@ class Objects:
             return Allowed(call=lambda *args: known(*args), value=known)
         return Allowed(
             call=lambda *args: self.fresh(known(*args), self.set_trusted), value=known,
-            new=lambda *args: self.fresh(_made_by(known, args) or known.__new__(known, *args), self.set_trusted))
+            new=lambda *args: self.fresh(_new(known, args), self.set_trusted))
 
     def imported_entry(self, module, name, found):
         if isinstance(found, _C.Op) or (isinstance(found, FunctionType) and _is_ours(found)):
@@ -169,6 +169,12 @@ def _made_by(kind, args):
     if len(args) == 1 and type(args[0]) is base:
         return base.__new__(kind, args[0])
     return None
+
+
+def _new(kind, args):
+    """An object of a trusted class, whose own `__new__` runs where there are arguments for it."""
+    made = _made_by(kind, args)
+    return kind.__new__(kind, *args) if made is None else made  # a module without its attributes has no truth value
 
 
 def member(kind, value):
