@@ -19,7 +19,7 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first. A part uses its own modules and parts of lower layers; parts of one layer do not know each other.
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
-    {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "classes", "control_flow", "futures",
+    {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "classes", "futures",
      "package"},
     {"_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
@@ -27,10 +27,10 @@ LAYERS = [
     {"autograd", "func"},
     {"_tensor", "amp", "profiler"},
     {"_sparse", "_quantized", "_subclasses"},
-    {"_absent", "_layouts", "storage", "library", "testing", "utils._python_dispatch", "utils._selective",
-     "utils.data", "utils.dlpack"},
-    {"accelerator", "compiler", "cpu", "cuda", "distributed", "export", "mps", "mtia", "nested", "onnx", "sparse",
-     "types", "utils.checkpoint", "xpu"},
+    {"_absent", "_layouts", "control_flow", "storage", "library", "testing", "utils._python_dispatch",
+     "utils._selective", "utils.data", "utils.dlpack"},
+    {"_higher_order_ops", "accelerator", "compiler", "cpu", "cuda", "distributed", "export", "mps", "mtia", "nested",
+     "onnx", "sparse", "types", "utils.checkpoint", "xpu"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
     {"serialization", "safetensors", "distributions", "quasirandom", "array_api"},

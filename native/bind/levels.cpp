@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "python.h"
+#include "reading.h"
 #include "slot.h"
 #include "upward.h"
 
@@ -207,8 +208,14 @@ const LevelHandlers& level_handlers() {
   return handlers;
 }
 
+void tell_modes_of_reading(const Tensor& t) {
+  Held overrides = checked(PyImport_ImportModule("flambeau._tensor.overriding"));
+  checked(PyObject_CallMethod(overrides.p, "_before_reading", "O", py(const_cast<Tensor*>(&t))));
+}
+
 TensorRef readable(const Tensor& t) {
   if (__builtin_expect(!t.level, 1)) {
+    before_reading(t);
     if (__builtin_expect(t.flags & kDispatch, 0) && t.storage && !t.storage->data && t.numel == 1 && !t.is_meta()) {
       Held overrides = checked(PyImport_ImportModule("flambeau._tensor.overriding"));
       Held value = checked(PyObject_CallMethod(overrides.p, "_value_of", "O", py(const_cast<Tensor*>(&t))));

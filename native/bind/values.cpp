@@ -1,5 +1,6 @@
 // Numbers and the values of arguments as Python objects, both ways; which dtype several of them have together.
 #include "numpy_types.h"
+#include "reading.h"
 #include "slot.h"
 
 namespace flambeau {
@@ -40,6 +41,7 @@ PyObject* element_object(const Tensor& t, const char* data) {
 }
 
 Scalar element_scalar(const Tensor& t) {
+  before_reading(t);
   if (__builtin_expect(t.flags & kIndirect || t.device.type != DeviceType::CPU, 0)) {
     if (t.is_meta()) runtime_error("item(): a tensor on the meta device has no data");
     TensorRef inner = readable(t);

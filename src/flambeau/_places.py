@@ -5,6 +5,10 @@ ROOTS = {"flambeau"}
 
 #: theirs, ours ("." is the package itself), names
 _TABLE = """
+_higher_order_ops.cond control_flow cond
+_higher_order_ops.map control_flow map
+_higher_order_ops.scan control_flow scan
+_higher_order_ops.while_loop control_flow while_loop
 accelerator.graphs accelerator Graph
 accelerator.memory accelerator empty_cache empty_host_cache memory_stats memory_allocated max_memory_allocated
 accelerator.memory accelerator memory_reserved max_memory_reserved reset_accumulated_memory_stats

@@ -1,13 +1,48 @@
-"""Control flow as functions: `cond` and `while_loop` decide when they run, on values that are known then."""
+"""Control flow as functions: `cond`, `while_loop`, `scan` and `map`, whose branches and bodies are functions.
+
+They decide when they run, on values that are known then, and derivatives go through what ran. Inside a trace each
+becomes one step whose arguments are graphs: `make_fx` asks `higher_order` of the mode that records, `symbolic_trace`
+the Proxies.
+"""
+
+import builtins
+
+from . import _C
+from ._shown import shown
+from ._tensor.overriding import _modes, asked, overriding
+from .ops import joining
+from .ops.namespaces import namespace
+from .utils import _pytree
 
 
-def _truth(pred):
+def _taken(op, functions, operands, args, kwargs):
+    """(whether a trace takes the call, its result)."""
+    found = overriding(tuple(_pytree.tree_leaves(operands)), {}, "__torch_function__")
+    if any(not isinstance(x, _C.Tensor) for x in found):
+        return True, asked(op, found, args, kwargs, lambda types: _refused(op, types))
+    capture = getattr(_modes.dispatch[-1], "higher_order", None) if _modes.dispatch else None
+    result = capture(op, functions, operands) if capture is not None else None
+    return result is not None, result
+
+
+def _refused(op, types):
+    names = ", ".join(t.__name__ for t in types)
+    raise TypeError(f"{op.__name__}: __torch_function__ of {names} returned NotImplemented")
+
+
+def _check_functions(name, **functions):
+    for argument, function in functions.items():
+        if not callable(function):
+            raise RuntimeError(f"{name}: {argument} must be a function, got {shown(function)}")
+
+
+def _truth(name, pred):
     if hasattr(pred, "numel"):
         if pred.numel() != 1:
-            raise RuntimeError(f"cond: pred must hold one element, got shape {list(pred.shape)}")
+            raise RuntimeError(f"{name}: pred must hold one element, got shape {list(pred.shape)}")
         return bool(pred)
     if not isinstance(pred, (bool, int, float)):
-        raise RuntimeError(f"cond: pred must be a bool or a Tensor, got {type(pred).__name__}")
+        raise RuntimeError(f"{name}: pred must be a bool or a Tensor, got {type(pred).__name__}")
     return bool(pred)
 
 
@@ -18,27 +53,111 @@ def cond(pred, true_fn, false_fn, operands=()):
     >>> flambeau.cond(True, lambda x: x + 1, lambda x: x - 1, (flambeau.zeros(1),))
     tensor([1.])
     """
-    if not callable(true_fn) or not callable(false_fn):
-        raise RuntimeError(f"cond: true_fn and false_fn must be functions, got {type(true_fn).__name__} and "
-                           f"{type(false_fn).__name__}")
+    _check_functions("cond", true_fn=true_fn, false_fn=false_fn)
     if not isinstance(operands, (tuple, list)):
         raise RuntimeError(f"cond: operands must be a tuple or a list, got {type(operands).__name__}")
-    return (true_fn if _truth(pred) else false_fn)(*operands)
+    if not isinstance(pred, (bool, int, float)):
+        taken, result = _taken(cond, (true_fn, false_fn), (pred, tuple(operands)),
+                               (pred, true_fn, false_fn, operands), {})
+        if taken:
+            return result
+    return (true_fn if _truth("cond", pred) else false_fn)(*operands)
 
 
-def while_loop(cond_fn, body_fn, carried_inputs):
-    """Runs `carried = body_fn(*carried)` while `cond_fn(*carried)` holds.
+def while_loop(cond_fn, body_fn, carried_inputs, additional_inputs=()):
+    """Runs `carried = body_fn(*carried, *additional)` while `cond_fn(*carried, *additional)` holds.
 
     >>> import flambeau
     >>> flambeau.while_loop(lambda i: i < 3, lambda i: (i + 1,), (flambeau.tensor(0),))
     (tensor(3),)
     """
-    carried = tuple(carried_inputs)
-    while _truth(cond_fn(*carried)):
-        result = body_fn(*carried)
+    _check_functions("while_loop", cond_fn=cond_fn, body_fn=body_fn)
+    carried, additional = tuple(carried_inputs), tuple(additional_inputs)
+    taken, result = _taken(while_loop, (cond_fn, body_fn), (carried, additional),
+                           (cond_fn, body_fn, carried, additional), {})
+    if taken:
+        return result
+    while _truth("while_loop", cond_fn(*carried, *additional)):
+        result = body_fn(*carried, *additional)
         result = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         if len(result) != len(carried):
             raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {len(carried)}, got "
                                f"{len(result)}")
         carried = result
     return carried
+
+
+def _length(name, leaves, dim):
+    tensors = [x for x in leaves if isinstance(x, _C.Tensor) and x.dim() > 0]
+    if not tensors or len(tensors) != len(leaves):
+        raise RuntimeError(f"{name}: xs must be tensors with a dimension to walk along, or a tree of them, got "
+                           f"{shown(leaves)}")
+    lengths = {x.shape[dim] for x in tensors}
+    if len(lengths) != 1:
+        raise RuntimeError(f"{name}: the tensors of xs must have one length along dimension {dim}, got "
+                           f"{sorted(lengths)}")
+    length = lengths.pop()
+    if length == 0:
+        raise RuntimeError(f"{name}: xs must have at least one element along dimension {dim}")
+    return length
+
+
+def _stacked(results, dim=0):
+    """One tree of stacked tensors, of the trees that the steps gave."""
+    columns = [_pytree.tree_flatten(r) for r in results]
+    specs = [spec for _, spec in columns]
+    if any(spec != specs[0] for spec in specs):
+        raise RuntimeError(f"every step must give the same structure, got {specs[0]} and others")
+    return _pytree.tree_unflatten([joining.stack(list(column), dim) for column in zip(*(c for c, _ in columns),
+                                                                                     strict=True)], specs[0])
+
+
+def scan(combine_fn, init, xs, *, dim=0, reverse=False, additional_inputs=()):
+    """(the last carry, the stacked y) of `carry, y = combine_fn(carry, x, *additional)` for each slice x of xs along
+    dim, beginning with carry = init; reverse=True walks from the end, and y keep the places of their x.
+
+    init, xs and y may be trees of tensors.
+
+    >>> import flambeau
+    >>> from flambeau.control_flow import scan
+    >>> scan(lambda total, x: (total + x, total + x), flambeau.tensor(0), flambeau.arange(4))
+    (tensor(6), tensor([0, 1, 3, 6]))
+    """
+    _check_functions("scan", combine_fn=combine_fn)
+    leaves, spec = _pytree.tree_flatten(xs)
+    additional = tuple(additional_inputs)
+    taken, result = _taken(scan, (combine_fn,), (init, xs, dim, reverse, additional), (combine_fn, init, xs),
+                           {"dim": dim, "reverse": reverse, "additional_inputs": additional})
+    if taken:
+        return result
+    length = _length("scan", leaves, dim)
+    carry, structure, found = init, _pytree.tree_structure(init), [None] * length
+    for k in reversed(range(length)) if reverse else range(length):
+        pair = combine_fn(carry, _pytree.tree_unflatten([x.select(dim, k) for x in leaves], spec), *additional)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise RuntimeError(f"scan: combine_fn must return (carry, y), got {shown(pair)}")
+        carry, found[k] = pair
+        if _pytree.tree_structure(carry) != structure:
+            raise RuntimeError("scan: combine_fn must return a carry with the structure of init")
+    return carry, _stacked(found)
+
+
+def map(f, xs, *args):
+    """The stacked results of f(x, *args) for each slice x of xs along its first dimension; xs and results may be trees.
+
+    >>> import flambeau
+    >>> from flambeau.control_flow import map
+    >>> map(lambda x, y: x.sum() * y, flambeau.ones(3, 2), flambeau.tensor(2.0))
+    tensor([4., 4., 4.])
+    """
+    _check_functions("map", f=f)
+    leaves, spec = _pytree.tree_flatten(xs)
+    taken, result = _taken(map, (f,), (xs, args), (f, xs, *args), {})
+    if taken:
+        return result
+    length = _length("map", leaves, 0)
+    return _stacked([f(_pytree.tree_unflatten([x[k] for x in leaves], spec), *args) for k in builtins.range(length)])
+
+
+for _op in (cond, while_loop, scan, map):
+    namespace("higher_order")._register(_op.__name__, _op)

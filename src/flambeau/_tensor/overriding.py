@@ -200,6 +200,14 @@ def _value_of(wrapper):
     return _C.array(handle_torch_dispatch(_local_scalar_dense, (wrapper,), {}), wrapper.dtype, True)
 
 
+def _before_reading(tensor):
+    """Tells the innermost dispatch mode, if it wants to know, that Python reads the values of a tensor."""
+    tell = getattr(_modes.dispatch[-1], "before_reading", None) if _modes.dispatch else None
+    if tell is not None:
+        with disable_torch_dispatch():
+            tell(tensor)
+
+
 class _Switch:
     """A context in which a native switch is on."""
 

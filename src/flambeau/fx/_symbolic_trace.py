@@ -175,6 +175,20 @@ class Tracer(TracerBase):
             setattr(self.root, name, value)
         return self.create_node("get_attr", name, (), {})
 
+    def functions_as_graphs(self, args):
+        """Functions among the arguments of a control flow operator become submodules of the root, with graphs."""
+        return tuple(self._graph_of(arg) if isinstance(arg, types.FunctionType) else arg for arg in args)
+
+    def _graph_of(self, function):
+        tracer = type(self)()
+        graph = tracer.trace(function)
+        module = GraphModule(tracer.root, graph, "body")
+        name = self.get_fresh_qualname("body_graph_")
+        setattr(self.root, name, module)
+        if self.submodule_paths is not None:
+            self.submodule_paths[module] = name
+        return module
+
     def get_fresh_qualname(self, prefix):
         """prefix0, prefix1 …: the first that the root has no attribute of."""
         number = 0

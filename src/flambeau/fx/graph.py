@@ -459,3 +459,6 @@ def _graph_of(rows, codegen, tracer_cls, tracer_extras):
         node.meta = meta
         made.append(node)
     return graph
+
+
+_graph_of._restores = True

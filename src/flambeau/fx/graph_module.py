@@ -237,7 +237,7 @@ class GraphModule(Module):
             if node.op in ("call_module", "get_attr"):
                 parts = node.target.split(".")
                 used.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
-                if node.op == "call_module":
+                if node.op == "call_module" and _has_attr(self, node.target):
                     used.update(f"{node.target}.{name}" for name, _ in self.get_submodule(node.target).named_modules())
         for name in [name for name, _ in self.named_modules() if name and name not in used]:
             self.delete_submodule(name)
@@ -402,6 +402,9 @@ def _module_of(base, class_name, state, graph):
     type(made).__name__ = class_name
     made.graph = graph
     return made
+
+
+_module_of._restores = True
 
 
 class _CodeOnlyModule(Module):

@@ -24,7 +24,7 @@ class immutable_list(list):
         return hash(tuple(self))
 
     def __reduce__(self):
-        return type(self), (tuple(self),)
+        return _list_of, (list(self),)
 
 
 class immutable_dict(dict):
@@ -34,9 +34,18 @@ class immutable_dict(dict):
         return hash(frozenset(self.items()))
 
     def __reduce__(self):
-        return type(self), (tuple(self.items()),)
+        return _dict_of, (dict(self),)
 
 
+def _list_of(items):
+    return immutable_list(items)
+
+
+def _dict_of(items):
+    return immutable_dict(items)
+
+
+_list_of._restores = _dict_of._restores = True  # files of flambeau.save may call them
 _CHANGING = {
     immutable_list: "append extend insert pop remove clear reverse sort __setitem__ __delitem__ __iadd__ __imul__",
     immutable_dict: "update pop popitem clear setdefault __setitem__ __delitem__ __ior__",

@@ -156,6 +156,10 @@ class TracerBase:
             found[key] = self.create_arg(value)
         return immutable_dict(found) if isinstance(a, immutable_dict) else found
 
+    def functions_as_graphs(self, args):
+        """Arguments of a control flow operator: a Tracer makes graphs of the functions among them."""
+        return args
+
     def to_bool(self, obj):
         """Called where the program asks whether a Proxy is true: TraceError unless overridden."""
         raise TraceError(f"the program decides by the value of {obj}, which a trace does not have, at {user_line()}; "
@@ -259,6 +263,8 @@ class Proxy:
 
 def record_call(tracer, function, args, kwargs):
     """The Proxy of a call of a function, or of a method of Tensor."""
+    if getattr(function, "__module__", "").endswith(".control_flow"):
+        args = tracer.functions_as_graphs(args)
     if isinstance(function, _C.Op) or not _is_method(function):
         return tracer.create_proxy("call_function", function, args, kwargs)
     return tracer.create_proxy("call_method", function.__name__, args, kwargs)

@@ -1,0 +1,282 @@
+"""Control flow inside traces: branches and bodies become graphs, and the operator one Node with them as arguments.
+
+A branch is traced on tensors without values. What it takes from outside, beyond its arguments, becomes one more
+argument of the Node; both branches of a `cond` then take the same.
+"""
+
+import flambeau
+
+from ... import _C, control_flow
+from ..._subclasses.fake_tensor import FakeTensorMode
+from ...utils import _pytree
+from ..graph_module import GraphModule
+
+
+class _Outside:
+    """Tensors of the outer trace that branches use, in order."""
+
+    def __init__(self, tracer):
+        self.tracer = tracer
+        self.tensors = []
+
+    def index(self, tensor):
+        """Which of them a tensor is; it becomes one. None for a tensor that the outer trace does not know."""
+        proxy = self.tracer.known.get(tensor)
+        if proxy is None:
+            return None
+        for k, known in enumerate(self.tensors):
+            if self.tracer.known.get(known) is proxy:
+                return k
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+
+def capture(mode, op, functions, operands):
+    """The result of a control flow operator inside make_fx; None where it is to run step by step."""
+    if op is control_flow.cond:
+        return _cond(mode, functions, operands)
+    leaves = [x for x in _pytree.tree_leaves(operands) if isinstance(x, _C.Tensor)]
+    if _C.is_grad_enabled() and any(x.requires_grad for x in leaves):
+        if op is control_flow.while_loop:
+            raise NotImplementedError("while_loop: inside make_fx it has no derivative; run it on detached tensors, or "
+                                      "use scan, whose length is known")
+        return None  # its length is known: the steps are recorded one by one, and differentiated so
+    return {control_flow.while_loop: _while_loop, control_flow.scan: _scan, control_flow.map: _map}[op](
+        mode, functions, operands)
+
+
+class _Branch:
+    """The graph of one function on fake arguments."""
+
+    def __init__(self, mode, function, args, outside):
+        self.fake, self.outside = FakeTensorMode(), outside
+        self.tracer = type(mode.tracer)()
+        self.values = [self.fake.from_tensor(x) if isinstance(x, _C.Tensor) else x for x in args]
+        for k, value in enumerate(self.values):
+            node = self.tracer.create_node("placeholder", f"arg{k}_1", (), {})
+            mode.track(value, node, self.tracer)
+        self.lifted = {}
+        self.tracer._constant_of = self._from_outside
+        inner = type(mode)(self.tracer, "fake", mode.decomposition_table, mode.record_stack_traces)
+        with self.fake, inner:
+            self.result = function(*self.values)
+        self.leaves, self.spec = _pytree.tree_flatten(self.result)
+        self.output = [self.tracer.of_value(x) for x in self.leaves]
+
+    def _from_outside(self, tensor):
+        """A tensor that the branch did not make: an argument more, or a constant."""
+        k = self.outside.index(tensor)
+        if k is None:
+            return type(self.tracer)._constant_of(self.tracer, tensor)
+        if k not in self.lifted:
+            self.lifted[k] = self._placeholder(k)
+        return self.lifted[k]
+
+    def _placeholder(self, k):
+        graph = self.tracer.graph
+        last = [n for n in graph.nodes if n.op == "placeholder"]
+        with graph.inserting_after(last[-1]) if last else graph.inserting_before():
+            return graph.placeholder(f"outside{k}_1")
+
+    def module(self, name):
+        """The GraphModule, which takes every tensor from outside."""
+        for k in range(len(self.outside.tensors)):
+            if k not in self.lifted:
+                self.lifted[k] = self._placeholder(k)
+        for before, after in zip(range(len(self.lifted)), range(1, len(self.lifted)), strict=False):
+            self.lifted[before].append(self.lifted[after])
+        self.tracer.graph.output(_pytree.tree_unflatten(self.output, self.spec))
+        return GraphModule(self.tracer.root, self.tracer.graph, name)
+
+
+def _attribute(mode, prefix, module):
+    """The get_attr Node of a GraphModule that becomes an attribute of the traced root."""
+    tracer = mode.tracer
+    name = tracer.get_fresh_qualname(f"{prefix}_")
+    setattr(tracer.root, name, module)
+    return tracer.create_node("get_attr", name, (), {})
+
+
+def _node(mode, op, args, result, kwargs=None):
+    """Adds the operator's Node, whose result is known."""
+    node = mode.tracer.create_node("call_function", op, args, kwargs or {})
+    return mode.track(result, node)
+
+
+def _alike(branches):
+    """Branches must give the same structure, shapes and dtypes."""
+    first, second = branches
+    if first.spec != second.spec:
+        raise RuntimeError(f"cond: true_fn and false_fn must return the same structure, got {first.spec} and "
+                           f"{second.spec}")
+    for a, b in zip(first.leaves, second.leaves, strict=True):
+        if isinstance(a, _C.Tensor) != isinstance(b, _C.Tensor) or (
+                isinstance(a, _C.Tensor) and (a.shape, a.dtype) != (b.shape, b.dtype)):
+            raise RuntimeError("cond: true_fn and false_fn must return tensors of the same shapes and dtypes, got "
+                               f"{_short(a)} and {_short(b)}")
+
+
+def _short(x):
+    return f"{x.dtype} {list(x.shape)}" if isinstance(x, _C.Tensor) else repr(x)
+
+
+def _cond(mode, functions, operands):
+    pred, args = operands
+    leaves, spec = _pytree.tree_flatten(args)
+
+    def flat(function):
+        return lambda *values: function(*_pytree.tree_unflatten(list(values), spec))
+
+    outside = _Outside(mode.tracer)
+    branches = [_Branch(mode, flat(f), leaves, outside) for f in functions]
+    _alike(branches)
+    modules = [b.module(name) for b, name in zip(branches, ("true_graph", "false_graph"), strict=True)]
+    values = [*leaves, *outside.tensors]
+    wanted = [k for k, x in enumerate(values) if isinstance(x, _C.Tensor) and x.requires_grad]
+    if _C.is_grad_enabled() and wanted:
+        result = _DifferentiableCond.apply(mode, pred, modules, wanted, *values)
+        return _pytree.tree_unflatten(list(result), branches[0].spec)
+    return _record_cond(mode, pred, modules, values)
+
+
+def _record_cond(mode, pred, modules, values):
+    taken = [_attribute(mode, name, m) for name, m in zip(("true_graph", "false_graph"), modules, strict=True)]
+    args = (mode.tracer.of_value(pred), *taken, mode.tracer.of_value(tuple(values)))
+    return _node(mode, control_flow.cond, args, _computed(mode, lambda: control_flow.cond(pred, *modules, values),
+                                                         lambda: modules[0](*values)))
+
+
+def _computed(mode, real, fake):
+    """The result: of values where there are some, else of a graph that gives the same shapes."""
+    before, mode.enable_tracing = mode.enable_tracing, False
+    try:
+        with flambeau.no_grad():
+            return real() if mode.tracing_mode == "real" else fake()
+    finally:
+        mode.enable_tracing = before
+
+
+class _DifferentiableCond(flambeau.autograd.Function):
+    """A captured cond whose derivative is a cond of the branches' derivatives."""
+
+    @staticmethod
+    def forward(ctx, mode, pred, modules, wanted, *values):
+        ctx.facts = mode, pred, modules, wanted
+        ctx.save_for_backward(*(x for x in values if isinstance(x, _C.Tensor)))
+        ctx.others = [None if isinstance(x, _C.Tensor) else x for x in values]
+        result = _record_cond(mode, pred, modules, list(values))
+        return tuple(_pytree.tree_leaves(result))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        _mode, pred, modules, wanted = ctx.facts
+        tensors = iter(ctx.saved_tensors)
+        values = [next(tensors) if x is None else x for x in ctx.others]
+        n = len(grads)
+
+        def derivative(module):
+            def run(*arguments):
+                inner = [x.detach().requires_grad_() if k in wanted and isinstance(x, _C.Tensor) else x
+                         for k, x in enumerate(arguments[n:])]
+                with flambeau.enable_grad():
+                    outputs = _pytree.tree_leaves(module(*inner))
+                pairs = [(o, g) for o, g in zip(outputs, arguments[:n], strict=True) if o.requires_grad]
+                inputs = [inner[k] for k in wanted]
+                if not pairs:
+                    return [flambeau.zeros_like(x) for x in inputs]
+                found = flambeau.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
+                return [flambeau.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
+
+            return run
+
+        found = control_flow.cond(pred, derivative(modules[0]), derivative(modules[1]), (*grads, *values))
+        by_place = dict(zip(wanted, found, strict=True))
+        return (None,) * 4 + tuple(by_place.get(k) for k in range(len(values)))
+
+
+def _while_loop(mode, functions, operands):
+    carried, additional = operands
+    outside = _Outside(mode.tracer)
+    args = [*carried, *additional]
+    test = _Branch(mode, functions[0], args, outside)
+    body = _Branch(mode, lambda *values: _tuple(functions[1](*values)), args, outside)
+    if len(body.leaves) != len(carried):
+        raise RuntimeError(f"while_loop: body_fn must return as many values as are carried, {len(carried)}, got "
+                           f"{len(body.leaves)}")
+    modules = [test.module("while_loop_cond_graph"), body.module("while_loop_body_graph")]
+    taken = [_attribute(mode, name, m) for name, m in zip(("while_loop_cond_graph", "while_loop_body_graph"), modules,
+                                                          strict=True)]
+    extra = (*additional, *outside.tensors)
+    args = (*taken, mode.tracer.of_value(tuple(carried)), mode.tracer.of_value(extra))
+    result = _computed(mode, lambda: control_flow.while_loop(*modules, carried, extra),
+                       lambda: tuple(modules[1](*carried, *extra)))
+    return _node(mode, control_flow.while_loop, args, result)
+
+
+def _tuple(result):
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def _scan(mode, functions, operands):
+    init, xs, dim, reverse, additional = operands
+    outside = _Outside(mode.tracer)
+    inits, init_spec = _pytree.tree_flatten(init)
+    leaves, spec = _pytree.tree_flatten(xs)
+    slices = [x.select(dim, 0) for x in _fake(leaves)]
+    n, m = len(inits), len(leaves)
+
+    def step(*values):
+        carry = _pytree.tree_unflatten(list(values[:n]), init_spec)
+        return functions[0](carry, _pytree.tree_unflatten(list(values[n:n + m]), spec), *values[n + m:])
+
+    branch = _Branch(mode, step, [*inits, *slices, *additional], outside)
+    combine = _Flat(branch.module("scan_combine_graph"))
+    taken = _attribute(mode, "scan_combine_graph", combine)
+    extra = (*additional, *outside.tensors)
+    of = mode.tracer.of_value
+    args = (taken, of(init), of(xs))
+    kwargs = {"dim": dim, "reverse": reverse, "additional_inputs": of(extra)}
+
+    def run():
+        return control_flow.scan(combine, init, xs, dim=dim, reverse=reverse, additional_inputs=extra)
+
+    return _node(mode, control_flow.scan, args, _computed(mode, run, run), kwargs)
+
+
+def _map(mode, functions, operands):
+    xs, args = operands
+    outside = _Outside(mode.tracer)
+    leaves, spec = _pytree.tree_flatten(xs)
+    slices = [x[0] for x in _fake(leaves)]
+    m = len(leaves)
+
+    def step(*values):
+        return functions[0](_pytree.tree_unflatten(list(values[:m]), spec), *values[m:])
+
+    branch = _Branch(mode, step, [*slices, *args], outside)
+    body = _Flat(branch.module("map_body_graph"))
+    taken = _attribute(mode, "map_body_graph", body)
+    extra = (*args, *outside.tensors)
+    of = mode.tracer.of_value
+
+    def run():
+        return control_flow.map(body, xs, *extra)
+
+    return _node(mode, control_flow.map, (taken, of(xs), *of(extra)), _computed(mode, run, run))
+
+
+class _Flat(flambeau.nn.Module):
+    """A graph of leaves that is called with trees."""
+
+    def __init__(self, graph_module):
+        super().__init__()
+        self.body = graph_module
+
+    def forward(self, *args):
+        return self.body(*_pytree.tree_leaves(args))
+
+
+def _fake(tensors):
+    """The same tensors without values, to look at their shapes: what is done with them is not recorded."""
+    mode = FakeTensorMode()
+    return [mode.from_tensor(x) for x in tensors]

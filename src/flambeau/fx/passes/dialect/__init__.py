@@ -1,0 +1,1 @@
+"""Passes of other packages, under the names that they know."""

@@ -1,0 +1,121 @@
+"""Control flow: eager, differentiable, and captured as steps that hold graphs."""
+
+import pytest
+
+import flambeau
+from flambeau import fx
+from flambeau._higher_order_ops import cond, map, scan, while_loop
+from flambeau.fx.experimental.proxy_tensor import make_fx
+
+MODES = ("real", "fake")
+
+
+def branching(x, y):
+    z = y * 2
+    return cond(x.sum() > 0, lambda a: a * z, lambda a: a - z * z, (x,)) + 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_cond_is_one_step_for_both_branches(mode):
+    gm = make_fx(branching, tracing_mode=mode)(flambeau.ones(2), flambeau.ones(2))
+    nodes = gm.graph.find_nodes(op="call_function", target=flambeau.ops.higher_order.cond)
+    assert len(nodes) == 1 and isinstance(gm.true_graph_0, fx.GraphModule)
+    assert 'mul: "f32[2]"' in gm.print_readable(print_output=False)
+    for x in (flambeau.tensor([1.0, 2.0]), flambeau.tensor([-1.0, -2.0])):
+        y = flambeau.tensor([3.0, 4.0])
+        assert flambeau.equal(gm(x, y), branching(x, y))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_cond_has_a_derivative_in_graphs(mode):
+    def slopes(x, y):
+        return flambeau.autograd.grad(branching(x, y).sum(), (x, y))
+
+    def inputs(sign):
+        return (sign * flambeau.tensor([1.0, 2.0])).requires_grad_(), flambeau.tensor([3.0, 4.0]).requires_grad_()
+
+    gm = make_fx(slopes, tracing_mode=mode)(*inputs(1))
+    assert len(gm.graph.find_nodes(op="call_function", target=flambeau.cond)) == 2
+    for sign in (1, -1):
+        assert all(map_equal(gm(*inputs(sign)), slopes(*inputs(sign))))
+
+
+def map_equal(a, b):
+    return [flambeau.equal(x, y) for x, y in zip(a, b, strict=True)]
+
+
+def test_branches_must_be_alike():
+    with pytest.raises(RuntimeError, match="same shapes and dtypes"):
+        make_fx(lambda x: cond(x.sum() > 0, lambda a: a, lambda a: a[:1], (x,)))(flambeau.ones(2))
+    with pytest.raises(RuntimeError, match="same structure"):
+        make_fx(lambda x: cond(x.sum() > 0, lambda a: a, lambda a: (a, a), (x,)))(flambeau.ones(2))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_while_loop(mode):
+    w = flambeau.tensor([2.0])
+
+    def f(i, x):
+        return while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * w), (i, x))
+
+    gm = make_fx(f, tracing_mode=mode)(flambeau.tensor(0), flambeau.ones(2))
+    assert gm(flambeau.tensor(3), flambeau.ones(2))[1].tolist() == [4, 4] and len(gm.graph.nodes) == 8
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        make_fx(f, tracing_mode=mode)(flambeau.tensor(0), flambeau.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_scan(mode, reverse):
+    def f(start, xs):
+        return scan(lambda a, x: (a + x["v"], {"s": a * x["v"]}), start, {"v": xs}, dim=1, reverse=reverse)
+
+    gm = make_fx(f, tracing_mode=mode)(flambeau.zeros(2), flambeau.ones(2, 3))
+    assert len(gm.graph.find_nodes(op="call_function", target=scan)) == 1
+    start, xs = flambeau.randn(2), flambeau.randn(2, 3)
+    (total, ys), (total2, ys2) = f(start, xs), gm(start, xs)
+    assert flambeau.equal(total, total2) and flambeau.equal(ys["s"], ys2["s"]) and ys["s"].shape == (3, 2)
+
+
+def test_scan_is_a_loop():
+    xs = flambeau.randn(4, 2, dtype=flambeau.float64, requires_grad=True)
+
+    def f(xs):
+        return scan(lambda a, x: (a * x.sin(), a + x), flambeau.ones(2, dtype=flambeau.float64), xs)[1]
+
+    assert flambeau.autograd.gradcheck(f, (xs,))
+    gm = make_fx(lambda x: flambeau.autograd.grad(f(x).sum(), x)[0])(xs)
+    other = flambeau.randn(4, 2, dtype=flambeau.float64, requires_grad=True)
+    assert flambeau.allclose(gm(other), flambeau.autograd.grad(f(other).sum(), other)[0])
+    with pytest.raises(RuntimeError, match="at least one element"):
+        f(xs[:0])
+    with pytest.raises(RuntimeError, match=r"\(carry, y\)"):
+        scan(lambda a, x: a, xs[0], xs)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_map(mode):
+    def f(xs, y):
+        return map(lambda x, b: (x * b, x.sum()), xs, y)
+
+    gm = make_fx(f, tracing_mode=mode)(flambeau.ones(3, 2), flambeau.ones(2))
+    assert len(gm.graph.find_nodes(op="call_function", target=map)) == 1
+    xs, y = flambeau.randn(3, 2), flambeau.randn(2)
+    assert all(map_equal(gm(xs, y), f(xs, y))) and flambeau.equal(f(xs, y)[0], xs * y)
+
+
+def test_symbolic_traces_hold_graphs_too():
+    gm = fx.symbolic_trace(lambda x: cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)))
+    assert isinstance(gm.body_graph_0, fx.GraphModule)
+    for x in (flambeau.ones(2), -flambeau.ones(2)):
+        assert flambeau.equal(gm(x), x.sin() if x.sum() > 0 else x.cos())
+
+
+@pytest.mark.parametrize("bad", [
+    lambda: cond(True, 3, lambda: 1), lambda: cond("x", lambda: 1, lambda: 2), lambda: cond(True, len, len, 3),
+    lambda: cond(flambeau.ones(2), lambda: 1, lambda: 2), lambda: while_loop(3, len, ()),
+    lambda: map(lambda x: x, flambeau.tensor(1.0)),
+    lambda: map(lambda x: x, (flambeau.ones(2), flambeau.ones(3)))])
+def test_refusals(bad):
+    with pytest.raises(RuntimeError):
+        bad()
