@@ -56,6 +56,9 @@ REASONS = {
         ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
+    "shapes are part of what is captured, there are no guards, and nothing is limited or isolated": """
+        compiler: compile name recompile_limit isolate_recompiles shapes_spec,
+        __init__ skip_guard_eval_unsafe; _graph/calls: put dynamic""",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
         distributed/_elsewhere: record error_handler;
@@ -69,9 +72,7 @@ REASONS = {
         ignore kwargs, annotate the_type, freeze preserved_attrs optimize_numerics, optimize_for_inference
         other_methods, set_fusion_strategy strategy;
         onnx/__init__: register_custom_op_symbolic symbolic_name symbolic_fn opset_version custom_opsets;
-        onnx/symbolic_helper: parse_args arg_descriptors;
-        compiler: compile fullgraph dynamic name recompile_limit isolate_recompiles shapes_spec,
-        list_backends exclude_tags, disable recursive reason, set_stance skip_guard_eval_unsafe force_backend""",
+        onnx/symbolic_helper: parse_args arg_descriptors""",
     "of downloaded programs, which are refused: those of local folders need no download, no trust, no report": """
         hub: list force_reload skip_validation trust_repo verbose, help force_reload skip_validation trust_repo,
         load trust_repo force_reload verbose skip_validation""",

@@ -11,9 +11,15 @@ static void replace_grad(Tensor& leaf, TensorRef now) {
   if (Tensor* old = std::exchange(leaf.grad, now.detach())) release(old);
 }
 
+// Whether nobody else holds memory that still waits for its values.
+static bool alone_waits(const Tensor& t) {
+  return t.flags & kPending && !(t.flags & kDispatch) && t.refcount == 1 && t.storage->refcount == 1 && !t.weakrefs &&
+         !may_overlap(t);
+}
+
 // The first gradient: the very tensor where nobody else holds it.
 static void set_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
-  const bool ours = unshared(*grad);
+  const bool ours = unshared(*grad) || alone_waits(*grad);
   if (!create_graph) {
     GradMode off(false);
     grad = laid_out_like(leaf, std::move(grad), ours, tls.free_layout);
@@ -43,7 +49,7 @@ static void add_in_place(Tensor& to, Tensor& grad) {
 
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph) {
   KeepLock keep;  // two threads may add to one leaf
-  if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kIndirect, 0)) {
+  if (__builtin_expect((leaf.flags | grad->flags | (leaf.grad ? leaf.grad->flags : 0)) & kDispatch, 0)) {
     hooks.track_object(&leaf);
     TensorRef before = TensorRef::borrow(leaf.grad);  // adding may run Python, which may assign another
     return replace_grad(leaf, before ? invoke(op_add, {Value(before.get()), Value(grad.get())}) : std::move(grad));

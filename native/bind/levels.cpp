@@ -151,7 +151,7 @@ TensorRef new_wrapper(const WrapperArguments& a) {
   t->dtype = a.dtype == Py_None ? default_dtype() : parse_dtype(a.dtype, "_make_wrapper_subclass");
   t->device = a.device == Py_None ? Device{} : parse_device(a.device);
   if (int(t->device.type) >= kDeviceTypes)
-    not_implemented("_make_wrapper_subclass: no device of kind ", device_name(t->device), " is known to operators here");
+    not_implemented("_make_wrapper_subclass: no device of kind ", device_name(t->device), " is known to operators");
   set_dims(*t, shape, steps);
   t->storage = blank_storage();
   t->storage->device = t->device;

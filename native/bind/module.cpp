@@ -86,5 +86,6 @@ NB_MODULE(_C, m) {
   add_shared_memory(module);
   add_shared_heap(module);
   add_profile(module);
+  add_graph(module);
   add_settings(m);
 }

@@ -69,6 +69,7 @@ constinit const Hooks hooks{
     .add_node_context = add_node_context,
     .run_callback = run_callback,
     .profile_node = profile_node,
+    .plan_program = plan_program,
     .lapack_library = lapack_library,
 };
 

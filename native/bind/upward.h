@@ -41,6 +41,8 @@ void run_node_hooks(Node&, TensorRef* grads);
 void run_node_post_hooks(Node&, TensorRef* out, TensorRef* grads);
 void run_leaf_hooks(Tensor&, TensorRef& grad);
 void run_accumulate_hooks(Tensor&);
+// graph.cpp
+Plan* plan_program(const Program&);
 // profile.cpp
 void profile_node(Node&, bool begin);
 

@@ -11,6 +11,8 @@ struct Call;
 struct Value;
 struct Node;
 struct Saved;
+struct Program;
+struct Plan;
 template <class T> struct Ref;
 
 // References: none can be left out, and none changes.
@@ -54,6 +56,8 @@ struct Hooks {
   void (&add_node_context)(Node&);  // throws the current exception again, having said which node failed
   void (&run_callback)(Object*);    // calls what queue_callback was given
   void (&profile_node)(Node&, bool begin);  // around each node while a profiler is on
+  // --- graphs
+  Plan* (&plan_program)(const Program&);  // how a program runs that has not run before
   // --- libraries
   std::string (&lapack_library)();  // where the installer put it
 };

@@ -163,11 +163,15 @@ static bool detour(Call& c) {
 }
 
 void execute(Call& c) {
-  const OpDef& op = *c.op;
   Arguments a = look_at(c);
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
   if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
+  run_on_memory(c, first);
+}
+
+void run_on_memory(Call& c, const Tensor* first) {
+  const OpDef& op = *c.op;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   if (op.row->is_view()) return op.row->infer(c);
   Calling calling(c);

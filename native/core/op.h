@@ -127,6 +127,9 @@ void resize_for_out(Tensor& out, Dims shape, const char* op);
 
 // Runs `c.op` (not a composite): device check, shapes, kernel. No autograd.
 void execute(Call& c);
+// The last part of it: all arguments have their values, and no mode asks for the call. `first`: a tensor of the device
+// that computes, where there are no results.
+void run_on_memory(Call& c, const Tensor* first = nullptr);
 // Runs and, where gradients are wanted, records (autograd/record.cpp).
 void run_op(Call& c);
 // For native callers: one result.

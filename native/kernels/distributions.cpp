@@ -392,7 +392,8 @@ void scale_kept_any(const Tensor& x, const Tensor& mask, Tensor& out, double kee
     case DType::Float16: return run.template operator()<float16>();
     case DType::BFloat16: return run.template operator()<bfloat16>();
     case DType::Complex64: return run.template operator()<complex64>();
-    default: return run.template operator()<complex128>();
+    case DType::Complex128: return run.template operator()<complex128>();
+    default: not_implemented("dropout: ", dtype_name(x.dtype), " is only stored; convert the input with .to()");
   }
 }
 

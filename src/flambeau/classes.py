@@ -5,4 +5,4 @@ loaded_libraries = set()
 
 def load_library(path):
     """OSError: see `ops.load_library`."""
-    raise OSError(f"classes.load_library: {str(path)!r} is compiled against PyTorch's C++ interface, which is not here")
+    raise OSError(f"classes.load_library: {path} is compiled against PyTorch's C++ interface, which is not here")

@@ -1,104 +1,221 @@
-"""`compile` and its helpers: until graphs are captured, functions run as they are."""
+"""`compile`: operators of a function are written down while it runs, and computed together when it ends."""
 
 import functools
 
-from ._absent import refusal, say_once
+from . import _C
+from ._absent import refusal
+from ._graph import BACKENDS, STANCE, captured, check
 from ._shown import shown
+from .nn import Module
 
 _default = [None]
-_AS_IT_IS = ("compile: nothing is compiled yet; the function runs as it is, with the same results. backend='eager' "
-             "says the same without this warning")
+
+
+def _plain(fn, args, kwargs):
+    return fn(*args, **kwargs)
+
+
+def _capture(fn, args, kwargs):
+    return (_plain if STANCE[0] == "force_eager" else _C.graph_call)(fn, args, kwargs)
+
+
+def _capture_whole(fn, args, kwargs):
+    return _plain(fn, args, kwargs) if STANCE[0] == "force_eager" else _C.graph_call(fn, args, kwargs, True)
+
+
+class OptimizedModule(Module):
+    """What `compile` makes of a module: the module itself is `_orig_mod`, and its calls are captured.
+
+    Attributes that it has not are the module's. Names in state_dict() begin with "_orig_mod.".
+    """
+
+    def __init__(self, module, how=_capture):
+        super().__init__()
+        self.__dict__["_how"] = how
+        self._orig_mod = module
+        self.training = module.training
+
+    def forward(self, *args, **kwargs):
+        """Calls the module."""
+        return self._how(self._orig_mod, args, kwargs)
+
+    def __getattr__(self, name):
+        if name == "_orig_mod":
+            return super().__getattr__(name)
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name, value):
+        if name in ("_orig_mod", "training") or name in self.__dict__:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
             disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):
-    """The function or module itself: graphs are not captured yet. A warning says so once, unless backend="eager".
+    """A function or module whose operators run together: fused, without results that nobody needs.
 
-    A backend of one's own (a function of a graph and its inputs) raises NotImplementedError.
+    Each call runs its Python. Operators leave a record with the shapes and dtypes of their results; when the function
+    ends, or somebody asks for a value (`item()`, `bool()`, printing, …), the record is looked up, and a plan for it
+    runs that is made once. So any Python works, results are those of eager execution, and nothing is ever stale. A
+    backward pass inside the function is part of the record. docs/graph.md follows a function from Python to its plan.
+
+    Args:
+        model: a function, a Module (the result is an OptimizedModule), or None (the result is a decorator).
+        fullgraph: raise RuntimeError at the line that asks for a value before the function has ended.
+        dynamic: shapes are always part of the record; a new shape is planned in milliseconds, whatever is said here.
+        backend: None or "inductor": what is described here. "eager": the function runs as it is.
+        mode: "default", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" do the same.
+        options: those of another compiler; a warning says once that they change nothing.
+        name, recompile_limit, isolate_recompiles, shapes_spec: there is nothing to name, limit or isolate.
+        disable: the function runs as it is.
+
+    Raises:
+        RuntimeError: a backend or mode that is not known, or mode and options together.
+        NotImplementedError: a backend that is a function.
 
     >>> import flambeau
-    >>> double = flambeau.compile(lambda x: x * 2, backend="eager")
-    >>> double(flambeau.ones(1))
-    tensor([2.])
+    >>> double = flambeau.compile(lambda x: (x * 2).relu() + 1)
+    >>> double(flambeau.tensor([-1.0, 2.0]))
+    tensor([1., 5.])
     """
-    if mode is not None and options is not None:
-        raise RuntimeError(f"compile: mode={shown(mode)} and options={shown(options)} exclude each other; pass one of "
-                           "them")
-    backend = _default[0] if backend is None else backend
-    if callable(backend) and not disable:
-        raise NotImplementedError(f"compile: the backend {shown(backend)} would be given a graph, and there are none "
-                                  "yet; leave backend= out to run the function as it is")
+    check("compile", backend, mode, options)
     if model is None:
-        return functools.partial(compile, backend=backend, disable=disable)
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                 options=options, disable=disable)
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
-    if backend != "eager" and not disable:
-        say_once(_AS_IT_IS)
-    return model
+    backend = _default[0] if backend is None else backend
+    if callable(backend) and not disable:
+        raise NotImplementedError(f"compile: the backend {shown(backend)} would be given a graph, and graphs are not "
+                                  "handed out yet; leave backend= out")
+    plain = disable or backend == "eager"
+    if isinstance(model, Module):
+        return OptimizedModule(model, _plain if plain else _capture_whole if fullgraph else _capture)
+    return model if plain else captured(model, fullgraph)
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    """The backends `compile` takes.
+    """The backends `compile` takes by name.
 
     >>> import flambeau
     >>> flambeau.compiler.list_backends()
-    ['eager']
+    ['inductor']
     """
-    return ["eager"]
+    return [name for name in BACKENDS if name != "eager" or "debug" not in (exclude_tags or ())]
 
 
 def get_default_backend():
-    """The backend of `compile` calls that name none; None runs functions as they are and says so once."""
+    """The backend of `compile` calls that name none; None: what compile() describes."""
     return _default[0]
 
 
 def set_default_backend(backend):
     """Sets it: "eager" lets programs that compile run as they are."""
-    if backend not in (None, "eager"):
-        raise NotImplementedError(f"set_default_backend: {shown(backend)} is not available; 'eager' is")
+    if backend is not None:
+        check("set_default_backend", backend, None, None)
     _default[0] = backend
 
 
 def is_compiling():
-    """Whether a compiler looks at the program instead of running it: never."""
+    """Whether operators are being written down: inside a function that was compiled.
+
+    >>> import flambeau
+    >>> flambeau.compile(lambda: flambeau.compiler.is_compiling())(), flambeau.compiler.is_compiling()
+    (True, False)
+    """
+    return _C.graph_capturing()
+
+
+is_dynamo_compiling = is_compiling
+
+
+def is_exporting():
+    """Whether a program is exported: never, so far."""
     return False
 
 
-is_dynamo_compiling = is_exporting = is_compiling
-
-
 def disable(fn=None, recursive=True, *, reason=None):
-    """Keeps a function from being compiled: it never is, so it is returned as it is."""
-    return disable if fn is None else fn
+    """A function that runs as it is wherever it is called: what came before it inside a compiled function runs first.
+
+    With recursive=False nothing changes: only its own lines would run as they are, and lines compute nothing; the
+    operators they call do. `reason` is for readers of the program.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not recursive:
+        return fn
+    if isinstance(fn, Module):
+        return OptimizedModule(fn, _C.graph_pause)
+
+    @functools.wraps(fn, updated=())
+    def plain(*args, **kwargs):
+        return _C.graph_pause(fn, args, kwargs)
+
+    plain._torchdynamo_orig_callable = fn
+    return plain
 
 
 def allow_in_graph(fn):
-    """Lets a compiler call the function without looking inside: it is returned as it is."""
+    """Lets a compiler call the function without looking inside: nothing looks inside, so it is returned as it is."""
     return fn
 
 
 def assume_constant_result(fn):
-    """Lets a compiler take the function's result as constant: it is returned as it is, and always called."""
+    """Lets a compiler take the function's result as constant: it is always called, so it is returned as it is."""
     return fn
 
 
 def reset():
-    """Forgets what was compiled: nothing was."""
+    """Forgets every plan; each is made again when its program is met again."""
+    _C.graph_forget()
 
 
 def cudagraph_mark_step_begin():
     """Begins a step of recorded CUDA work: there is none."""
 
 
-def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
-    """Not available: nothing is compiled, so there is no stance to take but "force_eager"."""
-    if stance not in ("default", "force_eager"):
-        raise NotImplementedError(f"set_stance: {shown(stance)} is not available: functions run as they are")
-    return functools.partial(lambda fn: fn)
+class set_stance:
+    """How compiled functions run from now on, or in a `with` block, or in calls of a function that it decorates.
+
+    "default": captured. "force_eager": as they are. The stances "fail_on_recompile" and "eager_on_recompile" raise
+    NotImplementedError: whether a program is known shows only when it ends.
+
+    >>> import flambeau
+    >>> with flambeau.compiler.set_stance("force_eager"):
+    ...     flambeau.compile(lambda: flambeau.compiler.is_compiling())()
+    False
+    """
+
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+        if stance not in ("default", "force_eager"):
+            raise NotImplementedError(f"set_stance: {shown(stance)} is not available; 'default' and 'force_eager' are")
+        if force_backend is not None:
+            raise NotImplementedError("set_stance: force_backend= is not available; name the backend in compile()")
+        self.stance, self.before = stance, STANCE[0]
+        STANCE[0] = stance
+
+    def __enter__(self):
+        STANCE[0] = self.stance
+
+    def __exit__(self, *exception):
+        STANCE[0] = self.before
+
+    def __call__(self, fn):
+        STANCE[0] = self.before
+
+        @functools.wraps(fn)
+        def run(*args, **kwargs):
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+        return run
 
 
 class PrecompileError(RuntimeError):
-    """A compiled function could not be prepared: never raised, since none is."""
+    """A compiled function could not be prepared: never raised, since nothing is prepared beforehand."""
 
 
 _NAMES = ("substitute_in_graph", "save_cache_artifacts", "load_cache_artifacts", "load_compiled_function",
@@ -106,4 +223,5 @@ _NAMES = ("substitute_in_graph", "save_cache_artifacts", "load_cache_artifacts",
           "nested_compile_region", "set_enable_guard_collectives", "wrap_numpy", "cudagraph_mark_warmup_incomplete",
           "skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_all_nn_modules_unsafe", "skip_all_guards_unsafe",
           "skip_guard_on_globals_unsafe", "keep_tensor_guards_unsafe", "keep_portable_guards_unsafe")
-globals().update({name: refusal(f"compiler.{name}", "nothing is compiled here; leave it out") for name in _NAMES})
+_REASON = "there are no guards, no kept artifacts and no Python that is not supported: leave it out"
+globals().update({name: refusal(f"compiler.{name}", _REASON) for name in _NAMES})

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import flambeau
-from flambeau import _C
+from flambeau import _C, _graph
 
 TOP = Path(__file__).parent.parent.parent
 COMPILER = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
@@ -118,7 +118,14 @@ def recorded():
         yield lambda t: t.clone()
 
 
-MODES = {"device": on_device, "recorder": recorded}
+@contextlib.contextmanager
+def compiled():
+    """Yields the function that makes an input part of a program that is being captured, as inside `compile`."""
+    with _graph.capturing():
+        yield lambda t: t.clone()
+
+
+MODES = {"device": on_device, "recorder": recorded, "compiled": compiled}
 
 
 def outcome(run):

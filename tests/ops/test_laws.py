@@ -17,7 +17,7 @@ BROKEN = (AssertionError, RuntimeError, TypeError, ValueError, pytest.fail.Excep
 #: law -> operators (or operators and dtypes) that it compares; raise a number when operators are added
 COMPARED = {
     "ops/test_dtypes.test_every_dtype_works_or_is_refused_as_the_table_says": 619,
-    "ops/test_dtypes.test_float8_is_moved_and_refused_where_it_would_be_computed_with": 570,
+    "ops/test_dtypes.test_stored_dtypes_are_moved_widened_or_refused": 570,
     "ops/test_dtypes.test_narrow_floats_agree_with_wider_ones": 2003,
     "ops/test_dtypes.test_two_operands_promote": 69,
     "ops/test_dtypes.test_numbers_and_zero_dim_tensors_are_weak": 28,

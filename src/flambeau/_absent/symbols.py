@@ -67,7 +67,10 @@ def sym_ite(b, t, f):
 
 def sym_sum(args):
     """The sum."""
-    return sum(args)
+    total = 0
+    for x in args:  # a loop that a signal can end: `args` may be without end
+        total += x
+    return total
 
 
 def sym_sqrt(a):

@@ -69,8 +69,8 @@ def _inputs(func, in_dims, args, kwargs):
     given, arg_spec = tree_flatten(tuple(args))
     dims = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, arg_spec)
     if dims is None:
-        raise ValueError(f"vmap({name}): in_dims={in_dims} is not structured as the inputs: it has "
-                         f"{tree_flatten(in_dims)[1]}, they have {arg_spec}")
+        raise ValueError(f"vmap({name}): in_dims={shown(in_dims)} is not structured as the inputs: it has "
+                         f"{shown(tree_flatten(in_dims)[1])}, they have {shown(arg_spec)}")
     for x, d in zip(given, dims, strict=True):
         _check_dim(name, in_dims, x, d)
     leaves, spec = tree_flatten((tuple(args), kwargs))
@@ -80,24 +80,23 @@ def _inputs(func, in_dims, args, kwargs):
 
 
 def _check_dim(name, in_dims, x, d):
-    head = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input"
-    if d is None:
+    if d is None or (isinstance(d, int) and isinstance(x, _C.Tensor) and -x.ndim <= d < x.ndim):
         return
+    head = f"vmap({name}, in_dims={shown(in_dims)}, ...)(<inputs>): Got in_dim={shown(d)} for an input"
     if not isinstance(d, int):
         raise ValueError(f"{head}; an entry of in_dims must be an int or None")
     if not isinstance(x, _C.Tensor):
         raise ValueError(f"{head} of type {type(x).__name__}; only Tensors can be mapped over: use None there")
-    if not -x.ndim <= d < x.ndim:
-        raise ValueError(f"{head} of {x.ndim} dimensions; it can be {-x.ndim} to {x.ndim - 1}")
+    raise ValueError(f"{head} of {x.ndim} dimensions; it can be {-x.ndim} to {x.ndim - 1}")
 
 
 def _batch_size(name, in_dims, leaves, dims):
     sizes = [x.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must have a batch "
+        raise ValueError(f"vmap({name}, in_dims={shown(in_dims)}, ...)(<inputs>): at least one input must have a batch "
                          "dimension (an in_dim that is not None, for a Tensor)")
     if any(s != sizes[0] for s in sizes):
-        raise ValueError(f"vmap: the mapped dimension must have one size in all inputs, got sizes {sizes}")
+        raise ValueError(f"vmap: the mapped dimension must have one size in all inputs, got sizes {shown(sizes)}")
     return sizes[0]
 
 
@@ -123,8 +122,8 @@ def _out_leaves(func, out, out_dims):
     if dims is None and spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = list(out_dims)  # (0,) for a single output
     if dims is None:
-        raise ValueError(f"vmap({_name(func)}): out_dims={out_dims} is not structured as the outputs: it has "
-                         f"{tree_flatten(out_dims)[1]}, they have {spec}")
+        raise ValueError(f"vmap({_name(func)}): out_dims={shown(out_dims)} is not structured as the outputs: it has "
+                         f"{shown(tree_flatten(out_dims)[1])}, they have {shown(spec)}")
     for d in dims:
         if d is not None and not isinstance(d, int):
             raise ValueError(f"vmap({_name(func)}): an entry of out_dims is the int where the mapped dimension "

@@ -4,6 +4,8 @@ import os
 from datetime import timedelta
 from enum import Enum, IntEnum
 
+from .._shown import shown
+
 RedOpType = IntEnum("RedOpType", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0)
 
 
@@ -70,7 +72,7 @@ def get_default_backend_for_device(device):
     """
     kind = device.partition(":")[0] if isinstance(device, str) else device.type
     if kind not in Backend.default_device_backend_map:
-        raise ValueError(f"get_default_backend_for_device: no backend is known for device {kind!r}")
+        raise ValueError(f"get_default_backend_for_device: no backend is known for device {shown(kind)}")
     return Backend.default_device_backend_map[kind]
 
 

@@ -4,6 +4,8 @@ import builtins
 import keyword
 import re
 
+from .._shown import shown
+
 #: what generated code takes from its globals, whoever made the graph
 RESERVED = {"inf", "nan", "NoneType", "torch", "flambeau", "device", "fx_pytree", "pytree"}
 _NUMBERED = re.compile(r"(.*)_(\d+)")
@@ -66,7 +68,7 @@ class Namespace:
     def rename(self, obj, name):
         """Gives an object another name, which must be free."""
         if name in self._used:
-            raise ValueError(f"the name {name!r} is taken in this graph")
+            raise ValueError(f"the name {shown(name)} is taken in this graph")
         self._used.add(name)
         self._names[obj] = name
 

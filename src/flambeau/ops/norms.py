@@ -95,7 +95,7 @@ def _check_norm(self, ord, dim, api):
     if not (self.is_floating_point() or self.is_complex()):
         raise RuntimeError(f"{api}: expected floating-point or complex numbers, got {self.dtype}")
     if len(dim) != 2:
-        raise RuntimeError(f"{api}: dim must name two dimensions, got {dim}")
+        raise RuntimeError(f"{api}: dim must name two dimensions, got {shown(dim)}")
     rows, columns = wrap_dims(dim, self.ndim, api)
     if isinstance(ord, str):
         if ord not in ("fro", "nuc"):

@@ -3,6 +3,7 @@
 import operator
 from dataclasses import dataclass, field
 
+from ..._shown import shown
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..node import map_arg
@@ -160,8 +161,8 @@ def _finish(gm, part, results, mapped, return_tuple, renamed, holder):
 def _call(outer, outer_of, part, return_tuple):
     for used in part.orig_inputs:
         if used not in outer_of:
-            raise RuntimeError(f"split_by_tags: the part {part.name!r} uses {used}, which a later part makes; tags "
-                               "must be in an order in which every part comes after those that it uses")
+            raise RuntimeError(f"split_by_tags: the part {shown(part.name)} uses {used}, which a later part makes; "
+                               "tags must be in an order in which every part comes after those that it uses")
     call = outer.call_module(part.name, tuple(outer_of[used] for used in part.orig_inputs))
     if len(part.orig_outputs) == 1 and not return_tuple:
         outer_of[part.orig_outputs[0]] = call

@@ -7,8 +7,8 @@ files.
 from typing import TypeVar
 
 from ... import _C, Tensor
+from ..._graph import CapturedForward
 from ..._shown import clipped, shown
-from ...compiler import compile
 from ..parameter import Buffer, Parameter
 from ._convert import ConvertMethods, type_name
 from ._hooks import REGISTRATION, HookMethods
@@ -323,12 +323,15 @@ class Module(ConvertMethods, StateMethods, HookMethods, _C.ModuleBase):
                 param.grad.zero_()
 
     def compile(self, *args, **kwargs):
-        """Compiles the module in place, as far as flambeau.compile does: it runs as it is.
+        """Compiles the module in place: its forward is captured as flambeau.compile says, with the same arguments.
 
         >>> import flambeau
-        >>> flambeau.nn.Linear(2, 2).compile(backend="eager")
+        >>> layer = flambeau.nn.Linear(2, 2)
+        >>> layer.compile()
+        >>> layer(flambeau.ones(1, 2)).shape
+        torch.Size([1, 2])
         """
-        compile(self, *args, **kwargs)
+        CapturedForward.put(self, *args, **kwargs)
 
     # ---- showing, copying ------------------------------------------------------------------------------------------
 

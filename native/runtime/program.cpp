@@ -1,0 +1,263 @@
+#include "program.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "../core/recording.h"
+
+namespace flambeau {
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+void* Arena::bytes(size_t n) {
+  n = (n + 15) & ~size_t(15);
+  while (chunk_ < chunks_.size() && used_ + n > chunks_[chunk_].second) ++chunk_, used_ = 0;
+  if (chunk_ == chunks_.size()) {
+    const size_t size = std::max(n, kChunk);
+    chunks_.emplace_back(std::make_unique<char[]>(size), size);
+    used_ = 0;
+  }
+  void* p = chunks_[chunk_].first.get() + used_;
+  used_ += n;
+  return p;
+}
+void Arena::clear() { chunk_ = used_ = 0; }
+
+Program::Program() { clear(); }
+Program::~Program() { clear(); }
+
+void Program::clear() {
+  for (ProgramSlot& s : slots)
+    if (s.made_by < 0 && s.storage) release(s.storage);
+  slots.clear();
+  uses.clear();
+  entries.clear();
+  key.clear();
+  arena.clear();
+  std::ranges::fill(table_, -1);
+  outside_ = 0;
+  stage = Stage::Open;
+  key.push_back(uint64_t(default_dtype()));
+}
+
+// --- writing down ----------------------------------------------------------------------------------------------------
+
+static size_t place_of(const Storage* s, size_t mask) {
+  return (reinterpret_cast<uintptr_t>(s) * 0x9E3779B97F4A7C15u >> 32) & mask;
+}
+
+void Program::grow_table() {
+  table_.assign(std::max<size_t>(64, table_.size() * 2), -1);
+  for (int k = 0; k < int(slots.size()); ++k) {
+    if (slots[k].made_by >= 0) continue;
+    size_t at = place_of(slots[k].storage, table_.size() - 1);
+    while (table_[at] >= 0) at = (at + 1) & (table_.size() - 1);
+    table_[at] = k;
+  }
+}
+
+static Awaited* awaited(const Storage& s) { return dynamic_cast<Awaited*>(pending_of(s)); }
+
+bool Program::ours(const Tensor& t) const {
+  if (!(t.flags & kPending)) return true;
+  const Awaited* a = awaited(*t.storage);
+  return a && a->program == this;
+}
+
+bool Program::reads(const Storage& s) const {
+  if (table_.empty()) return false;
+  for (size_t at = place_of(&s, table_.size() - 1); table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
+    if (slots[table_[at]].storage == &s) return true;
+  return false;
+}
+
+int Program::slot_of(Storage* s) {
+  if (is_pending(*s)) return awaited(*s)->slot;
+  if (size_t(outside_ + 1) * 2 > table_.size()) grow_table();
+  size_t at = place_of(s, table_.size() - 1);
+  for (; table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
+    if (slots[table_[at]].storage == s) return table_[at];
+  table_[at] = int(slots.size());
+  ++outside_;
+  retain(s);
+  slots.push_back({s, -1});
+  return table_[at];
+}
+
+int Program::use_of(const Tensor& t) {
+  Use u{slot_of(t.storage), t.dtype, t.ndim, uint16_t(t.flags & kWrappedNumber), t.device, t.offset(), nullptr};
+  int64_t* dims = arena.take<int64_t>(2 * size_t(t.ndim));
+  std::copy_n(t.sizes, t.ndim, dims);
+  std::copy_n(t.strides, t.ndim, dims + t.ndim);
+  u.dims = dims;
+  key.push_back(uint64_t(u.slot) << 32 | uint64_t(u.dtype) << 24 | uint64_t(u.ndim) << 16 | u.flags);
+  key.push_back(uint64_t(u.offset));
+  key.insert(key.end(), dims, dims + 2 * t.ndim);
+  uses.push_back(u);
+  return int(uses.size()) - 1;
+}
+
+bool is_number(const Value& v, Type type) {
+  return v.is_number() && v.tag != Tag::Bool && (type == Type::Scalar || type == Type::Float || type == Type::Tensor);
+}
+// What is written of a number: its kind, and whether it is one of those that rules about operators know.
+static uint64_t mark_of(const Value& v) {
+  double d = v.tag == Tag::Float ? v.f : v.tag == Tag::Int ? double(v.i) : 3;
+  return uint64_t(v.tag) << 8 | uint64_t(d == 0 ? 1 + std::signbit(d) : d == 1 ? 3 : d == -1 ? 4 : d == 2 ? 5 : 0);
+}
+
+// long because: one case for each kind of value
+void Program::write_argument(const Value& from, Type type, Value& to) {
+  to = from;
+  if (is_number(from, type)) return key.push_back(mark_of(from));
+  key.push_back(uint64_t(from.tag) << 56);
+  switch (from.tag) {
+    case Tag::Tensor: to.i = use_of(*from.tensor); break;
+    case Tag::Tensors: {
+      const int64_t n = from.tensors.size;
+      int64_t* list = arena.take<int64_t>(size_t(n));
+      key.push_back(uint64_t(n));
+      for (int64_t j = 0; j < n; ++j) {
+        if (from.tensors.data[j]) list[j] = use_of(*from.tensors.data[j]);
+        else list[j] = -1, key.push_back(~uint64_t(0));
+      }
+      to.ints = {list, n};
+      break;
+    }
+    case Tag::Ints: {
+      int64_t* list = arena.take<int64_t>(size_t(from.ints.size));
+      if (from.ints.size) std::memcpy(list, from.ints.data, size_t(from.ints.size) * 8);
+      to.ints.data = list;
+      key.push_back(uint64_t(from.ints.size));
+      key.insert(key.end(), list, list + from.ints.size);
+      break;
+    }
+    case Tag::Floats: {
+      double* list = arena.take<double>(size_t(from.floats.size));
+      if (from.floats.size) std::memcpy(list, from.floats.data, size_t(from.floats.size) * 8);
+      to.floats.data = list;
+      key.push_back(uint64_t(from.floats.size));
+      for (int64_t j = 0; j < from.floats.size; ++j) key.push_back(std::bit_cast<uint64_t>(list[j]));
+      break;
+    }
+    case Tag::Str: {
+      const size_t n = size_t(from.str.size);
+      uint64_t* words = arena.take<uint64_t>(n / 8 + 1);
+      words[n / 8] = 0;
+      std::memcpy(words, from.str.data, n);
+      to.str.data = reinterpret_cast<char*>(words);
+      key.push_back(n);
+      key.insert(key.end(), words, words + n / 8 + 1);
+      break;
+    }
+    case Tag::Float: key.push_back(std::bit_cast<uint64_t>(from.f)); break;
+    case Tag::Int: key.push_back(uint64_t(from.i)); break;
+    case Tag::Bool: key.push_back(from.b); break;
+    case Tag::DType: key.push_back(uint64_t(from.dtype)); break;
+    case Tag::Device: key.push_back(uint64_t(from.device.type) << 8 | uint64_t(uint8_t(from.device.index))); break;
+    default: break;
+  }
+}
+
+// Whether all its arguments are values that a program can hold.
+bool Program::takes_all(const Call& c) const {
+  auto fits = [&](const Tensor& t) { return t.storage && t.device.type == DeviceType::CPU && ours(t); };
+  for (int k = 0; k < c.nargs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Generator || v.tag == Tag::Object || v.tag == Tag::Bools || (v.tag == Tag::Int && v.huge))
+      return false;
+    if (v.tag == Tag::Tensor && !fits(*v.tensor)) return false;
+    if (v.tag == Tag::Device && v.device.type != DeviceType::CPU) return false;
+    for (int64_t j = 0; v.tag == Tag::Tensors && j < v.tensors.size; ++j)
+      if (v.tensors.data[j] && !fits(*v.tensors.data[j])) return false;
+  }
+  return true;
+}
+
+void Program::write_results(Call& c, Entry& e) {
+  for (int k = 0; k < c.nout(); ++k) {
+    Storage* s = c.out(k).storage;
+    if (!pending_of(*s)) {
+      slots.push_back({s, int(entries.size())});
+      attach(*s, std::make_unique<Awaited>(this, int(slots.size()) - 1));
+    }
+    e.results[k] = use_of(c.out(k));
+  }
+}
+
+static bool fresh(const Tensor& t) { return t.storage && is_pending(*t.storage) && !pending_of(*t.storage); }
+
+// A pointwise call that writes over the whole of a value of this program makes another value, which the memory has from
+// then on. Not where the result would be converted: then it is no such call.
+bool Program::take_inplace(Call& c, Entry& e) {
+  Tensor& self = *c.given;
+  TensorRef made = std::move(c.out1);
+  if (made->dtype != self.dtype || !std::ranges::equal(made->shape(), self.shape()) ||
+      !std::ranges::equal(made->stride(), self.stride()) || self.offset() != 0 ||
+      made->storage->nbytes != self.storage->nbytes)
+    return false;
+  Awaited* a = awaited(*self.storage);
+  slots[size_t(a->slot)].storage = nullptr;
+  a->slot = int(slots.size());
+  slots.push_back({self.storage, int(entries.size())});
+  e.results[0] = use_of(self);
+  c.out1 = TensorRef::borrow(&self);
+  return true;
+}
+
+bool Program::add(Call& c) {
+  Tensor* given = c.given;
+  if (given) {  // described as if it made something new
+    if (!c.inplace || !c.op->elementwise || !(given->flags & kPending) || !ours(*given) || !takes_all(c)) return false;
+    c.given = nullptr;
+    c.inplace = false;
+    struct Again {
+      Call& c;
+      Tensor* given;
+      ~Again() { c.given = given, c.inplace = true; }
+    } again{c, given};
+    if (!can_wait(c)) return false;
+    describe(c);
+  } else {
+    if (!can_wait(c) || !takes_all(c)) return false;
+    describe(c);
+    bool any = false;
+    for (int k = 0; k < c.nout(); ++k) any |= fresh(c.out(k));
+    if (!any) return true;  // views and the arguments themselves: nothing is left to do
+  }
+  const size_t before = key.size(), uses_before = uses.size();
+  Entry e{c.op, arena.take<Value>(size_t(c.nargs)), c.nargs, c.list_result, c.nout(),
+          arena.take<int>(size_t(c.nout()))};
+  key.push_back(reinterpret_cast<uint64_t>(c.op));
+  for (int k = 0; k < c.nargs; ++k)
+    write_argument(c.args[k], c.op->schema.args[size_t(k)].type, *new (&e.args[k]) Value);
+  if (!given) {
+    write_results(c, e);
+  } else if (!take_inplace(c, e)) {
+    key.resize(before);
+    uses.resize(uses_before);
+    return false;
+  }
+  entries.push_back(e);
+  return true;
+}
+
+void Program::seal() {
+  uint64_t bits = 0;
+  int n = 0;
+  for (ProgramSlot& s : slots) {
+    if (s.made_by >= 0 && s.storage) {
+      bits |= uint64_t(1) << n;
+      retain(s.storage);
+    }
+    if (++n == 64) key.push_back(std::exchange(bits, 0)), n = 0;
+  }
+  key.push_back(bits);
+}
+
+Awaited::~Awaited() {
+  if (program->stage == Stage::Open) program->slots[size_t(slot)].storage = nullptr;
+  release(program);
+}
+}  // namespace flambeau

@@ -1,0 +1,116 @@
+// A program as it was called: primitive calls in order, with all that decides what each of them does, and which of the
+// results somebody still holds. Nothing in it changes once it is written: a call that writes into memory which the
+// program itself has made gives that memory another value, as if it had made a new one.
+//
+// `key` is the same as numbers: two programs with equal keys do the same, apart from the bytes in the memory that comes
+// from outside and the numbers (Scalar, float) among the arguments. So what was worked out for one serves the other.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../core/op.h"
+#include "../core/pending.h"
+
+namespace flambeau {
+
+// Memory whose addresses stay while more is taken; given back all at once.
+class Arena {
+ public:
+  template <class T> T* take(size_t n) { return static_cast<T*>(bytes(n * sizeof(T))); }
+  void clear();
+
+ private:
+  void* bytes(size_t n);
+  static constexpr size_t kChunk = 1 << 16;
+  std::vector<std::pair<std::unique_ptr<char[]>, size_t>> chunks_;
+  size_t chunk_ = 0, used_ = 0;
+};
+
+// One value that lies in a storage from outside (made_by < 0) or is a result of entry `made_by`.
+struct ProgramSlot {
+  Storage* storage = nullptr;  // from outside: counted. A result's: null once nobody holds it, or another replaced it
+  int made_by = -1;
+};
+// A tensor, as a call sees it: a layout of a slot's memory.
+struct Use {
+  int slot;
+  DType dtype;
+  uint8_t ndim;
+  uint16_t flags;       // kWrappedNumber
+  Device device;
+  int64_t offset;       // in elements
+  const int64_t* dims;  // sizes, then strides
+  Dims sizes() const { return {dims, ndim}; }
+  Dims strides() const { return {dims + ndim, ndim}; }
+};
+// Arguments that are tensors have their use's number in `i`; lists of tensors an array of numbers (-1: none) in `ints`.
+struct Entry {
+  const OpDef* op;
+  Value* args;
+  int nargs;
+  bool list_result;
+  int nresults;
+  int* results;         // a use each: its slot and layout
+};
+
+// Whether an argument is a number whose value a plan need not know.
+bool is_number(const Value& v, Type type);
+
+enum class Stage : uint8_t { Open, Running, Done, Failed };
+struct Tracer;
+
+struct Program {
+  std::vector<ProgramSlot> slots;
+  std::vector<Use> uses;
+  std::vector<Entry> entries;
+  std::vector<uint64_t> key;
+  Arena arena;
+  Stage stage = Stage::Open;
+  std::string error;    // of a program that failed
+  ErrorKind error_kind = ErrorKind::Runtime;
+  Tracer* tracer = nullptr;      // that writes it
+  const void* thread = nullptr;  // that runs it
+  int64_t refcount = 1;
+
+  Program();
+  ~Program();
+  Program(const Program&) = delete;
+  void clear();
+  bool empty() const { return entries.empty(); }
+  bool reads(const Storage& s) const;  // memory from outside
+  // Writes the call down and declares its results. False: it is no call that can wait; nothing has happened.
+  bool add(Call& c);
+  // Closes the key with which results are wanted, and takes hold of those.
+  void seal();
+
+ private:
+  int slot_of(Storage* s);
+  int use_of(const Tensor& t);
+  void grow_table();
+  bool ours(const Tensor& t) const;
+  bool takes_all(const Call& c) const;
+  void write_argument(const Value& from, Type type, Value& to);
+  void write_results(Call& c, Entry& e);
+  bool take_inplace(Call& c, Entry& e);
+  std::vector<int> table_;  // storages from outside -> slot, by address
+  int outside_ = 0;
+};
+inline void retain(Program* p) { ++p->refcount; }
+inline void release(Program* p) {
+  if (--p->refcount == 0) delete p;
+}
+
+// The values of a slot that a program will make. Whoever wants them runs the program.
+struct Awaited final : Pending {
+  Program* program;
+  int slot;
+  Awaited(Program* program, int slot) : program(program), slot(slot) { retain(program); }
+  ~Awaited() override;
+  void make(Storage& s) override;
+};
+
+// Runs the program (once; waits while another thread does) and gives every result that is held its memory.
+void run_program(Program& p);
+
+}  // namespace flambeau

@@ -1,0 +1,142 @@
+#include "tracer.h"
+
+#include <list>
+#include <unordered_map>
+
+namespace flambeau {
+namespace {
+
+constexpr size_t kLongest = 50000;  // calls after which a program runs although nobody has looked
+
+using Key = std::vector<uint64_t>;
+struct Kept {
+  uint64_t hash;
+  Key key;
+  std::shared_ptr<Plan> plan;
+};
+struct Cache {
+  std::list<Kept> order;  // the one used last first
+  std::unordered_multimap<uint64_t, std::list<Kept>::iterator> by_hash;
+  PlanCounts counts;
+};
+Cache cache;
+
+uint64_t hash_of(const Key& key) {
+  uint64_t a = 0x9E3779B97F4A7C15u, b = key.size();
+  for (size_t k = 0; k < key.size(); ++k) {
+    a = (a ^ key[k]) * 0xBF58476D1CE4E5B9u;
+    b = (b << 5 | b >> 59) ^ (a >> 29);
+  }
+  return a ^ b;
+}
+
+std::shared_ptr<Plan> find_plan(Program& p) {
+  const uint64_t hash = hash_of(p.key);
+  auto [first, end] = cache.by_hash.equal_range(hash);
+  for (; first != end; ++first) {
+    if (first->second->key != p.key) continue;
+    cache.order.splice(cache.order.begin(), cache.order, first->second);
+    return first->second->plan;
+  }
+  std::shared_ptr<Plan> plan(hooks.plan_program(p));
+  ++cache.counts.made;
+  cache.order.push_front({hash, p.key, plan});
+  cache.by_hash.emplace(hash, cache.order.begin());
+  if (cache.order.size() > kMostPlans) {
+    auto oldest = std::prev(cache.order.end());
+    auto [from, to] = cache.by_hash.equal_range(oldest->hash);
+    while (from != to && from->second != oldest) ++from;
+    cache.by_hash.erase(from);
+    cache.order.erase(oldest);
+  }
+  return plan;
+}
+
+// A program that runs keeps its results until they have their memory.
+struct Held {
+  Program& p;
+  explicit Held(Program& p) : p(p) { p.seal(); }
+  ~Held() {
+    for (ProgramSlot& s : p.slots)
+      if (Storage* storage = std::exchange(s.storage, nullptr)) release(storage);
+  }
+};
+
+}  // namespace
+
+PlanCounts plan_counts() {
+  cache.counts.plans = int64_t(cache.order.size());
+  return cache.counts;
+}
+void forget_plans() {
+  cache.by_hash.clear();
+  cache.order.clear();
+}
+
+void run_program(Program& p) {
+  if (p.stage == Stage::Running) {
+    if (p.thread == this_thread()) runtime_error("compile: a value is asked for while the program that makes it runs");
+    wait_until([](const void* p) { return static_cast<const Program*>(p)->stage != Stage::Running; }, &p);
+  }
+  if (p.stage == Stage::Failed) throw Error(p.error_kind, p.error);
+  if (p.stage == Stage::Done) return;
+  p.stage = Stage::Running;
+  p.thread = this_thread();
+  if (p.tracer) {
+    p.tracer->program = nullptr;
+    p.tracer = nullptr;
+    release(&p);  // the caller has a reference of its own
+  }
+  ++cache.counts.programs;
+  cache.counts.calls += int64_t(p.entries.size());
+  Held held(p);
+  try {
+    find_plan(p)->run(p);
+    p.stage = Stage::Done;
+  } catch (const Error& e) {
+    p.stage = Stage::Failed;
+    p.error_kind = e.kind == ErrorKind::Python ? ErrorKind::Runtime : e.kind;
+    p.error = e.kind == ErrorKind::Python ? "the program that makes this value was ended by an exception" : e.text;
+    throw;
+  }
+}
+
+void Awaited::make(Storage&) {
+  Program* p = program;
+  if (p->tracer && p->tracer->whole)
+    runtime_error("compile: fullgraph=True, but here a value is asked for before the function has ended; compute "
+                  "without looking at values (item(), bool(), numpy(), printing, …), or leave fullgraph out");
+  retain(p);
+  struct Let { Program* p; ~Let() { release(p); } } let{p};
+  run_program(*p);
+}
+
+Tracer::~Tracer() {
+  if (!program) return;
+  program->tracer = nullptr;
+  release(program);
+}
+
+bool Tracer::take(Call& c) {
+  if (program && program->entries.size() >= kLongest) run();
+  if (!program) {
+    program = new Program;
+    program->tracer = this;
+  }
+  return program->add(c);
+}
+
+void Tracer::run() {
+  if (!program) return;
+  Program* p = program;
+  if (p->empty()) return;
+  retain(p);
+  struct Let { Program* p; ~Let() { release(p); } } let{p};
+  run_program(*p);
+}
+
+void Tracer::before_write(const Tensor& t) {
+  if (program && t.storage && (is_pending(*t.storage) || program->reads(*t.storage))) run();
+}
+
+}  // namespace flambeau

@@ -1,0 +1,27 @@
+// Writes down what a thread calls, and runs it when somebody looks: at a value, at memory that is about to be written,
+// or at the end. Plans are looked up by the program's key; for a program that has not been seen before Python makes one
+// (hooks.plan_program), or else its calls run as they stand.
+#pragma once
+#include "../core/recording.h"
+#include "plan.h"
+
+namespace flambeau {
+
+struct Tracer final : Recorder {
+  Program* program = nullptr;  // being written; null: nothing yet
+  bool whole = false;          // nobody may look at a value before the end
+  ~Tracer() override;
+  bool take(Call& c) override;
+  void before_write(const Tensor& t) override;
+  void run();  // what is written so far
+};
+
+// Every plan that is kept, the one used last first; at most kMostPlans.
+inline constexpr size_t kMostPlans = 1024;
+struct PlanCounts {
+  int64_t programs = 0, plans = 0, made = 0, calls = 0;  // run so far; kept; made so far; calls written down
+};
+PlanCounts plan_counts();
+void forget_plans();
+
+}  // namespace flambeau

@@ -1,0 +1,66 @@
+"""A function whose calls are captured: what `compile` and `Module.compile` make."""
+
+import functools
+
+from .. import _C
+from .._absent import say_once
+from .._shown import shown
+
+BACKENDS = ("inductor", "eager")
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+#: how compiled functions run, as set_stance() says
+STANCE = ["default"]
+
+
+def check(name, backend, mode, options):
+    """Refuses what `compile` does not know."""
+    if mode is not None and options is not None:
+        raise RuntimeError(f"{name}: mode={shown(mode)} and options={shown(options)} exclude each other; pass one of "
+                           "them")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"{name}: mode={shown(mode)} is not known; known are {', '.join(map(repr, _MODES))}, which "
+                           "all do the same here")
+    if options:
+        say_once(f"{name}: options={shown(options)} are those of another compiler and change nothing here")
+    if isinstance(backend, str) and backend not in BACKENDS:
+        raise RuntimeError(f"{name}: the backend {shown(backend)} is not known; known are "
+                           f"{', '.join(map(repr, BACKENDS))}, and any function of a graph and its inputs")
+
+
+def captured(fn, whole=False):
+    """`fn`, whose operators are written down while it runs and computed together when it ends.
+
+    `whole`: a value that is asked for before the end raises RuntimeError.
+    """
+    @functools.wraps(fn, updated=())
+    def compiled(*args, **kwargs):
+        if STANCE[0] == "force_eager":
+            return fn(*args, **kwargs)
+        return _C.graph_call(fn, args, kwargs, whole)
+
+    compiled._torchdynamo_orig_callable = fn
+    return compiled
+
+
+class CapturedForward:
+    """The forward of a module that is compiled in place; copies of the module have one of their own."""
+
+    def __init__(self, module, whole):
+        self.module, self.whole = module, whole
+
+    def __call__(self, *args, **kwargs):
+        forward = type(self.module).forward
+        if STANCE[0] == "force_eager":
+            return forward(self.module, *args, **kwargs)
+        return _C.graph_call(forward, (self.module, *args), kwargs, self.whole)
+
+    @classmethod
+    def put(cls, module, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
+        """`Module.compile`. Shapes are always part of what is captured, whatever `dynamic` says."""
+        check("Module.compile", backend, mode, options)
+        if callable(backend) and not disable:
+            raise NotImplementedError("Module.compile: a backend of one's own is for flambeau.compile(module, "
+                                      "backend=…)")
+        module.__dict__.pop("forward", None)
+        if not disable and backend != "eager":
+            module.__dict__["forward"] = cls(module, fullgraph)

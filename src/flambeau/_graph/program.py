@@ -1,0 +1,65 @@
+"""A program that was captured, as the planner reads it: calls, the tensors they see, and which results are wanted."""
+
+from typing import NamedTuple
+
+
+class Use(NamedTuple):
+    """A tensor as a call sees it: a layout of a slot (one value, in memory that comes from outside or is made)."""
+
+    slot: int
+    dtype: object
+    sizes: tuple
+    strides: tuple
+    offset: int
+    flags: int
+
+    @property
+    def numel(self):
+        n = 1
+        for size in self.sizes:
+            n *= size
+        return n
+
+    @property
+    def contiguous(self):
+        """Whether its elements lie one after another in row-major order, from the start of its slot."""
+        expected = 1
+        for size, stride in zip(reversed(self.sizes), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return self.offset == 0
+
+
+class Call(NamedTuple):
+    """One call: `args` in the schema's order, where tensors are ("use", k) and lists of them ("uses", [k, …])."""
+
+    op: str
+    args: tuple
+    results: tuple
+    elementwise: bool
+
+    def uses(self):
+        """The uses it reads, in order."""
+        for arg in self.args:
+            if type(arg) is tuple and arg and arg[0] == "use":
+                yield arg[1]
+            elif type(arg) is tuple and arg and arg[0] == "uses":
+                yield from (k for k in arg[1] if k >= 0)
+
+
+class Program:
+    """What native code has written down (bind/graph.cpp says in which form)."""
+
+    def __init__(self, described):
+        calls, uses, self.made_by, wanted = described
+        self.calls = [Call(*c) for c in calls]
+        self.uses = [Use(*u) for u in uses]
+        self.wanted = set(wanted)
+
+    def result(self, slot):
+        """The use as which a slot was made."""
+        for k in self.calls[self.made_by[slot]].results:
+            if self.uses[k].slot == slot:
+                return self.uses[k]
+        raise LookupError(slot)

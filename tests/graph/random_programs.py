@@ -1,0 +1,88 @@
+"""Programs drawn at random: operators, views, writes in place, draws, questions about values."""
+
+import flambeau
+
+UNARY = "sin exp neg abs relu sigmoid tanh square".split()
+BINARY = "add sub mul maximum minimum div".split()
+KEEP = 8  # tensors that a program has in its hands
+
+
+def inputs(seed):
+    """What a program begins with, among it a transposed tensor and a number."""
+    flambeau.manual_seed(seed)
+    return [flambeau.randn(3, 4), flambeau.randn(4), flambeau.randn(4, 3).t(), flambeau.randn(()), flambeau.randn(3, 1)]
+
+
+def _both(rng, a, b):
+    try:
+        return getattr(flambeau, rng.choice(BINARY))(a, b)
+    except RuntimeError:  # their shapes do not broadcast
+        return None
+
+
+def _written_in_part(rng, a, b):
+    r = a * 1
+    part = r[..., :1] if r.ndim else r
+    part.add_(5)
+    return r + part
+
+
+def _written_whole(rng, a, b):
+    r = a.clone()
+    r.add_(1)
+    r.mul_(rng.random())
+    return r
+
+
+def _decided_by_a_value(rng, a, b):
+    return a + 1 if a.numel() and float(a.reshape(-1)[0].real) > 0 else a - 1
+
+
+STEPS = [
+    lambda rng, a, b: getattr(flambeau, rng.choice(UNARY))(a),
+    _both, _both, _written_in_part, _written_whole, _decided_by_a_value,
+    lambda rng, a, b: a * rng.choice([0.5, 2, 3, True, 1]),
+    lambda rng, a, b: a.t() if a.ndim == 2 else a,
+    lambda rng, a, b: a.reshape(-1),
+    lambda rng, a, b: a[..., 1:] if a.ndim and a.shape[-1] > 1 else a,
+    lambda rng, a, b: a.sum(-1, keepdim=rng.random() < 0.5) if a.ndim else a,
+    lambda rng, a, b: a.softmax(-1) if a.is_floating_point() and a.ndim else a,
+    lambda rng, a, b: a.to(rng.choice([flambeau.float64, flambeau.float32, flambeau.float16, flambeau.int32])),
+    lambda rng, a, b: a > 0,
+    lambda rng, a, b: flambeau.where(a > 0, a, rng.random()),
+    lambda rng, a, b: a.unsqueeze(0).expand(2, *a.shape) if a.ndim < 3 else a,
+    lambda rng, a, b: a.float() @ a.float().t() if a.ndim == 2 else a,
+    lambda rng, a, b: flambeau.randn(a.shape) if a.ndim < 3 else a,
+    lambda rng, a, b: flambeau.cat([a.reshape(-1), b.reshape(-1)]),
+    lambda rng, a, b: flambeau.nn.functional.dropout(a.float(), 0.5),
+]
+
+
+def run(rng, start):
+    """The tensors in hand at the end."""
+    held = list(start)
+    for _ in range(rng.randrange(3, 40)):
+        a, b = rng.choice(held), rng.choice(held)
+        result = rng.choice(STEPS)(rng, a, b)
+        if result is None:
+            continue
+        if rng.random() < 0.05 and result.dtype == flambeau.float32 and not result._is_view():
+            result.mul_(0.5)  # perhaps one of the inputs
+        held.append(result)
+        if len(held) > KEEP:
+            held.pop(rng.randrange(len(held)))
+    return held
+
+
+def learns(rng, start):
+    """A program with a backward pass in its midst: what it returns, and the gradients."""
+    leaves = [x.clone().requires_grad_() for x in start]
+    held = [x for x in run(rng, leaves_of(leaves)) if x.requires_grad]
+    if held:
+        sum(x.float().sum() for x in held).backward()
+    return held + [x.grad for x in leaves if x.grad is not None]
+
+
+def leaves_of(leaves):
+    """Values that may be written to, made from leaves, which may not."""
+    return [x * 1 for x in leaves]

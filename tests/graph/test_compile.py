@@ -1,0 +1,263 @@
+"""`compile` as users meet it: functions, modules, what is refused, what is honoured, threads, failures."""
+
+import copy
+import gc
+import pickle
+import threading
+
+import pytest
+
+import flambeau
+from flambeau import _C, nn
+from flambeau.compiler import OptimizedModule
+
+
+def counts():
+    return _C.graph_counts()
+
+
+def used(run):
+    """(programs, plans made) while it ran."""
+    before = counts()
+    run()
+    after = counts()
+    return after["programs"] - before["programs"], after["made"] - before["made"]
+
+
+# --- functions ---------------------------------------------------------------------------------------------------
+
+def test_one_plan_serves_all_calls_of_a_kind():
+    flambeau.compiler.reset()
+    f = flambeau.compile(lambda x, k: (x * k + 1).sin())
+    assert used(lambda: [f(flambeau.randn(7), 0.5 + k) for k in range(5)]) == (5, 1)
+    assert used(lambda: f(flambeau.randn(8), 0.5)) == (1, 1)  # another shape
+    assert used(lambda: f(flambeau.randn(7, dtype=flambeau.float64), 0.5)) == (1, 1)  # another dtype
+    assert used(lambda: f(flambeau.randn(14)[::2], 0.5)) == (1, 1)  # another layout
+    assert used(lambda: f(flambeau.randn(7), 0.25)) == (1, 0)
+
+
+def test_numbers_are_those_of_the_call():
+    f = flambeau.compile(lambda x, k: flambeau.nn.functional.leaky_relu(x * k - k, 0.1 * k).clamp(-k, k))
+    for k in (1, 2.5, 3, 7.25, -1, 0):
+        x = flambeau.randn(9)
+        assert flambeau.equal(f(x, k), f._torchdynamo_orig_callable(x, k)), k
+
+
+def test_python_decides_anew_each_time():
+    switch = {"on": True}
+    f = flambeau.compile(lambda x: x + 1 if switch["on"] else x - 1)
+    assert f(flambeau.ones(1)).item() == 2
+    switch["on"] = False
+    assert f(flambeau.ones(1)).item() == 0
+
+
+def test_values_may_be_asked_for_in_the_middle():
+    def f(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y.tolist(), (y + 1)[y > 2]
+        return y.numpy().copy(), y
+    g = flambeau.compile(f)
+    for x in (flambeau.tensor([1.0, 2.0]), flambeau.tensor([-1.0, -2.0])):
+        assert str(g(x)) == str(f(x))
+
+
+def test_fullgraph_refuses_to_be_asked():
+    f = flambeau.compile(lambda x: x * 2 if x.sum() > 0 else x, fullgraph=True)
+    with pytest.raises(RuntimeError, match="fullgraph=True"):
+        f(flambeau.ones(2))
+    whole = flambeau.compile(lambda x: x * 2 + x.sum(), fullgraph=True)
+    assert whole(flambeau.ones(2)).tolist() == [4, 4]
+
+
+def test_writes_to_what_came_from_outside():
+    def f(x, total):
+        y = x * 2
+        total.add_(y.sum())
+        x.mul_(3)
+        return y + x
+    for run in (f, flambeau.compile(f)):
+        x, total = flambeau.ones(3), flambeau.zeros(())
+        assert (run(x, total).tolist(), x.tolist(), total.item()) == ([5] * 3, [3] * 3, 6)
+
+
+def test_results_that_nobody_holds_are_not_computed():
+    def f(x):
+        x.exp().log().sinh()
+        return x + 1
+    assert used(lambda: flambeau.compile(f)(flambeau.ones(3)))[0] == 1
+    many = flambeau.compile(lambda x: [x.double() for _ in range(100)][-1])
+    before = flambeau.memory.stats()["allocations"]
+    many(flambeau.ones(1000))
+    assert flambeau.memory.stats()["allocations"] - before < 20
+
+
+def test_kwargs_names_and_docs_stay():
+    @flambeau.compile
+    def scaled(x, *, by=2):
+        """x times by."""
+        return x * by
+    assert scaled(flambeau.ones(1), by=3).item() == 3
+    assert (scaled.__name__, scaled.__doc__) == ("scaled", "x times by.")
+    assert flambeau.compile(fullgraph=True)(abs)(flambeau.tensor(-1.0)).item() == 1
+
+
+def test_nested_and_disabled():
+    inner = flambeau.compile(lambda x: x * 2)
+    seen = []
+
+    @flambeau.compiler.disable
+    def outside(x):
+        seen.append(flambeau.compiler.is_compiling())
+        return x + x.sum().item()
+
+    f = flambeau.compile(lambda x: outside(inner(x) + 1) * 2)
+    assert f(flambeau.ones(2)).tolist() == [18, 18] and seen == [False]
+    with flambeau.compiler.set_stance("force_eager"):
+        assert used(lambda: f(flambeau.ones(2))) == (0, 0)
+    assert used(lambda: f(flambeau.ones(2)))[0] >= 1
+
+
+def test_an_exception_leaves_everything_as_it_was():
+    kept = []
+
+    def f(x):
+        kept.append(x * 2)
+        raise KeyError("mine")
+    with pytest.raises(KeyError, match="mine"):
+        flambeau.compile(f)(flambeau.ones(2))
+    assert kept[0].tolist() == [2, 2] and not flambeau.compiler.is_compiling()
+
+
+def test_what_fails_while_it_runs_fails_for_all_who_look():
+    def f(x, zero):
+        kept.append(x // zero)
+        return x + 1
+    kept = []
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        flambeau.compile(f)(flambeau.ones(2, dtype=flambeau.int64), flambeau.zeros(2, dtype=flambeau.int64))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            kept[0].tolist()
+
+
+def test_results_shared_with_threads():
+    f = flambeau.compile(lambda x: [(x * k).sum() for k in range(20)])
+    for _ in range(20):
+        x, found = flambeau.ones(1000), []
+
+        def look(values, found=found):
+            found.append([v.item() for v in values])
+
+        def work(x=x, look=look):
+            values = [(x * k).sum() for k in range(20)]
+            threads = [threading.Thread(target=look, args=(values,)) for _ in range(3)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            return values
+        assert [v.item() for v in flambeau.compile(work)()] == [1000.0 * k for k in range(20)]
+        assert found == [[1000.0 * k for k in range(20)]] * 3
+    assert len(f(flambeau.ones(2))) == 20
+
+
+def test_ten_thousand_programs_in_bounded_memory():
+    flambeau.compiler.reset()
+    f = flambeau.compile(lambda x: x * 2 + 1)
+    for n in range(10_000):
+        f(flambeau.empty(n % 5000 + 1, n // 5000 + 1))
+    assert counts()["plans"] <= 1024
+    gc.collect()
+
+
+def test_a_training_step_is_one_program():
+    flambeau.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    twin = copy.deepcopy(net)
+    x, y = flambeau.randn(5, 4), flambeau.tensor([0, 1, 0, 1, 1])
+
+    def steps(net, wrap):
+        optimizer = flambeau.optim.AdamW(net.parameters(), lr=0.05)
+
+        def step():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+        step = wrap(step)
+        return [step().item() for _ in range(20)]
+
+    assert steps(net, flambeau.compile) == steps(twin, lambda f: f)
+    for a, b in zip(net.parameters(), twin.parameters(), strict=True):
+        assert flambeau.equal(a, b) and flambeau.equal(a.grad, b.grad)
+        assert a.grad.data_ptr() != b.grad.data_ptr()
+
+
+def test_gradients_do_not_share_memory():
+    a, b = flambeau.ones(3, requires_grad=True), flambeau.ones(3, requires_grad=True)
+    flambeau.compile(lambda: (a + b).sum().backward())()
+    a.grad.zero_()
+    assert b.grad.tolist() == [1, 1, 1]
+
+
+# --- modules -----------------------------------------------------------------------------------------------------
+
+def test_a_module_becomes_another_that_leads_to_it():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    fast = flambeau.compile(net)
+    assert isinstance(fast, OptimizedModule) and isinstance(fast, nn.Module) and fast._orig_mod is net
+    assert list(fast.state_dict()) == ["_orig_mod." + k for k in net.state_dict()]
+    fast.eval()
+    assert not net.training and not fast.training
+    x = flambeau.randn(4, 2)
+    assert flambeau.equal(fast(x), net(x))
+    fast.note = 3
+    assert net.note == 3 and fast.note == 3
+    again = pickle.loads(pickle.dumps(fast))
+    assert flambeau.equal(again(x), net(x))
+    assert flambeau.compile(net, backend="eager")(x).shape == (4, 3)
+
+
+def test_a_module_compiled_in_place():
+    net = nn.Linear(2, 3)
+    net.compile(fullgraph=True)
+    x = flambeau.randn(4, 2)
+    assert used(lambda: net(x))[0] == 1
+    other = copy.deepcopy(net)
+    with flambeau.no_grad():
+        other.weight.zero_()
+    assert flambeau.equal(other(x), other.bias.expand(4, 3)) and not flambeau.equal(net(x), other(x))
+    net.compile(backend="eager")
+    assert used(lambda: net(x))[0] == 0
+
+
+@pytest.mark.parametrize("bad, kind, text", [
+    (lambda: flambeau.compile(3), TypeError, "int"),
+    (lambda: flambeau.compile(abs, backend="nvfuser"), RuntimeError, "nvfuser"),
+    (lambda: flambeau.compile(abs, mode="fastest"), RuntimeError, "fastest"),
+    (lambda: flambeau.compile(abs, mode="default", options={"a": 1}), RuntimeError, "exclude"),
+    (lambda: nn.Linear(1, 1).compile(backend=print), NotImplementedError, "backend"),
+    (lambda: flambeau.compiler.set_stance("eager_on_recompile"), NotImplementedError, "eager_on_recompile"),
+])
+def test_refusals(bad, kind, text):
+    with pytest.raises(kind, match=text):
+        bad()
+
+
+# --- samples -----------------------------------------------------------------------------------------------------
+
+def test_operators_give_compiled_what_they_give():
+    from ..core import seams
+    tally = seams.own_samples(modes=("compiled",))
+    assert tally.total["compiled"] > 2300
+    assert tally.share("compiled") == 1, f"{tally}\n{tally.differ[:20]}"
+
+
+@pytest.mark.parity
+def test_pytorchs_samples_give_compiled_what_they_give():
+    from ..core import seams
+    tally = seams.torch_samples(seams.torch_python(), modes=("compiled",))
+    assert tally.total["compiled"] > 21_000
+    assert tally.share("compiled") >= 0.995, f"{tally}\n{tally.differ[:50]}"
