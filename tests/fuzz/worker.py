@@ -32,6 +32,8 @@ LOG_SIZE = 1 << 16
 SECONDS = 1.0
 MEMORY = 1 << 30
 LONGEST_MESSAGE = 20_000
+#: the calls of every so many-th block are captured and run by a plan
+COMPILED = 5
 
 
 class TooSlow(BaseException):
@@ -139,6 +141,8 @@ class Worker:
             self.note(number, index, text)
             if self.show == "all":
                 print(index, text, file=sys.stderr, flush=True)
+            if number % COMPILED == 0:
+                call = flambeau.compile(call)
             found = self.timed(name, call, args, kwargs, v)
             if isinstance(found, str):
                 self.report(number, index, found, self.text(name, args, kwargs))
