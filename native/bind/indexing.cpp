@@ -315,7 +315,11 @@ PyObject* subscript(PyObject* o, PyObject* key) {
     try {
       return take_object(take(*as_tensor(o), key));
     } catch (const Error&) {  // only then is it asked: indices come first
-      if (tls.overrides_disabled || !key_overrides(key)) throw;
+      PyObject *type, *value, *trace;  // what has failed: asking runs Python code
+      PyErr_Fetch(&type, &value, &trace);
+      const bool asked = !tls.overrides_disabled && key_overrides(key);
+      PyErr_Restore(type, value, trace);
+      if (!asked) throw;
       PyErr_Clear();
       return overridden("__getitem__", args, 2);
     }

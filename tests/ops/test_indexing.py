@@ -236,3 +236,14 @@ def test_a_mask_is_filled_with_one_number_of_any_real_dtype(value):
         x[mask] = value.to(flambeau.complex64)
     with pytest.raises(RuntimeError, match="dtype int64"):
         x[mask] = flambeau.tensor([1.5, 2.5])
+
+
+def test_what_an_index_raises_comes_through():
+    class Raises:
+        def __index__(self):
+            raise KeyError("mine")
+
+    x = flambeau.ones(2, 3)
+    for key in (Raises(), slice(Raises(), None), (slice(None), slice(None, Raises()))):
+        with pytest.raises(KeyError, match="mine"):
+            _ = x[key]
