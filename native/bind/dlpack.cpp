@@ -2,6 +2,7 @@
 // the DLPack specification, versions 0.x ("dltensor" capsules) and 1.x ("dltensor_versioned").
 #include <memory>
 
+#include "../core/recording.h"
 #include "foreign.h"
 #include "slot.h"
 
@@ -112,6 +113,7 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
     if (t.device.type != DeviceType::CPU) return refuse("the tensor's device has no number in DLPack; export x.cpu()");
     if (t.flags & kPending) need_values(t);
+    about_to_write(t);  // by whoever gets it
     bool readonly = t.storage && t.storage->readonly;
     if (a[1] != Py_True) {
       if (readonly)

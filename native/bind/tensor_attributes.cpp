@@ -1,4 +1,5 @@
 // The attributes of tensors: what shape, grad, data and their kind answer, and what may be set.
+#include "../core/pending.h"
 #include "tensor_type.h"
 
 namespace flambeau {
@@ -87,7 +88,6 @@ int set_grad(PyObject* o, PyObject* value, void*) {
   });
 }
 
-void release_context(Storage* s) { release(static_cast<Storage*>(s->context)); }
 
 // .data: the same memory with a version counter of its own, so that writes through it go unnoticed by autograd.
 PyObject* get_data(PyObject* o, void*) {
@@ -97,19 +97,8 @@ PyObject* get_data(PyObject* o, void*) {
     TensorRef t = alias(self(o));
     t->flags &= ~kInference;
     if (Storage* shared = t->storage) {
-      Storage* s = blank_storage();
-      s->data = shared->data;
-      s->nbytes = shared->nbytes;
-      s->device = shared->device;
-      s->readonly = shared->readonly;
-      s->resizable = false;
-      if (shared->free == release_context) {  // .data of .data: straight to the owner, no chain
-        retain(static_cast<Storage*>(shared->context));
-        release(std::exchange(shared, static_cast<Storage*>(shared->context)));
-      }
-      s->context = shared;  // takes over the alias's count
-      s->free = release_context;
-      t->storage = s;
+      t->storage = blank_storage();
+      show_memory(*t->storage, shared);  // takes over the alias's count
     }
     return take_object(std::move(t));
   });

@@ -1,4 +1,5 @@
 // The buffer protocol: which tensors give their memory to memoryview, NumPy and others, and for how long.
+#include "../core/recording.h"
 #include "tensor_type.h"
 
 namespace flambeau {
@@ -47,6 +48,7 @@ GivenBuffer* give(const Tensor& t) {
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
   if (t.flags & kPending && guarded_int([&] { return need_values(t), 0; }) < 0) return -1;
+  if (guarded_int([&] { return about_to_write(t), 0; }) < 0) return -1;  // by whoever gets it
   const char* format = buffer_format(t.dtype);
   const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data)
                             ? "its values are not in its own memory (it is inside a transform, or a wrapper)"

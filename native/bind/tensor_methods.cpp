@@ -1,4 +1,5 @@
 // The methods of tensors that are not operators: sizes and addresses, items, history, subclasses.
+#include "../core/recording.h"
 #include "tensor_type.h"
 
 namespace flambeau {
@@ -35,6 +36,7 @@ PyObject* t_dim(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).ndim); 
 PyObject* t_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).numel); }
 void need_address(const Tensor& t) {  // of a wrapper the address is asked, too: it says nothing
   if (t.flags & kPending) need_values(t);
+  about_to_write(t);  // by whoever asks
 }
 PyObject* t_data_ptr(PyObject* o, PyObject*) {
   return guarded([&] {

@@ -57,6 +57,23 @@ void adopt(Storage& s, Storage& from) {
   if (own) release(own);
 }
 
+static void release_owner(Storage* s) { release(static_cast<Storage*>(s->context)); }
+
+void show_memory(Storage& s, Storage* owner) {
+  if (Storage* first = owner_of(owner); first != owner) {  // straight to it, no chain
+    retain(first);
+    release(std::exchange(owner, first));
+  }
+  s.data = owner->data;
+  s.nbytes = owner->nbytes;
+  s.device = owner->device;
+  s.readonly = owner->readonly;
+  s.resizable = false;
+  s.context = owner;
+  s.free = release_owner;
+}
+Storage* owner_of(Storage* s) { return s->free == release_owner ? static_cast<Storage*>(s->context) : s; }
+
 void settle(const Tensor& t) {
   if (!(t.flags & kPending) || is_pending(*t.storage)) return;
   auto& settled = const_cast<Tensor&>(t);

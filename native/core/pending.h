@@ -27,6 +27,10 @@ FLAMBEAU_API bool is_pending(const Storage& s);
 FLAMBEAU_API Pending* pending_of(const Storage& s);  // null: it is real, or a mere description
 // `s`, pending, takes the memory of `from`, which is left without any if nobody else uses it, else copied.
 FLAMBEAU_API void adopt(Storage& s, Storage& from);
+// `s` shows the memory of `owner` (its count is taken) with a version of its own, as x.data does.
+void show_memory(Storage& s, Storage* owner);
+// The storage whose memory `s` shows: itself, unless it was made by show_memory.
+Storage* owner_of(Storage* s);
 // A flagged tensor whose storage has become real gets its address.
 void settle(const Tensor& t);
 

@@ -37,6 +37,7 @@ void Program::clear() {
   arena.clear();
   std::ranges::fill(table_, -1);
   outside_ = 0;
+  foreign_ = false;
   stage = Stage::Open;
   key.push_back(uint64_t(default_dtype()));
 }
@@ -65,15 +66,19 @@ bool Program::ours(const Tensor& t) const {
   return a && a->program == this;
 }
 
-bool Program::reads(const Storage& s) const {
+bool Program::reads(Storage& shown) const {
+  const Storage* s = owner_of(&shown);
   if (table_.empty()) return false;
-  for (size_t at = place_of(&s, table_.size() - 1); table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
-    if (slots[table_[at]].storage == &s) return true;
+  if (foreign_ && !s->resizable) return true;  // another library's memory may have come in by another way
+  for (size_t at = place_of(s, table_.size() - 1); table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
+    if (slots[table_[at]].storage == s) return true;
   return false;
 }
 
 int Program::slot_of(Storage* s) {
   if (is_pending(*s)) return awaited(*s)->slot;
+  s = owner_of(s);
+  foreign_ |= !s->resizable;
   if (size_t(outside_ + 1) * 2 > table_.size()) grow_table();
   size_t at = place_of(s, table_.size() - 1);
   for (; table_[at] >= 0; at = (at + 1) & (table_.size() - 1))

@@ -78,7 +78,7 @@ struct Program {
   Program(const Program&) = delete;
   void clear();
   bool empty() const { return entries.empty(); }
-  bool reads(const Storage& s) const;  // memory from outside
+  bool reads(Storage& s) const;  // memory from outside
   // Writes the call down and declares its results. False: it is no call that can wait; nothing has happened.
   bool add(Call& c);
   // Closes the key with which results are wanted, and takes hold of those.
@@ -95,6 +95,7 @@ struct Program {
   bool take_inplace(Call& c, Entry& e);
   std::vector<int> table_;  // storages from outside -> slot, by address
   int outside_ = 0;
+  bool foreign_ = false;    // some of them show memory of other libraries
 };
 inline void retain(Program* p) { ++p->refcount; }
 inline void release(Program* p) {

@@ -19,7 +19,8 @@ struct Cache {
   std::unordered_multimap<uint64_t, std::list<Kept>::iterator> by_hash;
   PlanCounts counts;
 };
-Cache cache;
+// Never destroyed: plans hold Python's objects, which are gone when static objects go.
+Cache& cache = *new Cache;
 
 uint64_t hash_of(const Key& key) {
   uint64_t a = 0x9E3779B97F4A7C15u, b = key.size();

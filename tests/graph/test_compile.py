@@ -261,3 +261,66 @@ def test_pytorchs_samples_give_compiled_what_they_give():
     tally = seams.torch_samples(seams.torch_python(), modes=("compiled",))
     assert tally.total["compiled"] > 21_000
     assert tally.share("compiled") >= 0.995, f"{tally}\n{tally.differ[:50]}"
+
+
+# --- memory that is seen in several ways -----------------------------------------------------------------------------
+
+def _through_data(x):
+    x.data.mul_(10)
+
+
+def _read_through_data(x):
+    return x.data * 2
+
+
+def _through_numpy(x):
+    x.numpy()[:] = 5
+
+
+def _through_dlpack(x):
+    flambeau.from_dlpack(x).zero_()
+
+
+def _through_a_view(x):
+    x[1:].fill_(7)
+
+
+def _through_set(x):
+    flambeau.empty(0).set_(x.untyped_storage(), 0, (2,)).fill_(4)
+
+
+def _resized(x):
+    x.resize_(100).fill_(3)
+    x.resize_(3)
+
+
+@pytest.mark.parametrize("write", [_through_data, _through_numpy, _through_dlpack, _through_a_view, _through_set,
+                                   _resized])
+@pytest.mark.parametrize("read", [lambda x: x * 2, _read_through_data, lambda x: x.t() + 1, lambda x: x.sum()])
+def test_writes_come_after_the_reads_before_them(read, write):
+    def f(x):
+        y = read(x)
+        write(x)
+        return y, read(x)
+    expected, found = (run(flambeau.ones(3)) for run in (f, flambeau.compile(f)))
+    assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+
+
+def test_two_tensors_over_an_array():
+    np = pytest.importorskip("numpy")
+
+    def f(array):
+        a, b = flambeau.from_numpy(array), flambeau.from_numpy(array)
+        y = a * 2
+        b.add_(1)
+        return y, a * 2
+    expected, found = (run(np.ones(3)) for run in (f, flambeau.compile(f)))
+    assert [t.tolist() for t in found] == [t.tolist() for t in expected] == [[2] * 3, [4] * 3]
+
+
+def test_plans_are_no_trouble_at_the_end():
+    import subprocess
+    import sys
+    program = "import flambeau; f = flambeau.compile(lambda x: (x @ x).exp() + 1); print(f(flambeau.zeros(2, 2)).sum())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "tensor(8.)\n", "")
