@@ -73,3 +73,46 @@ assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), loaded
 print(type(loaded[2]).__name__, type(loaded.transformer).__name__, type(optimizer).__name__, type(normal).__name__)
 """
     assert served(code) == "LSTM TransformerEncoderLayer AdamW Normal"
+
+
+def test_a_check_that_was_imported_by_name_is_traced():
+    """timm's layers check sizes by it, and are traced."""
+    code = """
+import torch, torch.fx
+from torch import _assert
+class Model(torch.nn.Module):
+    def forward(self, x):
+        _assert(x.shape[1] == 3, "three")
+        return x + 1
+traced = torch.fx.symbolic_trace(Model())
+print(traced(torch.ones(2, 3)).sum().item())
+try:
+    traced(torch.ones(2, 4))
+except AssertionError as error:
+    print(error)
+"""
+    assert served(code).splitlines() == ["12.0", "three"]
+
+
+def test_a_tracer_that_overrides_create_proxy():
+    """torchvision's tracer takes its arguments up to the type."""
+    code = """
+import torch, torch.fx
+class Tracer(torch.fx.Tracer):
+    made = 0
+    def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, *_):
+        self.made += 1
+        return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+        self.register_buffer("shift", torch.ones(1))
+    def forward(self, x):
+        return x * self.scale + self.shift
+tracer = Tracer()
+tracer.proxy_buffer_attributes = True
+tracer.trace(Model())
+print(tracer.made >= 4)
+"""
+    assert served(code) == "True"

@@ -3,6 +3,7 @@
 from .. import _C
 from ..ops.kinds import OPS
 from ..ops.views import broadcast_shape
+from .overriding import asked, overriding
 
 
 def is_tensor(obj):
@@ -113,6 +114,9 @@ def broadcast_shapes(*shapes):
 
 
 def _assert(condition, message):
-    """`assert` as a function; AssertionError with the message."""
+    """`assert` as a function; AssertionError with the message. Of a traced value, a step of the trace."""
+    if not isinstance(condition, _C.Tensor) and hasattr(type(condition), "__torch_function__"):
+        found = overriding((condition,), {}, "__torch_function__")
+        return asked(_assert, found, (condition, message), {}, lambda types: None)
     if not condition:
         raise AssertionError(message)

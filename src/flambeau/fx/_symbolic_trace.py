@@ -128,10 +128,10 @@ class Tracer(TracerBase):
         for name, tensor in named:
             if tensor is value:
                 if name not in cache:
-                    cache[name] = self.create_proxy(
-                        "get_attr", name, (), {},
-                        proxy_factory_fn=None if attr is None
-                        else lambda node, name=name: ParameterProxy(self, node, name, value))
+                    # subclasses override create_proxy without the last parameter: it is named where it says something
+                    more = {} if attr is None else {
+                        "proxy_factory_fn": lambda node, name=name: ParameterProxy(self, node, name, value)}
+                    cache[name] = self.create_proxy("get_attr", name, (), {}, **more)
                 return cache[name]
         return None
 
