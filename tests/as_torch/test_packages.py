@@ -110,7 +110,7 @@ class Model(torch.nn.Module):
         self.register_buffer("shift", torch.ones(1))
     def forward(self, x):
         return x * self.scale + self.shift
-tracer = Tracer()
+tracer = Tracer(param_shapes_constant=True)
 tracer.proxy_buffer_attributes = True
 tracer.trace(Model())
 print(tracer.made >= 4)

@@ -128,9 +128,10 @@ class Tracer(TracerBase):
         for name, tensor in named:
             if tensor is value:
                 if name not in cache:
-                    # subclasses override create_proxy without the last parameter: it is named where it says something
-                    more = {} if attr is None else {
-                        "proxy_factory_fn": lambda node, name=name: ParameterProxy(self, node, name, value)}
+                    more = {}
+                    # subclasses may override create_proxy without this parameter, and then get plain Proxies
+                    if attr is not None and "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters:
+                        more["proxy_factory_fn"] = lambda node, name=name: ParameterProxy(self, node, name, value)
                     cache[name] = self.create_proxy("get_attr", name, (), {}, **more)
                 return cache[name]
         return None
