@@ -19,7 +19,9 @@ struct Writing {
 
 PyObject* new_list(int64_t n) { return checked(PyList_New(Py_ssize_t(n))).give(); }
 
-PyObject* argument_object(const Value& v) {
+PyObject* argument_object(const Value& v, Type type) {
+  if (v.tag == Tag::Int && (type == Type::MemoryFormat || type == Type::Layout))
+    return Py_NewRef(format_object(int(v.i)));
   switch (v.tag) {
     case Tag::Tensor: return Py_BuildValue("(sL)", "use", (long long)v.i);
     case Tag::Bool: return PyBool_FromLong(v.b);
@@ -50,16 +52,19 @@ PyObject* numbers_object(std::span<const int64_t> numbers) {
   return t;
 }
 
-// ([(operator, arguments, uses that are results)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it
-// or -1], [slots that are wanted])
+// ([(operator, arguments, uses that are results, whether it is pointwise)], [(slot, dtype, sizes, strides, offset,
+// flags)], [entry that makes it or -1], [slots that are wanted])
 PyObject* describe_program(const Program& p) {
   Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0)),
        wanted = checked(PyList_New(0));
   for (const Entry& e : p.entries) {
     Held args = checked(PyTuple_New(e.nargs));
-    for (int k = 0; k < e.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(argument_object(e.args[k])).give());
+    for (int k = 0; k < e.nargs; ++k) {
+      Held arg = checked(argument_object(e.args[k], e.op->schema.args[size_t(k)].type));
+      PyTuple_SET_ITEM(args.p, k, arg.give());
+    }
     std::vector<int64_t> results(e.results, e.results + e.nresults);
-    Held entry = checked(Py_BuildValue("(sONi)", e.op->name.c_str(), args.p, numbers_object(results),
+    Held entry = checked(Py_BuildValue("(OONi)", static_cast<PyObject*>(e.op->py_op), args.p, numbers_object(results),
                                        e.op->elementwise != nullptr));
     checked(PyList_Append(entries.p, entry.p));
   }
@@ -74,6 +79,84 @@ PyObject* describe_program(const Program& p) {
     if (p.slots[k].made_by >= 0 && p.slots[k].storage) checked(PyList_Append(wanted.p, number.p));
   }
   return checked(PyTuple_Pack(4, entries.p, uses.p, slots.p, wanted.p)).give();
+}
+
+// Tensors over what comes from outside, by use; None for results.
+PyObject* inputs_of(const Program& p) {
+  Held list = checked(PyList_New(0));
+  for (const Use& u : p.uses) {
+    const ProgramSlot& s = p.slots[size_t(u.slot)];
+    if (s.made_by >= 0) {
+      checked(PyList_Append(list.p, Py_None));
+      continue;
+    }
+    TensorRef t = TensorRef::steal(allocate_tensor());
+    t->dtype = u.dtype;
+    t->device = u.device;
+    set_dims(*t, u.sizes(), u.strides());
+    retain(t->storage = s.storage);
+    t->data = static_cast<char*>(s.storage->data) + u.offset * t->itemsize();
+    checked(PyList_Append(list.p, py(t.get())));
+  }
+  return list.give();
+}
+
+// A plan that is one call of a Python function: of tensors, which gives a sequence of them, laid out as the program's
+// results are.
+struct PythonStep final : Step {
+  Held function;
+  std::vector<PlanUse> results;
+  void run(PlanRun& r) override;
+  std::string text(const Plan&) const override { return "a backend's function"; }
+};
+void PythonStep::run(PlanRun& r) {
+  Held args = checked(PyTuple_New(Py_ssize_t(uses.size())));
+  for (size_t k = 0; k < uses.size(); ++k) {
+    Tensor& t = r.bind(uses[k]);
+    PyTuple_SET_ITEM(args.p, Py_ssize_t(k), Py_NewRef(py(&t)));
+  }
+  Held made = checked(PyObject_CallObject(function.p, args.p));
+  Held items = checked(PySequence_Fast(made.p, "compile: a backend's function must return a sequence of tensors"));
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.p);
+  if (n != Py_ssize_t(results.size()))
+    runtime_error("compile: a backend's function has returned ", n, " values instead of the graph's ", results.size());
+  for (size_t k = 0; k < results.size(); ++k) {
+    PyObject* o = PySequence_Fast_GET_ITEM(items.p, Py_ssize_t(k));
+    const PlanUse& u = results[k];
+    if (!is_tensor(o) || !std::ranges::equal(as_tensor(o)->shape(), u.sizes))
+      runtime_error("compile: result ", k, " of a backend's function is not a tensor of shape ", shape_text(u.sizes));
+    TensorRef t = empty_strided(u.sizes, u.strides, u.dtype, u.device);
+    copy_into(*t, *as_tensor(o));
+    retain(t->storage);
+    r.put(makes[k], t->storage);
+  }
+}
+
+// (function, uses it is given, slots it makes)
+std::unique_ptr<Plan> python_plan(const Program& p, PyObject* described) {
+  PyObject *function, *uses, *slots;
+  if (!PyArg_ParseTuple(described, "OO!O!", &function, &PyTuple_Type, &uses, &PyTuple_Type, &slots))
+    throw PythonError();
+  auto plan = std::make_unique<Plan>();
+  plan->slots = int(p.slots.size());
+  plan->planner = Ref<Object>::borrow(p.planner);
+  auto step = std::make_unique<PythonStep>();
+  step->function = Held::borrow(function);
+  for (int64_t u : integers_of(uses)) step->uses.push_back(plan->use(p.uses.at(size_t(u)), p.uses[size_t(u)].slot));
+  for (int64_t slot : integers_of(slots)) {
+    const Entry& e = p.entries.at(size_t(p.slots.at(size_t(slot)).made_by));
+    for (int k = 0; k < e.nresults; ++k)
+      if (const Use& u = p.uses[size_t(e.results[k])]; u.slot == slot) {
+        step->results.push_back({u.slot, u.dtype, u.device, 0, 0, {u.dims, u.dims + u.ndim},
+                                 {u.dims + u.ndim, u.dims + 2 * u.ndim}});
+        break;
+      }
+    step->makes.push_back(int(slot));
+    plan->wanted.push_back({int(slot), int(slot)});
+  }
+  plan->steps.push_back(std::move(step));
+  plan->finish();
+  return plan;
 }
 
 // Slots that a group makes and others read, or somebody holds.
@@ -168,8 +251,9 @@ PyObject* end(PyObject*, PyObject* capsule) {
 // Ends the capture that a call began, with what is written down so far run, whatever became of the call.
 struct Capture {
   Tracer tracer;
-  explicit Capture(bool whole) {
+  Capture(bool whole, PyObject* planner) {
     tracer.whole = whole;
+    tracer.planner = reinterpret_cast<Object*>(planner);
     exchange_recorder(&tracer);
   }
   ~Capture() {
@@ -191,14 +275,15 @@ struct Capture {
   }
 };
 
-// graph_call(function, args, kwargs or None, whole=False): the call, captured; whole: nobody may look before it ends
+// graph_call(function, args, kwargs or None, whole=False, planner=None): the call, captured; whole: nobody may look
+// before it ends; planner: makes the plans, of (program, inputs)
 PyObject* call(PyObject*, PyObject* all) {
-  PyObject *f, *args, *kwargs;
+  PyObject *f, *args, *kwargs, *planner = Py_None;
   int whole = 0;
-  if (!PyArg_ParseTuple(all, "OO!O|p", &f, &PyTuple_Type, &args, &kwargs, &whole)) throw PythonError();
+  if (!PyArg_ParseTuple(all, "OO!O|pO", &f, &PyTuple_Type, &args, &kwargs, &whole, &planner)) throw PythonError();
   if (kwargs == Py_None) kwargs = nullptr;
   if (tls.recorder) return PyObject_Call(f, args, kwargs);
-  Capture capture(whole);
+  Capture capture(whole, planner == Py_None ? nullptr : planner);
   Held result{PyObject_Call(f, args, kwargs)};
   if (result) capture.finish();
   else capture.finish_after_failure();
@@ -214,6 +299,19 @@ PyObject* pause(PyObject*, PyObject* all) {
     ~Paused() { exchange_recorder(before); }
   } paused;
   return PyObject_Call(f, args, kwargs == Py_None ? nullptr : kwargs);
+}
+// graph_times(function, args, kwargs or None): [(step, seconds)] of the plans that run during the call
+PyObject* times(PyObject*, PyObject* all) {
+  PyObject *f, *args, *kwargs;
+  if (!PyArg_ParseTuple(all, "OO!O", &f, &PyTuple_Type, &args, &kwargs)) throw PythonError();
+  StepTimes heard;
+  checked(PyObject_Call(f, args, kwargs == Py_None ? nullptr : kwargs));
+  Held list = checked(PyList_New(0));
+  for (const auto& [text, seconds] : heard.steps) {
+    Held step = checked(Py_BuildValue("(sd)", text.c_str(), seconds));
+    checked(PyList_Append(list.p, step.p));
+  }
+  return list.give();
 }
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(tls.recorder != nullptr); }
 
@@ -236,6 +334,7 @@ PyMethodDef functions[] = {{"graph_begin", slot<begin>, METH_NOARGS},
                            {"graph_end", slot<end>, METH_O},
                            {"graph_call", slot<call>, METH_VARARGS},
                            {"graph_pause", slot<pause>, METH_VARARGS},
+                           {"graph_times", slot<times>, METH_VARARGS},
                            {"graph_capturing", slot<capturing>, METH_NOARGS},
                            {"graph_set_planner", slot<set_planner>, METH_O},
                            {"graph_counts", slot<counts>, METH_NOARGS},
@@ -245,6 +344,12 @@ PyMethodDef functions[] = {{"graph_begin", slot<begin>, METH_NOARGS},
 }  // namespace
 
 Plan* upward::plan_program(const Program& p) {
+  if (p.planner) {
+    Held program{describe_program(p)}, inputs{inputs_of(p)};
+    auto* planner = reinterpret_cast<PyObject*>(p.planner);
+    Held plan = checked(PyObject_CallFunctionObjArgs(planner, program.p, inputs.p, nullptr));
+    return python_plan(p, plan.p).release();
+  }
   if (!planner) return plain_plan(p).release();
   Held program{describe_program(p)};
   Held steps = checked(PyObject_CallOneArg(planner, program.p));

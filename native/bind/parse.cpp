@@ -60,7 +60,7 @@ void Parsing::take(int k, PyObject* o) {
     f.values[k] = arg.value;
   else reader.read(arg, k, o, f.values[k]);
   f.objects[k] = o;
-  if (composite) {  // bodies get tuples and devices in one form
+  if (composite && !f.foreign) {  // bodies get tuples and devices in one form
     const Value& v = f.values[k];
     if ((v.tag == Tag::Ints && !PyTuple_CheckExact(o)) || (v.tag == Tag::Device && Py_TYPE(o) != DeviceObjectType) ||
         (v.tag == Tag::DType && Py_TYPE(o) != DTypeType))

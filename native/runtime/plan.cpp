@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "../core/recording.h"
@@ -84,6 +85,14 @@ struct Plainly {
   }
 };
 
+thread_local StepTimes* listening = nullptr;
+void run_timed(Step& step, PlanRun& r, const Plan& plan) {
+  auto begin = std::chrono::steady_clock::now();
+  step.run(r);
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  listening->steps.emplace_back(step.text(plan), took.count());
+}
+
 struct Bound {
   PlanRun& r;
   const Step& step;
@@ -109,6 +118,9 @@ void hand_out(PlanRun& r) {
 
 }  // namespace
 
+StepTimes::StepTimes() : before(std::exchange(listening, this)) {}
+StepTimes::~StepTimes() { listening = before; }
+
 void Plan::run(Program& p) {
   Plainly plainly;
   PlanRun r(*this, p);
@@ -119,7 +131,8 @@ void Plan::run(Program& p) {
   } out{r};
   for (const auto& step : steps) {
     Bound bound{r, *step};
-    step->run(r);
+    if (listening) run_timed(*step, r, *this);
+    else step->run(r);
     for (int slot : step->drops) r.drop(slot);
   }
 }

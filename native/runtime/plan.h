@@ -64,7 +64,7 @@ struct Plan {
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<std::pair<int, int>> wanted;  // a slot of the program that somebody holds; where its value is made
   int64_t runs = 0;
-  void* report = nullptr;  // a Python object that tells of it (bind/graph.cpp)
+  Ref<Object> planner;     // who made it, where it was not this library
 
   int use(const Use& u, int slot);
   void finish();  // works out when slots are let go
@@ -73,6 +73,14 @@ struct Plan {
  private:
   friend struct PlanRun;
   std::vector<TensorRef> tensors_;  // of the last run, for the next
+};
+
+// While one lives in this thread, it hears how long each step of its plans takes, in seconds.
+struct StepTimes {
+  std::vector<std::pair<std::string, double>> steps;
+  StepTimes();
+  ~StepTimes();
+  StepTimes* before;
 };
 
 // A step that calls what entry `k` of the program calls.

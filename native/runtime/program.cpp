@@ -112,10 +112,17 @@ static uint64_t mark_of(const Value& v) {
   return uint64_t(v.tag) << 8 | uint64_t(d == 0 ? 1 + std::signbit(d) : d == 1 ? 3 : d == -1 ? 4 : d == 2 ? 5 : 0);
 }
 
+void Program::write_number(const Value& v) {
+  key.push_back(mark_of(v));
+  if (!planner) return;
+  key.push_back(v.tag == Tag::Int ? uint64_t(v.i) : std::bit_cast<uint64_t>(v.f));
+  if (v.tag == Tag::Complex) key.push_back(std::bit_cast<uint64_t>(v.c.im));
+}
+
 // long because: one case for each kind of value
 void Program::write_argument(const Value& from, Type type, Value& to) {
   to = from;
-  if (is_number(from, type)) return key.push_back(mark_of(from));
+  if (is_number(from, type)) return write_number(from);
   key.push_back(uint64_t(from.tag) << 56);
   switch (from.tag) {
     case Tag::Tensor: to.i = use_of(*from.tensor); break;

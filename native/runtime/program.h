@@ -70,6 +70,8 @@ struct Program {
   std::string error;    // of a program that failed
   ErrorKind error_kind = ErrorKind::Runtime;
   Tracer* tracer = nullptr;      // that writes it
+  // Who makes its plan, which keeps it; null: this library. For others numbers are part of the key.
+  Object* planner = nullptr;
   const void* thread = nullptr;  // that runs it
   int64_t refcount = 1;
 
@@ -90,6 +92,7 @@ struct Program {
   void grow_table();
   bool ours(const Tensor& t) const;
   bool takes_all(const Call& c) const;
+  void write_number(const Value& v);
   void write_argument(const Value& from, Type type, Value& to);
   void write_results(Call& c, Entry& e);
   bool take_inplace(Call& c, Entry& e);

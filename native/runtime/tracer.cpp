@@ -123,6 +123,8 @@ bool Tracer::take(Call& c) {
   if (!program) {
     program = new Program;
     program->tracer = this;
+    program->planner = planner;
+    program->key.push_back(reinterpret_cast<uint64_t>(planner));
   }
   return program->add(c);
 }

@@ -5,6 +5,7 @@ import contextlib
 from .. import _C
 from .calls import BACKENDS as BACKENDS
 from .calls import STANCE as STANCE
+from .calls import Capture as Capture
 from .calls import CapturedForward as CapturedForward
 from .calls import captured as captured
 from .calls import check as check

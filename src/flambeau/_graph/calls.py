@@ -27,40 +27,58 @@ def check(name, backend, mode, options):
                            f"{', '.join(map(repr, BACKENDS))}, and any function of a graph and its inputs")
 
 
-def captured(fn, whole=False):
-    """`fn`, whose operators are written down while it runs and computed together when it ends.
+class Capture:
+    """How a function is called that is captured.
 
-    `whole`: a value that is asked for before the end raises RuntimeError.
+    `whole`: a value that is asked for before the end raises RuntimeError. `planner`: makes the plans, of a described
+    program and its inputs; None: `plan` does.
     """
-    @functools.wraps(fn, updated=())
-    def compiled(*args, **kwargs):
+
+    def __init__(self, whole=False, planner=None):
+        self.whole, self.planner = whole, planner
+
+    def __call__(self, fn, args, kwargs):
         if STANCE[0] == "force_eager":
             return fn(*args, **kwargs)
-        return _C.graph_call(fn, args, kwargs, whole)
+        return _C.graph_call(fn, args, kwargs, self.whole, self.planner)
+
+
+def captured(fn, how):
+    """`fn`, whose operators are written down while it runs and computed together when it ends."""
+    @functools.wraps(fn, updated=())
+    def compiled(*args, **kwargs):
+        return how(fn, args, kwargs)
 
     compiled._torchdynamo_orig_callable = fn
+    compiled.report = lambda *args, **kwargs: report(compiled, args, kwargs)
     return compiled
+
+
+def report(fn, args, kwargs):
+    """A table of the steps of one call: what each computes, its time and its share of the time of all."""
+    steps = _C.graph_times(fn, args, kwargs)
+    total = sum(seconds for _, seconds in steps) or 1.0
+    lines = [f"{'time':>10}  {'share':>6}  step"]
+    lines += [f"{1e6 * seconds:7.1f} us  {seconds / total:6.1%}  {text}" for text, seconds in steps]
+    return "\n".join([*lines, f"{1e6 * total:7.1f} us  in {len(steps)} steps"])
 
 
 class CapturedForward:
     """The forward of a module that is compiled in place; copies of the module have one of their own."""
 
-    def __init__(self, module, whole):
-        self.module, self.whole = module, whole
+    def __init__(self, module, how):
+        self.module, self.how = module, how
 
     def __call__(self, *args, **kwargs):
-        forward = type(self.module).forward
-        if STANCE[0] == "force_eager":
-            return forward(self.module, *args, **kwargs)
-        return _C.graph_call(forward, (self.module, *args), kwargs, self.whole)
+        return self.how(type(self.module).forward, (self.module, *args), kwargs)
 
     @classmethod
     def put(cls, module, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
         """`Module.compile`. Shapes are always part of what is captured, whatever `dynamic` says."""
         check("Module.compile", backend, mode, options)
         if callable(backend) and not disable:
-            raise NotImplementedError("Module.compile: a backend of one's own is for flambeau.compile(module, "
+            raise NotImplementedError("Module.compile: for a backend of one's own call flambeau.compile(module, "
                                       "backend=…)")
         module.__dict__.pop("forward", None)
         if not disable and backend != "eager":
-            module.__dict__["forward"] = cls(module, fullgraph)
+            module.__dict__["forward"] = cls(module, Capture(fullgraph))

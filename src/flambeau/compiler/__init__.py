@@ -2,11 +2,12 @@
 
 import functools
 
-from . import _C
-from ._absent import refusal
-from ._graph import BACKENDS, STANCE, captured, check
-from ._shown import shown
-from .nn import Module
+from .. import _C
+from .._absent import refusal
+from .._graph import BACKENDS, STANCE, Capture, captured, check
+from .._shown import shown
+from ..nn import Module
+from ._backends import planner_of
 
 _default = [None]
 
@@ -15,21 +16,13 @@ def _plain(fn, args, kwargs):
     return fn(*args, **kwargs)
 
 
-def _capture(fn, args, kwargs):
-    return (_plain if STANCE[0] == "force_eager" else _C.graph_call)(fn, args, kwargs)
-
-
-def _capture_whole(fn, args, kwargs):
-    return _plain(fn, args, kwargs) if STANCE[0] == "force_eager" else _C.graph_call(fn, args, kwargs, True)
-
-
 class OptimizedModule(Module):
     """What `compile` makes of a module: the module itself is `_orig_mod`, and its calls are captured.
 
     Attributes that it has not are the module's. Names in state_dict() begin with "_orig_mod.".
     """
 
-    def __init__(self, module, how=_capture):
+    def __init__(self, module, how=Capture()):
         super().__init__()
         self.__dict__["_how"] = how
         self._orig_mod = module
@@ -67,7 +60,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         model: a function, a Module (the result is an OptimizedModule), or None (the result is a decorator).
         fullgraph: raise RuntimeError at the line that asks for a value before the function has ended.
         dynamic: shapes are always part of the record; a new shape is planned in milliseconds, whatever is said here.
-        backend: None or "inductor": what is described here. "eager": the function runs as it is.
+        backend: None or "inductor": what is described here. "eager": the function runs as it is. A function of an
+            fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
+            returns the graph's results; numbers in the graph are constants there.
         mode: "default", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" do the same.
         options: those of another compiler; a warning says once that they change nothing.
         name, recompile_limit, isolate_recompiles, shapes_spec: there is nothing to name, limit or isolate.
@@ -75,7 +70,6 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
 
     Raises:
         RuntimeError: a backend or mode that is not known, or mode and options together.
-        NotImplementedError: a backend that is a function.
 
     >>> import flambeau
     >>> double = flambeau.compile(lambda x: (x * 2).relu() + 1)
@@ -89,13 +83,11 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
     backend = _default[0] if backend is None else backend
-    if callable(backend) and not disable:
-        raise NotImplementedError(f"compile: the backend {shown(backend)} would be given a graph, and graphs are not "
-                                  "handed out yet; leave backend= out")
     plain = disable or backend == "eager"
+    planner = planner_of(backend) if callable(backend) and not disable else None
     if isinstance(model, Module):
-        return OptimizedModule(model, _plain if plain else _capture_whole if fullgraph else _capture)
-    return model if plain else captured(model, fullgraph)
+        return OptimizedModule(model, _plain if plain else Capture(fullgraph, planner))
+    return model if plain else captured(model, Capture(fullgraph, planner))
 
 
 def list_backends(exclude_tags=("debug", "experimental")):

@@ -1,0 +1,117 @@
+"""Backends of one's own: they are given the program as a graph, and what they return runs in its place."""
+
+import pytest
+
+import flambeau
+from flambeau import fx, nn
+from flambeau.ops.kinds import OPS
+
+from ..core import seams
+from ..ops import battery
+
+
+class Kept:
+    """A backend that keeps what it is given, and runs it as it is."""
+
+    def __init__(self):
+        self.graphs, self.inputs = [], []
+
+    def __call__(self, module, inputs):
+        module.graph.lint()
+        self.graphs.append(module.graph)
+        self.inputs.append(inputs)
+        return module.forward
+
+
+def test_a_training_step_is_one_graph():
+    net, kept = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2)), Kept()
+    x, y = flambeau.randn(5, 3), flambeau.tensor([0, 1, 0, 1, 1])
+
+    def step():
+        net.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        return loss
+    expected = [step(), *(p.grad for p in net.parameters())]
+    found = [flambeau.compile(step, backend=kept)(), *(p.grad for p in net.parameters())]
+    assert all(flambeau.equal(a, b) for a, b in zip(found, expected, strict=True))
+    (graph,) = kept.graphs
+    targets = [n.target for n in graph.nodes if n.op == "call_function"]
+    assert targets.count(OPS["linear"]) == 2 and targets.count(OPS["linear_backward"]) == 2
+    assert any(t is y or t.data_ptr() == y.data_ptr() for t in kept.inputs[0])
+
+
+def test_a_backend_may_rewrite():
+    def subtracts(module, inputs):
+        for node in module.graph.nodes:
+            if node.target is OPS["add"]:
+                node.target = OPS["sub"]
+        module.recompile()
+        return module
+    assert flambeau.compile(lambda x: x * 2 + 1, backend=subtracts)(flambeau.ones(2)).tolist() == [1, 1]
+
+
+def test_numbers_are_constants_of_the_graph():
+    kept = Kept()
+    f = flambeau.compile(lambda x, k: x * k, backend=kept)
+    assert [f(flambeau.ones(1), k).item() for k in (2.5, 3.5, 2.5)] == [2.5, 3.5, 2.5]
+    assert len(kept.graphs) == 2
+
+
+def test_each_backend_has_plans_of_its_own():
+    first, second = Kept(), Kept()
+    x = flambeau.ones(2)
+    for backend in (first, second, first, second):
+        flambeau.compile(lambda x: x.exp() + 1, backend=backend)(x)
+    assert (len(first.graphs), len(second.graphs)) == (2, 2)  # one for each call of compile
+    f = flambeau.compile(lambda x: x.exp() + 1, backend=first)
+    f(x), f(x)
+    assert len(first.graphs) == 3
+
+
+def test_views_of_values_and_several_results():
+    def f(x):
+        a, b = x.sort()
+        v = (x * 3).t()[1:]
+        w = (x + 1).view(flambeau.int32) & 0
+        return flambeau.cat([a, v.t()], 1), b.chunk(2)[0] + 1, *flambeau.var_mean(x, 0), w
+    x, kept = flambeau.randn(4, 3), Kept()
+    for a, b in zip(flambeau.compile(f, backend=kept)(x), f(x), strict=True):
+        assert flambeau.equal(a, b) and a.dtype == b.dtype
+
+
+@pytest.mark.parametrize("backend, kind, text", [
+    (lambda module, inputs: 3, TypeError, "must return a function"),
+    (lambda module, inputs: lambda *args: (), RuntimeError, "0 values"),
+    (lambda module, inputs: lambda *args: (3,), RuntimeError, "is not a tensor"),
+    (lambda module, inputs: 1 / 0, ZeroDivisionError, "division"),
+])
+def test_backends_that_fail(backend, kind, text):
+    with pytest.raises(kind, match=text):
+        flambeau.compile(lambda x: x + 1, backend=backend)(flambeau.ones(2))
+
+
+@pytest.mark.parametrize("name", battery.with_samples("graphs"))
+def test_the_graph_of_every_operator_computes_it(name):
+    """The graph that is handed out, run step by step, gives what the operator gives."""
+    def interpreted(module, inputs):
+        return fx.Interpreter(module).run
+    for sample in battery.samples(name, flambeau.float32):
+        if name in battery.UNSPECIFIED:
+            continue
+        expected = seams.outcome(lambda s=sample: battery.tensors(battery.run(name, s)))
+        if expected[0] == "error":
+            continue
+        call = flambeau.compile(lambda s: battery.run(name, s), backend=interpreted)
+        flambeau.manual_seed(0)
+        expected = battery.tensors(battery.run(name, battery.map_tensors(lambda t: t.clone(), sample)))
+        flambeau.manual_seed(0)
+        found = battery.tensors(call(battery.map_tensors(lambda t: t.clone(), sample)))
+        for a, b in zip(found, expected, strict=True):
+            assert seams.same(battery.to_numpy(a), battery.to_numpy(b)), sample
+
+
+def test_a_report_tells_every_step():
+    f = flambeau.compile(lambda x: ((x * 2).exp() + 1) @ x)
+    text = f.report(flambeau.ones(4, 4))
+    assert "mul exp add" in text and "matmul" in text and "in 2 steps" in text
