@@ -98,6 +98,10 @@ SIGNATURES = {
     "flambeau._tensor.creation.tensor":
         "(data: Any, *, dtype: dtype | None = None, device: device | str | int | None = None,"
         " requires_grad: bool = False, pin_memory: bool = False) -> Tensor",
+    **{f"flambeau.nn.grad.conv{n}d_input":
+       "(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: int | Sequence[int] = 1,"
+       " padding: str | int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor"
+       for n in (1, 2, 3)},
     **{f"flambeau.autograd.function.Function.{name}": "(*args: Any, **kwargs: Any) -> Any"
        for name in ("forward", "backward", "setup_context", "vmap", "jvp")},
     "flambeau.library._library.CustomOpDef.register_fake": "(self, fn: _F, /) -> _F",

@@ -43,7 +43,7 @@ REASONS = {
         major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
         _get_capturable_supported_devices supports_xla; as_torch/tree/_C: _get_accelerator check;
         distributed/__init__: is_backend_available backend;
-        backends/cuda: _available args kwargs, blas_workspace_size args; _tensor/storage: is_pinned device;
+        backends/cuda: _available params debug, blas_workspace_size backend; _tensor/storage: is_pinned device;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         utils/checkpoint: get_device_states args,
         set_device_states states; autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
@@ -53,6 +53,7 @@ REASONS = {
         nn/utils/clip_grad: get_total_norm foreach, clip_grads_with_norm_ foreach, clip_grad_norm_ foreach,
         clip_grad_value_ foreach; ops/comparison: isin assume_unique;
         nn/attention/flex_attention: create_block_mask _compile, flex_attention kernel_options;
+        profiler/_profile: tensorboard_trace_handler use_python_export;
         ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
@@ -87,7 +88,7 @@ REASONS = {
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         as_torch/_finder: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
-        pytest_report_header config;
+        pytest_report_header config; overrides: redispatch_function types;
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
         _files/loader: qtensor hooks; ao/quantization/fake_quantize: forward x;
@@ -114,7 +115,7 @@ REASONS = {
         nn/parameter: _rebuild_parameter hooks; _tensor/storage: _rebuild dtype; _files/loader: tensor hooks, tensor_v3
         hooks,
         parameter hooks; ops/view_copies: _fresh taken_from; ops/fractional_pooling: with_indices return_indices;
-        autograd/grad_mode: __init__ func; distributions/_transform: log_abs_det_jacobian y;
+        autograd/grad_mode: __init__ orig_func; distributions/_transform: log_abs_det_jacobian y;
         distributions/transforms: log_abs_det_jacobian y;
         autograd/_in_transforms: apply_batched ctx; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__
         inputs""",

@@ -194,3 +194,24 @@ def test_whoever_overrides_is_asked_wherever_it_stands():
     assert flambeau.nanquantile(x, q=range(3), interpolation=Answers()) == 3
     assert flambeau.sum(x, Answers()) == 3 and x.reshape(Answers(), 1) == 3
     assert flambeau.nn.functional.pad(x, [1, Answers()]) == 3
+
+
+def test_a_function_asks_and_is_called_back_past_the_question():
+    from flambeau.overrides import handle_torch_function, has_torch_function, redispatch_function
+    asked = []
+
+    class Mine(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(getattr(func, "__name__", func))
+            return redispatch_function(func, types, args, kwargs)
+
+    def scaled(a, b, plus=0):
+        if has_torch_function((a, b)):
+            return handle_torch_function(scaled, (a, b), a, b, plus=plus)
+        return flambeau.mul(a, b) + plus
+
+    x = flambeau.tensor([3.0]).as_subclass(Mine)
+    assert scaled(x, x, plus=1).tolist() == [10] and asked == ["scaled", "mul"]
+    assert scaled(flambeau.ones(1), flambeau.ones(1)).tolist() == [1] and len(asked) == 2
+    assert has_torch_function((x,))

@@ -123,6 +123,9 @@ distributed.tensor.parallel distributed._elsewhere PrepareModuleInput PrepareMod
 distributed.tensor.parallel distributed._elsewhere parallelize_module
 distributed.tensor.placement_types distributed.tensor Shard Replicate Partial Placement
 distributed.utils distributed._elsewhere _sync_module_states
+export.dynamic_shapes export Constraint Dim ShapesCollection dims
+export.exported_program export ExportedProgram ModuleCallEntry ModuleCallSignature
+export.graph_signature export ExportBackwardSignature ExportGraphSignature
 functional . broadcast_tensors split einsum meshgrid stft unique unique_consecutive tensordot cartesian_prod
 functional . block_diag cdist atleast_1d atleast_2d atleast_3d norm unravel_index chain_matmul lu
 functional _tensor.queries broadcast_shapes
@@ -162,6 +165,11 @@ sparse.semi_structured sparse SparseSemiStructuredTensor to_sparse_semi_structur
 sparse.semi_structured sparse SparseSemiStructuredTensorCUSPARSELT
 storage _tensor.storage UntypedStorage TypedStorage
 utils.model_zoo hub tqdm
+xpu.memory xpu empty_cache max_memory_allocated max_memory_reserved mem_get_info memory_allocated memory_reserved
+xpu.memory xpu memory_stats reset_peak_memory_stats
+xpu.random xpu get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
+xpu.random xpu set_rng_state set_rng_state_all
+xpu.streams xpu Event Stream
 utils._python_dispatch _tensor.overriding TorchDispatchMode
 utils._pytree utils._pytree._nodes NodeDef SequenceKey MappingKey GetAttrKey
 utils._pytree utils._pytree._spec TreeSpec LeafSpec

@@ -1,7 +1,10 @@
 """Nested tensors: not available. Each function raises an error that says what to use instead."""
 
-from ._absent import NESTED, refusal
+from ._absent import NESTED, refusals
 
-_NAMES = ("nested_tensor", "as_nested_tensor", "to_padded_tensor", "nested_tensor_from_jagged", "narrow",
-          "masked_select")
-globals().update({name: refusal(f"nested.{name}", NESTED) for name in _NAMES})
+globals().update(refusals("nested", NESTED, """
+    nested_tensor(tensor_list, dtype, layout, device, requires_grad, pin_memory) as_nested_tensor(ts, dtype,
+    device, layout) to_padded_tensor(input, padding, output_size, out) nested_tensor_from_jagged(values,
+    offsets, lengths, jagged_dim, min_seqlen, max_seqlen) narrow(tensor, dim, start, length, layout)
+    masked_select(tensor, mask)
+"""))

@@ -4,13 +4,14 @@ How an operator call is taken over is decided in `_tensor/overriding.py`.
 """
 
 import functools
+from types import FunctionType
 
 import flambeau
 
 from . import _C
 from ._tensor.overriding import TorchDispatchMode as TorchDispatchMode
 from ._tensor.overriding import TorchFunctionMode as TorchFunctionMode
-from ._tensor.overriding import asked, overriding
+from ._tensor.overriding import asked, overriding, passing_once
 from ._tensor.overriding import disable_torch_dispatch as disable_torch_dispatch
 from ._tensor.overriding import disable_torch_function as disable_torch_function
 from ._tensor.overriding import has_torch_function as has_torch_function
@@ -25,7 +26,7 @@ def wrap_torch_function(dispatcher):
         def wrapped(*args, **kwargs):
             relevant = dispatcher(*args, **kwargs)
             if has_torch_function(relevant):
-                return redispatch_function(wrapped, relevant, args, kwargs)
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return func(*args, **kwargs)
 
         return wrapped
@@ -33,13 +34,22 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
-def redispatch_function(public_api, relevant_args, args, kwargs):
+def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     """The answer of the mode or of the first of `relevant_args` that gives one to `public_api(*args, **kwargs)`."""
     def otherwise(types):
         raise TypeError(f"{resolve_name(public_api) or public_api}: __torch_function__ of "
                         f"{', '.join(t.__name__ for t in types)} returned NotImplemented for this call")
 
     return asked(public_api, overriding(tuple(relevant_args), {}, "__torch_function__"), args, kwargs, otherwise)
+
+
+def redispatch_function(func, types, args, kwargs):
+    """`func(*args, **kwargs)` itself, from within a `__torch_function__` that was asked about it.
+
+    Operators that a Python function calls are asked about again; an operator treats the arguments as plain tensors.
+    """
+    with passing_once() if isinstance(func, FunctionType) else disable_torch_function():
+        return func(*args, **(kwargs or {}))
 
 
 # --- what can be overridden -------------------------------------------------------------------------------------------

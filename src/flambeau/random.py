@@ -51,10 +51,10 @@ def thread_safe_generator():
 class fork_rng:
     """A context after which the default generator is where it was before."""
 
-    def __init__(self, devices=None, enabled=True):
+    def __init__(self, devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
         if devices and enabled:
-            raise AssertionError(f"fork_rng: devices={list(devices)} have generators of their own, but this build has "
-                                 "none of them; leave `devices` out")
+            raise AssertionError(f"{_caller}: {_devices_kw}={list(devices)} are {device_type} devices with generators "
+                                 f"of their own, but this build has none of them; leave `{_devices_kw}` out")
         self.enabled = enabled
 
     def __enter__(self):

@@ -2,7 +2,7 @@
 
 from functools import wraps
 
-from ._absent import refusal
+from ._absent import refusals
 from ._C import Tensor
 from ._sparse import products, reductions
 from ._sparse.construct import INVARIANTS
@@ -16,9 +16,14 @@ from ._tensor.types import SPARSE_TYPES
 
 mm, addmm, sum = products.sparse_mm, products.sparse_addmm, reductions.sparse_sum
 _SEMI_STRUCTURED = "2:4 sparse tensors need tensor cores: keep the matrix dense, or convert it with to_sparse_csr()"
-_NAMES = ("to_sparse_semi_structured", "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUTLASS",
-          "SparseSemiStructuredTensorCUSPARSELT")
-globals().update({name: refusal(f"sparse.{name}", _SEMI_STRUCTURED) for name in _NAMES})
+globals().update(refusals("sparse", _SEMI_STRUCTURED, """
+    to_sparse_semi_structured(original_tensor, transposed, alg_id) SparseSemiStructuredTensor(shape, packed,
+    meta, packed_t, meta_t, compressed_swizzled_bitmask, fuse_transpose_cusparselt, alg_id_cusparselt,
+    requires_grad) SparseSemiStructuredTensorCUTLASS(shape, packed, meta, packed_t, meta_t,
+    compressed_swizzled_bitmask, fuse_transpose_cusparselt, alg_id_cusparselt, requires_grad)
+    SparseSemiStructuredTensorCUSPARSELT(shape, packed, meta, packed_t, meta_t, compressed_swizzled_bitmask,
+    fuse_transpose_cusparselt, alg_id_cusparselt, requires_grad)
+"""))
 globals().update(SPARSE_TYPES)
 
 

@@ -104,6 +104,18 @@ print(InstanceNorm2d is nn.InstanceNorm2d is instancenorm.InstanceNorm2d, Multih
     assert served(code) == "True True True True True"
 
 
+def test_modules_below_a_module_are_there_without_their_import():
+    code = """
+import torch
+print(torch.nn.quantized.FloatFunctional is torch.ao.nn.quantized.FloatFunctional, torch.functional.norm is torch.norm,
+      torch.cuda.random.seed is torch.cuda.seed, torch._C.Graph.__name__, hasattr(torch.nn, "nonsense"))
+import torch.nn
+print(torch.nn.modules.instancenorm.InstanceNorm1d.__module__, torch.nn.common_types._size_2_t.__args__[0])
+"""
+    assert served(code).splitlines() == [
+        "True True True Graph False", "torch.nn.modules.instancenorm <class 'int'>"]
+
+
 def test_every_moved_name_is_found_both_ways():
     code = """
 import importlib

@@ -160,3 +160,22 @@ def test_resize_grows_only_memory_of_its_own():
         part.resize_(100)
     with pytest.raises(RuntimeError, match="overflow"):
         arange(2).resize_(2**62, 2)
+
+
+def test_split_by_the_names_of_the_function():
+    x = flambeau.arange(6)
+    for sections in (2, [2, 2, 2]):
+        parts = flambeau.split(tensor=x, split_size_or_sections=sections)
+        assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4, 5]]
+        assert parts[1].data_ptr() == x[2:].data_ptr()
+    assert [part.tolist() for part in flambeau.split(x, split_size_or_sections=4, dim=0)] == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_swapaxes_is_transpose_with_numpys_names():
+    x = flambeau.arange(6.0, requires_grad=True)
+    y = flambeau.swapaxes(x.view(2, 3), axis0=0, axis1=1)
+    assert y.shape == (3, 2) and y.data_ptr() == x.data_ptr()
+    (y * flambeau.arange(6.0).view(3, 2)).sum().backward()
+    assert x.grad.tolist() == [0, 2, 4, 1, 3, 5]
+    z = flambeau.zeros(2, 3)
+    assert z.swapaxes_(axis0=0, axis1=1) is z and z.shape == (3, 2)

@@ -20,7 +20,7 @@ import numpy as np
 
 import flambeau
 
-from . import names, pins
+from . import pins
 from .exchange import Excluded, resolve, run
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 3e-5, "complex64": 3e-5}
@@ -333,13 +333,10 @@ def main(arguments=None):
     parser.add_argument("--wide", action="store_true", help="PyTorch's larger set of inputs, in the other dtypes")
     parser.add_argument("--failures", help="file for the failures, one line each")
     parser.add_argument("--cache", help="folder that keeps PyTorch's outcomes for the next time")
-    parser.add_argument("--names", help="table whose first column lists PyTorch's public names")
     parser.add_argument("--head", default="", help="words for the first line of the failures, after the date")
     parser.add_argument("--pin", action="store_true", help="write the list of differing calls anew")
     parser.add_argument("--slow", action="store_true", help="also name the operators that took longest")
     options = parser.parse_args(arguments)
-    if options.names:
-        print(names.table(options.names), end="\n\n")
     table = measure(options.torch, options.only, options.cache, options.wide)
     print(table)
     print(table.exclusions())

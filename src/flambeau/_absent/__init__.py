@@ -8,10 +8,11 @@ STATIC = "operators of static quantization are not available: compute with x.deq
 NESTED = "nested tensors are not available: pad to one shape (nn.utils.rnn.pad_sequence) and keep a mask"
 
 
-def refusal(name, reason):
+def refusal(name, reason, like=None):
     """A function that raises NotImplementedError with the name and the reason; a class where the name is one's.
 
-    The name may be followed by PyTorch's parameters, `name(a, b, *c)`, which `inspect.signature` then tells.
+    The name may be followed by PyTorch's parameters, `name(a, b, *c)`, which `inspect.signature` then tells;
+    or `like` is a function that has them.
     """
     name, _, parameters = name.removesuffix(")").partition("(")
     if name.rpartition(".")[2][:1].isupper():
@@ -22,12 +23,14 @@ def refusal(name, reason):
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = f"Not available: {reason}."
+    if like is not None:
+        refuse.__wrapped__ = like
     return _marked(refuse, reason, parameters)
 
 
 def refusals(namespace, reason, names):
     """{name: its refusal} for names apart by spaces, each with its parameters or without."""
-    return {name.partition("(")[0]: refusal(f"{namespace}.{name}", reason)
+    return {name.partition("(")[0]: refusal(f"{namespace}.{name}".lstrip("."), reason)
             for name in re.findall(r"\w+(?:\([^)]*\))?", names)}
 
 

@@ -37,8 +37,15 @@ def _of_layout(name, layout):
     return refuse
 
 
+#: method -> a function with its parameters
+_LIKE = {
+    **dict.fromkeys(("sparse_resize_", "sparse_resize_and_clear_"), lambda self, size, sparse_dim, dense_dim: None),
+    **dict.fromkeys(("xpu", "ipu", "mtia", "hpu"), lambda self, device, non_blocking, memory_format: None),
+    "to_padded_tensor": lambda self, padding, output_size: None,
+}
+
 for _name, _reason in REFUSED.items():
-    setattr(Tensor, _name, refusal(_name, _reason))
+    setattr(Tensor, _name, refusal(_name, _reason, _LIKE.get(_name)))
 for _name, _layout in _OF_LAYOUT.items():
     setattr(Tensor, _name, _of_layout(_name, _layout))
 for _name in ("is_ipu", "is_xla", "is_maia", "is_mtia", "is_vulkan"):

@@ -1,15 +1,23 @@
 """Public names of layouts, dtypes and compilers that are not available: each raises NotImplementedError when used."""
 
-from . import STATIC, refusal
+from . import STATIC, refusals
 
 _SCRIPT = "TorchScript is not available: run the function or module as it is"
-_FUNCTIONS = {
-    STATIC: "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
-    _SCRIPT: "fork wait import_ir_module import_ir_module_from_buffer parse_ir parse_schema parse_type_comment "
-             "merge_type_from_type_comment unify_type_list ScriptFunction ScriptClass",
-    "files are read and written by flambeau.load and flambeau.save": "PyTorchFileReader PyTorchFileWriter",
+FUNCTIONS = {
+    **refusals("", STATIC, """
+    quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point)
+    quantized_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool2d(input,
+    kernel_size, stride, padding, dilation, ceil_mode) quantized_max_pool3d
+    """),
+    **refusals("", _SCRIPT, """
+    fork wait import_ir_module import_ir_module_from_buffer parse_ir(input, parse_tensor_constants)
+    parse_schema(schema, allow_typevars) parse_type_comment merge_type_from_type_comment unify_type_list
+    ScriptFunction ScriptClass
+    """),
+    **refusals("", "files are read and written by flambeau.load and flambeau.save", """
+    PyTorchFileReader PyTorchFileWriter
+    """),
 }
-FUNCTIONS = {name: refusal(name, reason) for reason, names in _FUNCTIONS.items() for name in names.split()}
 
 
 class UnavailableDtype:

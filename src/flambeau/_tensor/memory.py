@@ -118,9 +118,9 @@ def apply_(self, callable):
 
 
 @method
-def map_(self, other, callable):
-    """Replaces every element by `callable(element, element of other)`, in Python: slow."""
-    return _replace(self, callable, self, other.expand_as(self))
+def map_(self, tensor, callable):
+    """Replaces every element by `callable(element, element of tensor)`, in Python: slow."""
+    return _replace(self, callable, self, tensor.expand_as(self))
 
 
 def _replace(t, function, *sources):

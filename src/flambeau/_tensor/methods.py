@@ -378,3 +378,9 @@ def __reduce_ex__(self, protocol):
 @method
 def __deepcopy__(self, memo):
     return importlib.import_module("flambeau._tensor.copying").deepcopy_tensor(self, memo)
+
+
+@method
+def swapaxes_(self, axis0, axis1):
+    """`transpose_` under NumPy's name."""
+    return self.transpose_(axis0, axis1)

@@ -3,6 +3,7 @@
 Native code asks here only when a mode is active or an argument's type overrides operators; other calls never pass.
 """
 
+import contextlib
 import threading
 
 from .. import _C
@@ -14,6 +15,7 @@ class _Modes(threading.local):
 
     def __init__(self):
         self.function, self.dispatch = [], []
+        self.passed = False  #: whether the next question about overrides is answered with no
         self.plain = 0  #: contexts in which subclasses are plain tensors, while modes are asked all the same
 
 
@@ -249,12 +251,25 @@ def disable_torch_dispatch():
 
 def has_torch_function(values):
     """Whether a call with these arguments would go to an override."""
+    if _modes.passed:
+        _modes.passed = False
+        return False
     return bool(_modes.function or overriding(tuple(values), {}, "__torch_function__"))
 
 
-def is_tensor_like(value):
-    """Whether `value` is a Tensor or defines `__torch_function__`."""
-    return isinstance(value, _C.Tensor) or hasattr(type(value), "__torch_function__")
+@contextlib.contextmanager
+def passing_once():
+    """A context in which the next question about overrides, and only that, is answered with no."""
+    before, _modes.passed = _modes.passed, True
+    try:
+        yield
+    finally:
+        _modes.passed = before
+
+
+def is_tensor_like(inp):
+    """Whether `inp` is a Tensor or defines `__torch_function__`."""
+    return isinstance(inp, _C.Tensor) or hasattr(type(inp), "__torch_function__")
 
 
 def _default_torch_function(cls, func, types, args=(), kwargs=None):

@@ -6,12 +6,12 @@ Names that only refuse are not here: each carries its own reason (`_absent`).
 #: subject -> (names, what is different and what to do). A name ending in ".*" stands for all names below it.
 TABLE = {
     "Compilers": [
-        ("torch.compile", "The function or module runs as it is, with the same results; a warning says so once. "
-                          "`backend=\"eager\"` says nothing."),
+        ("torch.compile", "Every call runs its Python, and its operators run as a plan, with the same results; "
+                          "guards, recompilation and options of a backend are not there."),
         ("torch.jit.script torch.jit.trace torch.jit.trace_module torch.jit.freeze torch.jit.optimize_for_inference",
          "There is no TorchScript: the function or module itself comes back, and a warning says so once."),
         ("torch._dynamo.config.* torch._dynamo.mark_dynamic torch._dynamo.mark_static",
-         "Settings of a compiler that is not here: they can be made and change nothing."),
+         "Settings of PyTorch's compiler: they can be made and change nothing."),
         ("torch.onnx.register_custom_op_symbolic torch.onnx.symbolic_helper.parse_args",
          "Nothing is written as ONNX, so what is registered is never asked for."),
     ],

@@ -24,7 +24,10 @@ def rename(module):
 
 
 def add_moved(module):
-    """What PyTorch has in the module of this name, and we in others, is there when it is first asked for."""
+    """What PyTorch has in the module of this name, and we elsewhere, is there when it is first asked for.
+
+    So are the modules below it, which PyTorch imports with itself.
+    """
     theirs = "torch" + module.__name__[len("flambeau"):]
     moved = {name: ours for (place, name), ours in OURS.items() if place == theirs and name not in vars(module)}
     own = vars(module).get("__getattr__")
@@ -34,11 +37,20 @@ def add_moved(module):
             value = vars(module)[name] = getattr(import_module(moved[name]), name)
             return value
         if own is not None:
-            return own(name)
-        raise AttributeError(f"module {shown(module.__name__)} has no attribute {shown(name)}")
+            try:
+                return own(name)
+            except AttributeError:
+                pass
+        return submodule(theirs, name, shown(module.__name__))
 
-    if moved:
-        module.__getattr__ = find
+    module.__getattr__ = find
+
+
+def submodule(theirs, name, place):
+    """The module `name` below PyTorch's module `theirs`; AttributeError, which says `place`, where there is none."""
+    if name.startswith("__") or not _exists(f"{theirs}.{name}"):
+        raise AttributeError(f"module {place} has no attribute {shown(name)}")
+    return import_module(f"{theirs}.{name}")
 
 
 def _exists(name):

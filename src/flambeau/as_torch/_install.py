@@ -10,8 +10,7 @@ from types import ModuleType
 import flambeau
 
 from .. import _places
-from .._shown import shown
-from ._finder import Finder, add_moved, rename
+from ._finder import Finder, add_moved, rename, submodule
 from ._version import TorchVersion, __version__
 
 #: names of private modules that programs use without importing them
@@ -29,8 +28,7 @@ class Torch(ModuleType):
         try:
             found = getattr(flambeau, name)
         except AttributeError:
-            raise AttributeError(f"module 'torch' (Flambeau {flambeau.__version__}) has no attribute {shown(name)}"
-                                 ) from None
+            found = submodule("torch", name, f"'torch' (Flambeau {flambeau.__version__})")
         self.__dict__[name] = found
         return found
 

@@ -62,11 +62,11 @@ def _scoped_generator(scope, func):
 class _BareScope(_Scope):
     """Lets `@no_grad` stand without parentheses."""
 
-    def __new__(cls, func=None):
+    def __new__(cls, orig_func=None):
         scope = super().__new__(cls)
-        return scope if func is None else scope(func)
+        return scope if orig_func is None else scope(orig_func)
 
-    def __init__(self, func=None):
+    def __init__(self, orig_func=None):
         pass
 
 

@@ -347,9 +347,9 @@ class _Slot:
         self.tensor = tensor
 
 
-def increment_version(tensors):
-    """Says that the tensors' memory was written behind the library's back, so that saved uses of it are noticed."""
-    for t in (tensors,) if isinstance(tensors, _C.Tensor) else tensors:
+def increment_version(tensor):
+    """Says that memory was written behind the library's back, so that saved uses of the tensors are noticed."""
+    for t in (tensor,) if isinstance(tensor, _C.Tensor) else tensor:
         t._bump_version()
 
 

@@ -27,14 +27,15 @@ class profile:
     def __init__(self, enabled=True, *, use_cuda=False, use_device=None, record_shapes=False, with_flops=False,
                  profile_memory=False, with_stack=False, with_modules=False, use_kineto=True, use_cpu=True,
                  experimental_config=None, acc_events=False, custom_trace_id_callback=None,
-                 post_processing_timeout_s=None):
+                 post_processing_timeout_s=None, activity_filters=None):
         if use_cuda or use_device not in (None, "cpu"):
             raise NotImplementedError("profile: only the CPU can be profiled here")
         if not use_cpu:
             raise AssertionError("profile: no activity to record with use_cpu=False; the CPU is the one that there is")
         for name, value in (("experimental_config", experimental_config),
                             ("custom_trace_id_callback", custom_trace_id_callback),
-                            ("post_processing_timeout_s", post_processing_timeout_s)):
+                            ("post_processing_timeout_s", post_processing_timeout_s),
+                            ("activity_filters", activity_filters)):
             if value is not None:
                 raise NotImplementedError(f"profile: {name} is of the Kineto library, which is not used here; "
                                           "leave it out")

@@ -8,7 +8,6 @@ from .._shown import shown
 
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
                          allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False)
-cufft_plan_cache = SimpleNamespace(size=0, max_size=0)
 
 _on = {"flash_sdp": True, "mem_efficient_sdp": True, "math_sdp": True, "cudnn_sdp": True,
        "fp16_bf16_reduction_math_sdp": False}
@@ -49,12 +48,17 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
         _on.update(before)
 
 
-def _available(*args, **kwargs):
+def _available(params, debug=False):
     """Whether CUDA's kernel of that kind can be used: no."""
     return False
 
 
-is_flash_attention_available = is_ck_sdpa_available = _available
+def is_flash_attention_available():
+    """Whether CUDA's fused attention can be used: no."""
+    return False
+
+
+is_ck_sdpa_available = is_flash_attention_available
 can_use_flash_attention = can_use_efficient_attention = can_use_cudnn_attention = _available
 
 
@@ -84,10 +88,39 @@ preferred_blas_library = _preference("blas", "Cublas", ["Cublas", "Cublaslt", "H
 preferred_rocm_fa_library = _preference("rocm_fa", "Default", ["AOTriton", "Ck"])
 
 
-def blas_workspace_size(*args):
-    """Bytes of working memory of CUDA's products: none."""
+def blas_workspace_size(size=None, backend=None):
+    """Bytes of working memory of CUDA's products: none. RuntimeError where some are asked for."""
+    if size:
+        raise RuntimeError(f"blas_workspace_size: this build has no CUDA, so {shown(size)} bytes are of no use; leave "
+                           "it out")
     return 0
 
 
-cublas_workspace_size = cublaslt_workspace_size = blas_workspace_size
-cuFFTPlanCache = cuFFTPlanCacheManager = SimpleNamespace
+def cublas_workspace_size(size=None):
+    """`blas_workspace_size` of one library."""
+    return blas_workspace_size(size)
+
+
+cublaslt_workspace_size = cublas_workspace_size
+
+
+class cuFFTPlanCache:
+    """Plans of Fourier transforms that a CUDA device keeps: none."""
+
+    size = max_size = 0
+
+    def __init__(self, device_index):
+        self.device_index = device_index
+
+    def clear(self):
+        """Nothing is kept."""
+
+
+class cuFFTPlanCacheManager(cuFFTPlanCache):
+    """The caches of all devices: there are none."""
+
+    def __init__(self):
+        super().__init__(-1)
+
+
+cufft_plan_cache = cuFFTPlanCacheManager()

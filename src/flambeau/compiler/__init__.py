@@ -3,7 +3,7 @@
 import functools
 
 from .. import _C
-from .._absent import refusal
+from .._absent import refusals
 from .._graph import BACKENDS, STANCE, Capture, captured, check
 from .._shown import shown
 from ..nn import Module
@@ -210,10 +210,13 @@ class PrecompileError(RuntimeError):
     """A compiled function could not be prepared: never raised, since nothing is prepared beforehand."""
 
 
-_NAMES = ("substitute_in_graph", "save_cache_artifacts", "load_cache_artifacts", "load_compiled_function",
-          "nonstrict_trace",
-          "nested_compile_region", "set_enable_guard_collectives", "wrap_numpy", "cudagraph_mark_warmup_incomplete",
-          "skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_all_nn_modules_unsafe", "skip_all_guards_unsafe",
-          "skip_guard_on_globals_unsafe", "keep_tensor_guards_unsafe", "keep_portable_guards_unsafe")
 _REASON = "there are no guards, no kept artifacts and no Python that is not supported: leave it out"
-globals().update({name: refusal(f"compiler.{name}", _REASON) for name in _NAMES})
+globals().update(refusals("compiler", _REASON, """
+    substitute_in_graph(original_fn, can_constant_fold_through, skip_signature_check) save_cache_artifacts
+    load_cache_artifacts(serialized_artifacts) load_compiled_function(file, f_globals, external_data)
+    nonstrict_trace(traceable_fn) nested_compile_region(fn, options, max_reuse_entries, reuse_hash_fn)
+    set_enable_guard_collectives(enabled) wrap_numpy(fn) cudagraph_mark_warmup_incomplete
+    skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries) skip_guard_on_all_nn_modules_unsafe(guard_entries)
+    skip_all_guards_unsafe(guard_entries) skip_guard_on_globals_unsafe(guard_entries)
+    keep_tensor_guards_unsafe(guard_entries, keep_parameters) keep_portable_guards_unsafe(guard_entries)
+"""))

@@ -52,7 +52,8 @@ globals().update(refusals("cuda", _MESSAGE, """
     set_per_process_memory_fraction(fraction, device) set_rng_state(new_state, device) set_stream(stream)
     set_sync_debug_mode(debug_mode) temperature(device) utilization(device) Stream(device, priority, **kwargs)
     Event(enable_timing, blocking, interprocess, external) CUDAGraph(keep_graph) StreamContext(stream)
-    ExternalStream(stream_ptr, device, **kwargs) GreenContext MemPool(allocator, use_on_oom, no_split)
+    ExternalStream(stream_ptr, device, **kwargs) GreenContext(num_sms, sm_partition,
+    workqueue_scope, workqueue_concurrency_limit, device_id) MemPool(allocator, use_on_oom, no_split)
     CUDAPluggableAllocator(path_to_so_file, alloc_fn_name, free_fn_name)
 """))
 graph = refused_class("cuda.graph", _MESSAGE,

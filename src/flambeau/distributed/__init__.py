@@ -92,7 +92,7 @@ def get_backend(group=None):
     raise _no_group("get_backend")
 
 
-def barrier(group=None, async_op=False, device_ids=None):
+def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Waits for all processes of a group: ValueError, since there is no group."""
     raise _no_group("barrier")
 

@@ -35,3 +35,7 @@ globals().update(refusals("distributed.checkpoint", _REASON, """
 
 class CheckpointException(BaseException):
     """What went wrong in several processes: never raised, since nothing is written by several."""
+
+    def __init__(self, msg, failures):
+        super().__init__(msg, failures)
+        self.failures = failures

@@ -82,7 +82,12 @@ def unused(fn):
     return fn
 
 
-export = interface = script_method = script_if_tracing = _script_if_tracing = _overload = _overload_method = unused
+export = script_method = script_if_tracing = _script_if_tracing = _overload = _overload_method = unused
+
+
+def interface(obj):
+    """Marks a class whose methods scripts may call: there are none, so it is returned as it is."""
+    return obj
 
 
 def is_scripting():

@@ -172,7 +172,7 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     return register if func is None else register(func)
 
 
-def register_fake(op, func=None, /, *, lib=None, allow_override=False):
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
     """Decorator: the result's shape and dtype for meta tensors, without data. The operator may be defined later."""
     _owned(lib, op)
 
@@ -183,14 +183,16 @@ def register_fake(op, func=None, /, *, lib=None, allow_override=False):
         operator = find(op)
         if operator.fake is not None and not allow_override:
             warn(f"{operator.qualified}: the fake implementation is replaced; allow_override=True says that this is "
-                 "meant", stacklevel=2)
+                 "meant", stacklevel=_stacklevel + 1)
         operator.fake = function
         return function
 
     return register if func is None else register(func)
 
 
-impl_abstract = register_fake
+def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
+    """The older name of `register_fake`."""
+    return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel + 1)
 
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):

@@ -153,7 +153,7 @@ def _results(annotation, fail):
     return _spelled(annotation) or fail(f"Return has unsupported type {annotation}")
 
 
-def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
+def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()):
     """The schema of a function with type annotations; mutates_args names the arguments it writes into, or "unknown".
 
     >>> import flambeau
@@ -162,6 +162,10 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
     '(Tensor x, float by=2.0) -> Tensor'
     """
     signature = inspect.signature(prototype_function, eval_str=True)
+    names = {getattr(tag, "name", tag) for tag in (tags if isinstance(tags, list | tuple | set) else [tags])}
+    if names & {"inplace", "out"}:
+        raise NotImplementedError("infer_schema: tags inplace and out are not read; name what is written into in "
+                                  "mutates_args")
 
     def fail(reason):
         raise ValueError(f"infer_schema: {reason} (the function's signature is {signature})")

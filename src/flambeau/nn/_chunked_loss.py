@@ -12,11 +12,10 @@ _linear, _cross_entropy, _softmax = OPS["linear"], OPS["cross_entropy"], OPS["so
 _POLICIES = ("auto", "accurate", "balanced", "compact")
 
 
-_OPTIONS = {"allow_retain_graph": False, "batch_chunk_size": None, "chunking_method": "auto", "acc_policy": "auto",
-            "acc_dtype": None}  # fmt: skip
+_OPTIONS = "allow_retain_graph batch_chunk_size chunking_method acc_policy acc_dtype"
 
 
-class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS, defaults=_OPTIONS.values())):
+class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS)):
     """How linear_cross_entropy cuts the batch into pieces, so that only one piece's logits are in memory.
 
     `batch_chunk_size` is the number of rows of a piece; `chunking_method` "aspect_ratio" (":N" for N times smaller
@@ -31,8 +30,9 @@ class LinearCrossEntropyOptions(namedtuple("LinearCrossEntropyOptions", _OPTIONS
 
     __slots__ = ()
 
-    def __new__(cls, *args, **kwargs):
-        self = super().__new__(cls, *args, **kwargs)
+    def __new__(cls, allow_retain_graph=False, batch_chunk_size=None, chunking_method="auto", acc_policy="auto",
+                acc_dtype=None):
+        self = super().__new__(cls, allow_retain_graph, batch_chunk_size, chunking_method, acc_policy, acc_dtype)
         self._check()
         return self
 

@@ -6,6 +6,7 @@ Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 import enum
 import warnings
 
+from .._absent import refusals
 from .._tensor.overriding import has_torch_function as _any_overrides
 from ..ops.kinds import ALIASES, OPS
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
@@ -132,18 +133,15 @@ class SwizzleType(enum.IntEnum):
     SWIZZLE_32_4_4 = 1
 
 
-def _for_gpus(name):
-    def refuse(*args, **kwargs):
-        raise NotImplementedError(f"{name}: products of 8-bit and grouped matrices are for GPUs; use matmul")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises NotImplementedError: for GPUs only."
-    return refuse
-
-
-scaled_mm, scaled_grouped_mm, grouped_mm, scaled_addmm, scaled_addmm_ = map(
-    _for_gpus, ("scaled_mm", "scaled_grouped_mm", "grouped_mm", "scaled_addmm", "scaled_addmm_")
-)
+globals().update(refusals("nn.functional", "products of 8-bit and grouped matrices are for GPUs; use matmul", """
+    scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a, swizzle_b, bias,
+    output_dtype, contraction_dim, use_fast_accum) scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a,
+    scale_b, scale_recipe_b, swizzle_a, swizzle_b, bias, offs, output_dtype, contraction_dim, use_fast_accum)
+    grouped_mm(mat_a, mat_b, offs, bias, out_dtype) scaled_addmm(input, mat1, mat2, scale_a, scale_recipe_a,
+    scale_b, scale_recipe_b, swizzle_a, swizzle_b, contraction_dim, use_fast_accum, beta, alpha)
+    scaled_addmm_(input, mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a, swizzle_b,
+    contraction_dim, use_fast_accum, beta, alpha)
+"""))
 
 
 # ---- older names ----------------------------------------------------------------------------------------------------

@@ -109,20 +109,20 @@ bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwi
                           doc="All bits of integers flipped; of bools the negation (Python's ~).")
 
 
-@composite("isin(any self, any test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", method=False,
-           out=True, skip="the second argument is a set: numpy.isin in test_pointwise")
-def isin(self, test_elements, assume_unique=False, invert=False):
+@composite("isin(any elements, any test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+           method=False, out=True, skip="the second argument is a set: numpy.isin in test_pointwise")
+def isin(elements, test_elements, assume_unique=False, invert=False):
     """True where an element is one of test_elements; invert: where it is none of them.
 
     >>> flambeau.isin(flambeau.tensor([1, 2, 3]), flambeau.tensor([2, 5]))
     tensor([False,  True, False])
     """
-    if not hasattr(self, "dtype"):
-        return (test_elements == self).any() != invert
+    if not hasattr(elements, "dtype"):
+        return (test_elements == elements).any() != invert
     if not hasattr(test_elements, "dtype"):
-        return (self == test_elements) != invert
+        return (elements == test_elements) != invert
     if test_elements.numel() == 0:
-        return self.new_full(self.shape, invert, dtype=(self == self).dtype)
+        return elements.new_full(elements.shape, invert, dtype=(elements == elements).dtype)
     known = test_elements.flatten().sort()[0]
-    place = OPS["searchsorted"](known, self.to(known.dtype) if self.dtype != known.dtype else self)
-    return (known.take(place.clamp(max=known.numel() - 1)) == self) != invert
+    place = OPS["searchsorted"](known, elements.to(known.dtype) if elements.dtype != known.dtype else elements)
+    return (known.take(place.clamp(max=known.numel() - 1)) == elements) != invert

@@ -252,8 +252,8 @@ def _contracted_dims(dims, a, b):
     return wrap_dims(first, a.ndim, "tensordot"), wrap_dims(second, b.ndim, "tensordot")
 
 
-@composite("tensordot(Tensor self, Tensor other, any dims=2) -> Tensor", method=False, out=True, samples="tensordot")
-def tensordot(self, other, dims=2):
+@composite("tensordot(Tensor a, Tensor b, any dims=2) -> Tensor", method=False, out=True, samples="tensordot")
+def tensordot(a, b, dims=2):
     """Sum of products over several dimensions: the last `dims` of the first with the first of the second, or a pair of
     lists that names them.
 
@@ -261,29 +261,29 @@ def tensordot(self, other, dims=2):
     >>> flambeau.tensordot(flambeau.ones(2, 3, 4), flambeau.ones(4, 3, 5), dims=([1, 2], [1, 0])).shape
     torch.Size([2, 5])
     """
-    first, second = _contracted_dims(dims, self, other)
+    first, second = _contracted_dims(dims, a, b)
     inside = 1
     for i, j in zip(first, second):
-        if self.shape[i] != other.shape[j]:
-            if self.shape[i] == 1:  # a size of one goes with any
-                other = other.sum(j, True)
+        if a.shape[i] != b.shape[j]:
+            if a.shape[i] == 1:  # a size of one goes with any
+                b = b.sum(j, True)
                 continue
-            if other.shape[j] == 1:
-                self = self.sum(i, True)
+            if b.shape[j] == 1:
+                a = a.sum(i, True)
                 continue
-            raise RuntimeError(f"tensordot: dimension {i} of the first tensor ({self.shape[i]}) and dimension {j} of "
-                               f"the second ({other.shape[j]}) are summed together, so their sizes must be equal")
-        inside *= self.shape[i]
-    rows = [d for d in range(self.ndim) if d not in first]
-    columns = [d for d in range(other.ndim) if d not in second]
-    shape = [self.shape[d] for d in rows] + [other.shape[d] for d in columns]
+            raise RuntimeError(f"tensordot: dimension {i} of the first tensor ({a.shape[i]}) and dimension {j} of "
+                               f"the second ({b.shape[j]}) are summed together, so their sizes must be equal")
+        inside *= a.shape[i]
+    rows = [d for d in range(a.ndim) if d not in first]
+    columns = [d for d in range(b.ndim) if d not in second]
+    shape = [a.shape[d] for d in rows] + [b.shape[d] for d in columns]
     m = n = 1
     for d in rows:
-        m *= self.shape[d]
+        m *= a.shape[d]
     for d in columns:
-        n *= other.shape[d]
-    a = self.permute(rows + first).reshape(m, inside)
-    b = other.permute(second + columns).reshape(inside, n)
+        n *= b.shape[d]
+    a = a.permute(rows + first).reshape(m, inside)
+    b = b.permute(second + columns).reshape(inside, n)
     return mm(a, b).reshape(shape)
 
 
@@ -300,20 +300,20 @@ def _cheapest(sizes):
     return split
 
 
-@composite("vecdot(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+@composite("vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
            autocast="half", namespace="linalg", method=False,
            out=True, samples="pairs")
-def vecdot(self, other, *, dim=-1):
+def vecdot(x, y, *, dim=-1):
     """Sums of products along one dimension, the first operand conjugated; the others broadcast.
 
     >>> import flambeau
     >>> flambeau.linalg.vecdot(flambeau.ones(2, 3), flambeau.arange(3.0))
     tensor([3., 3.])
     """
-    return ((self.conj() if self.is_complex() else self) * other).sum(dim)
+    return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
-@composite("chain_matmul(Tensor[1] matrices) -> Tensor", autocast="half", samples="chain_matmul")
+@composite("chain_matmul(Tensor[1] matrices) -> Tensor", autocast="half", out=True, samples="chain_matmul")
 def chain_matmul(matrices):
     """The product of one or more matrices in the order of least work; linalg.multi_dot is its newer name.
 

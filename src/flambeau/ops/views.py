@@ -93,10 +93,22 @@ permute = view("permute(Tensor self, int[] dims) -> Tensor", ref="numpy.transpos
                    ">>> flambeau.zeros(2, 3, 4).permute(2, 0, 1).shape\ntorch.Size([4, 2, 3])")
 
 transpose = view("transpose(Tensor self, int dim0, int dim1) -> Tensor", inplace=True, ref="numpy.swapaxes",
-                 aliases=("swapaxes", "swapdims"),
+                 aliases=("swapdims",),
                  d={"self": lambda g, dim0, dim1: g.transpose(dim0, dim1)},
                  doc="Exchanges two dimensions.\n\n"
                      ">>> flambeau.zeros(2, 3).transpose(0, 1).shape\ntorch.Size([3, 2])")
+
+
+@composite("swapaxes(Tensor self, int axis0, int axis1) -> Tensor", skip="transpose with other names: test_views")
+def swapaxes(self, axis0, axis1):
+    """`transpose` under NumPy's name.
+
+    >>> flambeau.zeros(2, 3).swapaxes(0, 1).shape
+    torch.Size([3, 2])
+    """
+    return self.transpose(axis0, axis1)
+
+
 
 t = view("t(Tensor self) -> Tensor", inplace=True, d={"self": lambda g: g.t()},
          doc="The transpose of a matrix; 0-d and 1-d tensors stay as they are.\n\n"

@@ -109,7 +109,7 @@ def _default_schedule_fn(_):
     return ProfilerAction.RECORD
 
 
-def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
+def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False, *, use_python_export=False):
     """A handler that writes each recording as `<worker>.<nanoseconds>.pt.trace.json` into a folder."""
     def handle(prof):
         os.makedirs(dir_name, exist_ok=True)

@@ -4,6 +4,7 @@ import contextlib
 import enum
 import importlib
 
+from ..._absent import refusals
 from ..._shown import shown
 from ...ops import attention as _ops
 from . import bias as bias
@@ -59,18 +60,10 @@ def sdpa_kernel(backends, set_priority=False):
         _ops.allowed_backends = before
 
 
-def _no_flash(name):
-    def refuse(*args, **kwargs):
-        raise NotImplementedError(f"{name}: other implementations of flash attention are for GPUs")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises NotImplementedError: implementations of flash attention are chosen on GPUs only."
-    return refuse
-
-
-register_flash_attention_impl = _no_flash("register_flash_attention_impl")
-activate_flash_attention_impl = _no_flash("activate_flash_attention_impl")
-restore_flash_attention_impl = _no_flash("restore_flash_attention_impl")
+globals().update(refusals("nn.attention", "other implementations of flash attention are for GPUs", """
+    activate_flash_attention_impl(impl) register_flash_attention_impl(impl, register_fn)
+    restore_flash_attention_impl(_raise_warn)
+"""))
 
 
 def list_flash_attention_impls():
