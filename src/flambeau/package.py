@@ -10,6 +10,8 @@ _INSTEAD = ("archives that carry code are not available, since reading one runs 
 class PackageExporter:
     """Not available."""
 
+    _refused = _INSTEAD
+
     def __init__(self, f, importer=None, debug=False):
         raise NotImplementedError(f"package.PackageExporter: {_INSTEAD}")
 
@@ -17,12 +19,16 @@ class PackageExporter:
 class PackageImporter:
     """Not available."""
 
+    _refused = _INSTEAD
+
     def __init__(self, file_or_buffer, module_allowed=None):
         raise NotImplementedError(f"package.PackageImporter: {_INSTEAD}")
 
 
 class Importer:
     """Not available."""
+
+    _refused = _INSTEAD
 
     def __init__(self, *args, **kwargs):
         raise NotImplementedError(f"package.{type(self).__name__}: {_INSTEAD}")
@@ -35,12 +41,16 @@ class OrderedImporter(Importer):
 class Directory:
     """Not available."""
 
+    _refused = _INSTEAD
+
     def __init__(self, name, is_dir):
         raise NotImplementedError(f"package.Directory: {_INSTEAD}")
 
 
 class GlobGroup:
     """Not available."""
+
+    _refused = _INSTEAD
 
     def __init__(self, include, *, exclude=(), separator="."):
         raise NotImplementedError(f"package.GlobGroup: {_INSTEAD}")

@@ -54,7 +54,7 @@ TABLE = {
          "Raises OSError: compiled extensions are written against PyTorch's C++ interface."),
         ("torch.utils.cpp_extension.load torch.utils.cpp_extension.load_inline "
          "torch.utils.cpp_extension.CppExtension", "C++ gets memory, sizes and strides through `flambeau/extension.h`; "
-                                                   "there is no `torch/extension.h`."),
+                                                   "PyTorch's C++ headers are not here."),
         ("torch.utils.cpp_extension.CUDAExtension", "Raises when it is built: this build has no CUDA."),
     ],
 }
