@@ -9,10 +9,14 @@ producer of graphs writes the same target, calling it runs it at once, and its r
 hand for passes. Forms of one operator (`max.dim`) are told apart by their arguments, as in a call.
 """
 
+from . import config as config
+from . import experimental as experimental
 from . import immutable_collections as immutable_collections
 from . import node as node
+from . import passes as passes
 from . import proxy as proxy
 from . import subgraph_rewriter as subgraph_rewriter
+from . import tensor_type as tensor_type
 from . import traceback as traceback
 from ._symbolic_trace import PH as PH
 from ._symbolic_trace import PHBase as PHBase

@@ -67,7 +67,9 @@ class SubgraphMatcher:
         self._extend(starts, InternalMatch(list(self.pattern_anchors)), found, node_name_match)
         found = [self._completed(match) for match in found]
         found = [match for match in found if self._is_contained(match.nodes_map)]
-        found = [match for match in found if len(match.placeholder_nodes) == len(self.pattern_placeholder_nodes)]
+        # an argument that the pattern does not use stands for nothing; whole graphs may have some
+        needed = [p for p in self.pattern_placeholder_nodes if p.users or not self.match_placeholder]
+        found = [match for match in found if all(p in match.nodes_map for p in needed)]
         return _without_overlaps(found) if self.remove_overlapping_matches else found
 
     def _extend(self, starts, match, found, name):

@@ -1,0 +1,1 @@
+"""torch.fx.config: settings of graphs. There are none."""
