@@ -106,7 +106,7 @@ def test_partitions_are_sound_and_compute_the_same(root, args, seed):
 
 def test_a_path_through_others_parts_a_group():
     gm = fx.symbolic_trace(lambda x: flambeau.add(flambeau.exp(x), flambeau.sin(flambeau.exp(x))))
-    CSEPass()(gm)
+    gm = CSEPass()(gm).graph_module
     support = create_op_support(lambda modules, n: n.target in (flambeau.exp, flambeau.add))
     groups = CapabilityBasedPartitioner(gm, support, True).propose_partitions()
     assert [[n.name for n in g.nodes] for g in groups] == [["exp"], ["add"]]
@@ -246,7 +246,7 @@ def test_constants_are_folded():
     folded = split_const_subgraphs(module)
     x = flambeau.randn(2)
     assert flambeau.allclose(folded(x), module(x))
-    assert [n.name for n in folded.graph.nodes if n.op.startswith("call")] == ["mul", "add"]
+    assert [n.name for n in folded.graph.nodes if n.op.startswith("call")] == ["mul", "add_1"]
 
 
 def test_batch_norm_is_folded_and_dropout_goes():

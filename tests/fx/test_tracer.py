@@ -1,13 +1,16 @@
 """Traces: what becomes a Node, what stays whole, what a trace cannot know and how it says so."""
 
 import math
+import operator
 import pickle
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
 import flambeau
 from flambeau import fx, nn
+from flambeau.fx.experimental.rewriter import RewritingTracer
 from flambeau.fx.proxy import TraceError
 
 F = nn.functional
@@ -292,3 +295,65 @@ def test_proxies_alone():
     graph.output((flambeau.sin(x)[0].T @ 3 >> x.shape[0]).node)
     assert [n.name for n in graph.nodes] == ["x", "sin", "getitem", "getattr_1", "matmul", "getattr_2", "getitem_1",
                                              "rshift", "output"]
+
+
+def test_operators_and_annotations_of_every_kind():
+    assert fx.symbolic_trace(F.linear)(flambeau.ones(1, 2), flambeau.ones(3, 2)).tolist() == [[2, 2, 2]]
+
+    def f(x: list[str], y: tuple[()], z: "int", u: int | None, c: Callable[[int], str], n: Point) -> dict[str, int]:
+        return x
+
+    gm = fx.symbolic_trace(f)
+    assert gm(*range(6)) == 0 and "-> dict[str, int]:" in gm.code
+
+
+def test_parameters_are_attributes_wherever_they_are_read():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 3)
+
+        def forward(self, x):
+            return x @ self.inner.weight.t(), self.inner.weight.view(6)
+
+    gm = fx.symbolic_trace(Outer())
+    assert [n.target for n in gm.graph.find_nodes(op="get_attr")] == ["inner.weight"]
+
+
+def test_asserts_can_be_rewritten():
+    def f(x, limit):
+        assert x.sum() > limit, "too small"
+        y: flambeau.Tensor = x + 1
+        return y
+
+    tracer = RewritingTracer()
+    gm = fx.GraphModule(tracer.root if hasattr(tracer, "root") else {}, tracer.trace(f))
+    assert gm(flambeau.ones(2), 1).tolist() == [2, 2]
+    with pytest.raises(AssertionError, match="too small"):
+        gm(flambeau.ones(2), 3)
+    assert gm.graph.find_nodes(op="call_function", target=operator.add)[0].type is flambeau.Tensor
+
+
+def test_ranges_of_the_profiler_are_kept():
+    def f(x):
+        handle = flambeau.ops.profiler._record_function_enter("part")
+        y = x + 1
+        flambeau.ops.profiler._record_function_exit(handle)
+        return y
+
+    class Ranged(fx.Tracer):
+        def trace(self, root, concrete_args=None):
+            graph = super().trace(root, concrete_args)
+            add = graph.find_nodes(op="call_function", target=operator.add)[0]
+            with graph.inserting_before(add):
+                handle = graph.call_function(flambeau.ops.profiler._record_function_enter, ("part",))
+            with graph.inserting_after(add):
+                graph.call_function(flambeau.ops.profiler._record_function_exit, (handle,))
+            return graph
+
+    graph = Ranged().trace(f)
+    graph.eliminate_dead_code()
+    gm = fx.GraphModule({}, graph)
+    with flambeau.autograd.profiler.profile() as prof:
+        assert gm(flambeau.ones(1)).item() == 2
+    assert "part" in [e.name for e in prof.function_events]

@@ -99,6 +99,8 @@ def typename(obj):
     """The type's name: 'torch.FloatTensor' for a tensor, 'module.Class' for anything else."""
     if isinstance(obj, _C.Tensor):
         return obj.type()
+    if isinstance(obj, _C.Op):
+        return f"{obj.__module__}.{obj.__name__}"
     kind = type(obj)
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
 

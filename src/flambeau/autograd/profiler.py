@@ -6,6 +6,7 @@
 from functools import wraps
 
 from .. import _C
+from ..ops.namespaces import namespace
 from ._profiler_events import EventList as EventList
 from ._profiler_events import FunctionEvent as FunctionEvent
 from ._profiler_events import FunctionEventAvg as FunctionEventAvg
@@ -145,3 +146,19 @@ class emit_nvtx(_NoSuchTool):
 
 class emit_itt(_NoSuchTool):
     """Ranges for Intel's tools: not available."""
+
+
+def _record_function_enter(name, args=None):
+    """`ops.profiler._record_function_enter`: begins a range, in programs that traces record; what it gives ends it."""
+    return record_function(name, args).__enter__()
+
+
+def _record_function_exit(handle):
+    """Ends the range."""
+    handle.__exit__()
+
+
+for _name, _function in (("_record_function_enter", _record_function_enter),
+                         ("_record_function_enter_new", _record_function_enter),
+                         ("_record_function_exit", _record_function_exit)):
+    namespace("profiler")._register(_name, _function)

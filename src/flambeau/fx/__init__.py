@@ -9,6 +9,7 @@ producer of graphs writes the same target, calling it runs it at once, and its r
 hand for passes. Forms of one operator (`max.dim`) are told apart by their arguments, as in a call.
 """
 
+from . import annotate as annotate
 from . import config as config
 from . import experimental as experimental
 from . import immutable_collections as immutable_collections

@@ -4,9 +4,11 @@ import contextlib
 import copy
 import enum
 import importlib
+import inspect
 import re
 import sys
 import types
+import typing
 from dataclasses import dataclass, field
 
 import flambeau
@@ -19,7 +21,6 @@ from ._targets import INFIX, INPLACE, is_operator, qualified_name, root_name, ty
 from .node import Node, value_text
 
 _INDENT = "    "
-_BARE = re.compile(r"[A-Za-z_]\w*")
 _CUSTOM = {"inf": ("from math import inf", float("inf")), "nan": ("from math import nan", float("nan")),
            "NoneType": ("NoneType = type(None)", type(None)), "device": (None, _C.device)}
 
@@ -47,6 +48,14 @@ def access(base, target):
     return text
 
 
+def accepted(method, *args, **options):
+    """method(*args) with those of the options that it takes: CodeGens of programs may know fewer."""
+    parameters = inspect.signature(method).parameters.values()
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        options = {name: value for name, value in options.items() if name in {p.name for p in parameters}}
+    return method(*args, **options)
+
+
 class _Globals:
     """What the function needs from outside, under names of its own."""
 
@@ -66,7 +75,11 @@ class _Globals:
             return name
         if not rest and _resolves_builtin(name, obj):
             return name
-        name = self.names.create_name(name.replace(".", "_"), obj)
+        return self.object(name, obj)
+
+    def object(self, name, obj):
+        """An object under a name like this."""
+        name = self.names.create_name(name.replace(".", "_"), obj if obj.__hash__ is not None else None)
         self.found[name] = obj
         return name
 
@@ -232,7 +245,7 @@ class _Writer:
             body = self._transformed(body)
         for name, value in self.codegen.additional_globals():
             self.outside.found[name] = value
-        prologue = self.codegen.gen_fn_def(self.free, self.returns, expanded_def=expanded_def)
+        prologue = accepted(self.codegen.gen_fn_def, self.free, self.returns, expanded_def=expanded_def)
         return self._joined(prologue, body)
 
     def _transformed(self, body):
@@ -278,26 +291,28 @@ class _Writer:
 
     def type(self, kind):
         """A type as an expression, with what it needs from outside."""
+        if isinstance(kind, typing.ForwardRef):
+            kind = kind.__forward_arg__
         if isinstance(kind, str) or kind is None:
             return repr(kind)
+        if kind is ...:
+            return "..."
+        if isinstance(kind, list):  # the arguments of a Callable
+            return f"[{', '.join(map(self.type, kind))}]"
         if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
             return "NoneType" if kind is type(None) else self.outside.text(kind)
-        arguments = getattr(kind, "__args__", None)
-        origin = getattr(kind, "__origin__", None)
-        if arguments and origin is not None and getattr(kind, "__module__", None) in ("typing", "builtins"):
-            base = self.typing(kind) if kind.__module__ == "typing" else origin.__name__
-            return f"{base}[{', '.join(self.type(a) for a in arguments)}]"
-        text = type_text(kind)
-        head = text.partition(".")[0]
-        if _BARE.fullmatch(head) and head in sys.modules:
-            self.outside.found.setdefault(head, sys.modules[head])
-        return text
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if getattr(kind, "__module__", None) == "typing" and getattr(kind, "__args__", None) is not None:
+            return f"{self.typing(kind)}[{','.join(map(self.type, arguments)) or '()'}]"
+        if arguments and origin in (list, dict, tuple, set):
+            return f"{origin.__name__}[{', '.join(map(self.type, arguments))}]"
+        return self.outside.object(type_text(kind), kind)
 
     def typing(self, kind):
         """`typing_List`: a name of typing's as a global."""
         name = getattr(kind, "_name", None) or "Union"
-        name = "Union" if name == "Optional" else name
-        self.outside.found[f"typing_{name}"] = getattr(sys.modules["typing"], name)
+        name = "Union" if name == "Optional" else name  # which says its None itself
+        self.outside.found[f"typing_{name}"] = getattr(typing, name)
         return f"typing_{name}"
 
     def statement(self, node, notes):
@@ -308,7 +323,7 @@ class _Writer:
         if node.op == "output":
             if node.type is not None:
                 self.returns = f" -> {self.type(node.type)}"
-            return self.codegen.generate_output(node.args[0], descs=node.meta.get("desc"), repr_fn=self.text)
+            return accepted(self.codegen.generate_output, node.args[0], descs=node.meta.get("desc"), repr_fn=self.text)
         if node.op == "get_attr":
             value = access(self.root, node.target)
         elif node.op == "call_module":

@@ -60,6 +60,8 @@ def _placeholder(tracer, name, parameters, function):
 def arguments_of_root(tracer, root_fn, is_module, concrete_args):
     """(the function to run, its arguments): Proxies, or for `concrete_args` values, or trees of both."""
     function = inspect.unwrap(root_fn)
+    if not hasattr(function, "__code__"):
+        function = root_fn = _as_function(function)
     code = function.__code__
     names = list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
     parameters = inspect.signature(function).parameters
@@ -81,6 +83,17 @@ def arguments_of_root(tracer, root_fn, is_module, concrete_args):
     if concrete_args is not None and any(_is_tree(value) for value in concrete_args.values()):
         return _flattened(tracer, root_fn, first, names, values, is_module)
     return root_fn if not _keyword_only(code) else _by_name(root_fn, len(first), names, code), [*first, *values]
+
+
+def _as_function(operator):
+    """An operator as a Python function with its arguments."""
+    parameters = [p for p in inspect.signature(operator).parameters.values() if p.name != "out"]
+    names = [p.name for p in parameters]
+    defaults = {f"_{p.name}": p.default for p in parameters if p.default is not p.empty}
+    declared = [f"{n}=_{n}" if f"_{n}" in defaults else n for n in names]
+    space = {"_operator": operator, **defaults}
+    exec(f"def call({', '.join(declared)}):\n    return _operator({', '.join(f'{n}={n}' for n in names)})", space)
+    return space["call"]
 
 
 def _keyword_only(code):

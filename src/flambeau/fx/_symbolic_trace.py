@@ -115,9 +115,11 @@ class Tracer(TracerBase):
                         f"{class_name(type(self.root))}; assign it to an attribute in __init__")
 
     def getattr(self, attr, attr_val, parameter_proxy_cache):
-        """What reading a parameter or buffer of a module gives: itself, or a Proxy where the Tracer's settings ask."""
-        if self.param_shapes_constant and isinstance(attr_val, Parameter):
-            found = self._proxy_of(attr_val, self.root.named_parameters(), parameter_proxy_cache, attr)
+        """What reading a parameter or buffer of a module gives: a Proxy for a parameter of the root, and for a buffer
+        where `proxy_buffer_attributes` asks; anything else is itself."""
+        if isinstance(attr_val, Parameter):
+            found = self._proxy_of(attr_val, self.root.named_parameters(), parameter_proxy_cache,
+                                   attr if self.param_shapes_constant else None)
         elif self.proxy_buffer_attributes and isinstance(attr_val, _C.Tensor):
             found = self._proxy_of(attr_val, self.root.named_buffers(), parameter_proxy_cache, None)
         else:
@@ -254,8 +256,7 @@ class Tracer(TracerBase):
             return self.getattr(name, value, cache) if isinstance(value, _C.Tensor) else value
 
         self._patcher.attribute(Module, "__call__", call)
-        if type(self).getattr is not Tracer.getattr or self.param_shapes_constant or self.proxy_buffer_attributes:
-            self._patcher.attribute(Module, "__getattribute__", get)
+        self._patcher.attribute(Module, "__getattribute__", get)
         self._patch_library()
         for space, name in list(_wrapped_functions()):
             if name in space or hasattr(_builtins(), name):
@@ -296,7 +297,7 @@ def _plain_tensors(root):
 
 
 _SEEN_BY_TRACES = ("_assert numel is_floating_point is_complex is_signed is_nonzero is_conj resolve_conj allclose "
-                   "equal result_type can_cast").split()
+                   "equal result_type can_cast quantize_per_tensor quantize_per_channel dequantize").split()
 _LIBRARY = {value for name, value in vars(_functional).items()
             if isinstance(value, types.FunctionType) and not name.startswith("_") and is_ours(value.__module__)}
 _LIBRARY |= {getattr(flambeau, name) for name in _SEEN_BY_TRACES

@@ -1,5 +1,6 @@
 """Graph: Nodes in the order they run, and the methods that add, move, copy, check and remove them."""
 
+import warnings
 from collections import defaultdict
 
 from .._shown import shown
@@ -162,9 +163,6 @@ class Graph:
                                  f"{shown(kwargs)}")
         unique = self._graph_namespace.create_name(self._target_to_str(target) if name is None else name, None)
         node = Node(self, unique, op, target, args, kwargs, type_expr)
-        for used in node._input_nodes:
-            if used.graph is not self:
-                raise AssertionError(f"create_node: {unique} uses {used}, which belongs to another graph")
         self._graph_namespace.associate_name_with_obj(unique, node)
         if getattr(self.owning_module, "_create_node_hooks", None):
             for hook in self.owning_module._create_node_hooks:
@@ -183,11 +181,22 @@ class Graph:
 
     def get_attr(self, qualified_name, type_expr=None):
         """Adds the value of an attribute of the module, by its dotted name."""
+        self._warn_missing("get_attr", qualified_name)
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(self, module_name, args=None, kwargs=None, type_expr=None):
         """Adds the call of a submodule, by its dotted name."""
+        self._warn_missing("call_module", module_name)
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def _warn_missing(self, what, name):
+        value = self.owning_module
+        for part in name.split(".") if value is not None else ():
+            value = getattr(value, part, None)
+            if value is None:
+                warnings.warn(f"Graph.{what}: the module of this graph has no {shown(name)} yet; add it "
+                              "(add_submodule, register_parameter …) before the code runs", stacklevel=3)
+                return
 
     def call_method(self, method_name, args=None, kwargs=None, type_expr=None):
         """Adds args[0].method_name(*args[1:], **kwargs)."""

@@ -272,6 +272,12 @@ class GraphModule(Module):
     def __copy__(self):
         return GraphModule(self, copy.deepcopy(self.graph), type(self).__name__)
 
+    def _replicate_for_data_parallel(self):
+        """A copy for another device, whose parameters are put in place by who asks."""
+        copied = self.__copy__()
+        copied._is_replica = True
+        return copied
+
     def to_folder(self, folder, module_name="FxModule"):
         """Writes a Python package into `folder`: a class `module_name` with this code, and its parameters beside it.
 

@@ -8,6 +8,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
+from ..autograd import profiler
 from ..ops.namespaces import Overload
 from ._targets import listed_name, type_text
 from ._targets import qualified_name as _get_qualified_name  # noqa: F401 (packages take it from here)
@@ -23,7 +24,8 @@ Target = object
 Argument = object
 
 _type_repr = type_text
-_side_effectful_functions = {flambeau._assert, builtins.print, setattr, delattr}
+_side_effectful_functions = {flambeau._assert, builtins.print, setattr, delattr, profiler._record_function_enter,
+                             profiler._record_function_exit}
 #: kept in a file: data that mentions no other Node
 LASTING_META = ("stack_trace", "tensor_meta", "type", "custom", "is_wrapped")
 
@@ -81,6 +83,8 @@ def nodes_in(*values):
 
 def _format_arg(arg, max_list_len=float("inf")):
     """An argument as a graph's listing shows it: Nodes as %name."""
+    if hasattr(arg, "_fields") and isinstance(arg, tuple):
+        return f"{type(arg).__name__}({', '.join(f'{k}={_format_arg(v)}' for k, v in arg._asdict().items())})"
     if isinstance(arg, (list, tuple)):
         items = [_format_arg(x) for k, x in enumerate(arg) if k < max_list_len]
         if len(arg) > len(items):

@@ -73,8 +73,8 @@ def split_const_subgraphs(module, skip_folding_node_fn=None, device_for_folded_a
     for node in gm.graph.nodes:
         if node.op in ("placeholder", "output") or (skip_folding_node_fn and skip_folding_node_fn(node)):
             continue
-        if node.op == "get_attr" or (node.op != "call_module" and not node.is_impure()
-                                     and node.all_input_nodes and constant.issuperset(node.all_input_nodes)):
+        used = node.all_input_nodes
+        if node.op == "get_attr" or (used and not node.is_impure() and constant.issuperset(used)):
             constant.add(node)
     inner = {n for n in constant if n.op != "get_attr"}
     results = [n for n in gm.graph.nodes if n in inner and any(user not in inner for user in n.users)]
@@ -88,6 +88,7 @@ def split_const_subgraphs(module, skip_folding_node_fn=None, device_for_folded_a
             attribute = f"{name}{results.index(node)}"
             setattr(gm, attribute, Parameter(flambeau.empty(0), requires_grad=False))
             made[node] = rest.get_attr(attribute)
+            made[node].meta = dict(node.meta)
         elif node not in inner and not (node.op == "get_attr" and inner.issuperset(node.users)):
             made[node] = rest.node_copy(node, made.__getitem__)
     return FoldedGraphModule(gm, rest, folded, name, device_for_folded_attrs)

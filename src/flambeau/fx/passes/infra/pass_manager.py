@@ -37,7 +37,7 @@ def this_before_that_pass_constraint(this, that):
     return fits
 
 
-def _sorted_by(passes, constraints):
+def _topological_sort_passes(passes, constraints):
     """The passes in an order in which each constraint(earlier, later) holds."""
     if not constraints:
         return passes
@@ -105,7 +105,7 @@ class PassManager:
 
     def solve_constraints(self):
         """Puts the passes into an order that fits."""
-        self.passes = _sorted_by(self.passes, self.constraints)
+        self.passes = _topological_sort_passes(self.passes, self.constraints)
         self._validated = True
 
     def add_checks(self, check):

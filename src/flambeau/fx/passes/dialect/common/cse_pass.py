@@ -1,5 +1,7 @@
 """Common subexpressions: of Nodes that compute the same value, the first is kept."""
 
+import copy
+
 from ..... import _C
 from .....ops import OPS
 from ....graph_module import GraphModule
@@ -40,11 +42,12 @@ class CSEPass(PassBase):
 
     def __init__(self, banned_ops=None):
         super().__init__()
-        self.banned_ops = get_CSE_banned_ops() if banned_ops is None else banned_ops
+        banned = get_CSE_banned_ops() if banned_ops is None else banned_ops
+        self.banned_ops = {getattr(op, "_op", op) for op in banned}  # aten.add and aten.add.Tensor are one operator
 
     def call(self, graph_module):
-        """Removes repeated Nodes."""
-        graph, seen, changed = graph_module.graph, {}, False
+        """A GraphModule without repeated Nodes; the one that is given stays as it is."""
+        graph, seen, changed = copy.deepcopy(graph_module.graph), {}, False
         for node in graph.nodes:
             writes = (node.op == "call_method" and node.is_impure()) or (
                 node.op == "call_function" and node.is_impure(impure_random=False))
@@ -60,6 +63,4 @@ class CSEPass(PassBase):
                 changed = True
             else:
                 seen[key] = node
-        if changed and isinstance(graph_module, GraphModule):
-            graph_module.recompile()
-        return PassResult(graph_module, changed)
+        return PassResult(GraphModule(graph_module, graph, type(graph_module).__name__), changed)
