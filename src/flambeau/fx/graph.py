@@ -7,6 +7,7 @@ from .._shown import shown
 from ._codegen import CodeGen as CodeGen
 from ._codegen import PythonCode as PythonCode
 from ._codegen import _BoxedCodeGen as _BoxedCodeGen
+from ._lint import lint_target, lint_use, subgraphs
 from ._names import Namespace, snake_case
 from ._pytree_codegen import _PyTreeCodeGen as _PyTreeCodeGen
 from ._pytree_codegen import _PyTreeInfo as _PyTreeInfo
@@ -326,7 +327,7 @@ class Graph:
                 self.erase_node(node)
         changed = self._len != before
         for node in self.nodes:
-            for inner in _subgraphs(node):
+            for inner in subgraphs(node):
                 changed = inner.graph.eliminate_dead_code(is_impure_node) or changed
         return changed
 
@@ -341,9 +342,9 @@ class Graph:
                 raise RuntimeError(f"lint: two Nodes are called {node.name}")
             names.add(node.name)
             for used in node._input_nodes:
-                _lint_use(self, node, used, seen)
+                lint_use(self, node, used, seen)
             if self.owning_module is not None:
-                _lint_target(self.owning_module, node)
+                lint_target(self.owning_module, node)
             seen.add(node)
 
     # ---- code ------------------------------------------------------------------------------------------------------
@@ -401,40 +402,6 @@ class Graph:
         rows = [[node.op, node.name, listed_name(node.target) if not isinstance(node.target, str) else node.target,
                  node.args, node.kwargs] for node in self.nodes]
         print(table(["opcode", "name", "target", "args", "kwargs"], rows))
-
-
-def _subgraphs(node):
-    """GraphModules that a get_attr or call_module Node stands for."""
-    owner = node.graph.owning_module
-    if owner is None or node.op not in ("get_attr", "call_module"):
-        return []
-    value = owner
-    for name in node.target.split("."):
-        value = getattr(value, name, None)
-    return [value] if isinstance(getattr(value, "graph", None), Graph) else []
-
-
-def _lint_use(graph, node, used, seen):
-    if used.graph is not graph:
-        raise RuntimeError(f"lint: {node} uses {used}, which belongs to another graph")
-    if used not in seen:
-        state = "has been erased" if used._erased else "comes after it"
-        raise RuntimeError(f"lint: {node} uses {used}, which {state}")
-    if node not in used.users:
-        raise RuntimeError(f"lint: {node} uses {used}, which does not know it")
-
-
-def _lint_target(module, node):
-    if node.op not in ("get_attr", "call_module"):
-        return
-    value = module
-    for name in node.target.split("."):
-        if not hasattr(value, name):
-            raise RuntimeError(f"lint: {node} needs {shown(node.target)}, and {type(value).__name__} has no "
-                               f"{shown(name)}")
-        value = getattr(value, name)
-    if node.op == "call_module" and not callable(value):
-        raise RuntimeError(f"lint: {node} calls {shown(node.target)}, which is {shown(value)}")
 
 
 class _Ref:
