@@ -153,6 +153,7 @@ static bool detour(Call& c) {
     if (recorder->take(c)) return true;
     if (c.given) recorder->before_write(*c.given);
     else if (c.op->writes_self) recorder->before_write(c.tensor(0));
+    each_tensor(c, settle);  // kept calls may have run
   }
   const PrimitiveRow* row = c.op->row;
   if (row && row->is_view()) return false;  // a view of a pending tensor is as pending as it is

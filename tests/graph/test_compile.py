@@ -324,3 +324,13 @@ def test_plans_are_no_trouble_at_the_end():
     program = "import flambeau; f = flambeau.compile(lambda x: (x @ x).exp() + 1); print(f(flambeau.zeros(2, 2)).sum())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "tensor(8.)\n", "")
+
+
+def test_views_in_place_of_values_that_wait():
+    def f(x):
+        y = x + 1
+        y.as_strided_((2, 2), (1, 2), 1).t_()
+        return y, y.unsqueeze_(0) * 2
+    x = flambeau.arange(8.0)
+    for found, expected in zip(flambeau.compile(f)(x), f(x), strict=True):
+        assert flambeau.equal(found, expected) and found.stride() == expected.stride()
