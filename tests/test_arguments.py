@@ -65,7 +65,6 @@ REASONS = {
         distributed/_elsewhere: record error_handler;
         as_torch/tree/_C: _log_api_usage_once event, _jit_set_profiling_mode mode;
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
-        as_torch/tree/_dynamo/utils: is_compile_supported device_type;
         jit/__init__: script optimize _frames_up _rcb example_inputs, trace optimize check_trace check_inputs
         check_tolerance strict _force_outplace _module_class _compilation_unit _store_inputs,
         trace_module optimize check_trace check_inputs check_tolerance strict _force_outplace _module_class

@@ -235,11 +235,19 @@ std::unique_ptr<Plan> plain_plan(const Program& p) {
 }
 
 std::string CallStep::text(const Plan& plan) const {
+  auto slot = [&](int64_t use) { return use < 0 ? "None" : concat("%", plan.uses[size_t(use)].slot); };
   std::string s = op->name + "(";
   for (size_t k = 0; k < args.size(); ++k) {
+    const Value& v = args[k];
     if (k) s += ", ";
-    if (args[k].tag == Tag::Tensor) s += "%" + std::to_string(plan.uses[size_t(args[k].i)].slot);
-    else s += args[k].none() ? "None" : "…";
+    if (v.tag == Tag::Tensor) s += slot(v.i);
+    else if (v.tag == Tag::Ints) s += shape_text({v.ints.data, size_t(v.ints.size)});
+    else if (v.tag == Tag::Bool) s += v.b ? "True" : "False";
+    else if (v.tag != Tag::Tensors) s += v.none() ? "None" : "…";
+    else {
+      for (int64_t j = 0; j < v.ints.size; ++j) s += (j ? ", " : "[") + slot(v.ints.data[j]);
+      s += "]";
+    }
   }
   return s + ")";
 }

@@ -1,4 +1,4 @@
-"""torch._dynamo.config: settings of a compiler that is not here yet. Any name can be set, and nothing reads it."""
+"""torch._dynamo.config: settings of another compiler. Any name can be set, and nothing reads it."""
 
 suppress_errors = False
 verbose = False
