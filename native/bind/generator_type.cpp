@@ -86,6 +86,7 @@ PyObject* set_state(PyObject* o, PyObject* state) {
   return guarded([&] {
     if (!is_tensor(state) || as_tensor(state)->dtype != DType::UInt8) type_error("the state of a generator must be a "
         "uint8 tensor, as get_state() returns it");
+    need_values(*as_tensor(state));
     TensorRef t = contiguous(*as_tensor(state));
     std::lock_guard guard(self(o).busy);
     set_generator_state(self(o), t->ptr<uint8_t>(), size_t(t->numel));

@@ -94,6 +94,7 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
 }
 
 void count_step(Tensor& step, double value) {
+  need_values(step);
   if (step.dtype == DType::Float32)
     *step.ptr<float>() = float(value);
   else

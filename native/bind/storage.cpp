@@ -62,6 +62,7 @@ PyObject* storage_view(PyObject*, PyObject* args) {
     return nullptr;
   return guarded([&] {
     Tensor& bytes = *as_tensor(source);
+    need_values(bytes);
     if (bytes.dtype != DType::UInt8 || !bytes.contiguous())
       type_error("storage_view: expected contiguous uint8 memory");
     DType type = reinterpret_cast<DTypeObject*>(dtype)->dtype;

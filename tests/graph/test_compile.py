@@ -334,3 +334,15 @@ def test_views_in_place_of_values_that_wait():
     x = flambeau.arange(8.0)
     for found, expected in zip(flambeau.compile(f)(x), f(x), strict=True):
         assert flambeau.equal(found, expected) and found.stride() == expected.stride()
+
+
+def test_generators_take_states_that_wait():
+    def f(generator):
+        state = generator.get_state().clone()
+        first = flambeau.rand(2, generator=generator)
+        twin = flambeau.Generator().set_state(state)
+        return first, flambeau.rand(2, generator=twin), flambeau.rand(2, generator=copy.deepcopy(generator))
+    for seed in (1, 2):
+        for run in (f, flambeau.compile(f)):
+            first, again, later = run(flambeau.Generator().manual_seed(seed))
+            assert flambeau.equal(first, again) and not flambeau.equal(again, later)
