@@ -90,6 +90,15 @@ def test_operators_as_modules():
     assert plain.add(x, y).tolist() == [4, -1] and not list(plain.children())
 
 
+def test_compiled_modules_are_known():
+    from flambeau.as_torch.tree import _dynamo
+    from flambeau.as_torch.tree._dynamo import eval_frame, utils
+    model = flambeau.compile(flambeau.nn.Linear(2, 3))
+    assert type(model) is _dynamo.OptimizedModule is eval_frame.OptimizedModule
+    assert _dynamo.is_dynamo_supported()
+    assert utils.is_compile_supported("cpu") and not utils.is_compile_supported("cuda")
+
+
 def test_switches_of_cudnn():
     cudnn = flambeau.backends.cudnn
     before = cudnn.enabled, cudnn.deterministic

@@ -65,6 +65,11 @@ OutOfMemoryError = _C.OutOfMemoryError
 globals().update(CUDA_TYPES)
 
 
+def _is_in_bad_fork():
+    """Whether this process was forked from one that uses a GPU: never."""
+    return False
+
+
 def __getattr__(name):
     if name == "amp":
         return importlib.import_module("flambeau.amp._cuda")
