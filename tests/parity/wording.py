@@ -11,8 +11,10 @@ import re
 import tokenize
 
 WORD = re.compile(r"[a-z0-9_]+")
-#: An operator schema, or a part of one, is an interface and not a sentence: a result type, or two typed parameters.
-SCHEMA = re.compile(r"\)\s*->\s*\(?[A-Z]\w*|(?:Tensor|int|float|bool)\S* \w+\S*, (?:Tensor|Scalar|int|float|bool)\S* ")
+#: An operator schema, or a part of one, is an interface and not a sentence: a result type, two typed parameters,
+#: or a function's list of more than five parameters.
+SCHEMA = re.compile(r"\)\s*->\s*\(?[A-Z]\w*|(?:Tensor|int|float|bool)\S* \w+\S*, (?:Tensor|Scalar|int|float|bool)\S* "
+                    r"|\w\((?:\w+,\s+){5,}\w+\)")
 #: What separates two halves of one text in a source file: the ends of adjacent literals, the marks of comment lines.
 SEAM = re.compile(r"""["'][ \t]*\n[ \t]*[rfbu]{0,2}["']|\n[ \t]*(?:\#|//|\*)|\\n""")
 FILLED_IN = re.compile(r"\{[^{}\n]*\}")
