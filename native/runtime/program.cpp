@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <typeinfo>
 
 #include "../core/recording.h"
 
@@ -14,8 +15,8 @@ void* Arena::bytes(size_t n) {
   n = (n + 15) & ~size_t(15);
   while (chunk_ < chunks_.size() && used_ + n > chunks_[chunk_].second) ++chunk_, used_ = 0;
   if (chunk_ == chunks_.size()) {
-    const size_t size = std::max(n, kChunk);
-    chunks_.emplace_back(std::make_unique<char[]>(size), size);
+    const size_t size = std::max(n, kChunk << std::min<size_t>(chunk_, 6));
+    chunks_.emplace_back(std::make_unique_for_overwrite<char[]>(size), size);
     used_ = 0;
   }
   void* p = chunks_[chunk_].first.get() + used_;
@@ -23,6 +24,21 @@ void* Arena::bytes(size_t n) {
   return p;
 }
 void Arena::clear() { chunk_ = used_ = 0; }
+
+// One that is done is kept for the next: its vectors and its memory have the right sizes.
+static Program* spare = nullptr;
+
+Program* new_program() {
+  if (!spare) return new Program;
+  spare->refcount = 1;
+  return std::exchange(spare, nullptr);
+}
+void release(Program* p) {
+  if (--p->refcount) return;
+  p->clear();
+  if (spare || p->key.capacity() > kLargeKey) delete p;
+  else spare = p;
+}
 
 Program::Program() { clear(); }
 Program::~Program() { clear(); }
@@ -39,6 +55,8 @@ void Program::clear() {
   outside_ = 0;
   foreign_ = false;
   stage = Stage::Open;
+  planner = nullptr;
+  error.clear();
   key.push_back(uint64_t(default_dtype()));
 }
 
@@ -58,7 +76,10 @@ void Program::grow_table() {
   }
 }
 
-static Awaited* awaited(const Storage& s) { return dynamic_cast<Awaited*>(pending_of(s)); }
+static Awaited* awaited(const Storage& s) {
+  Pending* p = pending_of(s);
+  return p && typeid(*p) == typeid(Awaited) ? static_cast<Awaited*>(p) : nullptr;
+}
 
 bool Program::ours(const Tensor& t) const {
   if (!(t.flags & kPending)) return true;

@@ -22,7 +22,7 @@ class Arena {
 
  private:
   void* bytes(size_t n);
-  static constexpr size_t kChunk = 1 << 16;
+  static constexpr size_t kChunk = 1 << 13;  // the first; later ones are larger
   std::vector<std::pair<std::unique_ptr<char[]>, size_t>> chunks_;
   size_t chunk_ = 0, used_ = 0;
 };
@@ -101,9 +101,10 @@ struct Program {
   bool foreign_ = false;    // some of them show memory of other libraries
 };
 inline void retain(Program* p) { ++p->refcount; }
-inline void release(Program* p) {
-  if (--p->refcount == 0) delete p;
-}
+void release(Program* p);
+Program* new_program();
+// Programs with longer keys are not kept for the next.
+inline constexpr size_t kLargeKey = 1 << 17;
 
 // The values of a slot that a program will make. Whoever wants them runs the program.
 struct Awaited final : Pending {

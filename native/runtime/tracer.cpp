@@ -121,7 +121,7 @@ Tracer::~Tracer() {
 bool Tracer::take(Call& c) {
   if (program && program->entries.size() >= kLongest) run();
   if (!program) {
-    program = new Program;
+    program = new_program();
     program->tracer = this;
     program->planner = planner;
     program->key.push_back(reinterpret_cast<uint64_t>(planner));
