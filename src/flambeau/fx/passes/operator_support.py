@@ -34,19 +34,13 @@ class OperatorSupport(OperatorSupportBase):
         """Whether its target is listed, and its arguments (by meta["tensor_meta"]) have listed dtypes."""
         if node.op not in ("call_module", "call_function", "call_method"):
             return True
-        target = get_node_target(submodules, node)
-        if target not in self._support_dict:
-            return False
-        if self._support_dict[target] is None:
-            return True
-        args, kwargs = self._support_dict[target]
-        for k, dtypes in enumerate(args):
-            if len(node.args) <= k:
-                break
-            if hasattr(node.args[k], "meta") and _get_arg_dtype(node.args[k]) not in dtypes:
-                return False
-        return all(_get_arg_dtype(node.kwargs[key]) in dtypes for key, dtypes in kwargs.items()
-                   if hasattr(node.kwargs.get(key), "meta"))
+        listed = self._support_dict.get(get_node_target(submodules, node), False)
+        if not listed:
+            return listed is None  # None: whatever its arguments
+        args, kwargs = listed
+        pairs = [*zip(node.args, args, strict=False),
+                 *((node.kwargs.get(key), dtypes) for key, dtypes in kwargs.items())]
+        return all(_get_arg_dtype(arg) in dtypes for arg, dtypes in pairs if hasattr(arg, "meta"))
 
 
 class _Predicate(OperatorSupportBase):
