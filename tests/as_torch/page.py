@@ -11,6 +11,7 @@ from pathlib import Path
 
 import flambeau
 from flambeau._absent.names import FUNCTIONS
+from flambeau.as_torch._describe import reason_of
 from flambeau.as_torch._differences import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from-pytorch.md"
@@ -44,7 +45,7 @@ def refused(name):
     if name == "torch":
         members |= FUNCTIONS
     for member in sorted(members):
-        reason = inspect.getattr_static(members[member], "_refused", None)
+        reason = reason_of(members[member])
         if reason and not member.startswith("_"):
             reasons.setdefault(reason, []).append(member)
     return reasons

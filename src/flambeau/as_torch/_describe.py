@@ -51,6 +51,12 @@ def parameters(found):
         return None
 
 
+def reason_of(found):
+    """Why a name refuses (`_absent` marks it); None for what is there."""
+    reason = inspect.getattr_static(found, "_refused", None)
+    return reason if isinstance(reason, str) else None
+
+
 def described(name):
     """What is printed of a name; what stops an import is its kind, as "ImportError: …"."""
     try:
@@ -61,7 +67,7 @@ def described(name):
         return None
     kind = "class" if inspect.isclass(found) else "callable" if callable(found) else "value"
     return {"kind": kind, "parameters": parameters(found) if kind != "value" else None, "rest": rest,
-            "refused": inspect.getattr_static(found, "_refused", None)}
+            "refused": reason_of(found)}
 
 
 def main():
