@@ -30,6 +30,21 @@ SMALL = _rows(
     ("relu module", "m = nn.ReLU(); a = torch.rand(4)", "m(a)"),
 )
 
+CHAIN = """\
+def chain(x, y):
+    for _ in range(5):
+        x = x * y
+        x = x + 1
+    return x
+compiled = torch.compile(chain)
+x = torch.randn({n}); y = torch.randn({n})
+compiled(x, y)
+"""
+COMPILED = [Row("compiled", name, "torch.manual_seed(0)\n" + CHAIN.format(n=n), statement)
+            for size, n in (("4", 4), ("1 M", 10 ** 6), ("16 M", 16 * 10 ** 6))
+            for name, statement in ((f"10 pointwise operators, {size}, eager", "chain(x, y)"),
+                                    (f"10 pointwise operators, {size}, compiled", "compiled(x, y)"))]
+
 PER_SAMPLE = """\
 torch.manual_seed(0)
 import importlib
@@ -387,4 +402,4 @@ SPARSE = _rows(
 )
 
 ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES, *STRIDED,
-        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE]
+        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED]
