@@ -138,7 +138,7 @@ void Plan::run(Program& p) {
 }
 
 void CallStep::run(PlanRun& r) {
-  constexpr size_t kMost = 24;
+  constexpr size_t kMost = 24;  // no operator has more (bind/python.h)
   Value values[kMost];
   std::copy(args.begin(), args.end(), values);
   for (const NumberFrom& n : numbers) values[n.arg] = r.program.entries[size_t(n.entry)].args[n.entry_arg];
