@@ -275,16 +275,32 @@ struct Capture {
   }
 };
 
+// A call that is handed on: (function, args, kwargs or None, …).
+struct HandedOn {
+  PyObject *function, *args, *kwargs;
+  int whole = 0;
+  PyObject* planner = Py_None;
+  explicit HandedOn(PyObject* all) {
+    if (!PyArg_ParseTuple(all, "OO!O|pO", &function, &PyTuple_Type, &args, &kwargs, &whole, &planner))
+      throw PythonError();
+    if (kwargs == Py_None) kwargs = nullptr;
+    else if (!PyDict_Check(kwargs)) type_error("compile: keywords are a dict with str as keys");
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (kwargs && PyDict_Next(kwargs, &at, &key, &value))
+      if (!PyUnicode_Check(key)) type_error("compile: keywords are a dict with str as keys");
+    if (planner != Py_None && !PyCallable_Check(planner)) type_error("compile: a planner is a function");
+  }
+  PyObject* run() const { return PyObject_Call(function, args, kwargs); }
+};
+
 // graph_call(function, args, kwargs or None, whole=False, planner=None): the call, captured; whole: nobody may look
 // before it ends; planner: makes the plans, of (program, inputs)
 PyObject* call(PyObject*, PyObject* all) {
-  PyObject *f, *args, *kwargs, *planner = Py_None;
-  int whole = 0;
-  if (!PyArg_ParseTuple(all, "OO!O|pO", &f, &PyTuple_Type, &args, &kwargs, &whole, &planner)) throw PythonError();
-  if (kwargs == Py_None) kwargs = nullptr;
-  if (tls.recorder) return PyObject_Call(f, args, kwargs);
-  Capture capture(whole, planner == Py_None ? nullptr : planner);
-  Held result{PyObject_Call(f, args, kwargs)};
+  HandedOn to(all);
+  if (tls.recorder) return to.run();
+  Capture capture(to.whole, to.planner == Py_None ? nullptr : to.planner);
+  Held result{to.run()};
   if (result) capture.finish();
   else capture.finish_after_failure();
   return result.give();
@@ -292,20 +308,18 @@ PyObject* call(PyObject*, PyObject* all) {
 
 // graph_pause(function, args, kwargs or None): the call, not captured
 PyObject* pause(PyObject*, PyObject* all) {
-  PyObject *f, *args, *kwargs;
-  if (!PyArg_ParseTuple(all, "OO!O", &f, &PyTuple_Type, &args, &kwargs)) throw PythonError();
+  HandedOn to(all);
   struct Paused {
     Recorder* before = exchange_recorder(nullptr);
     ~Paused() { exchange_recorder(before); }
   } paused;
-  return PyObject_Call(f, args, kwargs == Py_None ? nullptr : kwargs);
+  return to.run();
 }
 // graph_times(function, args, kwargs or None): [(step, seconds)] of the plans that run during the call
 PyObject* times(PyObject*, PyObject* all) {
-  PyObject *f, *args, *kwargs;
-  if (!PyArg_ParseTuple(all, "OO!O", &f, &PyTuple_Type, &args, &kwargs)) throw PythonError();
+  HandedOn to(all);
   StepTimes heard;
-  checked(PyObject_Call(f, args, kwargs == Py_None ? nullptr : kwargs));
+  checked(to.run());
   Held list = checked(PyList_New(0));
   for (const auto& [text, seconds] : heard.steps) {
     Held step = checked(Py_BuildValue("(sd)", text.c_str(), seconds));
@@ -316,6 +330,7 @@ PyObject* times(PyObject*, PyObject* all) {
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(tls.recorder != nullptr); }
 
 PyObject* set_planner(PyObject*, PyObject* f) {
+  if (f != Py_None && !PyCallable_Check(f)) type_error("graph_set_planner: expected a function or None");
   Py_XSETREF(planner, f == Py_None ? nullptr : Py_NewRef(f));
   forget_plans();
   Py_RETURN_NONE;

@@ -11,6 +11,7 @@ import inspect
 import flambeau
 
 from ... import _C
+from ..._shown import shown
 from ..._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from ..._tensor.overriding import TorchDispatchMode, _modes
 from ...utils import _pytree
@@ -271,7 +272,7 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
         raise NotImplementedError("make_fx: tracing_mode='symbolic' needs sizes that are unknown, which are not "
                                   "available; 'fake' traces for the sizes of the example arguments")
     if tracing_mode not in ("real", "fake"):
-        raise AssertionError(f"make_fx: tracing_mode must be 'real', 'fake' or 'symbolic', got {tracing_mode!r}")
+        raise AssertionError(f"make_fx: tracing_mode must be 'real', 'fake' or 'symbolic', got {shown(tracing_mode)}")
     for name, value, usual in (("pre_dispatch", pre_dispatch, False),
                                ("proxy_module_inputs", proxy_module_inputs, False),
                                ("_allow_fake_constant", _allow_fake_constant, False),

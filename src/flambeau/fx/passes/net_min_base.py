@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..._shown import shown
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..interpreter import Interpreter
@@ -206,7 +207,7 @@ class _MinimizerBase:
         names = [n.name for n in nodes]
         for name in (start, end):
             if name is not None and name not in names:
-                raise AssertionError(f"minimizer: no Node that calls something is named {name!r}")
+                raise AssertionError(f"minimizer: no Node that calls something is named {shown(name)}")
         return nodes[names.index(start) if start else 0:names.index(end) + 1 if end else len(nodes)]
 
     def run_nodes(self, start=None, end=None):
@@ -234,7 +235,7 @@ class _MinimizerBase:
                 "accumulate": self._accumulate_traverse, "defined": self._defined_traverse}
         if method not in ways:
             raise RuntimeError(f"minimize: traverse_method must be one of {', '.join([*ways, 'skip', 'block'])}, got "
-                               f"{method!r}")
+                               f"{shown(method)}")
         return ways[method](nodes)
 
 
