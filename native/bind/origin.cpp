@@ -101,6 +101,7 @@ void note_frame(Node&) {}
 #endif
 
 PyObject* set_library(PyObject*, PyObject* folder) {
+  if (!PyUnicode_Check(folder)) type_error("set_library_folder: expected a str, got ", Py_TYPE(folder)->tp_name);
   Py_XSETREF(library, Py_NewRef(folder));
   Py_RETURN_NONE;
 }
