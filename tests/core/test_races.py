@@ -301,7 +301,7 @@ def test_states_are_read_and_set_while_a_generator_draws():
     """Every state that is seen lies between two whole draws."""
     g, n = flambeau.Generator().manual_seed(7), 1 << 14
     start, whole = g.get_state(), {g.get_state().numpy().tobytes()}
-    for _ in range(1000):
+    for _ in range(8000):
         flambeau.rand(n, generator=g)
         whole.add(g.get_state().numpy().tobytes())
     g.set_state(start)

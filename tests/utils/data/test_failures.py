@@ -211,6 +211,7 @@ def test_a_stopped_worker_does_not_hang_the_main_process():
 
 PROGRAM = """
 import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may ignore it
 import flambeau
 from flambeau.utils import data
 class Slow(data.Dataset):
