@@ -42,7 +42,7 @@ ALLOWED = [
     (r"bins|stats|until_failure|cache_limit\(\)::limit", "the caching allocator; used under the interpreter lock"),
     (r"(fft::)?kept<.*>\(.*\)::(known|mutex|guard|lock)", "plans of Fourier transforms; behind their mutex"),
     (r".*::cache", "primitives of oneDNN; behind the cache's mutex"),
-    (r"(cache|planner)", "plans of captured programs, and who makes them; under the interpreter lock"),
+    (r"cache", "plans of captured programs; under the interpreter lock"),
     (r"listening", "who hears of the steps of this thread's plans"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
     (r"lapack::.*|LeastSquares<.*>::\w+\(.*\)::\w+", "LAPACK's routines, found once"),

@@ -10,13 +10,6 @@
 namespace flambeau {
 namespace {
 
-PyObject* planner = nullptr;  // makes a plan of a program: flambeau._graph
-
-struct Writing {
-  Tracer tracer;
-  Recorder* before = nullptr;
-};
-
 PyObject* new_list(int64_t n) { return checked(PyList_New(Py_ssize_t(n))).give(); }
 
 PyObject* argument_object(const Value& v, Type type) {
@@ -55,8 +48,7 @@ PyObject* numbers_object(std::span<const int64_t> numbers) {
 // ([(operator, arguments, uses that are results, whether it is pointwise)], [(slot, dtype, sizes, strides, offset,
 // flags)], [entry that makes it or -1], [slots that are wanted])
 PyObject* describe_program(const Program& p) {
-  Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0)),
-       wanted = checked(PyList_New(0));
+  Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0));
   for (const Entry& e : p.entries) {
     Held args = checked(PyTuple_New(e.nargs));
     for (int k = 0; k < e.nargs; ++k) {
@@ -73,11 +65,12 @@ PyObject* describe_program(const Program& p) {
                                      numbers_object(u.strides()), (long long)u.offset, int(u.flags)));
     checked(PyList_Append(uses.p, use.p));
   }
-  for (size_t k = 0; k < p.slots.size(); ++k) {
-    Held made = checked(PyLong_FromLong(p.slots[k].made_by)), number = checked(PyLong_FromSize_t(k));
+  for (const ProgramSlot& s : p.slots) {
+    Held made = checked(PyLong_FromLong(s.made_by));
     checked(PyList_Append(slots.p, made.p));
-    if (p.slots[k].made_by >= 0 && p.slots[k].storage) checked(PyList_Append(wanted.p, number.p));
   }
+  const std::vector<int> held = p.wanted();
+  Held wanted{numbers_object(std::vector<int64_t>(held.begin(), held.end()))};
   return checked(PyTuple_Pack(4, entries.p, uses.p, slots.p, wanted.p)).give();
 }
 
@@ -90,10 +83,7 @@ PyObject* inputs_of(const Program& p) {
       checked(PyList_Append(list.p, Py_None));
       continue;
     }
-    TensorRef t = TensorRef::steal(allocate_tensor());
-    t->dtype = u.dtype;
-    t->device = u.device;
-    set_dims(*t, u.sizes(), u.strides());
+    TensorRef t = bare_tensor(u.dtype, u.device, u.sizes(), u.strides(), 0);
     retain(t->storage = s.storage);
     t->data = static_cast<char*>(s.storage->data) + u.offset * t->itemsize();
     checked(PyList_Append(list.p, py(t.get())));
@@ -137,45 +127,42 @@ std::unique_ptr<Plan> python_plan(const Program& p, PyObject* described) {
   PyObject *function, *uses, *slots;
   if (!PyArg_ParseTuple(described, "OO!O!", &function, &PyTuple_Type, &uses, &PyTuple_Type, &slots))
     throw PythonError();
-  auto plan = std::make_unique<Plan>();
-  plan->slots = int(p.slots.size());
-  plan->planner = Ref<Object>::borrow(p.planner);
+  auto plan = std::make_unique<Plan>(p);
   auto step = std::make_unique<PythonStep>();
   step->function = Held::borrow(function);
-  for (int64_t u : integers_of(uses)) step->uses.push_back(plan->use(p.uses.at(size_t(u)), p.uses[size_t(u)].slot));
+  for (int64_t u : integers_of(uses)) step->uses.push_back(plan->use(p.uses.at(size_t(u))));
   for (int64_t slot : integers_of(slots)) {
-    const Entry& e = p.entries.at(size_t(p.slots.at(size_t(slot)).made_by));
-    for (int k = 0; k < e.nresults; ++k)
-      if (const Use& u = p.uses[size_t(e.results[k])]; u.slot == slot) {
-        step->results.push_back({u.slot, u.dtype, u.device, 0, 0, {u.dims, u.dims + u.ndim},
-                                 {u.dims + u.ndim, u.dims + 2 * u.ndim}});
-        break;
-      }
+    step->results.push_back(plan_use(p.made_as(int(slot))));
     step->makes.push_back(int(slot));
-    plan->wanted.push_back({int(slot), int(slot)});
   }
   plan->steps.push_back(std::move(step));
   plan->finish();
   return plan;
 }
 
-// Slots that a group makes and others read, or somebody holds.
-std::vector<int> wanted_of(const Program& p, const std::vector<int>& group) {
-  std::vector<int> made;
-  for (int e : group) made.push_back(p.uses[size_t(p.entries[size_t(e)].results[0])].slot);
-  std::vector<char> seen(p.slots.size(), 0);
-  for (size_t k = 0; k < p.slots.size(); ++k) seen[k] = p.slots[k].storage != nullptr;
-  auto read = [&](int64_t use) { seen[size_t(p.uses[size_t(use)].slot)] = 1; };
+// Which entries read each slot.
+std::vector<std::vector<int>> readers_of(const Program& p) {
+  std::vector<std::vector<int>> readers(p.slots.size());
   for (size_t k = 0; k < p.entries.size(); ++k) {
-    if (std::find(group.begin(), group.end(), int(k)) != group.end()) continue;
-    const Entry& e = p.entries[k];
-    for (int a = 0; a < e.nargs; ++a) {
-      if (e.args[a].tag == Tag::Tensor) read(e.args[a].i);
-      for (int64_t j = 0; e.args[a].tag == Tag::Tensors && j < e.args[a].ints.size; ++j)
-        if (e.args[a].ints.data[j] >= 0) read(e.args[a].ints.data[j]);
+    auto read = [&](int64_t use) { readers[size_t(p.uses[size_t(use)].slot)].push_back(int(k)); };
+    for (const Value& v : std::span(p.entries[k].args, size_t(p.entries[k].nargs))) {
+      if (v.tag == Tag::Tensor) read(v.i);
+      for (int64_t j = 0; v.tag == Tag::Tensors && j < v.ints.size; ++j)
+        if (v.ints.data[j] >= 0) read(v.ints.data[j]);
     }
   }
-  std::erase_if(made, [&](int slot) { return !seen[size_t(slot)]; });
+  return readers;
+}
+
+// Slots that a group makes and others read, or somebody holds.
+std::vector<int> wanted_of(const Program& p, const std::vector<int>& group,
+                           const std::vector<std::vector<int>>& readers) {
+  std::vector<int> made;
+  auto outside = [&](int e) { return std::find(group.begin(), group.end(), e) == group.end(); };
+  for (int e : group) {
+    const int slot = p.uses[size_t(p.entries[size_t(e)].results[0])].slot;
+    if (p.slots[size_t(slot)].storage || std::ranges::any_of(readers[size_t(slot)], outside)) made.push_back(slot);
+  }
   return made;
 }
 
@@ -193,10 +180,8 @@ std::vector<int> entries_of(PyObject* group, const Program& p) {
 
 // The steps a planner has chosen.
 std::unique_ptr<Plan> plan_of(const Program& p, PyObject* steps) {
-  auto plan = std::make_unique<Plan>();
-  plan->slots = int(p.slots.size());
-  for (size_t k = 0; k < p.slots.size(); ++k)
-    if (p.slots[k].made_by >= 0 && p.slots[k].storage) plan->wanted.push_back({int(k), int(k)});
+  auto plan = std::make_unique<Plan>(p);
+  const std::vector<std::vector<int>> readers = readers_of(p);
   Held items = checked(PySequence_Fast(steps, "compile: a plan is a sequence of steps"));
   for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(items.p); ++k) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.p, k);
@@ -206,7 +191,7 @@ std::unique_ptr<Plan> plan_of(const Program& p, PyObject* steps) {
     if (std::find(group.begin(), group.end(), int(leader)) == group.end())
       value_error("compile: a step's leader is one of its calls, got ", leader);
     std::unique_ptr<Step> step;
-    if (group.size() > 1) step = block_step(p, *plan, group, int(leader), wanted_of(p, group));
+    if (group.size() > 1) step = block_step(p, *plan, group, int(leader), wanted_of(p, group, readers));
     if (step) {
       plan->steps.push_back(std::move(step));
       continue;
@@ -219,35 +204,6 @@ std::unique_ptr<Plan> plan_of(const Program& p, PyObject* steps) {
 
 // --- functions -------------------------------------------------------------------------------------------------------
 
-constexpr const char* kWriting = "flambeau.writing";
-Writing& writing_of(PyObject* capsule) {
-  auto* w = static_cast<Writing*>(PyCapsule_GetPointer(capsule, kWriting));
-  if (!w) throw PythonError();
-  return *w;
-}
-void drop_writing(PyObject* capsule) {
-  auto* w = static_cast<Writing*>(PyCapsule_GetPointer(capsule, kWriting));
-  if (tls.recorder == &w->tracer) exchange_recorder(nullptr);
-  delete w;
-}
-
-PyObject* begin(PyObject*, PyObject*) {
-  if (tls.recorder) Py_RETURN_NONE;
-  auto* w = new Writing;
-  PyObject* capsule = PyCapsule_New(w, kWriting, drop_writing);
-  if (!capsule) {
-    delete w;
-    throw PythonError();
-  }
-  exchange_recorder(&w->tracer);
-  return capsule;
-}
-PyObject* end(PyObject*, PyObject* capsule) {
-  Writing& w = writing_of(capsule);
-  if (tls.recorder == &w.tracer) exchange_recorder(nullptr);
-  w.tracer.run();
-  Py_RETURN_NONE;
-}
 // Ends the capture that a call began, with what is written down so far run, whatever became of the call.
 struct Capture {
   Tracer tracer;
@@ -256,11 +212,12 @@ struct Capture {
     tracer.planner = reinterpret_cast<Object*>(planner);
     exchange_recorder(&tracer);
   }
-  ~Capture() {
+  ~Capture() { stop(); }
+  void stop() {
     if (tls.recorder == &tracer) exchange_recorder(nullptr);
   }
   void finish() {
-    exchange_recorder(nullptr);
+    stop();
     tracer.run();
   }
   void finish_after_failure() {
@@ -274,6 +231,23 @@ struct Capture {
     PyErr_Restore(type, value, trace);
   }
 };
+
+// graph_begin() … graph_end(what it gave): what lies between, captured; None inside another capture
+constexpr const char* kCapture = "flambeau.capture";
+Capture* capture_of(PyObject* capsule) { return static_cast<Capture*>(PyCapsule_GetPointer(capsule, kCapture)); }
+PyObject* begin(PyObject*, PyObject*) {
+  if (tls.recorder) Py_RETURN_NONE;
+  auto made = std::make_unique<Capture>(false, nullptr);
+  Held capsule = checked(PyCapsule_New(made.get(), kCapture, [](PyObject* o) { delete capture_of(o); }));
+  made.release();
+  return capsule.give();
+}
+PyObject* end(PyObject*, PyObject* capsule) {
+  Capture* capture = capture_of(capsule);
+  if (!capture) throw PythonError();
+  capture->finish();
+  Py_RETURN_NONE;
+}
 
 // A call that is handed on: (function, args, kwargs or None, …).
 struct HandedOn {
@@ -329,12 +303,6 @@ PyObject* times(PyObject*, PyObject* all) {
 }
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(tls.recorder != nullptr); }
 
-PyObject* set_planner(PyObject*, PyObject* f) {
-  if (f != Py_None && !PyCallable_Check(f)) type_error("graph_set_planner: expected a function or None");
-  Py_XSETREF(planner, f == Py_None ? nullptr : Py_NewRef(f));
-  forget_plans();
-  Py_RETURN_NONE;
-}
 PyObject* counts(PyObject*, PyObject*) {
   PlanCounts c = plan_counts();
   return Py_BuildValue("{sLsLsLsL}", "programs", (long long)c.programs, "plans", (long long)c.plans, "made",
@@ -351,7 +319,6 @@ PyMethodDef functions[] = {{"graph_begin", slot<begin>, METH_NOARGS},
                            {"graph_pause", slot<pause>, METH_VARARGS},
                            {"graph_times", slot<times>, METH_VARARGS},
                            {"graph_capturing", slot<capturing>, METH_NOARGS},
-                           {"graph_set_planner", slot<set_planner>, METH_O},
                            {"graph_counts", slot<counts>, METH_NOARGS},
                            {"graph_forget", slot<forget>, METH_NOARGS},
                            {}};
@@ -365,9 +332,8 @@ Plan* upward::plan_program(const Program& p) {
     Held plan = checked(PyObject_CallFunctionObjArgs(planner, program.p, inputs.p, nullptr));
     return python_plan(p, plan.p).release();
   }
-  if (!planner) return plain_plan(p).release();
-  Held program{describe_program(p)};
-  Held steps = checked(PyObject_CallOneArg(planner, program.p));
+  Held program{describe_program(p)}, graph = checked(PyImport_ImportModule("flambeau._graph"));
+  Held steps = checked(PyObject_CallMethod(graph.p, "plan", "(O)", program.p));
   return plan_of(p, steps.p).release();
 }
 

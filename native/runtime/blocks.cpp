@@ -47,7 +47,7 @@ struct Builder {
       if (known.slot == u.slot && known.dtype == u.dtype && known.offset == u.offset && input_strides[k] == strides)
         return input_cell(int(k));
     }
-    reads.push_back(plan.use(u, u.slot));
+    reads.push_back(plan.use(u));
     bool constant = std::ranges::all_of(strides, [](int64_t s) { return s == 0; });
     input_strides.push_back(std::move(strides));
     BlockStep::Cell c{Kind::Input, u.dtype};
@@ -93,11 +93,7 @@ struct Described {
     for (Value& v : values) {
       if (v.tag != Tag::Tensor) continue;
       const Use& u = p.uses[size_t(v.i)];
-      TensorRef t = TensorRef::steal(allocate_tensor());
-      t->dtype = u.dtype;
-      t->device = u.device;
-      set_dims(*t, u.sizes(), u.strides());
-      t->flags |= u.flags;
+      TensorRef t = bare_tensor(u.dtype, u.device, u.sizes(), u.strides(), u.flags);
       v.tensor = t.get();
       tensors.push_back(std::move(t));
     }
@@ -150,14 +146,12 @@ void Builder::add(int entry) {
 void Builder::place_memory(const std::vector<int>& wanted) {
   std::vector<std::vector<int64_t>> strides;
   for (int slot : wanted) {
-    const Entry& made = p.entries[size_t(p.slots[size_t(slot)].made_by)];
-    const Use& u = p.uses[size_t(made.results[0])];
+    const Use& u = p.made_as(slot);
     BlockStep::Cell& c = step.cells[size_t(value_of[size_t(slot)])];
     c.memory = int(strides.size());
     strides.push_back(along(u, u.sizes()));
     step.makes.push_back(slot);
-    step.results.push_back({slot, u.dtype, u.device, 0, 0, {u.dims, u.dims + u.ndim},
-                            {u.dims + u.ndim, u.dims + 2 * u.ndim}});
+    step.results.push_back(plan_use(u));
   }
   const int first = int(strides.size());
   strides.insert(strides.end(), input_strides.begin(), input_strides.end());

@@ -10,15 +10,6 @@ namespace flambeau {
 
 // --- while it runs ---------------------------------------------------------------------------------------------------
 
-static TensorRef blank(const PlanUse& u) {
-  TensorRef t = TensorRef::steal(allocate_tensor());
-  t->dtype = u.dtype;
-  t->device = u.device;
-  set_dims(*t, u.sizes, u.strides);
-  t->flags |= u.flags;
-  return t;
-}
-
 PlanRun::PlanRun(Plan& plan, Program& program)
     : plan(plan), program(program), slots(size_t(plan.slots), nullptr), tensors(std::move(plan.tensors_)) {
   plan.tensors_.clear();
@@ -35,7 +26,7 @@ PlanRun::~PlanRun() {
 Tensor& PlanRun::bind(int use) {
   const PlanUse& u = plan.uses[size_t(use)];
   TensorRef& t = tensors[size_t(use)];
-  if (!t) t = blank(u);
+  if (!t) t = bare_tensor(u.dtype, u.device, u.sizes, u.strides, u.flags);
   Storage* s = slots[size_t(u.slot)];
   if (t->storage == s) return *t;  // an argument that stands twice
   retain(t->storage = s);
@@ -60,28 +51,22 @@ namespace {
 
 // Steps run on plain memory, whatever is switched on where somebody has looked at a result.
 struct Plainly {
+  static constexpr bool ThreadState::*kSwitches[] = {
+      &ThreadState::level_factories, &ThreadState::dispatch_disabled, &ThreadState::overrides_disabled,
+      &ThreadState::autocast_enabled, &ThreadState::grad_enabled, &ThreadState::inference_enabled,
+      &ThreadState::packing, &ThreadState::watch_writes};
+  static constexpr int ThreadState::*kCounts[] = {&ThreadState::dispatch_modes, &ThreadState::user_modes,
+                                                  &ThreadState::function_modes, &ThreadState::active_levels};
+  Recorder* recorder = exchange_recorder(nullptr);  // the count of modes that is kept leaves it out
   ThreadState before = tls;
   Plainly() {
-    exchange_recorder(nullptr);
-    tls.dispatch_modes = tls.user_modes = tls.function_modes = tls.active_levels = 0;
-    tls.level_factories = tls.dispatch_disabled = tls.overrides_disabled = tls.autocast_enabled = false;
-    tls.grad_enabled = tls.inference_enabled = tls.packing = tls.watch_writes = false;
+    for (auto on : kSwitches) tls.*on = false;
+    for (auto count : kCounts) tls.*count = 0;
   }
   ~Plainly() {
-    exchange_recorder(nullptr);
-    tls.recorder = before.recorder;
-    tls.dispatch_modes = before.dispatch_modes;
-    tls.user_modes = before.user_modes;
-    tls.function_modes = before.function_modes;
-    tls.active_levels = before.active_levels;
-    tls.level_factories = before.level_factories;
-    tls.dispatch_disabled = before.dispatch_disabled;
-    tls.overrides_disabled = before.overrides_disabled;
-    tls.autocast_enabled = before.autocast_enabled;
-    tls.grad_enabled = before.grad_enabled;
-    tls.inference_enabled = before.inference_enabled;
-    tls.packing = before.packing;
-    tls.watch_writes = before.watch_writes;
+    for (auto on : kSwitches) tls.*on = before.*on;
+    for (auto count : kCounts) tls.*count = before.*count;
+    exchange_recorder(recorder);
   }
 };
 
@@ -101,18 +86,12 @@ struct Bound {
   }
 };
 
-// Whoever holds results gets their memory; where one value serves several, or is somebody else's, it is copied.
+// Whoever holds results gets their memory.
 void hand_out(PlanRun& r) {
-  for (size_t k = 0; k < r.plan.wanted.size(); ++k) {
-    auto [slot, from] = r.plan.wanted[k];
-    Storage* made = r.slots[size_t(from)];
+  for (int slot : r.plan.wanted) {
+    Storage* made = r.slots[size_t(slot)];
     Storage* s = r.program.slots[size_t(slot)].storage;
-    if (!made || !is_pending(*s)) continue;
-    bool again = std::any_of(r.plan.wanted.begin() + long(k) + 1, r.plan.wanted.end(),
-                             [&](const auto& w) { return w.second == from; });
-    if (again) retain(made);
-    adopt(*s, *made);
-    if (again) release(made);
+    if (made && is_pending(*s)) adopt(*s, *made);
   }
 }
 
@@ -124,7 +103,6 @@ StepTimes::~StepTimes() { listening = before; }
 void Plan::run(Program& p) {
   Plainly plainly;
   PlanRun r(*this, p);
-  ++runs;
   struct Out {
     PlanRun& r;
     ~Out() { hand_out(r); }  // of a run that fails: what is there already
@@ -168,11 +146,19 @@ void CallStep::run(PlanRun& r) {
 
 // --- making one ------------------------------------------------------------------------------------------------------
 
-int Plan::use(const Use& u, int slot) {
-  uses.push_back({slot, u.dtype, u.device, u.flags, u.offset, {u.dims, u.dims + u.ndim},
-                  {u.dims + u.ndim, u.dims + 2 * u.ndim}});
+PlanUse plan_use(const Use& u) {
+  return {u.slot,   u.dtype,  u.device,
+          u.flags,  u.offset, {u.dims, u.dims + u.ndim},
+          {u.dims + u.ndim, u.dims + 2 * u.ndim}};
+}
+
+int Plan::use(const Use& u) {
+  uses.push_back(plan_use(u));
   return int(uses.size()) - 1;
 }
+
+Plan::Plan(const Program& p)
+    : slots(int(p.slots.size())), planner(Ref<Object>::borrow(p.planner)), wanted(p.wanted()) {}
 
 void Plan::finish() {
   std::vector<int> last(size_t(slots), -1);
@@ -182,7 +168,7 @@ void Plan::finish() {
       if (slot >= 0) last[size_t(slot)] = int(k);
     for (int u : steps[k]->uses) last[size_t(uses[size_t(u)].slot)] = int(k);
   }
-  for (auto [_, slot] : wanted) last[size_t(slot)] = -1;
+  for (int slot : wanted) last[size_t(slot)] = -1;
   for (size_t slot = 0; slot < last.size(); ++slot)
     if (last[slot] >= 0) steps[size_t(last[slot])]->drops.push_back(int(slot));
 }
@@ -194,7 +180,7 @@ std::unique_ptr<CallStep> call_of(const Program& p, int k, Plan& plan) {
   step->list_result = e.list_result;
   step->args.assign(e.args, e.args + e.nargs);
   auto use = [&](int64_t u) {
-    step->uses.push_back(plan.use(p.uses[size_t(u)], p.uses[size_t(u)].slot));
+    step->uses.push_back(plan.use(p.uses[size_t(u)]));
     return step->uses.back();
   };
   for (int a = 0; a < e.nargs; ++a) {
@@ -222,16 +208,6 @@ std::unique_ptr<CallStep> call_of(const Program& p, int k, Plan& plan) {
     step->makes.push_back(first ? slot : -1);
   }
   return step;
-}
-
-std::unique_ptr<Plan> plain_plan(const Program& p) {
-  auto plan = std::make_unique<Plan>();
-  plan->slots = int(p.slots.size());
-  for (size_t k = 0; k < p.slots.size(); ++k)
-    if (p.slots[k].made_by >= 0 && p.slots[k].storage) plan->wanted.push_back({int(k), int(k)});
-  for (size_t k = 0; k < p.entries.size(); ++k) plan->steps.push_back(call_of(p, int(k), *plan));
-  plan->finish();
-  return plan;
 }
 
 std::string CallStep::text(const Plan& plan) const {

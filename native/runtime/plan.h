@@ -1,7 +1,7 @@
 // What a program does when it runs: steps, each of which computes some slots from others.
 //
-// A plan is made for one key and serves every program of that key. The program's slots keep their numbers in it; steps
-// may use further ones. A slot is let go after the last step that reads it.
+// A plan is made for one key and serves every program of that key; its slots are the program's. A slot is let go after
+// the last step that reads it.
 #pragma once
 #include "program.h"
 
@@ -58,15 +58,17 @@ struct CallStep final : Step {
   std::string text(const Plan& plan) const override;
 };
 
+PlanUse plan_use(const Use& u);
+
 struct Plan {
-  int slots = 0;
+  int slots;
+  Ref<Object> planner;      // who made it, where it was not this library
+  std::vector<int> wanted;  // slots that somebody holds
   std::vector<PlanUse> uses;
   std::vector<std::unique_ptr<Step>> steps;
-  std::vector<std::pair<int, int>> wanted;  // a slot of the program that somebody holds; where its value is made
-  int64_t runs = 0;
-  Ref<Object> planner;     // who made it, where it was not this library
 
-  int use(const Use& u, int slot);
+  explicit Plan(const Program& p);
+  int use(const Use& u);
   void finish();  // works out when slots are let go
   void run(Program& p);
 
@@ -85,7 +87,5 @@ struct StepTimes {
 
 // A step that calls what entry `k` of the program calls.
 std::unique_ptr<CallStep> call_of(const Program& p, int k, Plan& plan);
-// One such step per entry, in order, and no other.
-std::unique_ptr<Plan> plain_plan(const Program& p);
 
 }  // namespace flambeau

@@ -127,20 +127,22 @@ int Program::use_of(const Tensor& t) {
 bool is_number(const Value& v, Type type) {
   return v.is_number() && v.tag != Tag::Bool && (type == Type::Scalar || type == Type::Float || type == Type::Tensor);
 }
-// What is written of a number: its kind, and whether it is one of those that rules about operators know.
-static uint64_t mark_of(const Value& v) {
-  double d = v.tag == Tag::Float ? v.f : v.tag == Tag::Int ? double(v.i) : 3;
-  return uint64_t(v.tag) << 8 | uint64_t(d == 0 ? 1 + std::signbit(d) : d == 1 ? 3 : d == -1 ? 4 : d == 2 ? 5 : 0);
-}
-
 void Program::write_number(const Value& v) {
-  key.push_back(mark_of(v));
+  key.push_back(uint64_t(v.tag));
   if (!planner) return;
   key.push_back(v.tag == Tag::Int ? uint64_t(v.i) : std::bit_cast<uint64_t>(v.f));
   if (v.tag == Tag::Complex) key.push_back(std::bit_cast<uint64_t>(v.c.im));
 }
 
-// long because: one case for each kind of value
+template <class T>
+const T* Program::write_words(const T* data, int64_t n) {
+  T* list = arena.take<T>(size_t(n));
+  std::copy_n(data, n, list);
+  key.push_back(uint64_t(n));
+  for (int64_t j = 0; j < n; ++j) key.push_back(std::bit_cast<uint64_t>(list[j]));
+  return list;
+}
+
 void Program::write_argument(const Value& from, Type type, Value& to) {
   to = from;
   if (is_number(from, type)) return write_number(from);
@@ -158,22 +160,8 @@ void Program::write_argument(const Value& from, Type type, Value& to) {
       to.ints = {list, n};
       break;
     }
-    case Tag::Ints: {
-      int64_t* list = arena.take<int64_t>(size_t(from.ints.size));
-      if (from.ints.size) std::memcpy(list, from.ints.data, size_t(from.ints.size) * 8);
-      to.ints.data = list;
-      key.push_back(uint64_t(from.ints.size));
-      key.insert(key.end(), list, list + from.ints.size);
-      break;
-    }
-    case Tag::Floats: {
-      double* list = arena.take<double>(size_t(from.floats.size));
-      if (from.floats.size) std::memcpy(list, from.floats.data, size_t(from.floats.size) * 8);
-      to.floats.data = list;
-      key.push_back(uint64_t(from.floats.size));
-      for (int64_t j = 0; j < from.floats.size; ++j) key.push_back(std::bit_cast<uint64_t>(list[j]));
-      break;
-    }
+    case Tag::Ints: to.ints.data = write_words(from.ints.data, from.ints.size); break;
+    case Tag::Floats: to.floats.data = write_words(from.floats.data, from.floats.size); break;
     case Tag::Str: {
       const size_t n = size_t(from.str.size);
       uint64_t* words = arena.take<uint64_t>(n / 8 + 1);
@@ -274,6 +262,28 @@ bool Program::add(Call& c) {
   }
   entries.push_back(e);
   return true;
+}
+
+std::vector<int> Program::wanted() const {
+  std::vector<int> held;
+  for (size_t k = 0; k < slots.size(); ++k)
+    if (slots[k].made_by >= 0 && slots[k].storage) held.push_back(int(k));
+  return held;
+}
+
+const Use& Program::made_as(int slot) const {
+  const Entry& e = entries.at(size_t(slots.at(size_t(slot)).made_by));
+  return uses[size_t(*std::find_if(e.results, e.results + e.nresults,
+                                   [&](int u) { return uses[size_t(u)].slot == slot; }))];
+}
+
+TensorRef bare_tensor(DType dtype, Device device, Dims sizes, Dims strides, uint16_t flags) {
+  TensorRef t = TensorRef::steal(allocate_tensor());
+  t->dtype = dtype;
+  t->device = device;
+  set_dims(*t, sizes, strides);
+  t->flags |= flags;
+  return t;
 }
 
 void Program::seal() {

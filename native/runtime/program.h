@@ -44,6 +44,8 @@ struct Use {
   Dims sizes() const { return {dims, ndim}; }
   Dims strides() const { return {dims + ndim, ndim}; }
 };
+// A tensor of that layout without memory.
+TensorRef bare_tensor(DType dtype, Device device, Dims sizes, Dims strides, uint16_t flags);
 // Arguments that are tensors have their use's number in `i`; lists of tensors an array of numbers (-1: none) in `ints`.
 struct Entry {
   const OpDef* op;
@@ -83,6 +85,8 @@ struct Program {
   bool reads(Storage& s) const;  // memory from outside
   // Writes the call down and declares its results. False: it is no call that can wait; nothing has happened.
   bool add(Call& c);
+  std::vector<int> wanted() const;       // slots of results that somebody holds
+  const Use& made_as(int slot) const;    // the layout of a result
   // Closes the key with which results are wanted, and takes hold of those.
   void seal();
 
@@ -93,6 +97,7 @@ struct Program {
   bool ours(const Tensor& t) const;
   bool takes_all(const Call& c) const;
   void write_number(const Value& v);
+  template <class T> const T* write_words(const T* data, int64_t n);
   void write_argument(const Value& from, Type type, Value& to);
   void write_results(Call& c, Entry& e);
   bool take_inplace(Call& c, Entry& e);

@@ -1,6 +1,6 @@
 // Writes down what a thread calls, and runs it when somebody looks: at a value, at memory that is about to be written,
 // or at the end. Plans are looked up by the program's key; for a program that has not been seen before Python makes one
-// (hooks.plan_program), or else its calls run as they stand.
+// (hooks.plan_program).
 #pragma once
 #include "../core/recording.h"
 #include "plan.h"

@@ -27,6 +27,3 @@ def capturing():
     finally:
         if writing is not None:  # inside another capture: that one goes on
             _C.graph_end(writing)
-
-
-_C.graph_set_planner(plan)

@@ -34,7 +34,7 @@ class Use(NamedTuple):
 class Call(NamedTuple):
     """One call: `args` in the schema's order, where tensors are ("use", k) and lists of them ("uses", [k, …])."""
 
-    op: str
+    op: object
     args: tuple
     results: tuple
     elementwise: bool
