@@ -42,6 +42,7 @@ from . import random as random
 from . import rearranging as rearranging
 from . import recurrent as recurrent
 from . import reductions as reductions
+from . import regions as regions
 from . import resize as resize
 from . import segments as segments
 from . import softmax as softmax

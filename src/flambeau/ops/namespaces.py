@@ -101,7 +101,19 @@ class _Aten(Namespace):
         return getattr(self, name)
 
 
+class _Records(Namespace):
+    """The operators whose records say that they are public in this namespace."""
+
+    def __getattr__(self, name):
+        op = OPS.get(name)
+        if op is None or op.namespace != f"ops.{self._name}":
+            return super().__getattr__(name)
+        self._register(name, _AtenPacket(op))
+        return getattr(self, name)
+
+
 _NAMESPACES["aten"] = _Aten("aten")
+_NAMESPACES["torchvision"] = _Records("torchvision")
 
 
 def namespace(name):
