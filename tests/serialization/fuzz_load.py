@@ -1,13 +1,15 @@
 """Coverage-guided fuzzing of the readers of files, with atheris: `python -m tests.serialization.fuzz_load PARSER …`.
 
-What follows PARSER (pickle, zip, legacy, npy) goes to libFuzzer: a folder for the corpus, `-max_total_time=3600`,
-`-rss_limit_mb=2048`, `-max_len=4096`. Whatever the bytes are, there must be a value or a RuntimeError. The corpus that
-was found is in `corpus.zip`; `test_corpus.py` reads all of it in every run.
+What follows PARSER (pickle, zip, legacy, npy, safetensors) goes to libFuzzer: a folder for the corpus,
+`-max_total_time=3600`, `-rss_limit_mb=2048`, `-max_len=4096`. Whatever the bytes are, there must be a value or a
+RuntimeError. The corpus that was found is in `corpus.zip`; `test_corpus.py` reads all of it in every run.
 """
 
 import contextlib
 import io
+import os
 import sys
+import tempfile
 
 
 class Bytes:
@@ -70,7 +72,39 @@ def npy(data):
         repr(flambeau.load(io.BytesIO(b"\x93NUMPY" + data)))[:1000]
 
 
-PARSERS = {"pickle": pickle, "zip": zip, "legacy": legacy, "npy": npy}
+def safetensors(data):
+    """The bytes as a file that is loaded, read tensor by tensor and listed; as the index of files; and as a header
+    of the right length, which mutations seldom leave, with what follows its last brace."""
+    _safetensors_file(data)
+    header = data[:data.rfind(b"}") + 1]
+    _safetensors_file(len(header).to_bytes(8, "little") + data)
+
+
+def _safetensors_file(data):
+    from flambeau import safetensors
+    from flambeau._files.listing import Listing
+
+    with contextlib.suppress(RuntimeError):
+        repr(safetensors.load(data))[:1000]
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        path, index = os.path.join(folder, "m.safetensors"), os.path.join(folder, "x.safetensors.index.json")
+        for file in (path, index):
+            with open(file, "wb") as out:
+                out.write(data)
+        with contextlib.suppress(RuntimeError):
+            opened = safetensors.safe_open(path)
+            opened.metadata(), opened.offset_keys()
+            for name in opened.keys():  # noqa: SIM118 (a file, which is no dict)
+                with contextlib.suppress(RuntimeError):
+                    repr(opened.get_tensor(name))[:1000]
+        with contextlib.suppress(RuntimeError):
+            for row in Listing(path).rows:
+                row.checksum()
+        with contextlib.suppress(RuntimeError, FileNotFoundError):
+            safetensors.load_file(index)
+
+
+PARSERS = {"pickle": pickle, "zip": zip, "legacy": legacy, "npy": npy, "safetensors": safetensors}
 
 
 def main():
