@@ -255,7 +255,7 @@ def test_recurrent_layers_in_half_precision(kind, dtype):
     x = flambeau.randn(12, 5, 16, requires_grad=True)
     with flambeau.autocast("cpu", dtype=dtype):
         y, _ = layer(x)
-    assert y.dtype is dtype
+    assert y.dtype is (flambeau.float32 if kind == "GRU" else dtype)  # GRU's state is a sum with the state before
     expected, _ = layer(x)
     assert (y.float() - expected).abs().max().item() < 8 * flambeau.finfo(dtype).eps
     grads = []
@@ -267,3 +267,23 @@ def test_recurrent_layers_in_half_precision(kind, dtype):
     for found, right in zip(*grads, strict=True):
         assert found.dtype is flambeau.float32
         assert (found - right).abs().max().item() < 30 * flambeau.finfo(dtype).eps * right.abs().max().item()
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize(("kind", "follows_state"), [("LSTM", False), ("GRU", True), ("RNN", False), ("LSTMCell", True),
+                                                     ("GRUCell", True), ("RNNCell", False)])
+def test_dtypes_of_recurrent_results_under_autocast(kind, follows_state, dtype):
+    """Sums with the state have the state's dtype, as in PyTorch; inputs that are halves meet float32 weights."""
+    layer = getattr(flambeau.nn, kind)(4, 5)
+    x = flambeau.randn(2, 4) if kind.endswith("Cell") else flambeau.randn(3, 2, 4)
+    for given in (flambeau.float32, dtype):
+        with flambeau.autocast("cpu", dtype=dtype):
+            found = flambeau.utils._pytree.tree_leaves(layer(x.to(given)))
+        assert {t.dtype for t in found} == {given if follows_state else dtype}, given
+
+
+def test_a_state_decides_the_dtype_under_autocast():
+    layer, x, h = flambeau.nn.GRU(4, 5), flambeau.randn(3, 2, 4), flambeau.zeros(1, 2, 5)
+    with flambeau.autocast("cpu"):
+        assert [t.dtype for t in layer(x.bfloat16(), h)] == [flambeau.float32] * 2
+        assert [t.dtype for t in layer(x, h.bfloat16())] == [flambeau.bfloat16] * 2

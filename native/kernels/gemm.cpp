@@ -8,6 +8,7 @@
 #include "../core/memory.h"
 #include "../core/machine.h"
 #include "elementwise.h"
+#include "half_rows.h"
 #include "onednn.h"
 
 namespace flambeau {
@@ -63,6 +64,7 @@ constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which
 constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
 constexpr int64_t kSerial = INT64_MAX / 2;        // a grain no range reaches
 constexpr int64_t kParallelWork = 96 * 96 * 96;
+constexpr int64_t kFewWork = 1 << 10;  // halves of a matrix from which on they are read as they lie by a few rows
 constexpr int64_t kLongRow = 1 << 15;              // elements of B from which a row times B follows the rows of B
 constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 1536;
 constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
@@ -225,6 +227,18 @@ template void gemm<float>(int64_t, int64_t, int64_t, const float*, int64_t, int6
 template void gemm<double>(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*, int64_t, int64_t,
                            double*, int64_t, const Epilogue<double>&, bool);
 
+bool multiplies_bfloat16() {
+#ifdef FLAMBEAU_ONEDNN
+  using dnnl::cpu_isa, dnnl::get_effective_cpu_isa;
+  static const bool fast =
+      get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
+      (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
+  return fast;
+#else
+  return false;
+#endif
+}
+
 void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n) {
   if (dtype == DType::Float16) {
     auto* p = static_cast<const float16*>(src);
@@ -253,10 +267,7 @@ const char* at(const void* p, int64_t elements, int64_t size) { return static_ca
 // bfloat16 with float32 sums on processors that multiply bfloat16.
 bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, const void* bias) {
   using namespace dnnl;
-  static const bool fast =
-      get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
-      (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
-  if (!fast) return false;
+  if (!multiplies_bfloat16()) return false;
   if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1) || std::min({a.rs, a.cs, b.rs, b.cs}) < 1) return false;
   struct Entry { matmul::primitive_desc desc; matmul run; };
   static auto* cache = new onednn::Cache<Entry>(128);
@@ -280,6 +291,31 @@ bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, vo
 }
 #endif
 
+// A few rows with a matrix whose columns lie side by side (weights of a linear layer), or a matrix with a vector.
+bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+              float alpha, float beta, const void* bias, bool threads) {
+  const bool turned = n == 1 && m > kFewRows && a.cs == 1 && crs == 1 && !bias;  // C' = B' A'
+  if (turned) {
+    std::swap(m, n);
+    std::swap(a, b);
+    std::swap(a.rs, a.cs), std::swap(b.rs, b.cs);
+    crs = n;
+  }
+  if (m > kFewRows || b.rs != 1 || b.cs < k || n * k < kFewWork) return false;
+  std::unique_ptr<float[]> rows(new float[area(m, k)]), sums(new float[area(m, n)]), wide;
+  for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(a.data, i * a.rs, 2), a.cs, rows.get() + i * k, k);
+  for (int64_t i = 0; beta != 0 && i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, sums.get() + i * n, n);
+  Epilogue<float> e{alpha, beta};
+  if (bias) {
+    wide.reset(new float[size_t(n)]);
+    half_to_float(dtype, bias, 1, wide.get(), n);
+    e.bias_col = wide.get();
+  }
+  half_rows(dtype, m, n, k, rows.get(), k, b.data, b.cs, sums.get(), n, e, threads);
+  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, sums.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
+  return true;
+}
+
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads) {
 #ifdef FLAMBEAU_ONEDNN
@@ -287,6 +323,7 @@ void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matri
       m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs, bias))
     return;
 #endif
+  if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
   // vectors, not the thread's scratch: gemm uses that itself
   auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
     to.reset(new float[area(rows, cols)]);

@@ -18,18 +18,19 @@ static void column_sums(const T* g, int64_t rows, int64_t ld, int64_t n, T* to) 
 // The gradients of the input, the weights and the biases are sums over all steps: products of what the walk has
 // left.
 template <class T, class Wants>
-static void sum_over_steps(const Layer& l, const Operands<T>& in, Wide<T>& to, Wants&& wants, const T* dg,
+static void sum_over_steps(DType given, const Layer& l, const Operands<T>& in, Wide<T>& to, Wants&& wants, const T* dg,
                            const T* h_before, const T* total, const T* raw) {
   const bool gru = l.mode == Mode::GRU;
   const int64_t n = l.hidden, p = l.state, ld = l.ld;
-  if (wants(kInput)) gemm<T>(l.rows, l.inputs, l.gates, dg, ld, 1, in[kWih], l.inputs, 1, to[kInput], l.inputs);
-  if (wants(kWih)) gemm<T>(l.gates, l.inputs, l.rows, dg, 1, ld, in[kInput], l.inputs, 1, to[kWih], l.inputs);
+  const int64_t m = l.inputs;
+  if (wants(kInput)) large_product<T>(given, l.rows, m, l.gates, dg, ld, 1, in[kWih], m, 1, to[kInput], m);
+  if (wants(kWih)) large_product<T>(given, l.gates, m, l.rows, dg, 1, ld, in[kInput], m, 1, to[kWih], m);
   const int64_t common = gru ? 2 * n : l.gates;
   if (wants(kWhh)) {
-    gemm<T>(common, p, l.rows, dg, 1, ld, h_before, p, 1, to[kWhh], p);
-    if (gru) gemm<T>(n, p, l.rows, dg + 3 * n, 1, ld, h_before, p, 1, to[kWhh] + common * p, p);
+    large_product<T>(given, common, p, l.rows, dg, 1, ld, h_before, p, 1, to[kWhh], p);
+    if (gru) large_product<T>(given, n, p, l.rows, dg + 3 * n, 1, ld, h_before, p, 1, to[kWhh] + common * p, p);
   }
-  if (wants(kWhr)) gemm<T>(p, n, l.rows, total, 1, p, raw, n, 1, to[kWhr], n);
+  if (wants(kWhr)) large_product<T>(given, p, n, l.rows, total, 1, p, raw, n, 1, to[kWhr], n);
   if (wants(kBih) || wants(kBhh)) {
     std::vector<T> sum(static_cast<size_t>(ld));
     column_sums(dg, l.rows, ld, ld, sum.data());
@@ -69,9 +70,9 @@ void backward(Call& c) {
   TensorRef unprojected = make(l.projected() ? l.batch : 0, n);
   T *dg = sums->ptr<T>(), *dh = states->ptr<T>(), *dc = dcell->ptr<T>(), *h_before = before->ptr<T>();
   T *total = totals->ptr<T>(), *draw = unprojected->ptr<T>();
-  Operand<T> state(in[kWhh], gru ? 2 * n : l.gates, p, p, 1, l.steps), fresh, project;
-  if (gru) fresh = Operand<T>(in[kWhh] + 2 * n * p, n, p, p, 1, l.steps);
-  if (l.projected()) project = Operand<T>(in[kWhr], p, n, n, 1, l.steps);
+  Operand<T> state(in.weight(kWhh), gru ? 2 * n : l.gates, p, p, 1, l.steps), fresh, project;
+  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, n, p, p, 1, l.steps);
+  if (l.projected()) project = Operand<T>(in.weight(kWhr), p, n, n, 1, l.steps);
   {
     LockRelease lock(2 * work_of(l));
     state.pack(), gru ? fresh.pack() : void(), l.projected() ? project.pack() : void();
@@ -119,7 +120,7 @@ void backward(Call& c) {
     });
     if (wants(kH0)) std::copy_n(dh, l.batch * p, to[kH0]);
     if (wants(kC0)) std::copy_n(dc, l.batch * n, to[kC0]);
-    sum_over_steps(l, in, to, wants, dg, h_before, total, raw);
+    sum_over_steps(c.tensor(kShift + kInput).dtype, l, in, to, wants, dg, h_before, total, raw);
   }
   to.round();
 }

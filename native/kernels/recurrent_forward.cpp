@@ -15,6 +15,19 @@ static std::vector<T> joined_bias(const Layer& l, const T* ih, const T* hh) {
   return bias;
 }
 
+// The input's share of all gates, with the biases.
+template <class T>
+static void input_shares(DType given, const Layer& l, Operand<T>& input, const T* x, const T* bias, T* gates) {
+  if (given == DType::BFloat16 && multiplies_bfloat16() && !input.b.halves)
+    return large_product<T>(given, l.rows, l.gates, l.inputs, x, l.inputs, 1, input.b.wide, 1, l.inputs, gates, l.ld,
+                            bias);
+  input.pack();
+  parallel_for(l.rows, input.panels ? std::max<int64_t>(1, (1 << 19) / (l.gates * l.inputs)) : l.rows,
+               [&](int64_t row, int64_t end) {
+    input.multiply(end - row, x + row * l.inputs, l.inputs, gates + row * l.ld, l.ld, {1, 0, bias});
+  });
+}
+
 // long because: every step of the walk uses the operands, packed once before it, and the places of all results
 template <class T>
 void forward(Call& c) {
@@ -23,18 +36,21 @@ void forward(Call& c) {
     for (int k = 1; k < 3; ++k) fill(c.out(k), Scalar(0));
     return;
   }
-  Operands<T> in(c, 0);
+  // few sequences read the weights at each step, as they are; more of them repay widening these once
+  const bool few = is_half(c.tensor(kInput).dtype) && l.batch <= kFewRows;
+  const int halves = few ? 1 << kWhh | 1 << kWhr | (l.rows <= kFewRows ? 1 << kWih : 0) : 0;
+  Operands<T> in(c, 0, halves);
   Wide<T> to(c, 6);
   const auto& kernels = recurrent_kernels<T>();
   const int64_t n = l.hidden, p = l.state, ld = l.ld;
   const bool gru = l.mode == Mode::GRU, gated = gru || l.mode == Mode::LSTM;
   T *out = to[0], *h = to[1], *cell = to[2], *gates = gated ? to[3] : out, *cells = to[4], *raw = to[5];
-  Operand<T> state(in[kWhh], p, gru ? 2 * n : l.gates, 1, p, l.steps), fresh, project;
-  if (gru) fresh = Operand<T>(in[kWhh] + 2 * n * p, p, n, 1, p, l.steps);
-  if (l.projected()) project = Operand<T>(in[kWhr], n, p, 1, n, l.steps);
+  Operand<T> state(in.weight(kWhh), p, gru ? 2 * n : l.gates, 1, p, l.steps), fresh, project;
+  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, p, n, 1, p, l.steps);
+  if (l.projected()) project = Operand<T>(in.weight(kWhr), n, p, 1, n, l.steps);
   // packed where many rows meet it and a panel stays in the first two caches; otherwise gemm chooses the way
   const bool packed = l.rows >= 64 && l.inputs <= 1024;
-  Operand<T> input(in[kWih], l.inputs, l.gates, 1, l.inputs, packed ? l.steps : 1);
+  Operand<T> input(in.weight(kWih), l.inputs, l.gates, 1, l.inputs, packed ? l.steps : 1);
   const std::vector<T> bias = joined_bias(l, in[kBih], in[kBhh]);
   {
     LockRelease lock(work_of(l));
@@ -42,12 +58,7 @@ void forward(Call& c) {
     in[kH0] ? (void)std::copy_n(in[kH0], l.batch * p, h) : (void)std::fill_n(h, l.batch * p, T(0));
     if (l.mode == Mode::LSTM)
       in[kC0] ? (void)std::copy_n(in[kC0], l.batch * n, cell) : (void)std::fill_n(cell, l.batch * n, T(0));
-    const Epilogue<T> shares{1, 0, bias.empty() ? nullptr : bias.data()};
-    input.pack();
-    parallel_for(l.rows, input.panels ? std::max<int64_t>(1, (1 << 19) / (l.gates * l.inputs)) : l.rows,
-                 [&](int64_t row, int64_t end) {
-      input.multiply(end - row, in[kInput] + row * l.inputs, l.inputs, gates + row * ld, ld, shares);
-    });
+    input_shares(c.tensor(kInput).dtype, l, input, in[kInput], bias.empty() ? nullptr : bias.data(), gates);
     walk(l, false, [&](int64_t, int64_t b, int64_t m, int64_t row) {
       T *g = gates + row * ld, *y = out + row * p;
       state.multiply(m, h + b * p, p, g, ld, {1, 1});

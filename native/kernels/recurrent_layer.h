@@ -8,6 +8,7 @@
 #include "../core/call.h"
 #include "../core/machine.h"
 #include "gemm.h"
+#include "half_rows.h"
 #include "recurrent.h"
 
 namespace flambeau {
@@ -44,17 +45,29 @@ struct Layer {
 Layer layer_of(const Call& c, int shift);
 void need_shape(const Call& c, const Tensor* t, const char* name, std::initializer_list<int64_t> shape);
 
-// A fixed right operand B[k, n] that meets another left one at each step. For more than one step it is packed once.
+// Numbers of a weight: in the compute type, or halves that stay as they are.
+template <class T>
+struct Weight {
+  const T* wide = nullptr;
+  const uint16_t* halves = nullptr;
+  DType dtype{};
+  Weight operator+(int64_t elements) const {
+    return wide ? Weight{wide + elements, nullptr, dtype} : Weight{nullptr, halves + elements, dtype};
+  }
+};
+
+// A fixed right operand B[k, n] that meets another left one at each step. For more than one step it is packed once;
+// halves, which lie along k, are read as they are.
 template <class T>
 struct Operand {
-  const T* b;
+  Weight<T> b;
   int64_t k, n, ks, ns;
   TensorRef memory;
   const T* panels = nullptr;
 
   Operand() = default;
-  Operand(const T* b, int64_t k, int64_t n, int64_t ks, int64_t ns, int64_t steps) : b(b), k(k), n(n), ks(ks), ns(ns) {
-    if (steps < 2 || !k) return;
+  Operand(Weight<T> b, int64_t k, int64_t n, int64_t ks, int64_t ns, int64_t steps) : b(b), k(k), n(n), ks(ks), ns(ns) {
+    if (steps < 2 || !k || b.halves) return;
     const auto& kernels = gemm_kernels<T>();
     int64_t shape[] = {kernels.direct_scratch(n, k)};
     memory = empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
@@ -66,7 +79,8 @@ struct Operand {
     const int64_t nr = kernels.nr;
     parallel_for((n + nr - 1) / nr, std::max<int64_t>(1, (1 << 15) / (nr * k)), [&](int64_t j, int64_t end) {
       for (; j < end; ++j)
-        kernels.pack(memory->ptr<T>() + j * nr * k, width(j), b + j * nr * ns, ns, ks, std::min(nr, n - j * nr), k);
+        kernels.pack(memory->ptr<T>() + j * nr * k, width(j), b.wide + j * nr * ns, ns, ks, std::min(nr, n - j * nr),
+                     k);
     });
   }
   int width(int64_t panel) const {  // of a panel, in whole vectors
@@ -76,7 +90,9 @@ struct Operand {
   }
   // C[m, n] = A B + beta C + bias; the tiles of A are of even height
   void multiply(int64_t m, const T* a, int64_t ars, T* c, int64_t crs, const Epilogue<T>& e) const {
-    if (!panels) return gemm<T>(m, n, k, a, ars, 1, b, ks, ns, c, crs, e);
+    if constexpr (sizeof(T) == 4)
+      if (b.halves) return half_rows(b.dtype, m, n, k, a, ars, b.halves, ns, c, crs, e);
+    if (!panels) return gemm<T>(m, n, k, a, ars, 1, b.wide, ks, ns, c, crs, e);
     const auto& kernels = gemm_kernels<T>();
     const int64_t nr = kernels.nr, tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
     for (int64_t j = 0; j < n; j += nr) {
@@ -88,6 +104,14 @@ struct Operand {
     }
   }
 };
+
+// The large products, over the rows of all steps: those of halves where the processor is at its fastest.
+template <class T>
+void large_product(DType given, int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b,
+                   int64_t brs, int64_t bcs, T* c, int64_t crs, const T* bias = nullptr) {
+  if constexpr (sizeof(T) == 4) product_of_halves(given, m, n, k, a, ars, acs, b, brs, bcs, c, crs, bias);
+  else gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {1, 0, bias});
+}
 
 // Calls step(t, first sequence, number of sequences, first row) for all steps, in their order or backwards, for each
 // part of the batch.
@@ -114,14 +138,23 @@ TensorRef dense(const Tensor* t) {
 template <class T>
 T* data(const TensorRef& t) { return t ? t->ptr<T>() : nullptr; }
 
-// What both directions read, in the compute type.
+// What both directions read, in the compute type; the weights `halves` names (bit k) stay halves.
 template <class T>
 struct Operands {
   TensorRef refs[8];
-  Operands(const Call& c, int shift) {
-    for (int k = kInput; k <= kWhr; ++k) refs[k] = dense<T>(c.optional_tensor(shift + k));
+  bool kept[8] = {};
+  Operands(const Call& c, int shift, int halves = 0) {
+    for (int k = kInput; k <= kWhr; ++k) {
+      const Tensor* t = c.optional_tensor(shift + k);
+      kept[k] = t && halves >> k & 1;
+      refs[k] = kept[k] ? contiguous(*t) : dense<T>(t);
+    }
   }
   const T* operator[](int k) const { return data<T>(refs[k]); }
+  Weight<T> weight(int k) const {
+    if (!kept[k]) return {(*this)[k], nullptr, {}};
+    return {nullptr, refs[k]->template ptr<uint16_t>(), refs[k]->dtype};
+  }
 };
 
 inline int64_t work_of(const Layer& l) { return l.rows * l.gates * (l.inputs + l.state) / 16; }

@@ -174,10 +174,22 @@ def test_many_sequences_are_divided_among_threads_without_a_trace(kind):
     assert all(flambeau.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
 
 
-def test_halves_are_computed_in_float32():
-    layer = nn.LSTM(3, 4)
-    x = flambeau.randn(5, 2, 3)
-    assert close(layer.bfloat16()(x.bfloat16())[0].float(), layer.float()(x.bfloat16().float())[0], rtol=2**-8)
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "projected"])
+@pytest.mark.parametrize(("steps", "batch"), [(1, 1), (1, 4), (9, 1), (9, 3), (9, 6)])  # up to 4 meet them unwidened
+def test_weights_that_are_halves_keep_sums_and_states_in_float32(steps, batch, kind, dtype):
+    make = (lambda: nn.LSTM(33, 40, 2, proj_size=21)) if kind == "projected" else lambda: getattr(nn, kind)(33, 40, 2)
+    layer, x = make().to(dtype), flambeau.randn(steps, batch, 33).to(dtype)
+    exact = make().double()
+    exact.load_state_dict(layer.state_dict())
+    wide, x = x.double().requires_grad_(), x.requires_grad_()
+    found, right = layer(x)[0], exact(wide)[0]
+    found.backward(flambeau.ones_like(found)), right.backward(flambeau.ones_like(right))
+    pairs = [(found, right), (x.grad, wide.grad)]
+    pairs += [(p.grad, q.grad) for p, q in zip(layer.parameters(), exact.parameters(), strict=True)]
+    for a, b in pairs:
+        assert a.dtype is dtype
+        assert (a.double() - b).abs().max().item() <= 4 * flambeau.finfo(dtype).eps * max(1, b.abs().max().item())
 
 
 def test_dropout_between_layers_falls_on_packed_rows():

@@ -196,3 +196,18 @@ def test_linalg_diagonal_is_that_of_the_last_two_dimensions():
     assert flambeau.linalg.diagonal(x, offset=1, dim1=0, dim2=1).tolist() == flambeau.diagonal(x, 1).tolist()
     flambeau.linalg.diagonal(x)[0, 0] = 7  # a view
     assert x[0, 0, 0] == 7
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize(("n", "k"), [(1, 5000), (7, 1003), (129, 257), (300, 64)])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+def test_few_rows_with_a_matrix_of_halves(m, n, k, dtype):
+    """They read it as it lies; the result is that of float32 sums, rounded once, whatever the number of rows."""
+    a, w, b = (flambeau.randn(*shape).to(dtype) for shape in ((m, k), (n, k), (n,)))
+    exact, size = a.double() @ w.double().T, a.double().abs() @ w.double().abs().T
+    for found, right in ((flambeau.nn.functional.linear(a, w, b), exact + b.double()), (a @ w.T, exact),
+                         (w @ a[0], exact[0]),
+                         (flambeau.addmm(b, a, w.T, beta=0.5, alpha=2), 0.5 * b.double() + 2 * exact)):
+        assert found.dtype is dtype
+        allowed = right.abs() * flambeau.finfo(dtype).eps * 0.51 + (size if right.dim() == 2 else size[0]) * 2e-6 + 1e-6
+        assert ((found.double() - right).abs() <= allowed).all()

@@ -83,7 +83,7 @@ recurrent_layer = primitive(
        reverse, result0, result3, result4, result5, needs:
        _gradients((g0, g1, g2), (input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr),
                   (batch_sizes, mode, reverse), (result0, result3, result4, result5), needs)},
-    namespace=None,
+    namespace=None, autocast="half",
     doc="A recurrent layer in one direction. Rows of input: those of step 0, then of step 1, …; batch_sizes[t] "
         "of them belong to step t. gates, cells and unprojected are for the way back and no differentiable results.")
 
@@ -163,22 +163,30 @@ def _packed(mode, data, batch_sizes, states, params, has_biases, num_layers, dro
 _REST = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
 
 
+def _of_state(results, state):
+    """Results that keep the precision of the state, as sums with it do: under autocast only products are halves."""
+    dtype = _C.promote_types(results[0].dtype, state.dtype)
+    return [r if r is None or r.dtype is dtype else r.to(dtype) for r in results]
+
+
 def _define(name, mode):
     """The function of one kind of network, for padded input and for packed data."""
-    many = mode == "lstm"
+    many, cast = mode == "lstm", None if mode == "gru" else "half"
     state, results = ("Tensor[]", "(Tensor, Tensor, Tensor)") if many else ("Tensor", "(Tensor, Tensor)")
 
     @composite(f"{name}.input(Tensor input, {state} hx, {_REST}, bool batch_first) -> {results}", method=False,
-               autocast="half",
+               autocast=cast,
                samples="rnn_tanh" if name == "rnn_relu" else name, doc=f"{name} of a padded input.")
     def padded(input, hx, *rest):
-        return _padded(mode, input, hx if many else [hx], *rest)[:3 if many else 2]
+        found = _padded(mode, input, hx if many else [hx], *rest)[:3 if many else 2]
+        return tuple(found if cast else _of_state(found, hx))
 
     @composite(f"{name}.data(Tensor data, Tensor batch_sizes, {state} hx, {_REST}) -> {results}", method=False,
-               autocast="half",
+               autocast=cast,
                samples="packed_rnn_tanh" if name == "rnn_relu" else "packed_" + name, doc=f"{name} of packed data.")
     def packed(data, batch_sizes, hx, *rest):
-        return _packed(mode, data, batch_sizes, hx if many else [hx], *rest)[:3 if many else 2]
+        found = _packed(mode, data, batch_sizes, hx if many else [hx], *rest)[:3 if many else 2]
+        return tuple(found if cast else _of_state(found, hx))
 
     form = "(input, (h0, c0)) → (out, hn, cn)" if many else "(input, h0) → (out, hn)"
     return overloads(name, padded, packed, doc=f"""The layers of nn.{name.split('_')[0].upper()} as a function: {form}.
@@ -205,6 +213,8 @@ def _cell(mode, input, states, w_ih, w_hh, b_ih, b_hh):
                                f"{list(s.shape)}")
     h, c = states if len(states) > 1 else (states[0], None)
     out, _, cn = _layer(input)(input, h, c, w_ih, w_hh, b_ih, b_hh, None, [input.shape[0]], mode, False)[:3]
+    if mode in ("lstm", "gru"):
+        out, cn = _of_state((out, cn), states[-1])
     return (out.squeeze(0), cn.squeeze(0)) if single else (out, cn)
 
 
@@ -212,7 +222,7 @@ _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
 
 
 @composite(f"lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)",
-           autocast="given", method=False, samples="lstm_cell")
+           method=False, samples="lstm_cell")
 def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """One step of LSTM: the next (h, c) from hx = (h, c).
 
@@ -228,7 +238,7 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
 
 def _one_state(name, mode):
     @composite(f"{name}(Tensor input, Tensor hx, {_CELL}) -> Tensor", method=False,
-               autocast="given" if mode == "gru" else "half",
+               autocast=None if mode == "gru" else "half",
                samples="gru_cell" if mode == "gru" else "rnn_tanh_cell",
                doc=f"One step of the network of {name.removesuffix('_cell')}: the next h.")
     def cell(input, hx, w_ih, w_hh, b_ih, b_hh):

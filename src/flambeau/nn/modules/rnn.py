@@ -3,7 +3,7 @@
 import math
 import warnings
 
-from ... import empty, gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell, zeros
+from ... import _C, empty, gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell, zeros
 from ..._shown import shown
 from .. import init
 from ..parameter import Parameter
@@ -62,7 +62,7 @@ class RNNBase(Module):
         if packed is None and x.dim() not in (2, 3):
             raise ValueError(f"{self.mode}: input must have 3 dimensions, or 2 without a batch, got {x.dim()}")
         weight = getattr(self, self._names[0][0])
-        if x.dtype != weight.dtype:
+        if x.dtype != weight.dtype and not _C.autocast_state()[0]:
             floating = f" or the module by module.to({x.dtype})" if x.dtype.is_floating_point else ""
             raise ValueError(f"{self.mode}: input is {x.dtype} and the weights are {weight.dtype}; convert the input "
                              f"by input.to({weight.dtype}){floating}")
