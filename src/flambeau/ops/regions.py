@@ -74,7 +74,8 @@ def _at_maxima(images, rois, argmax):
 
 _deform_columns_backward = primitive(
     "_deform_columns_backward(Tensor grad, Tensor input, Tensor offset, Tensor mask, int[2] kernel_size, "
-    "int[2] stride, int[2] padding, int[2] dilation, int offset_groups, bool use_mask) -> (Tensor, Tensor, Tensor)", **_HIDDEN)
+    "int[2] stride, int[2] padding, int[2] dilation, int offset_groups, bool use_mask) -> (Tensor, Tensor, Tensor)",
+    **_HIDDEN)
 _deform_columns = primitive(
     "_deform_columns(Tensor input, Tensor offset, Tensor mask, int[2] kernel_size, int[2] stride, int[2] padding, "
     "int[2] dilation, int offset_groups, bool use_mask) -> Tensor",
