@@ -8,7 +8,7 @@ from flambeau.nn.modules.utils import _pair
 
 
 def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), mask=None):
-    """A convolution of input [n, c, h, w] whose kernel positions are moved by offset, and scaled by mask if there is one
+    """A convolution of input [n, c, h, w] whose kernel positions are moved by offset, and scaled by mask if given
     (Dai et al. 2017; Zhu et al. 2019).
 
     offset: [n, 2 * groups * kh * kw, oh, ow], for each kernel position first the rows, then the columns by which it is

@@ -6,7 +6,7 @@ from flambeau.nn import functional as F
 
 
 def _drop(input, p, block_size, inplace, eps, training, dims):
-    """Zeros in cubes of block_size around seeds that are drawn so that about a share p is dropped; the rest is scaled."""
+    """Zeros in cubes of block_size around drawn seeds, so that about a share p is dropped; the rest is scaled."""
     name = f"drop_block{dims}d"
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: p must be between 0 and 1, got {shown(p)}")

@@ -22,7 +22,7 @@ class LevelMapper:
         return level.clamp(min=self.k_min, max=self.k_max).long() - self.k_min
 
 
-def initLevelMapper(k_min, k_max, canonical_scale=224, canonical_level=4, eps=1e-6):  # noqa: N802  torchvision's name
+def initLevelMapper(k_min, k_max, canonical_scale=224, canonical_level=4, eps=1e-6):
     """A LevelMapper."""
     return LevelMapper(k_min, k_max, canonical_scale, canonical_level, eps)
 
@@ -30,7 +30,7 @@ def initLevelMapper(k_min, k_max, canonical_scale=224, canonical_level=4, eps=1e
 class MultiScaleRoIAlign(nn.Module):
     """`roi_align` of boxes from the maps of a pyramid, each box from the level of its size   (Lin et al. 2017).
 
-    featmap_names: the maps to use. canonical_scale and canonical_level: a box with sides of the one belongs to the other.
+    featmap_names: the maps to use. A box with sides of canonical_scale belongs to canonical_level.
     """
 
     def __init__(self, featmap_names, output_size, sampling_ratio, *, canonical_scale=224, canonical_level=4):

@@ -8,7 +8,7 @@ from ._regions import RegionLayer, as_pair, as_regions
 def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
     """Each region as output_size bins, each the mean of bilinear samples   (He et al. 2017).
 
-    boxes: [K, 5] with the image's number first, or a list of [L, 4], one per image. spatial_scale: pixels of `input` per
+    boxes: [K, 5] with the image's number first, or a list of [L, 4], one per image. spatial_scale: pixels of input per
     unit of the boxes. sampling_ratio: samples per bin along each axis; zero or less means one per pixel. aligned: boxes
     are moved by half a pixel, so that coordinates name centres of pixels.
 
