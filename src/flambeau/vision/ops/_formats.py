@@ -27,7 +27,7 @@ def _corners_of_turned(x, y, w, h, r):
     return _join(x, y, x + ux, y + uy, x + ux + vx, y + uy + vy, x + vx, y + vy)
 
 
-def _turned_of_corners(x1, y1, x2, y2, x3, y3, x4, y4):
+def _turned_of_corners(x1, y1, x2, y2, x3, y3, *_):
     w, h = flambeau.hypot(x2 - x1, y2 - y1), flambeau.hypot(x3 - x2, y3 - y2)
     return _join(x1, y1, w, h, flambeau.rad2deg(flambeau.atan2(y1 - y2, x2 - x1)))
 
