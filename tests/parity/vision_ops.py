@@ -1,4 +1,4 @@
-"""Compares vision.ops with torchvision's: `python -m tests.parity.vision_ops --torch PYTHON`.
+"""Compares vision.ops and vision.utils with torchvision's: `python -m tests.parity.vision_ops --torch PYTHON`.
 
 PYTHON is an interpreter with torchvision. Every operator gets the same random numbers from both; a row says how many
 results (values and gradients) were compared and the largest difference. Exits with 1 if one is too large.
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import flambeau
-from flambeau.vision import ops
+from flambeau import vision
 
 from . import vision_ops_cases
 
@@ -43,7 +43,7 @@ def main():
         subprocess.run([options.torch, vision_ops_cases.__file__, file], check=True)
         with np.load(file) as found:
             theirs = dict(found)
-    ours = vision_ops_cases.run(flambeau, ops)
+    ours = vision_ops_cases.run(flambeau, vision)
     print(f"{'results':>8} {'difference':>11} operator")
     failures = 0
     for name in vision_ops_cases.CASES:

@@ -1,6 +1,6 @@
-"""Calls of torchvision.ops on random numbers, made by either library; as a program it is torchvision's side.
+"""Calls of torchvision.ops and utils on random numbers, made by either library; as a program, torchvision's side.
 
-A case is a function of (torch, ops, draw); its result is tensors, or arrays. `draw` gives the same numbers to both.
+A case is a function of (torch, ops or utils, draw) and gives tensors. `draw` gives the same numbers to both.
 """
 
 import sys
@@ -12,7 +12,12 @@ CASES = {}
 
 
 def case(function):
-    CASES[function.__name__] = function
+    CASES[function.__name__] = "ops", function
+    return function
+
+
+def picture(function):
+    CASES[function.__name__] = "utils", function
     return function
 
 
@@ -190,14 +195,70 @@ def layers(torch, ops, draw):
     return [*found, pooler(levels, [draw.boxes(9), draw.boxes(7)], [(84, 120), (80, 110)])]
 
 
-def run(torch, ops):
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+LABELS = ["a", "bb", "Car 3", None, "x", "gy"]
+
+
+def images(torch, draw):
+    """Bytes, the same in grey, and numbers from 0 to 1."""
+    pixels = draw.uniform(3, 60, 80, high=256).to(torch.uint8)
+    return pixels, pixels[:1], draw.uniform(3, 60, 80), draw.uniform(3, 60, 80, dtype=np.float64)
+
+
+@picture
+def make_grid(torch, utils, draw):
+    x = draw.uniform(5, 3, 12, 13)
+    settings = ({}, {"nrow": 2, "padding": 1, "normalize": True}, {"nrow": 4, "padding": 0, "pad_value": 0.5},
+                {"nrow": 3, "normalize": True, "value_range": (0.2, 0.7), "pad_value": 0.3},
+                {"normalize": True, "scale_each": True})
+    found = [utils.make_grid(x, **s) for s in settings]
+    return [*found, *(utils.make_grid(y) for y in (x[:, :1], x[:, :2], x[0], x[0, 0], [x[0], x[1]], x[:1]))]
+
+
+@picture
+def draw_bounding_boxes(torch, utils, draw):
+    pixels, grey, numbers, doubles = images(torch, draw)
+    boxes = draw.boxes(6, 60, 40)
+    colors = ["red", "blue", "#00ff00", (1, 2, 3), "white", "pink"]
+    settings = ({}, {"colors": "red", "width": 3}, {"colors": colors, "fill": True, "width": 2}, {"labels": LABELS},
+                {"labels": LABELS, "fill_labels": True, "colors": "green"},
+                {"labels": LABELS, "fill_labels": True, "label_colors": "yellow", "label_background_colors": colors})
+    found = [utils.draw_bounding_boxes(pixels, boxes, **s) for s in settings]
+    return [*found, *(utils.draw_bounding_boxes(x, boxes, labels=LABELS) for x in (grey, numbers, doubles))]
+
+
+@picture
+def draw_segmentation_masks(torch, utils, draw):
+    pixels, _, numbers, doubles = images(torch, draw)
+    masks = draw.uniform(4, 60, 80) > 0.6
+    settings = ({}, {"alpha": 0.3, "colors": "red"}, {"alpha": 0.5, "colors": ["red", "blue", "#00ff00", (1, 2, 3)]})
+    return [utils.draw_segmentation_masks(x, masks, **s) for x in (pixels, numbers, doubles) for s in settings]
+
+
+@picture
+def draw_keypoints(torch, utils, draw):
+    pixels, _, numbers, doubles = images(torch, draw)
+    points, seen = draw.uniform(3, 5, 2, low=5, high=55), draw.uniform(3, 5) > 0.3
+    settings = ({}, {"connectivity": [(0, 1), (2, 4)], "colors": "red", "radius": 3, "width": 2},
+                {"connectivity": [(0, 1), (2, 4)], "colors": (4, 5, 6), "visibility": seen})
+    return [utils.draw_keypoints(x, points, **s) for x in (pixels, numbers, doubles) for s in settings]
+
+
+@picture
+def flow_to_image(torch, utils, draw):
+    flow = draw.normal(2, 2, 20, 30)
+    return [utils.flow_to_image(x) for x in (flow, flow[0], flow * 0)]
+
+
+def run(torch, vision):
     """{case and number: array} of every case."""
-    return {f"{name} {k}": t.detach().numpy() for name, f in CASES.items()
-            for k, t in enumerate(f(torch, ops, Draw(torch, name)))}
+    return {f"{name} {k}": t.detach().numpy() for name, (part, f) in CASES.items()
+            for k, t in enumerate(f(torch, getattr(vision, part), Draw(torch, name)))}
 
 
 if __name__ == "__main__":
     import torch
     import torchvision
 
-    np.savez(sys.argv[1], **run(torch, torchvision.ops))
+    np.savez(sys.argv[1], **run(torch, torchvision))
