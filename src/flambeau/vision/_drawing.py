@@ -96,7 +96,7 @@ def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, widt
 
     colors: one for all or a list, as names, "#rrggbb" or (red, green, blue). fill: the boxes are tinted. labels: text
     at the first corners, in label_colors (default: the boxes'); with fill_labels in black on label_background_colors
-    (default: the boxes'). font, font_size: a TrueType file and its size in points. Colours and coordinates are rounded down.
+    (default: the boxes'). font, font_size: a TrueType file and its size. Coordinates are rounded down.
 
     >>> image = flambeau.zeros(3, 8, 8, dtype=flambeau.uint8)
     >>> flambeau.vision.utils.draw_bounding_boxes(image, flambeau.tensor([[1, 2, 6, 5]]), colors="red")[0, 2]
@@ -173,8 +173,8 @@ def _check_keypoints(name, keypoints, visibility):
 def draw_keypoints(image, keypoints, connectivity=None, colors=None, radius=2, width=3, visibility=None):
     """The image [3, h, w] with keypoints [instances, K, 2] as discs, and white lines between connected pairs.
 
-    colors: one colour (a name, "#rrggbb" or a tuple) for all discs. visibility: [instances, K], zero for points that are not
-    drawn, nor lines to them.
+    colors: one colour (a name, "#rrggbb" or a tuple) for all discs. visibility: [instances, K], zero for points that
+    are not drawn, nor lines to them.
     """
     name = "draw_keypoints"
     _check_image(name, image, (3,))
