@@ -135,7 +135,7 @@ bool rows_times_vector(const int64_t* at, int64_t first, int64_t last, const T* 
     int64_t k = at[r];
     const int64_t end = at[r + 1];
     T sum{};
-    if (__builtin_expect(end - k >= 64, 0)) {
+    if (end - k >= 24) {
       T sums[4] = {};
       for (; k + 4 <= end; k += 4)
         for (int v = 0; v < 4; ++v) {
