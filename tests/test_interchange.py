@@ -164,3 +164,15 @@ def test_numpy_functions():
     assert isinstance(np.ones(2) + x, flambeau.Tensor) and isinstance(x + np.ones(2), flambeau.Tensor)
     with pytest.raises(RuntimeError, match="requires grad"):
         np.asarray(flambeau.ones(1, requires_grad=True))
+
+
+def test_containers_that_are_arrays_are_read_as_such():
+    """A data frame's items are columns by name, and those of a series have labels: their arrays say what they hold."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    for make in (flambeau.as_tensor, flambeau.tensor, flambeau.asarray):
+        assert make(frame).tolist() == [[1, 3], [2, 4]]
+        assert make(pandas.Series([5, 6], index=[1, 0])).tolist() == [5, 6]
+    assert flambeau.as_tensor(frame["b"][1:], dtype=flambeau.float32).tolist() == [4]
+    with pytest.raises(TypeError, match="no dtype corresponds to array elements of format 'O'"):
+        flambeau.as_tensor(pandas.DataFrame({"a": ["x"]}))

@@ -325,6 +325,23 @@ void store(PyObject* o, Tensor& t, int dim, char*& at) {
   }
 }
 
+// The array that a container of another library says it is: a data frame's items are columns by name, a series' items
+// have labels. Null where it says nothing; lists of numbers, tensors and NumPy's own objects are read as they are.
+Held said_array(PyObject* o) {
+  if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || !PySequence_Check(o)) return {};
+  if (is_tensor(o) || is_numpy_array(o) || is_numpy_scalar(o) || PyType_Check(o)) return {};
+  Held make = Held(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__array__"));
+  if (!make.p) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonError();
+    PyErr_Clear();
+    return {};
+  }
+  Held found = checked(PyObject_CallOneArg(make.p, o));
+  if (!is_numpy_array(found.p)) type_error("tensor(): __array__ of a ", Py_TYPE(o)->tp_name, " gave a ",
+                                           Py_TYPE(found.p)->tp_name, ", expected a NumPy array");
+  return found;
+}
+
 // array(data, dtype or None, copy) -> Tensor
 PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
@@ -339,11 +356,13 @@ PyObject* array(PyObject*, PyObject* const* a, Py_ssize_t n) {
       copy_into(*out, t);
       return take_object(std::move(out));
     }
-    if (!copy && is_numpy_array(a[0])) {
-      TensorRef t = from_buffer(a[0]);
+    const Held said = said_array(a[0]);
+    PyObject* data = said.p ? said.p : a[0];
+    if (!copy && is_numpy_array(data)) {
+      TensorRef t = from_buffer(data);
       return take_object(dtype == DType::Undefined ? std::move(t) : to_dtype(*t, dtype));
     }
-    return take_object(tensor_from_data(a[0], dtype));
+    return take_object(tensor_from_data(data, dtype));
   });
 }
 

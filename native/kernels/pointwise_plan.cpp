@@ -1,7 +1,10 @@
 // Plans a pointwise call: promotes dtypes, broadcasts shapes, orders and merges dimensions, and chooses the layout of
 // the result and the loop.
+#include <algorithm>
 #include <string>
+#include <string_view>
 
+#include "../core/hooks.h"
 #include "pointwise.h"
 
 namespace flambeau::pointwise {
@@ -56,12 +59,21 @@ struct Promotion {
 };
 static_assert(int(Tag::Complex) - int(Tag::Bool) == int(Category::Complex));
 
-// A row's loop at a dtype; halves compute in float32, pairs of them in complex64. `compute` becomes the loop's dtype.
+// The few operators that 8-bit floats have, as in PyTorch: comparing for equality, choosing, and what scales are for.
+bool offered_for_float8(std::string_view name, DType t) {
+  static constexpr std::string_view names[] = {"eq", "ne", "mul", "isnan", "isinf", "isfinite", "where"};
+  if (!is_float8(t) || t == DType::Float4_e2m1fn_x2) return false;
+  return std::ranges::find(names, name) != std::end(names) || (name == "abs" && t != DType::Float8_e8m0fnu);
+}
+
+// A row's loop at a dtype; halves and 8-bit floats compute in float32, pairs of halves in complex64. `compute` becomes
+// the loop's dtype.
 LoopFn pick_loop(const ElementwiseRow& row, DType& compute) {
   if (compute == DType::Undefined) return nullptr;
   if (LoopFn f = row.loop[int(compute)]) return f;
-  if (wide_of(compute) == compute) return nullptr;
-  compute = wide_of(compute);
+  const DType wide = offered_for_float8(row.name, compute) ? DType::Float32 : wide_of(compute);
+  if (wide == compute) return nullptr;
+  compute = wide;
   return row.loop[int(compute)];
 }
 
@@ -192,6 +204,13 @@ Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   return out;
 }
 
+// Masks were bytes once: `where` still takes them.
+void check_mask(const Call& c, int k, DType dtype) {
+  if (dtype != DType::UInt8 || std::string_view(c.name()) != "where")
+    runtime_error(c.name(), ": expected a boolean tensor as argument ", k, " but got ", dtype_name(dtype));
+  hooks.warn("where: a condition of dtype uint8 is out of date; convert it with condition.bool()");
+}
+
 void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Plan& p, Promotion& types, Shape& shape,
                    Device& device) {
   p.count = row.operands + 1;
@@ -206,8 +225,7 @@ void bind_operands(const Call& c, const ElementwiseRow& row, Promote promote, Pl
       o.tensor = &t;
       o.data = t.data;
       o.dtype = t.dtype;
-      if (mask && t.dtype != DType::Bool)
-        runtime_error(c.name(), ": expected a boolean tensor as argument ", k, " but got ", dtype_name(t.dtype));
+      if (mask && t.dtype != DType::Bool) check_mask(c, k, t.dtype);
       shape.broadcast(t, c.name());
       const bool elsewhere = t.device.type != DeviceType::CPU;  // a 0-d tensor there is no mere number
       if (t.ndim > 0 || !placed || elsewhere) {
@@ -342,7 +360,7 @@ void infer(Call& c, Promote promote, Pointwise& w) {
   Promotion types;
   bind_operands(c, w.row, promote, p, types, w.shape, w.device);
   DType result = decide_types(c, w.row, promote, types.result(), p, w.compute);
-  w.loop_out = wide_of(result);
+  w.loop_out = is_float8(result) ? DType::Float32 : wide_of(result);
   if (is_half(result) && w.row.loop[int(result)] && w.compute == result) w.loop_out = result;
   Dims dims = w.shape.dims();
   if (c.given) {

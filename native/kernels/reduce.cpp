@@ -106,9 +106,11 @@ void infer_any(Call& c) {
 }
 template <class F>
 void cpu_any(Call& c) {
-  Tensor& x = c.tensor(0);
-  if (!loader_of<uint8_t>(x.dtype)) no_loop_for(c, x.dtype);
-  fold<F>(x, c.out(), c.handed<uint64_t>(), Finish::Flag);
+  const Tensor& given = c.tensor(0);
+  const bool narrow = is_float8(given.dtype) && given.dtype != DType::Float4_e2m1fn_x2;
+  TensorRef x = narrow ? to_dtype(given, DType::Float32) : TensorRef::borrow(&c.tensor(0));
+  if (!loader_of<uint8_t>(x->dtype)) no_loop_for(c, x->dtype);
+  fold<F>(*x, c.out(), c.handed<uint64_t>(), Finish::Flag);
 }
 
 // --- var, std, var_mean, std_mean (self, dim, correction, keepdim) ---------------------------------------------------

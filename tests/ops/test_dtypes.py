@@ -147,3 +147,42 @@ def test_numbers_and_zero_dim_tensors_are_weak(name):
         pytest.skip("takes tensors only")
     except RuntimeError:
         pytest.skip("no integers")
+
+
+FLOAT8 = (flambeau.float8_e4m3fn, flambeau.float8_e5m2, flambeau.float8_e4m3fnuz, flambeau.float8_e5m2fnuz,
+          flambeau.float8_e8m0fnu)
+
+
+@pytest.mark.parametrize("dtype", FLOAT8, ids=str)
+def test_operators_of_float8(dtype):
+    """Every code: what PyTorch offers for these dtypes is float32's result, rounded to the dtype."""
+    x = flambeau.arange(256, dtype=flambeau.uint8).view(dtype)
+    y, wide = x.flip(0), x.float()
+    offered = {"eq": x == y, "ne": x != y, "number": x == 1.0, "isnan": x.isnan(), "isinf": x.isinf(),
+               "isfinite": x.isfinite(), "any": x.view(16, 16).any(1), "all": x.view(16, 16).all(1), "mul": x * y,
+               "where": flambeau.where(wide > 1, x, y)}
+    expected = {"eq": wide == y.float(), "ne": wide != y.float(), "number": wide == 1.0, "isnan": wide.isnan(),
+                "isinf": wide.isinf(), "isfinite": wide.isfinite(), "any": wide.view(16, 16).any(1),
+                "all": wide.view(16, 16).all(1), "mul": (wide * y.float()).to(dtype),
+                "where": flambeau.where(wide > 1, wide, y.float()).to(dtype)}
+    if dtype is not flambeau.float8_e8m0fnu:
+        offered["abs"], expected["abs"] = x.abs(), wide.abs().to(dtype)
+    for name, found in offered.items():
+        assert found.dtype is expected[name].dtype, name
+        assert str(found.tolist()) == str(expected[name].tolist()), name
+    for refused in (lambda: x + y, lambda: x < y, lambda: -x, lambda: x.sum(), x.sqrt):
+        with pytest.raises(NotImplementedError):
+            refused()
+
+
+def test_where_takes_bytes_with_a_warning():
+    condition, a, b = flambeau.tensor([0, 1, 2], dtype=flambeau.uint8), flambeau.arange(3.0), -flambeau.ones(3)
+    a.requires_grad_(), b.requires_grad_()
+    with pytest.warns(UserWarning, match="condition of dtype uint8"):
+        found = flambeau.where(condition, a, b)
+    found.sum().backward()
+    assert (found.tolist(), a.grad.tolist(), b.grad.tolist()) == ([-1, 1, 2], [0, 1, 1], [1, 0, 0])
+    with pytest.raises(RuntimeError, match="boolean tensor as argument 0 but got int32"):
+        flambeau.where(condition.int(), a, b)
+    with pytest.raises(RuntimeError, match="boolean"):
+        a.detach().masked_fill(condition, 0)
