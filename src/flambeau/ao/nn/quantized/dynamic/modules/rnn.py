@@ -18,6 +18,7 @@ class LSTM(nn.Module):
     (torch.Size([4, 2, 5]), torch.Size([1, 2, 5]))
     """
 
+    _version = 2
     _FLOAT_MODULE = nn.LSTM
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
