@@ -1,14 +1,16 @@
 """Pillow's images and tensors of bytes [channels, height, width], both ways."""
 
-import importlib
-
 import flambeau
 
 
 def pillow(name):
     """A module of Pillow; ImportError says how to install it."""
     try:
-        return importlib.import_module(f"PIL.{name}")
+        import PIL.ImageColor
+        import PIL.ImageDraw
+        import PIL.ImageFont
+        import PIL.ImageOps
+        return getattr(PIL, name)
     except ImportError as error:
         raise ImportError("pictures are read, written and drawn by Pillow, which is not installed: "
                           "pip install pillow") from error
