@@ -58,9 +58,9 @@ REASONS = {
         ops/top_level: batch_norm cudnn_enabled, instance_norm cudnn_enabled; autograd/profiler: __init__ use_kineto""",
     "a permission, not an order: distinct elements may come in any order, and come sorted": """
         ops/sorting: unique sorted""",
-    "shapes are part of what is captured, there are no guards, and nothing is limited or isolated": """
+    "there are no guards, and nothing is limited or isolated": """
         compiler/__init__: compile name recompile_limit isolate_recompiles shapes_spec,
-        __init__ skip_guard_eval_unsafe; _graph/calls: put dynamic""",
+        __init__ skip_guard_eval_unsafe""",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
         distributed/_elsewhere: record error_handler;

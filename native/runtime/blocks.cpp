@@ -6,162 +6,199 @@
 namespace flambeau {
 namespace {
 
-using Kind = BlockStep::Kind;
+using Kind = BlockCode::Kind;
+using Cell = BlockCode::Cell;
 constexpr int64_t kScratch = 28 << 10;  // bytes of blocks in use at once, below the size of the first-level cache
 constexpr int64_t kLongest = 2048;
+
+bool same_argument(const PlanArg& a, const PlanArg& b) { return a.kind == b.kind && a.at == b.at && a.of == b.of; }
 
 // --- making one ------------------------------------------------------------------------------------------------------
 
 struct Builder {
-  const Program& p;
-  Plan& plan;
-  BlockStep& step;
-  std::vector<int> reads;               // uses of the plan, by input
-  std::vector<int> value_of;            // slot -> cell of its value, or -1
-  std::vector<int> last_read;           // cell -> the last instruction that reads it
+  const BlockStep& group;
+  const PlanRun& run;
+  const std::vector<Tensor*>& tensors;  // by input of the group
+  BlockCode& code;
+  struct Own {
+    int cell = -1;
+    TensorRef tensor;                   // its layout, without memory
+    LoopFn loop = nullptr;              // that computes it
+    DType compute, loop_out;
+    bool broadcasts;
+  };
+  std::vector<Own> own;                 // by value
   std::vector<int64_t> shape;           // of the group
-  std::vector<std::vector<int64_t>> input_strides;
+  std::vector<std::vector<int64_t>> input_strides;  // by operand that is read
 
-  int cell(BlockStep::Cell c) {
-    step.cells.push_back(c);
-    return int(step.cells.size()) - 1;
+  int cell(Cell c) {
+    code.cells.push_back(c);
+    return int(code.cells.size()) - 1;
   }
 
-  // Strides of a use along the group's shape; `member` is the shape of the call that reads it.
-  std::vector<int64_t> along(const Use& u, Dims member) const {
+  // Strides of a tensor along the group's shape; `member` is the shape of the call that reads it.
+  std::vector<int64_t> along(const Tensor& t, Dims member) const {
     std::vector<int64_t> strides(shape.size(), 0);
     if (!std::ranges::equal(member, shape)) {  // it is read from end to end
-      if (u.ndim && count(u.sizes()) != 1) strides = contiguous_strides(shape);
+      if (t.numel != 1) strides = contiguous_strides(shape);
       return strides;
     }
-    const int added = int(shape.size()) - u.ndim;
-    for (int d = 0; d < u.ndim; ++d)
-      if (u.dims[d] != 1) strides[size_t(d + added)] = u.dims[u.ndim + d];
+    const int added = int(shape.size()) - t.ndim;
+    for (int d = 0; d < t.ndim; ++d)
+      if (t.sizes[d] != 1) strides[size_t(d + added)] = t.strides[d];
     return strides;
   }
 
-  int input(const Use& u, Dims member) {
-    std::vector<int64_t> strides = along(u, member);
-    for (size_t k = 0; k < reads.size(); ++k) {
-      const PlanUse& known = plan.uses[size_t(reads[k])];
-      if (known.slot == u.slot && known.dtype == u.dtype && known.offset == u.offset && input_strides[k] == strides)
-        return input_cell(int(k));
+  size_t position(const PlanArg& a) const {  // among the group's inputs
+    auto same = [&](const PlanArg& i) { return same_argument(i, a); };
+    return size_t(std::ranges::find_if(group.inputs, same) - group.inputs.begin());
+  }
+  int input(const PlanArg& a, Dims member) {
+    const size_t k = position(a);
+    const Tensor& t = *tensors[k];
+    std::vector<int64_t> strides = along(t, member);
+    for (size_t j = 0; j < code.inputs.size(); ++j) {
+      const Tensor& known = *tensors[size_t(code.inputs[j])];
+      if (known.data == t.data && known.dtype == t.dtype && input_strides[j] == strides) return input_cell(int(j));
     }
-    reads.push_back(plan.use(u));
+    code.inputs.push_back(int(k));
     bool constant = std::ranges::all_of(strides, [](int64_t s) { return s == 0; });
     input_strides.push_back(std::move(strides));
-    BlockStep::Cell c{Kind::Input, u.dtype};
-    c.memory = int(reads.size()) - 1;
+    Cell c{Kind::Input, t.dtype};
+    c.memory = int(code.inputs.size()) - 1;
     c.constant = constant;
     return cell(c);
   }
   int input_cell(int memory) const {
-    for (size_t k = 0; k < step.cells.size(); ++k)
-      if (step.cells[k].kind == Kind::Input && step.cells[k].memory == memory) return int(k);
+    for (size_t k = 0; k < code.cells.size(); ++k)
+      if (code.cells[k].kind == Kind::Input && code.cells[k].memory == memory) return int(k);
     return -1;
   }
 
   int converted(int from, DType to) {
-    const BlockStep::Cell source = step.cells[size_t(from)];
+    const Cell source = code.cells[size_t(from)];
     if (source.constant) {
-      BlockStep::Cell c{Kind::Number, to};
+      Cell c{Kind::Number, to};
       c.constant = true;
       c.from = from;
       return cell(c);
     }
     if (source.dtype == to) return from;
-    BlockStep::Instruction i;
+    BlockCode::Instruction i;
     i.cast = make_cast(source.dtype, to);
     i.count = 2;
     i.from[1] = from;
     i.to = cell({Kind::Register, to});
-    step.code.push_back(i);
+    code.code.push_back(i);
     return i.to;
   }
 
-  void add(int entry);
-  void place_memory(const std::vector<int>& wanted);
+  // The value of the group that this argument is; null: it comes from outside.
+  const Own* own_of(const PlanArg& a) const {
+    return a.at >= 0 && own[size_t(a.at)].tensor ? &own[size_t(a.at)] : nullptr;
+  }
+  TensorRef seen_as(const PlanArg& a) const;
+  bool fits() const;
+  void describe(const PlanCall& call);
+  void add(const PlanCall& call);
+  void place_memory();
   void place_buffers();
 };
+
+// How a call of the group sees a value of it.
+TensorRef Builder::seen_as(const PlanArg& a) const {
+  if (a.kind != PlanArg::Kind::View) return own[size_t(a.at)].tensor;
+  const Use& u = run.program.uses[size_t(a.of)];
+  return bare_tensor(u.dtype, u.device, u.sizes(), u.strides(), u.flags);
+}
+// Whether values that calls see in a shape of their own have the layouts that the program gave them.
+bool Builder::fits() const {
+  for (const PlanArg& a : group.own) {
+    const Use& made = run.program.made_as(run.program.uses[size_t(a.of)].slot);
+    if (!laid_out(*own[size_t(a.at)].tensor, made.sizes(), made.strides())) return false;
+  }
+  return true;
+}
 
 // The call as its operator works it out, with tensors that have no memory.
 struct Described {
   std::vector<TensorRef> tensors;
   std::vector<Value> values;
   Call c;
-  Described(const Program& p, const Entry& e) : values(e.args, e.args + e.nargs) {
-    for (Value& v : values) {
-      if (v.tag != Tag::Tensor) continue;
-      const Use& u = p.uses[size_t(v.i)];
-      TensorRef t = bare_tensor(u.dtype, u.device, u.sizes(), u.strides(), u.flags);
-      v.tensor = t.get();
-      tensors.push_back(std::move(t));
+  Described(const Builder& b, const PlanCall& call) {
+    for (const PlanArg& a : call.args) {
+      if (a.kind <= PlanArg::Kind::Given) {
+        values.push_back(b.run.given(a));
+        continue;
+      }
+      tensors.push_back(b.own_of(a) ? b.seen_as(a) : TensorRef::borrow(b.tensors[b.position(a)]));
+      values.push_back(tensors.back().get());
     }
-    c.op = e.op;
+    c.op = call.op;
     c.args = values.data();
-    c.nargs = e.nargs;
+    c.nargs = int(values.size());
     c.describes = true;
   }
 };
 
-void Builder::add(int entry) {
-  const Entry& e = p.entries[size_t(entry)];
-  const ElementwiseRow& row = *e.op->elementwise;
-  Described d(p, e);
-  Pointwise w(row);
-  pointwise::infer(d.c, e.op->promote, w);
-  BlockStep::Instruction i;
-  i.loop = w.plan.loop;
-  i.entry = entry;
-  i.count = w.plan.count;
-  i.row = &row;
-  i.scalars = std::min(std::max(e.nargs - row.operands, 0), pointwise::kMaxScalars);
+// What the operator says of its result and its loop.
+void Builder::describe(const PlanCall& call) {
+  Described d(*this, call);
+  Pointwise w(*call.op->elementwise);
+  pointwise::infer(d.c, call.op->promote, w);
+  own[size_t(call.makes[0])] = {-1, bare_tensor(w.out->dtype, w.out->device, w.out->shape(), w.out->stride(), 0),
+                                w.plan.loop, w.compute, w.loop_out, w.plan.broadcasts};
+}
+
+void Builder::add(const PlanCall& call) {
+  const ElementwiseRow& row = *call.op->elementwise;
+  Own& made = own[size_t(call.makes[0])];
+  BlockCode::Instruction i;
+  i.loop = made.loop;
+  i.call = &call;
+  i.count = row.operands + 1;
+  i.scalars = std::min(std::max(int(call.args.size()) - row.operands, 0), pointwise::kMaxScalars);
   for (int k = 0; k < row.operands; ++k) {
-    const Value& v = e.args[k];
-    const DType wants = row.bool_operands >> k & 1 ? DType::Bool : w.compute;
+    const PlanArg& a = call.args[size_t(k)];
+    const DType wants = row.bool_operands >> k & 1 ? DType::Bool : made.compute;
     int from;
-    if (v.tag == Tag::Tensor) {
-      const Use& u = p.uses[size_t(v.i)];
-      from = value_of[size_t(u.slot)];
-      if (from < 0) from = input(u, w.shape.dims());
-      from = converted(from, wants);
+    if (a.kind > PlanArg::Kind::Given) {
+      const Own* value = own_of(a);
+      from = converted(value ? value->cell : input(a, made.tensor->shape()), wants);
     } else {
-      BlockStep::Cell c{v.none() ? Kind::Absent : Kind::Number, wants};
-      c.constant = !v.none();
-      c.entry = entry;
-      c.arg = k;
+      Cell c{run.given(a).none() ? Kind::Absent : Kind::Number, wants};
+      c.constant = c.kind == Kind::Number;
+      c.number = &a;
       from = cell(c);
     }
-    if (step.cells[size_t(from)].constant && !w.plan.broadcasts) step.cells[size_t(from)].filled = true;
+    if (code.cells[size_t(from)].constant && !made.broadcasts) code.cells[size_t(from)].filled = true;
     i.from[k + 1] = from;
   }
-  i.to = cell({Kind::Register, w.loop_out});
-  step.code.push_back(i);
-  step.weight += row.weight;
-  step.names.push_back(e.op->name);
-  value_of[size_t(p.uses[size_t(e.results[0])].slot)] = converted(i.to, w.out->dtype);
+  i.to = cell({Kind::Register, made.loop_out});
+  code.code.push_back(i);
+  code.weight += row.weight;
+  made.cell = converted(i.to, made.tensor->dtype);
 }
 
 // The iteration space: results first, whose layout decides the order.
-void Builder::place_memory(const std::vector<int>& wanted) {
+void Builder::place_memory() {
   std::vector<std::vector<int64_t>> strides;
-  for (int slot : wanted) {
-    const Use& u = p.made_as(slot);
-    BlockStep::Cell& c = step.cells[size_t(value_of[size_t(slot)])];
-    c.memory = int(strides.size());
-    strides.push_back(along(u, u.sizes()));
-    step.makes.push_back(slot);
-    step.results.push_back(plan_use(u));
+  for (int value : group.results) {
+    const Own& made = own[size_t(value)];
+    const Tensor& t = *made.tensor;
+    code.cells[size_t(made.cell)].memory = int(strides.size());
+    strides.push_back(along(t, t.shape()));
+    code.results.push_back({{t.sizes, t.sizes + t.ndim}, {t.strides, t.strides + t.ndim}, t.dtype, t.device});
   }
   const int first = int(strides.size());
   strides.insert(strides.end(), input_strides.begin(), input_strides.end());
-  for (auto& c : step.cells)
+  for (auto& c : code.cells)
     if (c.kind == Kind::Input) c.memory += first;
-  step.uses = reads;
-  auto& s = step.space;
+  auto& s = code.space;
   s.operands = int(strides.size());
   auto item = [&](int k) {
-    return item_size(k < first ? step.results[size_t(k)].dtype : plan.uses[size_t(reads[size_t(k - first)])].dtype);
+    return item_size(k < first ? code.results[size_t(k)].dtype
+                               : tensors[size_t(code.inputs[size_t(k - first)])]->dtype);
   };
   for (int d = int(shape.size()) - 1; d >= 0; --d) {
     if (shape[size_t(d)] == 1) continue;
@@ -178,63 +215,64 @@ void Builder::place_memory(const std::vector<int>& wanted) {
 
 // Which registers share scratch memory: one is free again after the last instruction that reads it.
 void Builder::place_buffers() {
-  last_read.assign(step.cells.size(), -1);
-  for (size_t i = 0; i < step.code.size(); ++i)
-    for (int k = 1; k < step.code[i].count; ++k) last_read[size_t(step.code[i].from[k])] = int(i);
+  std::vector<int> last_read(code.cells.size(), -1);  // cell -> the last instruction that reads it
+  for (size_t i = 0; i < code.code.size(); ++i)
+    for (int k = 1; k < code.code[i].count; ++k) last_read[size_t(code.code[i].from[k])] = int(i);
   std::vector<int> free;
   auto buffer = [&](int64_t item, bool for_good) {
     for (size_t k = 0; !for_good && k < free.size(); ++k) {
-      if (step.buffers[size_t(free[k])] < item) continue;
+      if (code.buffers[size_t(free[k])] < item) continue;
       int b = free[k];
       free.erase(free.begin() + long(k));
       return b;
     }
-    step.buffers.push_back(int(item));
-    return int(step.buffers.size()) - 1;
+    code.buffers.push_back(int(item));
+    return int(code.buffers.size()) - 1;
   };
-  for (auto& c : step.cells) {
-    const bool packed = c.kind == Kind::Input && !c.constant && !step.space.linear(c.memory, item_size(c.dtype));
+  for (auto& c : code.cells) {
+    const bool packed = c.kind == Kind::Input && !c.constant && !code.space.linear(c.memory, item_size(c.dtype));
     if (packed || c.filled) c.buffer = buffer(item_size(c.dtype), true);
   }
-  for (size_t i = 0; i < step.code.size(); ++i) {
-    auto& code = step.code[i];
-    auto& to = step.cells[size_t(code.to)];
-    const bool in_place = to.memory >= 0 && step.space.linear(to.memory, item_size(to.dtype));
+  for (size_t i = 0; i < code.code.size(); ++i) {
+    auto& now = code.code[i];
+    auto& to = code.cells[size_t(now.to)];
+    const bool in_place = to.memory >= 0 && code.space.linear(to.memory, item_size(to.dtype));
     if (!in_place) to.buffer = buffer(item_size(to.dtype), to.memory >= 0);
-    for (int k = 1; k < code.count; ++k) {
-      const auto& from = step.cells[size_t(code.from[k])];
-      if (from.kind == Kind::Register && from.memory < 0 && last_read[size_t(code.from[k])] == int(i) &&
+    for (int k = 1; k < now.count; ++k) {
+      const auto& from = code.cells[size_t(now.from[k])];
+      if (from.kind == Kind::Register && from.memory < 0 && last_read[size_t(now.from[k])] == int(i) &&
           std::find(free.begin(), free.end(), from.buffer) == free.end())
         free.push_back(from.buffer);
     }
-    if (to.memory < 0 && last_read[size_t(code.to)] < 0) free.push_back(to.buffer);
+    if (to.memory < 0 && last_read[size_t(now.to)] < 0) free.push_back(to.buffer);
   }
   int64_t bytes = 8;
-  for (int b : step.buffers) bytes += b;
-  for (const auto& c : step.cells)  // what is read and written in place lies in the cache too
+  for (int b : code.buffers) bytes += b;
+  for (const auto& c : code.cells)  // what is read and written in place lies in the cache too
     if (c.memory >= 0 && c.buffer < 0) bytes += item_size(c.dtype);
-  step.block = std::min<int64_t>(kScratch / bytes / 64 * 64, kLongest);
+  code.block = std::min<int64_t>(kScratch / bytes / 64 * 64, kLongest);
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
 // What does not change from block to block.
 struct Prepared {
-  const BlockStep& step;
+  const BlockCode& step;
   char* memory[kMostMemory];
   std::vector<std::array<char, 16>> number;  // by cell
   std::vector<std::array<Scalar, pointwise::kMaxScalars>> scalars;  // by instruction
 
-  Prepared(const BlockStep& step, PlanRun& r) : step(step), number(step.cells.size()), scalars(step.code.size()) {
+  Prepared(const BlockCode& step, const PlanRun& r) : step(step), number(step.cells.size()), scalars(step.code.size()) {
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
-      if (c.kind == Kind::Number && c.entry >= 0)
-        store_scalar(number[k].data(), r.program.entries[size_t(c.entry)].args[c.arg].scalar(), c.dtype);
+      if (c.number && c.kind == Kind::Number) store_scalar(number[k].data(), r.given(*c.number).scalar(), c.dtype);
     }
     for (size_t i = 0; i < step.code.size(); ++i)
-      for (int k = 0; k < step.code[i].scalars; ++k)
-        scalars[i][size_t(k)] = pointwise::number_of(
-            r.program.entries[size_t(step.code[i].entry)].args[step.code[i].row->operands + k]);
+      for (int k = 0; k < step.code[i].scalars; ++k) {
+        const PlanCall& call = *step.code[i].call;
+        const PlanArg& a = call.args[size_t(call.op->elementwise->operands + k)];
+        scalars[i][size_t(k)] = pointwise::number_of(r.given(a));
+      }
   }
   void read_constants() {
     for (size_t k = 0; k < step.cells.size(); ++k) {
@@ -250,7 +288,7 @@ struct Prepared {
 
 struct Blocks {
   const Prepared& p;
-  const BlockStep& step;
+  const BlockCode& step;
   int64_t block;
   std::vector<char*> at;       // by cell
   std::vector<int64_t> item;
@@ -323,24 +361,27 @@ struct Blocks {
 
 }  // namespace
 
-std::unique_ptr<BlockStep> block_step(const Program& p, Plan& plan, const std::vector<int>& entries, int leader,
-                                      const std::vector<int>& wanted) {
-  auto step = std::make_unique<BlockStep>();
-  Builder b{p, plan, *step, {}, std::vector<int>(p.slots.size(), -1), {}, {}, {}};
-  const Dims shape = p.uses[size_t(p.entries[size_t(leader)].results[0])].sizes();
-  b.shape.assign(shape.begin(), shape.end());
-  step->numel = count(b.shape);
-  for (int e : entries) b.add(e);
-  if (b.reads.size() + wanted.size() > size_t(kMostMemory)) return nullptr;
-  if (step->code.size() > size_t(kMostInstructions)) return nullptr;
-  b.place_memory(wanted);
+// The group over these tensors.
+static std::shared_ptr<BlockCode> build(const BlockStep& group, PlanRun& r, const std::vector<Tensor*>& tensors) {
+  auto code = std::make_shared<BlockCode>();
+  for (Tensor* t : tensors) code->made_for.push_back(bare_tensor(t->dtype, t->device, t->shape(), t->stride(), 0));
+  Builder b{group, r, tensors, *code, {}, {}, {}};
+  b.own.resize(r.values.size());
+  for (const PlanCall& call : group.calls) b.describe(call);
+  const Tensor& leader = *b.own[size_t(group.calls[size_t(group.leader)].makes[0])].tensor;
+  b.shape.assign(leader.sizes, leader.sizes + leader.ndim);
+  code->numel = leader.numel;
+  for (const PlanCall& call : group.calls) b.add(call);
+  if (!b.fits() || code->inputs.size() + group.results.size() > size_t(kMostMemory)) return code;
+  if (code->code.size() > size_t(kMostInstructions)) return code;
+  b.place_memory();
   b.place_buffers();
-  if (step->block == 0) return nullptr;
-  return step;
+  code->possible = code->block > 0;
+  return code;
 }
 
 static void compute(Prepared& prepared, std::span<const TensorRef> held) {
-  const BlockStep& step = prepared.step;
+  const BlockCode& step = prepared.step;
   prepared.read_constants();
   Calling calling{held};
   LockRelease lock(step.numel * step.weight);
@@ -350,29 +391,65 @@ static void compute(Prepared& prepared, std::span<const TensorRef> held) {
   });
 }
 
-void BlockStep::run(PlanRun& r) {
-  Prepared prepared(*this, r);
-  std::vector<TensorRef> held;
-  for (size_t k = 0; k < results.size(); ++k) {
-    TensorRef t = empty_strided(results[k].sizes, results[k].strides, results[k].dtype, results[k].device);
-    prepared.memory[k] = t->data;
-    held.push_back(std::move(t));
-  }
-  for (size_t k = 0; k < uses.size(); ++k) {
-    Tensor& t = r.bind(uses[k]);
-    prepared.memory[results.size() + k] = t.data;
-    held.push_back(TensorRef::borrow(&t));
-  }
-  if (numel) compute(prepared, held);
-  for (size_t k = 0; k < results.size(); ++k) {
-    retain(held[k]->storage);
-    r.put(makes[k], held[k]->storage);
+BlockStep::BlockStep(std::vector<PlanCall> group, int leader, std::vector<int> results)
+    : leader(leader), results(std::move(results)) {
+  calls = std::move(group);
+  std::vector<int> made;
+  for (const PlanCall& call : calls) {
+    each_tensor(call.args, [&](const PlanArg& a) {
+      const bool inside = a.at >= 0 && std::ranges::count(made, a.at);
+      if (inside && a.kind == PlanArg::Kind::View) own.push_back(a);
+      if (!inside && std::ranges::none_of(inputs, [&](auto& i) { return same_argument(i, a); })) inputs.push_back(a);
+    });
+    made.push_back(call.makes[0]);
   }
 }
 
-std::string BlockStep::text(const Plan& plan) const {
-  std::string s = "blocks of " + std::to_string(block) + ":";
-  for (const std::string& n : names) s += " " + n;
+// The code for these tensors: that of the last run, or new code.
+static std::shared_ptr<const BlockCode> code_for(BlockStep& step, PlanRun& r, const std::vector<Tensor*>& tensors) {
+  std::vector<int64_t> seen;
+  for (const PlanArg& a : step.own) {
+    const Use& u = r.program.uses[size_t(a.of)];
+    seen.insert(seen.end(), u.dims, u.dims + 2 * u.ndim);
+  }
+  auto same = [&](const TensorRef& made_for, const Tensor* t) {
+    return made_for->dtype == t->dtype && laid_out(*t, made_for->shape(), made_for->stride());
+  };
+  if (step.code && step.code->seen_as == seen && std::ranges::equal(step.code->made_for, tensors, same))
+    return step.code;
+  std::shared_ptr<BlockCode> code = build(step, r, tensors);
+  code->seen_as = std::move(seen);
+  return step.code = code;
+}
+
+void BlockStep::run(PlanRun& r) {
+  std::vector<Tensor*> tensors;
+  for (const PlanArg& a : inputs) tensors.push_back(r.tensor(a));
+  const std::shared_ptr<const BlockCode> code = code_for(*this, r, tensors);
+  if (!code->possible) {
+    for (const PlanCall& call : calls) run_call(call, r);
+    return;
+  }
+  Prepared prepared(*code, r);
+  std::vector<TensorRef> held;
+  for (size_t k = 0; k < results.size(); ++k) {
+    const BlockCode::Result& made = code->results[k];
+    TensorRef t = empty_strided(made.sizes, made.strides, made.dtype, made.device);
+    prepared.memory[k] = t->data;
+    held.push_back(std::move(t));
+  }
+  for (size_t k = 0; k < code->inputs.size(); ++k) {
+    Tensor& t = *tensors[size_t(code->inputs[k])];
+    prepared.memory[results.size() + k] = t.data;
+    held.push_back(TensorRef::borrow(&t));
+  }
+  if (code->numel) compute(prepared, held);
+  for (size_t k = 0; k < results.size(); ++k) r.values[size_t(results[k])] = held[k];
+}
+
+std::string BlockStep::text() const {
+  std::string s = code && code->possible ? concat("blocks of ", code->block, ":") : "one by one:";
+  for (const PlanCall& call : calls) s += " " + call.op->name;
   return s;
 }
 

@@ -4,6 +4,8 @@
 // Between two instructions a block stays in a register: a few kilobytes that are used again and again. Memory is read
 // where an input comes in and written where a result is wanted outside the group, and nowhere else.
 #pragma once
+#include <memory>
+
 #include "../kernels/pointwise.h"
 #include "plan.h"
 
@@ -12,7 +14,8 @@ namespace flambeau {
 inline constexpr int kMostMemory = 16;        // inputs and results of one group
 inline constexpr int kMostInstructions = 64;
 
-struct BlockStep final : Step {
+// A group as it runs over tensors of certain layouts.
+struct BlockCode {
   // Where an operand of an instruction is: a cell. Cells are inputs, registers, or numbers.
   enum class Kind : uint8_t { Input, Register, Number, Absent };
   struct Cell {
@@ -21,32 +24,45 @@ struct BlockStep final : Step {
     int memory = -1;      // Input: which operand of the space; Register: the result that is written there, if any
     int buffer = -1;      // which piece of scratch memory; inputs that must be packed and registers have one
     bool constant = false, filled = false;  // one number everywhere; laid out as a block for loops that want it so
-    int entry = -1, arg = -1;               // Number: where it stands
+    const PlanArg* number = nullptr;        // Number: where it stands
     int from = -1;        // Number that is an input's only element, converted: the input's cell
   };
   struct Instruction {
     LoopFn loop = nullptr;  // null: a conversion
     Cast cast;
-    int entry = -1, to = -1, count = 0, scalars = 0;
+    const PlanCall* call = nullptr;
+    int to = -1, count = 0, scalars = 0;
     int from[pointwise::kMaxOperands] = {};
-    const ElementwiseRow* row = nullptr;
   };
+  struct Result {
+    std::vector<int64_t> sizes, strides;
+    DType dtype;
+    Device device;
+  };
+  std::vector<TensorRef> made_for;  // by input, without memory
+  std::vector<int64_t> seen_as;     // the layouts in which the group sees values of its own
+  bool possible = false;
   Strided<kMostMemory> space;
-  std::vector<PlanUse> results;  // by position in `makes`
+  std::vector<Result> results;      // by result of the group
+  std::vector<int> inputs;          // of the group, that are read: operands of the space, behind the results
   std::vector<Cell> cells;
   std::vector<Instruction> code;
-  std::vector<int> buffers;      // item size of each
-  std::vector<std::string> names;
+  std::vector<int> buffers;         // item size of each
   int64_t numel = 0, block = 0;
   int weight = 0;
-
-  void run(PlanRun& r) override;
-  std::string text(const Plan& plan) const override;
 };
 
-// The group of these entries, in order, over the shape of the leader's result; `wanted`: the slots that are needed
-// outside. Null: it is too large.
-std::unique_ptr<BlockStep> block_step(const Program& p, Plan& plan, const std::vector<int>& entries, int leader,
-                                      const std::vector<int>& wanted);
+// Where the group cannot be one for the layouts that come, its calls run one by one.
+struct BlockStep final : Step {
+  int leader;                  // the call whose result has the group's shape
+  std::vector<int> results;    // values that are needed outside
+  std::vector<PlanArg> inputs; // the tensors that come from outside the group, each once
+  std::vector<PlanArg> own;    // values of the group, as its calls see them in another shape
+  std::shared_ptr<const BlockCode> code;  // of the last layouts
+
+  BlockStep(std::vector<PlanCall> calls, int leader, std::vector<int> results);
+  void run(PlanRun& r) override;
+  std::string text() const override;
+};
 
 }  // namespace flambeau

@@ -10,41 +10,58 @@ namespace flambeau {
 
 // --- while it runs ---------------------------------------------------------------------------------------------------
 
-PlanRun::PlanRun(Plan& plan, Program& program)
-    : plan(plan), program(program), slots(size_t(plan.slots), nullptr), tensors(std::move(plan.tensors_)) {
-  plan.tensors_.clear();
-  tensors.resize(plan.uses.size());
-  for (size_t k = 0; k < program.slots.size(); ++k)
-    if (const ProgramSlot& s = program.slots[k]; s.made_by < 0) retain(slots[k] = s.storage);
-}
-PlanRun::~PlanRun() {
-  for (Storage* s : slots)
-    if (s) release(s);
-  plan.tensors_ = std::move(tensors);
+bool laid_out(const Tensor& t, Dims sizes, Dims strides) {
+  return std::ranges::equal(t.shape(), sizes) && std::ranges::equal(t.stride(), strides);
 }
 
-Tensor& PlanRun::bind(int use) {
-  const PlanUse& u = plan.uses[size_t(use)];
-  TensorRef& t = tensors[size_t(use)];
-  if (!t) t = bare_tensor(u.dtype, u.device, u.sizes, u.strides, u.flags);
-  Storage* s = slots[size_t(u.slot)];
-  if (t->storage == s) return *t;  // an argument that stands twice
-  retain(t->storage = s);
-  t->data = static_cast<char*>(s->data) + u.offset * item_size(u.dtype);
+PlanRun::PlanRun(Plan& plan, Program& program)
+    : plan(plan), program(program), values(size_t(plan.values)), kept_(std::move(plan.kept_)) {
+  plan.kept_.clear();
+  kept_.resize(size_t(plan.kept));
+}
+PlanRun::~PlanRun() {
+  let_go();
+  plan.kept_ = std::move(kept_);
+}
+
+// The tensor that is kept for this argument, with the layout that the program has there.
+Tensor& PlanRun::kept(const PlanArg& a) {
+  const Use& u = program.uses[size_t(a.of)];
+  TensorRef& t = kept_[size_t(a.kept)];
+  if (!t || t->dtype != u.dtype) t = bare_tensor(u.dtype, u.device, u.sizes(), u.strides(), u.flags);
+  else if (!laid_out(*t, u.sizes(), u.strides())) set_dims(*t, u.sizes(), u.strides());
   return *t;
 }
-void PlanRun::unbind(int use) {
-  TensorRef& t = tensors[size_t(use)];
-  if (!t || !t->storage) return;
-  if (t->refcount > 1 || t->weakrefs || t->dict) t = nullptr;  // somebody has kept it: it stays what it is
-  else release(std::exchange(t->storage, nullptr));
+
+Tensor* PlanRun::tensor(const PlanArg& a) {
+  if (a.kind == PlanArg::Kind::Made) return values[size_t(a.at)].get();
+  Tensor& t = kept(a);
+  if (t.storage) return &t;  // an argument that stands twice
+  const Use& u = program.uses[size_t(a.of)];
+  Storage* s = a.kind == PlanArg::Kind::Outside ? program.slots[size_t(u.slot)].storage : as_made(a.at, u.slot).storage;
+  retain(t.storage = s);
+  t.data = static_cast<char*>(s->data) + u.offset * item_size(u.dtype);
+  bound_.push_back(a.kept);
+  return &t;
 }
-void PlanRun::put(int slot, Storage* s) {
-  if (slots[size_t(slot)]) release(slots[size_t(slot)]);
-  slots[size_t(slot)] = s;
+
+void PlanRun::let_go() {
+  for (int k : bound_) {
+    TensorRef& t = kept_[size_t(k)];
+    if (t->refcount > 1 || t->weakrefs || t->dict) t = nullptr;  // somebody has kept it: it stays what it is
+    else release(std::exchange(t->storage, nullptr));
+  }
+  bound_.clear();
 }
-void PlanRun::drop(int slot) {
-  if (Storage* s = std::exchange(slots[size_t(slot)], nullptr)) release(s);
+
+Tensor& PlanRun::as_made(int value, int slot) {
+  TensorRef& t = values[size_t(value)];
+  const Use& made = program.made_as(slot);
+  if (laid_out(*t, made.sizes(), made.strides())) return *t;
+  TensorRef again = empty_strided(made.sizes(), made.strides(), made.dtype, made.device);
+  copy_into(*again, *t);
+  t = std::move(again);
+  return *t;
 }
 
 namespace {
@@ -71,27 +88,25 @@ struct Plainly {
 };
 
 thread_local StepTimes* listening = nullptr;
-void run_timed(Step& step, PlanRun& r, const Plan& plan) {
+void run_timed(Step& step, PlanRun& r) {
   auto begin = std::chrono::steady_clock::now();
   step.run(r);
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  listening->steps.emplace_back(step.text(plan), took.count());
+  listening->steps.emplace_back(step.text(), took.count());
 }
 
-struct Bound {
-  PlanRun& r;
-  const Step& step;
-  ~Bound() {
-    for (int u : step.uses) r.unbind(u);
-  }
-};
-
-// Whoever holds results gets their memory.
+// Whoever holds results gets their memory; of a run that failed, those that are there.
 void hand_out(PlanRun& r) {
-  for (int slot : r.plan.wanted) {
-    Storage* made = r.slots[size_t(slot)];
+  for (auto [slot, value, last] : r.plan.results) {
+    TensorRef made = r.values[size_t(value)];
+    if (last) r.values[size_t(value)] = nullptr;
     Storage* s = r.program.slots[size_t(slot)].storage;
-    if (made && is_pending(*s)) adopt(*s, *made);
+    const Use& u = r.program.made_as(slot);
+    if (!made || !is_pending(*s) || !laid_out(*made, u.sizes(), u.strides())) continue;
+    retain(made->storage);
+    struct Let { Storage* s; ~Let() { release(s); } } memory{made->storage};
+    made = nullptr;  // so that its memory can be taken
+    adopt(*s, *memory.s);
   }
 }
 
@@ -105,126 +120,87 @@ void Plan::run(Program& p) {
   PlanRun r(*this, p);
   struct Out {
     PlanRun& r;
-    ~Out() { hand_out(r); }  // of a run that fails: what is there already
+    ~Out() { hand_out(r); }
   } out{r};
   for (const auto& step : steps) {
-    Bound bound{r, *step};
-    if (listening) run_timed(*step, r, *this);
+    struct Bound { PlanRun& r; ~Bound() { r.let_go(); } } bound{r};
+    if (listening) run_timed(*step, r);
     else step->run(r);
-    for (int slot : step->drops) r.drop(slot);
+    for (int value : step->drops) r.values[size_t(value)] = nullptr;
   }
+  for (const Result& result : results) r.as_made(result.value, result.slot);
 }
 
-void CallStep::run(PlanRun& r) {
+void run_call(const PlanCall& call, PlanRun& r) {
   constexpr size_t kMost = 24;  // no operator has more (bind/python.h)
   Value values[kMost];
-  std::copy(args.begin(), args.end(), values);
-  for (const NumberFrom& n : numbers) values[n.arg] = r.program.entries[size_t(n.entry)].args[n.entry_arg];
   std::vector<std::vector<Tensor*>> lists;
-  for (size_t k = 0; k < args.size(); ++k) {
-    Value& v = values[k];
-    if (v.tag == Tag::Tensor) v.tensor = &r.bind(int(v.i));
-    if (v.tag != Tag::Tensors) continue;
-    auto& list = lists.emplace_back();
-    for (int64_t use : std::span(v.ints.data, size_t(v.ints.size)))
-      list.push_back(use < 0 ? nullptr : &r.bind(int(use)));
-    v.tensors = {list.data(), int64_t(list.size())};
+  for (size_t k = 0; k < call.args.size(); ++k) {
+    const PlanArg& a = call.args[k];
+    if (a.kind <= PlanArg::Kind::Given) {
+      values[k] = r.given(a);
+    } else if (a.kind != PlanArg::Kind::List) {
+      values[k] = r.tensor(a);
+    } else {
+      auto& list = lists.emplace_back();
+      for (const PlanArg& item : a.list) list.push_back(item.kind == PlanArg::Kind::Literal ? nullptr : r.tensor(item));
+      values[k].tag = Tag::Tensors;
+      values[k].tensors = {list.data(), int64_t(list.size())};
+    }
   }
   Call c;
-  c.op = op;
+  c.op = call.op;
   c.args = values;
-  c.nargs = int(args.size());
-  c.list_result = list_result;
+  c.nargs = int(call.args.size());
+  c.list_result = call.list_result;
   run_on_memory(c);
-  for (size_t k = 0; k < makes.size(); ++k) {
-    if (makes[k] < 0) continue;
-    Storage* s = c.out(int(k)).storage;
-    retain(s);
-    r.put(makes[k], s);
-  }
+  for (size_t k = 0; k < call.makes.size(); ++k)
+    if (call.makes[k] >= 0) r.values[size_t(call.makes[k])] = TensorRef::borrow(&c.out(int(k)));
 }
 
 // --- making one ------------------------------------------------------------------------------------------------------
 
-PlanUse plan_use(const Use& u) {
-  return {u.slot,   u.dtype,  u.device,
-          u.flags,  u.offset, {u.dims, u.dims + u.ndim},
-          {u.dims + u.ndim, u.dims + 2 * u.ndim}};
-}
-
-int Plan::use(const Use& u) {
-  uses.push_back(plan_use(u));
-  return int(uses.size()) - 1;
-}
-
-Plan::Plan(const Program& p)
-    : slots(int(p.slots.size())), planner(Ref<Object>::borrow(p.planner)), wanted(p.wanted()) {}
-
 void Plan::finish() {
-  std::vector<int> last(size_t(slots), -1);
-  for (size_t k = 0; k < steps.size(); ++k) {
-    steps[k]->drops.clear();
-    for (int slot : steps[k]->makes)
-      if (slot >= 0) last[size_t(slot)] = int(k);
-    for (int u : steps[k]->uses) last[size_t(uses[size_t(u)].slot)] = int(k);
-  }
-  for (int slot : wanted) last[size_t(slot)] = -1;
-  for (size_t slot = 0; slot < last.size(); ++slot)
-    if (last[slot] >= 0) steps[size_t(last[slot])]->drops.push_back(int(slot));
+  std::vector<int> last(size_t(values), -1);
+  for (size_t k = 0; k < steps.size(); ++k)
+    for (const PlanCall& call : steps[k]->calls) {
+      auto needed = [&](int value) {
+        if (value >= 0) last[size_t(value)] = int(k);
+      };
+      each_tensor(call.args, [&](const PlanArg& a) { needed(a.at); });
+      std::ranges::for_each(call.makes, needed);
+    }
+  for (Result& result : results) last[size_t(result.value)] = -1;
+  for (size_t k = 0; k < results.size(); ++k)
+    results[k].last = std::none_of(results.begin() + long(k) + 1, results.end(),
+                                   [&](const Result& later) { return later.value == results[k].value; });
+  for (int value = 0; value < values; ++value)
+    if (last[size_t(value)] >= 0) steps[size_t(last[size_t(value)])]->drops.push_back(value);
 }
 
-std::unique_ptr<CallStep> call_of(const Program& p, int k, Plan& plan) {
-  const Entry& e = p.entries[size_t(k)];
-  auto step = std::make_unique<CallStep>();
-  step->op = e.op;
-  step->list_result = e.list_result;
-  step->args.assign(e.args, e.args + e.nargs);
-  auto use = [&](int64_t u) {
-    step->uses.push_back(plan.use(p.uses[size_t(u)]));
-    return step->uses.back();
-  };
-  for (int a = 0; a < e.nargs; ++a) {
-    Value& v = step->args[size_t(a)];
-    if (is_number(v, e.op->schema.args[size_t(a)].type)) step->numbers.push_back({a, k, a});
-    if (v.tag == Tag::Tensor) v.i = use(v.i);
-    else if (v.tag == Tag::Tensors || v.tag == Tag::Ints) {
-      auto* list = step->memory.take<int64_t>(size_t(v.ints.size));
-      for (int64_t j = 0; j < v.ints.size; ++j)
-        list[j] = v.tag == Tag::Ints || v.ints.data[j] < 0 ? v.ints.data[j] : use(v.ints.data[j]);
-      v.ints.data = list;
-    } else if (v.tag == Tag::Floats) {
-      auto* list = step->memory.take<double>(size_t(v.floats.size));
-      std::copy_n(v.floats.data, v.floats.size, list);
-      v.floats.data = list;
-    } else if (v.tag == Tag::Str) {
-      auto* text = step->memory.take<char>(size_t(v.str.size) + 1);
-      std::copy_n(v.str.data, v.str.size, text);
-      v.str.data = text;
-    }
+static std::string text_of(const PlanArg& a) {
+  using Kind = PlanArg::Kind;
+  switch (a.kind) {
+    case Kind::Made:
+    case Kind::View: return concat("%", a.at);
+    case Kind::Outside: return "input";
+    case Kind::Given: return "…";
+    case Kind::Literal:
+      if (a.literal.tag == Tag::Ints) return shape_text({a.literal.ints.data, size_t(a.literal.ints.size)});
+      if (a.literal.tag == Tag::Bool) return a.literal.b ? "True" : "False";
+      if (a.literal.tag == Tag::Int) return std::to_string(a.literal.i);
+      return a.literal.none() ? "None" : "…";
+    default: break;
   }
-  for (int r = 0; r < e.nresults; ++r) {
-    int slot = p.uses[size_t(e.results[r])].slot;
-    bool first = p.slots[size_t(slot)].made_by == k && std::ranges::count(step->makes, slot) == 0;
-    step->makes.push_back(first ? slot : -1);
-  }
-  return step;
+  std::string s = "[";
+  for (const PlanArg& item : a.list) s += (s.size() > 1 ? ", " : "") + text_of(item);
+  return s + "]";
 }
 
-std::string CallStep::text(const Plan& plan) const {
-  auto slot = [&](int64_t use) { return use < 0 ? "None" : concat("%", plan.uses[size_t(use)].slot); };
-  std::string s = op->name + "(";
-  for (size_t k = 0; k < args.size(); ++k) {
-    const Value& v = args[k];
-    if (k) s += ", ";
-    if (v.tag == Tag::Tensor) s += slot(v.i);
-    else if (v.tag == Tag::Ints) s += shape_text({v.ints.data, size_t(v.ints.size)});
-    else if (v.tag == Tag::Bool) s += v.b ? "True" : "False";
-    else if (v.tag != Tag::Tensors) s += v.none() ? "None" : "…";
-    else {
-      for (int64_t j = 0; j < v.ints.size; ++j) s += (j ? ", " : "[") + slot(v.ints.data[j]);
-      s += "]";
-    }
-  }
+std::string CallStep::text() const {
+  const PlanCall& call = calls[0];
+  std::string s = call.op->name + "(";
+  for (size_t k = 0; k < call.args.size(); ++k) s += (k ? ", " : "") + text_of(call.args[k]);
   return s + ")";
 }
 

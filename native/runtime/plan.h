@@ -1,11 +1,45 @@
-// What a program does when it runs: steps, each of which computes some slots from others.
+// What a program does when it runs: steps, each of which computes values from others.
 //
-// A plan is made for one key and serves every program of that key; its slots are the program's. A slot is let go after
-// the last step that reads it.
+// A plan is made for one key and serves every program of that key, whatever its sizes and numbers: of a call's
+// arguments it knows where they stand. Values have the layout their operator gives them; one that somebody wants as the
+// program made it is laid out so first.
 #pragma once
 #include "program.h"
 
 namespace flambeau {
+
+// An argument of a call in a plan.
+struct PlanArg {
+  enum class Kind : uint8_t {
+    Literal,
+    Given,    // what stands in the program: argument `of` of entry `at`
+    Outside,  // a tensor over memory from outside, as use `of` of the program says
+    Made,     // value `at`
+    View,     // the memory of value `at`, as use `of` of the program says
+    List,     // of tensors
+  };
+  Kind kind = Kind::Literal;
+  int at = -1, of = -1;
+  int kept = -1;  // Outside, View: which of the tensors that plans keep
+  Value literal;
+  std::vector<PlanArg> list;
+};
+
+struct PlanCall {
+  const OpDef* op = nullptr;
+  std::vector<PlanArg> args;
+  bool list_result = false;
+  std::vector<int> makes;  // values; -1: nobody asks for this result
+};
+
+// Calls f for every argument that is a tensor, those in lists too.
+template <class F>
+void each_tensor(const std::vector<PlanArg>& args, F&& f) {
+  for (const PlanArg& a : args) {
+    if (a.kind == PlanArg::Kind::List) each_tensor(a.list, f);
+    else if (a.kind > PlanArg::Kind::Given) f(a);
+  }
+}
 
 struct Plan;
 
@@ -13,69 +47,60 @@ struct Plan;
 struct PlanRun {
   Plan& plan;
   Program& program;
-  std::vector<Storage*> slots;     // where each slot's memory is; counted
-  std::vector<TensorRef> tensors;  // by use of the plan: they have memory while a step runs
+  std::vector<TensorRef> values;
   PlanRun(Plan& plan, Program& program);
   ~PlanRun();
-  Tensor& bind(int use);  // until unbind
-  void unbind(int use);
-  void put(int slot, Storage* s);  // takes the reference
-  void drop(int slot);
+  Tensor* tensor(const PlanArg& a);  // has memory until let_go
+  void let_go();
+  // The value of a slot, laid out as the program made it.
+  Tensor& as_made(int value, int slot);
+  const Value& given(const PlanArg& a) const {
+    return a.kind == PlanArg::Kind::Given ? program.entries[size_t(a.at)].args[a.of] : a.literal;
+  }
+
+ private:
+  Tensor& kept(const PlanArg& a);
+  std::vector<TensorRef> kept_;
+  std::vector<int> bound_;
 };
 
 struct Step {
-  std::vector<int> uses;   // of the plan, that it reads
-  std::vector<int> makes;  // slots; -1: nobody asks for this result
-  std::vector<int> drops;  // slots that nobody needs after this step
+  std::vector<PlanCall> calls;  // that it makes or stands for
+  std::vector<int> drops;       // values that nobody needs after this step
   virtual ~Step() = default;
   virtual void run(PlanRun& r) = 0;
-  virtual std::string text(const Plan& plan) const = 0;
+  virtual std::string text() const = 0;
 };
-
-// A number among the arguments: of which entry of the program that runs, and where there.
-struct NumberFrom {
-  int arg, entry, entry_arg;
-};
-
-// A layout of a slot of the plan.
-struct PlanUse {
-  int slot;
-  DType dtype;
-  Device device;
-  uint16_t flags;
-  int64_t offset;
-  std::vector<int64_t> sizes, strides;
-};
+void run_call(const PlanCall& call, PlanRun& r);
 
 // A call of one operator.
 struct CallStep final : Step {
-  const OpDef* op = nullptr;
-  std::vector<Value> args;  // tensors: uses of the plan, as in Entry
-  std::vector<NumberFrom> numbers;
-  bool list_result = false;
-  Arena memory;             // of lists and strings
-  void run(PlanRun& r) override;
-  std::string text(const Plan& plan) const override;
+  explicit CallStep(PlanCall call) { calls.push_back(std::move(call)); }
+  void run(PlanRun& r) override { run_call(calls[0], r); }
+  std::string text() const override;
 };
 
-PlanUse plan_use(const Use& u);
-
 struct Plan {
-  int slots;
+  int values = 0, kept = 0;
   Ref<Object> planner;      // who made it, where it was not this library
-  std::vector<int> wanted;  // slots that somebody holds
-  std::vector<PlanUse> uses;
+  struct Result {
+    int slot, value;
+    bool last = true;  // no later one has the same value
+  };
+  std::vector<Result> results;  // what somebody holds
   std::vector<std::unique_ptr<Step>> steps;
+  Arena memory;             // of literals
 
-  explicit Plan(const Program& p);
-  int use(const Use& u);
-  void finish();  // works out when slots are let go
+  void finish();  // works out when values are let go
   void run(Program& p);
 
  private:
   friend struct PlanRun;
-  std::vector<TensorRef> tensors_;  // of the last run, for the next
+  std::vector<TensorRef> kept_;  // of the last run, for the next
 };
+
+// Whether t has this layout, apart from where it begins.
+bool laid_out(const Tensor& t, Dims sizes, Dims strides);
 
 // While one lives in this thread, it hears how long each step of its plans takes, in seconds.
 struct StepTimes {
@@ -84,8 +109,5 @@ struct StepTimes {
   ~StepTimes();
   StepTimes* before;
 };
-
-// A step that calls what entry `k` of the program calls.
-std::unique_ptr<CallStep> call_of(const Program& p, int k, Plan& plan);
 
 }  // namespace flambeau

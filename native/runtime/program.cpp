@@ -52,8 +52,10 @@ void Program::clear() {
   key.clear();
   arena.clear();
   std::ranges::fill(table_, -1);
+  if (named_) std::ranges::fill(names_, std::pair<int64_t, uint64_t>{});
+  named_ = 0;
   outside_ = 0;
-  foreign_ = false;
+  foreign_ = exact = false;
   stage = Stage::Open;
   planner = nullptr;
   error.clear();
@@ -111,15 +113,37 @@ int Program::slot_of(Storage* s) {
   return table_[at];
 }
 
+// How a size, a stride or an offset stands in the key: 0 and 1 as they are, others by the order they first came in.
+uint64_t Program::named(int64_t size) {
+  if (exact || (size >= 0 && size < 2)) return uint64_t(size);
+  if ((named_ + 1) * 2 > names_.size()) {
+    auto before = std::exchange(names_, {});
+    names_.resize(std::max<size_t>(64, before.size() * 2));
+    for (auto& [value, name] : before)
+      if (name) *place_of_name(value) = {value, name};
+  }
+  auto* place = place_of_name(size);
+  if (!place->second) *place = {size, ++named_ + 1};
+  return place->second;
+}
+std::pair<int64_t, uint64_t>* Program::place_of_name(int64_t size) {
+  const size_t mask = names_.size() - 1;
+  size_t at = (uint64_t(size) * 0x9E3779B97F4A7C15u >> 32) & mask;
+  while (names_[at].second && names_[at].first != size) at = (at + 1) & mask;
+  return &names_[at];
+}
+
 int Program::use_of(const Tensor& t) {
   Use u{slot_of(t.storage), t.dtype, t.ndim, uint16_t(t.flags & kWrappedNumber), t.device, t.offset(), nullptr};
   int64_t* dims = arena.take<int64_t>(2 * size_t(t.ndim));
   std::copy_n(t.sizes, t.ndim, dims);
   std::copy_n(t.strides, t.ndim, dims + t.ndim);
   u.dims = dims;
-  key.push_back(uint64_t(u.slot) << 32 | uint64_t(u.dtype) << 24 | uint64_t(u.ndim) << 16 | u.flags);
-  key.push_back(uint64_t(u.offset));
-  key.insert(key.end(), dims, dims + 2 * t.ndim);
+  key.push_back(uint64_t(u.slot) << 32 | uint64_t(u.dtype) << 24 | uint64_t(u.ndim) << 16 | u.flags |
+                uint64_t(t.contiguous()) << 15);
+  key.push_back(named(u.offset));
+  key.push_back(named(t.numel));
+  for (int k = 0; k < 2 * t.ndim; ++k) key.push_back(named(dims[k]));
   uses.push_back(u);
   return int(uses.size()) - 1;
 }
@@ -134,18 +158,24 @@ void Program::write_number(const Value& v) {
   if (v.tag == Tag::Complex) key.push_back(std::bit_cast<uint64_t>(v.c.im));
 }
 
+bool is_sizes(const Arg& arg) {
+  static constexpr std::string_view kNames[] = {"size",        "self_shape", "self_size",
+                                                 "self_stride", "input_size", "shape"};
+  return arg.type == Type::Ints && std::ranges::count(kNames, arg.name);
+}
 template <class T>
-const T* Program::write_words(const T* data, int64_t n) {
+const T* Program::write_words(const T* data, int64_t n, bool sizes) {
   T* list = arena.take<T>(size_t(n));
   std::copy_n(data, n, list);
   key.push_back(uint64_t(n));
-  for (int64_t j = 0; j < n; ++j) key.push_back(std::bit_cast<uint64_t>(list[j]));
+  for (int64_t j = 0; j < n; ++j)
+    key.push_back(sizes ? named(int64_t(list[j])) : std::bit_cast<uint64_t>(list[j]));
   return list;
 }
 
-void Program::write_argument(const Value& from, Type type, Value& to) {
+void Program::write_argument(const Value& from, const Arg& arg, Value& to) {
   to = from;
-  if (is_number(from, type)) return write_number(from);
+  if (is_number(from, arg.type)) return write_number(from);
   key.push_back(uint64_t(from.tag) << 56);
   switch (from.tag) {
     case Tag::Tensor: to.i = use_of(*from.tensor); break;
@@ -160,8 +190,8 @@ void Program::write_argument(const Value& from, Type type, Value& to) {
       to.ints = {list, n};
       break;
     }
-    case Tag::Ints: to.ints.data = write_words(from.ints.data, from.ints.size); break;
-    case Tag::Floats: to.floats.data = write_words(from.floats.data, from.floats.size); break;
+    case Tag::Ints: to.ints.data = write_words(from.ints.data, from.ints.size, is_sizes(arg)); break;
+    case Tag::Floats: to.floats.data = write_words(from.floats.data, from.floats.size, false); break;
     case Tag::Str: {
       const size_t n = size_t(from.str.size);
       uint64_t* words = arena.take<uint64_t>(n / 8 + 1);
@@ -252,7 +282,7 @@ bool Program::add(Call& c) {
           arena.take<int>(size_t(c.nout()))};
   key.push_back(reinterpret_cast<uint64_t>(c.op));
   for (int k = 0; k < c.nargs; ++k)
-    write_argument(c.args[k], c.op->schema.args[size_t(k)].type, *new (&e.args[k]) Value);
+    write_argument(c.args[k], c.op->schema.args[size_t(k)], *new (&e.args[k]) Value);
   if (!given) {
     write_results(c, e);
   } else if (!take_inplace(c, e)) {

@@ -3,7 +3,8 @@
 // program itself has made gives that memory another value, as if it had made a new one.
 //
 // `key` is the same as numbers: two programs with equal keys do the same, apart from the bytes in the memory that comes
-// from outside and the numbers (Scalar, float) among the arguments. So what was worked out for one serves the other.
+// from outside, the numbers (Scalar, float) among the arguments, and sizes: of these the key says only which are 0, 1
+// or equal to each other, and which tensors are contiguous. So what was worked out for one serves the other.
 #pragma once
 #include <memory>
 #include <string>
@@ -56,8 +57,9 @@ struct Entry {
   int* results;         // a use each: its slot and layout
 };
 
-// Whether an argument is a number whose value a plan need not know.
+// Whether an argument is a number whose value a plan need not know, or sizes.
 bool is_number(const Value& v, Type type);
+bool is_sizes(const Arg& arg);
 
 enum class Stage : uint8_t { Open, Running, Done, Failed };
 struct Tracer;
@@ -74,6 +76,7 @@ struct Program {
   Tracer* tracer = nullptr;      // that writes it
   // Who makes its plan, which keeps it; null: this library. For others numbers are part of the key.
   Object* planner = nullptr;
+  bool exact = false;            // sizes are part of the key
   const void* thread = nullptr;  // that runs it
   int64_t refcount = 1;
 
@@ -97,11 +100,15 @@ struct Program {
   bool ours(const Tensor& t) const;
   bool takes_all(const Call& c) const;
   void write_number(const Value& v);
-  template <class T> const T* write_words(const T* data, int64_t n);
-  void write_argument(const Value& from, Type type, Value& to);
+  uint64_t named(int64_t size);
+  std::pair<int64_t, uint64_t>* place_of_name(int64_t size);
+  template <class T> const T* write_words(const T* data, int64_t n, bool sizes);
+  void write_argument(const Value& from, const Arg& arg, Value& to);
   void write_results(Call& c, Entry& e);
   bool take_inplace(Call& c, Entry& e);
   std::vector<int> table_;  // storages from outside -> slot, by address
+  std::vector<std::pair<int64_t, uint64_t>> names_;  // sizes -> their names in the key, by value
+  uint64_t named_ = 0;
   int outside_ = 0;
   bool foreign_ = false;    // some of them show memory of other libraries
 };

@@ -124,7 +124,8 @@ bool Tracer::take(Call& c) {
     program = new_program();
     program->tracer = this;
     program->planner = planner;
-    program->key.push_back(reinterpret_cast<uint64_t>(planner));
+    program->exact = exact || planner;
+    program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact);
   }
   return program->add(c);
 }

@@ -11,6 +11,7 @@ struct Tracer final : Recorder {
   Program* program = nullptr;  // being written; null: nothing yet
   bool whole = false;          // nobody may look at a value before the end
   Object* planner = nullptr;   // as in Program; borrowed
+  bool exact = false;          // the same
   ~Tracer() override;
   bool take(Call& c) override;
   void before_write(const Tensor& t) override;

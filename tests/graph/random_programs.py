@@ -7,10 +7,10 @@ BINARY = "add sub mul maximum minimum div".split()
 KEEP = 8  # tensors that a program has in its hands
 
 
-def inputs(seed):
+def inputs(seed, m=3, n=4):
     """What a program begins with, among it a transposed tensor and a number."""
     flambeau.manual_seed(seed)
-    return [flambeau.randn(3, 4), flambeau.randn(4), flambeau.randn(4, 3).t(), flambeau.randn(()), flambeau.randn(3, 1)]
+    return [flambeau.randn(m, n), flambeau.randn(n), flambeau.randn(n, m).t(), flambeau.randn(()), flambeau.randn(m, 1)]
 
 
 def _both(rng, a, b):

@@ -30,10 +30,31 @@ def test_one_plan_serves_all_calls_of_a_kind():
     flambeau.compiler.reset()
     f = flambeau.compile(lambda x, k: (x * k + 1).sin())
     assert used(lambda: [f(flambeau.randn(7), 0.5 + k) for k in range(5)]) == (5, 1)
-    assert used(lambda: f(flambeau.randn(8), 0.5)) == (1, 1)  # another shape
+    assert used(lambda: f(flambeau.randn(8), 0.5)) == (1, 0)  # another size
+    assert used(lambda: f(flambeau.randn(7, 8), 0.5)) == (1, 1)  # another shape
     assert used(lambda: f(flambeau.randn(7, dtype=flambeau.float64), 0.5)) == (1, 1)  # another dtype
     assert used(lambda: f(flambeau.randn(14)[::2], 0.5)) == (1, 1)  # another layout
     assert used(lambda: f(flambeau.randn(7), 0.25)) == (1, 0)
+
+
+def test_ten_batch_sizes_share_a_plan():
+    net = nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.LayerNorm(9), nn.Linear(9, 5), nn.LogSoftmax(-1))
+
+    def loss(x, y):
+        net.zero_grad()
+        value = nn.functional.nll_loss(net(x), y)
+        value.backward()
+        return value, *[p.grad for p in net.parameters()]
+
+    def batches(f):
+        for n in (1, 2, 3, 4, 8, 10, 16, 32, 64, 100, 1, 7):
+            x, y = flambeau.randn(n, 6), flambeau.randint(5, (n,))
+            for a, b in zip(f(x, y), loss(x, y), strict=True):
+                assert flambeau.equal(a, b), n
+    flambeau.compiler.reset()
+    assert used(lambda: batches(flambeau.compile(loss)))[1] <= 2
+    assert used(lambda: batches(flambeau.compile(loss, dynamic=True)))[1] == 0
+    assert used(lambda: batches(flambeau.compile(loss, dynamic=False)))[1] == 11
 
 
 def test_numbers_are_those_of_the_call():

@@ -5,6 +5,7 @@ import random
 import pytest
 
 import flambeau
+from flambeau import _C
 
 from . import random_programs
 
@@ -19,10 +20,10 @@ def outcome(run):
         return type(error).__name__, str(error)
 
 
-def both(program, seed):
+def both(program, seed, *sizes):
     """The outcome of a program as it is, and captured; each with its inputs, which it may have changed."""
     def plain():
-        start = random_programs.inputs(seed)
+        start = random_programs.inputs(seed, *sizes)
         return program(random.Random(seed), start) + start
     return outcome(plain), outcome(flambeau.compile(plain))
 
@@ -44,9 +45,21 @@ def test_random_programs_with_a_backward_pass(part):
     assert failures < SEEDS / 8  # some end in an error (a value that the backward pass needs was written to)
 
 
+@pytest.mark.parametrize("program", [random_programs.run, random_programs.learns])
+def test_random_programs_of_several_sizes(program):
+    made = _C.graph_counts()
+    for seed in range(60):
+        for sizes in ((3, 4), (5, 4), (2, 9), (3, 4), (1, 4), (3, 3)):
+            expected, found = both(program, seed, *sizes)
+            assert found == expected, (seed, sizes)
+    now = _C.graph_counts()
+    assert now["made"] - made["made"] < 0.8 * (now["programs"] - made["programs"])  # some were shared
+
+
 @pytest.mark.exhaustive
 def test_many_random_programs():
     for seed in range(SEEDS, 20_000):
         for program in (random_programs.run, random_programs.learns):
-            expected, found = both(program, seed)
-            assert found == expected, seed
+            for sizes in ((3, 4), (5, 4), (2, 9), (1, 4)):
+                expected, found = both(program, seed, *sizes)
+                assert found == expected, (seed, sizes)

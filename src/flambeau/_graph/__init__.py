@@ -1,4 +1,4 @@
-"""Programs that are captured by running: what is done with one that has not been seen before."""
+"""Programs that are captured by running: how a function is called whose operators are written down."""
 
 import contextlib
 
@@ -9,13 +9,6 @@ from .calls import Capture as Capture
 from .calls import CapturedForward as CapturedForward
 from .calls import captured as captured
 from .calls import check as check
-from .fusion import steps_of
-from .program import Program
-
-
-def plan(described):
-    """The steps of a program, for native code."""
-    return steps_of(Program(described))
 
 
 @contextlib.contextmanager

@@ -31,16 +31,16 @@ class Capture:
     """How a function is called that is captured.
 
     `whole`: a value that is asked for before the end raises RuntimeError. `planner`: makes the plans, of a described
-    program and its inputs; None: `plan` does.
+    program and its inputs; None: the compiler does. `exact`: each plan serves one set of sizes.
     """
 
-    def __init__(self, whole=False, planner=None):
-        self.whole, self.planner = whole, planner
+    def __init__(self, whole=False, planner=None, exact=False):
+        self.whole, self.planner, self.exact = whole, planner, exact
 
     def __call__(self, fn, args, kwargs):
         if STANCE[0] == "force_eager":
             return fn(*args, **kwargs)
-        return _C.graph_call(fn, args, kwargs, self.whole, self.planner)
+        return _C.graph_call(fn, args, kwargs, self.whole, self.planner, self.exact)
 
 
 def captured(fn, how):
@@ -74,11 +74,11 @@ class CapturedForward:
 
     @classmethod
     def put(cls, module, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
-        """`Module.compile`. Shapes are always part of what is captured, whatever `dynamic` says."""
+        """`Module.compile`."""
         check("Module.compile", backend, mode, options)
         if callable(backend) and not disable:
             raise NotImplementedError("Module.compile: for a backend of one's own call flambeau.compile(module, "
                                       "backend=…)")
         module.__dict__.pop("forward", None)
         if not disable and backend != "eager":
-            module.__dict__["forward"] = cls(module, Capture(fullgraph))
+            module.__dict__["forward"] = cls(module, Capture(fullgraph, exact=dynamic is False))

@@ -59,7 +59,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     Args:
         model: a function, a Module (the result is an OptimizedModule), or None (the result is a decorator).
         fullgraph: raise RuntimeError at the line that asks for a value before the function has ended.
-        dynamic: shapes are always part of the record; a new shape is planned in milliseconds, whatever is said here.
+        dynamic: False: each set of sizes has a plan of its own. None, True: calls whose sizes are equal to each other in
+            the same places share one, so that ten batch sizes need one plan, and a batch of 1 another.
         backend: None or "inductor": what is described here. "eager": the function runs as it is. A function of an
             fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
             returns the graph's results; numbers in the graph are constants there.
@@ -85,9 +86,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     backend = _default[0] if backend is None else backend
     plain = disable or backend == "eager"
     planner = planner_of(backend) if callable(backend) and not disable else None
+    how = Capture(fullgraph, planner, dynamic is False)
     if isinstance(model, Module):
-        return OptimizedModule(model, _plain if plain else Capture(fullgraph, planner))
-    return model if plain else captured(model, Capture(fullgraph, planner))
+        return OptimizedModule(model, _plain if plain else how)
+    return model if plain else captured(model, how)
 
 
 def list_backends(exclude_tags=("debug", "experimental")):

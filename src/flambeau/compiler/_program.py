@@ -1,4 +1,4 @@
-"""A program that was captured, as the planner reads it: calls, the tensors they see, and which results are wanted."""
+"""A captured program, as native code describes it: calls, the tensors they see, and which results are wanted."""
 
 from typing import NamedTuple
 
@@ -32,24 +32,24 @@ class Use(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call: `args` in the schema's order, where tensors are ("use", k) and lists of them ("uses", [k, …])."""
+    """One call: `args` in the schema's order, where tensors are ("use", k), lists of them ("uses", [k, …]), and values
+    that a plan may not rely on ("given", position, value)."""
 
     op: object
     args: tuple
     results: tuple
-    elementwise: bool
 
     def uses(self):
         """The uses it reads, in order."""
         for arg in self.args:
-            if type(arg) is tuple and arg and arg[0] == "use":
+            if type(arg) is tuple and arg[0] == "use":
                 yield arg[1]
-            elif type(arg) is tuple and arg and arg[0] == "uses":
+            elif type(arg) is tuple and arg[0] == "uses":
                 yield from (k for k in arg[1] if k >= 0)
 
 
 class Program:
-    """What native code has written down (bind/graph.cpp says in which form)."""
+    """What native code has written down (bind/graph_plan.cpp says in which form)."""
 
     def __init__(self, described):
         calls, uses, self.made_by, wanted = described

@@ -1,0 +1,47 @@
+"""From a graph to the plan that native code reads (bind/graph_plan.cpp says in which form)."""
+
+from operator import getitem
+
+from ..fx import Node
+from ._fusion import steps_of
+from ._writer import Given, value_of
+
+
+def lower(graph, slots):
+    """(steps, results): `slots` are those of the program whose values the graph returns, in its order."""
+    numbers = {}  # value -> its number
+    steps = tuple((calls.index(leader), tuple(_call(node, numbers) for node in calls))
+                  for leader, calls in steps_of(graph))
+    output = next(iter(reversed(graph.nodes)))
+    return steps, tuple((slot, numbers[node]) for slot, node in zip(slots, output.args[0], strict=True))
+
+
+def _call(node, numbers):
+    """(operator, arguments, values it makes)"""
+    args = list(node.args)
+    for name, _, _, default in node.target.arguments[len(args):]:
+        args.append(node.kwargs.get(name, default))
+    args = tuple(_argument(a, numbers) for a in args)
+    if "use" in node.meta:
+        return node.target, args, (_number(node, numbers),)
+    parts = {user.args[1]: user for user in node.users if user.target is getitem}
+    return node.target, args, tuple(_number(parts[k], numbers) if k in parts else -1
+                                    for k in range(node.meta["results"]))
+
+
+def _number(node, numbers):
+    return numbers.setdefault(node, len(numbers))
+
+
+def _argument(a, numbers):
+    if isinstance(a, Given):
+        return "given", a.entry, a.position
+    if isinstance(a, Node):
+        if a.op == "placeholder":
+            return "outside", a.meta["number"]
+        if "of" in a.meta:
+            return "view", numbers[value_of(a)], a.meta["number"]
+        return "made", numbers[a]
+    if isinstance(a, (list, tuple)) and any(item is None or isinstance(item, Node) for item in a):
+        return "list", tuple(_argument(item, numbers) for item in a)
+    return a
