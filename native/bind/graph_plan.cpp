@@ -49,7 +49,7 @@ PyObject* numbers_object(std::span<const int64_t> numbers) {
 
 // What a plan takes from the program that runs: values that the key does not tell, and what is no plain literal.
 bool stands_in_the_program(const Value& v, const Arg& arg) {
-  if (is_number(v, arg.type) || arg.type == Type::MemoryFormat || arg.type == Type::Layout) return true;
+  if (is_number(v, arg) || arg.type == Type::MemoryFormat || arg.type == Type::Layout) return true;
   return (v.tag == Tag::Ints && is_sizes(arg)) || v.tag == Tag::DType || v.tag == Tag::Device || v.tag == Tag::Floats;
 }
 

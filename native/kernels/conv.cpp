@@ -32,12 +32,7 @@ Three three(Dims given, int nd, const char* op, const char* what, int64_t least,
   return result;
 }
 
-struct Problem {
-  Geometry g;
-  bool transposed;
-  std::vector<int64_t> result;  // shape of the output
-};
-
+using Problem = ConvProblem;
 constexpr const char* kOp = "convolution";
 
 void check_dtypes(const Tensor& x, const Tensor& w, const Tensor* bias) {
@@ -99,8 +94,9 @@ void check_addressable(const Geometry& g, const Tensor& x, Dims padding) {
       runtime_error(kOp, ": sizes overflow (input ", shape_text(x.shape()), ", padding ", shape_text(padding), ")");
 }
 
-// Checks everything. `first` is the position of `stride` among the arguments.
-Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* bias, int first) {
+}  // namespace
+
+ConvProblem describe_convolution(const Call& c, const Tensor& x, const Tensor& w, const Tensor* bias, int first) {
   int nd = w.ndim - 2;
   if (nd < 1 || nd > 3)
     runtime_error(kOp, ": expected a 3D, 4D or 5D weight, got weight of size ", shape_text(w.shape()));
@@ -131,9 +127,11 @@ Problem describe(const Call& c, const Tensor& x, const Tensor& w, const Tensor* 
   return p;
 }
 
+namespace {
+
 void infer_convolution(Call& c) {
   const Problem& p = c.hand_over(
-      describe(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride));
+      describe_convolution(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride));
   c.output(p.result, c.tensor(kInput).dtype, c.tensor(kInput).device);
 }
 
@@ -246,7 +244,7 @@ void cpu_convolution(Call& c) {
 // -> gradients of input, weight, bias; bits 1, 2, 4 of mask say which are wanted, the others come back empty.
 
 Problem describe_backward(const Call& c) {
-  Problem p = describe(c, c.tensor(1), c.tensor(2), nullptr, 3);
+  Problem p = describe_convolution(c, c.tensor(1), c.tensor(2), nullptr, 3);
   if (!std::ranges::equal(c.tensor(0).shape(), p.result))
     runtime_error("convolution_backward: expected a gradient of shape ", shape_text(p.result), ", got ",
         shape_text(c.tensor(0).shape()));

@@ -3,8 +3,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <vector>
 
-#include "../core/dtype.h"
+#include "../core/call.h"
 
 namespace flambeau {
 
@@ -17,6 +18,14 @@ struct ConvGeometry {
   int64_t icg() const { return ic / groups; }
   int64_t ocg() const { return oc / groups; }
 };
+
+struct ConvProblem {
+  ConvGeometry g;
+  bool transposed;
+  std::vector<int64_t> result;  // its shape
+};
+// Checks everything. `first` is the position of `stride` among the arguments.
+ConvProblem describe_convolution(const Call& c, const Tensor& x, const Tensor& w, const Tensor* bias, int first);
 
 // By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such
 // primitive.

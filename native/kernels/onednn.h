@@ -38,10 +38,21 @@ struct KeyHash {
   }
 };
 
-// make() runs with the cache locked: a primitive is built once even when two threads ask for it together.
+// make() runs with the cache locked: a primitive is built once even when two threads ask for it together. Each entry
+// takes one place of the capacity, or as many as its `cost` says.
 template <class Entry>
 struct Cache {
   explicit Cache(size_t capacity) : capacity(capacity) {}
+  static size_t cost_of(const Entry& e) {
+    if constexpr (requires { e.cost; }) return e.cost;
+    else return 1;
+  }
+  void clear() {
+    std::lock_guard guard(mutex);
+    order.clear();
+    map.clear();
+    used = 0;
+  }
   template <class Make>
   std::shared_ptr<Entry> get(const Key& key, Make&& make) {
     std::lock_guard guard(mutex);
@@ -52,13 +63,16 @@ struct Cache {
     std::shared_ptr<Entry> entry = make();
     order.push_front(key);
     map[key] = {entry, order.begin()};
-    if (map.size() > capacity) {
-      map.erase(order.back());
+    used += cost_of(*entry);
+    while (used > capacity && map.size() > 1) {
+      auto oldest = map.find(order.back());
+      used -= cost_of(*oldest->second.first);
+      map.erase(oldest);
       order.pop_back();
     }
     return entry;
   }
-  size_t capacity;
+  size_t capacity, used = 0;
   std::mutex mutex;
   std::list<Key> order;
   std::unordered_map<Key, std::pair<std::shared_ptr<Entry>, std::list<Key>::iterator>, KeyHash> map;

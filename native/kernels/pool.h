@@ -67,6 +67,7 @@ struct Axis {
 struct Shape {
   Axis axis[3];
   int64_t planes = 1;
+  int64_t channels = 0;         // of images and results whose channels lie last: max pooling then goes by pixels
   std::vector<int64_t> result;
   int64_t in() const { return axis[0].in * axis[1].in * axis[2].in; }
   int64_t out() const { return axis[0].out * axis[1].out * axis[2].out; }

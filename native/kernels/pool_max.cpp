@@ -101,9 +101,90 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   });
 }
 
+// Whether the images lie with their channels last: [n, places, channels].
+bool has_channels_last(const Tensor& x, int nd) {
+  if (x.ndim != nd + 2 || x.contiguous() || x.size(1) < 4) return false;
+  int64_t expected = x.size(1);
+  for (int d = x.ndim - 1; d >= 2; --d) {
+    if (x.strides[d] != expected) return false;
+    expected *= x.size(d);
+  }
+  return x.strides[1] == 1 && x.strides[0] == expected;
+}
+
+// The channels of one place of the result, from those of the places in its window.
+template <class T>
+struct Pixel {
+  std::vector<T> best;
+  std::vector<int32_t> place;
+  explicit Pixel(int64_t channels) : best(size_t(channels)), place(size_t(channels)) {}
+  void take(const T* __restrict x, int32_t at) {
+    const int64_t n = int64_t(best.size());
+    T* __restrict b = best.data();
+    int32_t* __restrict p = place.data();
+    for (int64_t k = 0; k < n; ++k) {
+      const bool better = beats(x[k], b[k]);
+      b[k] = better ? x[k] : b[k];
+      p[k] = better ? at : p[k];
+    }
+  }
+};
+
+template <class T>
+void max_pixels(const Shape& s, const T* x, T* values, int64_t* indices) {
+  const int64_t channels = s.channels;
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const int64_t rows = s.planes / channels * D.out * H.out;
+  const int64_t grain = std::max<int64_t>(1, s.grain() * D.out * H.out / channels);
+  parallel_for(rows, grain, [&](int64_t row, int64_t end) {
+    Poll poll;
+    Pixel<T> pixel(channels);
+    for (; row < end; ++row) {
+      const Window d = D.window(row / H.out % D.out), h = H.window(row % H.out);
+      const T* image = x + row / H.out / D.out * s.in() * channels;
+      for (int64_t o = 0; o < W.out; ++o) {
+        row_done(poll);
+        const Window w = W.window(o);
+        const int64_t first = (d.begin * H.in + h.begin) * W.in + w.begin, to = (row * W.out + o) * channels;
+        std::ranges::fill(pixel.best, kLowest<T>);
+        std::ranges::fill(pixel.place, int32_t(first));
+        for (int64_t i = d.begin; i < d.end; i += D.dilation)
+          for (int64_t j = h.begin; j < h.end; j += H.dilation, row_done(poll))
+            for (int64_t k = w.begin; k < w.end; k += W.dilation) {
+              const int64_t at = (i * H.in + j) * W.in + k;
+              pixel.take(image + at * channels, int32_t(at));
+            }
+        std::ranges::copy(pixel.best, values + to);
+        std::ranges::copy(pixel.place, indices + to);
+      }
+    }
+  });
+}
+
+// The results are laid out as the images are.
+void declare_results(Call& c, Shape& s, const Tensor& x, int nd) {
+  const bool last = x.dtype == DType::Float32 && has_channels_last(x, nd) && s.in() < INT32_MAX;
+  std::vector<int64_t> strides;
+  if (last) {
+    s.channels = x.size(1);
+    strides.assign(s.result.size(), 1);
+    int64_t step = s.result[1];
+    for (size_t d = s.result.size() - 1; d >= 2; --d) strides[d] = step, step *= s.result[d];
+    strides[0] = step;
+  }
+  for (DType dtype : {x.dtype, DType::Int64}) {
+    if (last) c.output(s.result, dtype, x.device, strides);
+    else c.output(s.result, dtype, x.device);
+  }
+}
+
 void run_max(Call& c, Shape& s) {
   Tensor &out = c.out(0), &indices = c.out(1);
   if (out.numel == 0) return;
+  if (s.channels) {
+    LockRelease lock(s.visits());
+    return max_pixels<float>(s, c.tensor(0).ptr<float>(), out.ptr<float>(), indices.ptr<int64_t>());
+  }
   s.axis[2].make_taps();
   WideResult values(out);
   TensorRef x = values.operand(c.tensor(0));
@@ -135,9 +216,7 @@ Shape max_shape(const Call& c) {
 void infer_max_pool(Call& c) {
   Tensor& x = c.tensor(0);
   need_real(c, x.dtype);
-  const Shape& s = c.hand_over(max_shape(c));
-  c.output(s.result, x.dtype, x.device);
-  c.output(s.result, DType::Int64, x.device);
+  declare_results(c, c.hand_over(max_shape(c)), x, int(c.integer(6)));
 }
 void cpu_max_pool(Call& c) { run_max(c, c.handed<Shape>()); }
 
@@ -145,9 +224,7 @@ void cpu_max_pool(Call& c) { run_max(c, c.handed<Shape>()); }
 void infer_adaptive_max(Call& c) {
   Tensor& x = c.tensor(0);
   need_real(c, x.dtype);
-  const Shape& s = c.hand_over(adaptive_of(c));
-  c.output(s.result, x.dtype, x.device);
-  c.output(s.result, DType::Int64, x.device);
+  declare_results(c, c.hand_over(adaptive_of(c)), x, int(c.integer(2)));
 }
 void cpu_adaptive_max(Call& c) { run_max(c, c.handed<Shape>()); }
 

@@ -148,8 +148,11 @@ int Program::use_of(const Tensor& t) {
   return int(uses.size()) - 1;
 }
 
-bool is_number(const Value& v, Type type) {
-  return v.is_number() && v.tag != Tag::Bool && (type == Type::Scalar || type == Type::Float || type == Type::Tensor);
+bool is_number(const Value& v, const Arg& arg) {
+  if (!v.is_number() || v.tag == Tag::Bool) return false;
+  if (arg.type != Type::Scalar && arg.type != Type::Float && arg.type != Type::Tensor) return false;
+  if (!arg.has_default || v.tag != arg.value.tag) return true;
+  return v.tag == Tag::Int ? v.i != arg.value.i : std::bit_cast<int64_t>(v.f) != std::bit_cast<int64_t>(arg.value.f);
 }
 void Program::write_number(const Value& v) {
   key.push_back(uint64_t(v.tag));
@@ -175,7 +178,7 @@ const T* Program::write_words(const T* data, int64_t n, bool sizes) {
 
 void Program::write_argument(const Value& from, const Arg& arg, Value& to) {
   to = from;
-  if (is_number(from, arg.type)) return write_number(from);
+  if (is_number(from, arg)) return write_number(from);
   key.push_back(uint64_t(from.tag) << 56);
   switch (from.tag) {
     case Tag::Tensor: to.i = use_of(*from.tensor); break;

@@ -57,8 +57,9 @@ struct Entry {
   int* results;         // a use each: its slot and layout
 };
 
-// Whether an argument is a number whose value a plan need not know, or sizes.
-bool is_number(const Value& v, Type type);
+// Whether an argument is a number whose value a plan need not know (one that is the argument's default it knows), or
+// sizes.
+bool is_number(const Value& v, const Arg& arg);
 bool is_sizes(const Arg& arg);
 
 enum class Stage : uint8_t { Open, Running, Done, Failed };

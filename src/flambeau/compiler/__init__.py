@@ -59,8 +59,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     Args:
         model: a function, a Module (the result is an OptimizedModule), or None (the result is a decorator).
         fullgraph: raise RuntimeError at the line that asks for a value before the function has ended.
-        dynamic: False: each set of sizes has a plan of its own. None, True: calls whose sizes are equal to each other in
-            the same places share one, so that ten batch sizes need one plan, and a batch of 1 another.
+        dynamic: False: each set of sizes has a plan of its own. None, True: calls whose sizes are equal to each other
+            in the same places share one, so that ten batch sizes need one plan, and a batch of 1 another.
         backend: None or "inductor": what is described here. "eager": the function runs as it is. A function of an
             fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
             returns the graph's results; numbers in the graph are constants there.

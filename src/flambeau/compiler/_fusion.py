@@ -53,7 +53,7 @@ def steps_of(graph):
         steps.append((group.leader, group.calls))
 
     for node in graph.nodes:
-        if node.op != "call_function" or "of" in node.meta or node.target is getitem:
+        if node.op != "call_function" or "view" in node.meta or node.target is getitem:
             continue
         reads = {value_of(n) for n in node.all_input_nodes}
         if node.target.kind != "elementwise":

@@ -39,7 +39,7 @@ def _argument(a, numbers):
     if isinstance(a, Node):
         if a.op == "placeholder":
             return "outside", a.meta["number"]
-        if "of" in a.meta:
+        if "view" in a.meta:
             return "view", numbers[value_of(a)], a.meta["number"]
         return "made", numbers[a]
     if isinstance(a, (list, tuple)) and any(item is None or isinstance(item, Node) for item in a):

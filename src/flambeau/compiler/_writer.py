@@ -24,7 +24,7 @@ class Writer:
     """Writes `graph`. Afterwards `values` has the node of each slot, and `inputs` the use of each placeholder.
 
     meta["use"]: the layout in which a value was made. meta["number"]: of a placeholder and of a view, the number of its
-    use in the program. meta["of"]: of a view, the value that it shows.
+    use in the program. meta["view"]: it is a view.
     """
 
     def __init__(self, program):
@@ -58,10 +58,11 @@ class Writer:
         node = value
         if use.dtype != made.dtype:
             node = self.graph.call_method("view", (node, use.dtype))
+            node.meta["view"] = True
         if use.dtype == made.dtype or (use.sizes, use.strides, use.offset) != made[2:5]:
             node = self.graph.call_function(VIEW, (node, use.sizes, use.strides, use.offset))
         describe(node, use, number)
-        node.meta["of"] = value
+        node.meta["view"] = True
         return node
 
     def _argument(self, entry, arg):
@@ -106,4 +107,6 @@ def describe(node, use, number=None):
 
 def value_of(node):
     """The value that a node is, or shows."""
-    return node.meta.get("of", node)
+    while "view" in node.meta:
+        node = node.args[0]
+    return node

@@ -1,0 +1,183 @@
+// _convolution_tail: a convolution of float32 images, normalisation by running statistics, a tensor that is added, and
+// an activation, as one. Graphs are rewritten to it; the result has its channels last.
+//
+// Normalisation is a factor and a shift for each channel: they go into the weights and the bias. Weights in the order
+// that oneDNN wants are kept under a fingerprint of what they are made of, so nothing can be stale.
+#include "conv_tail.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "../core/parallel.h"
+#include "correlate.h"
+#include "gemm.h"
+#include "options.h"
+
+namespace flambeau {
+namespace {
+
+enum {
+  kInput, kWeight, kBias, kScale, kShift, kMean, kVar, kEps, kOther, kStride, kPadding, kDilation, kTransposed,
+  kOutputPadding, kGroups, kActivation, kOverwrite
+};
+constexpr const char* kName = "_convolution_tail";
+constexpr int64_t kFewProducts = 1 << 16;  // oneDNN's preparation takes longer
+
+Activation activation_of(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"none", "relu", "relu6", "silu", "hardswish"};
+  const auto* found = std::ranges::find(kNames, name);
+  if (found == std::end(kNames)) value_error(kName, ": activation is none, relu, relu6, silu or hardswish, got ", name);
+  return Activation(found - kNames);
+}
+
+std::array<int64_t, 4> channels_last(Dims shape) {
+  return {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
+}
+bool is_channels_last(const Tensor& t) { return std::ranges::equal(t.stride(), channels_last(t.shape())); }
+
+void check_vectors(const Call& c, int64_t channels) {
+  for (int k : {kBias, kScale, kShift, kMean, kVar}) {
+    const Tensor* t = c.optional_tensor(k);
+    if (t && (t->dtype != DType::Float32 || t->numel != channels || t->ndim != 1))
+      runtime_error(kName, ": vectors hold a float32 for each of the ", channels, " channels of the result, got ",
+                    dtype_name(t->dtype), shape_text(t->shape()));
+  }
+  if (c.has(kMean) != c.has(kVar)) runtime_error(kName, ": the running mean and variance come together");
+  if (!c.has(kMean) && (c.has(kScale) || c.has(kShift)))
+    runtime_error(kName, ": a normalisation has a running mean and variance");
+}
+
+void infer_tail(Call& c) {
+  const Tensor &x = c.tensor(kInput), &w = c.tensor(kWeight);
+  if (x.ndim != 4 || x.dtype != DType::Float32 || c.boolean(kTransposed))
+    runtime_error(kName, ": expected float32 images [n, channels, height, width], got ", dtype_name(x.dtype),
+                  shape_text(x.shape()));
+  const ConvProblem& p = c.hand_over(describe_convolution(c, x, w, c.optional_tensor(kBias), kStride));
+  check_vectors(c, p.g.oc);
+  activation_of(c.str(kActivation));
+  Tensor* other = c.optional_tensor(kOther);
+  if (other && (other->dtype != x.dtype || !std::ranges::equal(other->shape(), p.result)))
+    runtime_error(kName, ": what is added has the result's shape ", shape_text(p.result), " and dtype, got ",
+                  dtype_name(other->dtype), shape_text(other->shape()));
+  if (other && c.boolean(kOverwrite) && is_channels_last(*other)) return c.push(TensorRef::borrow(other));
+  const auto strides = channels_last(p.result);
+  c.output(p.result, x.dtype, x.device, strides);
+}
+
+// --- weights ---------------------------------------------------------------------------------------------------------
+
+void add_to(Fingerprint& f, const Tensor& t) {
+  constexpr int kLanes = 8;
+  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15u;
+  uint64_t lane[kLanes];
+  for (int k = 0; k < kLanes; ++k) lane[k] = f.a + uint64_t(k) * kFactor;
+  const int64_t words = t.numel / 2, whole = words / kLanes * kLanes;
+  const char* from = t.data;
+  for (int64_t i = 0; i < whole; i += kLanes, from += 8 * kLanes) {
+    uint64_t word[kLanes];
+    std::memcpy(word, from, sizeof word);
+    for (int k = 0; k < kLanes; ++k) lane[k] = std::rotl((lane[k] ^ word[k]) * kFactor, 29);
+  }
+  uint64_t rest[kLanes] = {};
+  std::memcpy(rest, from, size_t(t.numel * 4 - whole * 8));
+  for (int k = 0; k < kLanes; ++k) {
+    lane[k] = std::rotl((lane[k] ^ rest[k]) * kFactor, 29);
+    f.a = std::rotl(f.a ^ lane[k], 17) * 0xBF58476D1CE4E5B9u;
+    f.b = (f.b + lane[k]) * 0x94D049BB133111EBu ^ (f.b >> 31);
+  }
+  f.a ^= uint64_t(t.numel);
+}
+
+struct Weights {
+  const ConvGeometry& g;
+  TensorRef vector[kEps];  // by position: weight, bias, scale, shift, mean, variance; contiguous, or null
+  double eps;
+
+  Weights(const Call& c, const ConvGeometry& g) : g(g), eps(c.real(kEps)) {
+    for (int k = kWeight; k < kEps; ++k)
+      if (Tensor* t = c.optional_tensor(k)) vector[k] = contiguous(*t);
+  }
+  const float* of(int k) const { return vector[k] ? vector[k]->ptr<float>() : nullptr; }
+
+  Fingerprint fingerprint() const {
+    Fingerprint f{std::bit_cast<uint64_t>(eps), 1};
+    for (int k = kWeight; k < kEps; ++k) {
+      f.b ^= uint64_t(bool(vector[k])) << k;
+      if (vector[k]) add_to(f, *vector[k]);
+    }
+    return f;
+  }
+  void pack(float* w, float* bias) const {
+    const int64_t each = g.icg() * volume(g.kernel);
+    for (int64_t oc = 0; oc < g.oc; ++oc) {
+      double scale = 1, shift = of(kBias) ? of(kBias)[oc] : 0;
+      if (of(kMean)) {
+        scale = (of(kScale) ? of(kScale)[oc] : 1) / std::sqrt(of(kVar)[oc] + eps);
+        shift = (shift - of(kMean)[oc]) * scale + (of(kShift) ? of(kShift)[oc] : 0);
+      }
+      bias[oc] = float(shift);
+      const float s = float(scale), *from = of(kWeight) + oc * each;
+      for (int64_t i = 0; i < each; ++i) w[oc * each + i] = from[i] * s;
+    }
+  }
+};
+
+// --- computing -------------------------------------------------------------------------------------------------------
+
+float activated(float v, Activation a) {
+  switch (a) {
+    case Activation::Relu: return v < 0 ? 0 : v;
+    case Activation::Relu6: return v < 0 ? 0 : v > 6 ? 6 : v;
+    case Activation::Silu: return v / (1 + std::exp(-v));
+    case Activation::Hardswish: return v * std::clamp(v + 3, 0.f, 6.f) / 6;
+    default: return v;
+  }
+}
+
+// The same without oneDNN, and where there is little to do.
+void by_parts(const ConvTail& t, const Weights& weights, const Tensor& x, float* y) {
+  const ConvGeometry& g = t.g;
+  std::vector<float> w(size_t(weights.vector[kWeight]->numel)), bias(size_t(g.oc));
+  weights.pack(w.data(), bias.data());
+  TensorRef plain = contiguous(x);
+  const int64_t places = volume(g.out);
+  std::vector<float> made(size_t(g.n * g.oc * places));
+  conv_forward<float>(g, plain->ptr<float>(), w.data(), bias.data(), made.data());
+  for (int64_t n = 0; n < g.n; ++n)
+    for (int64_t p = 0; p < places; ++p)
+      for (int64_t c = 0; c < g.oc; ++c) {
+        float& to = y[(n * places + p) * g.oc + c];
+        to = activated(made[size_t((n * g.oc + c) * places + p)] + (t.adds ? to : 0), t.activation);
+      }
+}
+
+void cpu_tail(Call& c) {
+  Tensor& out = c.out();
+  if (out.numel == 0) return;
+  const ConvProblem& p = c.handed<ConvProblem>();
+  const Weights weights(c, p.g);
+  Tensor* other = c.optional_tensor(kOther);
+  if (other && other != &out) copy_into(out, *other);
+  const ConvTail tail{p.g, c.has(kBias) || c.has(kMean), other != nullptr, activation_of(c.str(kActivation))};
+  TensorRef x = TensorRef::borrow(&c.tensor(kInput));
+  if (!is_channels_last(*x)) {
+    const auto strides = channels_last(x->shape());
+    TensorRef again = empty_strided(x->shape(), strides, x->dtype, x->device);
+    copy_into(*again, *x);
+    x = std::move(again);
+  }
+  const int64_t products = p.g.n * p.g.oc * p.g.icg() * volume(p.g.kernel) * volume(p.g.out);
+  LockRelease lock(products / 16);
+  auto pack = [](const void* context, float* w, float* bias) { static_cast<const Weights*>(context)->pack(w, bias); };
+  if (products < kFewProducts ||
+      !onednn_convolution_with_tail(tail, x->ptr<float>(), out.ptr<float>(), weights.fingerprint(), pack, &weights))
+    by_parts(tail, weights, *x, out.ptr<float>());
+  trim_scratch();
+}
+
+const Primitives rows{{"_convolution_tail", infer_tail, cpu_tail}};
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,174 @@
+"""What passes make of graphs: the graph before and after, and results as they were."""
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.compiler._program import Program
+from flambeau.compiler._writer import Writer
+from flambeau.compiler.passes import images
+from flambeau.nn import functional as F
+from flambeau.ops.conv import convolution_tail
+
+
+def graph_of(fn, *args):
+    """The graph of what a function calls, before any pass."""
+    graphs = []
+
+    def keep(described, inputs):
+        writer = Writer(Program(described))
+        writer.graph.eliminate_dead_code()
+        graphs.append(writer.graph)
+        values = [inputs[u] for u in writer.inputs.values()]
+        names = dict(zip((n for n in writer.graph.nodes if n.op == "placeholder"), values, strict=True))
+
+        def run(*tensors):
+            from flambeau import fx
+            return fx.Interpreter(fx.GraphModule(nn.Module(), writer.graph)).run(*tensors)
+        assert len(names) == len(values)
+        return run, tuple(writer.inputs.values()), tuple(writer.wanted)
+    flambeau._C.graph_call(fn, args, None, False, keep)
+    return graphs[-1]
+
+
+def names(graph):
+    return [node.target.name if hasattr(node.target, "name") else node.target.__name__
+            for node in graph.nodes if node.op == "call_function"]
+
+
+class Block(nn.Module):
+    """Convolutions, norms and a sum, as residual networks have them."""
+
+    def __init__(self, activation=nn.ReLU):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(8, 16, 3, 2, 1, bias=False), nn.Conv2d(16, 16, 3, 1, 1)
+        self.short = nn.Conv2d(8, 16, 1, 2, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(16) for _ in range(3))
+        self.activation = activation()
+        for norm in self.norms:
+            nn.init.normal_(norm.running_mean)
+            nn.init.uniform_(norm.running_var, 0.5, 2)
+            nn.init.normal_(norm.weight)
+
+    def forward(self, x):
+        y = self.activation(self.norms[0](self.first(x)))
+        y = self.norms[1](self.second(y))
+        y += self.norms[2](self.short(x))
+        return self.activation(y)
+
+
+def near(a, b):
+    return flambeau.allclose(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max())) and a.stride() == b.stride()
+
+
+def test_convolutions_take_in_what_follows(monkeypatch):
+    net, x = Block().eval(), flambeau.randn(16, 8, 80, 80)
+    with flambeau.no_grad():
+        graph = graph_of(net, x)
+        assert names(graph) == ["convolution", "native_batch_norm", "getitem", "relu", "convolution",
+                                "native_batch_norm", "getitem", "convolution", "native_batch_norm", "getitem", "add",
+                                "relu"]
+        images.convolutions_with_tails(graph)
+        assert names(graph) == ["_convolution_tail"] * 3
+        first, second, short = (node for node in graph.nodes if node.op == "call_function")
+        assert [node.args[-2:] for node in (first, second, short)] == [("relu", False), ("none", False), ("relu", True)]
+        assert second.args[0] is first and short.args[8] is second
+        for _ in range(2):
+            assert near(flambeau.compile(net)(x), net(x))
+
+
+@pytest.mark.parametrize("activation", [nn.SiLU, nn.Hardswish, nn.GELU, nn.Identity, lambda: nn.ReLU(inplace=True)])
+def test_activations(activation):
+    net, x = Block(activation).eval(), flambeau.randn(4, 8, 40, 40)
+    with flambeau.no_grad():
+        assert near(flambeau.compile(net)(x), net(x))
+
+
+def test_where_gradients_are_wanted_nothing_changes():
+    net, x = Block(), flambeau.randn(4, 8, 40, 40)
+
+    def step():
+        net.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        return loss, *[p.grad.clone() for p in net.parameters()]
+    state = {k: v.clone() for k, v in net.state_dict().items()}
+    expected = step()
+    net.load_state_dict(state)
+    for a, b in zip(flambeau.compile(step)(), expected, strict=True):
+        assert flambeau.equal(a, b)
+
+
+def test_weights_that_change_count_at_once():
+    net, x = Block().eval(), flambeau.randn(4, 8, 40, 40)
+    fast = flambeau.compile(net)
+    changes = [lambda: net.first.weight.mul_(2), lambda: net.norms[0].running_var.data.add_(1),
+               lambda: net.norms[1].bias.numpy().__iadd__(3), lambda: net.second.bias.detach().zero_()]
+    with flambeau.no_grad():
+        for change in changes:
+            change()
+            assert near(fast(x), net(x))
+
+
+def test_what_is_added_stays_where_it_is_still_read():
+    conv = nn.Conv2d(8, 8, 3, 1, 1)
+
+    def f(x, read):
+        y = x.relu()
+        z = conv(x) + y
+        return (z, y) if read == "result" else (z, conv(y)) if read == "later" else (z * y if read == "after" else z,)
+    x = flambeau.randn(4, 8, 40, 40).contiguous(memory_format=flambeau.channels_last)
+    with flambeau.no_grad():
+        for read in ("result", "later", "after", "never"):
+            for a, b in zip(flambeau.compile(f)(x, read), f(x, read), strict=True):
+                assert near(a, b), read
+
+
+def test_pools_between_convolutions():
+    net = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+                        nn.Conv2d(16, 24, 3, 1, 1, groups=8), nn.BatchNorm2d(24), nn.ReLU6(), nn.AvgPool2d(2), nn.Conv2d(24, 24, 5), nn.AdaptiveAvgPool2d(2),
+                        nn.Flatten(), nn.Linear(96, 5)).eval()
+    x = flambeau.randn(3, 3, 48, 48)
+    with flambeau.no_grad():
+        assert near(flambeau.compile(net)(x), net(x))
+        assert near(flambeau.compile(net[:5])(x), net[:5](x))  # a result that is not as it was made inside
+
+
+@pytest.mark.parametrize("size", [5, 40])
+@pytest.mark.parametrize("groups", [1, 4, 8])
+@pytest.mark.parametrize("activation", ["none", "relu", "relu6", "silu", "hardswish"])
+def test_the_operator(size, groups, activation):
+    """Small ones are computed by plain loops, others by oneDNN."""
+    x, w, b = flambeau.randn(2, 8, size, size + 2), flambeau.randn(16, 8 // groups, 3, 3), flambeau.randn(16)
+    scale, shift, mean, var = flambeau.randn(16), flambeau.randn(16), flambeau.randn(16), flambeau.rand(16) + 0.5
+    function = {"none": lambda v: v}.get(activation) or getattr(F, activation)
+    convolved = F.conv2d(x, w, b, (2, 1), (1, 0), 1, groups)
+    other = flambeau.randn(convolved.shape)
+    form = ((2, 1), (1, 0), (1, 1), False, (0, 0), groups, activation)
+    normed = F.batch_norm(convolved, mean, var, scale, shift, False, 0.1, 1e-3)
+    for overwrite in (False, True):
+        last = other.contiguous(memory_format=flambeau.channels_last)
+        for given, expected in [
+                ((b, scale, shift, mean, var, 1e-3, last), function(normed + other)),
+                ((b, None, None, mean, var, 1e-3, None), function((convolved - mean.view(-1, 1, 1)) /
+                                                                  (var + 1e-3).sqrt().view(-1, 1, 1))),
+                ((b, None, None, None, None, 0.0, other), function(convolved + other)),
+                ((None, None, None, None, None, 0.0, None), function(F.conv2d(x, w, None, (2, 1), (1, 0), 1, groups)))]:
+            found = convolution_tail(x, w, *given, *form, overwrite)
+            assert flambeau.allclose(found, expected, rtol=1e-4, atol=1e-4)
+            assert found.is_contiguous(memory_format=flambeau.channels_last)
+        assert flambeau.equal(last, other) is not overwrite
+
+
+@pytest.mark.parametrize("change, text", [
+    ({"mean": None}, "come together"), ({"activation": "tanh"}, "tanh"),
+    ({"bias": flambeau.ones(3)}, "output channel, 16"),
+    ({"other": flambeau.ones(2, 16, 1, 1)}, "result's shape"), ({"input": flambeau.ones(1, 8, 4)}, "images"),
+])
+def test_the_operator_refuses(change, text):
+    given = {"input": flambeau.ones(2, 8, 6, 6), "weight": flambeau.ones(16, 8, 3, 3), "bias": None, "scale": None,
+             "shift": None, "mean": flambeau.ones(16), "var": flambeau.ones(16), "eps": 1e-5, "other": None,
+             "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "transposed": False, "output_padding": (0, 0),
+             "groups": 1, "activation": "relu", "overwrite": False}
+    with pytest.raises((RuntimeError, ValueError), match=text):
+        convolution_tail(**{**given, **change})
