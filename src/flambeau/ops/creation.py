@@ -1,10 +1,8 @@
 """New tensors from sizes, numbers and other tensors' metadata."""
 
-import itertools
-
-from .._C import array, default_dtype, float64
+from .._C import default_dtype, float64
 from .._shown import shown
-from .joining import stack
+from .joining import cat, stack
 from .kinds import composite, overloads, primitive
 
 _OPTIONS = ("dtype? dtype=None, layout? layout=None, device? device=None, bool requires_grad=False, "
@@ -190,14 +188,16 @@ def combinations(self, r=2, with_replacement=False):
         raise RuntimeError(f"combinations: r must not be negative, got {r}")
     if r == 0:
         return self.narrow(0, 0, 0).clone()
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(self.numel()), r))
-    if not rows:
-        return self.narrow(0, 0, 0).reshape(-1, 1).expand(0, r).clone()
-    places = full((len(rows), r), 0, dtype=int)
-    for k, column in enumerate(zip(*rows, strict=True)):
-        places.select(1, k).copy_(array(list(column), None, True))
-    return self.index_select(0, places.reshape(-1).to(self.device)).reshape(len(rows), r)
+    n = self.numel()
+    places = arange(n, device="cpu").unsqueeze(1)
+    for _ in range(r - 1):  # each row goes on with every place behind its last one
+        first = places.select(1, -1) + (not with_replacement)
+        many = (n - first).clamp(min=0)
+        rows = arange(len(places), device="cpu").repeat_interleave(many)
+        nth = arange(len(rows), device="cpu") - (many.cumsum(0) - many).index_select(0, rows)
+        following = first.index_select(0, rows) + nth
+        places = cat([places.index_select(0, rows), following.unsqueeze(1)], 1)
+    return self.index_select(0, places.reshape(-1).to(self.device)).reshape(len(places), r)
 
 
 @composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", method=False, ref="numpy.vander")
