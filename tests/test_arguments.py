@@ -118,10 +118,10 @@ REASONS = {
         autograd/grad_mode: __init__ orig_func; distributions/_transform: log_abs_det_jacobian y;
         distributions/transforms: log_abs_det_jacobian y;
         autograd/_in_transforms: apply_batched ctx; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__
-        inputs""",
+        inputs; vision/transforms/v2/functional/_points: perspective_keypoints canvas_size""",
 }
 #: one table of functions with one signature per module: each reads what it needs
-CALLBACKS = ("debug/_hints", "_transforms/")
+CALLBACKS = ("debug/_hints", "_transforms/", "vision/transforms/v2/_", "vision/transforms/_policies")
 
 
 def allowed():

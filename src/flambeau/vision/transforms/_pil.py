@@ -3,7 +3,7 @@
 import importlib
 from numbers import Number
 
-from ... import frombuffer, uint8
+from ... import from_numpy, frombuffer, uint8
 from ..._shown import shown
 from ._kinds import PILLOW, pillow
 
@@ -11,15 +11,18 @@ from ._kinds import PILLOW, pillow
 _WIDE = {"I": "int32", "I;16": "int16", "F": "float32"}
 
 
+_TOOLS = {"ImageEnhance": "PIL.ImageEnhance", "ImageOps": "PIL.ImageOps"}
+
+
 def _tool(name):
-    return importlib.import_module(f"PIL.{name}")
+    return importlib.import_module(_TOOLS[name])
 
 
 def as_tensor(picture):
     """[channels, height, width] with the image's own values."""
     if picture.mode in _WIDE:
         numpy = importlib.import_module("numpy")
-        values = importlib.import_module("flambeau").from_numpy(numpy.array(picture, _WIDE[picture.mode]))
+        values = from_numpy(numpy.array(picture, _WIDE[picture.mode]))
         return values.view(1, picture.height, picture.width)
     if picture.mode == "1":
         picture = picture.convert("L")

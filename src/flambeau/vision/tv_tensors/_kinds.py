@@ -32,7 +32,7 @@ class Image(_Pixels):
     >>> import flambeau
     >>> from flambeau.vision import tv_tensors
     >>> tv_tensors.Image(flambeau.zeros(4, 5)).shape
-    flambeau.Size([1, 4, 5])
+    torch.Size([1, 4, 5])
     """
 
     _least = 2
