@@ -199,12 +199,14 @@ def torch_module(module, name):
     """
     if module != "flambeau" and not module.startswith("flambeau."):
         return None
-    return THEIRS.get((module, name), "torch" + module[len("flambeau"):])
+    vision = module.split(".")[1:2] == ["vision"]
+    return THEIRS.get((module, name), f"torch{module[len('flambeau.' if vision else 'flambeau'):]}")
 
 
 def our_module(module, name):
     """Our module for what is `name` in PyTorch's `module`."""
-    return OURS.get((module, name), "flambeau" + module[len("torch"):])
+    vision = module.split(".")[0] == "torchvision"
+    return OURS.get((module, name), f"flambeau{'.' if vision else ''}{module[len('torch'):]}")
 
 
 def is_ours(module):

@@ -141,7 +141,7 @@ print(torch.__version__)
 """
     version = served(code)
     assert version.endswith(f"+flambeau.{flambeau.__version__}")
-    found, = Path(as_torch.PATH).glob("*.egg-info")
+    found, = Path(as_torch.PATH).glob("torch-*.egg-info")
     assert PathDistribution(found).version == version
 
 

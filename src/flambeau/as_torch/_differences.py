@@ -61,8 +61,8 @@ TABLE = {
 
 #: what to do where a name is missing: the first beginning that fits
 MISSING = [
-    ("torchvision", "install torchvision's Python files beside Flambeau (pip install --no-deps torchvision); its "
-                    "models, transforms and datasets run there"),
+    ("torchvision", "what flambeau.vision has not comes from torchvision's own Python files where those are "
+                    "installed (pip install --no-deps torchvision)"),
     ("torchtext", "torchtext is no longer developed and not here: read the text files with Python, and tokenize with "
                   "code of your own"),
     ("torchaudio", "torchaudio is not here: its transforms are made of torch.stft, torch.fft and "

@@ -9,6 +9,8 @@ from types import FunctionType, ModuleType
 
 from .._places import OURS, torch_module
 from .._shown import shown
+from ._vision import Alias
+from ._vision import spec as vision_spec
 
 _TREE = "flambeau.as_torch.tree"
 #: modules of PyTorch's that have names of ours, and the packages they lie in
@@ -70,31 +72,18 @@ class _Made(Loader):
         add_moved(module)
 
 
-class _Alias(Loader):
-    """Gives a module that has been imported under another name."""
-
-    def __init__(self, name):
-        self._name = name
-
-    def create_module(self, spec):
-        module = import_module(self._name)
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module):
-        module.__spec__ = self._spec  # the import has put its own there
-
-
 class Finder(MetaPathFinder):
     """Stands before all others in `sys.meta_path`."""
 
     def find_spec(self, fullname, path=None, target=None):
+        if fullname == "torchvision" or fullname.startswith("torchvision."):
+            return vision_spec(fullname)
         if fullname.startswith("flambeau."):
             return self._ours(fullname, path, target)
         if not fullname.startswith("torch."):
             return None
         name = next(filter(_exists, (_TREE + fullname[len("torch"):], "flambeau" + fullname[len("torch"):])), None)
-        return ModuleSpec(fullname, _Alias(name), is_package=True) if name else None
+        return ModuleSpec(fullname, Alias(name), is_package=True) if name else None
 
     def _ours(self, fullname, path, target):
         spec = PathFinder.find_spec(fullname, path, target)
