@@ -42,7 +42,7 @@ REASONS = {
         accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,
         memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer
         major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
-        _get_capturable_supported_devices supports_xla; as_torch/tree/_C: _get_accelerator check;
+        _get_capturable_supported_devices supports_xla; as_torch/tree/_C/__init__: _get_accelerator check;
         distributed/__init__: is_backend_available backend;
         backends/cuda: _available params debug, blas_workspace_size backend; _tensor/storage: is_pinned device;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
@@ -64,7 +64,7 @@ REASONS = {
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
         distributed/_elsewhere: record error_handler;
-        as_torch/tree/_C: _log_api_usage_once event, _jit_set_profiling_mode mode;
+        as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode;
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
         jit/__init__: script optimize _frames_up _rcb example_inputs, trace optimize check_trace check_inputs
         check_tolerance strict _force_outplace _module_class _compilation_unit _store_inputs,

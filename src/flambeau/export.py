@@ -16,3 +16,17 @@ globals().update(refusals("export", _REASON, """
     ModuleCallSignature(inputs, outputs, in_spec, out_spec, forward_arg_names) ShapesCollection
     UnflattenedModule(export_module, flat_args_adapter)
 """))
+
+
+class _DimHint:
+    """How a size may change between calls of an exported program, for what `dynamic_shapes` says of it."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"DimHint({self._name})"
+
+
+for _name in ("AUTO", "DYNAMIC", "STATIC"):
+    setattr(globals()["Dim"], _name, _DimHint(_name))

@@ -290,3 +290,10 @@ def test_hasattr_understands_that_real_numbers_have_no_imaginary_part():
     assert not hasattr(x, "imag") and hasattr(x.to(flambeau.complex64), "imag")
     with pytest.raises(RuntimeError, match="imag: expected a complex tensor, got float32"):
         _ = x.imag
+
+
+@pytest.mark.parametrize(("axes", "kind"), [((0, 0), ValueError), ((1, -3), ValueError), ((0, 5), IndexError)])
+def test_expand_dims_refuses_axes_that_are_no_places(axes, kind):
+    with pytest.raises(kind, match="expand_dims"):
+        xp.expand_dims(xp.ones((2, 3)), axis=axes)
+    assert xp.expand_dims(xp.ones((2, 3)), axis=(0, -1)).shape == (1, 2, 3, 1)

@@ -55,7 +55,10 @@ def expand_dims(x, /, axis):
     torch.Size([1, 3, 1])
     """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    for a in sorted(wrap_dims(axes, x.ndim + len(axes), "expand_dims")):
+    rank = x.ndim + len(axes)
+    if len({a % rank if -rank <= a < rank else a for a in axes}) < len(axes):
+        raise ValueError(f"expand_dims: the axes {list(axes)} name one twice in a result of {rank} dimensions")
+    for a in sorted(wrap_dims(axes, rank, "expand_dims")):
         x = flambeau.unsqueeze(x, a)
     return x
 

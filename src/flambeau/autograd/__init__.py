@@ -33,9 +33,13 @@ from .gradcheck import gradgradcheck as gradgradcheck
 
 #: loaded when first used
 _LAZY = ("forward_ad", "profiler")
+#: names of the profiler that packages ask for here
+_OF_PROFILER = ("_disable_profiler", "_profiler_enabled", "kineto_available")
 
 
 def __getattr__(name):
     if name in _LAZY:
         return _importlib.import_module(f"{__name__}.{name}")
+    if name in _OF_PROFILER:
+        return getattr(_importlib.import_module(f"{__name__}.profiler"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -162,3 +162,20 @@ for _name, _function in (("_record_function_enter", _record_function_enter),
                          ("_record_function_enter_new", _record_function_enter),
                          ("_record_function_exit", _record_function_exit)):
     namespace("profiler")._register(_name, _function)
+
+
+def _profiler_enabled():
+    """Whether a profiler records in this thread."""
+    return _C.profile_on()
+
+
+def _disable_profiler():
+    """Ends whatever profiler records, and gives its events."""
+    if not _C.profile_on():
+        raise RuntimeError("_disable_profiler: no profiler is running")
+    return EventList(events_of(_C.profile_stop(), _C.profile_clock(), False))
+
+
+def kineto_available():
+    """Whether the Kineto library records: it does not, the profiler is this library's own."""
+    return False

@@ -20,7 +20,7 @@ globals().update(refusals("distributed", _REASON, """
     dcp_checkpoint_dir) _EmptyStateDictLoadPlanner(keys, *args, **kwargs)
     _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
     Stateful(*args, **kwargs)
-    _get_default_group
+    _get_default_group _resolve_process_group(group_name) Reducer Logger FakeProcessGroup
     ChildFailedError(name, failures)
     ShardedGradScaler(device, init_scale, backoff_factor, growth_factor, growth_interval, enabled,
     process_group)
@@ -54,3 +54,11 @@ globals().update(refusals("distributed", _REASON, """
 def record(fn, error_handler=None):
     """Decorator that would write a program's error to a file for whoever has started it: it is returned as it is."""
     return fn
+
+#: the process groups of this process by name, of which there are none
+_pg_map = {}
+
+
+def _rank_not_in_group(group):
+    """Whether this process is outside of a group; None stands for the group of all, which nobody is outside of."""
+    return group is not None

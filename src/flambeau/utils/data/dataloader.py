@@ -93,6 +93,12 @@ def _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last):
                          "out drop_last")
 
 
+class _DatasetKind:
+    """Whether a dataset is read by index or in its own order, as numbers."""
+
+    Map, Iterable = 0, 1
+
+
 class DataLoader(Generic[T]):
     """Batches of a dataset, in order or shuffled, loaded here or by workers.
 
@@ -125,6 +131,7 @@ class DataLoader(Generic[T]):
         if pin_memory:
             warn("DataLoader: pin_memory=True has no effect: no accelerator is found", UserWarning, stacklevel=2)
         self.dataset, self._iterable = dataset, isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if self._iterable else _DatasetKind.Map
         if self._iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)

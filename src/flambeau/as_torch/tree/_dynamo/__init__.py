@@ -9,11 +9,7 @@ from ....compiler import reset as reset
 from . import config as config
 from . import eval_frame as eval_frame
 from .eval_frame import OptimizedModule as OptimizedModule
-
-
-def is_dynamo_supported():
-    """Whether programs are captured: always."""
-    return True
+from .eval_frame import is_dynamo_supported as is_dynamo_supported
 
 
 def graph_break(msg=""):

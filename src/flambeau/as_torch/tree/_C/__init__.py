@@ -3,12 +3,12 @@
 import contextlib
 from types import SimpleNamespace
 
-from ... import _C
-from ..._absent import refused_class
-from ..._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from ..._tensor.overriding import disable_torch_function as DisableTorchFunction  # noqa: F401
-from ...library._enumerations import DispatchKey as DispatchKey
-from ...nn.modules._convert import _parse_to
+from .... import _C
+from ...._absent import refused_class
+from ...._tensor.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from ...._tensor.overriding import disable_torch_function as DisableTorchFunction
+from ....library._enumerations import DispatchKey as DispatchKey
+from ....nn.modules._convert import _parse_to
 
 _nn = SimpleNamespace(_parse_to=_parse_to)
 _GRAPHS = "graphs of programs are not captured yet"
