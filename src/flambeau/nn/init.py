@@ -80,7 +80,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     draw = draw_normal if below(b) - below(a) >= 0.3 else draw_uniform
     wrong = draw(tensor)
     for _ in range(_MOST_DRAWS):
-        if not wrong.any():
+        if tensor.is_meta or not wrong.any():
             return tensor
         again = tensor.new_empty(tensor.shape)
         still_wrong = draw(again)

@@ -3,6 +3,8 @@
 import importlib as _importlib
 
 from . import feature_extraction as feature_extraction
+from . import segmentation as segmentation
+from . import video as video
 from ._api import Weights as Weights
 from ._api import WeightsEnum as WeightsEnum
 from ._api import get_model as get_model
@@ -11,7 +13,9 @@ from ._api import get_model_weights as get_model_weights
 from ._api import get_weight as get_weight
 from ._api import list_models as list_models
 
-_FAMILIES = ("alexnet", "densenet", "resnet", "squeezenet", "vgg")
+_FAMILIES = ("alexnet", "convnext", "densenet", "efficientnet", "googlenet", "inception", "maxvit", "mnasnet",
+             "mobilenet", "regnet", "resnet", "shufflenetv2", "squeezenet", "swin_transformer", "vgg",
+             "vision_transformer")
 for _family in _FAMILIES:
     _module = _importlib.import_module(f"{__name__}.{_family}")
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})

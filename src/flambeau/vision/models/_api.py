@@ -209,11 +209,10 @@ def resolve(kind, weights, kwargs, old="pretrained"):
         first = _PRETRAINED.get(kind.__name__, next(iter(kind)).name)
         if wanted and first is None:
             raise ValueError(f"{old}=True: {kind.__name__} has none that it could stand for; choose one of "
-                             f"{', '.join(w.name for w in kind)} with weights=")
-        _warnings.warn(f"{old}={shown(wanted)} is the older form of "
-                       f"weights={f'{kind.__name__}.{first}' if wanted else None}", stacklevel=3)
-        if isinstance(weights, bool) or weights is None:
-            weights = kind[first] if wanted else None
+                             f"{', '.join(w.name for w in kind)} with {old.replace('pretrained', 'weights')}=")
+        _warnings.warn(f"{old}={shown(wanted)} is the older form of {old.replace('pretrained', 'weights')}="
+                       f"{f'{kind.__name__}.{first}' if wanted else None}", stacklevel=3)
+        return kind[first] if wanted else None
     return kind.verify(weights)
 
 
@@ -233,32 +232,42 @@ def fill(model, weights, progress=True):
     return model
 
 
-def builder(kind, name=None, weighted=None, **fixed):
+def builder(kind, name=None, weighted=None, loading=None, backbone=None, **fixed):
     """A decorator: from `make(**kwargs)`, a model, to a registered function of `weights`, `progress` and `kwargs`.
 
     kind: the class of its weights. fixed: settings that make the model what it is. weighted(weights): settings that
-    given weights ask for, beside the number of classes.
+    given weights ask for, beside the number of classes. loading((weights, progress), kwargs): makes and fills the model
+    where more depends on them. backbone: the class of weights for a part of the model, `weights_backbone`, by default
+    its first and none if the whole has weights; make gets them with `progress`.
     """
     def decorate(make):
         @functools.wraps(make)
         def build(*args, weights=None, progress=True, **kwargs):
             weights, progress = _positional(make.__name__, args, weights, progress)
             chosen = resolve(kind, weights, kwargs)
+            if backbone is not None:
+                part = kwargs.pop("weights_backbone", next(iter(backbone)))
+                part = resolve(backbone, part, kwargs, "pretrained_backbone")
+                kwargs |= {"weights_backbone": part if chosen is None else None, "progress": progress}
             if chosen is not None and chosen.meta.get("categories"):
                 fix(kwargs, num_classes=len(chosen.meta["categories"]))
             if chosen is not None and weighted is not None:
                 fix(kwargs, **weighted(chosen))
+            if chosen is not None and loading is not None:
+                return loading((chosen, progress), kwargs)
             return fill(make(**fix(kwargs, **fixed)), chosen, progress)
 
-        return _advertised(build, kind, name)
+        return _advertised(build, make, kind, backbone, name)
     return decorate
 
 
-def _advertised(build, kind, name):
+def _advertised(build, make, kind, backbone, name):
     """The function with its signature, registered."""
     P = inspect.Parameter
-    build.__signature__ = inspect.Signature([P("weights", P.KEYWORD_ONLY, default=None),
-                                             P("progress", P.KEYWORD_ONLY, default=True), P("kwargs", P.VAR_KEYWORD)])
+    own = [p for p in inspect.signature(make).parameters.values() if p.name not in ("weights_backbone", "progress")]
+    part = [] if backbone is None else [P("weights_backbone", P.KEYWORD_ONLY, default=next(iter(backbone)))]
+    common = [P("weights", P.KEYWORD_ONLY, default=None), P("progress", P.KEYWORD_ONLY, default=True)]
+    build.__signature__ = inspect.Signature(sorted([*common, *own, *part], key=lambda p: p.kind))
     build._weights = kind
     return register_model(name)(build)
 
