@@ -3,8 +3,6 @@
 import importlib as _importlib
 
 from . import feature_extraction as feature_extraction
-from . import segmentation as segmentation
-from . import video as video
 from ._api import Weights as Weights
 from ._api import WeightsEnum as WeightsEnum
 from ._api import get_model as get_model
@@ -19,3 +17,5 @@ _FAMILIES = ("alexnet", "convnext", "densenet", "efficientnet", "googlenet", "in
 for _family in _FAMILIES:
     _module = _importlib.import_module(f"{__name__}.{_family}")
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})
+for _family in ("optical_flow", "quantization", "segmentation", "video"):  # made of those above
+    _importlib.import_module(f"{__name__}.{_family}")

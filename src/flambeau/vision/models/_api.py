@@ -100,10 +100,14 @@ def _preset(kind, **settings):
 
 
 def _weights(url, preset, settings, meta):
-    meta = {key: tuple(value) if key == "min_size" else categories(value) if key == "categories" and value else
-            categories(value) if key == "keypoint_names" else value for key, value in meta.items()}
+    meta = {key: _READ[key](value) if key in _READ and value else value for key, value in meta.items()}
     settings = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     return Weights(url.replace("~/", _PREFIX), functools.partial(_preset, preset, **settings), meta)
+
+
+#: facts that the file holds in another form
+_READ = {"min_size": tuple, "categories": categories, "keypoint_names": categories,
+         "unquantized": lambda name: get_weight(name)}
 
 
 def weights_enum(name, module):

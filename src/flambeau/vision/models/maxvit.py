@@ -79,8 +79,9 @@ class RelativePositionalMultiHeadAttention(nn.Module):
         """x: [batch, windows, places, channels]."""
         batch, windows, places, channels = x.shape
         parts = flambeau.chunk(self.to_qkv(x), 3, dim=-1)
-        q, k, v = (parts[j].reshape(batch, windows, places, self.n_heads, self.head_dim).permute(0, 1, 3, 2, 4)
-                   for j in range(3))
+        parts = parts[0], parts[1], parts[2]
+        q, k, v = (part.reshape(batch, windows, places, self.n_heads, self.head_dim).permute(0, 1, 3, 2, 4)
+                   for part in parts)
         scores = flambeau.einsum("b w h i d, b w h j d -> b w h i j", q, k * self.scale_factor)
         weights = F.softmax(scores + self.get_relative_positional_bias(), dim=-1)
         found = flambeau.einsum("b w h i j, b w h j d -> b w h i d", weights, v)
@@ -209,7 +210,7 @@ class MaxVit(nn.Module):
             conv(stem_channels, stem_channels, 3, 1, norm_layer=None, activation_layer=None, bias=True))
         self.partition_size = partition_size
         grid, channels, total = tuple((side - 1) // 2 + 1 for side in input_size), stem_channels, sum(block_layers)
-        chances = flambeau.linspace(0, stochastic_depth_prob, total, device="cpu").tolist()
+        chances = [stochastic_depth_prob * k / max(total - 1, 1) for k in range(total)]
         blocks = []
         for width, depth in zip(block_channels, block_layers, strict=True):
             blocks.append(MaxVitBlock(channels, width, squeeze_ratio, expansion_ratio, norm, activation_layer, head_dim,
