@@ -26,18 +26,20 @@ from . import vision_step
 IMAGE = [[2, 3, 64, 64]]
 #: what models need that do not run at 64 pixels: pattern -> a part of the request
 NEEDS = {
-    "*": {"shapes": IMAGE, "settings": {}, "always": {}, "call": {}, "nodes": True, "dtype": "float64"},
+    "*": {"shapes": IMAGE, "settings": {}, "always": {}, "call": {}, "nodes": True, "dtype": "float64",
+          "device": "meta"},
     "inception_v3": {"shapes": [[2, 3, 299, 299]], "settings": {"init_weights": True}},
     "googlenet": {"settings": {"init_weights": True}},
     "vit_*": {"shapes": [[2, 3, 64, 64]], "settings": {"image_size": 64}},
     "vit_h_14": {"shapes": [[2, 3, 56, 56]], "settings": {"image_size": 56}, "dtype": "float32"},
+    "regnet_*": {"device": "cpu"},  # torchvision computes the widths with tensors
     "regnet_y_128gf": {"dtype": "float32"},
     "maxvit_t": {"shapes": [[2, 3, 224, 224]]},
     "*_18": {"shapes": [[2, 3, 4, 48, 48]]},
     "s3d": {"shapes": [[2, 3, 14, 224, 224]]},
     "swin3d_*": {"shapes": [[2, 3, 4, 64, 64]]},
     "mvit_*": {"nodes": False, "shapes": [[1, 3, 16, 224, 224]]},
-    "raft_*": {"nodes": False, "shapes": [[1, 3, 128, 136]] * 2, "call": {"num_flow_updates": 2}},
+    "raft_*": {"nodes": False, "shapes": [[1, 3, 128, 136]] * 2, "call": {"num_flow_updates": 2}, "dtype": "float32"},
     "fcn_*": {"settings": {"weights_backbone": None, "aux_loss": True}, "always": {"weights_backbone": None}},
     "deeplabv3_*": {"settings": {"weights_backbone": None, "aux_loss": True}, "always": {"weights_backbone": None}},
     "lraspp_*": {"settings": {"weights_backbone": None}, "always": {"weights_backbone": None}},

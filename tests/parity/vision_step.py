@@ -32,7 +32,7 @@ def build(torch, models, request):
 
 def meta_facts(torch, models, request):
     """Parameters, keys and shapes of the model as it is by default, without its values."""
-    with torch.device("meta"):
+    with torch.device(request["device"]):
         model = models.get_model(request["name"], **request["always"])
     shapes = [[key, list(value.shape), str(value.dtype).partition(".")[2]] for key, value in model.state_dict().items()]
     return {"parameters": sum(p.numel() for p in model.parameters()), "shapes": shapes}

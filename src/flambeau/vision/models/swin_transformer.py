@@ -80,8 +80,6 @@ def shifted_window_attention(input, qkv_weight, proj_weight, relative_position_b
 class ShiftedWindowAttention(nn.Module):
     """window_size, shift_size: [height, width]. A learned table says what each offset adds to the scores."""
 
-    logit_scale = None
-
     def __init__(self, dim, window_size, shift_size, num_heads, qkv_bias=True, proj_bias=True, attention_dropout=0.0,
                  dropout=0.0):
         super().__init__()
@@ -116,7 +114,7 @@ class ShiftedWindowAttention(nn.Module):
         return shifted_window_attention(
             x, self.qkv.weight, self.proj.weight, added, self.window_size, self.num_heads, shift_size=self.shift_size,
             attention_dropout=self.attention_dropout, dropout=self.dropout, qkv_bias=self.qkv.bias,
-            proj_bias=self.proj.bias, logit_scale=self.logit_scale, training=self.training)
+            proj_bias=self.proj.bias, logit_scale=getattr(self, "logit_scale", None), training=self.training)
 
 
 class ShiftedWindowAttentionV2(ShiftedWindowAttention):

@@ -64,11 +64,9 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer=_NORM):
         super().__init__()
-        self.num_heads = num_heads
-        self.ln_1 = norm_layer(hidden_dim)
-        self.self_attention = nn.MultiheadAttention(hidden_dim, num_heads, dropout=attention_dropout, batch_first=True)
-        self.dropout = nn.Dropout(dropout)
-        self.ln_2 = norm_layer(hidden_dim)
+        attention = nn.MultiheadAttention(hidden_dim, num_heads, dropout=attention_dropout, batch_first=True)
+        self.num_heads, self.ln_1, self.self_attention = num_heads, norm_layer(hidden_dim), attention
+        self.dropout, self.ln_2 = nn.Dropout(dropout), norm_layer(hidden_dim)
         self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
 
     def forward(self, input):

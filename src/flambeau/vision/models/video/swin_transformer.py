@@ -32,8 +32,8 @@ def _get_window_and_shift_size(shift_size, size_dhw, window_size):
 @fx.wrap
 def _get_relative_position_bias(relative_position_bias_table, relative_position_index, window_size):
     """[1, heads, N, N] for a window of N places, a corner of the full one."""
-    full, places = math.isqrt(relative_position_index.numel()), math.prod(window_size)
-    index = relative_position_index.view(full, full)[:places, :places]
+    places = math.prod(window_size)
+    index = relative_position_index[:places, :places]
     return _windows.position_bias(relative_position_bias_table, index.flatten(), places)
 
 
@@ -77,7 +77,7 @@ class ShiftedWindowAttention3d(nn.Module):
 
     def define_relative_position_index(self):
         """Which row each pair of places uses."""
-        self.register_buffer("relative_position_index", _windows.relative_position_index(self.window_size).flatten())
+        self.register_buffer("relative_position_index", _windows.relative_position_index(self.window_size))
 
     def get_relative_position_bias(self, window_size):
         """What the offsets of such a window add to the scores."""
