@@ -9,6 +9,7 @@ import math
 import pickle
 import warnings
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -389,3 +390,25 @@ def test_names_of_configurations():
         q.PlaceholderObserver.with_args(dtype=flambeau.quint8, quant_min=0, quant_max=255, is_dynamic=True),
         q.MinMaxObserver.with_args(dtype=flambeau.qint8, qscheme=flambeau.per_tensor_symmetric)))
     assert not q.qconfig_equals(q.default_dynamic_qconfig, q.default_qconfig)
+
+
+@pytest.mark.parametrize(("file", "options", "dtype"), [
+    ("torch_lstm.pt", {"num_layers": 2, "bidirectional": True}, flambeau.qint8),
+    ("torch_lstm_half.pt", {}, flambeau.float16)])
+def test_states_of_pytorchs_dynamic_lstm_are_read(file, options, dtype):
+    """The same names, and packed weights as data; the outputs are those that PyTorch computed."""
+    saved = flambeau.load(Path(__file__).parent / file)
+    model = quantize_dynamic(nn.Sequential(nn.LSTM(3, 5, **options)), {nn.LSTM}, dtype=dtype)
+    assert list(model.state_dict()) == list(saved["state"])
+    model.load_state_dict(saved["state"])
+    assert (model[0](saved["x"])[0] - saved["y"]).abs().max().item() < 2e-7
+
+
+@pytest.mark.parametrize("state", [b"K\x01", b")X\x01\x00\x00\x00x\x86", b"NX\x30\x00\x00\x00__torch__.torch.classes.rnn."
+                                   b"CellParamsBaseCellParams\x86"])
+def test_packed_weights_of_other_kinds_are_no_data(state, tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
+        archive.writestr("m/data.pkl", b"\x80\x02ctorch\nScriptObject\n)\x81" + state + b"b.")
+        archive.writestr("m/version", "3")
+    with pytest.raises(RuntimeError, match="ScriptObject with the state"):
+        flambeau.load(tmp_path / "m.pt")

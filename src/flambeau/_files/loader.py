@@ -71,7 +71,7 @@ class Loader:
         self.kept = []        # those objects: their ids must stay theirs
         self.objects = Objects(weights_only)
         self.classes = {}     # name -> Allowed of what is no plain data
-        self.table = _PLAIN | known.table(self.objects)
+        self.table = _PLAIN | known.table(self.objects) | quantized.table(self.objects)
         for name, method in _REBUILD.items():
             call = getattr(self, method)
             self.table[name] = Allowed(call=call, value=_Rebuild(call))

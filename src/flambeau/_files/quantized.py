@@ -7,6 +7,7 @@ from .._quantized.tensor import CODES, PerChannel, PerTensor, wrap
 from .._shown import shown
 from .extent import PickleError
 from .known import checked as _checked
+from .pickle_reader import Allowed
 
 #: PyTorch's storage classes of codes
 STORAGES = {"QInt8Storage": "qint8", "QUInt8Storage": "quint8", "QInt32Storage": "qint32"}
@@ -63,3 +64,26 @@ def _channels(codes, dtype, rest):
         for zero_point in rest[1].tolist():
             _check_code(dtype, zero_point)
     return PerChannel(*rest)
+
+
+class ScriptObject:
+    """Packed weights of a quantized layer as PyTorch stores them: the name of their class, and its parts as data."""
+
+    kind, parts = "", ()
+
+    def __repr__(self):
+        return f"ScriptObject({self.kind.rpartition('.')[2]})"
+
+
+_PACKED = ("__torch__.torch.classes.quantized.LinearPackedParamsBase", "__torch__.torch.classes.rnn.CellParamsBase")
+
+
+def _set_parts(value, state):
+    if type(state) is not tuple or len(state) != 2 or type(state[0]) is not tuple or state[1] not in _PACKED:
+        raise PickleError(f"a ScriptObject with the state {shown(state)}")
+    value.parts, value.kind = state
+
+
+def table(objects):
+    """{name: Allowed} for one load, whose `objects` note what may be given attributes."""
+    return {"torch.ScriptObject": Allowed(value=ScriptObject, new=lambda: objects.fresh(ScriptObject(), _set_parts))}

@@ -3,8 +3,23 @@
 import flambeau
 from flambeau import nn
 
+from ......_shown import shown
 from ...modules.linear import pack
 from .linear import quantized_weight, weight_observer
+
+
+def _unpacked(name, value):
+    """((weight, bias) of the input, (weight, bias) of the state) as this library stores them, or as PyTorch does."""
+    if not hasattr(value, "parts"):
+        return value
+    kind, biases, _, _, weights = value.parts if len(value.parts) == 5 else [None] * 5
+    if kind not in ("quantized_dynamic", "quantized_fp16") or len(weights) != 2 or len(biases) not in (0, 2) \
+            or not all(len(part.parts) == 2 for part in weights):
+        raise RuntimeError(f"dynamic LSTM: {name} holds {shown(value.parts)}, which are no packed weights of one layer")
+    found = [part.parts for part in weights]
+    if biases:
+        found = [(weight, bias) for (weight, _), bias in zip(found, biases, strict=True)]
+    return tuple((weight.half() if weight.dtype is flambeau.float32 else weight, bias) for weight, bias in found)
 
 
 class LSTM(nn.Module):
@@ -107,7 +122,7 @@ class LSTM(nn.Module):
         for k in range(len(self.packed)):
             name = f"{prefix}_all_weight_values.{k}.param"
             if name in state_dict:
-                self.packed[k] = tuple(pack(*part) for part in state_dict.pop(name))
+                self.packed[k] = tuple(pack(*part) for part in _unpacked(name, state_dict.pop(name)))
             else:
                 missing_keys.append(name)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys,
