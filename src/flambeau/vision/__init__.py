@@ -4,7 +4,7 @@ import importlib as _importlib
 
 from ..version import __version__ as __version__
 
-_PARTS = {"transforms", "tv_tensors", "models", "ops"}
+_PARTS = {"transforms", "tv_tensors", "datasets", "models", "ops"}
 _LOADERS = ("PIL",)
 
 
