@@ -87,7 +87,7 @@ REASONS = {
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
-        as_torch/_finder: create_module spec; as_torch/_vision: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
+        as_torch/_vision: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
         pytest_report_header config; overrides: redispatch_function types;
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,
         _kept t dim;
