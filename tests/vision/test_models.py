@@ -178,7 +178,7 @@ def test_without_a_network_the_error_says_where_the_file_goes(tmp_path, monkeypa
         raise urllib.error.URLError("no route")
 
     monkeypatch.setattr(hub.urllib.request, "urlopen", offline)
-    with pytest.raises(urllib.error.URLError, match=r"SqueezeNet1_0_Weights.IMAGENET1K_V1.*put the file into .*checkpoi"):
+    with pytest.raises(urllib.error.URLError, match=r"SqueezeNet1_0_Weights.*put the file into .*checkpoints"):
         models.squeezenet1_0(weights="DEFAULT")
 
 
@@ -227,16 +227,16 @@ def test_transformers_first_names_load():
 
 
 def test_first_mnasnets_load():
-    """Version 1 did not scale its first layers."""
-    state = models.MNASNet(0.5).state_dict()
+    """Version 1 did not scale its first layers; weights of version 2 load without their version, too."""
     first = models.MNASNet(0.5)
     first._use_first_stem()
-    old = first.state_dict()
-    old._metadata[""]["version"] = 1
-    assert old["layers.0.weight"].shape[0] == 32 and state["layers.0.weight"].shape[0] == 16
+    assert first.layers[0].out_channels == 32 and models.MNASNet(0.5).layers[0].out_channels == 16
     model = models.MNASNet(0.5)
-    model.load_state_dict(old)
+    model.load_state_dict(first.state_dict())
     assert model(flambeau.rand(2, 3, 64, 64)).shape == (2, 1000)
+    second = models.MNASNet(0.5)
+    second.load_state_dict(dict(models.MNASNet(0.5).state_dict()))
+    assert second.layers[0].out_channels == 16
 
 
 def test_facts_of_weights():
@@ -248,6 +248,22 @@ def test_facts_of_weights():
     assert len(models.get_model_weights("r3d_18").DEFAULT.meta["categories"]) == 400
     assert segmentation.FCN_ResNet50_Weights.DEFAULT.meta["categories"][0] == "__background__"
     assert pickle.loads(pickle.dumps(weights)) is weights and copy.deepcopy(weights) is weights
+
+
+def test_weights_know_what_their_inputs_are():
+    images = flambeau.randint(0, 256, (2, 3, 300, 400), dtype=flambeau.uint8)
+    prepare = models.ResNet50_Weights.DEFAULT.transforms()
+    assert prepare.crop_size == [224] and prepare.resize_size == [232] and prepare(images).shape == (2, 3, 224, 224)
+    assert models.ResNet50_Weights.DEFAULT.transforms(crop_size=64, resize_size=70)(images).shape == (2, 3, 64, 64)
+    assert models.Swin_T_Weights.DEFAULT.transforms().interpolation.value == "bicubic"
+    videos = flambeau.randint(0, 256, (2, 4, 3, 120, 160), dtype=flambeau.uint8)
+    assert models.video.R3D_18_Weights.DEFAULT.transforms()(videos).shape == (2, 3, 4, 112, 112)
+    grey = flambeau.full((3, 5, 7), 51, dtype=flambeau.uint8)
+    first, second = models.optical_flow.Raft_Small_Weights.DEFAULT.transforms()(grey, grey)
+    assert flambeau.allclose(first, flambeau.full((3, 5, 7), -0.6)) and flambeau.equal(first, second)
+    mean = flambeau.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
+    scaled = segmentation.FCN_ResNet50_Weights.DEFAULT.transforms(resize_size=None)(grey)
+    assert flambeau.allclose(scaled, (0.2 - mean) / flambeau.tensor([0.229, 0.224, 0.225]).view(3, 1, 1))
 
 
 def test_weights_of_another_model_are_refused():

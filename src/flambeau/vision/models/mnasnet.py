@@ -76,10 +76,11 @@ class MNASNet(nn.Module):
     def forward(self, x):
         return self.classifier(self.layers(x).mean([2, 3]))
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
-        if local_metadata.get("version", None) in (None, 1) and self.alpha != 1.0:
+    def _load_from_state_dict(self, state_dict, prefix, *rest):
+        first = state_dict.get(f"{prefix}layers.0.weight")
+        if first is not None and first.shape[0] == _WIDTHS[0] != self.layers[0].out_channels:
             self._use_first_stem()
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _use_first_stem(self):
         """Version 1, whose weights are still about, did not scale the first layers."""

@@ -38,10 +38,9 @@ def _get_relative_position_bias(relative_position_bias_table, relative_position_
 
 
 @fx.wrap
-def _padding(size_dhw, patch_size):
-    """What is missing to whole patches, in the order of F.pad, for [batch, channels, frames, height, width]."""
-    missing = [(-size) % side for size, side in zip(size_dhw, patch_size, strict=True)]
-    return [amount for each in reversed(missing) for amount in (0, each)]
+def _compute_pad_size_3d(size_dhw, patch_size):
+    """What is missing to whole patches: frames, rows, columns."""
+    return tuple((-size) % side for size, side in zip(size_dhw, patch_size, strict=True))
 
 
 @fx.wrap
@@ -104,8 +103,9 @@ class PatchEmbed3d(nn.Module):
         self.norm = nn.Identity() if norm_layer is None else norm_layer(embed_dim)
 
     def forward(self, x):
-        _, _, frames, height, width = x.shape
-        x = F.pad(x, _padding((frames, height, width), self.tuple_patch_size))
+        _, _, frames, height, width = x.size()
+        missing = _compute_pad_size_3d((frames, height, width), self.tuple_patch_size)
+        x = F.pad(x, (0, missing[2], 0, missing[1], 0, missing[0]))
         return self.norm(self.proj(x).permute(0, 2, 3, 4, 1))
 
 
