@@ -10,7 +10,8 @@ from .idx import read_idx
 
 
 def read_image(text, task, size):
-    """float32 [size, size] in 0..1, bright ink on black, from `FILE`, `FILE:N` or `digits:N`."""
+    """(as the network sees it: float32 [size, size] in 0..1, bright ink on black; as it was read), from `FILE`,
+    `FILE:N` or `digits:N`."""
     name, _, index = text.rpartition(":")
     if not (name and index.isdecimal()) or Path(text).exists():
         name, index = text, None
@@ -21,7 +22,7 @@ def read_image(text, task, size):
     else:
         image, scale = read_file(Path(name), index, digits.SCALE if task == "digits" else mnist.SCALE)
     image = image.astype(numpy.float32) / numpy.float32(scale)
-    return image if image.shape == (size, size) else fit(image, size, text)
+    return (image if image.shape == (size, size) else fit(image, size, text)), image
 
 
 def pick(images, index, text):

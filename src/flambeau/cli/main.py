@@ -13,6 +13,7 @@ from .errors import UserError, reason
 from .info import info
 from .inspect import diff, inspect
 from .predict import predict
+from .runs import compare, runs
 from .streams import READER_GONE, abandon_stdout, open_closed_streams
 from .train import INTERRUPTED, train
 
@@ -66,7 +67,7 @@ def parser():
         task.add_argument("--threads", type=positive, metavar="N", help="how many; the numbers do not depend on it")
         task.add_argument("--workers", type=count, metavar="N", default=0,
                           help="processes that load batches ahead; the numbers do not depend on it (default: 0)")
-        task.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue an interrupted run")
+        task.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue an interrupted run; with more --epochs, extend a finished one")
         task.add_argument("--output", type=Path, metavar="DIR", help="folder for the results (default: runs/TASK)")
         task.set_defaults(run=train, data=None, download=False)
 
@@ -75,6 +76,16 @@ def parser():
     predicting.add_argument("image", help="PNG or JPEG (needs pillow), .npy, FILE:N for image N of an idx or "
                                           ".npy file, digits:N for one of the package's own")
     predicting.set_defaults(run=predict)
+
+    listing = commands.add_parser("runs", help="a table of earlier trainings: accuracy, time, settings")
+    listing.add_argument("folder", type=Path, nargs="?", default=Path("runs"), metavar="FOLDER",
+                         help="where they lie (default: runs)")
+    listing.set_defaults(run=runs)
+    beside = commands.add_parser("compare", help="two trainings side by side: accuracies, and a picture of both curves")
+    beside.add_argument("a", type=Path, metavar="A", help="folder of a run")
+    beside.add_argument("b", type=Path, metavar="B")
+    beside.add_argument("--output", type=Path, default=Path("compare.png"), metavar="FILE", help="the picture's file")
+    beside.set_defaults(run=compare)
 
     inspecting = commands.add_parser("inspect", help="the tensors of a checkpoint: names, shapes, dtypes, checksums")
     inspecting.add_argument("file", type=Path, metavar="FILE", help="PyTorch's formats, safetensors, .npy or .npz")

@@ -1,4 +1,4 @@
-"""The folder a run writes into: checkpoint.pt, metrics.jsonl, picture.png; each replaced whole or not at all."""
+"""The folder a run writes into: checkpoint.pt, metrics.jsonl, time.json, picture.png; each replaced as a whole."""
 
 import json
 import os
@@ -28,6 +28,7 @@ class Output:
         self.checkpoint = self.folder / "checkpoint.pt"
         self.metrics = self.folder / "metrics.jsonl"
         self.picture = self.folder / "picture.png"
+        self.time = self.folder / "time.json"
 
     @contextmanager
     def held(self):
@@ -49,6 +50,18 @@ class Output:
             return old
         except OSError as error:
             raise UserError(f"{self.folder}: cannot be written to: {reason(error)}") from error
+
+    def seconds(self):
+        """How long the run has trained so far; None where that was not written down."""
+        try:
+            return float(json.loads(self.time.read_text())["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def save_time(self, seconds):
+        """How long the run has trained so far."""
+        with replacement(self.time) as file:
+            file.write(json.dumps({"seconds": round(seconds, 2)}).encode())
 
     def save(self, training):
         """The checkpoint, and the metrics exactly up to it."""

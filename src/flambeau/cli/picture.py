@@ -49,6 +49,25 @@ def draw(report, file):
         figure.savefig(file, dpi=110, format="png")
 
 
+def draw_comparison(names, histories, file):
+    """Test accuracy and loss of several runs; ImportError where matplotlib is not installed."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(11, 4.2), facecolor="white", layout="constrained")
+    for axes, (key, scale, title) in zip(figure.subplots(1, 2), (("test_accuracy", 100, "test accuracy, %"),
+                                                                 ("test_loss", 1, "test loss")), strict=True):
+        for name, history, color in zip(names, histories, (TEST, TRAIN), strict=True):
+            rows = split(history)[1]
+            axes.plot([row["epoch"] for row in rows], [scale * row[key] for row in rows], "o-", color=color, label=name)
+        axes.set_title(title, loc="left", color=INK)
+        axes.set_xlabel("epoch", color=MUTED)
+        axes.grid(color=GRID)
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.legend(frameon=False)
+    figure.savefig(file, dpi=110, format="png")
+
+
 def split(history):
     """The rows of steps and the rows of epochs."""
     return [row for row in history if "step" in row], [row for row in history if "test_loss" in row]

@@ -32,6 +32,8 @@ def train(options):
     training = Training(task, choose_settings(options, task, saved), options.workers)
     if saved:
         restore(training, saved, options.resume)
+        if options.epochs and options.epochs > training.settings.epochs:
+            training.extend(options.epochs)
 
     output = Output(options.output or (options.resume.parent if options.resume else Path("runs") / task.name))
     with output.held():
@@ -58,6 +60,7 @@ def carry_out(training, output, options):
     output.save(training)  # a full disk shows now, before the work
 
     describe(training, output)
+    began = time.perf_counter() - ((output.seconds() or 0) if options.resume else 0)
     with Interrupt() as interrupt:
         try:
             finished = run(training, output, interrupt)
@@ -65,6 +68,7 @@ def carry_out(training, output, options):
             output.save(training)
             raise
         output.save(training)
+        output.save_time(time.perf_counter() - began)
     if not finished:
         print(f"interrupted in epoch {training.epoch + 1}; continue with\n"
               f"  flambeau train {task.name}{f' --data {options.data}' if options.data else ''} "
@@ -80,9 +84,12 @@ def choose_settings(options, task, saved):
     if not saved:
         return Settings(**vars(task.defaults) | given)
     for name, value in given.items():
-        if value != saved["settings"][name]:
+        finished = saved["state"]["epoch"] == saved["settings"]["epochs"]
+        longer = name == "epochs" and finished and value > saved["settings"]["epochs"]
+        if value != saved["settings"][name] and not longer:
             raise UserError(f"{options.resume}: this run has --{name.replace('_', '-')} {saved['settings'][name]}, "
-                            f"it cannot be resumed with {value}: leave the option out, or start a new run")
+                            f"it cannot be resumed with {value}: leave the option out, or start a new run"
+                            + (" (a finished run can be extended to more epochs)" if name == "epochs" else ""))
     return Settings(**{name: saved["settings"][name] for name in vars(task.defaults)})
 
 

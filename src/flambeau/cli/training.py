@@ -5,6 +5,7 @@ that is interrupted anywhere and continued gives the same numbers as one that wa
 """
 
 import math
+from dataclasses import replace
 
 import flambeau
 import flambeau.nn.functional as F
@@ -47,10 +48,22 @@ class Training:
         self.network = NETWORKS[task.name]()
         self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed)
         self.optimizer = AdamW(self.network.parameters(), lr=settings.lr)
-        self.schedule = OneCycleLR(self.optimizer, max_lr=settings.lr, total_steps=settings.epochs * len(self.batches))
+        self.first_epoch = 0  # of the schedule's cycle: an extended run has a cycle of its own
+        self.begin_cycle()
         self.epoch = 0  # epochs completed
         self.batch = 0  # batches completed in the epoch under way
         self.history = []  # the rows of metrics.jsonl
+
+    def begin_cycle(self):
+        """A schedule from the cycle's first epoch to the run's last."""
+        steps = (self.settings.epochs - self.first_epoch) * len(self.batches)
+        self.schedule = OneCycleLR(self.optimizer, max_lr=self.settings.lr, total_steps=steps)
+
+    def extend(self, epochs):
+        """More epochs for a finished run, with a schedule of their own."""
+        self.settings = replace(self.settings, epochs=epochs)
+        self.first_epoch = self.epoch
+        self.begin_cycle()
 
     @property
     def done(self):
@@ -118,7 +131,7 @@ class Training:
             "schedule": self.schedule.state_dict(),
             "random": flambeau.get_rng_state(),
             "history": self.history,
-        }
+        } | ({"first_epoch": self.first_epoch} if self.first_epoch else {})
 
     def load_state_dict(self, state):
         """ValueError and others where the state is not one of such a run."""
@@ -128,8 +141,13 @@ class Training:
         steps = sum("step" in row for row in state["history"])
         if steps != state["epoch"] * len(self.batches) + state["batch"]:
             raise ValueError(f"the history has {steps} steps")
-        if state["schedule"].get("last_epoch") != steps:
+        self.first_epoch = state.get("first_epoch", 0)
+        if not isinstance(self.first_epoch, int) or not 0 <= self.first_epoch <= state["epoch"]:
+            raise ValueError(f"the schedule begins in epoch {self.first_epoch}")
+        if state["schedule"].get("last_epoch") != steps - self.first_epoch * len(self.batches):
             raise ValueError(f"the schedule is not at step {steps}")
+        if self.first_epoch:
+            self.begin_cycle()
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])

@@ -55,7 +55,11 @@ def make_dataset(directory, class_to_idx=None, extensions=None, is_valid_file=No
 def pil_loader(path):
     """A picture file as an RGB image."""
     with open(path, "rb") as file:
-        return pillow("pil_loader").open(file).convert("RGB")
+        image = pillow("pil_loader").open(file)
+        if image.mode != "RGB":
+            return image.convert("RGB")
+        image.load()  # convert would copy it
+        return image
 
 
 default_loader = pil_loader
