@@ -273,8 +273,9 @@ struct PlanReader {
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(items); ++k) calls.push_back(call(PyTuple_GET_ITEM(items, k)));
     const int leader = number(o, 0, calls.size(), "leader is one of the step's calls");
     for (const PlanCall& c : calls)
-      if (calls.size() > 1 && (!c.op->elementwise || c.makes.size() != 1 || c.makes[0] < 0))
-        fail("group is of pointwise calls");
+      if (calls.size() > 1 && (c.makes.size() != 1 || c.makes[0] < 0 ||
+                               !(c.op->elementwise || find_row_fold(c.op->name, DType::Float32))))
+        fail("group is of pointwise calls and reductions of rows");
     return {leader, std::move(calls)};
   }
 };

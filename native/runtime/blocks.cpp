@@ -10,6 +10,7 @@ using Kind = BlockCode::Kind;
 using Cell = BlockCode::Cell;
 constexpr int64_t kScratch = 28 << 10;  // bytes of blocks in use at once, below the size of the first-level cache
 constexpr int64_t kLongest = 2048;
+constexpr int64_t kMostScratch = 2 << 20;  // of a row that does not fit the first-level cache
 
 bool same_argument(const PlanArg& a, const PlanArg& b) { return a.kind == b.kind && a.at == b.at && a.of == b.of; }
 
@@ -30,6 +31,7 @@ struct Builder {
   std::vector<Own> own;                 // by value
   std::vector<int64_t> shape;           // of the group
   std::vector<std::vector<int64_t>> input_strides;  // by operand that is read
+  bool possible = true;
 
   int cell(Cell c) {
     code.cells.push_back(c);
@@ -53,20 +55,46 @@ struct Builder {
     auto same = [&](const PlanArg& i) { return same_argument(i, a); };
     return size_t(std::ranges::find_if(group.inputs, same) - group.inputs.begin());
   }
+  // Whether it has one number for each row of the group.
+  bool is_per_row(const Tensor& t) const {
+    if (!code.columns || t.numel * code.columns != code.numel || code.numel == t.numel) return false;
+    const Dims rows(shape.data(), shape.size() - 1), sizes = t.shape();
+    if (std::ranges::equal(sizes, rows)) return true;
+    return sizes.size() == shape.size() && sizes.back() == 1 && std::ranges::equal(sizes.first(rows.size()), rows);
+  }
+  // An operand of a call whose result has one number for each row.
+  int row_input(const PlanArg& a) {
+    const size_t k = position(a);
+    const Tensor& t = *tensors[k];
+    possible &= t.numel == 1 || (t.contiguous() && is_per_row(t));
+    code.inputs.push_back(int(k));
+    input_strides.emplace_back(shape.size(), 0);
+    Cell c{Kind::Input, t.dtype};
+    c.memory = int(code.inputs.size()) - 1;
+    c.constant = t.numel == 1;
+    c.per_row = !c.constant;
+    return cell(c);
+  }
   int input(const PlanArg& a, Dims member) {
     const size_t k = position(a);
     const Tensor& t = *tensors[k];
     std::vector<int64_t> strides = along(t, member);
     for (size_t j = 0; j < code.inputs.size(); ++j) {
       const Tensor& known = *tensors[size_t(code.inputs[j])];
-      if (known.data == t.data && known.dtype == t.dtype && input_strides[j] == strides) return input_cell(int(j));
+      const int same = input_cell(int(j));
+      if (known.data == t.data && known.dtype == t.dtype && input_strides[j] == strides &&
+          !code.cells[size_t(same)].per_row)
+        return same;
     }
     code.inputs.push_back(int(k));
-    bool constant = std::ranges::all_of(strides, [](int64_t s) { return s == 0; });
+    auto stays = [](int64_t s) { return s == 0; };
+    const bool constant = std::ranges::all_of(strides, stays);
+    const bool same_rows = code.columns && std::all_of(strides.begin(), strides.end() - 1, stays);
     input_strides.push_back(std::move(strides));
     Cell c{Kind::Input, t.dtype};
     c.memory = int(code.inputs.size()) - 1;
     c.constant = constant;
+    c.same_rows = same_rows && !constant;
     return cell(c);
   }
   int input_cell(int memory) const {
@@ -85,12 +113,25 @@ struct Builder {
     }
     if (source.dtype == to) return from;
     BlockCode::Instruction i;
+    i.what = BlockCode::What::Convert;
     i.cast = make_cast(source.dtype, to);
+    return instruction(i, from, to, source.per_row);
+  }
+  // Adds one of a single operand; its result's cell.
+  int instruction(BlockCode::Instruction i, int from, DType dtype, bool per_row) {
     i.count = 2;
     i.from[1] = from;
-    i.to = cell({Kind::Register, to});
+    i.per_row = per_row;
+    Cell c{Kind::Register, dtype};
+    c.per_row = per_row;
+    i.to = cell(c);
     code.code.push_back(i);
     return i.to;
+  }
+  int spread(int from) {
+    BlockCode::Instruction i;
+    i.what = BlockCode::What::Spread;
+    return instruction(i, from, code.cells[size_t(from)].dtype, false);
   }
 
   // The value of the group that this argument is; null: it comes from outside.
@@ -98,11 +139,18 @@ struct Builder {
     return a.at >= 0 && own[size_t(a.at)].tensor ? &own[size_t(a.at)] : nullptr;
   }
   TensorRef seen_as(const PlanArg& a) const;
+  TensorRef tensor_of(const PlanArg& a) const {
+    return own_of(a) ? seen_as(a) : TensorRef::borrow(tensors[position(a)]);
+  }
   bool fits() const;
   void describe(const PlanCall& call);
+  void describe_fold(const PlanCall& call);
   void add(const PlanCall& call);
+  void add_fold(const PlanCall& call);
+  int operand(const PlanArg& a, const Own& made, DType wants, bool per_row);
   void place_memory();
   void place_buffers();
+  void place_blocks();
 };
 
 // How a call of the group sees a value of it.
@@ -131,7 +179,7 @@ struct Described {
         values.push_back(b.run.given(a));
         continue;
       }
-      tensors.push_back(b.own_of(a) ? b.seen_as(a) : TensorRef::borrow(b.tensors[b.position(a)]));
+      tensors.push_back(b.tensor_of(a));
       values.push_back(tensors.back().get());
     }
     c.op = call.op;
@@ -150,6 +198,46 @@ void Builder::describe(const PlanCall& call) {
                                 w.plan.loop, w.compute, w.loop_out, w.plan.broadcasts};
 }
 
+void Builder::describe_fold(const PlanCall& call) {
+  Described d(*this, call);
+  call.op->row->infer(d.c);
+  const Tensor& out = d.c.out();
+  own[size_t(call.makes[0])].tensor = bare_tensor(out.dtype, out.device, out.shape(), out.stride(), 0);
+}
+
+// The cell of an operand, in the dtype that the loop wants.
+int Builder::operand(const PlanArg& a, const Own& made, DType wants, bool per_row) {
+  if (a.kind <= PlanArg::Kind::Given) {
+    Cell c{run.given(a).none() ? Kind::Absent : Kind::Number, wants};
+    c.constant = c.kind == Kind::Number;
+    c.number = &a;
+    return cell(c);
+  }
+  const Own* value = own_of(a);
+  if (!value) return converted(per_row ? row_input(a) : input(a, made.tensor->shape()), wants);
+  const bool one_per_row = code.cells[size_t(value->cell)].per_row;
+  const TensorRef seen = seen_as(a);
+  if (per_row) possible &= one_per_row && std::ranges::equal(seen->shape(), made.tensor->shape());
+  else if (one_per_row) possible &= size_t(seen->ndim) == shape.size() && seen->sizes[seen->ndim - 1] == 1;
+  else possible &= !code.columns || std::ranges::equal(seen->shape(), shape);
+  const int from = converted(value->cell, wants);
+  return one_per_row && !per_row && !made.broadcasts ? spread(from) : from;
+}
+
+void Builder::add_fold(const PlanCall& call) {
+  const PlanArg& a = call.args[0];
+  Own& made = own[size_t(call.makes[0])];
+  const Own* value = own_of(a);
+  const int from = value ? value->cell : input(a, shape);
+  BlockCode::Instruction i;
+  i.what = BlockCode::What::Fold;
+  i.fold = find_row_fold(call.op->name, made.tensor->dtype);
+  const Tensor& x = value ? *value->tensor : *tensors[position(a)];
+  possible &= i.fold && x.dtype == made.tensor->dtype && std::ranges::equal(x.shape(), shape) &&
+              is_per_row(*made.tensor) && !code.cells[size_t(from)].constant;
+  made.cell = instruction(i, from, made.tensor->dtype, true);
+}
+
 void Builder::add(const PlanCall& call) {
   const ElementwiseRow& row = *call.op->elementwise;
   Own& made = own[size_t(call.makes[0])];
@@ -158,23 +246,19 @@ void Builder::add(const PlanCall& call) {
   i.call = &call;
   i.count = row.operands + 1;
   i.scalars = std::min(std::max(int(call.args.size()) - row.operands, 0), pointwise::kMaxScalars);
+  i.per_row = is_per_row(*made.tensor);
+  possible &= i.per_row || !code.columns || std::ranges::equal(made.tensor->shape(), shape);
   for (int k = 0; k < row.operands; ++k) {
-    const PlanArg& a = call.args[size_t(k)];
     const DType wants = row.bool_operands >> k & 1 ? DType::Bool : made.compute;
-    int from;
-    if (a.kind > PlanArg::Kind::Given) {
-      const Own* value = own_of(a);
-      from = converted(value ? value->cell : input(a, made.tensor->shape()), wants);
-    } else {
-      Cell c{run.given(a).none() ? Kind::Absent : Kind::Number, wants};
-      c.constant = c.kind == Kind::Number;
-      c.number = &a;
-      from = cell(c);
-    }
-    if (code.cells[size_t(from)].constant && !made.broadcasts) code.cells[size_t(from)].filled = true;
+    const int from = operand(call.args[size_t(k)], made, wants, i.per_row);
+    Cell& c = code.cells[size_t(from)];
+    if (c.constant && !made.broadcasts) c.filled = true;
+    i.by_row |= c.per_row && !i.per_row;
     i.from[k + 1] = from;
   }
-  i.to = cell({Kind::Register, made.loop_out});
+  Cell to{Kind::Register, made.loop_out};
+  to.per_row = i.per_row;
+  i.to = cell(to);
   code.code.push_back(i);
   code.weight += row.weight;
   made.cell = converted(i.to, made.tensor->dtype);
@@ -186,8 +270,11 @@ void Builder::place_memory() {
   for (int value : group.results) {
     const Own& made = own[size_t(value)];
     const Tensor& t = *made.tensor;
-    code.cells[size_t(made.cell)].memory = int(strides.size());
-    strides.push_back(along(t, t.shape()));
+    Cell& c = code.cells[size_t(made.cell)];
+    c.memory = int(strides.size());
+    possible &= !c.per_row || t.contiguous();
+    if (c.per_row) strides.emplace_back(shape.size(), 0);
+    else strides.push_back(along(t, t.shape()));
     code.results.push_back({{t.sizes, t.sizes + t.ndim}, {t.strides, t.strides + t.ndim}, t.dtype, t.device});
   }
   const int first = int(strides.size());
@@ -205,8 +292,10 @@ void Builder::place_memory() {
     for (int k = 0; k < s.operands; ++k) s.stride[k][s.ndim] = strides[size_t(k)][size_t(d)] * item(k);
     s.add_dim(shape[size_t(d)]);
   }
-  s.sort();
-  s.merge();
+  if (!code.columns) {  // else rows stay rows, in their order
+    s.sort();
+    s.merge();
+  }
   if (s.ndim == 0) {
     for (int k = 0; k < s.operands; ++k) s.stride[k][0] = k < first ? item(k) : 0;
     s.add_dim(1);
@@ -219,38 +308,50 @@ void Builder::place_buffers() {
   for (size_t i = 0; i < code.code.size(); ++i)
     for (int k = 1; k < code.code[i].count; ++k) last_read[size_t(code.code[i].from[k])] = int(i);
   std::vector<int> free;
-  auto buffer = [&](int64_t item, bool for_good) {
-    for (size_t k = 0; !for_good && k < free.size(); ++k) {
-      if (code.buffers[size_t(free[k])] < item) continue;
+  auto buffer = [&](const Cell& c, bool for_good) {
+    const int item = int(item_size(c.dtype));
+    for (size_t k = 0; !for_good && !c.per_row && k < free.size(); ++k) {
+      if (code.buffers[size_t(free[k])].item < item) continue;
       int b = free[k];
       free.erase(free.begin() + long(k));
       return b;
     }
-    code.buffers.push_back(int(item));
+    code.buffers.push_back({item, c.per_row});
     return int(code.buffers.size()) - 1;
   };
-  for (auto& c : code.cells) {
-    const bool packed = c.kind == Kind::Input && !c.constant && !code.space.linear(c.memory, item_size(c.dtype));
-    if (packed || c.filled) c.buffer = buffer(item_size(c.dtype), true);
-  }
+  auto in_place = [&](const Cell& c) {
+    return c.memory >= 0 && (c.per_row || code.space.linear(c.memory, item_size(c.dtype)));
+  };
+  auto reuse = [&](const Cell& c) {
+    if (!c.per_row && std::find(free.begin(), free.end(), c.buffer) == free.end()) free.push_back(c.buffer);
+  };
+  for (auto& c : code.cells)
+    if ((c.kind == Kind::Input && !c.constant && !in_place(c)) || c.filled) c.buffer = buffer(c, true);
   for (size_t i = 0; i < code.code.size(); ++i) {
     auto& now = code.code[i];
     auto& to = code.cells[size_t(now.to)];
-    const bool in_place = to.memory >= 0 && code.space.linear(to.memory, item_size(to.dtype));
-    if (!in_place) to.buffer = buffer(item_size(to.dtype), to.memory >= 0);
+    if (!in_place(to)) to.buffer = buffer(to, to.memory >= 0);
     for (int k = 1; k < now.count; ++k) {
       const auto& from = code.cells[size_t(now.from[k])];
-      if (from.kind == Kind::Register && from.memory < 0 && last_read[size_t(now.from[k])] == int(i) &&
-          std::find(free.begin(), free.end(), from.buffer) == free.end())
-        free.push_back(from.buffer);
+      if (from.kind == Kind::Register && from.memory < 0 && last_read[size_t(now.from[k])] == int(i)) reuse(from);
     }
-    if (to.memory < 0 && last_read[size_t(now.to)] < 0) free.push_back(to.buffer);
+    if (to.memory < 0 && last_read[size_t(now.to)] < 0) reuse(to);
   }
+  place_blocks();
+}
+
+// How long a block is.
+void Builder::place_blocks() {
   int64_t bytes = 8;
-  for (int b : code.buffers) bytes += b;
+  for (const auto& b : code.buffers) bytes += b.per_row ? 0 : b.item;
   for (const auto& c : code.cells)  // what is read and written in place lies in the cache too
-    if (c.memory >= 0 && c.buffer < 0) bytes += item_size(c.dtype);
-  code.block = std::min<int64_t>(kScratch / bytes / 64 * 64, kLongest);
+    if (c.memory >= 0 && c.buffer < 0 && !c.per_row) bytes += item_size(c.dtype);
+  if (!code.columns) {
+    code.block = std::min<int64_t>(kScratch / bytes / 64 * 64, kLongest);
+  } else {
+    code.block = std::max<int64_t>(1, kScratch / (bytes * code.columns)) * code.columns;
+    possible &= bytes * code.columns <= kMostScratch;
+  }
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
@@ -287,25 +388,25 @@ struct Prepared {
 };
 
 struct Blocks {
+  using What = BlockCode::What;
   const Prepared& p;
   const BlockCode& step;
-  int64_t block;
+  const int64_t block, columns, rows;  // of a whole block
   std::vector<char*> at;       // by cell
   std::vector<int64_t> item;
   std::vector<char*> buffer;
+  std::unique_ptr<char[]> large;
   alignas(64) char scratch[kScratch + (64 << 6)];
 
   explicit Blocks(const Prepared& p)
-      : p(p), step(p.step), block(step.block), at(step.cells.size()), item(step.cells.size()) {
-    char* next = scratch;
-    for (int b : step.buffers) {
-      buffer.push_back(next);
-      next += (b * block + 63) / 64 * 64;
-    }
+      : p(p), step(p.step), block(step.block), columns(step.columns), rows(columns ? block / columns : 0),
+        at(step.cells.size()), item(step.cells.size()) {
+    place();
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
       item[k] = c.kind == Kind::Absent ? 0 : item_size(c.dtype);
       if (c.buffer >= 0) at[k] = buffer[size_t(c.buffer)];
+      if (c.same_rows && c.buffer >= 0) move<true>(int(k), 0, block);
       if (c.kind != Kind::Number) continue;
       auto* number = const_cast<char*>(p.number[k].data());
       if (!c.filled) {
@@ -316,6 +417,21 @@ struct Blocks {
           std::fill_n(reinterpret_cast<U*>(at[k]), block, *reinterpret_cast<const U*>(number));
         });
       }
+    }
+  }
+
+  void place() {
+    auto size = [&](const BlockCode::Buffer& b) { return (b.item * (b.per_row ? rows : block) + 63) / 64 * 64; };
+    int64_t total = 0;
+    for (const auto& b : step.buffers) total += size(b);
+    char* next = scratch;
+    if (total > int64_t(sizeof scratch)) {
+      large.reset(new char[size_t(total) + 64]);
+      next = large.get() + (64 - reinterpret_cast<uintptr_t>(large.get()) % 64);
+    }
+    for (const auto& b : step.buffers) {
+      buffer.push_back(next);
+      next += size(b);
     }
   }
 
@@ -330,32 +446,54 @@ struct Blocks {
     for (int64_t start = begin; start < end; start += block) one(start, std::min(block, end - start));
   }
   void one(int64_t start, int64_t n) {
+    const int64_t row = columns ? start / columns : 0, many = columns ? n / columns : 0;
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
       if (c.memory < 0 || c.constant) continue;
-      if (c.buffer < 0) at[k] = p.memory[c.memory] + start * item[k];
-      else if (c.kind == Kind::Input) move<true>(int(k), start, n);
+      if (c.buffer < 0) at[k] = p.memory[c.memory] + (c.per_row ? row : start) * item[k];
+      else if (c.kind == Kind::Input && !c.same_rows) move<true>(int(k), start, n);
     }
-    char* ptr[pointwise::kMaxOperands];
-    int64_t stride[pointwise::kMaxOperands];
-    for (size_t i = 0; i < step.code.size(); ++i) {
-      const auto& code = step.code[i];
-      if (!code.loop) {
-        code.cast.apply(at[size_t(code.to)], at[size_t(code.from[1])], n);
-      } else {
-        ptr[0] = at[size_t(code.to)];
-        stride[0] = item[size_t(code.to)];
-        for (int k = 1; k < code.count; ++k) {
-          ptr[k] = at[size_t(code.from[k])];
-          stride[k] = item[size_t(code.from[k])];
-        }
-        code.loop(ptr, stride, n, p.scalars[i].data());
-      }
-    }
+    for (size_t i = 0; i < step.code.size(); ++i) execute(step.code[i], p.scalars[i].data(), n, many);
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
       if (c.kind == Kind::Register && c.memory >= 0 && c.buffer >= 0) move<false>(int(k), start, n);
     }
+  }
+  void execute(const BlockCode::Instruction& code, const Scalar* scalars, int64_t n, int64_t many) {
+    char* const to = at[size_t(code.to)];
+    const int64_t step_to = item[size_t(code.to)];
+    if (code.what != What::Loop) {
+      const char* from = at[size_t(code.from[1])];
+      const int64_t step_from = item[size_t(code.from[1])];
+      if (code.what == What::Convert) return code.cast.apply(to, from, code.per_row ? many : n);
+      for (int64_t r = 0; r < many; ++r) {
+        if (code.what == What::Fold) code.fold(from + r * columns * step_from, columns, to + r * step_to);
+        else spread(from + r * step_from, to + r * columns * step_to, step_to);
+      }
+      return;
+    }
+    char* ptr[pointwise::kMaxOperands] = {to};
+    int64_t stride[pointwise::kMaxOperands] = {step_to};
+    for (int k = 1; k < code.count; ++k) {
+      ptr[k] = at[size_t(code.from[k])];
+      stride[k] = item[size_t(code.from[k])];
+    }
+    if (!code.by_row) return code.loop(ptr, stride, code.per_row ? many : n, scalars);
+    int64_t next[pointwise::kMaxOperands];  // from row to row
+    for (int k = 0; k < code.count; ++k) {
+      const bool one = k && step.cells[size_t(code.from[k])].per_row;
+      next[k] = one ? stride[k] : stride[k] * columns;
+      if (one) stride[k] = 0;
+    }
+    for (int64_t r = 0; r < many; ++r) {
+      code.loop(ptr, stride, columns, scalars);
+      for (int k = 0; k < code.count; ++k) ptr[k] += next[k];
+    }
+  }
+  void spread(const char* from, char* to, int64_t size) {
+    visit_size(size, [&]<class U>() {
+      std::fill_n(reinterpret_cast<U*>(to), columns, *reinterpret_cast<const U*>(from));
+    });
   }
 };
 
@@ -367,16 +505,26 @@ static std::shared_ptr<BlockCode> build(const BlockStep& group, PlanRun& r, cons
   for (Tensor* t : tensors) code->made_for.push_back(bare_tensor(t->dtype, t->device, t->shape(), t->stride(), 0));
   Builder b{group, r, tensors, *code, {}, {}, {}};
   b.own.resize(r.values.size());
-  for (const PlanCall& call : group.calls) b.describe(call);
-  const Tensor& leader = *b.own[size_t(group.calls[size_t(group.leader)].makes[0])].tensor;
+  bool folds = false;
+  for (const PlanCall& call : group.calls) {
+    if (call.op->elementwise) b.describe(call);
+    else b.describe_fold(call), folds = true;
+  }
+  const PlanCall& first = group.calls[size_t(group.leader)];  // a reduction: its argument has the group's shape
+  const Tensor& leader = first.op->elementwise ? *b.own[size_t(first.makes[0])].tensor : *b.tensor_of(first.args[0]);
   b.shape.assign(leader.sizes, leader.sizes + leader.ndim);
   code->numel = leader.numel;
-  for (const PlanCall& call : group.calls) b.add(call);
+  code->columns = folds && leader.ndim ? b.shape.back() : 0;
+  if (folds && code->columns < 2) return code;
+  for (const PlanCall& call : group.calls) {
+    if (call.op->elementwise) b.add(call);
+    else b.add_fold(call);
+  }
   if (!b.fits() || code->inputs.size() + group.results.size() > size_t(kMostMemory)) return code;
   if (code->code.size() > size_t(kMostInstructions)) return code;
   b.place_memory();
   b.place_buffers();
-  code->possible = code->block > 0;
+  code->possible = b.possible && code->block > 0;
   return code;
 }
 
@@ -385,9 +533,11 @@ static void compute(Prepared& prepared, std::span<const TensorRef> held) {
   prepared.read_constants();
   Calling calling{held};
   LockRelease lock(step.numel * step.weight);
-  parallel_for(step.numel, std::max<int64_t>(pointwise::kGrain / step.weight, 1024), [&](int64_t begin, int64_t end) {
+  const int64_t unit = std::max<int64_t>(1, step.columns);  // a thread has whole rows
+  const int64_t grain = std::max<int64_t>(pointwise::kGrain / std::max(1, step.weight), 1024);
+  parallel_for(step.numel / unit, (grain + unit - 1) / unit, [&](int64_t begin, int64_t end) {
     Blocks blocks(prepared);
-    blocks.run(begin, end);
+    blocks.run(begin * unit, end * unit);
   });
 }
 

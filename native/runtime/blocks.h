@@ -1,12 +1,15 @@
-// Block programs: a group of pointwise calls that runs over blocks small enough for the first-level cache.
+// Block programs: a group of pointwise calls, and of reductions along rows, that runs over blocks small enough for the
+// first-level cache.
 //
 // Each call is an instruction, whose loop is the one it has when it runs alone, so results are the same to the bit.
 // Between two instructions a block stays in a register: a few kilobytes that are used again and again. Memory is read
-// where an input comes in and written where a result is wanted outside the group, and nowhere else.
+// where an input comes in and written where a result is wanted outside the group, and nowhere else. With reductions of
+// the last dimension a block is as many whole rows as fit, and values of one number per row are cells of their own.
 #pragma once
 #include <memory>
 
 #include "../kernels/pointwise.h"
+#include "../kernels/row_folds.h"
 #include "plan.h"
 
 namespace flambeau {
@@ -24,15 +27,26 @@ struct BlockCode {
     int memory = -1;      // Input: which operand of the space; Register: the result that is written there, if any
     int buffer = -1;      // which piece of scratch memory; inputs that must be packed and registers have one
     bool constant = false, filled = false;  // one number everywhere; laid out as a block for loops that want it so
+    bool per_row = false;                   // one number for each row
+    bool same_rows = false;                 // Input: every row is the same one
     const PlanArg* number = nullptr;        // Number: where it stands
     int from = -1;        // Number that is an input's only element, converted: the input's cell
   };
+  enum class What : uint8_t { Loop, Convert, Fold, Spread };  // Spread: a number per row over the row
   struct Instruction {
-    LoopFn loop = nullptr;  // null: a conversion
+    What what = What::Loop;
+    bool per_row = false;   // of one number for each row
+    bool by_row = false;    // row after row: some operands are one number for each
+    LoopFn loop = nullptr;
+    RowFold fold = nullptr;
     Cast cast;
     const PlanCall* call = nullptr;
     int to = -1, count = 0, scalars = 0;
     int from[pointwise::kMaxOperands] = {};
+  };
+  struct Buffer {
+    int item;
+    bool per_row;
   };
   struct Result {
     std::vector<int64_t> sizes, strides;
@@ -47,8 +61,9 @@ struct BlockCode {
   std::vector<int> inputs;          // of the group, that are read: operands of the space, behind the results
   std::vector<Cell> cells;
   std::vector<Instruction> code;
-  std::vector<int> buffers;         // item size of each
+  std::vector<Buffer> buffers;
   int64_t numel = 0, block = 0;
+  int64_t columns = 0;              // of a row; 0: no reductions
   int weight = 0;
 };
 

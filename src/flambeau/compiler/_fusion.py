@@ -1,39 +1,50 @@
-"""Which pointwise calls run as one group: those of one shape that share values, with nothing between them."""
+"""Which calls run as one group: pointwise ones of one shape that share values, and reductions along the rows of it."""
 
 from operator import getitem
 
+from .._C import float32, float64
 from ._writer import value_of
+from .passes.matching import arguments
 
 _MOST_MEMORY = 14  # inputs and results of a group
 _MOST_CALLS = 40
+_FOLDS = ("sum", "mean", "amax", "amin")
+_SHORTEST_ROW, _LONGEST_ROW = 32, 1 << 16
 
 
 class Group:
     """Calls that will run together.
 
     `shape` is the iteration space. A call of another shape may join where it reads and writes its memory from end to
-    end (it is flat) and has as many elements.
+    end (it is flat) and has as many elements. In a group with reductions (`rows`), calls have its shape, or that of one
+    number for each row.
     """
 
-    def __init__(self, node, reads):
-        use = node.meta["use"]
+    def __init__(self, node, reads, rows):
+        use = (node.args[0] if rows else node).meta["use"]
         inputs = [n.meta["use"] for n in node.all_input_nodes]
-        self.calls, self.leader, self.shape, self.numel = [node], node, use.sizes, use.numel
+        self.calls, self.leader, self.shape, self.numel, self.rows = [node], node, use.sizes, use.numel, rows
         self.flat = use.contiguous and all(u.contiguous and u.numel in (use.numel, 1) for u in inputs)
         self.reads, self.makes = reads, {node}
 
     def fits(self, other):
         """Whether the two can be one."""
-        same = self.shape == other.shape or (self.numel == other.numel and (self.flat or other.flat))
+        if self.rows or other.rows:
+            rows, rest = (self, other) if self.rows else (other, self)
+            same = rest.shape == rows.shape or (not rest.rows and rest.shape in _per_row(rows.shape)
+                                                and _stay_in_rows(rest, rows))
+        else:
+            same = self.shape == other.shape or (self.numel == other.numel and (self.flat or other.flat))
         outside = (self.reads | other.reads) - self.makes - other.makes
         return same and len(self.calls) + len(other.calls) <= _MOST_CALLS and len(outside) + 3 <= _MOST_MEMORY
 
     def take(self, other, order):
         """Makes `other` part of this group."""
-        if self.flat and not other.flat:
-            self.leader, self.shape = other.leader, other.shape
+        if (other.rows and not self.rows) or (not self.rows and self.flat and not other.flat):
+            self.leader, self.shape, self.numel = other.leader, other.shape, other.numel
+        self.rows = self.rows or other.rows
         self.calls = sorted(self.calls + other.calls, key=order.get)
-        self.flat = self.flat and other.flat
+        self.flat = self.flat and other.flat and not self.rows
         self.makes |= other.makes
         self.reads = (self.reads | other.reads) - self.makes
 
@@ -56,13 +67,14 @@ def steps_of(graph):
         if node.op != "call_function" or "view" in node.meta or node.target is getitem:
             continue
         reads = {value_of(n) for n in node.all_input_nodes}
-        if node.target.kind != "elementwise":
+        folds = _folds_rows(node)
+        if node.target.kind != "elementwise" and not folds:
             for value in reads:
                 if value in home:
                     close(home[value])
             steps.append((node, [node]))
             continue
-        group = alone = Group(node, reads)
+        group = alone = Group(node, reads, folds)
         for maker in {id(home[v]): home[v] for v in reads if v in home}.values():
             if _reads_as_made(node, maker, alone) and maker.fits(group):
                 waiting.remove(maker)
@@ -83,6 +95,28 @@ def steps_of(graph):
     return steps
 
 
+def _per_row(shape):
+    """The shapes of one number for each row."""
+    return shape[:-1], (*shape[:-1], 1)
+
+
+def _folds_rows(node):
+    """Whether it reduces the last dimension of float32 or float64 numbers, in rows that are worth it."""
+    if node.target.name not in _FOLDS:
+        return False
+    given = arguments(node)
+    use, dim = given["self"].meta["use"], given["dim"]
+    return (use.dtype in (float32, float64) and len(use.sizes) > 1 and given.get("dtype") is None
+            and isinstance(dim, (list, tuple)) and list(dim) in ([-1], [len(use.sizes) - 1])
+            and _SHORTEST_ROW <= use.sizes[-1] <= _LONGEST_ROW and use.numel > use.sizes[-1] > 1)
+
+
+def _stay_in_rows(group, rows):
+    """Whether all that the group's calls see of the row group's values is one number for each row, as they have it."""
+    return all(n.meta["use"].sizes == node.meta["use"].sizes
+               for node in group.calls for n in node.all_input_nodes if n.meta["use"].numel != 1)
+
+
 def _reads_as_made(node, maker, alone):
     """Whether each of the group's values is read in the layout it was made in, element by element."""
     for n in node.all_input_nodes:
@@ -91,6 +125,9 @@ def _reads_as_made(node, maker, alone):
         use, made = n.meta["use"], value_of(n).meta["use"]
         same = use[1:5] == made[1:5]
         along = use.sizes == alone.shape or (alone.flat and use.numel == alone.numel)
+        if maker.rows:  # a number for each row is read as such, in whichever shape
+            per_row = made.sizes in _per_row(maker.shape) and made.sizes != maker.shape
+            along = (use.sizes == alone.shape) != per_row or (per_row and use.sizes == _per_row(maker.shape)[1])
         if not along or not (same or (use.contiguous and made.contiguous and use.dtype == made.dtype)):
             return False
     return True
