@@ -60,3 +60,39 @@ def test_a_whole_network():
     expected = net(x)
     found = net.to(memory_format=LAST)(x.contiguous(memory_format=LAST))
     assert found.is_contiguous(memory_format=LAST) and flambeau.allclose(found, expected)
+
+
+@pytest.mark.parametrize("groups", [1, 4, 8])
+@pytest.mark.parametrize("form", [(3, 1, 1, 1), (1, 1, 0, 1), (3, 2, 1, 1), (3, 1, 2, 2), (5, 2, 0, 1)])
+@pytest.mark.parametrize("n, size", [(1, 7), (4, 33)])
+def test_convolutions_of_channels_last_images(n, size, form, groups):
+    """Results and gradients as those of contiguous images, and laid out as the images are."""
+    k, stride, padding, dilation = form
+    x, w, b = flambeau.randn(n, 8, size, size + 1), flambeau.randn(16, 8 // groups, k, k), flambeau.randn(16)
+    made = []
+    for layout in (flambeau.contiguous_format, flambeau.channels_last):
+        given = [x.clone(memory_format=layout), w.clone(), b.clone()]
+        for t in given:
+            t.requires_grad_()
+        y = flambeau.nn.functional.conv2d(*given, stride, padding, dilation, groups)
+        flambeau.manual_seed(0)
+        y.backward(flambeau.randn(y.shape))
+        assert y.is_contiguous(memory_format=layout) and given[0].grad.is_contiguous(memory_format=layout)
+        made.append([y, *[t.grad for t in given]])
+    for found, expected in zip(*made, strict=True):
+        assert flambeau.allclose(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_of_channels_last_images(training):
+    x, g = flambeau.randn(3, 8, 5, 6), flambeau.randn(3, 8, 5, 6)
+    made = []
+    for layout in (flambeau.contiguous_format, flambeau.channels_last):
+        given = [x.clone(memory_format=layout).requires_grad_(), *(flambeau.ones(8, requires_grad=True) for _ in "wb")]
+        stats = [flambeau.zeros(8), flambeau.ones(8)]
+        y = flambeau.nn.functional.batch_norm(given[0], *stats, *given[1:], training)
+        y.backward(g)
+        assert y.is_contiguous(memory_format=layout) and given[0].grad.is_contiguous(memory_format=layout)
+        made.append([y, *stats, *[t.grad for t in given]])
+    for found, expected in zip(*made, strict=True):
+        assert flambeau.allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -9,34 +9,11 @@ namespace {
 constexpr int64_t kContiguousFormat = 0;  // as operators take it
 OpHandle op_permute{"permute"}, op_clone{"clone"}, op_as_strided{"as_strided"};
 
-// The strides of channels innermost, then the other dimensions from the last to the first, then the batch.
-std::vector<int64_t> channels_innermost(Dims shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t step = 1;
-  auto place = [&](size_t k) {
-    strides[k] = step;
-    step *= std::max<int64_t>(shape[k], 1);
-  };
-  place(1);
-  for (size_t k = shape.size(); k-- > 2;) place(k);
-  place(0);
-  return strides;
-}
-
-bool channels_last(const Tensor* t) {
-  if (!t || t->contiguous() || t->ndim < 4 || t->ndim > 5) return false;
-  std::vector<int64_t> strides = channels_innermost(t->shape());
-  for (int k = 0; k < t->ndim; ++k)
-    if (t->sizes[k] != 1 && t->strides[k] != strides[size_t(k)]) return false;
-  return true;
-}
-
 bool wanted(const Value& v) {
-  if (v.tag == Tag::Tensor) return channels_last(v.tensor);
+  if (v.tag == Tag::Tensor) return has_channels_last(*v.tensor);
   if (v.tag != Tag::Tensors || v.tensors.size == 0) return false;
-  for (int64_t k = 0; k < v.tensors.size; ++k)
-    if (!channels_last(v.tensors.data[k])) return false;
-  return true;
+  return std::ranges::all_of(std::span(v.tensors.data, size_t(v.tensors.size)),
+                             [](const Tensor* t) { return t && has_channels_last(*t); });
 }
 
 // A copy of `t` with dense strides. Of a pending tensor it is as pending as `t`: its dimensions in the order in which
@@ -66,7 +43,7 @@ void take_format(Call& c) {
   for (int k = 0; k < c.nout(); ++k) {
     TensorRef& out = k ? c.more[k - 1] : c.out1;
     if (!out || out->ndim != ndim || !out->contiguous() || out->level || out->flags & kDispatch) continue;
-    std::vector<int64_t> strides = channels_innermost(out->shape());
+    std::vector<int64_t> strides = channels_last_strides(out->shape());
     out = copied_as(*out, strides);
   }
 }

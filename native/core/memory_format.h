@@ -1,6 +1,7 @@
 // How results and gradients are laid out: convolutions, norms and pools answer channels_last images with channels_last
 // ones, and a gradient that is kept lies as what it belongs to.
 #pragma once
+#include "channels_last.h"
 #include "op.h"
 
 namespace flambeau {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../core/channels_last.h"
 #include "correlate.h"
 #include "gemm.h"
 #include "widened.h"
@@ -132,7 +133,9 @@ namespace {
 void infer_convolution(Call& c) {
   const Problem& p = c.hand_over(
       describe_convolution(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride));
-  c.output(p.result, c.tensor(kInput).dtype, c.tensor(kInput).device);
+  const Tensor& x = c.tensor(kInput);
+  if (of_channels_last(x, p)) c.output(p.result, x.dtype, x.device, channels_last_strides(p.result));
+  else c.output(p.result, x.dtype, x.device);
 }
 
 template <class T>
@@ -214,6 +217,7 @@ void cpu_convolution(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const Problem& p = c.handed<Problem>();
+  if (of_channels_last(c.tensor(kInput), p)) return convolve_channels_last(c, p);
   if (convolve_halves(c, p)) return trim_scratch();
   WideResult y(out);
   TensorRef x = y.operand(c.tensor(kInput)), w = y.operand(c.tensor(kWeight)), bias;
@@ -260,7 +264,8 @@ void infer_backward(Call& c) {
   const Problem& p = c.hand_over(describe_backward(c));
   Tensor &x = c.tensor(1), &w = c.tensor(2);
   int64_t mask = c.integer(9), nothing[] = {0}, channels[] = {p.result[1]};
-  c.output(mask & 1 ? x.shape() : Dims(nothing), x.dtype, x.device);
+  if (mask & 1 && of_channels_last(x, p)) c.output(x.shape(), x.dtype, x.device, channels_last_strides(x.shape()));
+  else c.output(mask & 1 ? x.shape() : Dims(nothing), x.dtype, x.device);
   c.output(mask & 2 ? w.shape() : Dims(nothing), x.dtype, x.device);
   c.output(mask & 4 ? Dims(channels) : Dims(nothing), x.dtype, x.device);
 }
@@ -319,6 +324,7 @@ void cpu_backward(Call& c) {
       if (c.out(k).numel) fill(c.out(k), 0);
     return;
   }
+  if (of_channels_last(c.tensor(1), p)) return gradients_channels_last(c, p, c.integer(9));
   const bool done = gradients_of_halves(c, p, c.integer(9));
   Gradients grads{p, c.integer(9) & (done ? 4 : 7), contiguous(*to_dtype(c.tensor(0), compute))};
   for (int k = 0; k < 3; ++k)

@@ -29,9 +29,15 @@ ConvProblem describe_convolution(const Call& c, const Tensor& x, const Tensor& w
 
 // By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such
 // primitive.
+// `last`: x and y are images whose channels lie last.
 enum class ConvResult { Output, Input, Weights };
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
-                        ConvResult which);
+                        ConvResult which, bool last = false);
+// Images of float32 whose channels lie last (conv_last.cpp), as are then the results. Whether a convolution is of them;
+// its result, and those of its gradients that `mask` names, as in convolution_backward.
+bool of_channels_last(const Tensor& x, const ConvProblem& p);
+void convolve_channels_last(const Call& c, const ConvProblem& p);
+void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask);
 // Whether the processor multiplies numbers of this half-precision dtype, so that oneDNN need not widen them.
 bool multiplies_halves(DType dtype);
 

@@ -26,7 +26,7 @@ struct Shapes {
   dims stride, dilation, pad, pad_end;
 };
 
-Shapes shapes_of(const ConvGeometry& g, memory::data_type type) {
+Shapes shapes_of(const ConvGeometry& g, memory::data_type type, bool last) {
   const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1
       : 0;  // two dimensions when the first is trivial
   Shapes s;
@@ -44,24 +44,32 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type) {
     for (size_t d = shape.size() - 1; d-- > 0;) st[d] = st[d + 1] * shape[d + 1];
     return st;
   };
+  auto channels_last = [](const dims& shape) {
+    dims st(shape.size(), 1);
+    int64_t step = shape[1];
+    for (size_t d = shape.size() - 1; d > 1; --d) st[d] = step, step *= shape[d];
+    st[0] = step;
+    return st;
+  };
   const dims* all[] = {&x, &w, &y};
   for (int k = 0; k < 3; ++k) {
-    s.plain[k] = memory::desc(*all[k], type, strides(*all[k]));
-    s.any[k] = memory::desc(*all[k], type, memory::format_tag::any);
+    const bool image = k != 1;
+    s.plain[k] = memory::desc(*all[k], type, last && image ? channels_last(*all[k]) : strides(*all[k]));
+    s.any[k] = last && image ? s.plain[k] : memory::desc(*all[k], type, memory::format_tag::any);
   }
   return s;
 }
 
 // `result`: which of the three the primitive writes.
 // long because: the three primitives of oneDNN differ in types alone
-std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result) {
+std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result, bool last) {
   static auto* cache = new onednn::Cache<Entry>(256);
-  onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type)};
+  onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last};
   for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),
       t->end());
   return cache->get(key, [&] {
     engine& e = onednn::engine();
-    Shapes s = shapes_of(g, type);
+    Shapes s = shapes_of(g, type, last);
     primitive_attr attr;
     attr.set_scratchpad_mode(scratchpad_mode::user);
     auto made = std::make_shared<Entry>();
@@ -102,9 +110,9 @@ std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, 
 }
 
 void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const void* bias, void* y,
-         ConvResult which) {
+         ConvResult which, bool last) {
   const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
-  std::shared_ptr<Entry> entry = entry_for(g, type, bias, result);
+  std::shared_ptr<Entry> entry = entry_for(g, type, bias, result, last);
   engine& e = onednn::engine();
   stream& s = onednn::stream();
   void* data[] = {x, w, y};
@@ -145,9 +153,9 @@ void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
 }  // namespace
 
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
-                        ConvResult which) {
+                        ConvResult which, bool last) {
   try {
-    run(g, onednn::data_type(dtype), x, w, bias, y, which);
+    run(g, onednn::data_type(dtype), x, w, bias, y, which, last);
     return true;
   } catch (const dnnl::error&) {
     return false;
@@ -164,6 +172,8 @@ bool multiplies_halves(DType dtype) {
 #else
 namespace flambeau {
 bool multiplies_halves(DType) { return false; }
-bool onednn_convolution(const ConvGeometry&, DType, void*, void*, const void*, void*, ConvResult) { return false; }
+bool onednn_convolution(const ConvGeometry&, DType, void*, void*, const void*, void*, ConvResult, bool) {
+  return false;
+}
 }  // namespace flambeau
 #endif

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../core/channels_last.h"
 #include "../core/parallel.h"
 #include "correlate.h"
 #include "gemm.h"
@@ -32,10 +33,7 @@ Activation activation_of(std::string_view name) {
   return Activation(found - kNames);
 }
 
-std::array<int64_t, 4> channels_last(Dims shape) {
-  return {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
-}
-bool is_channels_last(const Tensor& t) { return std::ranges::equal(t.stride(), channels_last(t.shape())); }
+bool is_channels_last(const Tensor& t) { return std::ranges::equal(t.stride(), channels_last_strides(t.shape())); }
 
 void check_vectors(const Call& c, int64_t channels) {
   for (int k : {kBias, kScale, kShift, kMean, kVar}) {
@@ -62,8 +60,7 @@ void infer_tail(Call& c) {
     runtime_error(kName, ": what is added has the result's shape ", shape_text(p.result), " and dtype, got ",
                   dtype_name(other->dtype), shape_text(other->shape()));
   if (other && c.boolean(kOverwrite) && is_channels_last(*other)) return c.push(TensorRef::borrow(other));
-  const auto strides = channels_last(p.result);
-  c.output(p.result, x.dtype, x.device, strides);
+  c.output(p.result, x.dtype, x.device, channels_last_strides(p.result));
 }
 
 // --- weights ---------------------------------------------------------------------------------------------------------
@@ -163,8 +160,7 @@ void cpu_tail(Call& c) {
   const ConvTail tail{p.g, c.has(kBias) || c.has(kMean), other != nullptr, activation_of(c.str(kActivation))};
   TensorRef x = TensorRef::borrow(&c.tensor(kInput));
   if (!is_channels_last(*x)) {
-    const auto strides = channels_last(x->shape());
-    TensorRef again = empty_strided(x->shape(), strides, x->dtype, x->device);
+    TensorRef again = empty_strided(x->shape(), channels_last_strides(x->shape()), x->dtype, x->device);
     copy_into(*again, *x);
     x = std::move(again);
   }

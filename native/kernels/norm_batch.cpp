@@ -1,5 +1,6 @@
 // Batch normalisation, forward and fused backward: each channel by the batch's mean and deviation, which are saved,
 // since computing them again would cost one more pass over memory, or by the running ones.
+#include "../core/channels_last.h"
 #include "norm.h"
 
 namespace flambeau::norm {
@@ -7,11 +8,15 @@ namespace {
 
 // native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 //   -> (result, saved mean, saved 1/deviation)
+// Images whose channels lie last are rows of channels.
 struct Batch {
   int64_t batch, channels, spatial;
-  explicit Batch(const Tensor& x) : batch(x.size(0)), channels(x.size(1)), spatial(1) {
+  bool last;
+  explicit Batch(const Tensor& x) : batch(x.size(0)), channels(x.size(1)), spatial(1), last(has_channels_last(x)) {
     for (int d = 2; d < x.ndim; ++d) spatial *= x.size(d);
+    if (last) batch *= std::exchange(spatial, 1);
   }
+  TensorRef laid_out(const Tensor& t) const { return last ? with_channels_last(t) : contiguous(t); }
   int64_t per_channel() const { return batch * spatial; }
 };
 DType statistics_dtype(DType t) { return t == DType::Float64 ? DType::Float64 : DType::Float32; }
@@ -20,6 +25,10 @@ void check_batch(const Call& c, const Tensor& x) {
   check_floating(c, x);
   if (x.ndim < 2)
     runtime_error("batch_norm: expected an input of at least 2 dimensions, got shape ", shape_text(x.shape()));
+}
+void declare_like(Call& c, const Tensor& x) {
+  if (has_channels_last(x)) c.output(x.shape(), x.dtype, x.device, channels_last_strides(x.shape()));
+  else c.output_like(x);
 }
 void infer_batch_norm(Call& c) {
   Tensor& x = c.tensor(0);
@@ -36,7 +45,7 @@ void infer_batch_norm(Call& c) {
     runtime_error("batch_norm: expected running_mean and running_var to be given when training=False");
   DType t = statistics_dtype(x.dtype);
   const int64_t saved[] = {c.boolean(5) ? channels[0] : 0};
-  c.output_like(x);
+  declare_like(c, x);
   c.output(saved, t, x.device);
   c.output(saved, t, x.device);
 }
@@ -137,7 +146,7 @@ void cpu_batch_norm(Call& c) {
   const bool training = c.boolean(5);
   const double momentum = c.real(6), eps = c.real(7);
   visit_rows("batch_norm", given.dtype, [&]<class T>() {
-    TensorRef x = contiguous(given);
+    TensorRef x = s.laid_out(given);
     std::vector<double> mean(size_t(s.channels), 0.0), var(size_t(s.channels), 0.0);
     std::vector<T> weight = parameter<T>(c.optional_tensor(1), s.channels, T(1)),
                    bias = parameter<T>(c.optional_tensor(2), s.channels, T(0));
@@ -176,7 +185,7 @@ void infer_batch_norm_backward(Call& c) {
   const int64_t channels[] = {x.size(1)};
   for (int k = 2; k < 5; ++k) check_parameter(c, k, "a parameter", channels);
   DType t = c.optional_tensor(2) ? c.tensor(2).dtype : statistics_dtype(x.dtype);
-  c.output_like(x);
+  declare_like(c, x);
   c.output(channels, t, x.device);
   c.output(channels, t, x.device);
 }
@@ -250,7 +259,8 @@ void cpu_batch_norm_backward(Call& c) {
   const bool training = c.boolean(7);
   const double eps = c.real(8), n = double(s.per_channel());
   visit_rows("batch_norm", given.dtype, [&]<class T>() {
-    TensorRef input = contiguous(given), grad = rows_of<T>(c.tensor(0), given.dtype);
+    const Tensor& g = c.tensor(0);
+    TensorRef input = s.laid_out(given), grad = s.laid_out(loader_of<T>(g.dtype) ? g : *to_dtype(g, given.dtype));
     std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1));
     std::vector<double> center = parameter<double>(c.optional_tensor(training ? 5 : 3), s.channels, 0.0);
     std::vector<double> rstd = parameter<double>(c.optional_tensor(training ? 6 : 4), s.channels, 1.0);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 
+#include "../core/channels_last.h"
 #include "pool.h"
 #include "widened.h"
 
@@ -101,17 +102,6 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   });
 }
 
-// Whether the images lie with their channels last: [n, places, channels].
-bool has_channels_last(const Tensor& x, int nd) {
-  if (x.ndim != nd + 2 || x.contiguous() || x.size(1) < 4) return false;
-  int64_t expected = x.size(1);
-  for (int d = x.ndim - 1; d >= 2; --d) {
-    if (x.strides[d] != expected) return false;
-    expected *= x.size(d);
-  }
-  return x.strides[1] == 1 && x.strides[0] == expected;
-}
-
 // The channels of one place of the result, from those of the places in its window.
 template <class T>
 struct Pixel {
@@ -163,19 +153,10 @@ void max_pixels(const Shape& s, const T* x, T* values, int64_t* indices) {
 
 // The results are laid out as the images are.
 void declare_results(Call& c, Shape& s, const Tensor& x, int nd) {
-  const bool last = x.dtype == DType::Float32 && has_channels_last(x, nd) && s.in() < INT32_MAX;
-  std::vector<int64_t> strides;
-  if (last) {
-    s.channels = x.size(1);
-    strides.assign(s.result.size(), 1);
-    int64_t step = s.result[1];
-    for (size_t d = s.result.size() - 1; d >= 2; --d) strides[d] = step, step *= s.result[d];
-    strides[0] = step;
-  }
-  for (DType dtype : {x.dtype, DType::Int64}) {
-    if (last) c.output(s.result, dtype, x.device, strides);
-    else c.output(s.result, dtype, x.device);
-  }
+  const bool last = x.ndim == nd + 2 && has_channels_last(x);
+  if (last && x.dtype == DType::Float32 && s.in() < INT32_MAX) s.channels = x.size(1);
+  const std::vector<int64_t> strides = s.channels ? channels_last_strides(s.result) : contiguous_strides(s.result);
+  for (DType dtype : {x.dtype, DType::Int64}) c.output(s.result, dtype, x.device, strides);
 }
 
 void run_max(Call& c, Shape& s) {

@@ -4,9 +4,10 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.compiler._fusion import steps_of
 from flambeau.compiler._program import Program
 from flambeau.compiler._writer import Writer
-from flambeau.compiler.passes import images
+from flambeau.compiler.passes import common, images
 from flambeau.nn import functional as F
 from flambeau.ops.conv import convolution_tail
 
@@ -126,7 +127,8 @@ def test_what_is_added_stays_where_it_is_still_read():
 
 def test_pools_between_convolutions():
     net = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
-                        nn.Conv2d(16, 24, 3, 1, 1, groups=8), nn.BatchNorm2d(24), nn.ReLU6(), nn.AvgPool2d(2), nn.Conv2d(24, 24, 5), nn.AdaptiveAvgPool2d(2),
+                        nn.Conv2d(16, 24, 3, 1, 1, groups=8), nn.BatchNorm2d(24),
+                        nn.ReLU6(), nn.AvgPool2d(2), nn.Conv2d(24, 24, 5), nn.AdaptiveAvgPool2d(2),
                         nn.Flatten(), nn.Linear(96, 5)).eval()
     x = flambeau.randn(3, 3, 48, 48)
     with flambeau.no_grad():
@@ -172,3 +174,86 @@ def test_the_operator_refuses(change, text):
              "groups": 1, "activation": "relu", "overwrite": False}
     with pytest.raises((RuntimeError, ValueError), match=text):
         convolution_tail(**{**given, **change})
+
+
+def groups(graph):
+    """The names of the calls that run together."""
+    return [[node.target.name for node in calls] for _, calls in steps_of(graph)]
+
+
+def softmax(x):
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def layer_norm(x, w, b):
+    centred = x - x.mean(-1, keepdim=True)
+    return (x - x.mean(-1, keepdim=True)) / ((centred ** 2).mean(-1, keepdim=True) + 1e-5).sqrt() * w + b
+
+
+def test_what_is_computed_twice_is_computed_once():
+    x = flambeau.randn(5, 40)
+    graph = graph_of(layer_norm, x, flambeau.randn(40), flambeau.randn(40))
+    assert names(graph) == "mean sub mean sub pow mean add sqrt div mul add".split()
+    common.common_subexpressions(graph)
+    assert names(graph) == "mean sub pow mean add sqrt div mul add".split()
+    ratio = flambeau.compile(lambda x, k, m: (x * k) / (x * m))
+    for k, m in ((2.0, 2.0), (2.0, 4.0)):  # numbers that are equal now may not be so next time
+        assert flambeau.equal(ratio(x, k, m), flambeau.full((5, 40), k / m))
+    twice = flambeau.compile(lambda x: (x + 1, x + 1))(x)
+    assert flambeau.equal(*twice) and twice[0].data_ptr() != twice[1].data_ptr()
+
+
+def test_reductions_of_rows_run_with_the_calls_around_them():
+    x, w, b = flambeau.randn(5, 40), flambeau.randn(40), flambeau.randn(40)
+    assert groups(graph_of(softmax, x)) == [["amax", "sub", "exp", "sum", "div"]]
+    assert len(groups(graph_of(layer_norm, x, w, b))) == 1
+    assert groups(graph_of(lambda x: (x.exp() + 1).sum(0), x)) == [["exp", "add"], ["sum"]]
+    assert groups(graph_of(lambda x: x.exp().sum(-1).log(), x)) == [["exp", "sum", "log"]]
+    assert groups(graph_of(lambda x: x.exp() + x.exp().sum(-1), flambeau.randn(40, 40)))[0] != ["exp", "sum", "add"]
+
+
+def per_row_twice(x, y):
+    s = (x * y).sum(-1)
+    return s, (x - s.unsqueeze(-1)) * (s * 2).unsqueeze(-1).exp(), s.sigmoid() + y.amax(-1)
+
+
+def columns_meet_rows(x, y):
+    return x + x.sum(-1), y * x.mean(-1, keepdim=True) + x.t()
+
+
+def mixed(x, y):
+    m = x.double().mean(-1, keepdim=True)
+    return flambeau.where(y > 0, x - m, y.half()), m.float() * 3
+
+
+def both_reduced(x, y):
+    a = (x.exp() / x.exp().sum(-1, keepdim=True)).sum(-1)
+    return a, (y.amin(-1, keepdim=True) * y).mean(1), y.sum()
+
+
+@pytest.mark.parametrize("fn", [softmax, per_row_twice, columns_meet_rows, mixed, both_reduced])
+@pytest.mark.parametrize("shape", [(40, 40), (3, 5, 64), (300, 33), (1, 100), (2, 70_000), (7, 9000), (6, 31), (0, 40)])
+@pytest.mark.parametrize("layout", ["rows", "columns", "part"])
+def test_rows(fn, shape, layout):
+    """To the bit, apart from sums of rows that are so long that threads share them."""
+    if fn is columns_meet_rows and shape != (40, 40):
+        return
+
+    def made():
+        t = flambeau.randn(shape)
+        if layout == "columns":
+            return t.transpose(-1, -2).contiguous().transpose(-1, -2)
+        return flambeau.randn(*shape[:-1], shape[-1] + 3)[..., 1:-2] if layout == "part" else t
+    args = (made(),) if fn is softmax else (made(), made())
+    found, expected = flambeau.compile(fn)(*args), fn(*args)
+    for a, b in zip(*((found, expected) if isinstance(found, tuple) else ((found,), (expected,))), strict=True):
+        assert a.dtype == b.dtype and a.stride() == b.stride()
+        assert flambeau.equal(a, b) if shape[-1] < 9000 else flambeau.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_numbers_that_are_none():
+    x = flambeau.randn(4, 50)
+    x[1, 3], x[2, 7], x[3] = float("nan"), float("inf"), -float("inf")
+    for fn in (softmax, lambda x: (x - x.amax(-1, keepdim=True)), lambda x: x * x.amin(-1, keepdim=True)):
+        assert str(flambeau.compile(fn)(x).tolist()) == str(fn(x).tolist())

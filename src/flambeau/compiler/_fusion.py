@@ -108,7 +108,7 @@ def _folds_rows(node):
     use, dim = given["self"].meta["use"], given["dim"]
     return (use.dtype in (float32, float64) and len(use.sizes) > 1 and given.get("dtype") is None
             and isinstance(dim, (list, tuple)) and list(dim) in ([-1], [len(use.sizes) - 1])
-            and _SHORTEST_ROW <= use.sizes[-1] <= _LONGEST_ROW and use.numel > use.sizes[-1] > 1)
+            and _SHORTEST_ROW <= use.sizes[-1] <= _LONGEST_ROW and use.strides[-1] == 1 and use.numel > use.sizes[-1])
 
 
 def _stay_in_rows(group, rows):
@@ -125,9 +125,11 @@ def _reads_as_made(node, maker, alone):
         use, made = n.meta["use"], value_of(n).meta["use"]
         same = use[1:5] == made[1:5]
         along = use.sizes == alone.shape or (alone.flat and use.numel == alone.numel)
-        if maker.rows:  # a number for each row is read as such, in whichever shape
-            per_row = made.sizes in _per_row(maker.shape) and made.sizes != maker.shape
-            along = (use.sizes == alone.shape) != per_row or (per_row and use.sizes == _per_row(maker.shape)[1])
+        if maker.rows and made.sizes == maker.shape:
+            along = use.sizes == alone.shape == maker.shape
+        elif maker.rows:  # a number for each row: among such, or along the rows
+            among = use.sizes == alone.shape and alone.shape in _per_row(maker.shape)
+            along = among or (alone.shape == maker.shape and use.sizes == _per_row(maker.shape)[1])
         if not along or not (same or (use.contiguous and made.contiguous and use.dtype == made.dtype)):
             return False
     return True

@@ -1,0 +1,14 @@
+// Images as [n, places…, channels] in memory.
+#pragma once
+#include <vector>
+
+#include "tensor.h"
+
+namespace flambeau {
+
+// Whether images lie so, without gaps. Not those that are contiguous as well.
+bool has_channels_last(const Tensor& t);
+std::vector<int64_t> channels_last_strides(Dims shape);
+TensorRef with_channels_last(const Tensor& t);  // itself, or a copy
+
+}  // namespace flambeau
