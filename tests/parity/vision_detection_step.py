@@ -87,5 +87,5 @@ if __name__ == "__main__":
     import torchvision
 
     warnings.simplefilter("ignore")
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     serve(torch, torchvision.models)

@@ -61,7 +61,7 @@ def detector(kind, backbone, eps=None, classes=91, **decided):
             return model
 
         given = {"weights": None, "progress": True, "num_classes": None,
-                 **{name: None for name in decided}, "weights_backbone": backbone.default,
+                 **dict.fromkeys(decided), "weights_backbone": backbone.default,
                  "trainable_backbone_layers": None}
         build.__signature__ = inspect.Signature([
             *(_P(name, _P.KEYWORD_ONLY, default=value) for name, value in given.items()),

@@ -1,4 +1,4 @@
-"""Masks of objects: compared with the truth within each box, and pasted from there into the image   (He et al. 2017)."""
+"""Masks of objects: compared with the truth within each box, and pasted from there into the image."""
 
 import flambeau
 from flambeau.nn import functional as F
@@ -12,7 +12,7 @@ def maskrcnn_inference(x, labels):
     return x.sigmoid()[rows, every][:, None].split([len(part) for part in labels])
 
 
-def project_masks_on_boxes(gt_masks, boxes, matched_idxs, M):  # noqa: N803  torchvision's name
+def project_masks_on_boxes(gt_masks, boxes, matched_idxs, M):
     """The masks [n, M, M] of the matched objects, as each box sees them."""
     regions = flambeau.cat([matched_idxs[:, None].to(boxes), boxes], 1)
     return roi_align(gt_masks[:, None].to(regions), regions, (M, M), 1.0)[:, 0]
@@ -63,4 +63,5 @@ def paste_masks_in_image(masks, boxes, img_shape, padding=1):
     boxes = expand_boxes(boxes, scale).to(flambeau.int64).tolist()
     if not boxes:
         return masks.new_empty((0, 1, height, width))
-    return flambeau.stack([paste_mask_in_image(m[0], b, height, width) for m, b in zip(masks, boxes, strict=True)])[:, None]
+    pasted = [paste_mask_in_image(m[0], b, height, width) for m, b in zip(masks, boxes, strict=True)]
+    return flambeau.stack(pasted)[:, None]

@@ -34,7 +34,8 @@ def check_boxes(targets):
         bad = (boxes[:, 2:] <= boxes[:, :2]).any(1)
         if bad.any():
             first = boxes[bad][0].tolist()
-            raise AssertionError(f"detection: boxes are [x1, y1, x2, y2] with x1 < x2 and y1 < y2; target {k} has {first}")
+            raise AssertionError(f"detection: boxes are [x1, y1, x2, y2] with x1 < x2 and y1 < y2; target {k} has "
+                                 f"{first}")
 
 
 def rename(state_dict, prefix, names):

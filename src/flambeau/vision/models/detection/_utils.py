@@ -157,7 +157,7 @@ class SSDMatcher(Matcher):
 
 
 def overwrite_eps(model, eps):
-    """Sets the eps of every FrozenBatchNorm2d: some published weights were trained with another one than the layer's."""
+    """Sets the eps of every FrozenBatchNorm2d: some published weights were trained with another one."""
     for module in model.modules():
         if isinstance(module, FrozenBatchNorm2d):
             module.eps = eps

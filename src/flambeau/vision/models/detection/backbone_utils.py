@@ -14,8 +14,8 @@ from .._utils import IntermediateLayerGetter
 class BackboneWithFPN(nn.Module):
     """Some of a network's inner maps, made into a pyramid.
 
-    return_layers: {name of a child of the network: name of the map}. in_channels_list: the maps' channels. extra_blocks:
-    what adds levels to the pyramid, one by pooling where nothing is said.
+    return_layers: {name of a child of the network: name of the map}. in_channels_list: the maps' channels.
+    extra_blocks: what adds levels to the pyramid, one by pooling where nothing is said.
     """
 
     def __init__(self, backbone, return_layers, in_channels_list, out_channels, extra_blocks=None, norm_layer=None):

@@ -105,7 +105,7 @@ class FCOSHead(nn.Module):
 
 
 def _centreness(distances):
-    """One in the middle, zero at the sides: the root of what the nearer of two sides is to the farther, for both axes."""
+    """One in the middle, zero at the sides: the root of the product of nearer by farther side of both axes."""
     if len(distances) == 0:
         return distances.new_zeros((0,))
     pairs = [distances[:, k::2] for k in (0, 1)]
@@ -136,11 +136,12 @@ class FCOS(DenseDetector):
         self.box_coder = BoxLinearCoder(normalize_by_size=True)
         self.transform = GeneralizedRCNNTransform(min_size, max_size, image_mean or [0.485, 0.456, 0.406],
                                                   image_std or [0.229, 0.224, 0.225], **kwargs)
-        self.center_sampling_radius, self.score_thresh, self.nms_thresh = center_sampling_radius, score_thresh, nms_thresh
+        self.center_sampling_radius = center_sampling_radius
+        self.score_thresh, self.nms_thresh = score_thresh, nms_thresh
         self.detections_per_img, self.topk_candidates = detections_per_img, topk_candidates
 
     def _match(self, boxes, anchors, per_level):
-        """The object of each place of an image: of those it is central in, and whose size fits its map, the smallest."""
+        """The object of each place: of those it is central in and whose size fits its map, the smallest."""
         centres = (boxes[:, :2] + boxes[:, 2:]) / 2
         places, sides = (anchors[:, :2] + anchors[:, 2:]) / 2, anchors[:, 2] - anchors[:, 0]
         near = (places[:, None] - centres).abs().amax(2) < self.center_sampling_radius * sides[:, None]

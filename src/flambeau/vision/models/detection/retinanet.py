@@ -152,7 +152,8 @@ class RetinaNet(DenseDetector):
 
     def compute_loss(self, targets, head_outputs, anchors):
         """The losses, with the anchors matched to the objects first."""
-        return self.head.compute_loss(targets, head_outputs, anchors, match_all(self.proposal_matcher, targets, anchors))
+        matched = match_all(self.proposal_matcher, targets, anchors)
+        return self.head.compute_loss(targets, head_outputs, anchors, matched)
 
     def losses(self, targets, outputs, anchors, per_level):
         return self.compute_loss(targets, outputs, anchors)

@@ -38,7 +38,7 @@ class RPNHead(nn.Module):
         return [self.cls_logits(h) for h in hidden], [self.bbox_pred(h) for h in hidden]
 
 
-def permute_and_flatten(layer, N, A, C, H, W):  # noqa: N803  torchvision's names
+def permute_and_flatten(layer, N, A, C, H, W):
     """[N, A C, H, W] as [N, H W A, C]: a row for each anchor."""
     return layer.reshape(N, A, C, H, W).permute(0, 3, 4, 1, 2).reshape(N, -1, C)
 

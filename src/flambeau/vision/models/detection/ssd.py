@@ -74,7 +74,7 @@ class SSDHead(nn.Module):
 
 
 class SSD(DenseDetector):
-    """SSD on a backbone that gives one map for each entry of the anchor generator, for images of `size` (width, height).
+    """SSD on a backbone with one map for each entry of the anchor generator, for images of `size` (width, height).
 
     num_classes: with the background, class 0. iou_thresh: an overlap from which a default box shows an object.
     positive_fraction: the share of boxes with objects in the loss of the classes; the others are the hardest. The
@@ -106,16 +106,17 @@ class SSD(DenseDetector):
     def compute_loss(self, targets, head_outputs, anchors, matched_idxs):
         """Of the boxes that show objects both losses; of the others the class's, where it is largest."""
         box_loss, labels, count = [], [], 0
-        for target, offsets, logits, given, matched in zip(
-                targets, head_outputs["bbox_regression"], head_outputs["cls_logits"], anchors, matched_idxs, strict=True):
+        logits = head_outputs["cls_logits"]
+        for target, offsets, given, matched in zip(targets, head_outputs["bbox_regression"], anchors, matched_idxs,
+                                                   strict=True):
             shown = (matched >= 0).nonzero().squeeze(1)
             count += len(shown)
             wanted = self.box_coder.encode_single(target["boxes"][matched[shown]], given[shown])
             box_loss.append(F.smooth_l1_loss(offsets[shown], wanted, reduction="sum"))
-            label = flambeau.zeros((len(logits),), dtype=target["labels"].dtype, device=logits.device)
+            label = flambeau.zeros((len(offsets),), dtype=target["labels"].dtype, device=logits.device)
             label[shown] = target["labels"][matched[shown]]
             labels.append(label)
-        labels, logits, count = flambeau.stack(labels), head_outputs["cls_logits"], max(1, count)
+        labels, count = flambeau.stack(labels), max(1, count)
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").reshape(labels.shape)
         shown = labels > 0
         wanted = self.neg_to_pos_ratio * shown.sum(1, keepdim=True)

@@ -125,7 +125,8 @@ def ssdlite320_mobilenet_v3_large(weights, trained, layers, num_classes, progres
     backbone = _mobilenet_extractor(network, layers, norm_layer)
     size = (320, 320)
     anchors = DefaultBoxGenerator([[2, 3] for _ in range(6)], min_ratio=0.2, max_ratio=0.95)
-    head = SSDLiteHead(retrieve_out_channels(backbone, size), anchors.num_anchors_per_location(), num_classes, norm_layer)
+    channels = retrieve_out_channels(backbone, size)
+    head = SSDLiteHead(channels, anchors.num_anchors_per_location(), num_classes, norm_layer)
     settings = {"score_thresh": 0.001, "nms_thresh": 0.55, "detections_per_img": 300, "topk_candidates": 300,
                 "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     return SSD(backbone, anchors, size, num_classes, head=head, **(settings | kwargs))

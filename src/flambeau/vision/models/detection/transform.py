@@ -6,8 +6,8 @@ import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
 
-from .image_list import ImageList
 from ._masks import paste_masks_in_image
+from .image_list import ImageList
 
 
 def _ratios(original_size, new_size):
