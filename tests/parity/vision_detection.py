@@ -48,6 +48,16 @@ def distance(ours, theirs):
     return float(np.abs(ours - theirs).max() / (np.abs(theirs).max() or 1))
 
 
+def in_order(results):
+    """The detections of equal scores in the order of their boxes: which comes first is nobody's promise."""
+    for k in (0, 1):
+        keys = [key for key in results if key.endswith(f" {k}")]
+        boxes, scores = results[f"boxes {k}"], results[f"scores {k}"]
+        order = np.lexsort((*boxes.T.round(6), -scores.round(9)))
+        results |= {key: results[key][order] for key in keys}
+    return results
+
+
 def load(model, found):
     model.load_state_dict({key: flambeau.from_numpy(found[f"weight {key}"].copy()) for key in model.state_dict()})
     return model
@@ -62,9 +72,9 @@ def row(request, found):
         return {"keys": (different or [f"{len(shapes)}, not {len(facts['shapes'])}"])[0]}
     model = step.build(flambeau, models, request)
     values = [distance(value.numpy(), found[f"weight {key}"]) for key, value in model.state_dict().items()]
-    ours = step.detections(flambeau, load(model, found))
-    far = {key[6:]: distance(ours.get(key[6:], np.zeros(0)), found[key]) for key in found.files
-           if key.startswith("found ")}
+    ours = in_order(step.detections(flambeau, load(model, found)))
+    theirs = in_order({key[6:]: found[key] for key in found.files if key.startswith("found ")})
+    far = {key: distance(ours.get(key, np.zeros(0)), value) for key, value in theirs.items()}
     losses = step.step(flambeau, load(step.build(flambeau, models, request), found))
     off = {name: abs(losses.get(name, np.inf) - value) / (abs(value) or 1) for name, value in facts["step"].items()}
     gradient = off.pop("gradient")

@@ -17,5 +17,5 @@ _FAMILIES = ("alexnet", "convnext", "densenet", "efficientnet", "googlenet", "in
 for _family in _FAMILIES:
     _module = _importlib.import_module(f"{__name__}.{_family}")
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})
-for _family in ("optical_flow", "quantization", "segmentation", "video"):  # made of those above
+for _family in ("detection", "optical_flow", "quantization", "segmentation", "video"):  # made of those above
     _importlib.import_module(f"{__name__}.{_family}")

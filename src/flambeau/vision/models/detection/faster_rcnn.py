@@ -3,6 +3,7 @@
 from flambeau import nn
 from flambeau.nn import functional as F
 from flambeau.vision.ops import MultiScaleRoIAlign
+from flambeau.vision.ops.feature_pyramid_network import LastLevelP6P7
 from flambeau.vision.ops.misc import Conv2dNormActivation, FrozenBatchNorm2d
 
 from .._utils import he_fan_out
@@ -132,10 +133,14 @@ class FasterRCNN(GeneralizedRCNN):
         super().__init__(backbone, rpn, heads, transform)
 
 
-def resnet_pyramid(weights, trained, layers, progress, **settings):
-    """The pyramid of a ResNet-50: with weights, its normalisation is frozen."""
+def resnet_pyramid(weights, trained, layers, progress, extra=None):
+    """The pyramid of a ResNet-50: with weights, its normalisation is frozen. extra: (channels in, out) of two more
+    levels by convolution, above the last three blocks."""
     norm = FrozenBatchNorm2d if trained else nn.BatchNorm2d
-    return _resnet_fpn_extractor(resnet50(weights=weights, progress=progress, norm_layer=norm), layers, **settings)
+    network = resnet50(weights=weights, progress=progress, norm_layer=norm)
+    if extra is None:
+        return _resnet_fpn_extractor(network, layers)
+    return _resnet_fpn_extractor(network, layers, returned_layers=[2, 3, 4], extra_blocks=LastLevelP6P7(*extra))
 
 
 def second_version(weights, layers, num_classes, progress):

@@ -6,7 +6,6 @@ import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
 from flambeau.vision.ops import generalized_box_iou_loss, sigmoid_focal_loss
-from flambeau.vision.ops.feature_pyramid_network import LastLevelP6P7
 
 from ._builders import RESNET, detector, published
 from ._dense import DenseDetector, best_of_level, flattened, normal_convs, suppressed, tower
@@ -185,6 +184,5 @@ class FCOS(DenseDetector):
 @detector(FCOS_ResNet50_FPN_Weights, RESNET)
 def fcos_resnet50_fpn(weights, trained, layers, num_classes, progress, **kwargs):
     """FCOS on a pyramid of ResNet-50   (Tian et al. 2019). kwargs: those of FCOS."""
-    backbone = resnet_pyramid(weights, trained, layers, progress, returned_layers=[2, 3, 4],
-                              extra_blocks=LastLevelP6P7(256, 256))
+    backbone = resnet_pyramid(weights, trained, layers, progress, extra=(256, 256))
     return FCOS(backbone, num_classes, **kwargs)

@@ -189,8 +189,7 @@ def match_all(matcher, targets, anchors):
 @detector(RetinaNet_ResNet50_FPN_Weights, RESNET, eps=0.0)
 def retinanet_resnet50_fpn(weights, trained, layers, num_classes, progress, **kwargs):
     """RetinaNet on a pyramid of ResNet-50   (Lin et al. 2017). kwargs: those of RetinaNet."""
-    backbone = resnet_pyramid(weights, trained, layers, progress, returned_layers=[2, 3, 4],
-                              extra_blocks=LastLevelP6P7(256, 256))
+    backbone = resnet_pyramid(weights, trained, layers, progress, extra=(256, 256))
     return RetinaNet(backbone, num_classes, **kwargs)
 
 

@@ -90,6 +90,7 @@ class SSD(DenseDetector):
         if head is None:
             channels = getattr(backbone, "out_channels", None) or retrieve_out_channels(backbone, size)
             per_place = anchor_generator.num_anchors_per_location()
+            channels = [channels] * len(per_place) if isinstance(channels, int) else channels
             if len(channels) != len(per_place):
                 raise ValueError(f"SSD: the backbone gives {len(channels)} maps and anchor_generator has "
                                  f"{len(per_place)} entries")

@@ -82,9 +82,9 @@ class SSDLiteFeatureExtractorMobileNet(nn.Module):
         if backbone[c4_pos].use_res_connect:
             raise ValueError(f"SSDLiteFeatureExtractorMobileNet: block {c4_pos} has a shortcut, so its widened map "
                              "cannot be taken out; give that of a stride")
-        widen, *rest = backbone[c4_pos].block
-        self.features = nn.Sequential(nn.Sequential(*backbone[:c4_pos], widen),
-                                      nn.Sequential(*rest, *backbone[c4_pos + 1:]))
+        block = backbone[c4_pos].block
+        self.features = nn.Sequential(nn.Sequential(*backbone[:c4_pos], block[0]),
+                                      nn.Sequential(block[1:], *backbone[c4_pos + 1:]))
         channels, extra = backbone[-1].out_channels, nn.ModuleList()
         for wanted in (512, 256, 256, 128):
             wanted = max(min_depth, int(wanted * width_mult))
@@ -114,12 +114,12 @@ _MOBILENET = Backbone("mobilenetv3", "MobileNet_V3_Large_Weights", "IMAGENET1K_V
 
 
 @detector(SSDLite320_MobileNet_V3_Large_Weights, _MOBILENET)
-def ssdlite320_mobilenet_v3_large(weights, trained, layers, num_classes, progress, norm_layer=None, **kwargs):
+def ssdlite320_mobilenet_v3_large(weights, _, layers, num_classes, progress, norm_layer=None, **kwargs):
     """SSDlite on MobileNet v3 for images of 320 pixels   (Howard et al. 2019). kwargs: those of SSD."""
     if norm_layer is None:
         norm_layer = functools.partial(nn.BatchNorm2d, eps=0.001, momentum=0.03)
     network = mobilenet_v3_large(weights=weights, progress=progress, norm_layer=norm_layer,
-                                 reduced_tail=not trained)
+                                 reduced_tail=weights is None)  # published weights of the backbone alone have all of it
     if weights is None:
         _normal_init(network)
     backbone = _mobilenet_extractor(network, layers, norm_layer)
