@@ -23,12 +23,13 @@ from flambeau.vision import models
 from . import vision_detection_step as step
 
 _PYRAMID = {"num_classes": 5, "min_size": 128, "max_size": 200}
+_FEW = {"rpn_post_nms_top_n_train": 100, "rpn_post_nms_top_n_test": 60, "box_batch_size_per_image": 64,
+        "box_score_thresh": 0.01}
 #: settings by pattern; thresholds are low, because networks at random are sure of nothing
 SETTINGS = {
-    "fasterrcnn_*": _PYRAMID | {"box_score_thresh": 0.01},
-    "maskrcnn_*": _PYRAMID | {"box_score_thresh": 0.01, "box_detections_per_img": 20},
-    "keypointrcnn_*": {"num_classes": 2, "min_size": (100, 128), "max_size": 200, "box_score_thresh": 0.01,
-                       "box_detections_per_img": 20},
+    "fasterrcnn_*": _PYRAMID | _FEW,
+    "maskrcnn_*": _PYRAMID | _FEW | {"box_detections_per_img": 20},
+    "keypointrcnn_*": _FEW | {"num_classes": 2, "min_size": (100, 128), "max_size": 200, "box_detections_per_img": 20},
     "retinanet_*": _PYRAMID | {"score_thresh": 0.001},
     "fcos_*": _PYRAMID | {"score_thresh": 0.01},
     "ssd*": {"num_classes": 5},

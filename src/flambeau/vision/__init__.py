@@ -4,7 +4,7 @@ import importlib as _importlib
 
 from ..version import __version__ as __version__
 
-_PARTS = {"transforms", "tv_tensors", "datasets", "models", "ops"}
+_PARTS = {"datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils"}
 _LOADERS = ("PIL",)
 
 

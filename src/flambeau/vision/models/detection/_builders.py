@@ -1,10 +1,11 @@
 """What the functions that build detectors do with weights, those of the backbone, classes and trained layers."""
 
 import functools
-import importlib
 import inspect
 
 from .._api import fill, fix, register_model, resolve, weights_enum
+from ..mobilenetv3 import MobileNet_V3_Large_Weights
+from ..resnet import ResNet50_Weights
 from ._utils import overwrite_eps
 from .backbone_utils import _validate_trainable_layers
 
@@ -12,20 +13,17 @@ _P = inspect.Parameter
 
 
 class Backbone:
-    """What a builder knows of its backbone: the module and the class of its weights, those taken by default, how many
-    layers it has and how many of them are trained."""
+    """What a builder knows of its backbone: the class of its weights, those taken by default, how many layers it has
+    and how many of them are trained where nothing is said."""
 
-    def __init__(self, module, kind, default, layers, trained):
-        self.module, self.kind, self.default, self.layers, self.trained = module, kind, default, layers, trained
-
-    def weights(self):
-        """The class of its weights."""
-        return getattr(importlib.import_module(f"flambeau.vision.models.{self.module}"), self.kind)
+    def __init__(self, weights, default, layers, trained):
+        self.weights, self.layers, self.trained = weights, layers, trained
+        self.default = None if default is None else weights[default]
 
 
-RESNET = Backbone("resnet", "ResNet50_Weights", "IMAGENET1K_V1", 5, 3)
-RESNET_V2 = Backbone("resnet", "ResNet50_Weights", None, 5, 3)
-MOBILENET = Backbone("mobilenetv3", "MobileNet_V3_Large_Weights", "IMAGENET1K_V1", 6, 3)
+RESNET = Backbone(ResNet50_Weights, "IMAGENET1K_V1", 5, 3)
+RESNET_V2 = Backbone(ResNet50_Weights, None, 5, 3)
+MOBILENET = Backbone(MobileNet_V3_Large_Weights, "IMAGENET1K_V1", 6, 3)
 
 
 def detector(kind, backbone, eps=None, classes=91, **decided):
@@ -41,7 +39,7 @@ def detector(kind, backbone, eps=None, classes=91, **decided):
         def build(*, weights=None, progress=True, num_classes=None, weights_backbone=backbone.default,
                   trainable_backbone_layers=None, **kwargs):
             chosen = resolve(kind, weights, kwargs)
-            inner = resolve(backbone.weights(), weights_backbone, kwargs, "pretrained_backbone")
+            inner = resolve(backbone.weights, weights_backbone, kwargs, "pretrained_backbone")
             for name, (default, of_weights) in decided.items():
                 value = kwargs.get(name)
                 if chosen is not None:

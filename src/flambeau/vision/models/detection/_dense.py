@@ -11,20 +11,13 @@ from ._utils import _topk_min
 class DenseDetector(nn.Module):
     """A backbone and a head on all its maps; `transform` before and after, as in GeneralizedRCNN.
 
-    A subclass has compute_loss and detect.
+    A subclass has losses(targets, outputs, anchors, per_level) and detect(outputs, anchors, sizes, per_level), where
+    per_level is how many anchors each map has.
     """
 
     def eager_outputs(self, losses, detections):
         """The losses in training, the detections otherwise."""
         return losses if self.training else detections
-
-    def losses(self, targets, outputs, anchors, per_level):
-        """The losses, from the anchors of each image and their number on each map."""
-        raise NotImplementedError(f"{type(self).__name__} needs losses")
-
-    def detect(self, outputs, anchors, sizes, per_level):
-        """The detections of each image."""
-        raise NotImplementedError(f"{type(self).__name__} needs detect")
 
     def forward(self, images, targets=None):
         if self.training:

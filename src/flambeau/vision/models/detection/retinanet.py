@@ -155,7 +155,7 @@ class RetinaNet(DenseDetector):
         matched = match_all(self.proposal_matcher, targets, anchors)
         return self.head.compute_loss(targets, head_outputs, anchors, matched)
 
-    def losses(self, targets, outputs, anchors, per_level):
+    def losses(self, targets, outputs, anchors, _):
         return self.compute_loss(targets, outputs, anchors)
 
     def detect(self, outputs, anchors, sizes, per_level):

@@ -6,7 +6,7 @@ import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
 
-from ..vgg import vgg16
+from ..vgg import VGG16_Weights, vgg16
 from ._builders import Backbone, detector, published
 from ._dense import DenseDetector, flattened, suppressed
 from ._utils import BoxCoder, SSDMatcher, _topk_min, retrieve_out_channels
@@ -125,10 +125,10 @@ class SSD(DenseDetector):
         return {"bbox_regression": sum(box_loss) / count,
                 "classification": (loss[shown].sum() + loss[rank < wanted].sum()) / count}
 
-    def losses(self, targets, outputs, anchors, per_level):
+    def losses(self, targets, outputs, anchors, _):
         return self.compute_loss(targets, outputs, anchors, match_all(self.proposal_matcher, targets, anchors))
 
-    def detect(self, outputs, anchors, sizes, per_level):
+    def detect(self, outputs, anchors, sizes, _):
         return self.postprocess_detections(outputs, anchors, sizes)
 
     def postprocess_detections(self, head_outputs, image_anchors, image_shapes):
@@ -199,7 +199,7 @@ def _vgg_extractor(backbone, highres, trainable_layers):
     return SSDFeatureExtractorVGG(features, highres)
 
 
-_VGG = Backbone("vgg", "VGG16_Weights", "IMAGENET1K_FEATURES", 5, 4)
+_VGG = Backbone(VGG16_Weights, "IMAGENET1K_FEATURES", 5, 4)
 _STEPS = functools.partial(DefaultBoxGenerator, [[2], [2, 3], [2, 3], [2, 3], [2], [2]],
                            scales=[0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05], steps=[8, 16, 32, 64, 100, 300])
 

@@ -5,7 +5,7 @@ import functools
 from flambeau import nn
 from flambeau.vision.ops.misc import Conv2dNormActivation
 
-from ..mobilenetv3 import mobilenet_v3_large
+from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ._builders import Backbone, detector, published
 from ._utils import retrieve_out_channels
 from .anchor_utils import DefaultBoxGenerator
@@ -110,7 +110,7 @@ def _mobilenet_extractor(backbone, trainable_layers, norm_layer):
     return SSDLiteFeatureExtractorMobileNet(features, stages[-2], norm_layer)
 
 
-_MOBILENET = Backbone("mobilenetv3", "MobileNet_V3_Large_Weights", "IMAGENET1K_V1", 6, 6)
+_MOBILENET = Backbone(MobileNet_V3_Large_Weights, "IMAGENET1K_V1", 6, 6)
 
 
 @detector(SSDLite320_MobileNet_V3_Large_Weights, _MOBILENET)
