@@ -67,7 +67,8 @@ def parser():
         task.add_argument("--threads", type=positive, metavar="N", help="how many; the numbers do not depend on it")
         task.add_argument("--workers", type=count, metavar="N", default=0,
                           help="processes that load batches ahead; the numbers do not depend on it (default: 0)")
-        task.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="continue an interrupted run; with more --epochs, extend a finished one")
+        task.add_argument("--resume", type=Path, metavar="CHECKPOINT",
+                          help="continue an interrupted run; with more --epochs, extend a finished one")
         task.add_argument("--output", type=Path, metavar="DIR", help="folder for the results (default: runs/TASK)")
         task.set_defaults(run=train, data=None, download=False)
 
