@@ -7,7 +7,7 @@ from flambeau import nn
 from flambeau.compiler._fusion import steps_of
 from flambeau.compiler._program import Program
 from flambeau.compiler._writer import Writer
-from flambeau.compiler.passes import common, images
+from flambeau.compiler.passes import algebra, common, images
 from flambeau.nn import functional as F
 from flambeau.ops.conv import convolution_tail
 
@@ -257,3 +257,31 @@ def test_rows_of_numbers_that_are_none():
     x[1, 3], x[2, 7], x[3] = float("nan"), float("inf"), -float("inf")
     for fn in (softmax, lambda x: (x - x.amax(-1, keepdim=True)), lambda x: x * x.amin(-1, keepdim=True)):
         assert str(flambeau.compile(fn)(x).tolist()) == str(fn(x).tolist())
+
+
+@pytest.mark.parametrize("fn, before, after", [
+    (lambda x: x.neg().neg() + 1, "neg neg add", "add"),
+    (lambda x: x.exp().relu().relu(), "exp relu relu", "exp relu"),
+    (lambda x: x.neg().neg().relu().relu().relu(), "neg neg relu relu relu", "relu"),
+    (lambda x: x.double().float() * 2, "_to_copy _to_copy mul", "mul"),
+    (lambda x: x.half().float() * 2, "_to_copy _to_copy mul", "_to_copy _to_copy mul"),
+    (lambda x: x.exp().clone() + 1, "exp clone add", "exp add"),
+    (lambda x: x.clone(), "clone", "clone"),
+    (lambda x: x.neg().neg(), "neg neg", "neg neg"),  # a result has memory of its own
+    (lambda x: x.max(-1).values * 2, "max.dim getitem mul", "amax mul"),
+    (lambda x: x.min(0, keepdim=True)[0], "min.dim getitem", "amin"),
+    (lambda x: x.max(-1)[1] * 2, "max.dim getitem mul", "max.dim getitem mul"),
+    (lambda x: flambeau.where(x > 0, x, x) + 1, "gt where add", "add"),
+    (lambda x: flambeau.where(x > 0, x, x.double()) + 1, "gt _to_copy where add", "gt _to_copy where add"),
+])
+def test_algebra(fn, before, after):
+    x = flambeau.randn(5, 40)
+    x[0, 0] = float("nan")
+    graph = graph_of(fn, x)
+    if before.startswith("gt _to_copy"):
+        before = after = " ".join(names(graph))
+    assert names(graph) == before.split()
+    algebra.simplify(graph)
+    assert names(graph) == after.split()
+    assert str(flambeau.compile(fn)(x).tolist()) == str(fn(x).tolist())
+    assert flambeau.compile(fn)(x).data_ptr() != x.data_ptr()

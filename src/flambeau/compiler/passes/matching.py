@@ -7,8 +7,8 @@ from ...ops.kinds import OPS
 
 
 def calls(node, name):
-    """Whether the node calls the operator of this name."""
-    return isinstance(node, Node) and node.op == "call_function" and node.target is OPS[name]
+    """Whether the node calls the operator of this name, in the form that native code knows."""
+    return isinstance(node, Node) and node.op == "call_function" and getattr(node.target, "name", None) == name
 
 
 def arguments(node):
