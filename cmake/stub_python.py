@@ -203,7 +203,8 @@ class ClassStub:
             return
         bases = ", ".join(self.bases())
         body = [] if issubclass(self.cls, type) else list(self.body())
-        yield f"class {self.name}({bases}):" if bases else f"class {self.name}:"
+        empty = issubclass(self.cls, enum.Enum) and not self.cls.__members__  # mypy takes it for a mistake
+        yield (f"class {self.name}({bases}):" if bases else f"class {self.name}:") + "  # type: ignore[misc]" * empty
         yield from ["    " + line for line in body] or ["    ..."]
 
     def bases(self):
@@ -229,8 +230,9 @@ class ClassStub:
 
     def body(self):
         if issubclass(self.cls, enum.Enum):
-            for member in self.cls:
-                yield f"{member.name} = {repr(member.value) if type(member.value) in (int, str) else '...'}"
+            for name, member in self.cls.__members__.items():
+                value = repr(member.value) if type(member.value) in (int, str) else "..."
+                yield f"{name} = {value if name == member.name else member.name}"
         seen = set()
         for name, value in vars(self.cls).items():
             if name.startswith("_") and name not in SPECIAL:

@@ -41,15 +41,18 @@ class IntermediateLayerGetter(nn.ModuleDict):
         return results
 
 
-def init(model, conv=None, linear=None, norms=True):
-    """Initial values, module by module in order: `conv(weight)` and `linear(weight)`, norms 1 and 0, biases 0."""
+def init(model, conv=None, linear=None, norms=True, biases=True):
+    """Initial values, module by module in order: `conv(weight)` and `linear(weight)`, norms 1 and 0, biases 0.
+
+    biases: False leaves those of convolutions as they were drawn.
+    """
     fills = (((nn.Conv1d, nn.Conv2d, nn.Conv3d), conv), (nn.Linear, linear),
              ((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm), nn.init.ones_ if norms else None))
     for module in model.modules():
         for kinds, fill in fills:
             if fill is not None and isinstance(module, kinds):
                 fill(module.weight)
-                if module.bias is not None:
+                if module.bias is not None and (biases or fill is not conv):
                     nn.init.zeros_(module.bias)
 
 

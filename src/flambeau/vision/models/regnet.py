@@ -132,7 +132,7 @@ class RegNet(nn.Module):
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(channels, num_classes)
         init(self, lambda weight: nn.init.normal_(weight, std=math.sqrt(2 / (weight[0, 0].numel() * weight.shape[0]))),
-             functools.partial(nn.init.normal_, std=0.01))
+             functools.partial(nn.init.normal_, std=0.01), biases=False)
 
     def forward(self, x):
         return self.fc(self.avgpool(self.trunk_output(self.stem(x))).flatten(start_dim=1))
