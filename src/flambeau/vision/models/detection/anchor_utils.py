@@ -114,8 +114,8 @@ class DefaultBoxGenerator(nn.Module):
         return flambeau.cat(found)
 
     def __repr__(self):
-        return (f"{type(self).__name__}(aspect_ratios={self.aspect_ratios}, clip={self.clip}, scales={self.scales}, "
-                f"steps={self.steps})")
+        said = (f"{name}={getattr(self, name)}" for name in ("aspect_ratios", "clip", "scales", "steps"))
+        return f"{type(self).__name__}({', '.join(said)})"
 
     def forward(self, image_list, feature_maps):
         """All boxes of each image, in pixels."""
