@@ -401,5 +401,23 @@ SPARSE = _rows(
      "i = torch.randint(0, 100000, (256,))", "o.zero_grad(); m(i).sum().backward(); o.step()"),
 )
 
+PICTURES = """\
+import importlib
+T = importlib.import_module("torchvision.transforms" if torch.__name__ == "torch" else "flambeau.vision.transforms")
+numpy, Image = importlib.import_module("numpy"), importlib.import_module("PIL.Image")
+torch.manual_seed(0)
+"""
+VISION = _rows(
+    "vision", PICTURES,
+    ("a CIFAR picture: crop with padding, flip, to tensor, normalize",
+     "x = Image.fromarray(numpy.random.RandomState(0).randint(0, 256, (32, 32, 3)).astype('uint8'))\n"
+     "change = T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.ToTensor(),\n"
+     "                    T.Normalize([0.4] * 3, [0.2] * 3)])", "change(x)", None, 1.3),
+    ("a picture of 320 x 240: crop, resize to 224, flip, to tensor, normalize",
+     "x = Image.fromarray(numpy.random.RandomState(0).randint(0, 256, (240, 320, 3)).astype('uint8'))\n"
+     "change = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(),\n"
+     "                    T.Normalize([0.4] * 3, [0.2] * 3)])", "change(x)", None, 1.3),
+)
+
 ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES, *STRIDED,
-        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED]
+        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED, *VISION]

@@ -189,6 +189,27 @@ def test_sets_of_listed_files(tmp_path):
     assert pets[0][1][0] == 0 and pets[0][1][1].getpixel((0, 0)) == 2 and pets.classes == ["Abyssinian"]
 
 
+def test_faces_pairs_captions_and_roads(tmp_path):
+    for name in ("Ada_B/Ada_B_0001", "Ada_B/Ada_B_0002", "Cy_D/Cy_D_0001"):
+        picture(tmp_path / f"lfw-py/lfw_funneled/{name}.jpg")
+    for name, text in (("lfw-names", "Ada_B\t2\nCy_D\t1\n"), ("peopleDevTrain", "2\nAda_B\t2\nCy_D\t1\n"),
+                       ("pairsDevTrain", "1\nAda_B\t1\t2\nAda_B\t1\tCy_D\t1\n")):
+        (tmp_path / f"lfw-py/{name}.txt").write_text(text)
+    assert datasets.LFWPeople(tmp_path, "train").targets == [0, 0, 1]
+    pairs = datasets.LFWPairs(tmp_path, "train", transform=lambda x: x.size)
+    assert [pairs[k] for k in (0, 1)] == [((6, 4), (6, 4), 1), ((6, 4), (6, 4), 0)]
+    picture(tmp_path / "dataset/there.jpg")
+    for name, text in (("urls", "http://x/there.jpg\nhttp://x/gone.jpg\n"), ("captions", "a dog\na cat\n")):
+        (tmp_path / f"dataset/SBU_captioned_photo_dataset_{name}.txt").write_text(text)
+    found = datasets.SBU(tmp_path, download=False)
+    assert len(found) == 1 and found[0][1] == "a dog"
+    picture(tmp_path / "Kitti/raw/training/image_2/000.png")
+    (tmp_path / "Kitti/raw/training/label_2").mkdir()
+    (tmp_path / "Kitti/raw/training/label_2/000.txt").write_text("Car 0.5 1 -1.5 1 2 3 4 1.5 1.6 3.9 0 1 2 0.1\n")
+    car, = datasets.Kitti(tmp_path)[0][1]
+    assert car["type"] == "Car" and car["bbox"] == [1, 2, 3, 4] and car["occluded"] == 1 and car["rotation_y"] == 0.1
+
+
 def test_fake_pictures_are_the_same_each_time():
     found = datasets.FakeData(5, (3, 8, 8))
     state = flambeau.get_rng_state()

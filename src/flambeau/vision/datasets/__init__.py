@@ -8,6 +8,10 @@ from .arrays import SVHN as SVHN
 from .arrays import USPS as USPS
 from .cifar import CIFAR10 as CIFAR10
 from .cifar import CIFAR100 as CIFAR100
+from .faces_and_roads import SBU as SBU
+from .faces_and_roads import Kitti as Kitti
+from .faces_and_roads import LFWPairs as LFWPairs
+from .faces_and_roads import LFWPeople as LFWPeople
 from .fakedata import FakeData as FakeData
 from .folder import DatasetFolder as DatasetFolder
 from .folder import ImageFolder as ImageFolder
