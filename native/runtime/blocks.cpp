@@ -10,6 +10,7 @@ using Kind = BlockCode::Kind;
 using Cell = BlockCode::Cell;
 constexpr int64_t kScratch = 28 << 10;  // bytes of blocks in use at once, below the size of the first-level cache
 constexpr int64_t kLongest = 2048;
+constexpr int64_t kUnit = 1024;         // pieces begin where no vector crosses a cache line
 constexpr int64_t kMostScratch = 2 << 20;  // of a row that does not fit the first-level cache
 
 bool same_argument(const PlanArg& a, const PlanArg& b) { return a.kind == b.kind && a.at == b.at && a.of == b.of; }
@@ -362,8 +363,10 @@ struct Prepared {
   char* memory[kMostMemory];
   std::vector<std::array<char, 16>> number;  // by cell
   std::vector<std::array<Scalar, pointwise::kMaxScalars>> scalars;  // by instruction
+  std::vector<const BlockChain*> chain;      // by instruction: that begins there
 
-  Prepared(const BlockCode& step, const PlanRun& r) : step(step), number(step.cells.size()), scalars(step.code.size()) {
+  Prepared(const BlockCode& step, const PlanRun& r)
+      : step(step), number(step.cells.size()), scalars(step.code.size()), chain(step.code.size()) {
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
       if (c.number && c.kind == Kind::Number) store_scalar(number[k].data(), r.given(*c.number).scalar(), c.dtype);
@@ -374,6 +377,17 @@ struct Prepared {
         const PlanArg& a = call.args[size_t(call.op->elementwise->operands + k)];
         scalars[i][size_t(k)] = pointwise::number_of(r.given(a));
       }
+    for (const BlockChain& c : step.chains)
+      if (is_plain(c)) chain[size_t(c.first)] = &c;
+  }
+  // Steps of chains have no numbers of their own: sums are those of the operands, quotients are not rounded.
+  bool is_plain(const BlockChain& c) const {
+    for (int i = c.first; i < c.last; ++i) {
+      const Scalar& s = scalars[size_t(i)][0];
+      if (!step.code[size_t(i)].scalars || s.category == kAbsent) continue;
+      if (s.category > Category::Integer ? s.re != 1 || s.im != 0 : s.i != 1) return false;
+    }
+    return true;
   }
   void read_constants() {
     for (size_t k = 0; k < step.cells.size(); ++k) {
@@ -443,17 +457,61 @@ struct Blocks {
     });
   }
   void run(int64_t begin, int64_t end) {
+    if (p.chain[0] && step.one_chain) {  // nothing has to be kept longer than a tile
+      point_at(begin, 0);
+      begin += together(*p.chain[0], end - begin, true);
+    }
     for (int64_t start = begin; start < end; start += block) one(start, std::min(block, end - start));
   }
-  void one(int64_t start, int64_t n) {
-    const int64_t row = columns ? start / columns : 0, many = columns ? n / columns : 0;
+  // The chain for whole tiles; how many elements that is. What lies in scratch memory is an array, or one tile.
+  int64_t together(const BlockChain& c, int64_t n, bool tiles) {
+    n -= n % kChainTile;
+    ChainStep steps[3 * kMostInstructions + 1];
+    for (size_t k = 0; k < c.steps.size(); ++k) {
+      const auto& s = c.steps[k];
+      const size_t cell = size_t(std::max(s.cell, 0));
+      steps[k] = {s.op, at[cell], s.cell >= 0 && item[cell] == 0, tiles && step.cells[cell].buffer >= 0};
+    }
+    if (n) c.loop(steps, n);
+    return n;
+  }
+  // What a chain has left of the block: its instructions one by one, from element `begin` on.
+  void rest(const BlockChain& c, int64_t begin, int64_t n) {
+    for (int i = c.first; i < c.last && begin < n; ++i) {
+      const auto& code = step.code[size_t(i)];
+      char* ptr[pointwise::kMaxOperands];
+      int64_t stride[pointwise::kMaxOperands];
+      for (int k = 0; k < code.count; ++k) {
+        const size_t cell = size_t(k ? code.from[k] : code.to);
+        stride[k] = item[cell];
+        ptr[k] = at[cell] + begin * item[cell];
+      }
+      code.loop(ptr, stride, n - begin, p.scalars[size_t(i)].data());
+    }
+  }
+  // Where each cell begins; n elements of inputs that must be packed are.
+  void point_at(int64_t start, int64_t n) {
+    const int64_t row = columns ? start / columns : 0;
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
       if (c.memory < 0 || c.constant) continue;
       if (c.buffer < 0) at[k] = p.memory[c.memory] + (c.per_row ? row : start) * item[k];
-      else if (c.kind == Kind::Input && !c.same_rows) move<true>(int(k), start, n);
+      else if (c.kind == Kind::Input && !c.same_rows && n) move<true>(int(k), start, n);
     }
-    for (size_t i = 0; i < step.code.size(); ++i) execute(step.code[i], p.scalars[i].data(), n, many);
+  }
+  void one(int64_t start, int64_t n) {
+    const int64_t many = columns ? n / columns : 0;
+    point_at(start, n);
+    for (size_t i = 0; i < step.code.size();) {
+      const BlockChain* c = p.chain[i];
+      if (c) {
+        rest(*c, together(*c, n, false), n);
+        i = size_t(c->last);
+      } else {
+        execute(step.code[i], p.scalars[i].data(), n, many);
+        ++i;
+      }
+    }
     for (size_t k = 0; k < step.cells.size(); ++k) {
       const auto& c = step.cells[k];
       if (c.kind == Kind::Register && c.memory >= 0 && c.buffer >= 0) move<false>(int(k), start, n);
@@ -499,6 +557,13 @@ struct Blocks {
 
 }  // namespace
 
+// Whether all of it is one chain that reads and writes memory in place.
+static bool is_one_chain(const BlockCode& code) {
+  return code.block >= kChainTile && code.chains.size() == 1 &&
+         code.chains[0].last - code.chains[0].first == int(code.code.size()) &&
+         std::ranges::none_of(code.cells, [](const Cell& c) { return c.buffer >= 0 && (c.memory >= 0 || c.filled); });
+}
+
 // The group over these tensors.
 static std::shared_ptr<BlockCode> build(const BlockStep& group, PlanRun& r, const std::vector<Tensor*>& tensors) {
   auto code = std::make_shared<BlockCode>();
@@ -524,6 +589,8 @@ static std::shared_ptr<BlockCode> build(const BlockStep& group, PlanRun& r, cons
   if (code->code.size() > size_t(kMostInstructions)) return code;
   b.place_memory();
   b.place_buffers();
+  code->chains = find_chains(*code);
+  code->one_chain = is_one_chain(*code);
   code->possible = b.possible && code->block > 0;
   return code;
 }
@@ -533,11 +600,11 @@ static void compute(Prepared& prepared, std::span<const TensorRef> held) {
   prepared.read_constants();
   Calling calling{held};
   LockRelease lock(step.numel * step.weight);
-  const int64_t unit = std::max<int64_t>(1, step.columns);  // a thread has whole rows
+  const int64_t unit = step.columns ? step.columns : kUnit;  // a thread has whole rows
   const int64_t grain = std::max<int64_t>(pointwise::kGrain / std::max(1, step.weight), 1024);
-  parallel_for(step.numel / unit, (grain + unit - 1) / unit, [&](int64_t begin, int64_t end) {
+  parallel_for((step.numel + unit - 1) / unit, (grain + unit - 1) / unit, [&](int64_t begin, int64_t end) {
     Blocks blocks(prepared);
-    blocks.run(begin * unit, end * unit);
+    blocks.run(begin * unit, std::min(end * unit, step.numel));
   });
 }
 

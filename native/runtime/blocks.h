@@ -10,6 +10,7 @@
 
 #include "../kernels/pointwise.h"
 #include "../kernels/row_folds.h"
+#include "chains.h"
 #include "plan.h"
 
 namespace flambeau {
@@ -61,6 +62,8 @@ struct BlockCode {
   std::vector<int> inputs;          // of the group, that are read: operands of the space, behind the results
   std::vector<Cell> cells;
   std::vector<Instruction> code;
+  std::vector<BlockChain> chains;   // of the code, in its order
+  bool one_chain = false;           // and nothing else
   std::vector<Buffer> buffers;
   int64_t numel = 0, block = 0;
   int64_t columns = 0;              // of a row; 0: no reductions

@@ -1,0 +1,27 @@
+// Which operators can be steps of a chain.
+#include "chain.h"
+
+#include "../core/machine.h"
+
+namespace flambeau {
+
+const ChainKernels* chain_kernels[2];
+
+ChainLoop chain_loop(DType dtype) {
+  if (!chain_kernels[0]) return nullptr;
+  static const ChainKernels& chosen = best_loops(chain_kernels);
+  return dtype == DType::Float32 ? chosen.f32 : dtype == DType::Float64 ? chosen.f64 : nullptr;
+}
+
+ChainOp chain_op(std::string_view name) {
+  static constexpr std::pair<std::string_view, ChainOp> kSteps[] = {
+      {"add", ChainOp::Add},       {"sub", ChainOp::Sub},   {"rsub", ChainOp::SubFrom}, {"mul", ChainOp::Mul},
+      {"div", ChainOp::Div},       {"neg", ChainOp::Neg},   {"square", ChainOp::Square}, {"relu", ChainOp::Relu},
+      {"sqrt", ChainOp::Sqrt},
+  };
+  for (const auto& [known, op] : kSteps)
+    if (known == name) return op;
+  return ChainOp::None;
+}
+
+}  // namespace flambeau
