@@ -190,6 +190,27 @@ def test_googlenets_weights_bring_the_auxiliary_classifiers_only_if_asked(publis
     assert models.googlenet(weights="DEFAULT", aux_logits=True).aux1 is not None
 
 
+#: model -> a model of the same parts whose values stand for the published ones
+WHOLE = {"deeplabv3_mobilenet_v3_large": {"weights_backbone": None, "aux_loss": True},
+         "lraspp_mobilenet_v3_large": {"weights_backbone": None}, "vgg11": {}, "vit_b_32": {}, "mvit_v2_s": {},
+         "raft_small": {}, "inception_v3": {"init_weights": False}}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_weights_settle_what_the_model_is(name, monkeypatch):
+    """Number of classes, sizes, auxiliary classifiers; nothing is read for a backbone then."""
+    def state(weights, **options):
+        assert options == {"progress": False, "check_hash": True}
+        with flambeau.device("meta"):
+            return models.get_model(name, **WHOLE[name]).state_dict()
+
+    kind = models.get_model_weights(name)
+    monkeypatch.setattr(models.WeightsEnum, "get_state_dict", state)
+    with flambeau.device("meta"):
+        model = models.get_model(name, weights="DEFAULT", progress=False)
+    assert len(model.state_dict()) == len(state(kind.DEFAULT, progress=False, check_hash=True))
+
+
 def test_weights_of_a_backbone(published):
     state = models.mobilenet_v3_large().state_dict()
     published(models.MobileNet_V3_Large_Weights.IMAGENET1K_V1, state)

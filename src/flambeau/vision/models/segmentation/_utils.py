@@ -1,7 +1,5 @@
 """What segmentation networks share: a backbone, a classifier of its last result, perhaps one of an earlier result."""
 
-import functools
-
 from flambeau import nn
 from flambeau.nn import functional as F
 
@@ -34,8 +32,9 @@ class _SimpleSegmentationModel(nn.Module):
         return results
 
 
-#: with weights there is always the second classifier, since the files have it
-with_auxiliary = functools.partial(dict, aux_loss=True)
+def with_auxiliary(weights):
+    """With weights there is always the second classifier, since the files have it."""
+    return {"aux_loss": weights is not None}
 
 
 def resnet_parts(make, aux, weights_backbone, progress):
