@@ -78,6 +78,56 @@ def step():
     F.cross_entropy(m(x), t).backward()
     o.step()
 """
+
+RESNET18 = """\
+torch.manual_seed(0)
+class Block(nn.Module):
+    def __init__(self, ins, outs, stride):
+        super().__init__()
+        self.a = nn.Sequential(nn.Conv2d(ins, outs, 3, stride, 1, bias=False), nn.BatchNorm2d(outs), nn.ReLU())
+        self.b = nn.Sequential(nn.Conv2d(outs, outs, 3, 1, 1, bias=False), nn.BatchNorm2d(outs))
+        same = ins == outs and stride == 1
+        self.c = nn.Identity() if same else nn.Sequential(nn.Conv2d(ins, outs, 1, stride, bias=False),
+                                                          nn.BatchNorm2d(outs))
+    def forward(self, x): return F.relu(self.b(self.a(x)) + self.c(x))
+widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2),
+          (512, 512, 1)]
+m = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+                  *[Block(*w) for w in widths], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)).eval()
+x = torch.rand({n}, 3, 224, 224)
+m.requires_grad_(False)
+compiled = torch.compile(m)
+compiled(x)
+"""
+#: what users write out, and what is built in
+WRITTEN = {
+    "softmax": ("e = (x - x.amax(-1, keepdim=True)).exp(); return e / e.sum(-1, keepdim=True)", "F.softmax(x, -1)"),
+    "layer norm": ("d = x - x.mean(-1, keepdim=True); v = (d * d).mean(-1, keepdim=True); "
+                   "return d * (v + 1e-5).rsqrt() * w + b", "F.layer_norm(x, (1024,), w, b)"),
+    "gelu": ("return 0.5 * x * (1 + torch.erf(x * 0.7071067811865476))", "F.gelu(x)"),
+}
+WRITTEN_SETUP = """\
+torch.manual_seed(0)
+x = torch.randn(1024, 1024); w = torch.rand(1024); b = torch.rand(1024)
+def f(x): {body}
+compiled = torch.compile(f)
+compiled(x)
+"""
+COMPILED += [Row("compiled", f"ResNet-18, 224 px, batch {n}, {how}", RESNET18.format(n=n), statement)
+             for n in (1, 8) for how, statement in (("eager", "m(x)"), ("compiled", "compiled(x)"))]
+COMPILED += [Row("compiled", f"{name}, 1024 x 1024, {how}", WRITTEN_SETUP.format(body=body), statement)
+             for name, (body, built_in) in WRITTEN.items()
+             for how, statement in (("built in", built_in), ("written out, eager", "f(x)"),
+                                    ("written out, compiled", "compiled(x)"))]
+COMPILED += _rows(
+    "compiled", TINY_MLP + "compiled = torch.compile(step)\ncompiled()",
+    ("tiny MLP Adam step, eager", "", "step()"),
+    ("tiny MLP Adam step, compiled", "", "compiled()"),
+)
+COMPILED += _rows(
+    "compiled", "x = torch.rand(4)",
+    ("first call of a one-line function", "", "torch.compiler.reset(); torch.compile(lambda x: x * 2 + 1)(x)"),
+)
 MEDIUM_MLP = """\
 torch.manual_seed(0)
 m = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))

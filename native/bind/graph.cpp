@@ -1,10 +1,31 @@
 // What Python sees of captured programs: capture is switched on and off, plans are counted and timed.
+#include "../kernels/conv_tail.h"
 #include "../runtime/tracer.h"
+#include "graph_parts.h"
+#include "origin.h"
 #include "python.h"
 #include "slot.h"
 
 namespace flambeau {
 namespace {
+
+// Lines of Python.
+struct Lines final : Places {
+  Place here() const override {
+    const Origin origin = origin_now();
+    return {reinterpret_cast<Object*>(origin.code), origin.instruction};
+  }
+  std::string text(const Place& place) const override {
+    if (!place.code) return "";
+    auto* code = reinterpret_cast<PyCodeObject*>(place.code);
+    Held text{PyUnicode_FromFormat("File \"%U\", line %d, in %U", code->co_filename, PyCode_Addr2Line(code, place.instruction),
+                                   code->co_qualname)};
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.p) : nullptr;
+    if (!utf8) PyErr_Clear();
+    return utf8 ? utf8 : "";
+  }
+};
+constexpr Lines lines;
 
 // --- functions -------------------------------------------------------------------------------------------------------
 
@@ -14,6 +35,7 @@ struct Capture {
   Capture(bool whole, PyObject* planner, bool exact) {
     tracer.whole = whole;
     tracer.exact = exact;
+    tracer.places = &lines;
     tracer.planner = reinterpret_cast<Object*>(planner);
     exchange_recorder(&tracer);
   }
@@ -23,7 +45,7 @@ struct Capture {
   }
   void finish() {
     stop();
-    tracer.run();
+    tracer.run(Why::End);
   }
   void finish_after_failure() {
     PyObject *type, *value, *trace;
@@ -95,27 +117,23 @@ PyObject* pause(PyObject*, PyObject* all) {
   } paused;
   return to.run();
 }
-// graph_times(function, args, kwargs or None): [(step, seconds)] of the plans that run during the call
-PyObject* times(PyObject*, PyObject* all) {
+// graph_listen(function, args, kwargs or None): what happens to the calls that are captured during the call, in order
+// (graph_look.cpp says in which form)
+PyObject* listen(PyObject*, PyObject* all) {
   HandedOn to(all);
-  StepTimes heard;
-  checked(to.run());
-  Held list = checked(PyList_New(0));
-  for (const auto& [text, seconds] : heard.steps) {
-    Held step = checked(Py_BuildValue("(sd)", text.c_str(), seconds));
-    checked(PyList_Append(list.p, step.p));
-  }
-  return list.give();
+  return listened([&] { checked(to.run()); });
 }
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(tls.recorder != nullptr); }
 
 PyObject* counts(PyObject*, PyObject*) {
   PlanCounts c = plan_counts();
-  return Py_BuildValue("{sLsLsLsL}", "programs", (long long)c.programs, "plans", (long long)c.plans, "made",
-                       (long long)c.made, "calls", (long long)c.calls);
+  return Py_BuildValue("{sLsLsLsLsLsL}", "programs", (long long)c.programs, "plans", (long long)c.plans, "made",
+                       (long long)c.made, "calls", (long long)c.calls, "breaks", (long long)c.breaks,
+                       "packed", (long long)kept_packed_weights());
 }
 PyObject* forget(PyObject*, PyObject*) {
   forget_plans();
+  forget_packed_weights();
   Py_RETURN_NONE;
 }
 
@@ -123,7 +141,7 @@ PyMethodDef functions[] = {{"graph_begin", slot<begin>, METH_NOARGS},
                            {"graph_end", slot<end>, METH_O},
                            {"graph_call", slot<call>, METH_VARARGS},
                            {"graph_pause", slot<pause>, METH_VARARGS},
-                           {"graph_times", slot<times>, METH_VARARGS},
+                           {"graph_listen", slot<listen>, METH_VARARGS},
                            {"graph_capturing", slot<capturing>, METH_NOARGS},
                            {"graph_counts", slot<counts>, METH_NOARGS},
                            {"graph_forget", slot<forget>, METH_NOARGS},

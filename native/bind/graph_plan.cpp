@@ -3,15 +3,15 @@
 #include <cstring>
 
 #include "../runtime/blocks.h"
+#include "graph_parts.h"
 #include "op_type.h"
 #include "upward.h"
 
 namespace flambeau {
-namespace {
 
 // --- a program, described --------------------------------------------------------------------------------------------
 
-PyObject* new_list(int64_t n) { return checked(PyList_New(Py_ssize_t(n))).give(); }
+static PyObject* new_list(int64_t n) { return checked(PyList_New(Py_ssize_t(n))).give(); }
 
 PyObject* argument_object(const Value& v, const Arg& arg) {
   const Type type = arg.type;
@@ -46,6 +46,8 @@ PyObject* numbers_object(std::span<const int64_t> numbers) {
   for (size_t k = 0; k < numbers.size(); ++k) PyTuple_SET_ITEM(t, Py_ssize_t(k), PyLong_FromLongLong(numbers[k]));
   return t;
 }
+
+namespace {
 
 // What a plan takes from the program that runs: values that the key does not tell, and what is no plain literal.
 bool stands_in_the_program(const Value& v, const Arg& arg) {
@@ -166,9 +168,9 @@ std::unique_ptr<Plan> python_plan(const Program& p, PyObject* described) {
 // --- what a planner has chosen ---------------------------------------------------------------------------------------
 
 // Reads a plan that Python describes: ([(leader, calls)], [(slot, value)]), where several calls are a group over the
-// shape of the leader's result, and a call is (operator, arguments, the values it makes or -1). Tensors among the
-// arguments are ("outside", use), ("made", value), ("view", value, use) and ("list", them); ("given", entry, argument)
-// is what stands in the program; anything else stands for itself.
+// shape of the leader's result, and a call is (operator, arguments, the values it makes or -1, its entry in the program
+// or -1). Tensors among the arguments are ("outside", use), ("made", value), ("view", value, use) and ("list", them);
+// ("given", entry, argument) is what stands in the program; anything else stands for itself.
 struct PlanReader {
   const Program& p;
   Plan& plan;
@@ -251,11 +253,14 @@ struct PlanReader {
   }
 
   PlanCall call(PyObject* o) {
-    tuple_of(o, 3, "call is (operator, arguments, values)");
+    tuple_of(o, 4, "call is (operator, arguments, values, entry)");
     if (!PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), OpType)) fail("call is of an operator");
     PlanCall c;
     c.op = as_op(PyTuple_GET_ITEM(o, 0))->def;
     c.list_result = c.op->schema.list_result;
+    const int64_t entry = integer_of(PyTuple_GET_ITEM(o, 3));
+    if (entry >= int64_t(p.entries.size())) fail("call stands for no entry of the program");
+    c.entry = int(std::max<int64_t>(entry, -1));
     if (c.op->kind == Kind::Composite) fail("call is of a primitive operator");
     PyObject* args = tuple_of(PyTuple_GET_ITEM(o, 1), Py_ssize_t(c.op->schema.args.size()), "call has other arguments");
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args); ++k) c.args.push_back(argument(PyTuple_GET_ITEM(args, k)));

@@ -72,7 +72,7 @@ int instruction_of(_PyInterpreterFrame* f) {
 #endif
 }
 
-void note_frame(Node& n) {
+Origin innermost() {
   PyThreadState* thread = PyThreadState_Get();
 #if PY_VERSION_HEX >= 0x030D0000
   _PyInterpreterFrame* frame = thread->current_frame;
@@ -90,14 +90,11 @@ void note_frame(Node& n) {
       break;
     }
   }
-  if (!found) return;
-  PyCodeObject* code = code_of(found);
-  Py_INCREF(code);
-  n.code = code;
-  n.instruction = instruction_of(found);
+  if (!found) return {};
+  return {reinterpret_cast<PyObject*>(code_of(found)), instruction_of(found)};
 }
 #else
-void note_frame(Node&) {}
+Origin innermost() { return {}; }
 #endif
 
 PyObject* set_library(PyObject*, PyObject* folder) {
@@ -171,8 +168,12 @@ void upward::note_origin(Node& n) {
     ++s->count;
     n.scope = s;
   }
-  note_frame(n);
+  const Origin origin = innermost();
+  n.code = Py_XNewRef(origin.code);
+  n.instruction = origin.instruction;
 }
+
+Origin origin_now() { return innermost(); }
 
 void add_origin(PyObject* module) {
   checked(PyModule_AddFunctions(module, functions));

@@ -21,6 +21,13 @@ struct ModuleCall {
   ~ModuleCall();
 };
 
+// Where in the user's program something happens; `code` is borrowed, null where it is not known.
+struct Origin {
+  PyObject* code = nullptr;
+  int instruction = 0;
+};
+Origin origin_now();
+
 void release_scope(void* scope);   // a node's
 void release_origin(Node& n);
 PyObject* origin_object(Node& n);  // (file, line, function) or None; new

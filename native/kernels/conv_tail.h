@@ -21,5 +21,6 @@ bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, F
                                   void (*pack)(const void* context, float* w, float* bias), const void* context);
 
 void forget_packed_weights();
+int64_t kept_packed_weights();  // how many
 
 }  // namespace flambeau

@@ -118,6 +118,7 @@ std::shared_ptr<Packed> packed_for(const ConvTail& t, const Entry& entry, Finger
 }  // namespace
 
 void forget_packed_weights() { packed_weights().clear(); }
+int64_t kept_packed_weights() { return int64_t(packed_weights().map.size()); }
 
 bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, Fingerprint weights,
                                   void (*pack)(const void* context, float* w, float* bias), const void* context) {
@@ -145,6 +146,7 @@ bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, F
 #else
 namespace flambeau {
 void forget_packed_weights() {}
+int64_t kept_packed_weights() { return 0; }
 bool onednn_convolution_with_tail(const ConvTail&, const float*, float*, Fingerprint,
                                   void (*)(const void*, float*, float*), const void*) {
   return false;

@@ -87,12 +87,12 @@ struct Plainly {
   }
 };
 
-thread_local StepTimes* listening = nullptr;
+thread_local Listener* listening = nullptr;
 void run_timed(Step& step, PlanRun& r) {
   auto begin = std::chrono::steady_clock::now();
   step.run(r);
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  listening->steps.emplace_back(step.text(), took.count());
+  listening->done(step, r, took.count());
 }
 
 // Whoever holds results gets their memory; of a run that failed, those that are there.
@@ -112,8 +112,23 @@ void hand_out(PlanRun& r) {
 
 }  // namespace
 
-StepTimes::StepTimes() : before(std::exchange(listening, this)) {}
-StepTimes::~StepTimes() { listening = before; }
+Listener::Listener() : before_(std::exchange(listening, this)) {}
+Listener::~Listener() { listening = before_; }
+Listener* Listener::of_thread() { return listening; }
+
+// An operator that fails says where the user called it; of a group, the calls whose name it says, or all.
+static void add_lines(std::string& error, const Step& step, const Program& p) {
+  constexpr size_t kMost = 3;
+  auto named = [&](const PlanCall& c) { return c.op && error.starts_with(c.op->name + ":"); };
+  const bool some = std::ranges::any_of(step.calls, named);
+  std::vector<std::string> lines;
+  for (const PlanCall& c : step.calls) {
+    if (some && !named(c)) continue;
+    std::string line = p.line_of(c.entry);
+    if (!line.empty() && lines.size() < kMost && !std::ranges::count(lines, line)) lines.push_back(std::move(line));
+  }
+  for (size_t k = 0; k < lines.size(); ++k) error += (k ? "\n  or in " : "\n  called in ") + lines[k];
+}
 
 void Plan::run(Program& p) {
   Plainly plainly;
@@ -122,11 +137,18 @@ void Plan::run(Program& p) {
     PlanRun& r;
     ~Out() { hand_out(r); }
   } out{r};
-  for (const auto& step : steps) {
-    struct Bound { PlanRun& r; ~Bound() { r.let_go(); } } bound{r};
-    if (listening) run_timed(*step, r);
-    else step->run(r);
-    for (int value : step->drops) r.values[size_t(value)] = nullptr;
+  const Step* running = nullptr;
+  try {
+    for (const auto& step : steps) {
+      struct Bound { PlanRun& r; ~Bound() { r.let_go(); } } bound{r};
+      running = step.get();
+      if (listening) run_timed(*step, r);
+      else step->run(r);
+      for (int value : step->drops) r.values[size_t(value)] = nullptr;
+    }
+  } catch (Error& e) {
+    if (e.kind != ErrorKind::Python) add_lines(e.text, *running, p);
+    throw;
   }
   for (const Result& result : results) r.as_made(result.value, result.slot);
 }

@@ -30,6 +30,7 @@ struct PlanCall {
   std::vector<PlanArg> args;
   bool list_result = false;
   std::vector<int> makes;  // values; -1: nobody asks for this result
+  int entry = -1;          // of the program, that it stands for; of several, one
 };
 
 // Calls f for every argument that is a tensor, those in lists too.
@@ -102,12 +103,19 @@ struct Plan {
 // Whether t has this layout, apart from where it begins.
 bool laid_out(const Tensor& t, Dims sizes, Dims strides);
 
-// While one lives in this thread, it hears how long each step of its plans takes, in seconds.
-struct StepTimes {
-  std::vector<std::pair<std::string, double>> steps;
-  StepTimes();
-  ~StepTimes();
-  StepTimes* before;
+// While one lives in this thread, it hears what becomes of the calls that are captured there.
+struct Listener {
+  virtual void at_once(const Call& c, const Places* places) = 0;  // a call that cannot be put off
+  virtual void runs(const Program& p, bool known) = 0;            // known: its plan was there
+  virtual void done(const Step& step, PlanRun& r, double seconds) = 0;
+  static Listener* of_thread();
+
+ protected:
+  Listener();
+  ~Listener();
+
+ private:
+  Listener* before_;
 };
 
 }  // namespace flambeau

@@ -49,6 +49,8 @@ void Program::clear() {
   slots.clear();
   uses.clear();
   entries.clear();
+  lines.clear();
+  codes.clear();
   key.clear();
   arena.clear();
   std::ranges::fill(table_, -1);
@@ -57,7 +59,9 @@ void Program::clear() {
   outside_ = 0;
   foreign_ = exact = false;
   stage = Stage::Open;
+  why = Why::End;
   planner = nullptr;
+  places = nullptr;
   error.clear();
   key.push_back(uint64_t(default_dtype()));
 }
@@ -294,7 +298,18 @@ bool Program::add(Call& c) {
     return false;
   }
   entries.push_back(e);
+  if (places) note_line();
   return true;
+}
+
+void Program::note_line() {
+  const Place here = places->here();
+  if (here.code && (codes.empty() || codes.back().get() != here.code)) codes.push_back(Ref<Object>::borrow(here.code));
+  lines.push_back(here);
+}
+
+std::string Program::line_of(int entry) const {
+  return entry >= 0 && size_t(entry) < lines.size() ? places->text(lines[size_t(entry)]) : "";
 }
 
 std::vector<int> Program::wanted() const {

@@ -62,16 +62,34 @@ struct Entry {
 bool is_number(const Value& v, const Arg& arg);
 bool is_sizes(const Arg& arg);
 
+// Where in the user's program a call was written down, and who knows such places. The code is null where it is not known.
+struct Place {
+  Object* code = nullptr;
+  int instruction = 0;
+};
+struct Places {
+  virtual Place here() const = 0;
+  virtual std::string text(const Place& place) const = 0;
+
+ protected:
+  ~Places() = default;
+};
+
 enum class Stage : uint8_t { Open, Running, Done, Failed };
+enum class Why : uint8_t { End, Value, Write, Long };  // it runs: at the end, for a value, before a write, at its size
 struct Tracer;
 
 struct Program {
   std::vector<ProgramSlot> slots;
   std::vector<Use> uses;
   std::vector<Entry> entries;
+  std::vector<Place> lines;  // of the entries; `codes` keeps what they name
+  std::vector<Ref<Object>> codes;
   std::vector<uint64_t> key;
   Arena arena;
   Stage stage = Stage::Open;
+  Why why = Why::End;
+  const Places* places = nullptr;
   std::string error;    // of a program that failed
   ErrorKind error_kind = ErrorKind::Runtime;
   Tracer* tracer = nullptr;      // that writes it
@@ -86,6 +104,7 @@ struct Program {
   Program(const Program&) = delete;
   void clear();
   bool empty() const { return entries.empty(); }
+  std::string line_of(int entry) const;  // "" where it is not known
   bool reads(Storage& s) const;  // memory from outside
   // Writes the call down and declares its results. False: it is no call that can wait; nothing has happened.
   bool add(Call& c);
@@ -98,6 +117,7 @@ struct Program {
   int slot_of(Storage* s);
   int use_of(const Tensor& t);
   void grow_table();
+  void note_line();
   bool ours(const Tensor& t) const;
   bool takes_all(const Call& c) const;
   void write_number(const Value& v);

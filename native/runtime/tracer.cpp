@@ -31,12 +31,13 @@ uint64_t hash_of(const Key& key) {
   return a ^ b;
 }
 
-std::shared_ptr<Plan> find_plan(Program& p) {
+std::shared_ptr<Plan> find_plan(Program& p, bool& known) {
   const uint64_t hash = hash_of(p.key);
   auto [first, end] = cache.by_hash.equal_range(hash);
   for (; first != end; ++first) {
     if (first->second->key != p.key) continue;
     cache.order.splice(cache.order.begin(), cache.order, first->second);
+    known = true;
     return first->second->plan;
   }
   std::shared_ptr<Plan> plan(hooks.plan_program(p));
@@ -90,9 +91,13 @@ void run_program(Program& p) {
   }
   ++cache.counts.programs;
   cache.counts.calls += int64_t(p.entries.size());
+  cache.counts.breaks += p.why != Why::End;
   Held held(p);
   try {
-    find_plan(p)->run(p);
+    bool known = false;
+    auto plan = find_plan(p, known);
+    if (Listener* listener = Listener::of_thread()) listener->runs(p, known);
+    plan->run(p);
     p.stage = Stage::Done;
   } catch (const Error& e) {
     p.stage = Stage::Failed;
@@ -104,9 +109,13 @@ void run_program(Program& p) {
 
 void Awaited::make(Storage&) {
   Program* p = program;
-  if (p->tracer && p->tracer->whole)
-    runtime_error("compile: fullgraph=True, but here a value is asked for before the function has ended; compute "
-                  "without looking at values (item(), bool(), numpy(), printing, …), or leave fullgraph out");
+  if (p->tracer && p->tracer->whole) {
+    const std::string line = p->places ? p->places->text(p->places->here()) : "";
+    runtime_error("compile: fullgraph=True, but a value is asked for before the function has ended; compute without "
+                  "looking at values (item(), bool(), numpy(), printing, …), or leave fullgraph out",
+                  line.empty() ? "" : "\n  asked for in ", line);
+  }
+  if (p->stage == Stage::Open) p->why = Why::Value;
   retain(p);
   struct Let { Program* p; ~Let() { release(p); } } let{p};
   run_program(*p);
@@ -119,28 +128,33 @@ Tracer::~Tracer() {
 }
 
 bool Tracer::take(Call& c) {
-  if (program && program->entries.size() >= kLongest) run();
+  if (program && program->entries.size() >= kLongest) run(Why::Long);
   if (!program) {
     program = new_program();
     program->tracer = this;
     program->planner = planner;
+    program->places = places;
     program->exact = exact || planner;
     program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact);
   }
-  return program->add(c);
+  const bool taken = program->add(c);
+  if (Listener* listener = taken ? nullptr : Listener::of_thread()) listener->at_once(c, places);
+  return taken;
 }
 
-void Tracer::run() {
+void Tracer::run(Why why) {
   if (!program) return;
   Program* p = program;
   if (p->empty()) return;
+  p->why = why;
   retain(p);
   struct Let { Program* p; ~Let() { release(p); } } let{p};
   run_program(*p);
 }
 
 void Tracer::before_write(const Tensor& t) {
-  if (program && t.storage && (is_pending(*t.storage) || program->reads(*t.storage))) run();
+  if (program && t.storage && (is_pending(*t.storage) || program->reads(*t.storage)))
+    run(Why::Write);
 }
 
 }  // namespace flambeau

@@ -12,16 +12,18 @@ struct Tracer final : Recorder {
   bool whole = false;          // nobody may look at a value before the end
   Object* planner = nullptr;   // as in Program; borrowed
   bool exact = false;          // the same
+  const Places* places = nullptr;
   ~Tracer() override;
   bool take(Call& c) override;
   void before_write(const Tensor& t) override;
-  void run();  // what is written so far
+  void run(Why why);  // what is written so far
 };
 
 // Every plan that is kept, the one used last first; at most kMostPlans.
 inline constexpr size_t kMostPlans = 1024;
 struct PlanCounts {
   int64_t programs = 0, plans = 0, made = 0, calls = 0;  // run so far; kept; made so far; calls written down
+  int64_t breaks = 0;  // programs that ran before their function had ended
 };
 PlanCounts plan_counts();
 void forget_plans();

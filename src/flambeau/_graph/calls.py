@@ -50,17 +50,7 @@ def captured(fn, how):
         return how(fn, args, kwargs)
 
     compiled._torchdynamo_orig_callable = fn
-    compiled.report = lambda *args, **kwargs: report(compiled, args, kwargs)
     return compiled
-
-
-def report(fn, args, kwargs):
-    """A table of the steps of one call: what each computes, its time and its share of the time of all."""
-    steps = _C.graph_times(fn, args, kwargs)
-    total = sum(seconds for _, seconds in steps) or 1.0
-    lines = [f"{'time':>10}  {'share':>6}  step"]
-    lines += [f"{1e6 * seconds:7.1f} us  {seconds / total:6.1%}  {text}" for text, seconds in steps]
-    return "\n".join([*lines, f"{1e6 * total:7.1f} us  in {len(steps)} steps"])
 
 
 class CapturedForward:

@@ -11,7 +11,11 @@ TABLE = {
         ("torch.jit.script torch.jit.trace torch.jit.trace_module torch.jit.freeze torch.jit.optimize_for_inference",
          "There is no TorchScript: the function or module itself comes back, and a warning says so once."),
         ("torch._dynamo.config.* torch._dynamo.mark_dynamic torch._dynamo.mark_static",
-         "Settings of PyTorch's compiler: they can be made and change nothing."),
+         "Settings of PyTorch's compiler: they can be made and change nothing, apart from config.disable, which lets "
+         "compiled functions run as they are."),
+        ("torch._dynamo.explain torch._dynamo.utils.counters torch._logging.set_logs",
+         "They tell of programs as this library captures them: a graph ends where a value is asked for, and there are "
+         "no guards to print."),
         ("torch.onnx.register_custom_op_symbolic torch.onnx.symbolic_helper.parse_args",
          "Nothing is written as ONNX, so what is registered is never asked for."),
     ],

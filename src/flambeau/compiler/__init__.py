@@ -8,8 +8,13 @@ from .._graph import BACKENDS, STANCE, Capture, captured, check
 from .._shown import shown
 from ..nn import Module
 from ._backends import planner_of
+from ._explain import explain as explain
+from ._logs import set_logs as set_logs
+from ._picture import picture as picture
+from ._report import report as report
 
 _default = [None]
+_LOOKS = {"report": report, "picture": picture}
 
 
 def _plain(fn, args, kwargs):
@@ -19,7 +24,8 @@ def _plain(fn, args, kwargs):
 class OptimizedModule(Module):
     """What `compile` makes of a module: the module itself is `_orig_mod`, and its calls are captured.
 
-    Attributes that it has not are the module's. Names in state_dict() begin with "_orig_mod.".
+    Attributes that it has not are the module's; report(*args) and picture(*args) are those of `compiler`, unless the
+    module has its own. Names in state_dict() begin with "_orig_mod.".
     """
 
     def __init__(self, module, how=Capture()):
@@ -35,7 +41,12 @@ class OptimizedModule(Module):
     def __getattr__(self, name):
         if name == "_orig_mod":
             return super().__getattr__(name)
-        return getattr(self._orig_mod, name)
+        try:
+            return getattr(self._orig_mod, name)
+        except AttributeError:
+            if name in _LOOKS:
+                return functools.partial(_LOOKS[name], self)
+            raise
 
     def __setattr__(self, name, value):
         if name in ("_orig_mod", "training") or name in self.__dict__:
@@ -89,7 +100,13 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     how = Capture(fullgraph, planner, dynamic is False)
     if isinstance(model, Module):
         return OptimizedModule(model, _plain if plain else how)
-    return model if plain else captured(model, how)
+    return model if plain else _with_looks(captured(model, how))
+
+
+def _with_looks(compiled):
+    for name, look in _LOOKS.items():
+        setattr(compiled, name, functools.partial(look, compiled))
+    return compiled
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
@@ -164,7 +181,8 @@ def assume_constant_result(fn):
 
 
 def reset():
-    """Forgets every plan; each is made again when its program is met again."""
+    """Forgets every plan, each of which is made again when its program is met again, and weights that were packed for
+    convolutions."""
     _C.graph_forget()
 
 

@@ -17,16 +17,16 @@ def lower(graph, slots):
 
 
 def _call(node, numbers):
-    """(operator, arguments, values it makes)"""
+    """(operator, arguments, values it makes, its entry in the program)"""
     args = list(node.args)
     for name, _, _, default in node.target.arguments[len(args):]:
         args.append(node.kwargs.get(name, default))
-    args = tuple(_argument(a, numbers) for a in args)
+    args, entry = tuple(_argument(a, numbers) for a in args), node.meta.get("entry", -1)
     if "use" in node.meta:
-        return node.target, args, (_number(node, numbers),)
+        return node.target, args, (_number(node, numbers),), entry
     parts = {user.args[1]: user for user in node.users if user.target is getitem}
-    return node.target, args, tuple(_number(parts[k], numbers) if k in parts else -1
-                                    for k in range(node.meta["results"]))
+    makes = tuple(_number(parts[k], numbers) if k in parts else -1 for k in range(node.meta["results"]))
+    return node.target, args, makes, entry
 
 
 def _number(node, numbers):

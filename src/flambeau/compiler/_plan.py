@@ -1,5 +1,6 @@
 """What is done with a program that is new: it becomes a graph, is rewritten, and is laid out in steps."""
 
+from ._logs import LOGS, log, rewritten, steps_text
 from ._lowering import lower
 from ._program import Program
 from ._writer import Writer
@@ -9,7 +10,20 @@ from .passes import PASSES
 def plan(described):
     """The steps of a program, for native code."""
     writer = Writer(Program(described))
-    writer.graph.eliminate_dead_code()
-    for rewrite in PASSES:
-        rewrite(writer.graph)
-    return lower(writer.graph, writer.wanted)
+    graph = writer.graph
+    if "graph" in LOGS:
+        log("graph", f"a new program of {len(writer.program.calls)} calls", graph)
+    for rewrite in (without_dead_code, *PASSES):
+        if "passes" in LOGS:
+            rewritten(graph, rewrite)
+        else:
+            rewrite(graph)
+    made = lower(graph, writer.wanted)
+    if "plan" in LOGS:
+        log("plan", f"{len(made[0])} steps", steps_text(*made))
+    return made
+
+
+def without_dead_code(graph):
+    """Calls that nobody needs are left out."""
+    graph.eliminate_dead_code()

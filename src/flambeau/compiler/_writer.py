@@ -24,7 +24,7 @@ class Writer:
     """Writes `graph`. Afterwards `values` has the node of each slot, and `inputs` the use of each placeholder.
 
     meta["use"]: the layout in which a value was made. meta["number"]: of a placeholder and of a view, the number of its
-    use in the program. meta["view"]: it is a view.
+    use in the program. meta["view"]: it is a view. meta["entry"]: of a call, its number in the program.
     """
 
     def __init__(self, program):
@@ -86,7 +86,7 @@ class Writer:
             elif not optional or value != default:
                 kwargs[name] = value
         node = self.graph.call_function(call.op, tuple(args), kwargs)
-        node.meta["results"] = len(call.results)
+        node.meta["results"], node.meta["entry"] = len(call.results), number
         results = [self.program.uses[u] for u in call.results]
         if len(results) == 1 and call.op.schema.endswith("-> Tensor"):
             self.values[results[0].slot] = node
@@ -95,6 +95,7 @@ class Writer:
             if use.slot not in self.values:
                 self.values[use.slot] = self.graph.call_function(getitem, (node, k))
                 describe(self.values[use.slot], use)
+                self.values[use.slot].meta["entry"] = number
 
 
 def describe(node, use, number=None):

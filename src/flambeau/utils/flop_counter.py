@@ -163,10 +163,15 @@ def _of_recurrent_backward(args, out):
     return [(_aten.mm, 4 * rows * (args[6].numel() + args[7].numel()))]
 
 
+def _of_convolution_tail(args, out):
+    return [(_aten.convolution, conv_flop_count(_shape(args[0]), _shape(args[1]), _shape(out), args[12]))]
+
+
 #: operators that stand for several of PyTorch's: (args, out) -> [(name, count)]
 _SEVERAL = {"matmul": _of_matmul, "linear": _of_linear, "linear_backward": _of_linear_backward,
             "fused_attention": _of_attention, "fused_attention_backward": _of_attention_backward,
-            "recurrent_layer": _of_recurrent, "recurrent_layer_backward": _of_recurrent_backward}
+            "recurrent_layer": _of_recurrent, "recurrent_layer_backward": _of_recurrent_backward,
+            "_convolution_tail": _of_convolution_tail}
 
 
 def _packet(target):
@@ -180,6 +185,22 @@ def _packet(target):
         raise ValueError(f"register_flop_formula: expected an operator (ops.aten.mm, ops.my.op), got {shown(target)}")
     space, _, inner = name.rpartition("::")
     return getattr(getattr(ops, space or "aten"), inner.partition(".")[0], None)
+
+
+def counts_of(op, args, kwargs, out, formulas=flop_registry, own=()):
+    """[(the operator's name in counts, operations)] of one call; empty where nothing is known of the operator.
+
+    `formulas` are those of a counter, and `own` the names that it has a formula of its own for.
+    """
+    several = _SEVERAL.get(op.name) if isinstance(op.name, str) else None
+    if several is not None and getattr(_aten, op.name, None) not in own:
+        return several(args, out)
+    packet = _packet(op)
+    formula = formulas.get(packet)
+    if formula is None:
+        return []
+    formula = formula if hasattr(formula, "of_tensors") else _of_shapes(formula)
+    return [(packet, formula(*args, out_val=out, **kwargs))]
 
 
 def _of_shapes(formula):
@@ -263,22 +284,11 @@ class FlopCounterMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        for packet, count in self._counts(func, args, kwargs, out):
+        for packet, count in counts_of(func, args, kwargs, out, self.flop_registry, self._own):
             for name in self.mod_tracker.parents:
                 counts = self.flop_counts.setdefault(name, {})
                 counts[packet] = counts.get(packet, 0) + count
         return out
-
-    def _counts(self, func, args, kwargs, out):
-        several = _SEVERAL.get(func.name) if isinstance(func.name, str) else None
-        if several is not None and getattr(_aten, func.name, None) not in self._own:
-            return several(args, out)
-        packet = _packet(func)
-        formula = self.flop_registry.get(packet)
-        if formula is None:
-            return []
-        formula = formula if hasattr(formula, "of_tensors") else _of_shapes(formula)
-        return [(packet, formula(*args, out_val=out, **kwargs))]
 
     def get_total_flops(self):
         """All operations so far."""

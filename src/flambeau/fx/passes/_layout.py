@@ -30,17 +30,23 @@ class Box:
 
 
 def drawn(boxes, edges, title):
-    """The SVG text of these boxes and (from, to) arrows; boxes come in an order in which arrows point forward."""
-    for start, end in edges:
+    """The SVG text of these boxes and (from, to) or (from, to, label) arrows; boxes come in an order in which arrows
+    point forward."""
+    below = {}
+    for start, end, *_ in edges:
         end.above.append(start)
+        below.setdefault(start, []).append(end)
     for box in boxes:
         box.row = max((a.row + 1 for a in box.above), default=0)
+    for box, readers in below.items():  # what depends on nothing stands just above what needs it
+        if not box.above:
+            box.row = min(r.row for r in readers) - 1
     rows = {}
     for box in boxes:
         rows.setdefault(box.row, []).append(box)
     width = max((sum(b.width + _GAP for b in row) for row in rows.values()), default=0) + _GAP
     height = _place(rows, width)
-    parts = [_arrow(start, end) for start, end in edges] + [_box(b) for b in boxes]
+    parts = [_arrow(*e[:2]) for e in edges] + [_label(*e) for e in edges if len(e) > 2] + [_box(b) for b in boxes]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">'
             f'<title>{escape(title)}</title><defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" '
@@ -77,3 +83,9 @@ def _arrow(start, end):
     bend = (y2 - y1) / 2
     return (f'<path d="M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}" '
             'fill="none" stroke="#667" marker-end="url(#a)"/>')
+
+
+def _label(start, end, text):
+    x, y = (start.x + start.width / 2 + end.x + end.width / 2) / 2, (start.y + start.height + end.y) / 2 + 3
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" font-size="9" fill="#446" stroke="#fff" '
+            f'stroke-width="3" paint-order="stroke">{escape(text)}</text>')

@@ -3,11 +3,13 @@
 from ....compiler import allow_in_graph as allow_in_graph
 from ....compiler import assume_constant_result as assume_constant_result
 from ....compiler import disable as disable
+from ....compiler import explain as explain
 from ....compiler import is_compiling as is_compiling
 from ....compiler import list_backends as list_backends
 from ....compiler import reset as reset
 from . import config as config
 from . import eval_frame as eval_frame
+from . import utils as utils
 from .eval_frame import OptimizedModule as OptimizedModule
 from .eval_frame import is_dynamo_supported as is_dynamo_supported
 
