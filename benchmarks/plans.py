@@ -79,7 +79,7 @@ def traces(many=10_000):
     for number in range(1, many + 1):
         digits = [int(d) for d in f"{number:04d}"]
 
-        def different(x, digits=digits):
+        def different(x, digits=digits, number=number):
             for d in digits:
                 x = (x.sin(), x.cos(), x.exp(), x.tanh(), x.abs(), x.neg(), x.square(), x.relu(), x.sigmoid(),
                      x.floor())[d]

@@ -63,7 +63,7 @@ def explain(fn):
     def explained(*args, **kwargs):
         graphs = []
 
-        def keep(module, inputs):
+        def keep(module, _):
             graphs.append(module)
             return module.forward
 

@@ -1,12 +1,12 @@
 """What this machine can do at best: how fast memory is copied and large matrices are multiplied, measured once."""
 
-import functools
 import time
 
 from .. import empty, get_num_threads, no_grad, ones
 
 _COPIED = 1 << 24  # float32 elements: more than caches hold
 _SIDE = 1024       # of the matrices
+_MEASURED = {}     # number of threads -> Rates
 
 
 class Rates:
@@ -22,11 +22,13 @@ class Rates:
 
 def rates():
     """Of this machine with the threads that are set: measured at the first call, which takes about 0.2 s."""
-    return _measured(get_num_threads())
+    threads = get_num_threads()
+    if threads not in _MEASURED:
+        _MEASURED[threads] = _measure()
+    return _MEASURED[threads]
 
 
-@functools.cache
-def _measured(threads):
+def _measure():
     with no_grad():
         a, b = ones(_COPIED), empty(_COPIED)
         copy = _best(lambda: b.copy_(a))
