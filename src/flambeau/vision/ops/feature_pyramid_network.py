@@ -90,6 +90,6 @@ class LastLevelP6P7(ExtraFPNBlock):
             nn.init.zeros_(module.bias)
         self.use_P5 = in_channels == out_channels
 
-    def forward(self, p, c, names):
-        p6 = self.p6((p if self.use_P5 else c)[-1])
-        return [*p, p6, self.p7(F.relu(p6))], [*names, "p6", "p7"]
+    def forward(self, results, x, names):
+        p6 = self.p6((results if self.use_P5 else x)[-1])
+        return [*results, p6, self.p7(F.relu(p6))], [*names, "p6", "p7"]
