@@ -306,6 +306,19 @@ def test_targets_are_checked(kind):
             model(images, given)
 
 
+def test_a_detector_gets_other_heads_for_other_classes():
+    """The usual way to fine-tune: the last layers are replaced."""
+    model = MAKERS["mask"]()
+    channels = model.roi_heads.box_predictor.cls_score.in_features
+    model.roi_heads.box_predictor = detection.faster_rcnn.FastRCNNPredictor(channels, 7)
+    channels = model.roi_heads.mask_predictor.conv5_mask.in_channels
+    model.roi_heads.mask_predictor = detection.mask_rcnn.MaskRCNNPredictor(channels, 8, 7)
+    images, targets = pictures()
+    targets[0]["labels"][:] = 6
+    assert all(math.isfinite(loss) for loss in model.train()(images, targets).values())
+    assert rpn.AnchorGenerator is anchor_utils.AnchorGenerator
+
+
 def test_builders_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="num_classes"):
         detection.FasterRCNN(Small())

@@ -8,6 +8,7 @@ from flambeau.vision.ops.misc import Conv2dNormActivation
 
 from ._targets import older, rename
 from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher
+from .anchor_utils import AnchorGenerator as AnchorGenerator  # programs look for it here, too
 
 
 class RPNHead(nn.Module):
