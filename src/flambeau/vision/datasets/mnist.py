@@ -172,7 +172,7 @@ class QMNIST(MNIST):
 
     mirrors = [_QMNIST]
     subsets = {"train": "train", "test": "test", "test10k": "test", "test50k": "test", "nist": "nist"}
-    resources = {
+    files = {
         "train": [("qmnist-train-images-idx3-ubyte.gz", "ed72d4157d28c017586c42bc6afe6370"),
                   ("qmnist-train-labels-idx2-int.gz", "0058f8dd561b90ffdd0f734c6a30e5e4")],
         "test": [("qmnist-test-images-idx3-ubyte.gz", "1394631089c404de565df7b7aeaf9412"),
@@ -186,11 +186,11 @@ class QMNIST(MNIST):
         super().__init__(root, train, **kwargs)
 
     def _names(self):
-        return [name for name, _ in self.resources[self.subsets[self.what]]]
+        return [name for name, _ in self.files[self.subsets[self.what]]]
 
     def download(self):
         """Fetch the files of this part."""
-        for name, md5 in self.resources[self.subsets[self.what]]:
+        for name, md5 in self.files[self.subsets[self.what]]:
             if not check_integrity(self._path(name)):
                 self._from_a_mirror(name, md5)
 
