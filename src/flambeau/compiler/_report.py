@@ -61,9 +61,10 @@ class Report:
                 number, duration(step.seconds), f"{step.seconds / total:.0%}", f"{self.floor(step):.0%}",
                 amount(step.bytes, "B"), amount(flops) if flops else "", made_text(step),
                 computed_text(step))[:_WIDTH])
+        flops = sum(s.flops for s in self.steps)
         lines.append(_COLUMNS.format(
             "all", duration(self.seconds), "", f"{self._floor_of_all() / total:.0%}",
-            amount(sum(s.bytes for s in self.steps), "B"), amount(sum(s.flops for s in self.steps)), "",
+            amount(sum(s.bytes for s in self.steps), "B"), amount(flops) if flops else "", "",
             f"in {_counted(len(self.steps), 'step')}" + self._programs())[:_WIDTH])
         new = sum(not run.known for run in self.runs)
         if new:
