@@ -380,6 +380,13 @@ def test_node_names_of_both_modes():
     assert not model.training and model.drop.training
 
 
+def test_node_names_leave_out_the_numbers_of_modules():
+    _, names = feature_extraction.get_graph_node_names(built("vit_b_32"))
+    layer = "encoder.layers.encoder_layer_0."
+    assert [n.removeprefix(layer) for n in names if n.startswith(layer)][4:] == [
+        "ln", "self_attention", "getitem", "getitem_1", "dropout", "add", "ln_1", "mlp", "add_1"]
+
+
 def test_feature_extractors_share_parameters_and_follow_the_mode():
     model = models.resnet18().eval()
     body = feature_extraction.create_feature_extractor(model, {"layer1": "low", "layer4.1.relu_1": "high"})

@@ -31,7 +31,8 @@ class NodePathTracer(LeafModuleAwareTracer):
     """Notes for every node where in the model it is: `node_to_qualname`, in the order of the graph.
 
     A leaf module has its own dotted name, an operation that of the module whose forward calls it and its name:
-    "layer1.0.relu", "layer1.0.add". The second one of a name ends in `_1`.
+    "layer1.0.relu", "layer1.0.add". The second one of a name ends in `_1`; a number that a module's own name ends in
+    is left out, as torchvision does: modules ln_1 and ln_2 are the nodes "ln" and "ln_1".
     """
 
     def __init__(self, *args, **kwargs):
@@ -56,8 +57,8 @@ class NodePathTracer(LeafModuleAwareTracer):
     def _get_node_qualname(self, module_qualname, node):
         place = module_qualname
         if node.op != "call_module":
-            operation = re.sub(r"_\d+$", "", node.name)
-            place = f"{place}.{operation}" if place else operation
+            place = f"{place}.{node.name}" if place else node.name
+        place = re.sub(r"_\d+$", "", place)
         number, self._seen[place] = self._seen[place], self._seen[place] + 1
         return f"{place}_{number}" if number else place
 
