@@ -1,7 +1,8 @@
 // Block programs: a group of pointwise calls, and of reductions along rows, that runs over blocks small enough for the
 // first-level cache.
 //
-// Each call is an instruction, whose loop is the one it has when it runs alone, so results are the same to the bit.
+// Each call is an instruction, whose loop is the one it has when it runs alone, or a step of a chain that rounds as
+// that loop does: results are the same to the bit.
 // Between two instructions a block stays in a register: a few kilobytes that are used again and again. Memory is read
 // where an input comes in and written where a result is wanted outside the group, and nowhere else. With reductions of
 // the last dimension a block is as many whole rows as fit, and values of one number per row are cells of their own.
