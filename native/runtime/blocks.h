@@ -18,6 +18,7 @@ namespace flambeau {
 
 inline constexpr int kMostMemory = 16;        // inputs and results of one group
 inline constexpr int kMostInstructions = 64;
+inline constexpr int64_t kScratch = 28 << 10;  // bytes of blocks in use at once, below the first-level cache's size
 
 // A group as it runs over tensors of certain layouts.
 struct BlockCode {
@@ -83,5 +84,11 @@ struct BlockStep final : Step {
   void run(PlanRun& r) override;
   std::string text() const override;
 };
+
+inline bool same_argument(const PlanArg& a, const PlanArg& b) {
+  return a.kind == b.kind && a.at == b.at && a.of == b.of;
+}
+// The group over these tensors (blocks_making.cpp).
+std::shared_ptr<BlockCode> block_code(const BlockStep& group, PlanRun& r, const std::vector<Tensor*>& tensors);
 
 }  // namespace flambeau
