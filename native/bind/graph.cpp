@@ -18,8 +18,8 @@ struct Lines final : Places {
   std::string text(const Place& place) const override {
     if (!place.code) return "";
     auto* code = reinterpret_cast<PyCodeObject*>(place.code);
-    Held text{PyUnicode_FromFormat("File \"%U\", line %d, in %U", code->co_filename, PyCode_Addr2Line(code, place.instruction),
-                                   code->co_qualname)};
+    Held text{PyUnicode_FromFormat("File \"%U\", line %d, in %U", code->co_filename,
+                                   PyCode_Addr2Line(code, place.instruction), code->co_qualname)};
     const char* utf8 = text ? PyUnicode_AsUTF8(text.p) : nullptr;
     if (!utf8) PyErr_Clear();
     return utf8 ? utf8 : "";

@@ -54,9 +54,9 @@ const char* reason(const Call& c) {
   return "other";
 }
 
-// ("at once", operator, reason, line), ("runs", why, known, number of calls, line), ("step", calls, seconds, block or 0), where
-// a call is (operator or None, arguments, results, line), and a tensor ("input", slot, dtype, sizes, strides) or
-// ("value", number, dtype, sizes, strides), with None for what a group keeps to itself.
+// ("at once", operator, reason, line), ("runs", why, known, number of calls, line), ("step", calls, seconds, block or
+// 0), where a call is (operator or None, arguments, results, line), and a tensor ("input", slot, dtype, sizes, strides)
+// or ("value", number, dtype, sizes, strides), with None for what a group keeps to itself.
 struct Events final : Listener {
   Held list = checked(PyList_New(0));
   void add(PyObject* event) { checked(PyList_Append(list.p, Held(checked(event)).p)); }

@@ -62,7 +62,8 @@ struct Entry {
 bool is_number(const Value& v, const Arg& arg);
 bool is_sizes(const Arg& arg);
 
-// Where in the user's program a call was written down, and who knows such places. The code is null where it is not known.
+// Where in the user's program a call was written down, and who knows such places. The code is null where it is not
+// known.
 struct Place {
   Object* code = nullptr;
   int instruction = 0;

@@ -32,7 +32,7 @@ class Group:
         if self.rows or other.rows:
             rows, rest = (self, other) if self.rows else (other, self)
             same = rest.shape == rows.shape or (not rest.rows and rest.shape in _per_row(rows.shape)
-                                                and _stay_in_rows(rest, rows))
+                                                and _stays_in_rows(rest))
         else:
             same = self.shape == other.shape or (self.numel == other.numel and (self.flat or other.flat))
         outside = (self.reads | other.reads) - self.makes - other.makes
@@ -111,8 +111,8 @@ def _folds_rows(node):
             and _SHORTEST_ROW <= use.sizes[-1] <= _LONGEST_ROW and use.strides[-1] == 1 and use.numel > use.sizes[-1])
 
 
-def _stay_in_rows(group, rows):
-    """Whether all that the group's calls see of the row group's values is one number for each row, as they have it."""
+def _stays_in_rows(group):
+    """Whether the calls of a group with a number for each row see nothing but such, and single numbers."""
     return all(n.meta["use"].sizes == node.meta["use"].sizes
                for node in group.calls for n in node.all_input_nodes if n.meta["use"].numel != 1)
 

@@ -2,6 +2,7 @@
 
 import importlib as _importlib
 
+from .._shown import shown
 from ..version import __version__ as __version__
 
 _PARTS = {"datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils"}
@@ -11,7 +12,7 @@ _LOADERS = ("PIL",)
 def __getattr__(name):
     if name in _PARTS:
         return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
 
 
 def __dir__():
@@ -26,7 +27,7 @@ def get_image_backend():
 def set_image_backend(backend):
     """Choose what reads pictures; ValueError for anything but "PIL", the one reader there is."""
     if backend not in _LOADERS:
-        raise ValueError(f"set_image_backend: pictures are read by 'PIL' alone; got {backend!r}")
+        raise ValueError(f"set_image_backend: pictures are read by 'PIL' alone; got {shown(backend)}")
 
 
 def disable_beta_transforms_warning():

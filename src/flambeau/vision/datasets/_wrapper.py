@@ -3,6 +3,7 @@
 import importlib
 
 from ... import stack, tensor, uint8, zeros
+from ..._shown import shown
 from .. import tv_tensors
 from ..transforms._kinds import is_pil, pillow
 from ..transforms.v2 import functional as F
@@ -112,7 +113,7 @@ def wrap_dataset_for_transforms_v2(dataset, target_keys=None):
         target_keys = _All()
     elif target_keys is not None and not isinstance(target_keys, (set, frozenset, list, tuple)):
         raise ValueError("wrap_dataset_for_transforms_v2: target_keys is a set of names, 'all' or None, "
-                         f"got {target_keys!r}")
+                         f"got {shown(target_keys)}")
     return _Wrapped(dataset, target_keys)
 
 

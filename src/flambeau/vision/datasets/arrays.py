@@ -4,6 +4,7 @@ import bz2
 import importlib
 from pathlib import Path
 
+from ..._shown import shown
 from ..transforms._kinds import pillow
 from .utils import (
     check_integrity,
@@ -83,7 +84,7 @@ class STL10(VisionDataset):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.split, self.folds = verify_str_arg(split, "split", self.splits), folds
         if folds is not None and not (isinstance(folds, int) and 0 <= folds < 10):
-            raise ValueError(f"STL10: folds must be between 0 and 9 or None, got {folds!r}")
+            raise ValueError(f"STL10: folds must be between 0 and 9 or None, got {shown(folds)}")
         if download and not self._check_integrity():
             download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)
         need(self._check_integrity(), "STL10", self._file(""))

@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+from ..._shown import shown
 from .arrays import _matlab
 from .folder import ImageFolder, Listed, default_loader, make_dataset, numbered, stored
 from .utils import download_and_extract_archive, download_url, list_dir, list_files, need, verify_str_arg
@@ -44,7 +45,7 @@ class DTD(Listed):
                  loader=default_loader):
         self._split = verify_str_arg(split, "split", ("train", "val", "test"))
         if not (isinstance(partition, int) and 1 <= partition <= 10):
-            raise ValueError(f"DTD: partition must be between 1 and 10, got {partition!r}")
+            raise ValueError(f"DTD: partition must be between 1 and 10, got {shown(partition)}")
         self._partition, base = partition, Path(root).expanduser() / "dtd"
         if download and not (base / "dtd").is_dir():
             download_and_extract_archive(self._URL, base, md5=self._MD5)
@@ -135,7 +136,7 @@ class StanfordCars(Listed):
         base = Path(root).expanduser() / "stanford_cars"
         if download:
             raise ValueError("StanfordCars: the page of the data set is gone; put its files into "
-                             f"{str(base)!r} and leave download=False")
+                             f"{shown(str(base))} and leave download=False")
         marks = base / ("devkit/cars_train_annos.mat" if split == "train" else "cars_test_annos_withlabels.mat")
         need(marks.exists() and (base / f"cars_{split}").is_dir(), "StanfordCars", base)
         samples = [(base / f"cars_{split}" / str(row["fname"].item()), int(row["class"].item()) - 1)
@@ -274,7 +275,7 @@ class Caltech101(VisionDataset):
         images = self.root / "101_ObjectCategories"
         if download and not images.is_dir():
             raise ValueError("Caltech101: fetch it by hand (https://data.caltech.edu/records/mzrjq-6wc02), "
-                             f"unpack it into {str(self.root)!r} and leave download=False")
+                             f"unpack it into {shown(str(self.root))} and leave download=False")
         need(images.is_dir(), "Caltech101", self.root)
         self.categories = sorted(name for name in list_dir(images) if name != "BACKGROUND_Google")
         self._samples = [(path, k) for k, name in enumerate(self.categories)
@@ -301,7 +302,7 @@ class Caltech256(Listed):
         base = Path(root).expanduser() / "caltech256" / "256_ObjectCategories"
         if download and not base.is_dir():
             raise ValueError("Caltech256: fetch it by hand (https://data.caltech.edu/records/nyy15-4j048), "
-                             f"unpack it into {str(base.parent)!r} and leave download=False")
+                             f"unpack it into {shown(str(base.parent))} and leave download=False")
         need(base.is_dir(), "Caltech256", base)
         self.categories = sorted(list_dir(base))
         samples = [(path, k) for k, name in enumerate(self.categories)
@@ -337,7 +338,7 @@ class ImageNet(ImageFolder):
         base = Path(root).expanduser()
         if kwargs.pop("download", False):
             raise ValueError("ImageNet: may not be downloaded by programs; get the archives from image-net.org, and "
-                             f"unpack them into {str(base / split)!r}, one folder per class")
+                             f"unpack them into {shown(str(base / split))}, one folder per class")
         need((base / split).is_dir(), "ImageNet", base / split)
         super().__init__(base / split, **kwargs)
         self.root = str(base)

@@ -67,7 +67,7 @@ def _opened(name, data, formats):
         picture = pillow("Image").open(io.BytesIO(data), formats=formats)
         picture.load()
     except (OSError, SyntaxError, ValueError) as error:
-        raise RuntimeError(f"{name}: {len(data)} bytes that begin with {data[:8]!r} are not a whole picture in "
+        raise RuntimeError(f"{name}: {len(data)} bytes that begin with {shown(data[:8])} are not a whole picture in "
                            f"{' or '.join(formats)}: {error}") from error
     return picture
 

@@ -74,8 +74,9 @@ class FeaturePyramidNetwork(nn.Module):
 class LastLevelMaxPool(ExtraFPNBlock):
     """One more level: every second pixel of the deepest."""
 
-    def forward(self, x, y, names):
-        return [*x, F.max_pool2d(x[-1], kernel_size=1, stride=2, padding=0)], [*names, "pool"]
+    def forward(self, results, x, names):
+        deepest = F.max_pool2d(results[-1], kernel_size=1, stride=2, padding=0)
+        return [*results, deepest], [*names, "pool"]
 
 
 class LastLevelP6P7(ExtraFPNBlock):

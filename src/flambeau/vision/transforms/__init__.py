@@ -9,6 +9,7 @@
 
 import importlib as _importlib
 
+from ..._shown import shown
 from . import autoaugment as autoaugment
 from . import functional as functional
 from . import transforms as transforms
@@ -58,4 +59,4 @@ from .transforms import ToTensor as ToTensor
 def __getattr__(name):
     if name == "v2":
         return _importlib.import_module(f"{__name__}.v2")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -37,7 +37,7 @@ def grayscale(image, channels=1):
 
 def blend(image, other, factor):
     """factor * image + (1 - factor) * other, kept in the range of the dtype."""
-    mixed = image.mul(factor).add_(other, alpha=1.0 - factor)
+    mixed = image.mul(factor).add_(other * (1.0 - factor))  # both products rounded, whatever the processor can fuse
     return mixed.clamp_(0, largest(image.dtype)).to(image.dtype)
 
 

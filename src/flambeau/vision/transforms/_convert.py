@@ -78,7 +78,7 @@ def _gray_image(image, values, mode):
     if usual is None:
         raise TypeError(f"to_pil_image: Pillow has no gray image of {values.dtype}")
     if mode is not None and mode != usual:
-        raise ValueError(f"to_pil_image: mode {shown(mode)} does not hold {values.dtype}; that would be {usual!r}")
+        raise ValueError(f"to_pil_image: mode {shown(mode)} does not hold {values.dtype}; that would be {shown(usual)}")
     return image.fromarray(importlib.import_module("numpy").ascontiguousarray(values))
 
 

@@ -7,6 +7,8 @@ from flambeau.nn import functional as F
 from flambeau.vision.ops import complete_box_iou_loss, distance_box_iou_loss, generalized_box_iou_loss
 from flambeau.vision.ops.misc import FrozenBatchNorm2d
 
+from ...._shown import shown
+
 
 class BalancedPositiveNegativeSampler:
     """Draws batch_size_per_image of an image's boxes, of them up to positive_fraction that show an object."""
@@ -192,6 +194,6 @@ def _box_loss(type, box_coder, anchors_per_image, matched_gt_boxes_per_image, bb
         return F.smooth_l1_loss(bbox_regression_per_image, target, reduction="sum", beta=cnf.get("beta", 1.0))
     losses = {"ciou": complete_box_iou_loss, "diou": distance_box_iou_loss, "giou": generalized_box_iou_loss}
     if type not in losses:
-        raise ValueError(f"the loss of boxes is one of l1, smooth_l1, {', '.join(losses)}; got {type!r}")
+        raise ValueError(f"the loss of boxes is one of l1, smooth_l1, {', '.join(losses)}; got {shown(type)}")
     boxes = box_coder.decode_single(bbox_regression_per_image, anchors_per_image)
     return losses[type](boxes, matched_gt_boxes_per_image, reduction="sum", eps=cnf.get("eps", 1e-7))

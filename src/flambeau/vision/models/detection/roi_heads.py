@@ -5,6 +5,7 @@ from flambeau import nn
 from flambeau.nn import functional as F
 from flambeau.vision.ops import batched_nms, box_iou, clip_boxes_to_image, remove_small_boxes
 
+from ...._shown import shown
 from ._keypoints import heatmaps_to_keypoints as heatmaps_to_keypoints
 from ._keypoints import keypointrcnn_inference as keypointrcnn_inference
 from ._keypoints import keypointrcnn_loss as keypointrcnn_loss
@@ -97,7 +98,7 @@ class RoIHeads(nn.Module):
             raise AssertionError("RoIHeads: targets are needed in training mode")
         for name in ["boxes", "labels"] + ["masks"] * self.has_mask():
             if not all(name in target for target in targets):
-                raise AssertionError(f"RoIHeads: every target needs {name!r}; it is a dict with "
+                raise AssertionError(f"RoIHeads: every target needs {shown(name)}; it is a dict with "
                                      f"{', '.join(map(repr, targets[0]))} here")
 
     def select_training_samples(self, proposals, targets):

@@ -1,6 +1,7 @@
 """What happens to points (x, y) when their picture is changed; boxes are moved by the same maps."""
 
 from ..... import Tensor, cat, float32, linalg, long, ones, tensor
+from ....._shown import shown
 from ....tv_tensors import KeyPoints, wrap
 from ..._geometry import center, resized, sides
 from ..._kinds import pair
@@ -44,7 +45,7 @@ def sanitize_keypoints(key_points, canvas_size=None):
 def padding_of(padding, padding_mode):
     """[left, top, right, bottom] of a padding that shows nothing twice."""
     if padding_mode != "constant":
-        raise ValueError(f"pad: with padding_mode {padding_mode!r} things would show twice; boxes and points know "
+        raise ValueError(f"pad: with padding_mode {shown(padding_mode)} things would show twice; boxes and points know "
                          "'constant' alone")
     return sides(padding)
 
