@@ -3,7 +3,7 @@
 import flambeau
 
 from .errors import UserError, reason
-from .networks import NETWORKS
+from .networks import NETWORKS, Classifier, build_network
 
 FORMAT = "flambeau training checkpoint"
 VERSION = 1
@@ -21,6 +21,7 @@ def save_checkpoint(path, training):
         "version": VERSION,
         "task": training.task.name,
         "fingerprint": training.task.fingerprint,
+        **({"model": training.task.model} if training.task.model else {}),
         "settings": vars(training.settings).copy(),
         "state": training.state_dict(),
     }
@@ -51,13 +52,22 @@ def load_checkpoint(path):
             value = content[part].get(name) if isinstance(content.get(part), dict) else None
             if not isinstance(value, kind) or (least is not None and value < least):
                 raise UserError(f"{path}: the checkpoint's {part} lack {name!r}, or it is wrong")
+    if NETWORKS[content["task"]] is Classifier and not is_model(content.get("model")):
+        raise UserError(f"{path}: the checkpoint does not say which model it is of, for which classes and size")
     return content
+
+
+def is_model(model):
+    """Whether this says which vision model to build."""
+    return (isinstance(model, dict) and set(model) == {"name", "classes", "size"} and isinstance(model["name"], str)
+            and isinstance(model["classes"], list) and all(isinstance(name, str) for name in model["classes"])
+            and len(model["classes"]) > 1 and isinstance(model["size"], int) and 0 < model["size"] <= 4096)
 
 
 def load_network(path):
     """The trained network, ready to predict, and the name of its task."""
     content = load_checkpoint(path)
-    network = NETWORKS[content["task"]]()
+    network = build_network(content["task"], content.get("model"))
     try:
         network.load_state_dict(content["state"]["network"])
     except (RuntimeError, KeyError, TypeError, AttributeError) as error:

@@ -59,7 +59,18 @@ def parser():
     mnist = tasks.add_parser("mnist", help="MNIST, 70,000 images of 28x28")
     mnist.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the four idx files")
     mnist.add_argument("--download", action="store_true", help="download the files that are missing there")
-    for task in (digits, mnist):
+    cifar = tasks.add_parser("cifar10", help="CIFAR-10, 60,000 color images of 32x32, with a model of flambeau.vision")
+    cifar.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of its python or binary batches")
+    folder = tasks.add_parser("folder", help="your own images, one folder for each class; from published weights if "
+                                             "you have their file")
+    folder.add_argument("--data", type=Path, required=True, metavar="DIR",
+                        help="with train/CLASS/… and val/CLASS/…, or CLASS/…, of which one in five is for the test")
+    for task in (cifar, folder):
+        task.add_argument("--model", metavar="NAME", help="resnet18, mobilenet_v3_small, … (flambeau.vision.models)")
+        task.add_argument("--size", type=positive, metavar="N", help="sides of what the network sees (32; folder: 224)")
+        task.add_argument("--weights", type=Path, metavar="FILE", help="begin from these, with torchvision's names; "
+                                                                       "the last layer is new for other classes")
+    for task in (digits, mnist, cifar, folder):
         task.add_argument("--epochs", type=positive, metavar="N")
         task.add_argument("--batch-size", type=positive, metavar="N")
         task.add_argument("--lr", type=rate, metavar="X", help="highest learning rate of the schedule")
@@ -70,9 +81,9 @@ def parser():
         task.add_argument("--resume", type=Path, metavar="CHECKPOINT",
                           help="continue an interrupted run; with more --epochs, extend a finished one")
         task.add_argument("--output", type=Path, metavar="DIR", help="folder for the results (default: runs/TASK)")
-        task.set_defaults(run=train, data=None, download=False)
+        task.set_defaults(run=train, data=None, download=False, weights=None)
 
-    predicting = commands.add_parser("predict", help="which digit is on an image")
+    predicting = commands.add_parser("predict", help="what is on an image")
     predicting.add_argument("checkpoint", type=Path)
     predicting.add_argument("image", help="PNG or JPEG (needs pillow), .npy, FILE:N for image N of an idx or "
                                           ".npy file, digits:N for one of the package's own")

@@ -1,10 +1,12 @@
-"""The two networks the command trains: small convolutional classifiers for pictures of digits.
+"""The networks the command trains: two small ones for pictures of digits, and vision's models for color pictures.
 
-Both are smooth (SiLU, average pooling): where relu and max pooling make decisions, a rounding error in the last digit
-can turn one, and the losses of two correct implementations drift apart within 50 steps. These agree to 1e-6.
+The two are smooth (SiLU, average pooling): where relu and max pooling make decisions, a rounding error in the last
+digit can turn one, and the losses of two correct implementations drift apart within 50 steps. These agree to 1e-6.
 """
 
 from flambeau import nn
+
+from .classifier import Classifier
 
 
 class Block(nn.Sequential):
@@ -52,4 +54,9 @@ class MnistNet(nn.Sequential):
 
 
 #: what a checkpoint's `task` says -> the network to build
-NETWORKS = {"digits": DigitsNet, "mnist": MnistNet}
+NETWORKS = {"digits": DigitsNet, "mnist": MnistNet, "cifar10": Classifier, "folder": Classifier}
+
+
+def build_network(task, model=None):
+    """A new network for a task; `model` says which one where there is a choice."""
+    return NETWORKS[task](**model) if model else NETWORKS[task]()

@@ -7,6 +7,7 @@ import numpy
 INK, MUTED, GRID = "#22242a", "#7a7f8a", "#e4e6eb"
 TRAIN, TEST, WRONG = "#d9622b", "#1f5fa8", "#c22f3d"
 COLUMNS, ROWS = 14, 4
+MANY = 20  # classes: for more, the confusion has no names and numbers
 
 
 @dataclass
@@ -15,9 +16,10 @@ class Report:
 
     title: str
     history: list                # the rows of metrics.jsonl
-    images: numpy.ndarray        # [n, height, width] in 0..1
+    images: numpy.ndarray        # [n, height, width] in 0..1, or bytes of [n, height, width, 3]
     labels: numpy.ndarray        # [n]
     predictions: numpy.ndarray   # [n]
+    classes: list                # their names
 
 
 def draw(report, file):
@@ -124,8 +126,12 @@ def draw_accuracy(axes, history):
     axes.legend(frameon=False, loc="lower right", labelcolor=INK)
 
 
+def short(name, most):
+    return name if len(name) <= most else name[:most - 1] + "…"
+
+
 def draw_confusion(axes, report):
-    classes = 10
+    classes = len(report.classes)
     counts = numpy.zeros((classes, classes), int)
     numpy.add.at(counts, (report.labels, report.predictions), 1)
     share = counts / numpy.maximum(counts.sum(1, keepdims=True), 1)
@@ -133,11 +139,13 @@ def draw_confusion(axes, report):
     axes.set_anchor("N")
     # the square root lets a single mistake show beside a full diagonal
     axes.imshow(numpy.sqrt(share), cmap="Blues", vmin=0, vmax=1.15)
-    for row, column in zip(*numpy.nonzero(counts)):
+    for row, column in zip(*numpy.nonzero(counts)) if classes <= MANY else ():
         color = "white" if share[row, column] > 0.4 else INK if row == column else WRONG
         axes.text(column, row, counts[row, column], ha="center", va="center", fontsize=8.5, color=color)
-    axes.set_xticks(range(classes))
-    axes.set_yticks(range(classes))
+    if classes <= MANY:
+        axes.set_xticks(range(classes), [short(name, 6) for name in report.classes],
+                        rotation=90 if max(map(len, report.classes)) > 2 else 0)
+        axes.set_yticks(range(classes), [short(name, 6) for name in report.classes])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("taken for")
@@ -148,7 +156,7 @@ def choose(report, number):
     """Mistakes first, then the first images that were right, evenly over the classes."""
     wrong = numpy.flatnonzero(report.predictions != report.labels)[:number // 2]
     right = numpy.flatnonzero(report.predictions == report.labels)
-    by_class = [right[report.labels[right] == label] for label in range(10)]
+    by_class = [right[report.labels[right] == label] for label in range(len(report.classes))]
     turns = [mine[k] for k in range(number) for mine in by_class if k < len(mine)]
     return [*wrong, *turns[:number - len(wrong)]]
 
@@ -165,6 +173,7 @@ def draw_images(figure, place, report):
         axes.set_yticks([])
         right = report.predictions[k] == report.labels[k]
         axes.spines[:].set_color(GRID if right else WRONG)
-        text = f"{report.predictions[k]}" if right else f"{report.predictions[k]} ← {report.labels[k]}"
+        taken, label = (short(report.classes[n], 11 if right else 5) for n in (report.predictions[k], report.labels[k]))
+        text = taken if right else f"{taken} ← {label}"
         axes.set_title(text, fontsize=9, weight="normal" if right else "bold", color=MUTED if right else WRONG, pad=3,
                        loc="center")

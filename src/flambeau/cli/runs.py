@@ -40,7 +40,8 @@ def row(path, folder):
     percent = [f"{100 * value:.2f} %" for value in (tested[-1:] + [max(tested)] if tested else [])] or ["-", "-"]
     place = path.parent.relative_to(folder).as_posix()
     done = f"{state['epoch']}/{settings['epochs']}" + ("" if state["epoch"] == settings["epochs"] else " unfinished")
-    return (place, content["task"], done, *percent, spent(Output(path.parent).seconds()),
+    task = f"{content['task']} {content['model']['name']}" if "model" in content else content["task"]
+    return (place, task, done, *percent, spent(Output(path.parent).seconds()),
             f"batch {settings['batch_size']}, lr {settings['lr']:g}, seed {settings['seed']}")
 
 

@@ -8,12 +8,14 @@ from tqdm import tqdm
 import flambeau
 
 from .checkpoint import load_checkpoint
+from .classifier import load_weights
 from .digits import digits_task
 from .errors import UserError, reason
 from .interrupt import Interrupt
 from .mnist import mnist_task
 from .output import Output
 from .picture import Report
+from .pictures import cifar10_task, folder_task
 from .task import Settings
 from .training import Training, evaluate
 
@@ -28,18 +30,44 @@ def train(options):
     saved = load_checkpoint(options.resume) if options.resume else None
     if saved and saved["task"] != options.task:
         raise UserError(f"{options.resume}: a checkpoint of {saved['task']}, not of {options.task}")
-    task = digits_task() if options.task == "digits" else mnist_task(options.data, options.download)
+    task = make_task(options, saved)
     training = Training(task, choose_settings(options, task, saved), options.workers)
     if saved:
         restore(training, saved, options.resume)
         if options.epochs and options.epochs > training.settings.epochs:
             training.extend(options.epochs)
+    elif options.weights:
+        new = load_weights(training.network, options.weights)
+        print(f"weights from {options.weights}; new: {', '.join(new) or 'none'}")
 
     output = Output(options.output or (options.resume.parent if options.resume else Path("runs") / task.name))
     with output.held():
         if stamp(options.resume) != before:
             raise UserError(f"{options.resume}: another training has replaced it just now: try again")
         return carry_out(training, output, options)
+
+
+def make_task(options, saved):
+    """The data and the name of the network; a resumed run's model comes from its checkpoint."""
+    if options.task == "digits":
+        return digits_task()
+    if options.task == "mnist":
+        return mnist_task(options.data, options.download)
+    model, size, seed = options.model, options.size, options.seed or 0
+    if saved:
+        seed = saved["settings"]["seed"]
+        for name, given, kept in (("model", model, saved["model"]["name"]), ("size", size, saved["model"]["size"])):
+            if given not in (None, kept):
+                raise UserError(f"{options.resume}: this run has --{name} {kept}, it cannot be resumed with {given}: "
+                                "leave the option out, or start a new run")
+        if options.weights:
+            raise UserError(f"--weights {options.weights}: a resumed run has its weights from {options.resume}")
+        model, size = saved["model"]["name"], saved["model"]["size"]
+    elif model is None:
+        raise UserError("--model: name a classification model, for example resnet18 or mobilenet_v3_small")
+    if options.task == "cifar10":
+        return cifar10_task(options.data, model, size)
+    return folder_task(options.data, model, size, seed)
 
 
 def stamp(path):
@@ -105,7 +133,7 @@ def restore(training, saved, path):
 def describe(training, output):
     task, settings = training.task, training.settings
     parameters = sum(parameter.numel() for parameter in training.network.parameters())
-    print(f"{task.name}: {len(task.train):,} training and {len(task.test):,} test images, {parameters:,} parameters, "
+    print(f"{task.title}: {len(task.train):,} training and {len(task.test):,} test images, {parameters:,} parameters, "
           f"{settings.epochs} epochs, {flambeau.get_num_threads()} threads -> {output.folder}/")
     if training.samples_seen:
         print(f"continuing in epoch {min(training.epoch + 1, settings.epochs)}, at batch {training.batch}")
@@ -154,12 +182,13 @@ def finish(training, output):
     """The result in words and in a picture."""
     task = training.task
     images, labels = task.test.tensors
-    _, predictions = evaluate(training.network, task.test)
+    _, predictions = evaluate(training.network, task.test, training.test_batch)
     right = int((predictions == labels).sum())
     print(f"test accuracy {100 * right / len(labels):.2f} % ({right} of {len(labels)})")
     print(f"checkpoint    {output.checkpoint}\nmetrics       {output.metrics}")
-    report = Report(f"flambeau train {task.name}", training.history, images[:, 0].numpy(), labels.numpy(),
-                    predictions.numpy())
+    shown = images.permute(0, 2, 3, 1) if task.model else images[:, 0]
+    report = Report(f"flambeau train {task.title}", training.history, shown.numpy(), labels.numpy(),
+                    predictions.numpy(), task.model["classes"] if task.model else [str(k) for k in range(10)])
     if output.draw(report):
         print(f"picture       {output.picture}")
     else:

@@ -14,7 +14,7 @@ from flambeau.optim.lr_scheduler import OneCycleLR
 from flambeau.utils.data import DataLoader
 
 from .errors import UserError
-from .networks import NETWORKS
+from .networks import build_network
 
 
 class ShuffledBatches:
@@ -45,7 +45,7 @@ class Training:
         self.task = task
         self.settings = settings
         self.workers = workers  # that load batches; the numbers do not depend on it
-        self.network = NETWORKS[task.name]()
+        self.network = build_network(task.name, task.model)
         self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed)
         self.optimizer = AdamW(self.network.parameters(), lr=settings.lr)
         self.first_epoch = 0  # of the schedule's cycle: an extended run has a cycle of its own
@@ -74,6 +74,11 @@ class Training:
         """In the whole run, for the progress bar."""
         in_epoch = min(self.batch * self.settings.batch_size, len(self.task.train))
         return self.epoch * len(self.task.train) + in_epoch
+
+    @property
+    def test_batch(self):
+        """How many pictures are tested at once: large networks have no room for many."""
+        return max(self.settings.batch_size, 16) if self.task.model else 500
 
     def epoch_batches(self):
         """The batches that are left of the epoch under way."""
@@ -108,7 +113,7 @@ class Training:
     def end_epoch(self):
         """Test the network and move on to the next epoch; the row it adds to the history."""
         steps = [row for row in self.history if row["epoch"] == self.epoch + 1]
-        loss, predictions = evaluate(self.network, self.task.test)
+        loss, predictions = evaluate(self.network, self.task.test, self.test_batch)
         labels = self.task.test.tensors[1]
         row = {
             "epoch": self.epoch + 1,
@@ -155,7 +160,7 @@ class Training:
         self.epoch, self.batch, self.history = state["epoch"], state["batch"], list(state["history"])
 
 
-def evaluate(network, dataset, batch_size=500):
+def evaluate(network, dataset, batch_size):
     """Mean loss over `dataset`, and the class predicted for each picture."""
     network.eval()
     total, predictions = 0.0, []

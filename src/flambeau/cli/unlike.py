@@ -4,6 +4,7 @@ import numpy
 
 #: what 99 of 100 training pictures have: (least, most) part of bright pixels, widest ink for its height
 USUAL = {"digits": ((0.18, 0.40), 0.9), "mnist": ((0.04, 0.28), 1.45)}
+LONG = 2  # times as wide as high, or as high as wide: what is cut off is as large as what is seen
 FAINT = 0.5  # of the range from black to white; the training pictures use nearly all of it
 
 
@@ -30,4 +31,19 @@ def unlike(raw, image, task, size):
     if not least <= bright <= most:
         said.append(f"ink: {100 * bright:.0f} % of the pixels are bright; in training {100 * least:.0f} to "
                     f"{100 * most:.0f} %")
+    return said
+
+
+def unlike_photo(picture, size):
+    """Sentences about what is unusual in a color picture that a network sees as `size` x `size` pixels."""
+    said, (width, height) = [], picture.size
+    if min(width, height) < size:
+        said.append(f"size: it has {width} x {height} pixels; the network sees {size} x {size}, so it is enlarged")
+    if max(width, height) > LONG * min(width, height):
+        said.append(f"shape: it has {width} x {height} pixels; the network sees only the square in the middle")
+    darkest, brightest = picture.convert("L").getextrema()
+    if brightest - darkest < 255 * FAINT:
+        share = 100 * (brightest - darkest) / 255
+        said.append(f"contrast: its darkest and its brightest pixel differ by {share:.0f} % of the "
+                    "range from black to white")
     return said

@@ -9,7 +9,7 @@ from ..transforms._kinds import pillow
 from .utils import check_integrity, download_and_extract_archive, need
 from .vision import VisionDataset
 
-_NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
+NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 #: all that the published pickles are made of
 _ALLOWED = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"),
             ("numpy", "dtype"), ("_codecs", "encode")}
