@@ -133,7 +133,8 @@ void map_equal(const Range& r, int fd, off_t place) {
   }
 }
 
-// heap_adopt(fd, ranges): what heap_write wrote is mapped where it is the same; returns how many bytes that are.
+// heap_adopt(fd, ranges): what heap_write wrote is mapped where it is the same; returns how many bytes that are. Memory
+// that the parent has given back before the fork is not there any more.
 PyObject* heap_adopt(PyObject*, PyObject* args) {
   int fd;
   PyObject* list;
@@ -147,9 +148,14 @@ PyObject* heap_adopt(PyObject*, PyObject* args) {
     void* file = mmap(nullptr, r.size, PROT_READ, MAP_SHARED, fd, place);
     if (file == MAP_FAILED) break;
     r.file = static_cast<char*>(file);
-    map_equal(r, fd, place);
+    for (const Range& a : arenas) {
+      char *from = std::max(r.start, a.start), *to = std::min(r.end(), a.end());
+      const off_t at = from - r.start;
+      if (from < to) map_equal({from, size_t(to - from), r.file + at}, fd, place + at);
+    }
     place += off_t(r.size);
   }
+  std::ranges::sort(common, {}, &Range::start);
   for (const Range& r : common) bytes += r.size;
   return PyLong_FromSize_t(bytes);
 }

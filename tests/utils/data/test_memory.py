@@ -156,6 +156,23 @@ def test_giving_pages_back_changes_no_object(seed):
     assert objects[7]["x"] == -1.0 and sum(o["x"] for o in objects) == sum(expected)
 
 
+def test_memory_that_is_given_back_before_the_fork_is_left_alone():
+    """Its addresses are nobody's any more: looking at them would end the worker."""
+    program = """
+import gc, os
+from flambeau import _C
+from flambeau.utils.data._utils import heap
+objects = [(k,) for k in range(600_000)]
+found = heap.Snapshot(_C.heap_arenas())
+del objects
+gc.collect()
+if os.fork() == 0:
+    os._exit(0 if _C.heap_adopt(found.fd, found.ranges) > 0 else 1)
+print(os.waitstatus_to_exitcode(os.wait()[1]))"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "0", done.stderr
+
+
 def test_no_snapshot_of_a_small_program():
     assert heap.snapshot("spawn") is None
     program = "from flambeau.utils.data._utils import heap; print(heap.snapshot('fork'))"
