@@ -36,7 +36,7 @@ REASONS = {
         fx/interpreter: placeholder kwargs, get_attr args kwargs, output target kwargs, is_leaf_module m
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures
         graph_module; fx/passes/operator_support: is_node_supported submodules node;
-        vision/ops/feature_pyramid_network: forward y; vision/models/video/resnet: __init__ midplanes""",
+        vision/ops/feature_pyramid_network: forward x; vision/models/video/resnet: __init__ midplanes""",
     "sizes are printed at once, however they are written": "fx/graph_module: print_readable fast_sympy_print",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,

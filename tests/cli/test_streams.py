@@ -26,7 +26,7 @@ def test_training_with_closed_streams(closed, tmp_path):
     code, _, err = shell(f'$0 "$@" {closed}', *QUICK, str(tmp_path))
     assert code == 0 and err == ""
     assert flambeau.load(tmp_path / "checkpoint.pt")["state"]["epoch"] == 2
-    assert sorted(os.listdir(tmp_path)) == ["checkpoint.pt", "metrics.jsonl", "picture.png"]
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint.pt", "metrics.jsonl", "picture.png", "time.json"]
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])

@@ -10,7 +10,7 @@ import flambeau
 
 from .helpers import MNIST
 
-FILES = {"checkpoint.pt", "metrics.jsonl", "picture.png"}
+FILES = {"checkpoint.pt", "metrics.jsonl", "picture.png", "time.json"}
 
 
 def rows_of(folder):
