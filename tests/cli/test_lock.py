@@ -98,4 +98,5 @@ def test_temporary_files_of_killed_trainings_are_cleared(run, tmp_path):
     for name in (".metrics.jsonl.1.0123abcd.tmp", ".checkpoint.pt.1.0123abcd.tmp"):
         (tmp_path / name).write_bytes(b"half")
     assert run(*QUICK, "--output", tmp_path)[0] == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.pt", "metrics.jsonl", "picture.png", "time.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.pt", "metrics.jsonl", "picture.png",
+                                                                "time.json"]
