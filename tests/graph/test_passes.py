@@ -125,6 +125,51 @@ def test_what_is_added_stays_where_it_is_still_read():
                 assert near(a, b), read
 
 
+#: values of every dtype that rules might get wrong: NaN, both zeros, infinities, the ends of the integers
+ODD = [flambeau.tensor([float("nan"), -0.0, 0.0, float("inf"), -float("inf"), 1.5, -2.25, 1e-40, 3e38], dtype=d)
+       for d in (flambeau.float64, flambeau.float32, flambeau.float16, flambeau.bfloat16)]
+ODD += [flambeau.tensor([flambeau.iinfo(d).min, 0, 1, 7, flambeau.iinfo(d).max], dtype=d)
+        for d in (flambeau.int64, flambeau.int32, flambeau.int16, flambeau.int8, flambeau.uint8)]
+ODD += [flambeau.tensor([True, False]), flambeau.randn(50, dtype=flambeau.complex64),
+        flambeau.tensor([complex("nan"), complex("inf"), complex(-0.0, 0.0)])]
+
+
+def same_bits(fn, x):
+    found, expected = flambeau.compile(fn)(x), fn(x)
+    assert found.dtype == expected.dtype
+    numbers = [flambeau.view_as_real(t) if t.is_complex() else t for t in (found, expected)]
+    return flambeau.equal(*(t.contiguous().view(flambeau.uint8) for t in numbers))
+
+
+def takes(op, x):
+    try:
+        return op(op(x)) is not None
+    except (RuntimeError, TypeError, NotImplementedError):
+        return False
+
+
+@pytest.mark.parametrize("name", (*algebra.IDEMPOTENT, *algebra.INVOLUTIONS))
+def test_twice_gives_what_the_table_says(name):
+    op = getattr(flambeau, name)
+    taken = [x for x in ODD if takes(op, x)]
+    assert len(taken) > 4
+    for x in taken:
+        assert same_bits(lambda x: op(op(x * 1)), x), x
+        assert same_bits(lambda x: op(op(op(x))), x), x
+
+
+@pytest.mark.parametrize("between", algebra.HOLDS)
+@pytest.mark.parametrize("x", ODD, ids=lambda x: str(x.dtype))
+def test_there_and_back(between, x):
+    assert same_bits(lambda x: (x * 1).to(between).to(x.dtype), x)
+    assert same_bits(lambda x: x.to(between).to(x.dtype) + x, x)
+
+
+def test_no_rule_for_a_test_that_is_repeated():
+    """NaN is NaN; whether it is so is not."""
+    assert not flambeau.compile(lambda x: x.isnan().isnan())(flambeau.tensor([float("nan"), 1.0])).any()
+
+
 def test_pools_between_convolutions():
     net = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
                         nn.Conv2d(16, 24, 3, 1, 1, groups=8), nn.BatchNorm2d(24),

@@ -16,8 +16,8 @@ from ..._C import bool as boolean
 from .._writer import Given
 from .matching import arguments, calls, is_value, part, put
 
-#: f(f(x)) is f(x)
-IDEMPOTENT = ("relu", "abs", "floor", "ceil", "trunc", "sign", "sgn", "isnan", "clone")
+#: f(f(x)) is f(x), to the bit (sgn is not: the length of a complex sgn(x) is rounded)
+IDEMPOTENT = ("relu", "abs", "floor", "ceil", "trunc", "sign", "clone")
 #: f(f(x)) is x
 INVOLUTIONS = ("neg", "logical_not", "bitwise_not")
 #: dtypes that hold every value of another
@@ -43,12 +43,11 @@ def simplify(graph):
 def _as_before(node):
     """A node that has the value of this one already."""
     first = node.args[0] if node.args else None
-    for name in IDEMPOTENT:
-        if calls(node, name) and (calls(first, name) or (name == "clone" and is_value(first))):
-            return first
-    for name in INVOLUTIONS:
-        if calls(node, name) and calls(first, name):
-            return first.args[0]
+    name = node.target.name
+    if name == "clone" and is_value(first):
+        return first
+    if name in (*IDEMPOTENT, *INVOLUTIONS) and calls(first, name):
+        return first if name in IDEMPOTENT else first.args[0]
     if calls(node, "where"):
         given = arguments(node)
         return given["self"] if given["self"] is given["other"] else None
