@@ -18,8 +18,9 @@ std::vector<int64_t> channels_last_strides(Dims shape) {
   return strides;
 }
 
-bool has_channels_last(const Tensor& t) {
-  if (t.contiguous() || t.ndim < 4 || t.ndim > 5) return false;
+namespace {
+bool lies_so(const Tensor& t) {
+  if (t.ndim < 4 || t.ndim > 5) return false;
   int64_t step = 1;
   auto lies = [&](int k) {
     const bool good = t.sizes[k] == 1 || t.strides[k] == step;
@@ -30,9 +31,12 @@ bool has_channels_last(const Tensor& t) {
   for (int k = t.ndim - 1; k >= 2; --k) good &= lies(k);
   return good & lies(0);
 }
+}  // namespace
+
+bool has_channels_last(const Tensor& t) { return !t.contiguous() && lies_so(t); }
 
 TensorRef with_channels_last(const Tensor& t) {
-  if (has_channels_last(t)) return TensorRef::borrow(const_cast<Tensor*>(&t));
+  if (lies_so(t)) return TensorRef::borrow(const_cast<Tensor*>(&t));
   TensorRef copy = empty_strided(t.shape(), channels_last_strides(t.shape()), t.dtype, t.device);
   copy_into(*copy, t);
   return copy;

@@ -145,7 +145,7 @@ void run_forward(const Problem& p, const Tensor& x, const Tensor& w, const Tenso
   else conv_forward<T>(p.g, x.ptr<T>(), w.ptr<T>(), b, y);
 }
 
-int64_t work_of(const Geometry& g) { return g.n * g.oc * g.icg() * volume(g.kernel) * volume(g.out) / 16; }
+int64_t work_of(const Geometry& g) { return g.products() / 16; }
 
 // Real and imaginary parts as tensors of their own.
 template <class R>

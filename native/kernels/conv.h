@@ -1,6 +1,7 @@
 // What the parts of a convolution share: its geometry, its passes (conv_passes.cpp), and the inner loops for float and
 // double, whose tables kernels/simd/conv.cpp fills.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -17,6 +18,13 @@ struct ConvGeometry {
   Three in, out, kernel, stride, pad, dilation;
   int64_t icg() const { return ic / groups; }
   int64_t ocg() const { return oc / groups; }
+  int64_t products() const {
+    return n * oc * icg() * kernel[0] * kernel[1] * kernel[2] * out[0] * out[1] * out[2];
+  }
+  // Padding behind the image that the last places of the result reach. Where they do not even reach its end: none.
+  int64_t pad_end(size_t d) const {
+    return std::max<int64_t>(0, (out[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1 - in[d] - pad[d]);
+  }
 };
 
 struct ConvProblem {
@@ -27,6 +35,8 @@ struct ConvProblem {
 // Checks everything. `first` is the position of `stride` among the arguments.
 ConvProblem describe_convolution(const Call& c, const Tensor& x, const Tensor& w, const Tensor* bias, int first);
 
+// Fewer products than these are done before oneDNN is prepared.
+inline constexpr int64_t kFewProducts = 1 << 16;
 // By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such
 // primitive.
 // `last`: x and y are images whose channels lie last.

@@ -10,10 +10,6 @@
 namespace flambeau {
 namespace {
 
-constexpr int64_t kFewProducts = 1 << 16;  // oneDNN's preparation takes longer
-
-int64_t products(const ConvGeometry& g) { return g.n * g.oc * g.icg() * volume(g.kernel) * volume(g.out); }
-
 // The sum of each channel over [places, channels].
 void channel_sums(const float* g, int64_t places, int64_t channels, float* to) {
   std::vector<double> total(size_t(channels), 0.0);
@@ -41,14 +37,14 @@ void convolve_channels_last(const Call& c, const ConvProblem& p) {
   if (Tensor* b = c.optional_tensor(2)) bias = contiguous(*b);
   const float* b = bias ? bias->ptr<float>() : nullptr;
   {
-    LockRelease lock(products(p.g) / 16);
-    if (products(p.g) >= kFewProducts &&
+    LockRelease lock(p.g.products() / 16);
+    if (p.g.products() >= kFewProducts &&
         onednn_convolution(p.g, x.dtype, x.data, w->data, b, out.data, ConvResult::Output, true))
       return trim_scratch();
   }
   TensorRef plain = contiguous(x), y = empty(out.shape(), out.dtype, out.device);
   {
-    LockRelease lock(products(p.g) / 16);
+    LockRelease lock(p.g.products() / 16);
     conv_forward<float>(p.g, plain->ptr<float>(), w->ptr<float>(), b, y->ptr<float>());
   }
   trim_scratch();
@@ -61,9 +57,9 @@ void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask) 
   const ConvGeometry& of = p.g;
   int64_t left = mask & 3;
   {
-    LockRelease lock(products(of) / 8);
+    LockRelease lock(of.products() / 8);
     auto one = [&](int64_t bit, ConvResult which, void* x, void* w) {
-      if (left & bit && products(of) >= kFewProducts &&
+      if (left & bit && of.products() >= kFewProducts &&
           onednn_convolution(of, DType::Float32, x, w, nullptr, g->data, which, true))
         left &= ~bit;
     };
@@ -75,7 +71,7 @@ void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask) 
     plain_g = contiguous(*g);
     if (left & 1) to = empty(x.shape(), x.dtype, x.device);
     if (left & 2) plain_x = contiguous(x);
-    LockRelease lock(products(of) / 8);
+    LockRelease lock(of.products() / 8);
     if (left & 1) conv_backward_data<float>(of, plain_g->ptr<float>(), w->ptr<float>(), nullptr, to->ptr<float>());
     if (left & 2)
       conv_backward_weight<float>(of, plain_x->ptr<float>(), plain_g->ptr<float>(), c.out(1).ptr<float>());

@@ -2,6 +2,7 @@
 #include "conv.h"
 
 #ifdef FLAMBEAU_ONEDNN
+#include "../core/channels_last.h"
 #include "gemm.h"
 #include "onednn.h"
 
@@ -36,25 +37,17 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type, bool last) {
   for (int d = first; d < 3; ++d) {
     x.push_back(g.in[d]), y.push_back(g.out[d]), w.push_back(g.kernel[d]);
     s.stride.push_back(g.stride[d]), s.dilation.push_back(g.dilation[d] - 1), s.pad.push_back(g.pad[d]);
-    int64_t end = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1 - g.in[d] - g.pad[d];
-    s.pad_end.push_back(std::max<int64_t>(0, end));  // negative: the last places of the input have no result
+    s.pad_end.push_back(g.pad_end(size_t(d)));
   }
   auto strides = [](const dims& shape) {
     dims st(shape.size(), 1);
     for (size_t d = shape.size() - 1; d-- > 0;) st[d] = st[d + 1] * shape[d + 1];
     return st;
   };
-  auto channels_last = [](const dims& shape) {
-    dims st(shape.size(), 1);
-    int64_t step = shape[1];
-    for (size_t d = shape.size() - 1; d > 1; --d) st[d] = step, step *= shape[d];
-    st[0] = step;
-    return st;
-  };
   const dims* all[] = {&x, &w, &y};
   for (int k = 0; k < 3; ++k) {
     const bool image = k != 1;
-    s.plain[k] = memory::desc(*all[k], type, last && image ? channels_last(*all[k]) : strides(*all[k]));
+    s.plain[k] = memory::desc(*all[k], type, last && image ? channels_last_strides(*all[k]) : strides(*all[k]));
     s.any[k] = last && image ? s.plain[k] : memory::desc(*all[k], type, memory::format_tag::any);
   }
   return s;

@@ -24,7 +24,6 @@ enum {
   kOutputPadding, kGroups, kActivation, kOverwrite
 };
 constexpr const char* kName = "_convolution_tail";
-constexpr int64_t kFewProducts = 1 << 16;  // oneDNN's preparation takes longer
 
 Activation activation_of(std::string_view name) {
   static constexpr std::string_view kNames[] = {"none", "relu", "relu6", "silu", "hardswish"};
@@ -158,16 +157,10 @@ void cpu_tail(Call& c) {
   Tensor* other = c.optional_tensor(kOther);
   if (other && other != &out) copy_into(out, *other);
   const ConvTail tail{p.g, c.has(kBias) || c.has(kMean), other != nullptr, activation_of(c.str(kActivation))};
-  TensorRef x = TensorRef::borrow(&c.tensor(kInput));
-  if (!is_channels_last(*x)) {
-    TensorRef again = empty_strided(x->shape(), channels_last_strides(x->shape()), x->dtype, x->device);
-    copy_into(*again, *x);
-    x = std::move(again);
-  }
-  const int64_t products = p.g.n * p.g.oc * p.g.icg() * volume(p.g.kernel) * volume(p.g.out);
-  LockRelease lock(products / 16);
+  TensorRef x = with_channels_last(c.tensor(kInput));
+  LockRelease lock(p.g.products() / 16);
   auto pack = [](const void* context, float* w, float* bias) { static_cast<const Weights*>(context)->pack(w, bias); };
-  if (products < kFewProducts ||
+  if (p.g.products() < kFewProducts ||
       !onednn_convolution_with_tail(tail, x->ptr<float>(), out.ptr<float>(), weights.fingerprint(), pack, &weights))
     by_parts(tail, weights, *x, out.ptr<float>());
   trim_scratch();

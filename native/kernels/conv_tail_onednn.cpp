@@ -58,8 +58,7 @@ std::shared_ptr<Entry> entry_for(const ConvTail& t) {
     dims stride, dilation, pad, end;
     for (int d = 1; d < 3; ++d) {
       stride.push_back(g.stride[d]), dilation.push_back(g.dilation[d] - 1), pad.push_back(g.pad[d]);
-      end.push_back(std::max<int64_t>(0, (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1 -
-                                             g.in[d] - g.pad[d]));
+      end.push_back(g.pad_end(size_t(d)));
     }
     primitive_attr attr;
     attr.set_post_ops(after(t));

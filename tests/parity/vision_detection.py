@@ -21,6 +21,7 @@ import flambeau
 from flambeau.vision import models
 
 from . import vision_detection_step as step
+from .vision_models import distance
 
 _PYRAMID = {"num_classes": 5, "min_size": 128, "max_size": 200}
 _FEW = {"rpn_post_nms_top_n_train": 100, "rpn_post_nms_top_n_test": 60, "box_batch_size_per_image": 64,
@@ -37,16 +38,6 @@ SETTINGS = {
 COLUMNS = ("keys", "values", "found", "boxes", "others", "losses", "gradient")
 #: the most that may differ, relative to the largest value
 LIMIT = 1e-6
-
-
-def distance(ours, theirs):
-    """The largest difference in units of the largest value; infinite where shapes differ."""
-    if ours.shape != theirs.shape:
-        return float("inf")
-    if not theirs.size:
-        return 0.0
-    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-    return float(np.abs(ours - theirs).max() / (np.abs(theirs).max() or 1))
 
 
 def in_order(results):

@@ -5,6 +5,7 @@ from operator import getitem
 from ..fx import Node
 from ._fusion import steps_of
 from ._writer import Given, value_of
+from .passes.matching import arguments
 
 
 def lower(graph, slots):
@@ -18,10 +19,7 @@ def lower(graph, slots):
 
 def _call(node, numbers):
     """(operator, arguments, values it makes, its entry in the program)"""
-    args = list(node.args)
-    for name, _, _, default in node.target.arguments[len(args):]:
-        args.append(node.kwargs.get(name, default))
-    args, entry = tuple(_argument(a, numbers) for a in args), node.meta.get("entry", -1)
+    args, entry = tuple(_argument(a, numbers) for a in arguments(node).values()), node.meta.get("entry", -1)
     if "use" in node.meta:
         return node.target, args, (_number(node, numbers),), entry
     parts = {user.args[1]: user for user in node.users if user.target is getitem}

@@ -1,5 +1,7 @@
 """What several families of models share: widths, parts of a network, initial values."""
 
+import functools
+
 from flambeau import nn
 
 
@@ -59,3 +61,8 @@ def init(model, conv=None, linear=None, norms=True, biases=True):
 def he_fan_out(weight):
     """Normal, for ReLU, by the number of outputs (He et al. 2015)."""
     nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
+
+
+def normal_convs(model):
+    """Small normal weights and zero biases for all convolutions."""
+    init(model, conv=functools.partial(nn.init.normal_, std=0.01), norms=False)

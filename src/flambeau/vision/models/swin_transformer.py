@@ -11,6 +11,7 @@ from ..ops.misc import MLP, Permute
 from ..ops.stochastic_depth import StochasticDepth
 from . import _windows
 from ._api import builder, weights_enum
+from ._utils import init
 from .vision_transformer import glorot_init
 
 __all__ = ["SwinTransformer", "Swin_B_Weights", "Swin_S_Weights", "Swin_T_Weights", "Swin_V2_B_Weights",
@@ -77,14 +78,16 @@ def shifted_window_attention(input, qkv_weight, proj_weight, relative_position_b
                            relative_position_bias, attention_dropout, dropout, logit_scale, training)
 
 
-class ShiftedWindowAttention(nn.Module):
-    """window_size, shift_size: [height, width]. A learned table says what each offset adds to the scores."""
+class WindowAttention(nn.Module):
+    """What attention in windows holds: projections, and a learned table of what each offset adds to the scores."""
+
+    _axes = ()
 
     def __init__(self, dim, window_size, shift_size, num_heads, qkv_bias=True, proj_bias=True, attention_dropout=0.0,
                  dropout=0.0):
         super().__init__()
-        if len(window_size) != 2 or len(shift_size) != 2:
-            raise ValueError(f"{type(self).__name__}: window_size and shift_size are [height, width]; got "
+        if not len(window_size) == len(shift_size) == len(self._axes):
+            raise ValueError(f"{type(self).__name__}: window_size and shift_size are [{', '.join(self._axes)}]; got "
                              f"{list(window_size)} and {list(shift_size)}")
         self.window_size, self.shift_size, self.num_heads = window_size, shift_size, num_heads
         self.attention_dropout, self.dropout = attention_dropout, dropout
@@ -98,6 +101,12 @@ class ShiftedWindowAttention(nn.Module):
         rows = math.prod(2 * size - 1 for size in self.window_size)
         self.relative_position_bias_table = nn.Parameter(flambeau.zeros(rows, self.num_heads))
         nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+
+
+class ShiftedWindowAttention(WindowAttention):
+    """window_size, shift_size: [height, width]."""
+
+    _axes = ("height", "width")
 
     def define_relative_position_index(self):
         """Which row each pair of places uses."""
@@ -194,11 +203,7 @@ def stages(embed_dim, depths, num_heads, window_size, block, downsample, most_dr
 
 def init_linear(model):
     """The initial values of all linear layers."""
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.trunc_normal_(module.weight, std=0.02)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+    init(model, linear=functools.partial(nn.init.trunc_normal_, std=0.02), norms=False)
 
 
 class SwinTransformer(nn.Module):

@@ -28,19 +28,24 @@ def crop(size, output, where="RandomCrop"):
                          "pad_if_needed=True pads it")
     if (height, width) == (h, w):
         return 0, 0
-    return whole(0, height - h + 1), whole(0, width - w + 1)
+    return place(size, output)
+
+
+def _sides(size, scale, logs):
+    """Two sides of a part of the area, the longer one first where the aspect ratio that is drawn is above 1."""
+    area = size[0] * size[1] * uniform(*scale)
+    aspect = math.exp(uniform(*logs))
+    return round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
 
 
 def resized_crop(size, scale, ratio):
     """(top, left, height, width) of a part of the area with an aspect ratio; the middle if ten draws do not fit."""
     height, width = size
-    low, high = _logs(ratio)
+    logs = _logs(ratio)
     for _ in range(10):
-        target = height * width * uniform(*scale)
-        aspect = math.exp(uniform(low, high))
-        w, h = round(math.sqrt(target * aspect)), round(math.sqrt(target / aspect))
+        w, h = _sides(size, scale, logs)
         if 0 < w <= width and 0 < h <= height:
-            return whole(0, height - h + 1), whole(0, width - w + 1), h, w
+            return *place(size, (h, w)), h, w
     shape = width / height
     if shape < min(ratio):
         w, h = width, round(width / min(ratio))
@@ -58,11 +63,9 @@ def _logs(ratio):
 def erasing(size, scale, ratio):
     """(height, width) of what is erased, a part of the area with an aspect ratio; None if ten draws do not fit."""
     height, width = size
-    low, high = _logs(ratio)
+    logs = _logs(ratio)
     for _ in range(10):
-        area = height * width * uniform(*scale)
-        aspect = math.exp(uniform(low, high))
-        h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        h, w = _sides(size, scale, logs)
         if h < height and w < width:
             return h, w
     return None

@@ -11,8 +11,8 @@ from ._utils import _topk_min
 class DenseDetector(nn.Module):
     """A backbone and a head on all its maps; `transform` before and after, as in GeneralizedRCNN.
 
-    A subclass has losses(targets, outputs, anchors, per_level) and detect(outputs, anchors, sizes, per_level), where
-    per_level is how many anchors each map has.
+    A subclass has losses(targets, outputs, anchors, per_level), where per_level is how many anchors each map has, and
+    postprocess_detections(outputs, anchors, sizes), of lists by map.
     """
 
     def eager_outputs(self, losses, detections):
@@ -38,6 +38,10 @@ class DenseDetector(nn.Module):
         found = self.detect(outputs, anchors, images.image_sizes, per_level)
         return self.eager_outputs({}, self.transform.postprocess(found, images.image_sizes, original))
 
+    def detect(self, outputs, anchors, sizes, per_level):
+        split = {name: list(x.split(per_level, 1)) for name, x in outputs.items()}
+        return self.postprocess_detections(split, [list(a.split(per_level)) for a in anchors], sizes)
+
 
 def flattened(x, width):
     """A map [n, a width, h, w] as [n, h w a, width]: a row for each anchor."""
@@ -48,15 +52,6 @@ def flattened(x, width):
 def tower(in_channels, count, block):
     """Blocks one after the other."""
     return nn.Sequential(*(layer for _ in range(count) for layer in block(in_channels)))
-
-
-def normal_convs(module):
-    """Small normal weights and zero biases for all convolutions."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.normal_(layer.weight, std=0.01)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
 
 
 def best_of_level(scores, threshold, most):

@@ -6,7 +6,7 @@ from flambeau.vision.ops import MultiScaleRoIAlign
 from flambeau.vision.ops.feature_pyramid_network import LastLevelP6P7
 from flambeau.vision.ops.misc import Conv2dNormActivation, FrozenBatchNorm2d
 
-from .._utils import he_fan_out
+from .._utils import he_fan_out, init
 from ..mobilenetv3 import mobilenet_v3_large
 from ..resnet import resnet50
 from ._builders import MOBILENET, RESNET, RESNET_V2, detector, published
@@ -65,11 +65,7 @@ class FastRCNNConvFCHead(nn.Sequential):
             blocks += [nn.Linear(channels, wanted), nn.ReLU(inplace=True)]
             channels = wanted
         super().__init__(*blocks)
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                he_fan_out(layer.weight)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        init(self, conv=he_fan_out, norms=False)
 
 
 class FastRCNNPredictor(nn.Module):

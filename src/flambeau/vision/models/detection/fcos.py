@@ -7,8 +7,9 @@ from flambeau import nn
 from flambeau.nn import functional as F
 from flambeau.vision.ops import generalized_box_iou_loss, sigmoid_focal_loss
 
+from .._utils import normal_convs
 from ._builders import RESNET, detector, published
-from ._dense import DenseDetector, best_of_level, flattened, normal_convs, suppressed, tower
+from ._dense import DenseDetector, best_of_level, flattened, suppressed, tower
 from ._utils import BoxLinearCoder
 from .anchor_utils import AnchorGenerator
 from .faster_rcnn import resnet_pyramid
@@ -162,10 +163,6 @@ class FCOS(DenseDetector):
         return self.head.compute_loss(targets, head_outputs, anchors, matched)
 
     losses = compute_loss
-
-    def detect(self, outputs, anchors, sizes, per_level):
-        split = {name: list(x.split(per_level, 1)) for name, x in outputs.items()}
-        return self.postprocess_detections(split, [list(a.split(per_level)) for a in anchors], sizes)
 
     def postprocess_detections(self, head_outputs, anchors, image_shapes):
         """The detections of each image, from the head's outputs and the anchors, map by map."""

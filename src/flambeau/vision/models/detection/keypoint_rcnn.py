@@ -3,7 +3,7 @@
 from flambeau import nn
 from flambeau.nn import functional as F
 
-from .._utils import he_fan_out
+from .._utils import he_fan_out, init
 from ._builders import RESNET, detector, published
 from .faster_rcnn import FasterRCNN, pooler, resnet_pyramid
 
@@ -21,9 +21,7 @@ class KeypointRCNNHeads(nn.Sequential):
             blocks += [nn.Conv2d(in_channels, width, 3, stride=1, padding=1), nn.ReLU(inplace=True)]
             in_channels = width
         super().__init__(*blocks)
-        for layer in blocks[::2]:
-            he_fan_out(layer.weight)
-            nn.init.zeros_(layer.bias)
+        init(self, conv=he_fan_out, norms=False)
 
 
 class KeypointRCNNPredictor(nn.Module):

@@ -3,7 +3,7 @@
 from flambeau import nn
 from flambeau.vision.ops.misc import Conv2dNormActivation
 
-from .._utils import he_fan_out
+from .._utils import he_fan_out, init
 from ._builders import RESNET, RESNET_V2, detector, published
 from ._targets import older, rename
 from .faster_rcnn import FasterRCNN, pooler, resnet_pyramid, second_version
@@ -27,11 +27,7 @@ class MaskRCNNHeads(nn.Sequential):
                                                dilation=dilation, norm_layer=norm_layer))
             in_channels = width
         super().__init__(*blocks)
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                he_fan_out(layer.weight)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        init(self, conv=he_fan_out, norms=False)
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
         if older(local_metadata):

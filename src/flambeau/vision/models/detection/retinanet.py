@@ -9,9 +9,10 @@ from flambeau.vision.ops import box_iou, sigmoid_focal_loss
 from flambeau.vision.ops.feature_pyramid_network import LastLevelP6P7
 from flambeau.vision.ops.misc import Conv2dNormActivation
 
+from .._utils import normal_convs
 from ..resnet import resnet50
 from ._builders import RESNET, RESNET_V2, detector, published
-from ._dense import DenseDetector, best_of_level, flattened, normal_convs, suppressed
+from ._dense import DenseDetector, best_of_level, flattened, suppressed
 from ._targets import older, rename
 from ._utils import BoxCoder, Matcher, _box_loss
 from .anchor_utils import AnchorGenerator
@@ -157,10 +158,6 @@ class RetinaNet(DenseDetector):
 
     def losses(self, targets, outputs, anchors, _):
         return self.compute_loss(targets, outputs, anchors)
-
-    def detect(self, outputs, anchors, sizes, per_level):
-        split = {name: list(x.split(per_level, 1)) for name, x in outputs.items()}
-        return self.postprocess_detections(split, [list(a.split(per_level)) for a in anchors], sizes)
 
     def postprocess_detections(self, head_outputs, anchors, image_shapes):
         """The detections of each image, from the head's outputs and the anchors, map by map."""

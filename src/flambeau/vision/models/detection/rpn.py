@@ -6,6 +6,7 @@ from flambeau.nn import functional as F
 from flambeau.vision.ops import batched_nms, box_iou, clip_boxes_to_image, remove_small_boxes
 from flambeau.vision.ops.misc import Conv2dNormActivation
 
+from .._utils import normal_convs
 from ._targets import older, rename
 from ._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher
 from .anchor_utils import AnchorGenerator as AnchorGenerator  # programs look for it here, too
@@ -22,11 +23,7 @@ class RPNHead(nn.Module):
                                     for _ in range(conv_depth)))
         self.cls_logits = nn.Conv2d(in_channels, num_anchors, 1)
         self.bbox_pred = nn.Conv2d(in_channels, num_anchors * 4, 1)
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.normal_(layer.weight, std=0.01)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        normal_convs(self)
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
         if older(local_metadata):

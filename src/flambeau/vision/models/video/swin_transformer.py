@@ -9,7 +9,7 @@ from flambeau.nn import functional as F
 
 from .. import _windows
 from .._api import builder, weights_enum
-from ..swin_transformer import PatchMerging, SwinTransformerBlock, init_linear, stages
+from ..swin_transformer import PatchMerging, SwinTransformerBlock, WindowAttention, init_linear, stages
 
 __all__ = ["Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights", "SwinTransformer3d", "swin3d_b", "swin3d_s",
            "swin3d_t"]
@@ -52,27 +52,10 @@ def shifted_window_attention_3d(input, qkv_weight, proj_weight, relative_positio
                            relative_position_bias, attention_dropout, dropout, None, training)
 
 
-class ShiftedWindowAttention3d(nn.Module):
+class ShiftedWindowAttention3d(WindowAttention):
     """window_size, shift_size: [frames, height, width]."""
 
-    def __init__(self, dim, window_size, shift_size, num_heads, qkv_bias=True, proj_bias=True, attention_dropout=0.0,
-                 dropout=0.0):
-        super().__init__()
-        if len(window_size) != 3 or len(shift_size) != 3:
-            raise ValueError("ShiftedWindowAttention3d: window_size and shift_size are [frames, height, width]; got "
-                             f"{list(window_size)} and {list(shift_size)}")
-        self.window_size, self.shift_size, self.num_heads = window_size, shift_size, num_heads
-        self.attention_dropout, self.dropout = attention_dropout, dropout
-        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
-        self.proj = nn.Linear(dim, dim, bias=proj_bias)
-        self.define_relative_position_bias_table()
-        self.define_relative_position_index()
-
-    def define_relative_position_bias_table(self):
-        """A row per offset, a column per head."""
-        rows = math.prod(2 * size - 1 for size in self.window_size)
-        self.relative_position_bias_table = nn.Parameter(flambeau.zeros(rows, self.num_heads))
-        nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
+    _axes = ("frames", "height", "width")
 
     def define_relative_position_index(self):
         """Which row each pair of places uses."""
