@@ -1,5 +1,6 @@
 """Pictures in one folder per class."""
 
+import io
 import os
 from pathlib import Path
 
@@ -53,13 +54,14 @@ def make_dataset(directory, class_to_idx=None, extensions=None, is_valid_file=No
 
 
 def pil_loader(path):
-    """A picture file as an RGB image."""
+    """A picture file as an RGB image; a JPEG file is decoded when its pixels are asked for, since a crop needs few."""
     with open(path, "rb") as file:
-        image = pillow("pil_loader").open(file)
-        if image.mode != "RGB":
-            return image.convert("RGB")
-        image.load()  # convert would copy it
-        return image
+        image = pillow("pil_loader").open(io.BytesIO(file.read()))
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    if image.format != "JPEG":
+        image.load()
+    return image
 
 
 default_loader = pil_loader

@@ -5,6 +5,7 @@ from numbers import Number
 
 from ... import from_numpy, frombuffer, uint8
 from ..._shown import shown
+from ._jpeg import rows_above
 from ._kinds import PILLOW, pillow
 
 #: the dtype in which NumPy reads a mode that has no bytes
@@ -34,7 +35,7 @@ def as_tensor(picture):
 
 
 def crop(picture, top, left, height, width):
-    return picture.crop((left, top, left + width, top + height))
+    return (rows_above(picture, top + height) or picture).crop((left, top, left + width, top + height))
 
 
 def hflip(picture):
