@@ -62,7 +62,7 @@ Along<T> padded(const Plan& p, T x, int64_t size) {
 template <class T>
 Along<T> in_pixels(const Plan& p, T x, int64_t size) {
   return p.align ? Along<T>{(x + 1) / 2 * T(size - 1), T(size - 1) / 2}
-                 : Along<T>{((x + 1) * T(size) - 1) / 2, T(size) / 2};
+                 : Along<T>{std::fma(x + 1, T(size), T(-1)) / 2, T(size) / 2};
 }
 
 // Beyond what an integer holds, or not a number: outside.
@@ -161,7 +161,7 @@ void read_block(const Taps<T>& t, const T* __restrict plane, int64_t count, T* _
     for (int k = 0; k < K; ++k) {
       const int32_t o = t.offset[k][i];
       const T v = plane[o < 0 ? 0 : o];
-      total += o < 0 ? T(0) : t.weight[k][i] * v;
+      total = std::fma(t.weight[k][i], o < 0 ? T(0) : v, total);  // which products are fused: as in PyTorch
     }
     to[i] = total;
   }

@@ -1,5 +1,8 @@
 // Images resized: every axis gets a table of taps (places and weights), and a plane is resized by the product of its
 // axes' tables. Nearest, linear and cubic, plain or averaged over the pixels that one output covers (antialias).
+//
+// The order of the sums, and which products are fused with one, are PyTorch's (the compiler fuses none here): a picture
+// of bytes is rounded after it was resized in floats, and exact ties are common in it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,6 +24,7 @@ struct Axis {
   bool copies = true;  // output o is input o
   std::vector<int64_t> place;
   std::vector<T> weight;
+  std::vector<int64_t> count;  // of an averaging axis: how many taps of each output are used
   void add(int64_t o, int64_t k, int64_t at, T w) {
     place[o * taps + k] = std::clamp<int64_t>(at, 0, in - 1);
     weight[o * taps + k] = w;
@@ -36,9 +40,9 @@ struct Plan {
 };
 
 template <class T>
-T near_weight(T x, T a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
+T near_weight(T x, T a) { return std::fma(std::fma(a + 2, x, -(a + 3)) * x, x, T(1)); }
 template <class T>
-T far_weight(T x, T a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
+T far_weight(T x, T a) { return std::fma(std::fma(std::fma(a, x, -5 * a), x, 8 * a), x, -4 * a); }
 
 template <class T>
 T smooth(Mode mode, T x) {  // the averaging kernels: a triangle, Keys' cubic with a = -1/2, or three lobes of a sinc
@@ -61,11 +65,13 @@ void average(Axis<T>& a, Mode mode, T scale) {
   a.taps = int64_t(std::ceil(reach)) * 2 + 1;
   a.place.assign(size_t(a.out * a.taps), 0);
   a.weight.assign(size_t(a.out * a.taps), 0);
+  a.count.resize(size_t(a.out));
   for (int64_t o = 0; o < a.out; ++o) {
     const T center = scale * (T(o) + half);
     const int64_t first = std::max<int64_t>(int64_t(center - reach + half), 0);
     const int64_t count =
         std::clamp<int64_t>(std::min<int64_t>(int64_t(center + reach + half), a.in) - first, 0, a.taps);
+    a.count[o] = count;
     T total = 0;
     for (int64_t k = 0; k < count; ++k) total += smooth(mode, (T(k + first) - center + half) * shrink);
     for (int64_t k = 0; k < count; ++k) {
@@ -115,7 +121,7 @@ Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
   const T scale = corners ? (out > 1 ? T(in - 1) / T(out - 1) : T(0)) : factor > 0 ? T(1 / factor) : T(in) / T(out);
   if (p.antialias) {
     average(a, p.mode, scale);
-    a.copies = false;
+    a.copies = in == out && scale == 1;
     return a;
   }
   a.taps = p.mode == Mode::Cubic ? 4 : p.mode == Mode::Linear ? 2 : 1;
@@ -124,7 +130,7 @@ Axis<T> axis_of(const Plan& p, int64_t in, int64_t out, double factor) {
   const float step = factor > 0 ? float(1 / factor) : float(in) / float(out);
   for (int64_t o = 0; o < out; ++o) {
     if (p.mode <= Mode::NearestExact) nearest_tap(a, p.mode, o, step);
-    else mixing_taps(a, p.mode, o, corners ? scale * T(o) : scale * (T(o) + T(0.5)) - T(0.5));
+    else mixing_taps(a, p.mode, o, corners ? scale * T(o) : std::fma(scale, T(o) + T(0.5), T(-0.5)));
   }
   find_copies(a);
   return a;
@@ -187,6 +193,116 @@ void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes)
       stretch(W, mixed_row(D, H, W.in, x + r / rows * in, d, h, mixed), y + r * W.out);
     }
   });
+}
+
+// --- averages: along the rows, then along the columns
+
+// to[c] = the sum of weight[k] * from[k * columns + c]: the first product, then four at a time without fusing, then the
+// others fused.
+template <class T>
+void sum_rows(const T* weight, int64_t count, const T* from, int64_t columns, T* __restrict to) {
+  if (count == 0) return std::fill_n(to, columns, T(0)), void();
+  for (int64_t c = 0; c < columns; ++c) to[c] = from[c] * weight[0];
+  int64_t k = 1;
+  for (; count - k >= 4; k += 4) {
+    const T *row = from + k * columns, *w = weight + k;
+    const T *second = row + columns, *third = second + columns, *fourth = third + columns;
+    for (int64_t c = 0; c < columns; ++c)
+      to[c] = to[c] + row[c] * w[0] + second[c] * w[1] + third[c] * w[2] + fourth[c] * w[3];
+  }
+  for (; k < count; ++k) {
+    const T* row = from + k * columns;
+    for (int64_t c = 0; c < columns; ++c) to[c] = std::fma(row[c], weight[k], to[c]);
+  }
+}
+
+// from [rows, in] to [rows, out]: kSide rows at a time, turned so that their values lie side by side.
+template <class T>
+void average_rows(const Axis<T>& a, const T* from, T* to, int64_t rows) {
+  constexpr int64_t kSide = 64 / sizeof(T);
+  const int64_t stripes = (rows + kSide - 1) / kSide;
+  parallel_for(stripes, std::max<int64_t>(1, 32768 / ((a.in + a.out * a.taps) * kSide)), [&](int64_t s, int64_t end) {
+    std::vector<T> turned(size_t(a.in * kSide)), made(size_t(a.out * kSide));
+    for (; s < end; ++s) {
+      const int64_t first = s * kSide, n = std::min(kSide, rows - first);
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t q = 0; q < a.in; ++q) turned[q * kSide + r] = from[(first + r) * a.in + q];
+      for (int64_t o = 0; o < a.out; ++o)
+        sum_rows(&a.weight[o * a.taps], a.count[o], &turned[a.place[o * a.taps] * kSide], kSide, &made[o * kSide]);
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t o = 0; o < a.out; ++o) to[(first + r) * a.out + o] = made[o * kSide + r];
+    }
+  });
+}
+template <class T>
+void average_columns(const Axis<T>& a, const T* from, T* to, int64_t planes, int64_t columns) {
+  parallel_for(planes * a.out, std::max<int64_t>(1, 32768 / (columns * a.taps)), [&](int64_t r, int64_t end) {
+    for (; r < end; ++r) {
+      const int64_t o = r % a.out;
+      sum_rows(&a.weight[o * a.taps], a.count[o], from + (r / a.out * a.in + a.place[o * a.taps]) * columns, columns,
+               to + r * columns);
+    }
+  });
+}
+template <class T>
+void averages(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
+  const Axis<T> &H = axes[1], &W = axes[2];
+  if (W.copies && H.copies) return std::copy_n(x, planes * H.in * W.in, y), void();
+  if (W.copies) return average_columns(H, x, y, planes, W.in);
+  if (H.copies) return average_rows(W, x, y, planes * H.in);
+  std::vector<T> half(size_t(planes * H.in * W.out));
+  average_rows(W, x, half.data(), planes * H.in);
+  average_columns(H, half.data(), y, planes, W.out);
+}
+
+// --- pictures resized linearly: four products for each pixel (PyTorch's order of one thread; with more it has another)
+
+// The left and the right neighbor in one row of the input of every pixel of an output row.
+template <class T>
+struct Neighbors {
+  int64_t row = -1;
+  std::vector<T> left, right;
+  void read(const Axis<T>& W, const T* plane, int64_t wanted) {
+    if (row == wanted) return;
+    row = wanted;
+    const T* from = plane + wanted * W.in;
+    for (int64_t q = 0; q < W.out; ++q) left[q] = from[W.place[2 * q]], right[q] = from[W.place[2 * q + 1]];
+  }
+};
+template <class T>
+void bilinear(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
+  const Axis<T> &H = axes[1], &W = axes[2];
+  const int64_t columns = W.out;
+  std::vector<T> near(static_cast<size_t>(columns)), far(static_cast<size_t>(columns));
+  for (int64_t q = 0; q < columns; ++q) near[q] = W.weight[2 * q], far[q] = W.weight[2 * q + 1];
+  parallel_for(planes * H.out, std::max<int64_t>(1, 32768 / (8 * columns)), [&](int64_t r, int64_t end) {
+    Neighbors<T> above, below;
+    for (auto* n : {&above, &below}) n->left.resize(size_t(columns)), n->right.resize(size_t(columns));
+    for (int64_t plane = -1; r < end; ++r) {
+      const int64_t h = r % H.out, top = H.place[2 * h], bottom = H.place[2 * h + 1];
+      if (r / H.out != plane) plane = r / H.out, above.row = below.row = -1;
+      if (below.row == top) std::swap(above, below);
+      above.read(W, x + plane * H.in * W.in, top);
+      below.read(W, x + plane * H.in * W.in, bottom);
+      const T upper = H.weight[2 * h], lower = H.weight[2 * h + 1];
+      const T *a = above.left.data(), *b = above.right.data(), *c = below.left.data(), *d = below.right.data();
+      T* __restrict to = y + r * columns;
+      for (int64_t q = 0; q < columns; ++q) {
+        const T sum = std::fma(a[q], upper * near[q], b[q] * (upper * far[q]));
+        to[q] = std::fma(d[q], lower * far[q], std::fma(c[q], lower * near[q], sum));
+      }
+    }
+  });
+}
+// Whether an axis has the two taps of linear interpolation.
+template <class T>
+bool mixes(const Axis<T>& a) { return a.taps == 2; }
+
+template <class T>
+void resize_plane(const Plan& p, const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
+  if (p.antialias && p.nd == 2) return averages(axes, x, y, planes);
+  if (p.mode == Mode::Linear && p.nd == 2 && mixes(axes[1]) && mixes(axes[2])) return bilinear(axes, x, y, planes);
+  forward(axes, x, y, planes);
 }
 
 template <class T>
@@ -401,7 +517,7 @@ void cpu_resize(Call& c) {
   if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel)
     return resize_bytes(p, x, c.out());
   computed(c, x, [&]<class T>(const T* from, T* to) {
-    forward<T>(axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1));
+    resize_plane<T>(p, axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1));
   });
 }
 

@@ -1,9 +1,13 @@
-"""What happens to the values of pixels: brightness, contrast, hue, tables, noise, blur. On tensors."""
+"""What happens to the values of pixels: brightness, contrast, hue, tables, noise, blur. On tensors.
+
+`v2=True` takes the steps of `transforms.v2`, whose results differ from v1's where a value lies within a rounding error
+of a whole number.
+"""
 
 
 from numbers import Number
 
-from ... import cat, exp, float32, int16, int64, linspace, ones, outer, randn_like, stack, tensor, uint8
+from ... import cat, exp, float32, float64, int16, int64, linspace, ones, outer, randn_like, stack, tensor, uint8
 from ..._shown import shown
 from ...nn import functional as nn
 from ._geometry import to_dtype
@@ -35,9 +39,13 @@ def grayscale(image, channels=1):
     return image.expand(*image.shape[:-3], 3, *image.shape[-2:]) if channels == 3 else image.clone()
 
 
-def blend(image, other, factor):
+def blend(image, other, factor, v2=False):
     """factor * image + (1 - factor) * other, kept in the range of the dtype."""
-    mixed = image.mul(factor).add_(other * (1.0 - factor))  # both products rounded, whatever the processor can fuse
+    mixed = image.mul(factor)
+    if v2:
+        mixed = mixed.add(other, alpha=1.0 - factor)  # one rounding for this product and the sum
+    else:
+        mixed = mixed.add_(other * (1.0 - factor))  # both products rounded, whatever the processor can fuse
     return mixed.clamp_(0, largest(image.dtype)).to(image.dtype)
 
 
@@ -60,12 +68,12 @@ def contrast(image, factor):
     return blend(image, gray.mean((-3, -2, -1), keepdim=True), factor)
 
 
-def saturation(image, factor):
+def saturation(image, factor, v2=False):
     not_negative(factor, "saturation")
     if check_channels(image, "adjust_saturation") == 1:
         return image
     gray = _gray(image)
-    return blend(image, gray if image.is_floating_point() else gray.floor_(), factor)
+    return blend(image, gray if image.is_floating_point() else gray.floor_(), factor, v2)
 
 
 def gamma(image, exponent, gain=1):
@@ -76,15 +84,15 @@ def gamma(image, exponent, gain=1):
     return to_dtype((gain * values ** exponent).clamp(0, 1), image.dtype)
 
 
-def hue(image, factor):
+def hue(image, factor, v2=False):
     """The hue turned by `factor` of a circle, between -0.5 and 0.5."""
     if not -0.5 <= factor <= 0.5:
         raise ValueError(f"adjust_hue: hue_factor must be between -0.5 and 0.5, got {shown(factor)}")
     if check_channels(image, "adjust_hue") == 1 or image.numel() == 0:
         return image
-    values = to_dtype(image, float32) if image.dtype == uint8 or not image.is_floating_point() else image
+    values = image if image.is_floating_point() else to_dtype(image, float32, v2)
     h, s, v = _hsv(values)
-    return to_dtype(_rgb((h + factor) % 1.0, s, v), image.dtype)
+    return to_dtype(_rgb((h + factor) % 1.0, s, v, v2), image.dtype)
 
 
 def _hsv(image):
@@ -100,11 +108,13 @@ def _hsv(image):
     return (h * (1.0 / 6.0) + 1.0).fmod(1.0), spread / one.where(gray, most), most
 
 
-def _rgb(h, s, v):
+def _rgb(h, s, v, v2):
     """Each sixth of the circle is a way between two corners of the color cube."""
     sixth = (h * 6.0).floor()
     part = h * 6.0 - sixth
-    p, q, t = ((v * (1.0 - pale)).clamp(0, 1) for pale in (s, s * part, s - s * part))
+    pale = s * part
+    rising = 1.0 - s + pale if v2 else 1.0 - (s - pale)
+    p, q, t = ((v * share).clamp(0, 1) for share in (1.0 - s, 1.0 - pale, rising))
     index = (sixth.to(int64) % 6).unsqueeze(-3)
     corners = ((v, q, p, p, t, v), (t, v, v, q, p, p), (p, p, t, v, v, q))
     return cat([stack(choice, -3).gather(-3, index) for choice in corners], -3)
@@ -133,7 +143,7 @@ def solarize(image, threshold):
     return invert(image).where(image >= threshold, image)
 
 
-def autocontrast(image):
+def autocontrast(image, v2=False):
     """Each channel stretched over the whole range."""
     check_channels(image, "autocontrast")
     white = largest(image.dtype)
@@ -142,7 +152,9 @@ def autocontrast(image):
     flat = least == most
     spread = (most - least).masked_fill(flat, white)
     least = least.masked_fill(flat, 0)
-    return ((values - least) / spread * white).clamp_(0, white).to(image.dtype)
+    above = values - least
+    stretched = above / (spread * (1.0 / white)) if v2 else above * (spread.reciprocal() * white)
+    return stretched.clamp_(0, white).to(image.dtype)
 
 
 def equalize(image):
@@ -166,12 +178,32 @@ def _equalized(plane):
     return table[plane.to(int64)]
 
 
-def gaussian_kernel(size, sigma, dtype):
+def gaussian_kernel(size, sigma, dtype, v2=False):
     """[size] of a normal density on whole steps, with the sum 1."""
     half = (size - 1) * 0.5
+    if v2:
+        x = linspace(-half * 0.5 ** 0.5, half * 0.5 ** 0.5, size, dtype=dtype) / sigma
+        return (-(x * x)).softmax(0)
     x = linspace(-half, half, size, dtype=dtype)
-    density = exp(-0.5 * (x / sigma) ** 2)
-    return density / density.sum()
+    density = exp((-0.5 * (x / sigma) ** 2).to(float64)).to(dtype)  # rounded once
+    return density / _sum_in_lanes(density)
+
+
+def _sum_in_lanes(values):
+    """The sum in PyTorch's order for few numbers: in lanes of a vector, what is left over into the first of them."""
+    width = 8 if len(values) >= 8 else 4
+    rows = list(values.split(width))
+    rest = rows.pop() if len(rows[-1]) < width else None
+    if not rows:
+        return _one_by_one(rest)
+    lanes = sum(rows[1:], rows[0].clone())
+    if rest is not None:
+        lanes[0] = lanes[0] + _one_by_one(rest) if width == 8 else _one_by_one(cat([lanes[:1], rest]))
+    return _one_by_one(lanes)
+
+
+def _one_by_one(values):
+    return sum(values[1:], values[0])
 
 
 def blur_settings(kernel_size, sigma, where="gaussian_blur"):
@@ -187,13 +219,13 @@ def blur_settings(kernel_size, sigma, where="gaussian_blur"):
     return kernel, sigma
 
 
-def gaussian_blur(image, kernel_size, sigma):
+def gaussian_blur(image, kernel_size, sigma, v2=False):
     """Weighted means of a window; the picture is reflected at its edges."""
     (kx, ky), (sx, sy) = blur_settings(kernel_size, sigma)
     if image.numel() == 0:
         return image
     dtype = image.dtype if image.is_floating_point() else float32
-    kernel = outer(gaussian_kernel(ky, sy, dtype), gaussian_kernel(kx, sx, dtype))
+    kernel = outer(gaussian_kernel(ky, sy, dtype, v2), gaussian_kernel(kx, sx, dtype, v2))
     planes = image.to(dtype).reshape(-1, 1, *image.shape[-2:])
     padded = nn.pad(planes, [kx // 2, kx // 2, ky // 2, ky // 2], mode="reflect")
     return _rounded(_filtered(padded, kernel), image)

@@ -145,8 +145,11 @@ def _pad_symmetric(image, left, top, right, bottom):
     return image[..., rows[:, None], columns[None, :]]
 
 
-def to_dtype(image, dtype):
-    """The same picture in another dtype, white staying white: 255 of uint8 is 1.0 of float32."""
+def to_dtype(image, dtype, v2=False):
+    """The same picture in another dtype, white staying white: 255 of uint8 is 1.0 of float32.
+
+    v1 divides by 255, v2 multiplies by the rounded 1/255, which differs in the last bit.
+    """
     if image.dtype == dtype:
         return image
     if image.is_floating_point():
@@ -156,7 +159,8 @@ def to_dtype(image, dtype):
             raise RuntimeError(f"to_dtype: {image.dtype} has too few digits for the range of {dtype}")
         return image.mul(largest(dtype) + 1 - 1e-3).to(dtype)
     if dtype.is_floating_point:
-        return image.to(dtype).div_(largest(image.dtype))
+        values, white = image.to(dtype), largest(image.dtype)
+        return values.mul_(1.0 / white) if v2 else values.div_(white)
     return _rescaled(image, dtype)
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from ... import cat, empty, float32, float64, linalg, linspace, ones, tensor
+from ... import cat, empty, float32, float64, linalg, linspace, ones, stack, tensor
 from ..._shown import shown
 from ...nn import functional as nn
 from ._kinds import InterpolationMode
@@ -42,13 +42,14 @@ def from_middle(center, size):
     return [1.0 * (c - s * 0.5) for c, s in zip(center, (size[1], size[0]), strict=True)]
 
 
-def _base(width, height, low_x, low_y):
-    """[height, width, 3]: x, y, 1 of each pixel, x from low_x and y from low_y on in steps of one."""
-    grid = empty(height, width, 3)
-    grid[..., 0] = linspace(low_x, low_x + width - 1, width)
-    grid[..., 1] = linspace(low_y, low_y + height - 1, height)[:, None]
-    grid[..., 2] = 1
-    return grid.view(1, height * width, 3)
+def _mapped(matrix, width, height, low_x, low_y):
+    """[height, width] of x * a + y * b + c for each column (a, b, c) of a matrix; x begins at low_x, y at low_y.
+
+    The products are rounded before they are added, as PyTorch does: pixels at the edge of a picture depend on it.
+    """
+    x = linspace(low_x, low_x + width - 1, width)
+    y = linspace(low_y, low_y + height - 1, height)[:, None]
+    return [(x * a).add(y * b).add_(c) for a, b, c in matrix.t()]
 
 
 def affine_grid(matrix, size, out_size=None):
@@ -57,8 +58,7 @@ def affine_grid(matrix, size, out_size=None):
     rows, columns = out_size or size
     theta = tensor(matrix, dtype=float32).view(2, 3)
     steps = theta.t() / tensor([0.5 * width, 0.5 * height])
-    base = _base(columns, rows, -columns * 0.5 + 0.5, -rows * 0.5 + 0.5)
-    return base.bmm(steps.unsqueeze(0)).view(1, rows, columns, 2)
+    return stack(_mapped(steps, columns, rows, -columns * 0.5 + 0.5, -rows * 0.5 + 0.5), -1).unsqueeze(0)
 
 
 def expanded_size(matrix, size):
@@ -93,10 +93,10 @@ def perspective_grid(coefficients, size):
     height, width = size
     c = coefficients
     above = tensor([[c[0], c[1], c[2]], [c[3], c[4], c[5]]])
-    below = tensor([[c[6], c[7], 1.0], [c[6], c[7], 1.0]])
-    base = _base(width, height, 0.5, 0.5)
-    over = base.bmm((above.t() / tensor([0.5 * width, 0.5 * height])).unsqueeze(0))
-    return (over / base.bmm(below.t().unsqueeze(0)) - 1.0).view(1, height, width, 2)
+    below = tensor([[c[6]], [c[7]], [1.0]])
+    x, y = _mapped(above.t() / tensor([0.5 * width, 0.5 * height]), width, height, 0.5, 0.5)
+    divisor, = _mapped(below, width, height, 0.5, 0.5)
+    return (stack([x, y], -1) / divisor[..., None] - 1.0).unsqueeze(0)
 
 
 def identity_grid(size):

@@ -251,7 +251,8 @@ def elastic_bounding_boxes(bounding_boxes, format, canvas_size, displacement, cl
     """The boxes around the bent boxes."""
     _only_straight(format, "elastic")
     move = _points.elastic_map(canvas_size, displacement, Tensor.ceil)
-    return _moved(bounding_boxes, format, canvas_size, clamping_mode, move)
+    straight = converted(bounding_boxes, format, _XYXY)  # in the boxes' own dtype: it decides at which pixel is looked
+    return converted(_moved(straight, _XYXY, canvas_size, clamping_mode, move), _XYXY, format)
 
 
 def sanitized(boxes, format, canvas_size, min_size, min_area):

@@ -38,7 +38,7 @@ def adjust_saturation(inpt, saturation_factor):
 
 def adjust_saturation_image(image, saturation_factor):
     """A tensor with paler or stronger colors."""
-    return _color.saturation(image, saturation_factor)
+    return _color.saturation(image, saturation_factor, v2=True)
 
 
 def adjust_hue(inpt, hue_factor):
@@ -48,7 +48,7 @@ def adjust_hue(inpt, hue_factor):
 
 def adjust_hue_image(image, hue_factor):
     """A tensor with other hues."""
-    return _color.hue(image, hue_factor)
+    return _color.hue(image, hue_factor, v2=True)
 
 
 def adjust_gamma(inpt, gamma, gain=1):
@@ -135,7 +135,7 @@ def autocontrast(inpt):
 
 def autocontrast_image(image):
     """A tensor, stretched."""
-    return _color.autocontrast(image)
+    return _color.autocontrast(image, v2=True)
 
 
 def equalize(inpt):
@@ -172,7 +172,11 @@ def gaussian_blur(inpt, kernel_size, sigma=None):
 
 def gaussian_blur_image(image, kernel_size, sigma=None):
     """A tensor, smoothed."""
-    return _color.gaussian_blur(image, kernel_size, sigma)
+    return _color.gaussian_blur(image, kernel_size, sigma, v2=True)
+
+
+def _blur_pil(image, kernel_size, sigma=None):
+    return to_pil_image(gaussian_blur_image(pil_to_tensor(image), kernel_size, sigma), mode=image.mode)
 
 
 def gaussian_noise(inpt, mean=0.0, sigma=0.1, clip=True):
@@ -242,9 +246,10 @@ def _jpeg_pil(image, quality):
 
 
 for _name in ("adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue", "adjust_gamma",
-              "adjust_sharpness", "invert", "posterize", "solarize", "autocontrast", "equalize", "gaussian_blur",
+              "adjust_sharpness", "invert", "posterize", "solarize", "autocontrast", "equalize",
               "rgb_to_grayscale"):
     kernels(globals()[_name], globals()[f"{_name}_image"], getattr(F1, _name))
+kernels(gaussian_blur, gaussian_blur_image, _blur_pil)
 kernels(grayscale_to_rgb, grayscale_to_rgb_image, _rgb_pil)
 kernels(permute_channels, permute_channels_image, _permute_pil)
 kernels(gaussian_noise, gaussian_noise_image)

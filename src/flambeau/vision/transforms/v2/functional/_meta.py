@@ -80,7 +80,7 @@ def to_dtype(inpt, dtype=float32, scale=False):
 
 def to_dtype_image(image, dtype=float32, scale=False):
     """A tensor in another dtype."""
-    return _geometry.to_dtype(image, dtype) if scale else image.to(dtype)
+    return _geometry.to_dtype(image, dtype, v2=True) if scale else image.to(dtype)
 
 
 def _cast(values, dtype=float32):

@@ -80,8 +80,8 @@ def rotation_map(canvas_size, angle, expand, middle):
         return turn, canvas_size
     edges = turn(tensor([[0.0, 0.0], [0.0, height], [width, height], [width, 0.0]]))
     corner = edges.amin(0)
-    forth = forward_matrix(around, -angle, [0.0, 0.0], 1.0, [0.0, 0.0])
-    return lambda points: turn(points) - corner.to(points.dtype), expanded_size(forth, canvas_size)
+    back = forward_matrix(around, angle, [0.0, 0.0], 1.0, [0.0, 0.0])  # torchvision's size, up to a pixel the picture's
+    return lambda points: turn(points) - corner.to(points.dtype), expanded_size(back, canvas_size)
 
 
 def perspective_map(startpoints, endpoints, coefficients):
