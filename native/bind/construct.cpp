@@ -1,6 +1,7 @@
 // Tensors from Python data: nested sequences, numbers, and memory of other libraries through the buffer protocol.
 #include <cstring>
 
+#include "../core/recording.h"
 #include "../kernels/cast.h"
 #include "foreign.h"
 #include "numpy_types.h"
@@ -113,6 +114,7 @@ TensorRef block(PyObject* o) {
   if (!is_tensor(o)) return from_buffer(o);
   refuse_meta(*as_tensor(o));
   need_values(*as_tensor(o));
+  about_to_read(*as_tensor(o));
   return TensorRef::borrow(as_tensor(o));
 }
 

@@ -178,6 +178,7 @@ void define_arguments(OpDef& def) {
       arg.py_default = Py_NewRef(format_object(int(arg.value.i)));
     else arg.py_default = arg.has_default ? value_object(arg.value) : Py_NewRef(Py_None);
     def.random |= arg.type == Type::Generator;
+    def.writes_more |= arg.written;
   }
   if (count <= npositional) return;
   PyObject* names = PyTuple_New(Py_ssize_t(count - npositional));

@@ -1,5 +1,6 @@
 // flambeau.Generator: the random engine as a Python object.
 #include "../core/generator.h"
+#include "../core/recording.h"
 
 #include <new>
 
@@ -42,6 +43,12 @@ void generator_dealloc(PyObject* o) {
   Py_DECREF(type);
 }
 
+// The generator, after everything that was to draw from it before.
+Generator& ready(PyObject* o) {
+  if (&self(o) == &default_generator()) about_to_draw();
+  return self(o);
+}
+
 PyObject* manual_seed(PyObject* o, PyObject* seed) {
   return guarded([&] {
     Held index = checked(PyNumber_Index(seed));
@@ -54,7 +61,7 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
         runtime_error("Overflow when unpacking long: a seed must fit in 64 bits");
       }
     }
-    std::lock_guard guard(self(o).busy);
+    std::lock_guard guard(ready(o).busy);
     self(o).manual_seed(uint64_t(s));
     return Py_NewRef(o);
   });
@@ -62,14 +69,14 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
 PyObject* seed(PyObject* o, PyObject*) {
   return guarded([&] {
     uint64_t s = random_seed();
-    std::lock_guard guard(self(o).busy);
+    std::lock_guard guard(ready(o).busy);
     self(o).manual_seed(s);
     return PyLong_FromUnsignedLongLong(s);
   });
 }
 PyObject* initial_seed(PyObject* o, PyObject*) {
   return guarded([&] {
-    std::lock_guard guard(self(o).busy);
+    std::lock_guard guard(ready(o).busy);
     return PyLong_FromUnsignedLongLong(self(o).seed);
   });
 }
@@ -77,7 +84,7 @@ PyObject* get_state(PyObject* o, PyObject*) {
   return guarded([&] {
     int64_t shape[] = {int64_t(kGeneratorStateBytes)};
     TensorRef t = empty(shape, DType::UInt8);
-    std::lock_guard guard(self(o).busy);
+    std::lock_guard guard(ready(o).busy);
     generator_state(self(o), t->ptr<uint8_t>());
     return take_object(std::move(t));
   });
@@ -88,7 +95,7 @@ PyObject* set_state(PyObject* o, PyObject* state) {
         "uint8 tensor, as get_state() returns it");
     need_values(*as_tensor(state));
     TensorRef t = contiguous(*as_tensor(state));
-    std::lock_guard guard(self(o).busy);
+    std::lock_guard guard(ready(o).busy);
     set_generator_state(self(o), t->ptr<uint8_t>(), size_t(t->numel));
     return Py_NewRef(o);
   });
@@ -97,7 +104,7 @@ PyObject* clone_state(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator* g = new_generator();
     std::vector<uint8_t> bytes(kGeneratorStateBytes);
-    std::lock_guard guard(self(o).busy);
+    std::lock_guard guard(ready(o).busy);
     generator_state(self(o), bytes.data());
     set_generator_state(*g, bytes.data(), bytes.size());
     g->seed = self(o).seed;

@@ -63,7 +63,7 @@ struct Events final : Listener {
 
   void at_once(const Call& c, const Places* places) override {
     const std::string line = places ? places->text(places->here()) : "";
-    const std::string name = c.op->name + (c.inplace ? "_" : "");
+    const std::string name = c.op->name + (c.inplace && !c.op->writes_self ? "_" : "");
     add(Py_BuildValue("(ssss)", "at once", name.c_str(), reason(c), line.c_str()));
   }
   void runs(const Program& p, bool known) override {

@@ -55,7 +55,7 @@ bool stands_in_the_program(const Value& v, const Arg& arg) {
   return (v.tag == Tag::Ints && is_sizes(arg)) || v.tag == Tag::DType || v.tag == Tag::Device || v.tag == Tag::Floats;
 }
 
-// ([(operator, arguments, uses that are results)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it
+// ([(operator, arguments, uses that are results, slots that it writes to)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it
 // or -1], [slots that are wanted]). Arguments that a plan takes from the program are ("given", position, value).
 PyObject* describe_program(const Program& p) {
   Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0));
@@ -69,7 +69,9 @@ PyObject* describe_program(const Program& p) {
       PyTuple_SET_ITEM(args.p, k, arg.give());
     }
     std::vector<int64_t> results(e.results, e.results + e.nresults);
-    Held entry = checked(Py_BuildValue("(OON)", static_cast<PyObject*>(e.op->py_op), args.p, numbers_object(results)));
+    const std::vector<int64_t> writes(e.writes.begin(), e.writes.end());
+    Held entry = checked(Py_BuildValue("(OONN)", static_cast<PyObject*>(e.op->py_op), args.p, numbers_object(results),
+                                       numbers_object(writes)));
     checked(PyList_Append(entries.p, entry.p));
   }
   for (const Use& u : p.uses) {

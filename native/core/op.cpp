@@ -151,8 +151,10 @@ static bool detour(Call& c) {
   each_tensor(c, settle);
   if (Recorder* recorder = tls.recorder) {
     if (recorder->take(c)) return true;
+    each_tensor(c, [&](const Tensor& t) { recorder->before_read(t); });
+    if (c.op->random) recorder->before_draw();
     if (c.given) recorder->before_write(*c.given);
-    else if (c.op->writes_self) recorder->before_write(c.tensor(0));
+    else each_written(c, [&](const Tensor& t) { recorder->before_write(t); });
     each_tensor(c, settle);  // kept calls may have run
   }
   const PrimitiveRow* row = c.op->row;

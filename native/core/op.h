@@ -34,6 +34,8 @@ struct Arg {
   bool keyword_only = false;
   bool has_default = false;
   bool number = false;        // a Tensor argument that also takes a Python number
+  bool written = false;       // `Tensor(a!)`: the kernel writes to it,
+  std::string written_if;     // `Tensor(flag!)`: where the argument `flag` is true
   int repeat = 0;             // int[2]: a lone int stands for this many
   Value value;                // the default
   std::vector<int64_t> ints;  // memory of a list default
@@ -104,6 +106,7 @@ struct OpDef {
   std::string grad_name;           // "MulBackward0"
   bool needs_tensor = false;       // numbers may stand for tensors, but not for all of them
   bool writes_self = false;        // the record's own name ends in "_": its kernel writes into the first argument
+  bool writes_more = false;        // and into arguments that its schema marks
   bool keeps_format = false;       // its results take the memory format of its arguments (memory_format.h)
   bool random = false;             // it takes a Generator: inside vmap, the innermost level decides what it draws
 };

@@ -30,9 +30,15 @@ void about_to_write(const Tensor& t) {
   if (tls.recorder) tls.recorder->before_write(t);
 }
 
-bool can_wait(const Call& c) {
+void about_to_read(const Tensor& t) {
+  if (tls.recorder) tls.recorder->before_read(t);
+}
+void about_to_draw() {
+  if (tls.recorder) tls.recorder->before_draw();
+}
+
+bool can_describe(const Call& c) {
   const OpDef& op = *c.op;
-  if (c.given || c.inplace || op.writes_self || op.random) return false;
   if (op.schema.nresults == 0 && !op.schema.list_result) return false;  // it is run for what it does
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
@@ -42,6 +48,11 @@ bool can_wait(const Call& c) {
       if (v.tensors.data[j] && v.tensors.data[j]->is_meta()) return false;
   }
   return op.elementwise || !op.row->reads_values;
+}
+bool can_wait(const Call& c) {
+  bool writes = c.given || c.inplace;
+  each_written(c, [&](const Tensor&) { writes = true; });
+  return !writes && !c.op->random && can_describe(c);
 }
 
 void describe(Call& c) {

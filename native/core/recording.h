@@ -16,14 +16,38 @@ struct FLAMBEAU_API Recorder {
   virtual bool take(Call& c) = 0;
   // Memory is about to be written: kept calls that read it must run first.
   virtual void before_write(const Tensor& t) = 0;
+  // Memory is about to be read, or a random number drawn: kept calls that write to it, or draw, must run first.
+  virtual void before_read(const Tensor&) {}
+  virtual void before_draw() {}
 };
 // Sets this thread's recorder (null: none) and returns the one before.
 FLAMBEAU_API Recorder* exchange_recorder(Recorder* recorder);
-// Called before memory is written outside of execute().
+// Called before memory is written, or read, outside of execute(), and before the default generator is used there.
 void about_to_write(const Tensor& t);
+void about_to_read(const Tensor& t);
+void about_to_draw();
 
-// Whether nothing but fresh results, described by the arguments' metadata, comes of the call: it writes to no argument,
-// draws no random numbers, has a result, its infer reads no values, and it is not on meta: nothing to put off there.
+// Calls f with every argument that the call writes to.
+template <class F> void each_written(const Call& c, F f) {
+  const auto& args = c.op->schema.args;
+  if (c.op->writes_self) f(c.tensor(0));
+  if (!c.op->writes_more) return;
+  auto is_set = [&](const std::string& flag) {
+    for (int k = 0; k < c.nargs; ++k)
+      if (args[size_t(k)].name == flag) return c.boolean(k);
+    return true;
+  };
+  for (int k = 0; k < c.nargs; ++k) {
+    Tensor* t = args[size_t(k)].written ? c.optional_tensor(k) : nullptr;
+    if (t && is_set(args[size_t(k)].written_if)) f(*t);
+  }
+}
+
+// Whether the results are described by the arguments' metadata: its infer reads no values, it has a result, and it is
+// not on meta, where nothing is to put off.
+FLAMBEAU_API bool can_describe(const Call& c);
+
+// Whether nothing else comes of it: it writes to no argument and draws no random numbers.
 FLAMBEAU_API bool can_wait(const Call& c);
 // Declares the results without memory. Those that are views of arguments are finished.
 FLAMBEAU_API void describe(Call& c);

@@ -1,4 +1,5 @@
 // Reads "name(Tensor self, int[2] stride=1, *, bool keepdim=False) -> (Tensor values, Tensor indices)".
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -85,6 +86,11 @@ Arg read_arg(Reader& r) {
   auto found = kTypes.find(type);
   if (found == kTypes.end()) r.error("a type before this place");
   arg.type = found->second;
+  if (r.eat("(")) {
+    arg.written_if = r.word();
+    if (!r.eat("!)")) r.error("!) after the name of what is written to");
+    arg.written = true;
+  }
   bool optional_item = r.eat("?");
   if (r.eat("[")) {
     if (!r.eat("]")) {
@@ -132,6 +138,9 @@ void read_arguments(Reader& r, Schema& schema) {
       break;
     }
   }
+  for (Arg& arg : schema.args)  // a name that is no argument's says nothing
+    if (std::ranges::none_of(schema.args, [&](const Arg& a) { return a.name == arg.written_if; }))
+      arg.written_if.clear();
   for (Arg& arg : schema.args) {  // the vector does not move any more: point list and str defaults at their memory
     if (!arg.ints.empty() || arg.value.tag == Tag::Ints) arg.value = Value(Dims(arg.ints));
     if (arg.value.tag == Tag::Str) arg.value.str = {arg.str.data(), int64_t(arg.str.size())};

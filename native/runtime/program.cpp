@@ -57,7 +57,7 @@ void Program::clear() {
   if (named_) std::ranges::fill(names_, std::pair<int64_t, uint64_t>{});
   named_ = 0;
   outside_ = 0;
-  foreign_ = exact = false;
+  foreign_ = exact = draws = false;
   stage = Stage::Open;
   why = Why::End;
   planner = nullptr;
@@ -93,13 +93,20 @@ bool Program::ours(const Tensor& t) const {
   return a && a->program == this;
 }
 
+int Program::find(const Storage* s) const {
+  if (table_.empty()) return -1;
+  for (size_t at = place_of(s, table_.size() - 1); table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
+    if (slots[table_[at]].storage == s) return table_[at];
+  return -1;
+}
 bool Program::reads(Storage& shown) const {
   const Storage* s = owner_of(&shown);
-  if (table_.empty()) return false;
   if (foreign_ && !s->resizable) return true;  // another library's memory may have come in by another way
-  for (size_t at = place_of(s, table_.size() - 1); table_[at] >= 0; at = (at + 1) & (table_.size() - 1))
-    if (slots[table_[at]].storage == s) return true;
-  return false;
+  return find(s) >= 0;
+}
+bool Program::writes(Storage& shown) const {
+  const int slot = find(owner_of(&shown));
+  return slot >= 0 && slots[size_t(slot)].written;
 }
 
 int Program::slot_of(Storage* s) {
@@ -233,6 +240,27 @@ bool Program::takes_all(const Call& c) const {
   return true;
 }
 
+// Whether what it writes to is memory of this library, with values in it.
+bool Program::may_write(const Call& c) const {
+  bool good = true;
+  each_written(c, [&](const Tensor& t) {
+    good &= !(t.flags & kPending) && t.storage && owner_of(t.storage)->resizable && !t.storage->readonly;
+  });
+  return good && !c.op->writes_self;
+}
+
+void Program::note_writes(const Call& c, Entry& e) {
+  draws |= c.op->random;
+  if (!c.op->writes_more) return;
+  int* to = arena.take<int>(size_t(c.nargs));
+  int n = 0;
+  each_written(c, [&](const Tensor& t) {
+    to[n] = slot_of(t.storage);
+    slots[size_t(to[n++])].written = true;
+  });
+  e.writes = {to, size_t(n)};
+}
+
 void Program::write_results(Call& c, Entry& e) {
   for (int k = 0; k < c.nout(); ++k) {
     Storage* s = c.out(k).storage;
@@ -278,7 +306,7 @@ bool Program::add(Call& c) {
     if (!can_wait(c)) return false;
     describe(c);
   } else {
-    if (!can_wait(c) || !takes_all(c)) return false;
+    if (!can_describe(c) || !takes_all(c) || !may_write(c)) return false;
     describe(c);
     bool any = false;
     for (int k = 0; k < c.nout(); ++k) any |= fresh(c.out(k));
@@ -286,11 +314,12 @@ bool Program::add(Call& c) {
   }
   const size_t before = key.size(), uses_before = uses.size();
   Entry e{c.op, arena.take<Value>(size_t(c.nargs)), c.nargs, c.list_result, c.nout(),
-          arena.take<int>(size_t(c.nout()))};
+          arena.take<int>(size_t(c.nout())), {}};
   key.push_back(reinterpret_cast<uint64_t>(c.op));
   for (int k = 0; k < c.nargs; ++k)
     write_argument(c.args[k], c.op->schema.args[size_t(k)], *new (&e.args[k]) Value);
   if (!given) {
+    note_writes(c, e);
     write_results(c, e);
   } else if (!take_inplace(c, e)) {
     key.resize(before);

@@ -32,6 +32,7 @@ class Arena {
 struct ProgramSlot {
   Storage* storage = nullptr;  // from outside: counted. A result's: null once nobody holds it, or another replaced it
   int made_by = -1;
+  bool written = false;        // from outside: an entry writes to it
 };
 // A tensor, as a call sees it: a layout of a slot's memory.
 struct Use {
@@ -55,6 +56,7 @@ struct Entry {
   bool list_result;
   int nresults;
   int* results;         // a use each: its slot and layout
+  std::span<const int> writes;  // slots from outside that it writes to
 };
 
 // Whether an argument is a number whose value a plan need not know (one that is the argument's default it knows), or
@@ -107,6 +109,8 @@ struct Program {
   bool empty() const { return entries.empty(); }
   std::string line_of(int entry) const;  // "" where it is not known
   bool reads(Storage& s) const;  // memory from outside
+  bool writes(Storage& s) const;
+  bool draws = false;            // random numbers
   // Writes the call down and declares its results. False: it is no call that can wait; nothing has happened.
   bool add(Call& c);
   std::vector<int> wanted() const;       // slots of results that somebody holds
@@ -116,17 +120,20 @@ struct Program {
 
  private:
   int slot_of(Storage* s);
+  int find(const Storage* s) const;  // the slot of memory from outside; -1: none
   int use_of(const Tensor& t);
   void grow_table();
   void note_line();
   bool ours(const Tensor& t) const;
   bool takes_all(const Call& c) const;
+  bool may_write(const Call& c) const;
   void write_number(const Value& v);
   uint64_t named(int64_t size);
   std::pair<int64_t, uint64_t>* place_of_name(int64_t size);
   template <class T> const T* write_words(const T* data, int64_t n, bool sizes);
   void write_argument(const Value& from, const Arg& arg, Value& to);
   void write_results(Call& c, Entry& e);
+  void note_writes(const Call& c, Entry& e);
   bool take_inplace(Call& c, Entry& e);
   std::vector<int> table_;  // storages from outside -> slot, by address
   std::vector<std::pair<int64_t, uint64_t>> names_;  // sizes -> their names in the key, by value

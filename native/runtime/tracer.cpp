@@ -156,5 +156,11 @@ void Tracer::before_write(const Tensor& t) {
   if (program && t.storage && (is_pending(*t.storage) || program->reads(*t.storage)))
     run(Why::Write);
 }
+void Tracer::before_read(const Tensor& t) {
+  if (program && t.storage && !is_pending(*t.storage) && program->writes(*t.storage)) run(Why::Value);
+}
+void Tracer::before_draw() {
+  if (program && program->draws) run(Why::Value);
+}
 
 }  // namespace flambeau

@@ -16,6 +16,8 @@ struct Tracer final : Recorder {
   ~Tracer() override;
   bool take(Call& c) override;
   void before_write(const Tensor& t) override;
+  void before_read(const Tensor& t) override;
+  void before_draw() override;
   void run(Why why);  // what is written so far
 };
 

@@ -34,6 +34,14 @@ def _written_whole(rng, a, b):
     return r
 
 
+def _normed(rng, a, b):
+    """Writes to b, which is perhaps one of the inputs."""
+    fits = a.ndim == 2 and b.ndim == 1 and a.shape[0] > 1 and a.shape[1] == b.shape[0] > 0
+    if not fits or b.dtype != flambeau.float32 or b.requires_grad:
+        return None
+    return flambeau.nn.functional.batch_norm(a.float(), b, rng.choice([None, b.clone()]), training=True)
+
+
 def _decided_by_a_value(rng, a, b):
     return a + 1 if a.numel() and float(a.reshape(-1)[0].real) > 0 else a - 1
 
@@ -54,7 +62,8 @@ STEPS = [
     lambda rng, a, b: a.float() @ a.float().t() if a.ndim == 2 else a,
     lambda rng, a, b: flambeau.randn(a.shape) if a.ndim < 3 else a,
     lambda rng, a, b: flambeau.cat([a.reshape(-1), b.reshape(-1)]),
-    lambda rng, a, b: flambeau.nn.functional.dropout(a.float(), 0.5),
+    lambda rng, a, b: flambeau.nn.functional.dropout(a.float(), 0.5), _normed, _normed,
+    lambda rng, a, b: a.clone().float().uniform_() if rng.random() < 0.3 else None,
 ]
 
 

@@ -165,6 +165,13 @@ def test_there_and_back(between, x):
     assert same_bits(lambda x: x.to(between).to(x.dtype) + x, x)
 
 
+def test_a_view_of_what_came_from_outside():
+    """It is converted and converted back, and then seen in another layout."""
+    x = flambeau.randn(3, 4)
+    for fn in (lambda x: x.double().float().t() * 2, lambda x: x.neg().neg()[1:, 2] + 1):
+        assert flambeau.equal(flambeau.compile(fn)(x), fn(x))
+
+
 def test_no_rule_for_a_test_that_is_repeated():
     """NaN is NaN; whether it is so is not."""
     assert not flambeau.compile(lambda x: x.isnan().isnan())(flambeau.tensor([float("nan"), 1.0])).any()

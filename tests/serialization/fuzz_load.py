@@ -69,7 +69,9 @@ def npy(data):
     import flambeau
 
     with contextlib.suppress(RuntimeError):
-        repr(flambeau.load(io.BytesIO(b"\x93NUMPY" + data)))[:1000]
+        found = flambeau.load(io.BytesIO(b"\x93NUMPY" + data))
+        # dates without a unit are values, which NumPy does not print
+        found.tobytes() if hasattr(found, "tobytes") else repr(found)
 
 
 def safetensors(data):

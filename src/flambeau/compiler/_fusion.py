@@ -38,6 +38,10 @@ class Group:
         outside = (self.reads | other.reads) - self.makes - other.makes
         return same and len(self.calls) + len(other.calls) <= _MOST_CALLS and len(outside) + 3 <= _MOST_MEMORY
 
+    def reads_slots(self):
+        """The memory from outside that it reads."""
+        return {value.meta["use"].slot for value in self.reads if value.op == "placeholder"}
+
     def take(self, other, order):
         """Makes `other` part of this group."""
         if (other.rows and not self.rows) or (not self.rows and self.flat and not other.flat):
@@ -72,6 +76,9 @@ def steps_of(graph):
             for value in reads:
                 if value in home:
                     close(home[value])
+            for group in list(waiting):  # what reads memory before it is written to
+                if "writes" in node.meta and group.reads_slots() & node.meta["writes"]:
+                    close(group)
             steps.append((node, [node]))
             continue
         group = alone = Group(node, reads, folds)

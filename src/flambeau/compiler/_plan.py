@@ -3,7 +3,7 @@
 from ._logs import LOGS, log, rewritten, steps_text
 from ._lowering import lower
 from ._program import Program
-from ._writer import Writer
+from ._writer import Writer, has_effect
 from .passes import PASSES
 
 
@@ -26,4 +26,4 @@ def plan(described):
 
 def without_dead_code(graph):
     """Calls that nobody needs are left out."""
-    graph.eliminate_dead_code()
+    graph.eliminate_dead_code(has_effect)

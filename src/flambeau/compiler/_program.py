@@ -33,11 +33,12 @@ class Use(NamedTuple):
 
 class Call(NamedTuple):
     """One call: `args` in the schema's order, where tensors are ("use", k), lists of them ("uses", [k, …]), and values
-    that a plan may not rely on ("given", position, value)."""
+    that a plan may not rely on ("given", position, value). `writes`: slots from outside that it writes to."""
 
     op: object
     args: tuple
     results: tuple
+    writes: tuple
 
     def uses(self):
         """The uses it reads, in order."""

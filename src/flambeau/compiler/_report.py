@@ -13,7 +13,7 @@ _COLUMNS = "{:>4}  {:>10}  {:>6}  {:>6}  {:>9}  {:>9}  {:<24}  {}"
 #: how a program ends before its function does
 ENDS = {"value": "a value was asked for", "write": "memory that it reads was about to be written",
          "long": "so many calls are not kept"}
-_AT_ONCE = {"writes": "writes to memory from outside", "random": "draws random numbers",
+_AT_ONCE = {"writes": "writes to memory from outside", "random": "draws from a generator that was given",
             "values": "its result's shape depends on values", "other": "is computed at once"}
 
 

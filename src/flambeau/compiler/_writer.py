@@ -1,5 +1,6 @@
 """From a captured program to an fx graph: a node for each call, whose meta says what is known of its value."""
 
+from collections import Counter
 from operator import getitem
 from typing import NamedTuple
 
@@ -24,17 +25,21 @@ class Writer:
     """Writes `graph`. Afterwards `values` has the node of each slot, and `inputs` the use of each placeholder.
 
     meta["use"]: the layout in which a value was made. meta["number"]: of a placeholder and of a view, the number of its
-    use in the program. meta["view"]: it is a view. meta["entry"]: of a call, its number in the program.
+    use in the program. meta["view"]: it is a view. meta["entry"]: of a call, its number in the program. meta["writes"]:
+    of a call, the slots from outside that it writes to. What is read there before and after are different placeholders.
     """
 
     def __init__(self, program):
         self.program, self.graph = program, Graph()
         self.values = {}  # slot -> node
-        self.inputs = {}  # what a use from outside says -> its number
+        self.inputs = {}  # what a use from outside says, and how often it was written to -> its number
         self.nodes = {}   # the same -> its placeholder
+        self.written = Counter()  # slot -> how often, so far
         for call in program.calls:
             for u in call.uses():
                 self._place(u)
+            self.written.update(call.writes)
+        self.written.clear()
         for number in range(len(program.calls)):
             self._add(number)
         self.wanted = sorted(program.wanted)
@@ -42,16 +47,17 @@ class Writer:
 
     def _place(self, number):
         use = self.program.uses[number]
-        if self.program.made_by[use.slot] < 0 and use not in self.nodes:
-            self.inputs[use] = number
-            self.nodes[use] = self.graph.placeholder(f"input_{len(self.nodes)}")
-            describe(self.nodes[use], use, number)
+        now = use, self.written[use.slot]
+        if self.program.made_by[use.slot] < 0 and now not in self.nodes:
+            self.inputs[now] = number
+            self.nodes[now] = self.graph.placeholder(f"input_{len(self.nodes)}")
+            describe(self.nodes[now], use, number)
 
     def _tensor(self, number):
         """The node of a use; where it is seen in another layout than it was made in, a view."""
         use = self.program.uses[number]
-        if use in self.nodes:
-            return self.nodes[use]
+        if self.program.made_by[use.slot] < 0:
+            return self.nodes[use, self.written[use.slot]]
         value, made = self.values[use.slot], self.program.result(use.slot)
         if use == made:
             return value
@@ -87,6 +93,9 @@ class Writer:
                 kwargs[name] = value
         node = self.graph.call_function(call.op, tuple(args), kwargs)
         node.meta["results"], node.meta["entry"] = len(call.results), number
+        if call.writes:
+            node.meta["writes"] = frozenset(call.writes)
+            self.written.update(call.writes)
         results = [self.program.uses[u] for u in call.results]
         if len(results) == 1 and call.op.schema.endswith("-> Tensor"):
             self.values[results[0].slot] = node
@@ -104,6 +113,12 @@ def describe(node, use, number=None):
     node.meta["tensor_meta"] = {"shape": use.sizes, "dtype": use.dtype, "stride": use.strides}
     if number is not None:
         node.meta["number"] = number
+
+
+def has_effect(node):
+    """Whether a call does more than computing its results: it writes to memory from outside, or draws random
+    numbers."""
+    return "writes" in node.meta or getattr(node.target, "random", False) is True
 
 
 def value_of(node):

@@ -383,7 +383,7 @@ def _writes(target, kwargs):
     """Whether a function changes one of its arguments."""
     if isinstance(target, _C.Op):
         return target.is_inplace or target.name.endswith("_") or kwargs.get("out") is not None or (
-            kwargs.get("inplace") is True)
+            kwargs.get("inplace") is True) or "!)" in (target.schema or "")  # an argument that is marked as written to
     if isinstance(target, Overload):
         return target._schema.is_mutable if hasattr(target._schema, "is_mutable") else "!" in str(target._schema)
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":

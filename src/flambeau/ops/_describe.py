@@ -10,6 +10,8 @@ from .kinds import OPS
 
 _PARAMETER = re.compile(r"(?P<type>\S+) (?P<name>\w+)(?:=(?P<default>.*))?$", re.DOTALL)
 
+_WRITTEN = re.compile(r"(?<=Tensor)\(\w+!\)")  # the mark of what is written to
+
 _WORDS = {  # schema type -> what a reader calls it
     "Tensor": "Tensor", "Scalar": "number", "int": "int", "float": "float", "bool": "bool", "str": "str",
     "dtype": "dtype", "device": "device", "layout": "layout", "memory_format": "memory format",
@@ -37,7 +39,7 @@ class Parameter:
     """One argument of a schema: its name, type, default, and how it may be given."""
 
     def __init__(self, text, keyword_only):
-        found = _PARAMETER.match(text)
+        found = _PARAMETER.match(_WRITTEN.sub("", text))
         self.type, self.name, self.default_text = found["type"], found["name"], found["default"]
         self.keyword_only = keyword_only
         self.required = self.default_text is None and self.type != "Tensor?"

@@ -173,8 +173,9 @@ _batch_norm_backward = primitive(
     skip=_DERIVATIVE, doc="Gradients of batch_norm: of the input, the weight and the bias.")
 
 _native_batch_norm = primitive(
-    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
-    " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", keeps_format=True,
+    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(training!)? running_mean,"
+    " Tensor(training!)? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    keeps_format=True,
     d={("input", "weight", "bias"):
        lambda g0, input, weight, running_mean, running_var, result1, result2, training, eps, needs: _wanted(
            _batch_norm_backward(g0, input, weight, running_mean, running_var, result1, result2, training, eps), needs)},

@@ -13,7 +13,7 @@ from operator import getitem
 
 from ..._C import bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8
 from ..._C import bool as boolean
-from .._writer import Given
+from .._writer import Given, has_effect, value_of
 from .matching import arguments, calls, is_value, part, put
 
 #: f(f(x)) is f(x), to the bit (sgn is not: the length of a complex sgn(x) is rounded)
@@ -37,7 +37,7 @@ def simplify(graph):
         same = _values_only(graph, node) if node.target is getitem else _as_before(node)
         if same is not None and _serves(same, node):
             node.replace_all_uses_with(same)
-    graph.eliminate_dead_code()
+    graph.eliminate_dead_code(has_effect)
 
 
 def _as_before(node):
@@ -79,4 +79,8 @@ def _serves(same, node):
     """Whether the other value is laid out as this one, and may stand where this one is asked for."""
     if not hasattr(same, "meta") or same.meta["use"][1:5] != node.meta["use"][1:5]:
         return False
-    return is_value(same) or all(user.op != "output" for user in node.users)
+    if is_value(same):
+        return True
+    slot = value_of(same).meta["use"].slot
+    written = any(slot in n.meta.get("writes", ()) for n in node.graph.nodes)
+    return not written and all(user.op != "output" and "view" not in user.meta for user in node.users)

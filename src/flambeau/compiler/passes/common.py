@@ -5,13 +5,14 @@
 """
 
 from ...fx import Node
+from .._writer import has_effect
 
 
 def common_subexpressions(graph):
     """Numbers that stand in different places of the program count as different: they may be, in another run."""
     known = {}
     for node in list(graph.nodes):
-        if node.op not in ("call_function", "call_method"):
+        if node.op not in ("call_function", "call_method") or has_effect(node):
             continue
         key = (node.op, node.target, _key(node.args), _key(node.kwargs))
         first = known.setdefault(key, node)

@@ -3,8 +3,8 @@
     convolution            [-> batch norm by running statistics] [-> add] [-> relu, silu or hardswish]
     _convolution_tail      one library call; the normalisation goes into the weights
 
-Only where no gradient of a convolution is computed, and where the work is worth it. Rounding differs from that of
-separate calls.
+Only where no gradient of a convolution is computed, nothing is written to memory from outside, and the work is worth
+it. Rounding differs from that of separate calls.
 """
 
 import math
@@ -12,6 +12,7 @@ from operator import getitem
 
 from ..._C import float32
 from ...ops.kinds import OPS
+from .._writer import has_effect
 from .matching import arguments, calls, is_value, needs, only_user, part, put
 
 _LEAST_WORK = 1 << 20  # multiplications
@@ -20,7 +21,7 @@ _ACTIVATIONS = ("relu", "silu", "hardswish")
 
 def convolutions_with_tails(graph):
     """Later convolutions first: the last of two that are added takes in the sum."""
-    if any(calls(node, "convolution_backward") for node in graph.nodes):
+    if any(calls(node, "convolution_backward") or "writes" in node.meta for node in graph.nodes):
         return
     for node in reversed(list(graph.nodes)):
         if calls(node, "convolution") and _pays(node):
@@ -57,7 +58,7 @@ def _rewrite(graph, convolution):
             activation, False)
     node = put(graph, last, "_convolution_tail", args, last)
     last.replace_all_uses_with(node)
-    graph.eliminate_dead_code()
+    graph.eliminate_dead_code(has_effect)
 
 
 _FRESH = {OPS[name] for name in ("_convolution_tail", "max_pool", "relu", "add", "mul", "silu", "hardswish")}
