@@ -1,5 +1,5 @@
-// Values that Python reads: a dispatch mode that records programs is told, since a program decides by what it reads, and
-// calls that were put off and write there run first.
+// Values that Python reads: a dispatch mode that records programs is told, since a program decides by what it reads,
+// and calls that were put off and write there run first.
 #pragma once
 #include "../core/recording.h"
 #include "python.h"

@@ -53,22 +53,22 @@ struct Outside {
   }
 };
 
-// f(first row, last row) in parallel: pieces of equal work, where a row costs its values and one more.
-template <class F>
-void each_rows(const Tensor& crow, int64_t cost, F&& f) {
-  const int64_t* at = crow.ptr<int64_t>();
-  const int64_t rows = crow.numel - 1, work = at[rows] + rows;
+// f(first row, last row) in parallel: pieces of equal work, where a row costs its values and one more. Pointers that
+// change meanwhile make pieces unequal, no more.
+template <class I, class F>
+void each_rows(const I* at, int64_t rows, int64_t values, int64_t cost, F&& f) {
+  const int64_t work = values + rows;
   auto row_at = [&](int64_t unit) {  // the first row that begins at this unit of work or after it
     int64_t low = 0, high = rows;
     while (low < high) {
       const int64_t middle = (low + high) / 2;
-      if (at[middle] + middle < unit) low = middle + 1;
+      if (int64_t(at[middle]) + middle < unit) low = middle + 1;
       else high = middle;
     }
     return low;
   };
   parallel_for(work, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cost)), [&](int64_t a, int64_t b) {
-    const int64_t first = row_at(a), last = b == work ? rows : row_at(b);
+    const int64_t first = a == 0 ? 0 : row_at(a), last = b == work ? rows : row_at(b);
     if (first < last) f(first, last);
   });
 }
@@ -127,29 +127,32 @@ void row_times_dense(const Entries<T, I>& row, const T* dense, int64_t n, T* out
   }
 }
 
-// Rows times a vector. Four sums where a row is long, so that additions overlap; of short rows, neighbours do.
-template <class T, class I>
-bool rows_times_vector(const int64_t* at, int64_t first, int64_t last, const T* value, const I* column, int64_t size,
-                       const T* dense, T* out) {
+// Rows times a vector; false: a column or a row pointer lies outside. A row begins where the one before has ended.
+// Long: with four sums, so that additions overlap; of short rows, neighbours do.
+template <bool Long, class T, class I>
+bool rows_times_vector(const I* at, int64_t first, int64_t last, const T* value, const I* column, int64_t values,
+                       int64_t size, const T* dense, T* out) {
+  int64_t k = int64_t(at[first]);
+  if (k < 0) return false;
   for (int64_t r = first; r < last; ++r) {
-    int64_t k = at[r];
-    const int64_t end = at[r + 1];
+    const int64_t end = int64_t(at[r + 1]);
+    if (end < k || end > values) return false;
     T sum{};
-    if (end - k >= 24) {
+    auto add = [&](T& to, int64_t at) {
+      const uint64_t j = uint64_t(int64_t(column[at]));
+      const bool inside = j < uint64_t(size);
+      if (__builtin_expect(inside, 1)) to = T(to + value[at] * dense[j]);
+      return inside;
+    };
+    if (Long) {
       T sums[4] = {};
       for (; k + 4 <= end; k += 4)
-        for (int v = 0; v < 4; ++v) {
-          const uint64_t j = uint64_t(int64_t(column[k + v]));
-          if (__builtin_expect(j >= uint64_t(size), 0)) return false;
-          sums[v] = T(sums[v] + value[k + v] * dense[j]);
-        }
+        for (int v = 0; v < 4; ++v)
+          if (!add(sums[v], k + v)) return false;
       sum = T((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
-    for (; k < end; ++k) {
-      const uint64_t j = uint64_t(int64_t(column[k]));
-      if (__builtin_expect(j >= uint64_t(size), 0)) return false;
-      sum = T(sum + value[k] * dense[j]);
-    }
+    for (; k < end; ++k)
+      if (!add(sum, k)) return false;
     out[r] = sum;
   }
   return true;
@@ -185,27 +188,49 @@ void infer_csr_mm(Call& c) {
   const int64_t shape[] = {crow.numel - 1, dense.size(1)};
   c.output(shape, values.dtype, values.device);
 }
+// The row pointers are read where they lie, once each.
+void times_vector(Call& c, const Tensor& col, const Tensor& values, const Tensor& dense, Outside& outside) {
+  Tensor& out = c.out();
+  TensorRef crow = contiguous(c.tensor(0));
+  std::atomic<bool> wrong{false};
+  visit_numbers(c, out.dtype, [&]<class T>() {
+    auto run = [&]<class I>() {
+      LockRelease lock(col.numel + out.numel);
+      const I* at = crow->ptr<I>();
+      wrong = at[0] != 0 || at[out.numel] != col.numel;
+      auto* rows = col.numel / out.numel < 16 ? rows_times_vector<false, T, I> : rows_times_vector<true, T, I>;
+      each_rows(at, out.numel, col.numel, 1, [&](int64_t first, int64_t last) {
+        if (!wrong && !rows(at, first, last, values.ptr<T>(), col.ptr<I>(), col.numel, outside.size, dense.ptr<T>(),
+                            out.ptr<T>()))
+          wrong = true;
+      });
+    };
+    visit_indices(col.dtype, run);
+  });
+  if (!wrong) return;
+  own_pointers(c, *crow, col.numel);  // says what is wrong with them, if anything is
+  outside.found = true;
+}
+
 void cpu_csr_mm(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   TensorRef col = contiguous(c.tensor(1)), values = contiguous(c.tensor(2)), dense = contiguous(c.tensor(3));
-  const int64_t n = dense->size(1);
-  TensorRef crow = own_pointers(c, c.tensor(0), col->numel);
+  const int64_t n = dense->size(1), rows = out.size(0);
   Outside outside{c, dense->size(0)};
   if (dense->size(0) == 0 && col->numel) {
     outside.found = true;
     return;
   }
+  if (n == 1) return times_vector(c, *col, *values, *dense, outside);
+  TensorRef crow = own_pointers(c, c.tensor(0), col->numel);
   visit_numbers(c, out.dtype, [&]<class T>() {
     auto run = [&]<class I>() {
-      LockRelease lock((col->numel + out.size(0)) * n);
+      LockRelease lock((col->numel + rows) * n);
       const int64_t* at = crow->ptr<int64_t>();
-      each_rows(*crow, n, [&](int64_t first, int64_t last) {
+      each_rows(at, rows, col->numel, n, [&](int64_t first, int64_t last) {
         bool wrong = false;
-        if (n == 1)
-          wrong = !rows_times_vector(at, first, last, values->ptr<T>(), col->ptr<I>(), outside.size, dense->ptr<T>(),
-                                     out.ptr<T>());
-        for (int64_t r = first; n > 1 && r < last; ++r) {
+        for (int64_t r = first; r < last; ++r) {
           Entries<T, I> row{values->ptr<T>() + at[r], col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong};
           row_times_dense(row, dense->ptr<T>(), n, out.ptr<T>() + r * n);
         }
@@ -255,7 +280,7 @@ void cpu_csr_sampled(Call& c) {
     auto run = [&]<class I>() {
       LockRelease lock(col->numel * n);
       const int64_t* at = crow->ptr<int64_t>();
-      each_rows(*crow, n, [&](int64_t first, int64_t last) {
+      each_rows(at, crow->numel - 1, col->numel, n, [&](int64_t first, int64_t last) {
         bool wrong = false;
         for (int64_t r = first; r < last; ++r) {
           Entries<T, I> row{nullptr, col->ptr<I>() + at[r], at[r + 1] - at[r], outside.size, &wrong};

@@ -8,6 +8,7 @@ from flambeau.compiler._fusion import steps_of
 from flambeau.compiler._program import Program
 from flambeau.compiler._writer import Writer
 from flambeau.compiler.passes import algebra, common, images
+from flambeau.compiler.passes.recompute import recompute
 from flambeau.nn import functional as F
 from flambeau.ops.conv import convolution_tail
 
@@ -302,6 +303,70 @@ def test_rows(fn, shape, layout):
     for a, b in zip(*((found, expected) if isinstance(found, tuple) else ((found,), (expected,))), strict=True):
         assert a.dtype == b.dtype and a.stride() == b.stride()
         assert flambeau.equal(a, b) if shape[-1] < 9000 else flambeau.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+class Deep(nn.Module):
+    """Layers whose values are cheap to compute again from what is kept anyway."""
+
+    def __init__(self, width, kind):
+        super().__init__()
+        self.kind, self.linears = kind, nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+        self.norms = nn.ModuleList((nn.BatchNorm1d if kind == "batch norm" else nn.LayerNorm)(width) for _ in range(4))
+
+    def forward(self, x):
+        for linear, norm in zip(self.linears, self.norms, strict=True):
+            y = linear(x)
+            if self.kind == "dropout":
+                x = F.dropout(y.tanh(), 0.3) * y
+            elif self.kind == "views":
+                x = F.gelu(y).flatten().view(-1, 2, y.shape[-1]).transpose(0, 1)
+            else:
+                x = F.gelu(norm(y)) + y
+        return x
+
+
+@pytest.mark.parametrize("kind", ["batch norm", "layer norm", "dropout", "views"])
+def test_what_is_cheap_is_computed_again_instead_of_kept(kind):
+    """Gradients and statistics are equal to the bit; the peak is lower."""
+    x = flambeau.randn(4096, 256)
+
+    def learnt(compiled):
+        flambeau.manual_seed(0)
+        model = Deep(256, kind)
+
+        def step():
+            flambeau.manual_seed(1)
+            model.zero_grad()
+            model(x).square().mean().backward()
+        run = flambeau.compile(step) if compiled else step
+        run()
+        before = flambeau.memory.stats()["allocated"]
+        flambeau.memory.reset_peak()
+        run()
+        return [p.grad for p in model.parameters()] + list(model.buffers()), flambeau.memory.stats()["peak"] - before
+    (expected, eager), (found, compiled) = learnt(False), learnt(True)
+    assert all(a is b is None or flambeau.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert compiled < 0.85 * eager
+
+
+def test_the_graph_before_and_after_recomputation():
+    x, w = flambeau.randn(4096, 512), flambeau.randn(512, 512)
+
+    def f(x, w):
+        h = x @ w
+        y = h.relu()
+        z = y @ w
+        total = (z @ w @ w).sum(0)
+        return total, y.t() @ x, h.sum(0)
+    graph = graph_of(f, x, w)
+    before = names(graph)
+    recompute(graph)
+    assert names(graph).count("relu") == before.count("relu") + 1
+    last = max(k for k, name in enumerate(names(graph)) if name == "relu")
+    assert names(graph)[last + 1:] in (["as_strided", "matmul", "sum"], ["matmul", "sum"])
+    small = graph_of(f, x[:64], w)
+    recompute(small)
+    assert names(small) == before
 
 
 def test_rows_of_numbers_that_are_none():

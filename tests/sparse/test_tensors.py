@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+from flambeau.ops.kinds import OPS
 from flambeau.serialization import load, save
 
 
@@ -90,6 +91,18 @@ def test_unchecked_indices_never_leave_memory(kind, use):
             "sampled": lambda: fb.sparse.sampled_addmm(x, fb.ones(4, 2), fb.ones(2, 4)), "sum": lambda: x.sum()}
     with contextlib.suppress(RuntimeError, IndexError, ValueError):
         uses[use]()
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", [fb.int32, fb.int64])
+@pytest.mark.parametrize("pointers, places, error", [
+    ([0, 2, 1, 3], [0, 1, 2], RuntimeError), ([1, 2, 3, 3], [0, 1, 2], RuntimeError),
+    ([0, 1, 2, 2], [0, 1, 2], RuntimeError), ([0, 9, 9, 3], [0, 1, 2], RuntimeError),
+    ([0, -5, 2, 3], [0, 1, 2], RuntimeError), ([0, 1, 2, -2**31], [0, 1, 2], RuntimeError),
+    ([0, 1, 2, 3], [0, 1, 3], IndexError), ([0, 3, 3, 3], [0, -1, 2], IndexError)])
+def test_patterns_that_are_none(pointers, places, error, dtype, columns):
+    with pytest.raises(error, match="pointers" if error is RuntimeError else "column"):
+        OPS["csr_mm"](fb.tensor(pointers, dtype=dtype), fb.tensor(places, dtype=dtype), fb.ones(3), fb.ones(3, columns))
 
 
 def test_the_kernel_refuses_columns_outside():

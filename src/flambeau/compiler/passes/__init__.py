@@ -3,5 +3,6 @@
 from .algebra import simplify
 from .common import common_subexpressions
 from .images import convolutions_with_tails
+from .recompute import recompute
 
-PASSES = (simplify, common_subexpressions, convolutions_with_tails)
+PASSES = (simplify, common_subexpressions, convolutions_with_tails, recompute)
