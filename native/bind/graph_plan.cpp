@@ -56,7 +56,8 @@ bool stands_in_the_program(const Value& v, const Arg& arg) {
 }
 
 // ([(operator, arguments, uses that are results, slots that it writes to)], [(slot, dtype, sizes, strides, offset,
-// flags)], [entry that makes it or -1], [slots that are wanted]). Arguments that a plan takes from the program are ("given", position, value).
+// flags)], [entry that makes it or -1], [slots that are wanted]). Arguments that a plan takes from the program are
+// ("given", position, value).
 PyObject* describe_program(const Program& p) {
   Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0));
   for (const Entry& e : p.entries) {
