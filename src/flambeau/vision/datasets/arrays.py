@@ -1,9 +1,11 @@
-"""Data sets that are files of numbers: SVHN, STL-10, USPS, Semeion, PCAM."""
+"""Data sets that are files of numbers: SVHN, STL-10, USPS, Semeion, PCAM, FER-2013, Moving MNIST."""
 
 import bz2
+import csv
 import importlib
 from pathlib import Path
 
+from ... import from_numpy
 from ..._shown import shown
 from ..transforms._kinds import pillow
 from .utils import (
@@ -204,3 +206,68 @@ class PCAM(VisionDataset):
     def __len__(self):
         with self._h5py.File(self._x) as file:
             return file["x"].shape[0]
+
+
+class FER2013(VisionDataset):
+    """35,887 faces of 48 x 48 with one of seven expressions (Goodfellow et al. 2013)."""
+
+    _RESOURCES = {"train": ("train.csv", "3f0dfb3d3fd99c811a1299cb947e3131"),
+                  "test": ("test.csv", "b02c2298636a634e8c2faabbf3ea9a23"),
+                  "fer": ("fer2013.csv", "f8428a1edbd21e88f42c73edd2a14f95"),
+                  "icml": ("icml_face_data.csv", "b114b9e04e6949e5fe8b6a98b3892b1d")}
+    _USES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
+
+    def __init__(self, root, split="train", transform=None, target_transform=None):
+        self._split = verify_str_arg(split, "split", ("train", "test"))
+        super().__init__(root, transform=transform, target_transform=target_transform)
+        base = Path(self.root, "fer2013")
+        known = [(base / self._RESOURCES[key][0], self._RESOURCES[key][1]) for key in ("icml", "fer", split)]
+        found = next((path for path, md5 in known if check_integrity(path, md5)), None)
+        need(found is not None, "FER2013", base)
+        whole = found.name != f"{split}.csv"
+        with open(found, newline="") as file:
+            rows = [{name.strip(): value for name, value in row.items()} for row in csv.DictReader(file)]
+        self._rows = [row for row in rows if not whole or row["Usage"] in self._USES[split]]
+
+    def __getitem__(self, index):
+        numpy, row = importlib.import_module("numpy"), self._rows[index]
+        pixels = numpy.array(row["pixels"].split(), dtype=numpy.uint8).reshape(48, 48)
+        target = int(row["emotion"]) if "emotion" in row else None
+        picture = pillow("FER2013").fromarray(pixels)
+        picture = picture if self.transform is None else self.transform(picture)
+        return picture, target if self.target_transform is None else self.target_transform(target)
+
+    def __len__(self):
+        return len(self._rows)
+
+    def extra_repr(self):
+        return f"split={self._split}"
+
+
+class MovingMNIST(VisionDataset):
+    """10,000 films of 20 frames in which two digits move (Srivastava et al. 2015): uint8 [frames, 1, 64, 64]."""
+
+    _URL = "http://www.cs.toronto.edu/~nitish/unsupervised_video/mnist_test_seq.npy"
+
+    def __init__(self, root, split=None, split_ratio=10, download=False, transform=None):
+        super().__init__(root, transform=transform)
+        base = Path(self.root, type(self).__name__)
+        file = base / "mnist_test_seq.npy"
+        if download and not file.exists():
+            download_url(self._URL, base)
+        need(file.exists(), "MovingMNIST", base)
+        self.split, self.split_ratio = split, split_ratio
+        data = from_numpy(importlib.import_module("numpy").load(file))  # [frames, films, 64, 64]
+        if split is not None:
+            verify_str_arg(split, "split", ("train", "test"))
+            if not 1 <= split_ratio <= 19:
+                raise ValueError(f"MovingMNIST: split_ratio must be between 1 and 19, got {shown(split_ratio)}")
+            data = data[:split_ratio] if split == "train" else data[split_ratio:]
+        self.data = data.transpose(0, 1).unsqueeze(2).contiguous()
+
+    def __getitem__(self, index):
+        film = self.data[index]
+        return film if self.transform is None else self.transform(film)
+
+    def __len__(self):
+        return len(self.data)
