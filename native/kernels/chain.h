@@ -20,10 +20,10 @@ enum class ChainOp : uint8_t {
 
 // The operand is an array, one number for all elements, or one tile that each tile of the arrays writes anew.
 struct ChainStep {
-  uint8_t code = 0;
-  int64_t advances = 0;  // ~0: an array
-  char* at = nullptr;
-  ChainStep() = default;
+  uint8_t code;
+  int64_t advances;  // ~0: an array
+  char* at;
+  ChainStep() = default;  // nothing: arrays of steps cost what is used of them
   ChainStep(ChainOp op, char* at, bool number, bool tile)
       : code(uint8_t(int(op) * 2 + number)), advances(tile ? 0 : ~int64_t(0)), at(at) {}
 };

@@ -112,32 +112,43 @@ struct Blocks {
   void run(int64_t begin, int64_t end) {
     if (p.chain[0] && step.one_chain) {  // nothing has to be kept longer than a tile
       point_at(begin, 0);
-      begin += together(*p.chain[0], end - begin, true);
+      begin += together(*p.chain[0], 0, end - begin, true);
     }
     for (int64_t start = begin; start < end; start += block) one(start, std::min(block, end - start));
   }
-  // The chain for whole tiles; how many elements that is. What lies in scratch memory is an array, or one tile.
-  int64_t together(const BlockChain& c, int64_t n, bool tiles) {
+  // Where a row of the block begins, or its one number is.
+  char* place(size_t cell, int64_t row) const {
+    return at[cell] + row * item[cell] * (step.cells[cell].per_row ? 1 : columns);
+  }
+  void chained(const BlockChain& c, int64_t n, int64_t many) {
+    if (!c.by_row) return rest(c, 0, together(c, 0, n, false), n);
+    for (int64_t row = 0; row < many; ++row) rest(c, row, together(c, row, columns, false), columns);
+  }
+  // The chain for whole tiles from the beginning of a row; how many elements that is. What lies in scratch memory is an
+  // array, or one tile.
+  int64_t together(const BlockChain& c, int64_t row, int64_t n, bool tiles) {
     n -= n % kChainTile;
     ChainStep steps[3 * kMostInstructions + 1];
     for (size_t k = 0; k < c.steps.size(); ++k) {
       const auto& s = c.steps[k];
       const size_t cell = size_t(std::max(s.cell, 0));
-      steps[k] = {s.op, at[cell], s.cell >= 0 && item[cell] == 0, tiles && step.cells[cell].buffer >= 0};
+      const bool number = s.cell >= 0 && (item[cell] == 0 || step.cells[cell].per_row);
+      steps[k] = {s.op, place(cell, row), number, tiles && step.cells[cell].buffer >= 0};
     }
+    steps[c.steps.size()] = {ChainOp::None, nullptr, false, false};
     if (n) c.loop(steps, n);
     return n;
   }
-  // What a chain has left of the block: its instructions one by one, from element `begin` on.
-  void rest(const BlockChain& c, int64_t begin, int64_t n) {
+  // What a chain has left of the row: its instructions one by one, from element `begin` on.
+  void rest(const BlockChain& c, int64_t row, int64_t begin, int64_t n) {
     for (int i = c.first; i < c.last && begin < n; ++i) {
       const auto& code = step.code[size_t(i)];
       char* ptr[pointwise::kMaxOperands];
       int64_t stride[pointwise::kMaxOperands];
       for (int k = 0; k < code.count; ++k) {
         const size_t cell = size_t(k ? code.from[k] : code.to);
-        stride[k] = item[cell];
-        ptr[k] = at[cell] + begin * item[cell];
+        stride[k] = step.cells[cell].per_row ? 0 : item[cell];
+        ptr[k] = place(cell, row) + begin * stride[k];
       }
       code.loop(ptr, stride, n - begin, p.scalars[size_t(i)].data());
     }
@@ -158,7 +169,7 @@ struct Blocks {
     for (size_t i = 0; i < step.code.size();) {
       const BlockChain* c = p.chain[i];
       if (c) {
-        rest(*c, together(*c, n, false), n);
+        chained(*c, n, many);
         i = size_t(c->last);
       } else {
         execute(step.code[i], p.scalars[i].data(), n, many);

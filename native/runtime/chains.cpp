@@ -13,7 +13,8 @@ struct Finder {
 
   DType dtype(const Instruction& i) const { return code.cells[size_t(i.to)].dtype; }
   ChainOp op(const Instruction& i) const {
-    if (i.what != BlockCode::What::Loop || i.per_row || i.by_row || !chain_loop(dtype(i))) return ChainOp::None;
+    if (i.what != BlockCode::What::Loop || i.per_row || !chain_loop(dtype(i))) return ChainOp::None;
+    if (i.by_row && code.columns < kChainTile) return ChainOp::None;
     for (int k = 1; k < i.count; ++k)
       if (code.cells[size_t(i.from[k])].dtype != dtype(i)) return ChainOp::None;
     return chain_op(i.call->op->elementwise->name);
@@ -38,11 +39,12 @@ struct Finder {
     }
   }
   BlockChain chain(int first, int last) const {
-    BlockChain c{first, last, chain_loop(dtype(code.code[size_t(first)])), {}};
+    BlockChain c{first, last, false, chain_loop(dtype(code.code[size_t(first)])), {}};
     int held = -1;  // the cell in the accumulator
     for (int at = first; at < last; ++at) {
       const Instruction& i = code.code[size_t(at)];
       const ChainOp what = op(i);
+      c.by_row |= i.by_row;
       const int a = i.from[1], b = i.count > 2 ? i.from[2] : -1;
       const bool turn = b >= 0 && b == held && a != held;
       if (a != held && !turn) c.steps.push_back({ChainOp::Load, a});

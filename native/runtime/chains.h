@@ -14,6 +14,7 @@ struct BlockChain {
     int cell = -1;  // the operand
   };
   int first = 0, last = 0;  // instructions
+  bool by_row = false;      // row after row: some operands are one number for each
   ChainLoop loop = nullptr;
   std::vector<Step> steps;
 };

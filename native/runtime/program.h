@@ -1,6 +1,7 @@
 // A program as it was called: primitive calls in order, with all that decides what each of them does, and which of the
 // results somebody still holds. Nothing in it changes once it is written: a call that writes into memory which the
-// program itself has made gives that memory another value, as if it had made a new one.
+// program itself has made gives that memory another value, as if it had made a new one. Calls that move running
+// statistics or draw random numbers keep their order, and the program runs before anybody else reads or draws there.
 //
 // `key` is the same as numbers: two programs with equal keys do the same, apart from the bytes in the memory that comes
 // from outside, the numbers (Scalar, float) among the arguments, and sizes: of these the key says only which are 0, 1

@@ -4,7 +4,12 @@ from ._logs import LOGS, log, rewritten, steps_text
 from ._lowering import lower
 from ._program import Program
 from ._writer import Writer, has_effect
-from .passes import PASSES
+from .passes.algebra import simplify
+from .passes.common import common_subexpressions
+from .passes.images import convolutions_with_tails
+from .passes.recompute import recompute
+
+PASSES = (simplify, common_subexpressions, convolutions_with_tails, recompute)
 
 
 def plan(described):

@@ -13,6 +13,7 @@ from math import inf
 from operator import getitem
 
 from ...ops.kinds import OPS
+from .._fusion import steps_of
 from .._writer import has_effect, value_of
 from .matching import calls, is_value
 
@@ -25,32 +26,45 @@ _LONGEST = 3               # calls that one value may take
 
 def recompute(graph):
     """Values that are held over the peak, the largest first."""
+    if sum(_bytes(node) for node in graph.nodes if is_value(node)) < _LEAST_PEAK:
+        return
     lives = Lives(graph)
     if lives.peak < _LEAST_PEAK or any(calls(node, "_convolution_tail") for node in graph.nodes):
         return
     written = frozenset().union(*(n.meta.get("writes", ()) for n in graph.nodes))
     for value in lives.across():
         late = [user for user in lives.users(value) if lives.order[user] > lives.at]
-        first = min(late, key=lives.order.get)
+        first = min(late, key=lives.place.get)
         anew = _calls_for(value, first, lives, written, _LONGEST)
         if anew is not None:
             _make_again(value, anew, first, late, lives)
 
 
 class Lives:
-    """Where each value of a graph is made and read. `at`: after which node most bytes are held; `peak`: how many."""
+    """When each value of a graph is made and read.
+
+    order: the step in which a call runs; what is read in that step alone takes no memory. place: in the graph.
+    peak: the most bytes that are held, after step `at`.
+    """
 
     def __init__(self, graph):
         nodes = list(graph.nodes)
-        self.order = {node: float(k) for k, node in enumerate(nodes)}
+        self.place = {node: float(k) for k, node in enumerate(nodes)}
+        steps = steps_of(graph)
+        self.order = {node: float(k) for k, (_, together) in enumerate(steps) for node in together}
+        self.order[nodes[-1]] = float(len(steps))
+        for node in nodes:
+            if node.target is getitem and "use" in node.meta:
+                self.order[node] = self.order[node.args[0]]
         self.last = {node: max(map(self.order.get, self.users(node)), default=self.order[node])
                      for node in nodes if is_value(node)}
-        for node in next(reversed(nodes)).all_input_nodes:
+        for node in nodes[-1].all_input_nodes:
             self.last[value_of(node)] = inf
-        change = [0] * (len(nodes) + 1)
+        change = [0] * (len(steps) + 1)
         for value, last in self.last.items():
-            change[int(self.order[value])] += _bytes(value)
-            change[int(min(last + 1, len(nodes)))] -= _bytes(value)
+            if last > self.order[value]:
+                change[int(self.order[value])] += _bytes(value)
+                change[int(min(last + 1, len(steps)))] -= _bytes(value)
         self.peak, held = 0, 0
         for k, more in enumerate(change):
             held += more
@@ -121,8 +135,7 @@ def _is_cheap(value, call):
 
 
 def _make_again(value, anew, first, late, lives):
-    graph, copies = value.graph, {}
-    place = lives.order[first] - 0.5
+    graph, copies, order = value.graph, {}, lives.order[first]
 
     def again(node):
         """The node in whose place it is made again, or it is seen again through a view."""
@@ -131,11 +144,13 @@ def _make_again(value, anew, first, late, lives):
             return node
         if source is node:
             return copies[source]
-        return _placed(graph.node_copy(node, again), place, lives)
+        return graph.node_copy(node, again)
 
     with graph.inserting_before(first):
         for each in anew:
-            copies[each] = _repeat(graph, each, again, place, lives)
+            copies[each] = _repeat(graph, each, again)
+            lives.order[copies[each]] = lives.last[copies[each]] = order
+            lives.place[copies[each]] = lives.place[first]
     for user in late:
         with graph.inserting_before(user):
             for node in set(user.all_input_nodes):
@@ -144,25 +159,20 @@ def _make_again(value, anew, first, late, lives):
     lives.last[copies[value]] = lives.last[value]
     lives.last[value] = max((lives.order[u] for u in lives.users(value)), default=lives.order[value])
     for source in {s for each in anew for s in _sources(_call_of(each)) if is_value(s) and s not in copies}:
-        lives.last[source] = max(lives.last[source], place)
+        lives.last[source] = max(lives.last[source], order)
 
 
-def _placed(node, place, lives):
-    lives.order[node] = place
-    return node
-
-
-def _repeat(graph, value, again, place, lives):
+def _repeat(graph, value, again):
     """The value, made by another call."""
     call = _call_of(value)
     if calls(call, "dropout_forward"):
         made = graph.call_function(OPS["dropout_scale"], (again(call.args[0]), _mask(call), call.args[1]))
         made.meta.update(value.meta)
-        return _placed(made, place, lives)
-    copy = _placed(graph.node_copy(call, again), place, lives)
+        return made
+    copy = graph.node_copy(call, again)
     if calls(call, "native_batch_norm") and "writes" in call.meta:
         copy.args = (*copy.args[:3], None, None, *copy.args[5:])  # the running statistics have moved already
         del copy.meta["writes"]
     if value is call:
         return copy
-    return _placed(graph.node_copy(value, lambda _: copy), place, lives)
+    return graph.node_copy(value, lambda _: copy)
