@@ -57,6 +57,14 @@ template <class T>
 void conv_backward_data(const ConvGeometry& g, const T* y, const T* w, const T* bias, T* x);
 template <class T>
 void conv_backward_weight(const ConvGeometry& g, const T* x, const T* gy, T* gw);
+// Taps of the kernel that meet nothing but padding, as the outer ones do on an image of a few pixels, are left out
+// (conv_trim.cpp). False: there is none, nothing was computed.
+template <class T>
+bool trimmed_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+bool trimmed_backward_data(const ConvGeometry& g, const T* y, const T* w, const T* bias, T* x);
+template <class T>
+bool trimmed_backward_weight(const ConvGeometry& g, const T* x, const T* gy, T* gw);
 template <class T>
 void conv_backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places, T* gb);
 void conv_integers(const ConvGeometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y,

@@ -225,6 +225,7 @@ void WeightPass<T>::add_products(int64_t length, T* gw) const {
 
 template <class T>
 void conv_forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y) {
+  if (trimmed_forward(g, x, w, bias, y)) return;
   if constexpr (std::is_same_v<T, float>)
     if (by_onednn(g, x, w, bias, y, ConvResult::Output)) return;
   if (sprawls(g)) {
@@ -249,6 +250,7 @@ void conv_forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y
 // i + pad = o stride + k dilation; places with the same i mod stride share their taps.
 template <class T>
 void conv_backward_data(const Geometry& g, const T* y, const T* w, const T* bias, T* x) {
+  if (trimmed_backward_data(g, y, w, bias, x)) return;
   if constexpr (std::is_same_v<T, float>)
     if (!bias && by_onednn(g, x, w, nullptr, y, ConvResult::Input)) return;
   if (sprawls(g)) {
@@ -265,6 +267,7 @@ void conv_backward_data(const Geometry& g, const T* y, const T* w, const T* bias
 // grid as x with zeros where there is no result.
 template <class T>
 void conv_backward_weight(const Geometry& g, const T* x, const T* gy, T* gw) {
+  if (trimmed_backward_weight(g, x, gy, gw)) return;
   if constexpr (std::is_same_v<T, float>)
     if (by_onednn(g, x, gw, nullptr, gy, ConvResult::Weights)) return;
   std::fill_n(gw, g.oc * g.icg() * volume(g.kernel), T(0));

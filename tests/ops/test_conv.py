@@ -134,3 +134,28 @@ ERRORS = [
 def test_errors(call, text):
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 4), (3, 2)])
+@pytest.mark.parametrize("form", [
+    (3, 1, 1, 1, 1), (5, 1, 2, 1, 1), (3, 2, 1, 1, 1), (3, 1, 2, 2, 2), ((5, 3), 1, (2, 1), 1, 4), (7, 2, 3, 1, 1),
+    (4, 3, 2, 1, 1), (3, 1, 4, 1, 1), (3, 5, 3, 2, 2)])
+def test_taps_that_meet_padding_alone(size, form):
+    """Small images, where outer taps are left out: the sums over an image that is padded by hand, and all gradients."""
+    kernel, stride, pad, dilation, groups = form
+    kernel, pad = [(v, v) if isinstance(v, int) else v for v in (kernel, pad)]
+    flambeau.manual_seed(0)
+    x = flambeau.randn(3, 4, *size, dtype=flambeau.float64, requires_grad=True)
+    w = flambeau.randn(8, 4 // groups, *kernel, dtype=flambeau.float64, requires_grad=True)
+    b = flambeau.randn(8, dtype=flambeau.float64, requires_grad=True)
+    found = F.conv2d(x, w, b, stride, pad, dilation, groups)
+    wide = F.pad(x, (pad[1] + 9, pad[1] + 9, pad[0] + 9, pad[0] + 9))  # an image too large for anything to be left out
+    wanted = F.conv2d(wide, w, b, 1, 0, dilation, groups)[:, :, 9:, 9:][..., ::stride, ::stride]
+    wanted = wanted[:, :, :found.shape[2], :found.shape[3]]
+    assert flambeau.allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    g = flambeau.randn(found.shape, dtype=flambeau.float64)
+    for mine, other in zip(flambeau.autograd.grad(found, (x, w, b), g), flambeau.autograd.grad(wanted, (x, w, b), g),
+                           strict=True):
+        assert flambeau.allclose(mine, other, rtol=1e-12, atol=1e-12)
+    single = F.conv2d(*(v.detach().float() for v in (x, w, b)), stride, pad, dilation, groups)
+    assert flambeau.allclose(single.double(), wanted, rtol=1e-4, atol=1e-4)
