@@ -132,3 +132,41 @@ def test_ones_own_kind_has_its_own_kernel():
 def test_errors_name_what_came(sample, call, error, says):
     with pytest.raises(error, match=says):
         call(sample)
+
+
+# (cx, cy, width, height, angle), how it is clamped -> what torchvision makes of it on a canvas of 80 x 100
+CLAMPED = [
+    ([50, 40, 20, 10, 30], "soft", [50, 40, 20, 10, 30]), ([95, 40, 20, 10, 0], "soft", [92.5, 40, 15, 10, 0]),
+    ([95, 40, 20, 10, 30], "soft", [94.42, 40.335, 18.66, 10, 30]),
+    ([95, 40, 20, 10, 60], "soft", [95, 40, 20, 10, 60]),
+    ([50, 82, 20, 10, 30], "soft", [51.928, 80, 14.66, 8.464, 30]), ([-20, 40, 20, 10, 30], "soft", [0, 80, 0, 0, 0]),
+    ([98, 78, 20, 10, 30], "soft", [95.353, 78.219, 15.196, 7.732, 30]),
+    ([95, 40, 20, 10, 30], "hard", [91.92, 38.892, 15.774, 5, 30]),
+    ([95, 40, 20, 10, 100], "hard", [94.17, 37.719, 15.219, 9.157, 100]),
+    ([3, 40, 20, 10, 60], "hard", [6.165, 38.173, 13.67, 6.345, 60]),
+    ([95, 40, 20, 10, 30], None, [95, 40, 20, 10, 30])]
+
+
+@pytest.mark.parametrize("box, mode, wanted", CLAMPED)
+def test_boxes_at_an_angle_are_cut_off(box, mode, wanted):
+    boxes = tv_tensors.BoundingBoxes([[float(v) for v in box]], format="CXCYWHR", canvas_size=(80, 100),
+                                     clamping_mode=mode)
+    found = v2.functional.clamp_bounding_boxes(boxes)
+    assert found[0].tolist() == pytest.approx(wanted, abs=2e-3)
+    corners = v2.functional.clamp_bounding_boxes(
+        v2.functional.convert_bounding_box_format(boxes, new_format="XYXYXYXY"))
+    again = v2.functional.convert_bounding_box_format(corners, new_format="CXCYWHR")
+    assert again[0, :4].tolist() == pytest.approx(wanted[:4], abs=2e-3)
+
+
+def test_boxes_at_an_angle_are_tilted_and_bent():
+    boxes = tv_tensors.BoundingBoxes([[40.0, 40.0, 20.0, 10.0, 30.0]], format="CXCYWHR", canvas_size=(80, 100))
+    ramp = flambeau.zeros(1, 80, 100, 2)
+    ramp[..., 0] = flambeau.arange(100.0) / 500
+    assert v2.functional.elastic(boxes, ramp)[0].tolist() == pytest.approx([36, 40, 20, 10, 30], abs=1e-3)
+    start, end = [[0, 0], [99, 0], [99, 79], [0, 79]], [[5, 3], [90, 8], [93, 70], [4, 75]]
+    free = tv_tensors.BoundingBoxes([[30.0, 40.0, 20.0, 10.0, 30.0]], format="CXCYWHR", canvas_size=(80, 100),
+                                    clamping_mode=None)
+    assert v2.functional.perspective(free, start, end)[0].tolist() == pytest.approx([33.51, 38.6, 18.87, 9, 27.95],
+                                                                                    abs=0.006)
+    assert v2.functional.resize(free, [50, 60])[0].tolist() == pytest.approx([18, 25, 12.35, 6.18, 31.02], abs=0.006)

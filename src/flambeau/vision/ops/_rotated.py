@@ -35,16 +35,21 @@ def _crossings(a, b):
     return (p + s[..., None] * u).flatten(-3, -2), there.flatten(-2)
 
 
+def shown_points(a, b):
+    """The corners of what quadrilaterals a and b [..., 4, 2] share, among points [..., 24, 2]; which of them are."""
+    eps = flambeau.finfo(a.dtype).eps * 64 * (_shoelace(a) + _shoelace(b))[..., None, None]
+    points, there = _crossings(a, b)
+    points = flambeau.cat([a, b, points], -2)
+    return points, flambeau.cat([_inside(a, b, eps), _inside(b, a, eps), there], -1)
+
+
 def rotated_overlaps(boxes1, boxes2):
     """Areas of the intersection and the union of every pair of [N, 8] and [M, 8] (four corners each): [N, M] both."""
     n, m = len(boxes1), len(boxes2)
     a, b = (x.reshape(-1, 4, 2) for x in (boxes1, boxes2))
     areas = _shoelace(a)[:, None] + _shoelace(b)
     a, b = a[:, None].expand(n, m, 4, 2), b.expand(n, m, 4, 2)
-    eps = flambeau.finfo(a.dtype).eps * 64 * areas[..., None, None]
-    points, there = _crossings(a, b)
-    points = flambeau.cat([a, b, points], -2)
-    there = flambeau.cat([_inside(a, b, eps), _inside(b, a, eps), there], -1)
+    points, there = shown_points(a, b)
     middle = (points * there[..., None]).sum(-2, keepdim=True) / there.sum(-1)[..., None, None].clamp(min=1)
     spread = (points - middle).masked_fill(~there[..., None], 0)
     angle = flambeau.atan2(spread[..., 1], spread[..., 0]).masked_fill(~there, flambeau.inf)

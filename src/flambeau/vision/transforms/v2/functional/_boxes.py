@@ -1,6 +1,7 @@
 """What happens to boxes when their picture is changed: they are moved as corners, in floats, and clamped."""
 
-from ..... import Tensor, cat, stack, tensor
+from ..... import Tensor, cat, inf, stack, tensor
+from ....ops._rotated import shown_points
 from ....tv_tensors import BoundingBoxes, BoundingBoxFormat, wrap
 from ....tv_tensors._kinds import clamping_of, format_of, is_rotated_bounding_format
 from ..._geometry import resized
@@ -110,20 +111,60 @@ def clamped(boxes, format, canvas_size, mode):
     if mode is None:
         return boxes
     if is_rotated_bounding_format(format):
-        return _inside(boxes, format, canvas_size)
+        return _inside(boxes, format, canvas_size, mode)
     straight = converted(boxes, format, _XYXY)
     limits = tensor([canvas_size[1], canvas_size[0]] * 2, dtype=straight.dtype)
     return converted(straight.clamp(min=0).minimum(limits), _XYXY, format)
 
 
-def _inside(boxes, format, canvas_size):
-    """Boxes that stand at an angle, if they lie on the canvas: cutting them off is not done here."""
-    corners = converted(boxes, format, _F.XYXYXYXY).reshape(-1, 4, 2)
-    limits = tensor([canvas_size[1], canvas_size[0]], dtype=boxes.dtype)
-    if not ((corners >= -1e-3) & (corners <= limits + 1e-3)).all():
-        raise NotImplementedError("boxes that stand at an angle and reach beyond the picture are not cut off at its "
-                                  "edge: give them clamping_mode=None")
-    return boxes
+def _inside(boxes, format, canvas_size, mode):
+    """Boxes that stand at an angle become the least ones of that angle around what the canvas shows of them.
+
+    "hard" draws the corners that still lie outside onto the edge, towards the opposite corner: both sides give way by
+    as much as moves the corner half of the way. A box that the canvas does not show has no extent.
+    """
+    values = converted(boxes if boxes.is_floating_point() else boxes.float(), format, _F.XYXYXYXY).double()
+    corners = values.reshape(-1, 4, 2)
+    height, width = canvas_size
+    edge = tensor([[0.0, 0.0], [width, 0.0], [width, height], [0.0, height]], dtype=corners.dtype).expand_as(corners)
+    points, there = shown_points(corners, edge)
+    origin = corners[:, :1]
+    axes = stack([corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]], 1)
+    axes = axes / axes.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    first, last = axes[:, :1], axes[:, 1:]
+    turn = _cross(first, last)
+    turn = turn.where(turn.abs() > 1e-12, inf)  # a box without extent
+    off = points - origin
+    along = stack([_cross(off, last) / turn, _cross(first, off) / turn], -1)  # how far along the two sides
+    low = along.masked_fill(~there[..., None], inf).amin(1)
+    high = along.masked_fill(~there[..., None], -inf).amax(1)
+    if mode == "hard":
+        low, high = _drawn_in(origin[:, 0], axes, low, high, (width, height))
+    ends = stack([low, stack([high[:, 0], low[:, 1]], -1), high, stack([low[:, 0], high[:, 1]], -1)], 1)
+    found = origin + ends @ axes
+    nowhere = tensor([0.0, float(height)], dtype=found.dtype)
+    found = found.where(there.any(1)[:, None, None], nowhere)
+    limits = tensor([width, height], dtype=corners.dtype)
+    changed = ((corners < -1e-4) | (corners > limits + 1e-4)).any((1, 2))  # what lies on the canvas keeps its numbers
+    back = converted(found.reshape(-1, 8).to(values.dtype), _F.XYXYXYXY, format).reshape(boxes.shape).to(boxes.dtype)
+    return back.where(changed.view(boxes.shape[:-1])[..., None], boxes)
+
+
+def _cross(a, b):
+    return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+
+
+def _drawn_in(origin, axes, low, high, canvas):
+    """(low, high) along both sides after each corner was drawn onto the canvas."""
+    for first, second in ((0, 0), (1, 0), (1, 1), (0, 1)):
+        for axis, limit in enumerate(canvas):
+            ends = stack([(high if first else low)[:, 0], (high if second else low)[:, 1]], -1)
+            at = origin[:, axis] + (ends * axes[:, :, axis]).sum(-1)
+            over = (at - limit).clamp(min=0) + at.clamp(max=0)
+            step = over[:, None] / 2 / axes[:, :, axis].where(axes[:, :, axis].abs() > 1e-9, inf)
+            low = low - step * tensor([1.0 - first, 1.0 - second], dtype=low.dtype)
+            high = high - step * tensor([float(first), float(second)], dtype=low.dtype)
+    return low, high
 
 
 def clamp_bounding_boxes(inpt, format=None, canvas_size=None, clamping_mode="auto"):
@@ -139,22 +180,29 @@ def clamp_bounding_boxes(inpt, format=None, canvas_size=None, clamping_mode="aut
     return clamped(inpt, format_of(format), canvas_size, clamping_mode)
 
 
+def _rectangle(corners):
+    """The rectangles around parallelograms [n, 4, 2] that lie along the longer side; of other shapes, about so."""
+    first, last = corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]
+    ahead = (first.norm(dim=-1) >= last.norm(dim=-1))[:, None]
+    along = first.where(ahead, stack([last[:, 1], -last[:, 0]], -1))  # or a quarter turn back from the last side
+    along = along / along.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    axes = stack([along, stack([-along[:, 1], along[:, 0]], -1)], 1)
+    size = (axes @ stack([first, last], -1)).abs().sum(-1)
+    signs = tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=corners.dtype)
+    return (corners[:, :1] + corners[:, 2:3]) / 2 + (signs * size[:, None]) @ axes
+
+
 def _moved(boxes, format, canvas_size, mode, move):
     """Straight boxes become the boxes around their moved corners, others are moved themselves."""
     values = boxes if boxes.is_floating_point() else boxes.float()
     if is_rotated_bounding_format(format):
-        corners = move(converted(values, format, _F.XYXYXYXY).reshape(-1, 2)).reshape(-1, 8)
-        return clamped(converted(corners, _F.XYXYXYXY, format), format, canvas_size, mode)
+        corners = _rectangle(move(converted(values, format, _F.XYXYXYXY).reshape(-1, 2)).reshape(-1, 4, 2))
+        found = converted(corners.reshape(-1, 8), _F.XYXYXYXY, format)
+        return clamped(found, format, canvas_size, mode).reshape(boxes.shape).to(boxes.dtype)
     corners = move(converted(values, format, _XYXY)[..., _CORNERS].reshape(-1, 2)).reshape(-1, 4, 2)
     around = cat([corners.amin(-2), corners.amax(-2)], -1)
     found = converted(clamped(around, _XYXY, canvas_size, mode), _XYXY, format)
     return found.to(boxes.dtype).reshape(boxes.shape)
-
-
-def _only_straight(format, what):
-    if is_rotated_bounding_format(format):
-        raise NotImplementedError(f"{what}: boxes that stand at an angle ({format.name}) are not bent or tilted; their "
-                                  "corners as KeyPoints are")
 
 
 def horizontal_flip_bounding_boxes(bounding_boxes, format, canvas_size):
@@ -197,6 +245,8 @@ def resize_bounding_boxes(bounding_boxes, canvas_size, size, max_size=None, form
 
 def crop_bounding_boxes(bounding_boxes, format, top, left, height, width, clamping_mode="soft"):
     """(boxes in the window, its size)."""
+    if format is _F.XYXYXYXY:
+        bounding_boxes = _rectangle(bounding_boxes.reshape(-1, 4, 2)).reshape(bounding_boxes.shape)
     return _shifted(bounding_boxes, format, -left, -top, (height, width), clamping_mode)
 
 
@@ -242,15 +292,17 @@ def rotate_bounding_boxes(bounding_boxes, format, canvas_size, angle, expand=Fal
 def perspective_bounding_boxes(bounding_boxes, format, canvas_size, startpoints, endpoints, coefficients=None,
                                clamping_mode="soft"):
     """The boxes around the tilted boxes."""
-    _only_straight(format, "perspective")
     move = _points.perspective_map(startpoints, endpoints, coefficients)
     return _moved(bounding_boxes, format, canvas_size, clamping_mode, move)
 
 
 def elastic_bounding_boxes(bounding_boxes, format, canvas_size, displacement, clamping_mode="soft"):
     """The boxes around the bent boxes."""
-    _only_straight(format, "elastic")
     move = _points.elastic_map(canvas_size, displacement, Tensor.ceil)
+    if is_rotated_bounding_format(format):  # they keep their shape and go where their middle goes
+        middles = converted(bounding_boxes, format, _F.CXCYWHR)
+        middles = cat([move(middles[..., :2].reshape(-1, 2)).view(middles[..., :2].shape), middles[..., 2:]], -1)
+        return clamped(converted(middles, _F.CXCYWHR, format), format, canvas_size, clamping_mode)
     straight = converted(bounding_boxes, format, _XYXY)  # in the boxes' own dtype: it decides at which pixel is looked
     return converted(_moved(straight, _XYXY, canvas_size, clamping_mode, move), _XYXY, format)
 
