@@ -349,6 +349,22 @@ def test_what_is_cheap_is_computed_again_instead_of_kept(kind):
     assert compiled < 0.85 * eager
 
 
+def test_statistics_that_move_are_not_read_again():
+    """What was normalised by statistics that the program moves later stays as it was."""
+    mean, var = flambeau.zeros(512), flambeau.ones(512)
+    x, w = flambeau.randn(4096, 512) + 3, flambeau.randn(512, 512)
+
+    def f(x, w):
+        h = x @ w
+        y = F.batch_norm(h, mean, var)
+        z = F.batch_norm(h * 2, mean, var, training=True)
+        total = (z @ w @ w).sum(0)
+        return total, y.t() @ x, h.sum(0)
+    expected = f(x, w)
+    mean.zero_(), var.fill_(1)
+    assert all(flambeau.equal(a, b) for a, b in zip(flambeau.compile(f)(x, w), expected, strict=True))
+
+
 def test_the_graph_before_and_after_recomputation():
     x, w = flambeau.randn(4096, 512), flambeau.randn(512, 512)
 

@@ -104,7 +104,7 @@ def _calls_for(value, first, lives, written, most):
         if source in anew:
             continue
         if not is_value(source):
-            if source.meta["use"].slot in written and not calls(call, "native_batch_norm"):
+            if source.meta["use"].slot in written:
                 return None
         elif lives.last[source] < lives.order[first]:
             before = _calls_for(source, first, lives, written, most - 1) if most > 1 else None
@@ -115,8 +115,9 @@ def _calls_for(value, first, lives, written, most):
 
 
 def _sources(call):
-    """What it is made again from."""
-    read = [value_of(node) for node in call.all_input_nodes]
+    """What it is made again from: of batch norm, without the statistics that it moves."""
+    read = [a for a in call.args[:3] if a is not None] if "writes" in call.meta else call.all_input_nodes
+    read = [value_of(node) for node in read]
     return [*read, _mask(call)] if calls(call, "dropout_forward") else read
 
 
@@ -170,7 +171,7 @@ def _repeat(graph, value, again):
         made.meta.update(value.meta)
         return made
     copy = graph.node_copy(call, again)
-    if calls(call, "native_batch_norm") and "writes" in call.meta:
+    if "writes" in call.meta:  # batch norm
         copy.args = (*copy.args[:3], None, None, *copy.args[5:])  # the running statistics have moved already
         del copy.meta["writes"]
     if value is call:
