@@ -5,8 +5,8 @@ promotion, in-place and `out=` forms, test plan) is the kind's; a record writes 
 
 Fields common to all kinds
     schema      "name(Tensor self, int dim, *, bool keepdim=False) -> Tensor": PyTorch's argument names and defaults.
-                `Tensor(a!)` marks an argument that the kernel writes to, `Tensor(training!)` one that it writes to where
-                the argument `training` is true; the first argument of a name that ends in `_` needs no mark.
+                `Tensor(a!)` marks an argument that the kernel writes to, `Tensor(training!)` one that it writes to
+                if the argument `training` is true; the first argument of a name that ends in `_` needs no mark.
     d           derivatives: {input name(s): rule}. A rule's parameter names say what is saved for it:
                 `g` (gradient of the result; `g0`, `g1`, … of several, zeros where none arrives; `some_grads`, a tuple
                 with None for those), any argument by its name, `result`
