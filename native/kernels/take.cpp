@@ -17,8 +17,9 @@ void check_places(const Call& c, const Tensor& index, int64_t n) {
   bool inside = true;
   for (int64_t k = 0; k < index.numel; ++k) inside &= (at[k] >= -n) & (at[k] < n);
   if (inside) return;
-  const int64_t* bad = std::find_if(at, at + index.numel, [n](int64_t i) { return i < -n || i >= n; });
-  index_error(c.name(), ": index ", *bad, " is outside a tensor of ", n, " elements");
+  const int64_t *end = at + index.numel, *bad = std::find_if(at, end, [n](int64_t i) { return i < -n || i >= n; });
+  if (bad == end) return;  // another thread has written to it meanwhile: place() looks again
+  index_error(c.name(), ": index ", __atomic_load_n(bad, __ATOMIC_RELAXED), " is outside a tensor of ", n, " elements");
 }
 int64_t place(const int64_t* at, int64_t n) {
   int64_t i = __atomic_load_n(at, __ATOMIC_RELAXED);
