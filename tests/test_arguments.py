@@ -86,6 +86,8 @@ REASONS = {
         utils/cpp_extension/_load: load_inline use_pch; utils/cpp_extension/_compile: library_paths torch_include_dirs;
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
+    "of downloads, which are refused": """
+        vision/datasets/clips: __init__ num_download_workers""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         as_torch/_vision: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
         pytest_report_header config; overrides: redispatch_function types;
@@ -118,7 +120,8 @@ REASONS = {
         autograd/grad_mode: __init__ orig_func; distributions/_transform: log_abs_det_jacobian y;
         distributions/transforms: log_abs_det_jacobian y;
         autograd/_in_transforms: apply_batched ctx; nn/utils/prune: __call__ inputs; nn/utils/weight_norm: __call__
-        inputs; vision/transforms/v2/functional/_points: perspective_keypoints canvas_size""",
+        inputs; vision/transforms/v2/functional/_points: perspective_keypoints canvas_size;
+        vision/datasets/clips: _chosen root; vision/datasets/described: handle_starttag attributes""",
 }
 #: one table of functions with one signature per module: each reads what it needs
 CALLBACKS = ("debug/_hints", "_transforms/", "vision/transforms/v2/_", "vision/transforms/_policies",

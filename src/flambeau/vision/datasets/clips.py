@@ -1,6 +1,7 @@
 """Videos as clips of some frames; PyAV (`pip install av`) decodes them."""
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ... import from_numpy, zeros
@@ -64,19 +65,23 @@ def read_sound(path, first, last):
 
 
 class Clips:
-    """Runs of `length` frames that begin every `step` frames; at `rate` frames a second if it is given."""
+    """Runs of `length` frames that begin every `step` frames; at `rate` frames a second if it is given.
 
-    def __init__(self, paths, length, step=1, rate=None, metadata=None):
+    workers: so many threads look for the frames of the videos, where `metadata` does not tell them.
+    """
+
+    def __init__(self, paths, length, step=1, rate=None, metadata=None, workers=1):
         self.length, self.step, self.rate = length, step, rate
-        self.metadata = metadata or self._scanned(paths)
+        self.metadata = metadata or self._scanned(paths, workers)
         self.clips = []  # (number of the video, time stamps)
         for k, (times, own) in enumerate(zip(self.metadata["video_pts"], self.metadata["video_fps"], strict=True)):
             chosen = times if rate is None else self._resampled(times, own)
             self.clips += [(k, chosen[at:at + length]) for at in range(0, len(chosen) - length + 1, step)]
 
     @staticmethod
-    def _scanned(paths):
-        found = [frame_times(path) for path in paths]
+    def _scanned(paths, workers):
+        with ThreadPoolExecutor(max(workers, 1)) as pool:
+            found = list(pool.map(frame_times, paths))
         return {"video_paths": [str(path) for path in paths], "video_pts": [times for times, _ in found],
                 "video_fps": [rate for _, rate in found]}
 
@@ -150,7 +155,7 @@ class _Folds(_Clips):
         self.classes, classes = find_classes(root)
         samples = make_dataset(str(root), classes, self._extensions)
         clips = Clips([path for path, _ in samples], frames_per_clip, step_between_clips, frame_rate,
-                      _precomputed_metadata)
+                      _precomputed_metadata, num_workers)
         self.full_video_clips = clips
         self.indices = self._chosen(Path(annotation_path), [path for path, _ in samples], Path(root))
         super().__init__(root, [samples[k] for k in self.indices], clips.subset(self.indices), transform, output_format)
@@ -203,5 +208,5 @@ class Kinetics(_Clips):
         self.classes, classes = find_classes(folder)
         samples = make_dataset(str(folder), classes, tuple(extensions))
         clips = Clips([path for path, _ in samples], frames_per_clip, step_between_clips, frame_rate,
-                      _precomputed_metadata)
+                      _precomputed_metadata, num_workers)
         super().__init__(root, samples, clips, transform, "THWC" if _legacy else output_format)

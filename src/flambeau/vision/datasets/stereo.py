@@ -5,6 +5,7 @@ import random
 import shutil
 from pathlib import Path
 
+from ..._shown import shown
 from ...vision.transforms._kinds import pillow
 from ._formats import _numpy, read_pfm, read_png16
 from .utils import download_and_extract_archive, need, verify_str_arg
@@ -243,7 +244,7 @@ class Middlebury2014Stereo(StereoMatchingDataset):
         self.split = verify_str_arg(split, "split", tuple(self.splits))
         if (calibration is None) != (split == "test"):
             raise ValueError(f"Middlebury2014Stereo: calibration is None for the test set and only there, got "
-                             f"{calibration!r} for {split!r}")
+                             f"{shown(calibration)} for {shown(split)}")
         self.use_ambient_views = use_ambient_views
         kinds = self._kinds(calibration)
         base = Path(self.root, "Middlebury2014")
