@@ -167,10 +167,10 @@ void cpu_int8_linear(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const int64_t n = w.size(0), k = w.size(1), m = out.numel / n;
+  TensorRef q = empty(x->shape(), DType::UInt8), input_sums = empty(Dims{&m, 1}, DType::Int32);
   LockRelease lock(m * n * std::max<int64_t>(k, 1) / 64);
   const int top = c.boolean(6) ? 127 : 255;
   const Affine of_input = choose_for(c, *x, top);
-  TensorRef q = empty(x->shape(), DType::UInt8), input_sums = empty(Dims{&m, 1}, DType::Int32);
   const Int8Loops& loops = best_loops();
   parallel_for(m, std::max<int64_t>(1, kGrainWork / (k + 1)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
