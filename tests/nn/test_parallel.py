@@ -15,7 +15,7 @@ def test_data_parallel_is_the_module_itself():
     d, x = nn.DataParallel(m), flambeau.randn(4, 3)
     assert d.module is m and list(d.state_dict()) == ["module.weight", "module.bias"]
     assert flambeau.equal(d(x), m(x)) and flambeau.equal(parallel.data_parallel(m, x), m(x))
-    with pytest.raises(NotImplementedError, match="several processes"):
+    with pytest.raises(ValueError, match="there is no group"):
         parallel.DistributedDataParallel(m)
 
 

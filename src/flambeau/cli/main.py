@@ -12,6 +12,7 @@ from .doctor import doctor
 from .errors import UserError, reason
 from .info import info
 from .inspect import diff, inspect
+from .launch import launch
 from .predict import predict
 from .runs import compare, runs
 from .streams import READER_GONE, abandon_stdout, open_closed_streams
@@ -114,6 +115,11 @@ def parser():
                          help="what `python` would be given")
     running.set_defaults(run=lambda options: run(options.arguments))
 
+    launching = commands.add_parser("launch", help="run a program in several processes on this host", add_help=False,
+                                    usage="flambeau launch --nproc-per-node N [OPTION ...] PROGRAM [ARGUMENT ...]")
+    launching.add_argument("arguments", nargs=argparse.REMAINDER)
+    launching.set_defaults(run=lambda options: launch(options.arguments))
+
     examining = commands.add_parser("doctor", help="which names of PyTorch a program uses, and what becomes of them; "
                                                    "nothing of it is run. Exit code 1 if one is missing or refuses")
     examining.add_argument("target", metavar="SCRIPT|PACKAGE|FOLDER")
@@ -132,6 +138,8 @@ def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["run"] and arguments[1:2] not in ([], ["-h"], ["--help"]):
         return run(arguments[1:])  # whose options are Python's
+    if arguments[:1] == ["launch"]:
+        return launch(arguments[1:])  # whose options may be written in several ways
     try:
         try:
             return answer(parser().parse_args(arguments))

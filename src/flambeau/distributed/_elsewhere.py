@@ -2,25 +2,19 @@
 
 from .._absent import refusals
 
-_REASON = "processes do not exchange tensors yet; test distributed.is_available() first"
+_REASON = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed", _REASON, """
     apply_activation_checkpointing(model, checkpoint_wrapper_fn, check_fn, auto_wrap_policy)
     checkpoint_wrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs) offload_wrapper(module)
     CheckpointWrapper(mod, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
-    allreduce_hook(process_group, bucket) fp16_compress_hook(process_group, bucket)
-    bf16_compress_hook(process_group, bucket) fp16_compress_wrapper(hook) bf16_compress_wrapper(hook)
     PostLocalSGDState(process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce)
     post_localSGD_hook(state, bucket)
-    PowerSGDState(process_group, matrix_approximation_rank, start_powerSGD_iter, min_compression_rate,
-    use_error_feedback, warm_start, orthogonalization_epsilon, random_seed, compression_stats_logging_frequency,
-    batch_tensors_with_same_shape) powerSGD_hook(state, bucket) batched_powerSGD_hook(state, bucket)
-    Join(joinables, enable, throw_on_early_termination, **kwargs) Joinable JoinHook
     ModelAverager(process_group) PeriodicModelAverager(period, warmup_steps, process_group)
     dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) torch_save_to_dcp(torch_save_path,
     dcp_checkpoint_dir) _EmptyStateDictLoadPlanner(keys, *args, **kwargs)
     _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
     Stateful(*args, **kwargs)
-    _get_default_group _resolve_process_group(group_name) Reducer Logger FakeProcessGroup
+    Reducer Logger FakeProcessGroup
     ChildFailedError(name, failures)
     ShardedGradScaler(device, init_scale, backoff_factor, growth_factor, growth_interval, enabled,
     process_group)
@@ -39,7 +33,6 @@ globals().update(refusals("distributed", _REASON, """
     loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads) PipelineStage(submodule,
     stage_index, num_stages, device, input_args, output_args, output_grads, input_grads, group, dw_builder,
     get_mesh)
-    get_args_parser main(args) run(args)
     context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers) implicit_replication
     ColwiseParallel(input_layouts, output_layouts, use_local_output) RowwiseParallel(input_layouts,
     output_layouts, use_local_output) SequenceParallel(sequence_dim, use_local_output) ParallelStyle
@@ -54,11 +47,3 @@ globals().update(refusals("distributed", _REASON, """
 def record(fn, error_handler=None):
     """Decorator that would write a program's error to a file for whoever has started it: it is returned as it is."""
     return fn
-
-#: the process groups of this process by name, of which there are none
-_pg_map = {}
-
-
-def _rank_not_in_group(group):
-    """Whether this process is outside of a group; None stands for the group of all, which nobody is outside of."""
-    return group is not None

@@ -3,7 +3,9 @@
 import os
 from datetime import timedelta
 from enum import Enum, IntEnum
+from importlib.util import find_spec
 
+from .. import _ranks
 from .._shown import shown
 
 RedOpType = IntEnum("RedOpType", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0)
@@ -20,6 +22,18 @@ class ReduceOp:
     RedOpType = RedOpType
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
 
+    def __init__(self, op, factor=None):
+        self.op, self.factor = RedOpType(op), factor
+
+    def __eq__(self, other):
+        return self.op == getattr(other, "op", other) and self.factor == getattr(other, "factor", None)
+
+    def __hash__(self):
+        return hash(self.op)
+
+    def __repr__(self):
+        return f"ReduceOp({self.op!r})" if self.factor is None else f"ReduceOp({self.op!r}, {self.factor})"
+
 
 class Backend(str):
     """The name of a way to exchange tensors, in small letters; ValueError for anything but a string."""
@@ -34,17 +48,21 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class GroupMember:
-    """What stands for the group of all processes, of which there is none, and for not being in a group."""
+class _World(type):
+    @property
+    def WORLD(cls):
+        """The group of all processes, or None."""
+        return _ranks.world
 
-    WORLD = None
+
+class GroupMember(metaclass=_World):
+    """WORLD: the group of all processes, or None; and what stands for not being in a group."""
+
     NON_GROUP_MEMBER = -100
 
 
-class group:
-    """The group of all processes: there is none."""
-
-    WORLD = None
+class group(metaclass=_World):
+    """WORLD: the group of all processes, or None where there is none."""
 
 
 default_pg_timeout = timedelta(minutes=30)
@@ -56,6 +74,49 @@ BackwardPrefetch = Enum("BackwardPrefetch", "BACKWARD_PRE BACKWARD_POST")
 OptimStateKeyType = Enum("OptimStateKeyType", "PARAM_NAME PARAM_ID")
 CheckpointImpl = Enum("CheckpointImpl", "REENTRANT NO_REENTRANT")
 SplitPoint = Enum("SplitPoint", "BEGINNING END")
+
+
+def is_available():
+    """Whether processes can exchange tensors: yes."""
+    return True
+
+
+def is_gloo_available():
+    """Whether tensors on the CPU can be exchanged: "gloo" in a program selects the engine for that."""
+    return True
+
+
+def is_nccl_available():
+    """Whether tensors of GPUs can be exchanged: not in this build."""
+    return False
+
+
+is_ucc_available = is_xccl_available = is_nccl_available
+
+
+def is_mpi_available():
+    """Whether processes that mpiexec has started can exchange tensors over MPI: mpi4py is installed."""
+    return find_spec("mpi4py") is not None
+
+
+def is_backend_available(backend):
+    """Whether this backend can be used.
+
+    >>> import flambeau.distributed as dist
+    >>> dist.is_backend_available("gloo"), dist.is_backend_available("nccl")
+    (True, False)
+    """
+    return backend.lower() == Backend.GLOO or (backend.lower() == Backend.MPI and is_mpi_available())
+
+
+def is_torchelastic_launched():
+    """Whether the launcher has started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def supports_complex(reduceOp):
+    """Whether complex numbers can be reduced in this way."""
+    return getattr(reduceOp, "op", reduceOp) in (RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT, RedOpType.PREMUL_SUM)
 
 
 def get_debug_level():

@@ -2,7 +2,8 @@
 
 from .._absent import refusals
 
-_REASON = "processes do not exchange tensors yet; flambeau.save and flambeau.load write and read checkpoints of one"
+_REASON = ("checkpoints of several processes are not available yet; let rank 0 save and load with flambeau.save and "
+           "flambeau.load, and broadcast what it has loaded")
 globals().update(refusals("distributed.checkpoint", _REASON, """
     load(state_dict, checkpoint_id, storage_reader, planner, process_group, no_dist) save(state_dict,
     checkpoint_id, storage_writer, planner, process_group, no_dist, use_collectives) async_save(state_dict,

@@ -6,7 +6,7 @@ from ._values import OptimStateKeyType as OptimStateKeyType
 from ._values import ShardingStrategy as ShardingStrategy
 from ._values import StateDictType as StateDictType
 
-_REASON = "processes do not exchange tensors yet"
+_REASON = "parameters spread over processes are not available yet; use nn.parallel.DistributedDataParallel"
 globals().update(refusals("distributed.fsdp", _REASON, """
     fully_shard(module, mesh, reshard_after_forward, shard_placement_fn, mp_policy, offload_policy,
     ignored_params, dp_mesh_dims) register_fsdp_forward_method(module, method_name) share_comm_ctx(modules)

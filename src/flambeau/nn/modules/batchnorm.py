@@ -1,5 +1,7 @@
 """Normalization with statistics of the batch (batch norm) or of each sample (instance norm)."""
 
+import flambeau
+
 from ... import empty, int64, ones, tensor, zeros
 from .. import functional as F
 from .. import init
@@ -121,7 +123,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over the processes of a group, here over the one there is: any input [N, C, ...].
+    """Batch normalization of [N, C, ...] over the batches of all ranks of a group; alone, over its own batch.
 
     >>> import flambeau
     >>> flambeau.nn.SyncBatchNorm(3)(flambeau.zeros(2, 3, 4)).shape
@@ -138,6 +140,30 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"BatchNorm1d: input must have 2 or more dimensions, got {input.dim()}")
         if input.size(1) == 0:
             raise ValueError(f"SyncBatchNorm: input {list(input.shape)} has no channels")
+
+    def forward(self, input):
+        training = self.training or self.running_mean is None
+        if not training or not flambeau.distributed.is_initialized():
+            return super().forward(input)
+        group = flambeau.distributed._groups.member(self.process_group, "SyncBatchNorm")
+        if group is None or group.size() == 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        mean, var, count = _moments_of_all(input, group)
+        if self.training and self.track_running_stats:
+            self._keep(mean.detach(), var.detach() * (count / (count - 1)))
+        shape = (1, -1) + (1,) * (input.dim() - 2)
+        scale = (var + self.eps).rsqrt()
+        weight = scale if self.weight is None else scale * self.weight
+        bias = -mean * weight if self.bias is None else self.bias - mean * weight
+        return (input * weight.view(shape) + bias.view(shape)).to(input.dtype)
+
+    def _keep(self, mean, var):
+        with flambeau.no_grad():
+            self.num_batches_tracked.add_(1)
+            factor = 1 / int(self.num_batches_tracked) if self.momentum is None else self.momentum
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
+            self.running_var.lerp_(var.to(self.running_var.dtype), factor)
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
@@ -160,6 +186,32 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return result
+
+
+def _moments_of_all(input, group):
+    """(mean, variance, number of values) of each channel over the inputs of all ranks, with gradients.
+
+    From each rank's own mean, variance and count   (Chan, Golub, LeVeque 1979): no difference of large sums.
+    """
+    dims = [d for d in range(input.dim()) if d != 1]
+    own = input.double() if input.dtype is flambeau.float64 else input.float()
+    count = input.numel() // input.size(1)
+    if count:
+        mean = own.mean(dims)
+        var = (own - mean.view(1, -1, *(1,) * (input.dim() - 2))).square().mean(dims)
+    else:  # no sample here
+        mean = var = own.sum(dims)
+    told = flambeau.cat([mean, var, mean.new_full((1,), count)])
+    every = flambeau.stack(flambeau.distributed._autograd.all_gather(told, group))
+    means, variances = every[:, :len(mean)], every[:, len(mean):-1]
+    counts = every[:, -1:].detach()
+    total = int(counts.sum())
+    if total < 2:
+        raise ValueError(f"SyncBatchNorm: expected more than 1 value per channel when training, got {total} on all "
+                         f"ranks of input {list(input.shape)}")
+    mean = (means * counts).sum(0) / total
+    var = ((variances + (means - mean).square()) * counts).sum(0) / total
+    return mean, var, total
 
 
 class _InstanceNorm(_NormBase):

@@ -1,23 +1,205 @@
-"""DistributedDataParallel: not available, because there are no process groups."""
+"""DistributedDataParallel: every rank trains a copy of the module on its own batches, and gradients are averaged."""
 
+import contextlib
+
+import flambeau
+
+from ..._shown import shown
 from ..modules.module import Module
+from ._reducer import _MEGABYTE, Reducer
+
+_FIRST, _CAP = 1, 25  # megabytes of the first bucket, which is there last, and of the others
 
 
 class DistributedDataParallel(Module):
-    """Raises NotImplementedError: Flambeau has no process groups to train in.
+    """A module whose gradients are the mean over all ranks of a process group; batches differ from rank to rank.
 
-    >>> from flambeau import nn
-    >>> nn.parallel.DistributedDataParallel(nn.Linear(2, 2))
-    Traceback (most recent call last):
-    NotImplementedError: DistributedDataParallel: training in several processes is not available; use the module itself
+    The ranks begin with rank 0's parameters and buffers. Gradients are exchanged in buckets of `bucket_cap_mb`, while
+    backward goes on. broadcast_buffers: rank 0's buffers go to all before each forward. find_unused_parameters: some
+    parameters may have no part in the outputs. static_graph: which these are, and in what order gradients come, never
+    changes. gradient_as_bucket_view: `grad` is a part of the bucket, which saves a copy.
+
+    >>> import flambeau.distributed as dist
+    >>> from flambeau import nn, ones
+    >>> dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    >>> model(ones(3, 2)).sum().backward()
+    >>> model.module.bias.grad
+    tensor([3.])
+    >>> dist.destroy_process_group()
     """
 
-    def __init__(self, module, device_ids=None, output_device=None, dim=None, broadcast_buffers=None, init_sync=None,
-                 process_group=None, bucket_cap_mb=None, find_unused_parameters=None, check_reduction=None,
-                 gradient_as_bucket_view=None, static_graph=None, delay_all_reduce_named_params=None,
+    _active_ddp_module = None
+
+    def __init__(self, module, device_ids=None, output_device=None, dim=0, broadcast_buffers=True, init_sync=True,
+                 process_group=None, bucket_cap_mb=None, find_unused_parameters=False, check_reduction=False,
+                 gradient_as_bucket_view=False, static_graph=False, delay_all_reduce_named_params=None,
                  param_to_hook_all_reduce=None, mixed_precision=None, device_mesh=None,
-                 skip_all_reduce_unused_params=None, bucket_cap_mb_list=None, batched_grad_copy=None,
+                 skip_all_reduce_unused_params=False, bucket_cap_mb_list=None, batched_grad_copy=False,
                  forward_sync_buffers=None):
-        raise NotImplementedError(
-            "DistributedDataParallel: training in several processes is not available; use the module itself"
-        )
+        super().__init__()
+        _refuse(delay_all_reduce_named_params=delay_all_reduce_named_params, device_mesh=device_mesh,
+                param_to_hook_all_reduce=param_to_hook_all_reduce, mixed_precision=mixed_precision,
+                skip_all_reduce_unused_params=skip_all_reduce_unused_params, forward_sync_buffers=forward_sync_buffers)
+        if device_ids or output_device is not None or dim != 0:
+            raise ValueError("DistributedDataParallel: the module is on the CPU, where there are no devices to choose; "
+                             f"leave device_ids, output_device and dim out, got {shown(device_ids)}, "
+                             f"{shown(output_device)} and {shown(dim)}")
+        self.process_group = flambeau.distributed._groups.member(process_group, "DistributedDataParallel")
+        self.module, self.device_ids, self.output_device, self.dim = module, None, None, dim
+        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
+        self.device, self.device_type = flambeau.device("cpu"), "cpu"
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self.require_backward_grad_sync, self._join = True, None
+        named = [(name, p) for name, p in module.named_parameters()
+                 if p.requires_grad and name not in self.parameters_to_ignore]
+        if not named:
+            raise RuntimeError("DistributedDataParallel: no parameter of the module requires a gradient, so there is "
+                               "nothing to exchange; use the module itself")
+        if init_sync:
+            self._check_same(named)
+            self._broadcast([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
+                             *self._buffers_to_send()])
+        cap = _CAP if bucket_cap_mb is None else bucket_cap_mb
+        caps = bucket_cap_mb_list or ([_FIRST, cap] if bucket_cap_mb is None else [cap])
+        self.__dict__["reducer"] = Reducer(named, self.process_group, [x * _MEGABYTE for x in caps],
+                                           static=static_graph, find_unused=find_unused_parameters,
+                                           views=gradient_as_bucket_view)
+
+    # --- beginning ----------------------------------------------------------------------------------------------------
+
+    def _check_same(self, named):
+        """All ranks have the same parameters."""
+        mine = [(name, tuple(p.shape), str(p.dtype)) for name, p in named]
+        every = [None] * self.process_group.size()
+        flambeau.distributed.all_gather_object(every, mine, self.process_group)
+        for rank, theirs in enumerate(every):
+            if theirs == mine:
+                continue
+            here, there = next(((a, b) for a, b in zip(mine, theirs) if a != b), (len(mine), len(theirs)))
+            raise RuntimeError(f"DistributedDataParallel: rank {rank} has other parameters than this one: "
+                               f"{shown(there)} in place of {shown(here)}; build the same module on all ranks")
+
+    def _buffers_to_send(self):
+        return [b for name, b in self.module.named_buffers() if name not in self.parameters_to_ignore]
+
+    def _broadcast(self, tensors, root=0):
+        """The root's values go to all, those of one dtype together."""
+        kinds, buckets = {}, flambeau.distributed._buckets
+        for x in tensors:
+            kinds.setdefault(x.dtype, []).append(x.detach())
+        with flambeau.no_grad():
+            for parts in kinds.values():
+                flat = buckets.joined(parts)
+                flambeau.distributed.broadcast(flat, group=self.process_group, group_src=root)
+                if self.process_group.rank() != root:
+                    for x, part in zip(parts, buckets.cut(flat, parts)):
+                        x.copy_(part)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def forward(self, *inputs, **kwargs):
+        """The module's outputs."""
+        root = self._begin_joined_step() if self._join is not None else 0
+        if self.will_sync_module_buffers():
+            self._broadcast(self._buffers_to_send(), root)
+        outputs = self.module(*inputs, **kwargs)
+        if flambeau.is_grad_enabled() and self.require_backward_grad_sync:
+            self.reducer.prepare(outputs)
+        else:
+            self.reducer._active = False
+        return outputs
+
+    def will_sync_module_buffers(self):
+        """Whether the next forward begins with rank 0's buffers."""
+        return self.broadcast_buffers and self.require_backward_grad_sync and bool(self._buffers_to_send())
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Within it, forward and backward add to this rank's own gradients, which the next step outside averages."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state, hook):
+        """`hook(state, bucket)` exchanges gradients from now on: it returns a Future of the averaged buffer."""
+        if not callable(hook):
+            raise TypeError(f"register_comm_hook: hook must be a function, got {type(hook).__name__}")
+        if self.reducer.hook is not None:
+            raise RuntimeError("register_comm_hook: there is a hook already; a model has one for good")
+        self.reducer.hook, self.reducer.hook_state = hook, state
+
+    def _set_static_graph(self):
+        self.static_graph = self.reducer.static = True
+
+    # --- ranks with unequal numbers of batches ------------------------------------------------------------------------
+
+    def join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
+        """Context in which each rank may have its own number of batches: `distributed.algorithms.join.Join`.
+
+        The gradients' sum is divided by the number of all ranks, or of those that have batches left.
+        """
+        return flambeau.distributed.algorithms.join.Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
+
+    def join_hook(self, **kwargs):
+        """What a rank without batches does."""
+        self._divide_by_all = kwargs.get("divide_by_initial_world_size", True)
+        return _JoinHook(self)
+
+    @property
+    def join_device(self):
+        """Where its collectives are made."""
+        return self.device
+
+    @property
+    def join_process_group(self):
+        """The group of its collectives."""
+        return self.process_group
+
+    def _begin_joined_step(self):
+        """Tells ranks without batches what comes; the rank whose buffers count."""
+        active = flambeau.distributed.algorithms.join.Join.notify_join_context(self)
+        self.reducer.divisor = None if self._divide_by_all else active
+        return self._tell_of_step()[2]
+
+    def _tell_of_step(self, goes_on=True):
+        """(whether ranks with batches exchange gradients in this step, whether they send buffers, one of these ranks).
+        """
+        sync = self.require_backward_grad_sync and flambeau.is_grad_enabled()
+        said = [sync, self.will_sync_module_buffers(), self.process_group.rank()] if goes_on else [0, 0, -1]
+        told = flambeau.tensor([int(x) for x in said])
+        flambeau.distributed.all_reduce(told, flambeau.distributed.ReduceOp.MAX, self.process_group)
+        return told.tolist()
+
+
+class _JoinHook:
+    def __init__(self, model):
+        self.model = model
+
+    def main_hook(self):
+        """The collectives of one step."""
+        model = self.model
+        exchange, buffers, root = model._tell_of_step(goes_on=False)
+        if buffers:
+            model._broadcast(model._buffers_to_send(), root)
+        if exchange:
+            model.reducer.divisor = None if model._divide_by_all else 1
+            model.reducer.mimic()
+
+    def post_hook(self, is_last_joiner):
+        """All ranks get the parameters of one that was among the last."""
+        model = self.model
+        last = flambeau.tensor([model.process_group.rank() if is_last_joiner else -1])
+        flambeau.distributed.all_reduce(last, flambeau.distributed.ReduceOp.MAX, model.process_group)
+        model._broadcast([*model.module.parameters(), *model._buffers_to_send()], int(last.item()))
+        model.reducer.divisor = None
+
+
+def _refuse(**arguments):
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise NotImplementedError(f"DistributedDataParallel: {name} is not available; leave it out")

@@ -4,6 +4,7 @@ import math
 
 import flambeau
 
+from ... import _ranks
 from ..._shown import shown
 from .sampler import Sampler
 
@@ -11,8 +12,8 @@ from .sampler import Sampler
 class DistributedSampler(Sampler):
     """Of `num_replicas` processes the one numbered `rank` visits every num_replicas-th sample of one order.
 
-    The order is drawn anew from seed + epoch: call `set_epoch` before each epoch. drop_last: leaves out what does not
-    divide evenly; otherwise the first samples are visited twice.
+    Without these numbers the process group is asked. The order is drawn anew from seed + epoch: call `set_epoch` before
+    each epoch. drop_last: leaves out what does not divide evenly; otherwise the first samples are visited twice.
 
     >>> from flambeau.utils.data import DistributedSampler
     >>> list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
@@ -21,7 +22,9 @@ class DistributedSampler(Sampler):
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None or rank is None:
-            raise RuntimeError("DistributedSampler: there is no process group to ask; give num_replicas and rank")
+            found_rank, found_size = _ranks.rank_and_size("DistributedSampler")
+            num_replicas = found_size if num_replicas is None else num_replicas
+            rank = found_rank if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"DistributedSampler: rank must be from 0 to num_replicas - 1 = {num_replicas - 1}, got "
                              f"{shown(rank)}")

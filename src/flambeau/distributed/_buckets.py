@@ -1,0 +1,52 @@
+"""Several tensors in one piece of memory, and GradBucket: gradients laid out so, as communication hooks see them."""
+
+import flambeau
+
+
+def joined(tensors):
+    """A copy of all elements, one tensor after the other, in one dimension; they have one dtype."""
+    return flambeau.cat([x.detach().reshape(-1) for x in tensors])
+
+
+def cut(buffer, tensors):
+    """The parts of such memory, in the shapes of the tensors."""
+    return [part.view(x.shape) for part, x in zip(buffer.split([x.numel() for x in tensors]), tensors)]
+
+
+class GradBucket:
+    """Gradients that are exchanged together; `buffer()` has them one after the other."""
+
+    def __init__(self, index, parameters):
+        self._index, self._parameters, self._last = index, parameters, False
+        self._buffer = flambeau.zeros(sum(p.numel() for p in parameters), dtype=parameters[0].dtype)
+        self._views = self._cut(self._buffer)
+        self.waiting, self.result = 0, None  # parameters without a gradient yet; what the exchange returned
+
+    def _cut(self, buffer):
+        return cut(buffer, self._parameters)
+
+    def index(self):
+        """Its number: buckets are exchanged from 0 on, which has the parameters that are used last."""
+        return self._index
+
+    def buffer(self):
+        """All gradients, as one dimension."""
+        return self._buffer
+
+    def gradients(self):
+        """The parts of the buffer, in the shapes of the parameters."""
+        return self._views
+
+    def parameters(self):
+        """The parameters that the gradients are of."""
+        return self._parameters
+
+    def is_last(self):
+        """Whether no other bucket comes after it."""
+        return self._last
+
+    def set_buffer(self, buffer):
+        """Puts other gradients into the buffer's place."""
+        if buffer.numel() != self._buffer.numel():
+            raise ValueError(f"GradBucket.set_buffer: expected {self._buffer.numel()} elements, got {buffer.numel()}")
+        self._buffer.copy_(buffer.view(-1))

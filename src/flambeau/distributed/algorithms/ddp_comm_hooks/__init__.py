@@ -1,0 +1,4 @@
+"""Hooks that decide how DistributedDataParallel exchanges its gradients."""
+
+from . import default_hooks as default_hooks
+from . import powerSGD_hook as powerSGD_hook

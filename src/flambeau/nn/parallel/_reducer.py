@@ -1,0 +1,219 @@
+"""When gradients are exchanged: as soon as all of a bucket are there, while backward goes on with the others."""
+
+import flambeau
+
+from ... import _C
+from ..._shown import listed
+
+_MEGABYTE = 1 << 20
+
+
+def assigned(parameters, caps):
+    """Lists of parameters, last ones first: of one dtype, and of about as many bytes as `caps` says, the last again."""
+    buckets, size = [], 0
+    for p in reversed(parameters):
+        cap = caps[min(len(buckets) - 1, len(caps) - 1)] if buckets else 0
+        if not buckets or size >= cap or buckets[-1][0].dtype is not p.dtype:
+            buckets.append([])
+            size = 0
+        buckets[-1].append(p)
+        size += p.numel() * p.itemsize
+    return buckets
+
+
+class Reducer:
+    """Takes the gradients of parameters as backward finishes them, and leaves their mean over all ranks.
+
+    static: the first backward tells which parameters get none. views: `grad` is a part of the bucket's memory.
+    """
+
+    def __init__(self, named, group, caps, *, static, find_unused, views):
+        self.names = {id(p): name for name, p in named}
+        self.parameters, self.group = [p for _, p in named], group
+        self.static, self.find_unused, self.views = static, find_unused, views
+        lists = assigned(self.parameters, caps)
+        self.buckets = [flambeau.distributed.GradBucket(k, part) for k, part in enumerate(lists)]
+        self.buckets[-1]._last = True
+        self._home = {id(p): (bucket, k) for bucket in self.buckets for k, p in enumerate(bucket.parameters())}
+        self.hook = self.hook_state = None
+        self.divisor = None  # None: the number of ranks
+        self._handles = [p.register_post_accumulate_grad_hook(self._ready) for p in self.parameters]
+        self._active, self._left, self._next, self._unused = False, {}, 0, set()
+        self._times = None  # static: how often each gradient is finished in one backward
+        self._learning = {}
+
+    # --- a step -------------------------------------------------------------------------------------------------------
+
+    def prepare(self, outputs):
+        """A forward is over, and the gradients of the next backward are to be exchanged."""
+        if self._active and self._left_out():
+            raise RuntimeError(self._unfinished())
+        self._active, self._next = True, 0
+        self._left = dict(self._times or dict.fromkeys(map(id, self.parameters), 1))
+        self._learning = {} if self.static and self._times is None else None
+        for bucket in self.buckets:
+            bucket.waiting, bucket.result = len(bucket.parameters()), None
+        self._unused = set()
+        if self.find_unused and not self.static:
+            self._unused = set(map(id, self.parameters)) - reached(outputs)
+        elif self._times is not None:
+            self._unused = {key for key, times in self._times.items() if times == 0}
+        self._reduce_unused()
+
+    def _reduce_unused(self):
+        for p in self.parameters:
+            if id(p) in self._unused:
+                self._left[id(p)] = 0
+                self._take(p)
+        if len(self._unused) == len(self.parameters):  # no backward will come here; other ranks may have one
+            self.finish()
+
+    def _left_out(self):
+        """Parameters without a gradient though others have one."""
+        left = [p for p in self.parameters if self._left[id(p)]]
+        return left if len(left) < len(self.parameters) - len(self._unused) else []
+
+    def _unfinished(self):
+        names = listed([self.names[id(p)] for p in self._left_out()])
+        return (f"DistributedDataParallel: the last backward gave no gradient to {names}, so the ranks wait for them; "
+                "use find_unused_parameters=True where some parameters have no part in the loss, or make sure that "
+                "all outputs of forward() do")
+
+    def _ready(self, p):
+        """Backward has finished a gradient."""
+        if not self._active:
+            return
+        if p.grad.layout is not _C.strided:
+            raise NotImplementedError(f"DistributedDataParallel: the gradient of {self.names[id(p)]} is sparse; make "
+                                      "the embedding with sparse=False")
+        if self._learning is not None:
+            if not self._learning:
+                _C.queue_callback(self._learnt)
+            self._learning[id(p)] = self._learning.get(id(p), 0) + 1
+            return
+        self._left[id(p)] -= 1
+        if self._left[id(p)] == 0:
+            self._take(p)
+        elif self._left[id(p)] < 0:
+            raise RuntimeError(f"DistributedDataParallel: backward has finished the gradient of {self.names[id(p)]} "
+                               "twice; call forward() before each backward(), and with parameters in several "
+                               "checkpointed parts use static_graph=True")
+
+    def _learnt(self):
+        """The first backward of a static graph is over."""
+        self._times = {id(p): self._learning.get(id(p), 0) for p in self.parameters}
+        self._unused = {key for key, times in self._times.items() if times == 0}
+        self._learning = None
+        self._left = dict.fromkeys(self._left, 0)
+        for p in self.parameters:
+            self._take(p, finishing=True)
+        self.finish()
+
+    def _take(self, p, finishing=False):
+        """Puts a gradient into its bucket; begins to exchange the buckets that are full, in their order."""
+        bucket, k = self._home[id(p)]
+        view = bucket.gradients()[k]
+        with flambeau.no_grad():
+            if p.grad is None:
+                view.zero_()
+            elif p.grad.data_ptr() != view.data_ptr() or p.grad.dtype is not view.dtype:
+                view.copy_(p.grad)
+                if self.views:
+                    p.grad = view
+        bucket.waiting -= 1
+        while self._next < len(self.buckets) and self.buckets[self._next].waiting == 0:
+            self._exchange(self.buckets[self._next])
+            self._next += 1
+        if self._next == len(self.buckets) and not finishing and len(self._unused) < len(self.parameters):
+            _C.queue_callback(self.finish)
+
+    def _exchange(self, bucket):
+        if self.hook is not None:
+            bucket.result = self.hook(self.hook_state, bucket)
+            return
+        buffer, dist = bucket.buffer(), flambeau.distributed
+        mean = self.divisor is None
+        if not mean:
+            buffer.div_(self.divisor)
+        op = dist.ReduceOp.AVG if mean else dist.ReduceOp.SUM
+        bucket.result = dist.all_reduce(buffer, op, self.group, async_op=True)
+
+    def finish(self):
+        """Backward is over: waits for what is under way and gives the parameters their gradients."""
+        self._active = False
+        used = self._used_anywhere()
+        with flambeau.no_grad():
+            for bucket in self.buckets:
+                result = bucket.result.wait()
+                bucket.result = None
+                if self.hook is not None:
+                    bucket.set_buffer(result[0] if isinstance(result, (list, tuple)) else result)
+                self._give(bucket, used)
+
+    def _give(self, bucket, used):
+        homes, parts = [], []
+        for p, view in zip(bucket.parameters(), bucket.gradients()):
+            if id(p) not in used:
+                continue
+            if p.grad is None:
+                p.grad = view if self.views else view.clone()
+            elif p.grad.data_ptr() != view.data_ptr():
+                homes.append(p.grad)
+                parts.append(view)
+        if homes:
+            flambeau._foreach_copy_(homes, parts)
+
+    def _used_anywhere(self):
+        """Parameters that had a gradient on some rank: the others keep what they have."""
+        every = set(map(id, self.parameters))
+        if not self.find_unused or self.static:
+            return every - self._unused if self.static else every
+        flags = flambeau.tensor([id(p) not in self._unused for p in self.parameters])
+        flambeau.distributed.all_reduce(flags, flambeau.distributed.ReduceOp.MAX, self.group)
+        return {id(p) for p, flag in zip(self.parameters, flags.tolist()) if flag}
+
+    def mimic(self):
+        """The collectives of one backward, with zeros: for a rank that has no more batches."""
+        self._unused = set(map(id, self.parameters))
+        for bucket in self.buckets:
+            bucket.buffer().zero_()
+            self._exchange(bucket)
+        used = self._used_anywhere()
+        with flambeau.no_grad():
+            for bucket in self.buckets:
+                bucket.result.wait()
+                self._give(bucket, used)  # an optimizer that is shared out needs them
+
+
+def reached(outputs):
+    """ids of the tensors whose gradients a backward from these outputs would fill."""
+    found, seen, left = set(), set(), []
+    for x in tensors_in(outputs):
+        if x.grad_fn is not None:
+            left.append(x.grad_fn)
+        elif x.requires_grad:
+            found.add(id(x))
+    while left:
+        node = left.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found.add(id(variable))
+        left.extend(each for each, _ in node.next_functions if each is not None)
+    return found
+
+
+def tensors_in(value):
+    """The tensors in lists, tuples, dicts and objects with attributes, as forward() returns them."""
+    if isinstance(value, _C.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from tensors_in(each)
+    elif isinstance(value, (list, tuple, set)):
+        for each in value:
+            yield from tensors_in(each)
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from tensors_in(list(vars(value).values()))
