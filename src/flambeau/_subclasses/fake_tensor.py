@@ -1,87 +1,39 @@
-"""FakeTensor: shape, dtype and device of a tensor without its values; operators run on the `meta` device."""
+"""FakeTensorMode: operators run on the `meta` device, for the sizes of the example or for sizes that are open."""
 
 from .. import _C
 from .._tensor.overriding import TorchDispatchMode, disable_torch_dispatch
 from ..utils._pytree import tree_map
-
-
-class DataDependentOutputException(RuntimeError):
-    """A program asks a fake tensor for a value."""
-
-    def __init__(self, func):
-        super().__init__(f"{getattr(func, 'name', func)}: a fake tensor has no values to answer this with")
-        self.func = func
-
-
-class DynamicOutputShapeException(RuntimeError):
-    """The shape of a result depends on values."""
-
-    def __init__(self, func):
-        super().__init__(f"{getattr(func, 'name', func)}: the shape of its result depends on values, which fake "
-                         "tensors do not have")
-        self.func = func
-
-
-class UnsupportedFakeTensorException(RuntimeError):
-    """Of a tensor that has no fake form."""
-
-
-class FakeTensor(_C.Tensor):
-    """A tensor without values, of the device that it says; made by FakeTensorMode.from_tensor.
-
-    >>> import flambeau
-    >>> from flambeau._subclasses import FakeTensorMode
-    >>> fake = FakeTensorMode().from_tensor(flambeau.ones(2, 3))
-    >>> (fake @ fake.T).shape, fake.device
-    (torch.Size([2, 2]), device(type='cpu'))
-    """
-
-    __torch_function__ = _C._disabled_torch_function_impl
-
-    @staticmethod
-    def __new__(cls, meta, device, mode):
-        made = _C.Tensor._make_wrapper_subclass(cls, meta.shape, strides=meta.stride(), dtype=meta.dtype, device=device,
-                                                storage_offset=meta.storage_offset())
-        made.meta, made.fake_mode = meta, mode
-        return made
-
-    @property
-    def fake_device(self):
-        """The device that it says it is on."""
-        return self.device
-
-    def __repr__(self, *, tensor_contents=None):
-        return f"FakeTensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        mode = next(a.fake_mode for a in _flat(args, kwargs or {}) if isinstance(a, FakeTensor))
-        return mode.run(func, args, kwargs or {})
-
-
-def _flat(*values):
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _flat(*value)
-        elif isinstance(value, dict):
-            yield from _flat(*value.values())
-        else:
-            yield value
+from .fake import DataDependentOutputException as DataDependentOutputException
+from .fake import DynamicOutputShapeException as DynamicOutputShapeException
+from .fake import FakeTensor as FakeTensor
+from .fake import UnsupportedFakeTensorException as UnsupportedFakeTensorException
+from .fake import leaves
+from .symbolic_rules import run_open
+from .symbolic_tensor import SymbolicTensor, sizes_of
 
 
 class FakeTensorMode(TorchDispatchMode):
     """Inside, operators give fake tensors, and nothing is computed.
 
     allow_non_fake_inputs  real tensors may meet fake ones; allowed in any case, since their values are not read
+    shape_env              a ShapeEnv: sizes of what from_tensor is given may then be open
+    static_shapes          whether they are the example's all the same; what is left out: whether there is no shape_env
     """
 
-    def __init__(self, *, allow_non_fake_inputs=True):
+    def __init__(self, *, allow_non_fake_inputs=True, shape_env=None, static_shapes=None):
         super().__init__()
         self.allow_non_fake_inputs = allow_non_fake_inputs
+        self.shape_env = shape_env
+        self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self._known = {}
 
-    def from_tensor(self, tensor):
-        """The fake form of a tensor: the same each time for the same tensor."""
+    def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None):
+        """The fake form of a tensor: the same each time for the same tensor.
+
+        static_shapes     whether its sizes are the example's; what is left out: as the mode says
+        source            what messages call it
+        symbolic_context  which sizes are open (StatelessSymbolicContext); what is left out: all
+        """
         if isinstance(tensor, FakeTensor):
             return tensor
         found = self._known.get(id(tensor))
@@ -90,11 +42,21 @@ class FakeTensorMode(TorchDispatchMode):
         if tensor.layout is not _C.strided:
             raise UnsupportedFakeTensorException(f"from_tensor: a {tensor.layout} tensor has no fake form")
         meta = _C.Tensor.detach(tensor)
-        fake = FakeTensor(meta.to("meta") if meta.device.type != "meta" else meta, tensor.device, self)
+        meta = meta.to("meta") if meta.device.type != "meta" else meta
+        static = self.static_shapes if static_shapes is None else static_shapes
+        fake = self._open(meta, tensor, source, symbolic_context) if not static and tensor.dim() else \
+            FakeTensor(meta, tensor.device, self)
         if tensor.requires_grad:
             fake.requires_grad_()
         self._known[id(tensor)] = (tensor, fake)
         return fake
+
+    def _open(self, meta, tensor, source, context):
+        choose = (lambda dim, size: True) if context is None else context.chosen(self.shape_env, source)
+        sizes = sizes_of(meta, self.shape_env, source, choose)
+        if all(e.is_number for e in sizes[0]):
+            return FakeTensor(meta, tensor.device, self)
+        return SymbolicTensor(meta, tensor.device, self, *sizes)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return self.run(func, args, kwargs or {})
@@ -106,8 +68,12 @@ class FakeTensorMode(TorchDispatchMode):
         device = self._device(args, kwargs)
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": "meta"}
-        elif not any(isinstance(a, _C.Tensor) for a in _flat(args)):
+        elif not any(isinstance(a, _C.Tensor) for a in leaves(args)):
             kwargs = {**kwargs, "device": "meta"} if "device" in func.schema else kwargs
+        if self.shape_env is not None:
+            result = run_open(self, func, args, kwargs, device)
+            if result is not NotImplemented:
+                return result
         inner_args, inner_kwargs = tree_map(self._inner, (args, kwargs))
         with disable_torch_dispatch():  # this mode may have been entered more than once
             result = func(*inner_args, **inner_kwargs)
@@ -126,12 +92,12 @@ class FakeTensorMode(TorchDispatchMode):
         asked = kwargs.get("device")
         if asked is not None:
             return _C.device(asked)
-        tensors = [a for a in _flat(args, kwargs) if isinstance(a, _C.Tensor)]
+        tensors = [a for a in leaves(args, kwargs) if isinstance(a, _C.Tensor)]
         dimensioned = [t for t in tensors if t.dim()] or tensors
         return dimensioned[0].device if dimensioned else _C.device("cpu")
 
     def _outer(self, result, device, args, kwargs):
-        written = {id(a.meta): a for a in _flat(args, kwargs) if isinstance(a, FakeTensor)}
+        written = {id(a.meta): a for a in leaves(args, kwargs) if isinstance(a, FakeTensor)}
 
         def wrap(value):
             if not isinstance(value, _C.Tensor) or isinstance(value, FakeTensor):

@@ -9,7 +9,7 @@ import flambeau
 from .. import _C
 from .._shown import shown
 from ..autograd import profiler
-from ..ops.namespaces import Overload
+from ..ops.namespaces import READINGS, Overload
 from ._targets import listed_name, type_text
 from ._targets import qualified_name as _get_qualified_name  # noqa: F401 (packages take it from here)
 from .immutable_collections import immutable_dict, immutable_list
@@ -25,7 +25,7 @@ Argument = object
 
 _type_repr = type_text
 _side_effectful_functions = {flambeau._assert, builtins.print, setattr, delattr, profiler._record_function_enter,
-                             profiler._record_function_exit}
+                             profiler._record_function_exit, READINGS["assert"]}
 #: kept in a file: data that mentions no other Node
 LASTING_META = ("stack_trace", "tensor_meta", "type", "custom", "is_wrapped")
 

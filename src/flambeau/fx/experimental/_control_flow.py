@@ -49,8 +49,8 @@ class _Branch:
     """The graph of one function on fake arguments."""
 
     def __init__(self, mode, function, args, outside):
-        self.fake, self.outside = FakeTensorMode(), outside
-        self.tracer = type(mode.tracer)()
+        self.fake, self.outside = FakeTensorMode(shape_env=mode.shape_env, static_shapes=True), outside
+        self.tracer = mode.tracer.branch()
         self.values = [self.fake.from_tensor(x) if isinstance(x, _C.Tensor) else x for x in args]
         for k, value in enumerate(self.values):
             node = self.tracer.create_node("placeholder", f"arg{k}_1", (), {})
@@ -58,6 +58,7 @@ class _Branch:
         self.lifted = {}
         self.tracer._constant_of = self._from_outside
         inner = type(mode)(self.tracer, "fake", mode.decomposition_table, mode.record_stack_traces)
+        inner.shape_env = mode.shape_env
         with self.fake, inner:
             self.result = function(*self.values)
         self.leaves, self.spec = _pytree.tree_flatten(self.result)

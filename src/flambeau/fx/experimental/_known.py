@@ -4,6 +4,7 @@ import flambeau
 
 from ... import _C
 from ..._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from ..._subclasses.symbolic_tensor import SymbolicTensor
 from ..._tensor.overriding import disable_torch_dispatch
 from ...ops import OPS
 from ..passes.shape_prop import _extract_tensor_metadata
@@ -58,6 +59,9 @@ def snapshot(value):
     """A tensor's shape, dtype and device without its values; anything else as it is."""
     if not isinstance(value, _C.Tensor) or value.layout is not _C.strided:
         return value
+    if isinstance(value, SymbolicTensor):
+        return SymbolicTensor(value.meta, value.device, value.fake_mode, value.symbolic_sizes, value.symbolic_strides,
+                              value.symbolic_offset)
     with disable_torch_dispatch():
         meta = value.meta if isinstance(value, FakeTensor) else _C.Tensor.detach(value)
         meta = meta if meta.device.type == "meta" else meta.to("meta")

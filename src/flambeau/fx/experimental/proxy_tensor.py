@@ -1,8 +1,9 @@
 """make_fx: the graph of the operators that a call really runs, below autograd and composites, found by running it.
 
 Each operator that the dispatch mode sees becomes a call_function Node whose target is the operator itself, as in
-`symbolic_trace`. Its values are those of the run ("real"), or none ("fake"): shapes are those of the example arguments,
-and what Python decides by them is decided.
+`symbolic_trace`. Its values are those of the run ("real"), or none ("fake", "symbolic"). Shapes are those of the
+example arguments, and what Python decides by them is decided; in "symbolic" they are open (_open_sizes.py), and what
+Python decides becomes a guard.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from ..graph_module import GraphModule
 from ..proxy import Proxy, _stack
 from ._control_flow import capture
 from ._known import Known, describe, public_operator
+from ._open_sizes import SizeNodes, is_open, number_placeholder, retraced
 
 __all__ = [
     "ProxyTorchDispatchMode",
@@ -46,6 +48,11 @@ class PythonKeyTracer(Tracer):
         self.root = flambeau.nn.Module()
         self.graph = Graph()
         self.tensor_attrs, self._kept = {}, []
+        self.size_nodes = SizeNodes(self)
+
+    def branch(self):
+        """A Tracer for a branch of control flow."""
+        return type(self)()
 
     def call_module(self, m, forward, args, kwargs):
         """Runs it."""
@@ -72,12 +79,12 @@ class PythonKeyTracer(Tracer):
             if isinstance(x, _C.Tensor):
                 proxy = self.known.get(x)
                 return proxy.node if proxy is not None else self._constant_of(x)
-            return x
+            return self.size_nodes.of(x) if is_open(x) else x
 
         return self.create_arg(_mapped(leaf, value))
 
     def _constant_of(self, tensor):
-        node = self.create_arg(tensor)
+        node = self.size_nodes.zeros_of(tensor) or self.create_arg(tensor)
         describe(node, tensor)
         self.known[tensor] = Proxy(node, self)
         return node
@@ -96,7 +103,8 @@ def _mapped(leaf, value):
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Inside, every operator becomes a Node of tracer.graph, and runs.
 
-    tracing_mode: "real" or "fake". decomposition_table: {operator: function that runs instead, and is recorded}.
+    tracing_mode: "real", "fake" or "symbolic".
+    decomposition_table: {operator: function that runs instead, and is recorded}.
     """
 
     def __init__(self, tracer, tracing_mode, decomposition_table=None, record_stack_traces=False):
@@ -105,6 +113,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.decomposition_table = _by_operator(decomposition_table)
         self.record_stack_traces = record_stack_traces
         self.enable_tracing = True
+        self.shape_env = None
 
     def higher_order(self, op, functions, operands):
         """The result of a control flow operator, which becomes one Node with graphs of its functions as arguments; None
@@ -117,6 +126,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             return func(*args, **kwargs)
         if getattr(func, "name", "") == "_local_scalar_dense":
             return self._value(func, args)
+        if self.shape_env is not None:
+            args = self.tracer.size_nodes.recognised(func, args)
         target = public_operator(func) if isinstance(func, _C.Op) else func
         replaced = self.decomposition_table.get(target) or self.decomposition_table.get(func)
         if replaced is not None:
@@ -143,6 +154,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         describe(node, result)
         if isinstance(result, _C.Tensor):
             tracer.known[result] = proxy
+            tracer.size_nodes.note(result)
         elif isinstance(result, (tuple, list, dict)):
             for k, item in result.items() if isinstance(result, dict) else enumerate(result):
                 if isinstance(item, (_C.Tensor, tuple, list, dict)):
@@ -192,6 +204,8 @@ def _without_defaults(function, args, kwargs):
     args = list(args)
     while args and len(args) <= len(parameters):
         default = parameters[len(args) - 1].default
+        if is_open(args[-1]):
+            break
         if default is inspect.Parameter.empty or type(args[-1]) is not type(default) or args[-1] != default:
             break
         args.pop()
@@ -255,7 +269,9 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
 
     decomposition_table  {operator: function of operators to record instead}
     tracing_mode         "real" runs f with values; "fake" without: nothing is computed, and asking for a value is an
-                         error; "symbolic" is not available
+                         error; "symbolic" so too, with sizes left open: the graph is for all sizes that satisfy
+                         `gm.shape_env.guards`. Example sizes of 0 and 1 stay fixed, equal ones stay equal. f may run
+                         again, when an operator shows that a size must be fixed, or equal to another
     record_stack_traces  Nodes know the lines that made them
     record_module_stack  Nodes know the modules that ran them, where f is a Module
     pre_dispatch         not available: what autograd sees, `symbolic_trace` records
@@ -267,11 +283,12 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
     >>> gm = make_fx(slope)(flambeau.ones(2, requires_grad=True))
     >>> gm(flambeau.tensor([1.0, 3.0]))
     tensor([2., 6.])
+
+    >>> gm = make_fx(lambda x: x.view(x.shape[0] * 2, -1), tracing_mode="symbolic")(flambeau.ones(3, 4))
+    >>> gm(flambeau.ones(5, 8)).shape, gm.shape_env.guards
+    (torch.Size([10, 4]), [])
     """
-    if tracing_mode == "symbolic":
-        raise NotImplementedError("make_fx: tracing_mode='symbolic' needs sizes that are unknown, which are not "
-                                  "available; 'fake' traces for the sizes of the example arguments")
-    if tracing_mode not in ("real", "fake"):
+    if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"make_fx: tracing_mode must be 'real', 'fake' or 'symbolic', got {shown(tracing_mode)}")
     for name, value, usual in (("pre_dispatch", pre_dispatch, False),
                                ("proxy_module_inputs", proxy_module_inputs, False),
@@ -282,7 +299,12 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
     table = decomposition_table if decomposition_table is not None or not _tables else _tables[-1]
 
     def traced(*args):
-        return _trace(f, args, tracing_mode, table, record_stack_traces, record_module_stack, _allow_non_fake_inputs)
+        def trace(fake):
+            return _trace(f, args, tracing_mode, table, record_stack_traces, record_module_stack, fake)
+
+        if tracing_mode == "symbolic":
+            return retraced(trace, _allow_non_fake_inputs)
+        return trace(FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs) if tracing_mode == "fake" else None)
 
     traced.__name__ = getattr(f, "__name__", type(f).__name__)
     return traced
@@ -299,9 +321,8 @@ def _names_of(f, args):
     return [names[k] if k < len(names) else "arg" for k in range(len(args))]
 
 
-def _trace(f, args, tracing_mode, table, stack_traces, module_stack, allow_non_fake):
+def _trace(f, args, tracing_mode, table, stack_traces, module_stack, fake):
     tracer = PythonKeyTracer()
-    fake = FakeTensorMode(allow_non_fake_inputs=allow_non_fake) if tracing_mode == "fake" else None
     leaves, spec = _pytree.tree_flatten(args)
     names = [name for name, arg in zip(_names_of(f, args), args, strict=True)
              for _ in _pytree.tree_leaves(arg)]
@@ -311,17 +332,23 @@ def _trace(f, args, tracing_mode, table, stack_traces, module_stack, allow_non_f
     if root is not None:
         tracer.root = _with_attributes(root)
     mode = ProxyTorchDispatchMode(tracer, tracing_mode, table, stack_traces)
+    mode.shape_env = fake.shape_env if fake is not None else None
     hooks = _module_hooks(tracer, root) if module_stack and root is not None else contextlib.nullcontext()
     with fake if fake is not None else contextlib.nullcontext(), mode, hooks:
         result = f(*inputs)
-    tracer.create_node("output", "output", (tracer.of_value(result),), {})
+    result = tracer.of_value(result)
+    tracer.size_nodes.assertions(mode.shape_env)
+    tracer.create_node("output", "output", (result,), {})
     if not all(_pytree.tree_is_leaf(arg) for arg in args):
         info = _PyTreeInfo([f"arg{k}" for k in range(len(args))], spec_of(args), None)
         tracer.graph.set_codegen(_PyTreeCodeGen(info))
     tracer.graph.eliminate_dead_code(lambda node: node.op == "placeholder" or (node.is_impure(impure_random=True)
                                      and node.op != "get_attr"))
     name = getattr(f, "__name__", type(f).__name__)
-    return GraphModule(tracer.root, tracer.graph, name if name.isidentifier() else "GraphModule")
+    gm = GraphModule(tracer.root, tracer.graph, name if name.isidentifier() else "GraphModule")
+    if mode.shape_env is not None:
+        gm.shape_env = mode.shape_env
+    return gm
 
 
 def _owner(f):
@@ -342,9 +369,12 @@ def _argument(tracer, name, leaf, fake):
     node = tracer.create_node("placeholder", f"{name}_1", (), {}, name=f"{name}_1")
     if node.name != node.target:
         node.target = node.name
-    value = fake.from_tensor(leaf) if fake is not None and isinstance(leaf, _C.Tensor) else leaf
+    value = fake.from_tensor(leaf, source=name) if fake is not None and isinstance(leaf, _C.Tensor) else leaf
     if isinstance(value, _C.Tensor):
         tracer.known[value] = Proxy(node, tracer)
+        tracer.size_nodes.note(value)
+    elif fake is not None and fake.shape_env is not None:
+        value = number_placeholder(tracer, fake.shape_env, node, value)
     describe(node, value)
     return value
 

@@ -1,0 +1,86 @@
+"""FakeTensor itself: shape, dtype and device of a tensor without its values."""
+
+from .. import _C
+from .._symbolic.expressions import Call
+from .._symbolic.numbers import SymFloat, SymNode
+
+
+class DataDependentOutputException(RuntimeError):
+    """A program asks a fake tensor for a value."""
+
+    def __init__(self, func):
+        super().__init__(f"{getattr(func, 'name', func)}: a fake tensor has no values to answer this with")
+        self.func = func
+
+
+class DynamicOutputShapeException(RuntimeError):
+    """The shape of a result depends on values."""
+
+    def __init__(self, func):
+        super().__init__(f"{getattr(func, 'name', func)}: the shape of its result depends on values, which fake "
+                         "tensors do not have")
+        self.func = func
+
+
+class UnsupportedFakeTensorException(RuntimeError):
+    """Of a tensor that has no fake form."""
+
+
+class FakeTensor(_C.Tensor):
+    """A tensor without values, of the device that it says; made by FakeTensorMode.from_tensor.
+
+    >>> import flambeau
+    >>> from flambeau._subclasses import FakeTensorMode
+    >>> fake = FakeTensorMode().from_tensor(flambeau.ones(2, 3))
+    >>> (fake @ fake.T).shape, fake.device
+    (torch.Size([2, 2]), device(type='cpu'))
+    """
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, meta, device, mode):
+        made = _C.Tensor._make_wrapper_subclass(cls, meta.shape, strides=meta.stride(), dtype=meta.dtype, device=device,
+                                                storage_offset=meta.storage_offset())
+        made.meta, made.fake_mode = meta, mode
+        return made
+
+    @property
+    def fake_device(self):
+        """The device that it says it is on."""
+        return self.device
+
+    def __repr__(self, *, tensor_contents=None):
+        return f"FakeTensor(..., size={tuple(self.shape)}, dtype={self.dtype})"
+
+    def item(self):
+        """The number in it: where sizes may be open, an open one."""
+        env = self.fake_mode.shape_env
+        return _C.Tensor.item(self) if env is None else opened(self, env)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        mode = next(a.fake_mode for a in leaves(args, kwargs or {}) if isinstance(a, FakeTensor))
+        return mode.run(func, args, kwargs or {})
+
+
+def opened(tensor, env):
+    """A SymInt, SymFloat or SymBool for the number in a tensor without values."""
+    if _C.Tensor.numel(tensor) != 1 or tensor.dtype.is_complex or not env.allow_scalar_outputs:
+        raise DataDependentOutputException("item")
+    number = env.create_unbacked_symint("item()")
+    if tensor.dtype.is_floating_point:
+        number = SymFloat(SymNode(Call("ToFloat", number.node.expr), env, float))
+    number.node.made = "item", (tensor, None)
+    return number == 1 if tensor.dtype is _C.bool else number
+
+
+def leaves(*values):
+    """The items of nested tuples, lists and dicts."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from leaves(*value)
+        elif isinstance(value, dict):
+            yield from leaves(*value.values())
+        else:
+            yield value

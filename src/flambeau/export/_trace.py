@@ -1,0 +1,337 @@
+"""export: runs a module once on tensors without values, and keeps the operators with the sizes that may differ."""
+
+import contextlib
+import inspect
+
+import flambeau
+
+from .. import _C
+from .._shown import shown
+from .._subclasses.fake_tensor import FakeTensorMode
+from .._symbolic.expressions import Poly, constant, told
+from .._symbolic.numbers import SymInt
+from .._symbolic.shape_env import ConstraintViolationError, Retrace, ShapeEnv
+from .._symbolic.statements import INFINITE, certain
+from ..fx import GraphModule
+from ..fx.experimental._known import describe
+from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from ..fx.proxy import Proxy
+from ..utils._pytree import SequenceKey, tree_flatten, tree_flatten_with_path, tree_unflatten
+from ._checks import InputChecks, ValueRanges
+from .dynamic_shapes import DimHint, Symbols, bound, specs
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+
+_RUNS = 64
+
+
+class _Tracer(PythonKeyTracer):
+    """Weights are the first placeholders; tensors that come up on the way become more of them."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.inputs, self.constants, self.last = [], {}, None
+        self.attributes = {id(value): f"{name}.{key}".lstrip(".") for name, owner in module.named_modules()
+                           for key, value in vars(owner).items() if isinstance(value, _C.Tensor)}
+        state = module.state_dict(keep_vars=True)
+        for name, value in module.named_parameters(remove_duplicate=False):
+            self._weight("p", InputKind.PARAMETER, name, value)
+        for name, value in module.named_buffers(remove_duplicate=False):
+            self._weight("b", InputKind.BUFFER, name, value, persistent=name in state)
+            if name not in state:
+                self.constants[name] = value
+
+    def _weight(self, prefix, kind, name, value, persistent=None):
+        name_of_node = f"{prefix}_{name.replace('.', '_')}"
+        first = next(iter(self.graph.nodes), None)
+        place = self.graph.inserting_after(self.last) if self.last is not None else \
+            self.graph.inserting_before(first) if first is not None else contextlib.nullcontext()
+        with place:
+            node = self.graph.create_node("placeholder", name_of_node, (), {}, name=name_of_node)
+        node.target, self.last = node.name, node
+        self.inputs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
+        describe(node, value)
+        if self.known.get(value) is None:
+            self.known[value] = Proxy(node, self)
+        return node
+
+    def _constant_of(self, tensor):
+        zeros = self.size_nodes.zeros_of(tensor)
+        if zeros is not None:
+            return zeros
+        name = self.attributes.get(id(tensor))
+        if name is None:
+            name = f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}"
+        self.constants[name] = tensor.detach() if type(tensor) is _C.Tensor else tensor
+        return self._weight("c", InputKind.CONSTANT_TENSOR, name, tensor)
+
+    def branch(self):
+        """Branches take tensors from outside as arguments."""
+        return PythonKeyTracer()
+
+    def create_arg(self, a):
+        """Parameters are placeholders."""
+        if isinstance(a, flambeau.nn.Parameter):
+            found = self.known.get(a)
+            return found.node if found is not None else self._constant_of(a)
+        return super().create_arg(a)
+
+
+def _label(key):
+    """A step of a path as a part of a name."""
+    inner = key.idx if isinstance(key, SequenceKey) else getattr(key, "key", getattr(key, "name", key))
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in str(inner))
+
+
+def _names(mod, args, kwargs):
+    """(names of the arguments of the call, names of their leaves)."""
+    parameters = list(inspect.signature(mod.forward).parameters.values())
+    names = []
+    for k in range(len(args)):
+        if k < len(parameters) and parameters[k].kind in (parameters[k].POSITIONAL_ONLY,
+                                                           parameters[k].POSITIONAL_OR_KEYWORD):
+            names.append(parameters[k].name)
+        else:
+            first = next(j for j, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL)
+            names.append(f"{parameters[first].name}_{k - first}")
+    names += kwargs
+    leaves = [f"{name}{''.join('_' + _label(key) for key in path)}"
+              for name, value in zip(names, (*args, *kwargs.values()), strict=True)
+              for path, _ in tree_flatten_with_path(value)[0]]
+    return names, leaves
+
+
+def _said(mod, args, kwargs, dynamic_shapes):
+    """What is said of each leaf of (args, kwargs), in their order."""
+    values = (*args, *kwargs.values())
+    if dynamic_shapes is None:
+        return [s for v in values for s in specs(v, None, "")]
+    if isinstance(dynamic_shapes, (tuple, list)):
+        if len(dynamic_shapes) != len(values):
+            raise ValueError(f"dynamic_shapes: {len(values)} arguments, but something is said of {len(dynamic_shapes)}")
+        return [s for k, (v, d) in enumerate(zip(values, dynamic_shapes, strict=True))
+                for s in specs(v, d, f"argument {k}")]
+    arguments = dict(bound(mod, args, kwargs))
+    kinds = {p.name: p.kind for p in inspect.signature(mod.forward).parameters.values()}
+    unknown = dynamic_shapes.keys() - arguments.keys() - kwargs.keys()
+    if unknown:
+        raise ValueError(f"dynamic_shapes: the arguments are {shown(list(arguments))}, and {shown(sorted(unknown))} is "
+                         "none of them")
+    by_name, positional = {}, []
+    for name, value in arguments.items():
+        said = dynamic_shapes.get(name)
+        if kinds[name] is inspect.Parameter.VAR_POSITIONAL:
+            positional += [(f"{name}[{k}]", v, d) for k, (v, d) in enumerate(
+                zip(value, said or [None] * len(value), strict=True))]
+        elif kinds[name] is inspect.Parameter.VAR_KEYWORD:
+            by_name |= {k: (k, v, (said or {}).get(k, dynamic_shapes.get(k))) for k, v in value.items()}
+        elif name in kwargs:
+            by_name[name] = name, value, said
+        else:
+            positional.append((name, value, said))
+    return [s for where, value, said in (*positional, *(by_name[k] for k in kwargs)) for s in specs(value, said, where)]
+
+
+def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(),
+           prefer_deferred_runtime_asserts_over_guards=False):
+    """The program that a module runs for such arguments, with its weights: an ExportedProgram.
+
+    The module runs on tensors without values. What its Python decides is decided; sizes that `dynamic_shapes` names
+    stay open, and the program is right for all of them.
+
+    args, kwargs    example arguments: a tuple, a dict
+    dynamic_shapes  for each argument, by name or in their order: None, or {dim: Dim("name"), Dim.AUTO, Dim.DYNAMIC};
+                    tuples, lists and dicts of tensors have tuples, lists and dicts of these
+    strict          accepted; a module is always traced by running it
+    others          not available: leave them out
+
+    ConstraintViolationError where a size that was named has to be fixed or bounded; it says how to name it. Values
+    cannot be read (`item`, `if x.sum() > 0`); `flambeau.cond` keeps both branches.
+
+    >>> import flambeau
+    >>> from flambeau.export import Dim, export
+    >>> net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3), flambeau.nn.ReLU())
+    >>> program = export(net, (flambeau.ones(4, 2),), dynamic_shapes=({0: Dim("batch")},))
+    >>> [node.name for node in program.graph.nodes]
+    ['p_0_weight', 'p_0_bias', 'input_1', 'linear', 'relu', 'output']
+    >>> flambeau.equal(program.module()(flambeau.ones(9, 2)), net(flambeau.ones(9, 2)))
+    True
+    """
+    if not isinstance(mod, flambeau.nn.Module):
+        raise ValueError(f"export: expected a Module, got {type(mod).__name__}; make the function a Module's forward")
+    if not isinstance(args, tuple):
+        raise TypeError(f"export: args must be a tuple of example arguments, got {type(args).__name__}")
+    if preserve_module_call_signature or prefer_deferred_runtime_asserts_over_guards:
+        raise NotImplementedError("export: preserve_module_call_signature and "
+                                  "prefer_deferred_runtime_asserts_over_guards are not available; leave them out")
+    if not isinstance(strict, bool):
+        raise TypeError(f"export: strict must be a bool, got {shown(strict)}")
+    kwargs = dict(kwargs or {})
+    said = _said(mod, args, kwargs, dynamic_shapes)
+    env = ShapeEnv(duck_shape=False)
+    env.restarts = True
+    for _ in range(_RUNS):
+        try:
+            return _Export(mod, args, kwargs, said, env).program()
+        except Retrace:
+            env.restarted()
+    raise NotImplementedError("export: the sizes of this program need more conditions than can be found; name fewer")
+
+
+class _Export:
+    """One run of the module."""
+
+    def __init__(self, mod, args, kwargs, said, env):
+        self.mod, self.args, self.kwargs, self.env = mod, args, kwargs, env
+        self.leaves, self.in_spec = tree_flatten((args, kwargs))
+        self.names, self.leaf_names = _names(mod, args, kwargs)
+        self.said, self.symbols = said, Symbols(env)
+        self.fake = FakeTensorMode(shape_env=env)
+        self.tracer, self.user = _Tracer(mod), []
+
+    def program(self):
+        """The ExportedProgram."""
+        values = [self._argument(*each) for each in zip(self.leaf_names, self.leaves, self.said, strict=True)]
+        args, kwargs = tree_unflatten(values, self.in_spec)
+        mode = ProxyTorchDispatchMode(self.tracer, "symbolic")
+        mode.shape_env = self.env
+        with self.fake, mode:
+            result = self.mod(*args, **kwargs)
+        results, out_spec = tree_flatten(result)
+        nodes = tuple(self.tracer.of_value(x) for x in results)
+        self.tracer.size_nodes.assertions(self.env)
+        self.tracer.create_node("output", "output", (nodes,), {})
+        self.tracer.graph.eliminate_dead_code(_stays)
+        checks = InputChecks(self._inputs(values), self._ranges(), self._guards())
+        user = [spec.arg for spec in self.user]
+        outputs = [_output(x, node) for x, node in zip(results, nodes, strict=True)]
+        signature = ExportGraphSignature([*self.tracer.inputs, *self.user], outputs)
+        entry = ModuleCallEntry("", ModuleCallSignature(user, [o.arg for o in outputs], self.in_spec,
+                                                        out_spec, self.names))
+        graph_module = GraphModule(self.tracer.root, self.tracer.graph, "GraphModule")
+        graph_module.shape_env = self.env
+        return ExportedProgram(graph_module, graph_module.graph, signature, dict(self.mod.state_dict(keep_vars=True)),
+                               checks.ranges, [entry], (self.args, self.kwargs), self.tracer.constants, checks=checks)
+
+    def _argument(self, name, leaf, said):
+        """A placeholder for one leaf, and the value that the module gets."""
+        node = self.tracer.create_node("placeholder", name, (), {}, name=name)
+        node.target = node.name
+        value, argument = leaf, ConstantArgument(node.name, leaf)
+        if isinstance(leaf, _C.Tensor):
+            choose = {d: self.symbols.of(one, leaf.shape[d], f"{name}.shape[{d}]") for d, one in said.items()}
+            own = leaf.detach().requires_grad_(leaf.requires_grad)  # a tensor that is given twice is two arguments
+            value = self.fake.from_tensor(own, source=name, symbolic_context=_Chosen(choose))
+            self.tracer.known[value] = Proxy(node, self.tracer)
+            self.tracer.size_nodes.note(value)
+            argument = TensorArgument(node.name)
+        elif isinstance(said, DimHint) and said._name != "STATIC":
+            value = self.env.create_symintnode(self.symbols.of(said, leaf, name) or constant(leaf))
+            if isinstance(value, SymInt):
+                self.tracer.size_nodes.nodes[SymInt, value.node.expr] = node
+                argument = SymIntArgument(node.name)
+        elif leaf is not None and not isinstance(leaf, (int, float, bool, str)):
+            raise TypeError(f"export: {name} is a {type(leaf).__name__}; arguments are tensors, numbers, strings, "
+                            "None, and tuples, lists and dicts of them")
+        self.user.append(InputSpec(InputKind.USER_INPUT, argument, None))
+        describe(node, value)
+        return value
+
+    def _inputs(self, values):
+        found = []
+        for name, leaf, value in zip(self.leaf_names, self.leaves, values, strict=True):
+            if isinstance(leaf, _C.Tensor):
+                sizes = getattr(value, "symbolic_sizes", None) or tuple(map(constant, leaf.shape))
+                found.append((name, tuple(map(self.env.replace, sizes))))
+            else:
+                found.append((name, value.node.expr if isinstance(value, SymInt) else ("value", leaf)))
+        return found
+
+    def _ranges(self):
+        """{Symbol: ValueRanges}; ConstraintViolationError for named sizes that cannot be what they were said to be."""
+        env, found = self.env, {}
+        for symbol, name in self.symbols.names.items():
+            if symbol in env.replacements:
+                if symbol in self.symbols.must:
+                    raise ConstraintViolationError(_fixed(env, symbol, name, self.symbols.names))
+                continue
+            low, high = env.var_to_range[symbol]
+            if symbol in self.symbols.must:
+                least, most = env.declared[symbol]
+                if low > max(least, 2) or high < most:
+                    raise ConstraintViolationError(_bounded(name, low if low > 2 else least, high, low, most))
+                low = self._lowest(symbol, least)
+            found[symbol] = ValueRanges(low, high)
+        return found
+
+    def _lowest(self, symbol, least):
+        """The least size for which all that was taken for granted of sizes of 2 and more holds as well."""
+        env = self.env
+        for size in range(least, 2):
+            ranges = env.var_to_range | env.declared | {symbol: (size, size)}
+            if not any(symbol in s.free_symbols and certain(s, ranges) is not True for s in env.assumed):
+                return size if size else (0 if self._at(symbol, 1) else 2)
+        return max(least, 2)
+
+    def _at(self, symbol, size):
+        ranges = self.env.var_to_range | self.env.declared | {symbol: (size, size)}
+        return not any(symbol in s.free_symbols and certain(s, ranges) is not True for s in self.env.assumed)
+
+    def _guards(self):
+        """The conditions that the ranges do not imply."""
+        env = self.env
+        ranges = env.var_to_range
+        guards = [env.replace(g.expr) for g in env.guards]
+        return [g for g in guards if certain(g, ranges) is None]
+
+
+class _Chosen:
+    """Which sizes of an argument are open: {dim: expression}."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def chosen(self, *_):
+        """The function (dim, size) -> expression or None."""
+        return lambda dim, size: self.sizes.get(dim)
+
+
+def _stays(node):
+    return node.op == "placeholder" or (node.is_impure(impure_random=True) and node.op != "get_attr")
+
+
+def _output(value, node):
+    if isinstance(value, _C.Tensor):
+        return OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None)
+    if isinstance(value, SymInt) and not isinstance(node, int):
+        return OutputSpec(OutputKind.USER_OUTPUT, SymIntArgument(node.name), None)
+    if value is None or isinstance(node, (int, float, bool, str)):
+        return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", node), None)
+    raise TypeError(f"export: a result is a {type(value).__name__}; results are tensors, numbers, strings, None, and "
+                    "tuples, lists and dicts of them")
+
+
+def _fixed(env, symbol, name, names):
+    value = env.replacements[symbol]
+    if isinstance(value, Poly) and not value.is_number:
+        text = told(value)
+        for other, its in names.items():
+            text = text.replace(told(other), its)
+        return f"export: {name} was to be open by itself, but the program needs it to be {text}; use that Dim for both"
+    return f"export: {name} was to be open, but the program needs it to be {told(value)}; leave it out of " \
+           "dynamic_shapes, or use Dim.AUTO"
+
+
+def _bounded(name, least, most, low, declared):
+    parts = [f"min={low}"] * (low > 2) + [f"max={most}"] * (most < declared)
+    return f"export: the program is not for all sizes that {name} was said to have ({least} to " \
+           f"{'any' if declared == INFINITE else declared}); use Dim('{name}', {', '.join(parts)})"

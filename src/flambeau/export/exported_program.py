@@ -1,0 +1,242 @@
+"""ExportedProgram: a graph whose inputs are the weights and the arguments, with all that is needed to run it."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import flambeau
+
+from ..fx import Graph, GraphModule
+from ..fx._pytree_codegen import _PyTreeCodeGen, _PyTreeInfo
+from ._checks import InputChecks
+from .graph_signature import InputKind
+
+
+class CallSpec(NamedTuple):
+    """How arguments and results fold."""
+
+    in_spec: object
+    out_spec: object
+
+
+@dataclass
+class ModuleCallSignature:
+    """Arguments and results of a module."""
+
+    inputs: list
+    outputs: list
+    in_spec: object
+    out_spec: object
+    forward_arg_names: list | None = None
+
+
+@dataclass
+class ModuleCallEntry:
+    """A module of the program, by its path."""
+
+    fqn: str
+    signature: ModuleCallSignature | None = field(default=None)
+
+
+class ExportedProgram:
+    """A program for others: made by `flambeau.export.export`, written by `save`, read by `load`.
+
+    * graph_module, graph: the operators; the first inputs are parameters, buffers, constants, as graph_signature says
+    * state_dict, constants: the tensors behind these inputs
+    * range_constraints: {Symbol: ValueRanges}, the sizes that may differ
+    * example_inputs: (args, kwargs)
+    * module(): the program as a Module
+
+    >>> import flambeau
+    >>> from flambeau.export import Dim, export
+    >>> net = flambeau.nn.Linear(2, 3)
+    >>> program = export(net, (flambeau.ones(4, 2),), dynamic_shapes=({0: Dim("batch")},))
+    >>> program.range_constraints, program.module()(flambeau.ones(7, 2)).shape
+    ({s0: VR[0, int_oo]}, torch.Size([7, 3]))
+    """
+
+    def __init__(self, root, graph, graph_signature, state_dict, range_constraints, module_call_graph,
+                 example_inputs=None, constants=None, *, checks=None):
+        self._graph_module = root if isinstance(root, GraphModule) and graph is root.graph else GraphModule(root, graph)
+        self._graph_signature, self._state_dict = graph_signature, state_dict
+        self._range_constraints, self._module_call_graph = range_constraints, module_call_graph
+        self._example_inputs, self._constants = example_inputs, constants or {}
+        self._checks = checks if checks is not None else InputChecks([], {}, [])
+
+    @property
+    def graph_module(self):
+        """The graph as a GraphModule of its flat inputs."""
+        return self._graph_module
+
+    @property
+    def graph(self):
+        """The graph."""
+        return self._graph_module.graph
+
+    @property
+    def graph_signature(self):
+        """What its inputs and outputs are."""
+        return self._graph_signature
+
+    @property
+    def state_dict(self):
+        """The parameters and buffers."""
+        return self._state_dict
+
+    @property
+    def constants(self):
+        """Tensors that are part of the program, and buffers that are not in the state dict."""
+        return self._constants
+
+    @property
+    def tensor_constants(self):
+        """The constants."""
+        return self._constants
+
+    @property
+    def range_constraints(self):
+        """{Symbol: ValueRanges} of the sizes that may differ."""
+        return self._range_constraints
+
+    @property
+    def module_call_graph(self):
+        """One ModuleCallEntry, of the whole program."""
+        return self._module_call_graph
+
+    @property
+    def call_spec(self):
+        """How arguments and results fold."""
+        signature = self._module_call_graph[0].signature
+        return CallSpec(signature.in_spec, signature.out_spec)
+
+    @property
+    def example_inputs(self):
+        """(args, kwargs) that it was exported with."""
+        return self._example_inputs
+
+    @property
+    def dialect(self):
+        """The name of the set of operators: "ATEN"."""
+        return "ATEN"
+
+    def parameters(self):
+        """Its parameters."""
+        for _, parameter in self.named_parameters():
+            yield parameter
+
+    def named_parameters(self):
+        """(name, parameter) pairs."""
+        for name in self._graph_signature.parameters:
+            yield name, self._state_dict[name]
+
+    def buffers(self):
+        """Its buffers."""
+        for _, buffer in self.named_buffers():
+            yield buffer
+
+    def named_buffers(self):
+        """(name, buffer) pairs."""
+        for name in self._graph_signature.buffers:
+            yield name, self._value(name)
+
+    def _value(self, target):
+        return self._state_dict[target] if target in self._state_dict else self._constants[target]
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("ExportedProgram: call its module: program.module()(...)")
+
+    def module(self, check_guards=True):
+        """The program as a Module with the parameters and buffers of the one that was exported, shared with it.
+
+        check_guards: arguments that the program is not for are an AssertionError
+        """
+        return _Unlifted(self, check_guards).made()
+
+    def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
+        """The program itself: its operators are primitives already. Tables of one's own are not available."""
+        if decomp_table or decompose_custom_triton_ops:
+            raise NotImplementedError("run_decompositions: tables are not available for exported programs; give "
+                                      "decomposition_table to make_fx")
+        return self
+
+    def validate(self):
+        """Raises where the graph is not whole."""
+        self.graph.lint()
+
+    def __str__(self):
+        code = self._graph_module.print_readable(print_output=False).replace("\n", "\n    ")
+        return f"ExportedProgram:\n    {code}\nGraph signature: \n{self._graph_signature}\n" \
+               f"Range constraints: {self._range_constraints}\n"
+
+
+class _Unlifted:
+    """Makes the module of a program: inputs that are its weights become attributes."""
+
+    def __init__(self, program, check_guards):
+        self.program, self.check_guards = program, check_guards
+        self.root, self.graph = flambeau.nn.Module(), Graph()
+        for name, value in vars(program.graph_module)["_modules"].items():
+            setattr(self.root, name, value)
+
+    def made(self):
+        """The GraphModule."""
+        program = self.program
+        specs, places, users = program.graph_signature.input_specs, {}, []
+        placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+        for node, spec in zip(placeholders, specs, strict=True):
+            if spec.kind is not InputKind.USER_INPUT:
+                self._keep(spec)
+                places[node] = self.graph.get_attr(spec.target)
+                places[node].meta.update(node.meta)
+        for node, spec in zip(placeholders, specs, strict=True):
+            if spec.kind is InputKind.USER_INPUT:
+                places[node] = self.graph.node_copy(node)
+                users.append(places[node])
+        if self.check_guards:
+            self.root.add_module("_guards_fn", program._checks)
+            self.graph.call_module("_guards_fn", tuple(users))
+        self.graph.output(self.graph.graph_copy(program.graph, places))
+        signature = program.module_call_graph[0].signature
+        info = _PyTreeInfo(signature.forward_arg_names, signature.in_spec, signature.out_spec)
+        self.graph.set_codegen(_CallCodeGen(info))
+        made = GraphModule(self.root, self.graph, "GraphModule")
+        made.training = False
+        return made
+
+    def _keep(self, spec):
+        """Makes a tensor an attribute of the root, under its path."""
+        value = self.program._value(spec.target)
+        *path, name = spec.target.split(".")
+        owner = self.root
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, flambeau.nn.Module())
+            owner = owner._modules[part]
+        if spec.kind is InputKind.PARAMETER:
+            owner.register_parameter(name, value)
+        else:
+            owner.register_buffer(name, value, persistent=spec.kind is InputKind.BUFFER and bool(spec.persistent))
+
+
+class _CallCodeGen(_PyTreeCodeGen):
+    """The arguments of a call, positional ones and those with names, as leaves: in_spec is of (args, kwargs)."""
+
+    def _arguments(self):
+        args, kwargs = self.pytree_info.in_spec.children_specs
+        return self.pytree_info.orig_args, args.num_children, list(kwargs.context or [])
+
+    def process_inputs(self, *inputs):
+        """The leaves of positional arguments, and of those with names behind them in their order."""
+        _, count, keys = self._arguments()
+        args, rest = inputs[:count], inputs[count:]
+        return super().process_inputs(args, dict(zip(keys, rest, strict=True)))
+
+    def gen_fn_def(self, free_vars, maybe_return_annotation, *, expanded_def=False):
+        """The `def` line with the caller's arguments, and the line that takes them apart."""
+        names, count, keys = self._arguments()
+        head = super(_PyTreeCodeGen, self).gen_fn_def(list(names), maybe_return_annotation, expanded_def=expanded_def)
+        if not free_vars:
+            return head
+        leaves = [v.partition(":")[0].partition("=")[0].strip() for v in free_vars]
+        named = ", ".join(f"{key!r}: {name}" for key, name in zip(keys, names[count:], strict=True))
+        return f"{head}\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec(([{', '.join(names[:count])}], " \
+               f"{{{named}}}), self._in_spec)"

@@ -1,0 +1,143 @@
+"""What the inputs and outputs of an exported graph are: parameters, buffers, constants, arguments of the user."""
+
+import enum
+from dataclasses import dataclass
+
+InputKind = enum.Enum("InputKind", "USER_INPUT PARAMETER BUFFER CONSTANT_TENSOR CUSTOM_OBJ TOKEN", module=__name__)
+OutputKind = enum.Enum("OutputKind", "USER_OUTPUT LOSS_OUTPUT BUFFER_MUTATION PARAMETER_MUTATION GRADIENT_TO_PARAMETER "
+                       "GRADIENT_TO_USER_INPUT USER_INPUT_MUTATION TOKEN", module=__name__)
+
+
+@dataclass
+class TensorArgument:
+    """A tensor, by the name of its Node."""
+
+    name: str
+
+
+@dataclass
+class SymIntArgument:
+    """An int that is open, by the name of its Node."""
+
+    name: str
+
+
+@dataclass
+class ConstantArgument:
+    """A value that is part of the program."""
+
+    name: str
+    value: object
+
+
+@dataclass
+class InputSpec:
+    """An input of the graph: `target` is the name in the module of what is not an argument of the user."""
+
+    kind: InputKind
+    arg: object
+    target: str | None
+    persistent: bool | None = None
+
+    def __str__(self):
+        target = "" if self.target is None else f" target='{self.target}'"
+        persistent = "" if self.persistent is None else f" persistent={self.persistent}"
+        return f"{self.arg.name}: {self.kind.name}{target}{persistent}"
+
+
+@dataclass
+class OutputSpec:
+    """An output of the graph."""
+
+    kind: OutputKind
+    arg: object
+    target: str | None
+
+    def __str__(self):
+        return f"{self.arg.name}: {self.kind.name}"
+
+
+@dataclass
+class ExportGraphSignature:
+    """The inputs and outputs of an exported graph, in order.
+
+    >>> import flambeau
+    >>> net = flambeau.nn.Linear(2, 3)
+    >>> print(flambeau.export.export(net, (flambeau.ones(4, 2),)).graph_signature)
+    # inputs
+    p_weight: PARAMETER target='weight'
+    p_bias: PARAMETER target='bias'
+    input_1: USER_INPUT
+    <BLANKLINE>
+    # outputs
+    linear: USER_OUTPUT
+    <BLANKLINE>
+    """
+
+    input_specs: list
+    output_specs: list
+
+    def _targets(self, kind):
+        return {s.arg.name: s.target for s in self.input_specs if s.kind is kind}
+
+    @property
+    def inputs_to_parameters(self):
+        """{name of the input: name in the module} of the parameters."""
+        return self._targets(InputKind.PARAMETER)
+
+    @property
+    def inputs_to_buffers(self):
+        """{name of the input: name in the module} of the buffers."""
+        return self._targets(InputKind.BUFFER)
+
+    @property
+    def inputs_to_lifted_tensor_constants(self):
+        """{name of the input: name among the constants} of tensors that are neither."""
+        return self._targets(InputKind.CONSTANT_TENSOR)
+
+    @property
+    def parameters(self):
+        """The names of the parameters in the module."""
+        return tuple(self.inputs_to_parameters.values())
+
+    @property
+    def buffers(self):
+        """The names of the buffers in the module."""
+        return tuple(self.inputs_to_buffers.values())
+
+    @property
+    def non_persistent_buffers(self):
+        """The names of the buffers that are not in the state dict."""
+        return tuple(s.target for s in self.input_specs if s.kind is InputKind.BUFFER and s.persistent is False)
+
+    @property
+    def lifted_tensor_constants(self):
+        """The names of the other tensors among the constants."""
+        return tuple(self.inputs_to_lifted_tensor_constants.values())
+
+    @property
+    def user_inputs(self):
+        """The names of the user's arguments; the values of those that are part of the program."""
+        return tuple(_shown_as(s.arg) for s in self.input_specs if s.kind is InputKind.USER_INPUT)
+
+    @property
+    def user_outputs(self):
+        """The names of the results; the values of those that are part of the program."""
+        return tuple(_shown_as(s.arg) for s in self.output_specs if s.kind is OutputKind.USER_OUTPUT)
+
+    @property
+    def buffers_to_mutate(self):
+        """{}: a program writes to its buffers in place."""
+        return {}
+
+    @property
+    def backward_signature(self):
+        """None: gradients are taken through module()."""
+        return None
+
+    def __str__(self):
+        return "\n".join(["# inputs", *map(str, self.input_specs), "", "# outputs", *map(str, self.output_specs), ""])
+
+
+def _shown_as(arg):
+    return arg.value if isinstance(arg, ConstantArgument) else arg.name

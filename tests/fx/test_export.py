@@ -1,0 +1,365 @@
+"""Exported programs: what they compute, what they ask of their arguments, and their files."""
+
+import io
+import json
+import zipfile
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau._symbolic.shape_env import ConstraintViolationError
+from flambeau.export import AdditionalInputs, Dim, ShapesCollection, dims, export, load, save
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.register_buffer("scale", flambeau.full((3,), 2.0))
+        self.register_buffer("shift", flambeau.ones(1), persistent=False)
+        self.table = flambeau.arange(3.0)
+
+    def forward(self, x):
+        y = self.second(flambeau.relu(self.first(x)))
+        return y * self.scale + self.table * self.shift, x.shape[0]
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x):
+        y = flambeau.relu(self.norm(self.conv(x)))
+        return self.head(nn.functional.adaptive_avg_pool2d(nn.functional.max_pool2d(y, 2), 1).flatten(1))
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(flambeau.randn(16, 8))
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x + self.table[:x.shape[1]])
+
+
+def reread(program):
+    file = io.BytesIO()
+    save(program, file)
+    return load(io.BytesIO(file.getvalue()))
+
+
+#: (module, example, what is said of its sizes, other arguments that it takes)
+MODELS = {
+    "mlp": (Net, (5, 4), {0: Dim("batch")}, [(1, 4), (2, 4), (17, 4)]),
+    "cnn": (Images, (2, 3, 16, 12), {0: Dim("batch"), 2: Dim("h", min=4), 3: Dim("w", min=4)},
+            [(1, 3, 8, 9), (3, 3, 30, 4)]),
+    "transformer": (Positions, (2, 5, 8), {0: Dim("batch"), 1: Dim("length", max=16)}, [(1, 1, 8), (4, 16, 8)]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_for_other_sizes_and_from_files(name):
+    make, example, said, others = MODELS[name]
+    flambeau.manual_seed(0)
+    net = make().eval()
+    program = export(net, (flambeau.randn(example),), dynamic_shapes=(said,))
+    program.validate()
+    for again in (program, reread(program)):
+        assert str(again) == str(program) and again.range_constraints == program.range_constraints
+        module = again.module()
+        for shape in (example, *others):
+            x = flambeau.randn(shape)
+            found, expected = module(x), net(x)
+            if isinstance(found, tuple):
+                assert found[1] == expected[1]
+                found, expected = found[0], expected[0]
+            assert flambeau.equal(found, expected), shape
+
+
+def test_an_operator_that_cannot_count_large_sizes_teaches_nothing():
+    """The sizes that are tried must be small enough for a convolution's count of bytes."""
+    net = nn.Conv2d(3, 64, 7, 2, 3)
+    program = export(net, (flambeau.randn(2, 3, 64, 64),),
+                     dynamic_shapes=({0: Dim("batch"), 2: Dim("h", min=32), 3: Dim("w", min=32)},))
+    assert repr(program.range_constraints) == "{s0: VR[0, int_oo], s1: VR[32, int_oo], s2: VR[32, int_oo]}"
+
+
+def test_names_and_signature():
+    net = Net()
+    program = export(net, (flambeau.randn(5, 4),), dynamic_shapes={"x": {0: Dim("batch")}})
+    assert [n.name for n in program.graph.nodes] == [
+        "p_first_weight", "p_first_bias", "p_second_weight", "p_second_bias", "b_scale", "b_shift", "c_table", "x",
+        "linear", "relu", "linear_1", "mul", "mul_1", "add", "sym_size_int", "output"]
+    signature = program.graph_signature
+    assert signature.parameters == ("first.weight", "first.bias", "second.weight", "second.bias")
+    assert signature.buffers == ("scale", "shift") and signature.non_persistent_buffers == ("shift",)
+    assert signature.lifted_tensor_constants == ("table",) and signature.user_inputs == ("x",)
+    assert signature.user_outputs == ("add", "sym_size_int") and signature.inputs_to_buffers["b_scale"] == "scale"
+    assert str(signature).splitlines()[5] == "b_scale: BUFFER target='scale' persistent=True"
+    assert repr(program.range_constraints) == "{s0: VR[0, int_oo]}"
+    assert set(program.state_dict) == {*signature.parameters, "scale"} and set(program.constants) == {"shift", "table"}
+    assert program.state_dict["first.weight"] is net.first.weight
+    assert [name for name, _ in program.named_parameters()] == list(signature.parameters)
+    assert len(list(program.buffers())) == 2 and program.example_inputs[1] == {}
+    x = program.graph.find_nodes(op="placeholder")[-1]
+    assert repr(x.meta["val"].shape) == "torch.Size([s0, 4])"
+    flat = [program._value(target) for target in (*signature.parameters, *signature.buffers, "table")]
+    given = flambeau.randn(3, 4)
+    assert flambeau.equal(program.graph_module(*flat, given)[0], net(given)[0])
+    with pytest.raises(RuntimeError, match="module"):
+        program(given)
+
+
+class Trees(nn.Module):
+    def forward(self, x, d, *args, k=1, **more):
+        return {"r": x * k + d["a"] + args[0] + more["z"], "n": None, "l": [x.sum(), 3]}
+
+
+def test_trees_of_arguments_and_results():
+    ones = flambeau.ones(2)
+    program = export(Trees(), (ones, {"a": ones, "b": [ones]}, ones), {"z": ones, "k": 3})
+    assert [n.name for n in program.graph.nodes][:6] == ["x", "d_a", "d_b_0", "args_0", "z", "k"]
+    for again in (program, reread(program)):
+        result = again.module()(2 * ones, {"a": ones, "b": [ones]}, ones, z=4 * ones, k=3)
+        assert result["r"].tolist() == [12, 12] and result["n"] is None and result["l"][1] == 3
+        with pytest.raises(AssertionError, match="k must be 3"):
+            again.module()(ones, {"a": ones, "b": [ones]}, ones, z=ones, k=4)
+
+
+def test_arguments_of_other_sizes_are_refused():
+    program = export(Net(), (flambeau.randn(5, 4),), dynamic_shapes=({0: Dim("batch", min=2, max=8)},))
+    module = program.module()
+    for shape, words in (((5, 5), r"x\.shape\[1\] must be 4, got 5"), ((9, 4), r"s0 must be in VR\[2, 8\], got 9"),
+                         ((1, 4), "got 1"), ((4,), "2 dimensions")):
+        with pytest.raises(AssertionError, match=words):
+            module(flambeau.randn(shape))
+    assert program.module(check_guards=False)(flambeau.randn(9, 4))[1] == 9
+
+
+def test_sizes_that_cannot_stay_open_say_so():
+    x = flambeau.randn(5, 4)
+    with pytest.raises(ConstraintViolationError, match="width was to be open, but the program needs it to be 4"):
+        export(Net(), (x,), dynamic_shapes=({1: Dim("width")},))
+    with pytest.raises(ConstraintViolationError, match=r"use Dim\('length', max=16\)"):
+        export(Positions().eval(), (flambeau.randn(2, 5, 8),), dynamic_shapes=({1: Dim("length")},))
+    with pytest.raises(ConstraintViolationError, match="2 or more"):
+        export(Net(), (x[:1],), dynamic_shapes=({0: Dim("batch")},))
+    with pytest.raises(ConstraintViolationError, match="outside"):
+        export(Net(), (x,), dynamic_shapes=({0: Dim("batch", max=4)},))
+
+    class Sum(nn.Module):
+        def forward(self, a, b):
+            return a + b
+
+    with pytest.raises(ConstraintViolationError, match=r"second was to be open by itself.*needs it to be first"):
+        export(Sum(), (x, x), dynamic_shapes=({0: Dim("first")}, {0: Dim("second")}))
+    batch = Dim("batch")
+    program = export(Sum(), (x, x), dynamic_shapes=({0: batch}, {0: batch}))
+    assert program.module()(x[:3], x[:3]).shape == (3, 4)
+    with pytest.raises(AssertionError, match=r"b\.shape\[0\] must be s0, which is 3 here"):
+        program.module()(x[:3], x[:2])
+
+
+def test_hints():
+    x = flambeau.randn(5, 4)
+    program = export(Net(), (x,), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    assert repr(program.range_constraints) == "{s0: VR[2, int_oo]}"
+    with pytest.raises(ConstraintViolationError, match=r"Dim\.AUTO"):
+        export(Net(), (x,), dynamic_shapes=({1: Dim.DYNAMIC},))
+    assert not export(Net(), (x,), dynamic_shapes=({0: Dim.STATIC},)).range_constraints
+    assert repr(Dim.AUTO(min=3, max=9)) == "DimHint(AUTO, min=3, max=9)"
+    program = export(Positions().eval(), (flambeau.randn(2, 5, 8),), dynamic_shapes=({1: Dim.AUTO},))
+    assert repr(program.range_constraints) == "{s0: VR[2, 16]}"
+
+
+def test_dims_that_depend_on_each_other():
+    class Pairs(nn.Module):
+        def forward(self, a, b):
+            return a.reshape(-1, 2, 3).sum(1) + b
+
+    half = Dim("half", min=1, max=20)
+    program = export(Pairs(), (flambeau.randn(8, 3), flambeau.randn(4, 3)), dynamic_shapes=({0: 2 * half}, {0: half}))
+    assert program.module()(flambeau.randn(6, 3), flambeau.randn(3, 3)).shape == (3, 3)
+    for bad in ((6, 4), (7, 3)):
+        with pytest.raises(AssertionError):
+            program.module()(flambeau.randn(bad[0], 3), flambeau.randn(bad[1], 3))
+    assert repr(2 * half + 1) == "2*half + 1" and (2 * half).max == 40
+    assert [d.__name__ for d in dims("a", "b")] == ["a", "b"]
+
+
+def test_decisions_about_one_row_keep_it_out():
+    class Decides(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] != 1 else x
+
+    program = export(Decides(), (flambeau.ones(3),), dynamic_shapes=({0: Dim("n")},))
+    assert repr(program.range_constraints) == "{s0: VR[2, int_oo]}"
+    with pytest.raises(AssertionError):
+        program.module()(flambeau.ones(1))
+
+    class Bounded(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] > 5 else x
+
+    with pytest.raises(ConstraintViolationError, match=r"Dim\('n', min=6\)"):
+        export(Bounded(), (flambeau.ones(8),), dynamic_shapes=({0: Dim("n")},))
+
+
+def test_buffers_are_written_to():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", flambeau.zeros(2))
+
+        def forward(self, x):
+            self.n.add_(1)
+            return x + self.n
+
+    net = Counts()
+    program = export(net, (flambeau.ones(2),))
+    assert net.n.tolist() == [0, 0]
+    module = program.module()
+    assert module(flambeau.ones(2)).tolist() == [2, 2] and module(flambeau.ones(2)).tolist() == [3, 3]
+    training = export(Images(), (flambeau.randn(4, 3, 8, 8),))
+    module = training.module()
+    before = module.norm.running_mean.clone()
+    module(flambeau.randn(4, 3, 8, 8))
+    assert not flambeau.equal(before, module.norm.running_mean) and module.norm.num_batches_tracked == 1
+
+
+def test_gradients_go_through():
+    net = Net()
+    module = export(net, (flambeau.randn(5, 4),), dynamic_shapes=({0: Dim("batch")},)).module()
+    x = flambeau.randn(3, 4)
+    module(x)[0].sum().backward()
+    found = net.first.weight.grad.clone()
+    net.zero_grad()
+    net(x)[0].sum().backward()
+    assert flambeau.equal(found, net.first.weight.grad) and module.first.weight is net.first.weight
+
+
+def test_control_flow_in_a_program():
+    class Choice(nn.Module):
+        def forward(self, x):
+            return flambeau.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))
+
+    program = export(Choice(), (flambeau.ones(3),))
+    for again in (program, reread(program)):
+        for x in (flambeau.ones(3), -flambeau.ones(3)):
+            assert flambeau.equal(again.module()(x), Choice()(x))
+
+
+class Counts(nn.Module):
+    def forward(self, x, n):
+        k = n.item()
+        flambeau._check(k >= 1)
+        flambeau._check(k <= x.shape[0], lambda: "at most one for each row")
+        found = x[x > 0]
+        return flambeau.ones(k, 2) * x.sum(), found * 2, (x > 0.5).nonzero().shape[0], x * x.mean().item()
+
+
+def test_numbers_that_values_decide():
+    program = export(Counts(), (flambeau.randn(3, 4), flambeau.tensor(2)), dynamic_shapes=({0: Dim("rows")}, None))
+    for again in (program, reread(program)):
+        x = flambeau.randn(6, 4)
+        for found, expected in zip(again.module()(x, flambeau.tensor(5)), Counts()(x, flambeau.tensor(5)), strict=True):
+            assert flambeau.equal(found, expected) if isinstance(found, flambeau.Tensor) else found == expected
+        for bad in (0, 7):
+            with pytest.raises(RuntimeError, match="does not hold"):
+                again.module()(x, flambeau.tensor(bad))
+
+
+def test_examples_say_what_is_open():
+    net, x = Net(), flambeau.randn(5, 4)
+    more = AdditionalInputs()
+    more.add((flambeau.randn(7, 4),))
+    program = export(net, (x,), dynamic_shapes=more.dynamic_shapes(net, (x,)))
+    more.verify(program)
+    assert len(program.range_constraints) == 1
+    shapes = ShapesCollection()
+    shapes[x] = {0: Dim("batch")}
+    assert len(export(net, (x,), dynamic_shapes=shapes.dynamic_shapes(net, (x,))).range_constraints) == 1
+    with pytest.raises(ValueError, match="not among"):
+        shapes.dynamic_shapes(net, (flambeau.randn(5, 4),))
+
+
+def test_mistakes():
+    net, x = Net(), flambeau.randn(5, 4)
+    for bad, words in (({"y": None}, "is none of them"), (({0: Dim("a")}, None), "1 arguments"),
+                       (({2: Dim("a")},), "2 dimensions"), (({0: 7},), "expected a Dim"), ((Dim("a"),), "a tensor")):
+        with pytest.raises((ValueError, TypeError), match=words):
+            export(net, (x,), dynamic_shapes=bad)
+    with pytest.raises(ValueError, match="expected a Module"):
+        export(lambda x: x, (x,))
+    with pytest.raises(TypeError, match="tuple"):
+        export(net, x)
+    with pytest.raises(NotImplementedError, match="leave them out"):
+        export(net, (x,), preserve_module_call_signature=("first",))
+
+    class Reads(nn.Module):
+        def forward(self, x):
+            return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(RuntimeError, match=r"depends on|no values"):
+        export(Reads(), (x,))
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+def test_files_keep_what_was_given_with_them(tmp_path):
+    program = export(Net(), (flambeau.randn(5, 4),))
+    save(program, tmp_path / "net.pt2", extra_files={"note": "hello"})
+    extra = {"note": None}
+    again = load(tmp_path / "net.pt2", extra_files=extra)
+    assert extra == {"note": "hello"} and flambeau.equal(again.example_inputs[0][0], program.example_inputs[0][0])
+    assert isinstance(again.state_dict["first.weight"], nn.Parameter)
+
+
+def changed(change):
+    """A file whose text was changed."""
+    file = io.BytesIO()
+    save(export(Net(), (flambeau.randn(5, 4),)), file)
+    new = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(new, "w") as archive:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "program.json":
+                data = json.loads(content)
+                change(data)
+                content = json.dumps(data)
+            archive.writestr(name, content)
+    return io.BytesIO(new.getvalue())
+
+
+def calls(target):
+    def change(data):
+        next(n for n in data["graph"]["nodes"] if n["op"] == "call_function")["target"] = target
+
+    return change
+
+
+@pytest.mark.parametrize("change, words", [
+    (calls(["os", "system"]), "does not have"), (calls(["math", "__import__"]), "does not have"),
+    (calls(["op", "no_such"]), "does not have"), (calls(["library", "os::system"]), "not registered"),
+    (calls(["library", "aten::__class__"]), "not registered"),
+    (lambda data: data.update(version=99), "version 99"), (lambda data: data.pop("graph"), "damaged"),
+    (lambda data: data["graph"]["nodes"][0].update(op="call_module"), "kind"),
+    (lambda data: data["checks"]["guards"].append(["call", "eval", ["number", 1]]), "no function of sizes"),
+    (lambda data: data["signature"].update(in_spec=["os.system", "*"]), "damaged"),
+    (lambda data: data["graph"]["nodes"][-1].update(args={"eval": "1"}), "damaged")])
+def test_hostile_files_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        load(changed(change))
+    load(changed(lambda data: None))
+
+
+def test_files_of_other_kinds():
+    for content in (b"", b"no archive", flambeau.randn(3).numpy().tobytes()):
+        with pytest.raises(ValueError, match="damaged"):
+            load(io.BytesIO(content))
+    with pytest.raises(TypeError, match="ExportedProgram"):
+        save(Net(), io.BytesIO())
