@@ -1,6 +1,7 @@
 // Which way a call of an operator goes: to its kernel, to a composite's body, to the overload that fits, through
 // autocast or a profiler; and what is added to the exception of a call that failed.
 #include "op_type.h"
+#include "symbols.h"
 #include "upward.h"
 
 namespace flambeau {
@@ -115,9 +116,10 @@ PyObject* call_native(OpObject& op, Frame& f) {
 // Whether such arguments can be a call of the schema at all, so far as that is seen without a thrown TypeError, which
 // costs more than the call: their number (more than its own are sizes, one by one), and no number for a tensor.
 bool may_fit(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_ssize_t keywords) {
-  if (positional > s.npositional &&
-      !(s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints && PyLong_Check(args[positional - 1])))
-    return false;
+  if (positional > s.npositional) {
+    const bool ints = s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints;
+    if (!ints || (!PyLong_Check(args[positional - 1]) && !is_symbol(args[positional - 1]))) return false;
+  }
   Py_ssize_t required = 0;
   for (const Arg& arg : s.args) required += !arg.has_default && !arg.optional;
   if (positional + keywords < required) return false;

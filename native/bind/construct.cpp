@@ -114,7 +114,6 @@ TensorRef block(PyObject* o) {
   if (!is_tensor(o)) return from_buffer(o);
   refuse_meta(*as_tensor(o));
   need_values(*as_tensor(o));
-  about_to_read(*as_tensor(o));
   return TensorRef::borrow(as_tensor(o));
 }
 

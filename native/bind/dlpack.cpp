@@ -112,7 +112,8 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (t.level) return refuse("a tensor inside a transform (vmap, jvp …) has no memory of its own there");
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
     if (t.device.type != DeviceType::CPU) return refuse("the tensor's device has no number in DLPack; export x.cpu()");
-    if (t.flags & kPending) need_values(t);
+    if (t.flags & kPending) need_memory(t);
+    about_to_read(t);
     about_to_write(t);  // by whoever gets it
     bool readonly = t.storage && t.storage->readonly;
     if (a[1] != Py_True) {

@@ -76,7 +76,7 @@ PyObject* seed(PyObject* o, PyObject*) {
 }
 PyObject* initial_seed(PyObject* o, PyObject*) {
   return guarded([&] {
-    std::lock_guard guard(ready(o).busy);
+    std::lock_guard guard(self(o).busy);
     return PyLong_FromUnsignedLongLong(self(o).seed);
   });
 }

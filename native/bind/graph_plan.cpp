@@ -55,9 +55,14 @@ bool stands_in_the_program(const Value& v, const Arg& arg) {
   return (v.tag == Tag::Ints && is_sizes(arg)) || v.tag == Tag::DType || v.tag == Tag::Device || v.tag == Tag::Floats;
 }
 
-// ([(operator, arguments, uses that are results, slots that it writes to)], [(slot, dtype, sizes, strides, offset,
-// flags)], [entry that makes it or -1], [slots that are wanted]). Arguments that a plan takes from the program are
-// ("given", position, value).
+PyObject* op_of(const Entry& e) {
+  auto* op = static_cast<PyObject*>(e.op->py_op);
+  return e.form == Form::Inplace ? reinterpret_cast<PyObject*>(as_op(op)->inplace_form) : op;
+}
+
+// ([(operator, arguments, uses that are results, slots that it writes to, whether the result goes where the first
+// argument lies)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it or -1], [slots that are
+// wanted], fast). Arguments that a plan takes from the program are ("given", position, value).
 PyObject* describe_program(const Program& p) {
   Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0));
   for (const Entry& e : p.entries) {
@@ -71,8 +76,8 @@ PyObject* describe_program(const Program& p) {
     }
     std::vector<int64_t> results(e.results, e.results + e.nresults);
     const std::vector<int64_t> writes(e.writes.begin(), e.writes.end());
-    Held entry = checked(Py_BuildValue("(OONN)", static_cast<PyObject*>(e.op->py_op), args.p, numbers_object(results),
-                                       numbers_object(writes)));
+    Held entry = checked(Py_BuildValue("(OONNO)", op_of(e), args.p, numbers_object(results), numbers_object(writes),
+                                       e.form == Form::Stored ? Py_True : Py_False));
     checked(PyList_Append(entries.p, entry.p));
   }
   for (const Use& u : p.uses) {
@@ -86,7 +91,7 @@ PyObject* describe_program(const Program& p) {
   }
   const std::vector<int> held = p.wanted();
   Held wanted{numbers_object(std::vector<int64_t>(held.begin(), held.end()))};
-  return checked(PyTuple_Pack(4, entries.p, uses.p, slots.p, wanted.p)).give();
+  return checked(PyTuple_Pack(5, entries.p, uses.p, slots.p, wanted.p, p.fast ? Py_True : Py_False)).give();
 }
 
 // Tensors over what comes from outside, by use; None for results.
@@ -114,7 +119,19 @@ struct PythonStep final : Step {
   void run(PlanRun& r) override;
   std::string text() const override { return "a backend's function"; }
 };
+// What is written was counted when it was captured.
+struct Counted {
+  std::vector<std::pair<Storage*, uint64_t>> versions;
+  explicit Counted(const Program& p) {
+    for (const ProgramSlot& s : p.slots)
+      if (s.written) versions.emplace_back(s.storage, s.storage->version);
+  }
+  ~Counted() {
+    for (auto [storage, version] : versions) storage->version = version;
+  }
+};
 void PythonStep::run(PlanRun& r) {
+  Counted counted(r.program);
   const PlanCall& call = calls[0];
   Held args = checked(PyTuple_New(Py_ssize_t(call.args.size())));
   for (size_t k = 0; k < call.args.size(); ++k)
@@ -259,7 +276,9 @@ struct PlanReader {
     tuple_of(o, 4, "call is (operator, arguments, values, entry)");
     if (!PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), OpType)) fail("call is of an operator");
     PlanCall c;
-    c.op = as_op(PyTuple_GET_ITEM(o, 0))->def;
+    const OpObject& op = *as_op(PyTuple_GET_ITEM(o, 0));
+    c.op = op.def;
+    c.inplace = op.inplace && !op.def->writes_self;
     c.list_result = c.op->schema.list_result;
     const int64_t entry = integer_of(PyTuple_GET_ITEM(o, 3));
     if (entry >= int64_t(p.entries.size())) fail("call stands for no entry of the program");
@@ -280,10 +299,12 @@ struct PlanReader {
     std::vector<PlanCall> calls;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(items); ++k) calls.push_back(call(PyTuple_GET_ITEM(items, k)));
     const int leader = number(o, 0, calls.size(), "leader is one of the step's calls");
-    for (const PlanCall& c : calls)
+    for (const PlanCall& c : calls) {
+      if (is_store(c) && c.args[0].kind == PlanArg::Kind::Outside && c.args[1].kind == PlanArg::Kind::Made) continue;
       if (calls.size() > 1 && (c.makes.size() != 1 || c.makes[0] < 0 ||
                                !(c.op->elementwise || find_row_fold(c.op->name, DType::Float32))))
-        fail("group is of pointwise calls and reductions of rows");
+        fail("group is of pointwise calls, reductions of rows, and writes of what they make");
+    }
     return {leader, std::move(calls)};
   }
 };
@@ -322,12 +343,13 @@ std::unique_ptr<Plan> plan_of(const Program& p, PyObject* described) {
   const std::vector<bool> needed = needed_outside(*plan, groups);
   for (auto& [leader, calls] : groups) {
     if (calls.size() == 1) {
-      plan->steps.push_back(std::make_unique<CallStep>(std::move(calls[0])));
+      if (PartStep::takes(calls[0])) plan->steps.push_back(std::make_unique<PartStep>(std::move(calls[0])));
+      else plan->steps.push_back(std::make_unique<CallStep>(std::move(calls[0])));
       continue;
     }
     std::vector<int> results;
     for (const PlanCall& call : calls)
-      if (needed[size_t(call.makes[0])]) results.push_back(call.makes[0]);
+      if (!is_store(call) && needed[size_t(call.makes[0])]) results.push_back(call.makes[0]);
     plan->steps.push_back(std::make_unique<BlockStep>(std::move(calls), leader, std::move(results)));
   }
   plan->finish();

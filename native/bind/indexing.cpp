@@ -3,6 +3,7 @@
 #include "python.h"
 #include "reader.h"
 #include "slot.h"
+#include "symbols.h"
 
 namespace flambeau {
 namespace {
@@ -14,6 +15,8 @@ bool is_plain_index(PyObject* o) {  // Python and NumPy integers
                          : !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
 }
 int64_t integer_of(PyObject* o) {
+  Value symbol;
+  if (!PyLong_Check(o) && symbol_value(o, symbol) && symbol.tag == Tag::Int) return symbol.i;
   Py_ssize_t k = PyNumber_AsSsize_t(o, PyExc_IndexError);
   if (k == -1 && PyErr_Occurred()) throw PythonError();
   return k;
@@ -25,6 +28,8 @@ int64_t slice_bound(PyObject* o) {  // clipped as Python does; kNoBound for None
       type_error("slice indices must be integers or None or have an __index__ method");
     return element_scalar(*as_tensor(o)).to<int64_t>();
   }
+  Value symbol;
+  if (!PyLong_Check(o) && symbol_value(o, symbol) && symbol.tag == Tag::Int) return symbol.i;
   Py_ssize_t k;
   if (!_PyEval_SliceIndex(o, &k)) throw PythonError();
   return std::max<int64_t>(k, kNoBound + 1);
@@ -132,7 +137,8 @@ struct Steps {
 
   void select(int d, int64_t k) {
     int64_t n = size(d);
-    if (k < -n || k >= n) index_error("index ", k, " is outside dimension ", d, " of size ", n);
+    if ((k < -n || k >= n) && !(self.flags & kDispatch) && !is_token(k))  // those are asked, who know more of sizes
+      index_error("index ", k, " is outside dimension ", d, " of size ", n);
     if (recorded) {
       static OpHandle op{"select"};
       current = invoke(op, {Value(&now()), Value(int64_t(d)), Value(k)});

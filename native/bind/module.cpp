@@ -8,6 +8,7 @@
 #include "optim.h"
 #include "python.h"
 #include "storage.h"
+#include "symbols.h"
 
 namespace nb = nanobind;
 using namespace flambeau;
@@ -75,6 +76,7 @@ NB_MODULE(_C, m) {
   add_op_type(module);
   add_construction(module);
   add_reshaping(module);
+  add_symbols(module);
   add_dispatch(module);
   add_levels(module);
   add_generator_type(module);
@@ -84,8 +86,10 @@ NB_MODULE(_C, m) {
   add_optim(module);
   add_storage(module);
   add_shared_memory(module);
+  add_shared_group(module);
   add_shared_heap(module);
   add_profile(module);
   add_graph(module);
+  add_pure_calls(module);
   add_settings(m);
 }

@@ -3,6 +3,7 @@
 
 #include "numpy_types.h"
 #include "slot.h"
+#include "symbols.h"
 
 namespace flambeau {
 namespace {
@@ -29,15 +30,14 @@ bool operand(PyObject* o, Value& v, uint16_t& flags) {
     flags |= v.tensor->flags;
     return true;
   }
-  return number_value(o, v);
+  return number_value(o, v) || symbol_value(o, v);
 }
 
 bool understood(PyObject* o) {
   if (is_tensor(o)) return true;
   Value v;
-  return number_value(o, v);
+  return number_value(o, v) || is_symbol(o);
 }
-
 
 PyObject* binary(SlotOp& slot, PyObject* a, PyObject* b, bool inplace) {
   if (__builtin_expect(is_numpy_array(a) || is_numpy_array(b), 0)) {  // an array beside a tensor acts as a tensor

@@ -2,8 +2,10 @@
 // does not grow with the number of parameters.
 #include "optim.h"
 
+#include <algorithm>
+
+#include "../core/pending.h"
 #include "../core/recording.h"
-#include "../kernels/optim_step.h"
 #include "python.h"
 #include "slot.h"
 
@@ -14,11 +16,19 @@ constexpr Py_ssize_t kKeys = 4;     // the step count, then up to three tensors 
 constexpr Py_ssize_t kNumbers = 5;  // OptimArgs in its order
 
 struct Gathered {
-  std::vector<OptimSlot> slots;
-  std::vector<Tensor*> steps;   // per slot; null when no count is kept
-  std::vector<TensorRef> held;  // everything in slots: another thread may change the dicts while the lock is released
-  Held missing;                 // parameters whose state is not there yet
+  std::vector<Tensor*> grads;
+  std::vector<Tensor*> written;  // parameters, three kinds of state, step counts, as many of each; null: not kept
+  std::vector<int64_t> fresh;    // which of them begin
+  std::vector<TensorRef> held;   // all of these: another thread may change the dicts while the lock is released
+  Held missing;                  // parameters whose state is not there yet
 };
+
+Value list_value(const std::vector<Tensor*>& tensors) {
+  Value v;
+  v.tag = Tag::Tensors;
+  v.tensors = {tensors.data(), int64_t(tensors.size())};
+  return v;
+}
 
 double number(PyObject* o) {
   double value = PyFloat_AsDouble(o);  // one-element tensors have __float__
@@ -58,9 +68,9 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
   Gathered all;
   Held params = checked(PyList_AsTuple(list));  // a parameter's own __hash__ may change the list
   Py_ssize_t count = PyTuple_GET_SIZE(params.p);
-  all.slots.reserve(count);
-  all.steps.reserve(count);
-  all.held.reserve(5 * count);
+  all.held.reserve(size_t(6 * count));
+  all.grads.reserve(size_t(count));
+  all.written.resize(size_t((1 + kKeys) * count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* item = PyTuple_GET_ITEM(params.p, i);
     if (!is_tensor(item)) type_error("optimizer: expected parameters to be Tensors, got ", Py_TYPE(item)->tp_name);
@@ -75,31 +85,35 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
       checked(PyList_Append(all.missing.p, item));
       continue;
     }
-    OptimSlot slot{param, param->grad, {found[1], found[2], found[3]}, 0, contains(fresh, item)};
-    if (found[0]) {
-      if (found[0]->numel != 1 || found[0]->is_meta())
-        runtime_error("optimizer state: expected 'step' to be one number, got shape ", shape_text(found[0]->shape()));
-      slot.step = element_scalar(*found[0]).to<double>() + 1;
+    if (contains(fresh, item)) all.fresh.push_back(int64_t(all.grads.size()));
+    Tensor* kinds[1 + kKeys] = {param, found[1], found[2], found[3], found[0]};
+    for (Py_ssize_t k = 0; k <= kKeys; ++k) {
+      all.written[size_t(k * count) + all.grads.size()] = kinds[k];
+      if (kinds[k]) all.held.push_back(TensorRef::borrow(kinds[k]));
     }
-    all.slots.push_back(slot);
-    all.steps.push_back(found[0]);
-    for (Tensor* t : {slot.param, slot.grad, slot.state[0], slot.state[1], slot.state[2], found[0]})
-      if (t) {
-        need_values(*t);
-        if (tls.dispatch_modes) about_to_write(*t);
-        all.held.push_back(TensorRef::borrow(t));
-      }
+    all.grads.push_back(param->grad);
+    all.held.push_back(TensorRef::borrow(param->grad));
   }
+  const size_t n = all.grads.size();  // those without a gradient leave room
+  for (size_t k = 1; k <= kKeys && n < size_t(count); ++k)
+    std::copy_n(all.written.begin() + long(k) * count, n, all.written.begin() + long(k * n));
+  all.written.resize((1 + kKeys) * n);
   return all;
 }
 
-void count_step(Tensor& step, double value) {
-  need_values(step);
-  if (step.dtype == DType::Float32)
-    *step.ptr<float>() = float(value);
-  else
-    fill(step, Scalar(value));
-  ++step.storage->version;
+// The operator, now or as part of the program that this thread writes.
+void run_step(Call& c, const Gathered& all) {
+  bool plain = true;
+  for (const TensorRef& t : all.held) {
+    settle(*t);
+    plain &= !(t->flags & kDispatch);
+  }
+  if (plain && tls.recorder && tls.recorder->take(c)) return;
+  for (const TensorRef& t : all.held) {
+    need_values(*t);
+    if (tls.recorder) about_to_write(*t);
+  }
+  run_on_memory(c);
 }
 
 // optim_step(kind, params, state, keys, numbers, flags, fresh) -> None, or the list of parameters without state or with
@@ -111,16 +125,24 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t n) {
         !(args[6] == Py_None || PyList_Check(args[6])))
       type_error("optim_step: expected (kind, params list, state dict, 4 keys, 5 numbers, flags, fresh list or None)");
     const int64_t kind = integer_of(args[0]), flags = integer_of(args[5]);
-    if (kind < 0 || kind >= kOptimKinds) value_error("optim_step: no optimizer number ", kind);
-    double numbers[kNumbers];
-    for (Py_ssize_t k = 0; k < kNumbers; ++k) numbers[k] = number(PyTuple_GET_ITEM(args[4], k));
-    OptimArgs options{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], uint32_t(flags)};
+    static OpHandle op{"_optim_step"};
+    Value values[5 + kNumbers];
+    for (Py_ssize_t k = 0; k < kNumbers; ++k) values[5 + k] = Value(number(PyTuple_GET_ITEM(args[4], k)));
     Gathered all = gather(args[1], args[2], args[3], args[6]);
     if (all.missing) return all.missing.give();
-    Calling calling(all.held);
-    optim_step(OptimKind(kind), options, all.slots);
-    for (size_t k = 0; k < all.slots.size(); ++k)
-      if (all.steps[k]) count_step(*all.steps[k], all.slots[k].step);
+    if (all.grads.empty()) Py_RETURN_NONE;
+    values[0] = Value(kind);
+    values[1] = list_value(all.written);
+    values[2] = list_value(all.grads);
+    values[3] = Value(flags);
+    values[4] = Value(Dims(all.fresh));
+    Call c;
+    c.op = &op.get();
+    c.args = values;
+    c.nargs = 5 + int(kNumbers);
+    run_step(c, all);
+    for (Tensor* t : all.written)
+      if (t && t->storage) ++t->storage->version;
     Py_RETURN_NONE;
   });
 }

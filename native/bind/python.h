@@ -184,6 +184,7 @@ PyObject* call_parsed(OpObject& op, Frame& frame);
 PyObject* profiled_call(OpObject& op, Frame& frame, PyObject* (*call)(OpObject&, Frame&));
 void add_profile(PyObject* module);
 void add_graph(PyObject* module);
+void add_pure_calls(PyObject* module);
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 enum AutocastPolicy : uint8_t { kAutocastNone, kAutocastLower, kAutocastFloat32, kAutocastAsIs };
 void autocast_arguments(OpObject& op, Frame& frame);  // autocast.cpp: converts the tensors as the op's policy asks

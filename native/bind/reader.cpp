@@ -1,5 +1,7 @@
 #include "reader.h"
 
+#include "symbols.h"
+
 namespace flambeau {
 
 void bad_argument(const OpObject& op, const Arg& arg, int position, const char* expected, PyObject* got) {
@@ -26,6 +28,8 @@ static int64_t index_of(PyObject* o) {
                                                                shape_text(t.shape()));
     return element_scalar(t).to<int64_t>();
   }
+  Value symbol;
+  if (!PyLong_Check(o) && symbol_value(o, symbol) && symbol.tag == Tag::Int) return symbol.i;
   Held index = checked(PyNumber_Index(o));
   int64_t v = PyLong_AsLongLong(index.p);
   if (v == -1 && PyErr_Occurred()) {
@@ -126,7 +130,7 @@ bool Reader::taken_over(PyObject* o) {
 }
 
 bool Reader::read_scalar(PyObject* o, Value& v) {
-  if (number_value(o, v)) return true;
+  if (number_value(o, v) || symbol_value(o, v)) return true;
   if (!is_tensor(o) || as_tensor(o)->ndim != 0 || (trying && as_tensor(o)->level)) return false;
   Scalar s = element_scalar(*as_tensor(o));
   Held number = checked(scalar_object(s));
@@ -143,14 +147,14 @@ bool Reader::read_float(PyObject* o, Value& v) {
     v = Value(v.scalar().to<double>());
   } else if (is_tensor(o) && as_tensor(o)->numel == 1) {
     v = Value(element_scalar(*as_tensor(o)).to<double>());
-  } else {
+  } else if (!symbol_value(o, v, true)) {
     return false;
   }
   return true;
 }
 
 bool Reader::read_bool(PyObject* o, Value& v) {
-  if (!PyLong_Check(o)) return number_value(o, v) && v.tag == Tag::Bool;
+  if (!PyLong_Check(o) && !is_symbol(o)) return number_value(o, v) && v.tag == Tag::Bool;
   const int on = PyObject_IsTrue(o);
   checked(on);  // an int's subclass may refuse
   v = Value(on == 1);
@@ -226,7 +230,7 @@ bool Reader::read_format(const Arg& arg, PyObject* o, Value& v) {
 bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
   switch (arg.type) {
     case Type::Tensor:  // no tensor: `read` has looked
-      if (arg.number && !(op.inplace && position == 0) && number_value(o, v)) return true;
+      if (arg.number && !(op.inplace && position == 0) && (number_value(o, v) || symbol_value(o, v))) return true;
       v = Value();
       return foreign(o);
     case Type::Scalar: return read_scalar(o, v);

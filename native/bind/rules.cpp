@@ -1,5 +1,6 @@
 // Derivative rules in a backward pass: saved values become the rule's arguments, what it returns the gradients.
 #include "autograd.h"
+#include "symbols.h"
 #include "upward.h"
 
 namespace flambeau {
@@ -24,6 +25,7 @@ PyObject* saved_object(Node& n, int slot) {
   if (s.value.tag == Tag::Tensors) check_list(n, s);
   const auto& args = n.op->schema.args;
   if (slot < int(args.size()) && args[slot].type == Type::Tensor && s.value.is_number()) {
+    if (PyObject* open = symbol_tensor(s.value)) return open;
     Scalar number = s.value.scalar();
     TensorRef t = wrap_number(number, number.dtype(DType::Float64));
     t->flags &= ~kWrappedNumber;  // what a rule computes from numbers alone keeps its digits; 0-d is weak enough
@@ -108,13 +110,14 @@ PyObject* rule_argument(Node& n, const bool* needs, const Rule& rule, const Rule
     case Source::Arg: return saved_object(n, p.index);
     case Source::Result: return saved_object(n, nargs + p.index);
     case Source::ArgShape:
-      if (n.saved[p.index].packed) return packed_shapes(saved_object(n, p.index));
-      return shapes_of_list(n.saved[p.index], n.op->schema.args[p.index].type == Type::Tensors);
+      return symbol_sizes(n.saved[p.index].packed
+                              ? packed_shapes(saved_object(n, p.index))
+                              : shapes_of_list(n.saved[p.index], n.op->schema.args[p.index].type == Type::Tensors));
     case Source::ArgGeometry: {  // (sizes, strides, offset)
       Dims all{n.saved[p.index].value.ints.data, size_t(n.saved[p.index].value.ints.size)};
       size_t ndim = all.size() / 2;
-      return Py_BuildValue("(NNL)", size_object(all.first(ndim)), size_object(all.subspan(ndim, ndim)),
-                           (long long)all.back());
+      return symbol_sizes(Py_BuildValue("(NNL)", size_object(all.first(ndim)), size_object(all.subspan(ndim, ndim)),
+                                        (long long)all.back()));
     }
     case Source::ArgDType: {
       const Saved& s = n.saved[p.index];

@@ -27,7 +27,6 @@ PyObject* storage_bytes(PyObject*, PyObject* o) {
     if (!is_tensor(o)) type_error("storage_bytes: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     Tensor& t = *as_tensor(o);
     need_values(t);
-    about_to_read(t);
     if (t.is_meta() || !t.storage) runtime_error("storage_bytes: the tensor has no memory");
     int64_t size[] = {int64_t(t.storage->nbytes)}, step[] = {1};
     TensorRef bytes = view_of(t, size, step, static_cast<char*>(t.storage->data));
@@ -65,7 +64,6 @@ PyObject* storage_view(PyObject*, PyObject* args) {
   return guarded([&] {
     Tensor& bytes = *as_tensor(source);
     need_values(bytes);
-    about_to_read(bytes);
     if (bytes.dtype != DType::UInt8 || !bytes.contiguous())
       type_error("storage_view: expected contiguous uint8 memory");
     DType type = reinterpret_cast<DTypeObject*>(dtype)->dtype;

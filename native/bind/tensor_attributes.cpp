@@ -93,7 +93,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
     if (self(o).flags & kDispatch) return take_object(detach_wrapper(self(o)));
-    need_values(self(o));
+    need_memory(self(o));
     TensorRef t = alias(self(o));
     t->flags &= ~kInference;
     if (Storage* shared = t->storage) {
@@ -113,7 +113,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (t.dtype != v.dtype && t.requires_grad() && !is_differentiable(v.dtype)) runtime_error("this tensor requires "
         "grad, so its data must be floating point or complex, got ", dtype_name(v.dtype));
     if (t.base) runtime_error("data of a view cannot be set");
-    need_values(v);  // a wrapper has no memory to share
+    need_memory(v);  // a wrapper has none to share
     set_dims(t, v.shape(), v.stride());  // first: the one thing here that may fail
     if (v.storage) retain(v.storage);
     Storage* old = std::exchange(t.storage, v.storage);

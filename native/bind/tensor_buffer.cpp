@@ -47,8 +47,8 @@ GivenBuffer* give(const Tensor& t) {
 
 int get_buffer(PyObject* o, Py_buffer* view, int flags) {
   Tensor& t = self(o);
-  if (t.flags & kPending && guarded_int([&] { return need_values(t), 0; }) < 0) return -1;
-  if (guarded_int([&] { return about_to_write(t), 0; }) < 0) return -1;  // by whoever gets it
+  if (t.flags & kPending && guarded_int([&] { return need_memory(t), 0; }) < 0) return -1;
+  if (guarded_int([&] { return about_to_read(t), about_to_write(t), 0; }) < 0) return -1;  // by whoever gets it
   const char* format = buffer_format(t.dtype);
   const char* problem = t.flags & kDispatch && (t.level || !t.storage || !t.storage->data)
                             ? "its values are not in its own memory (it is inside a transform, or a wrapper)"

@@ -35,7 +35,8 @@ PyObject* t_stride(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) 
 PyObject* t_dim(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).ndim); }
 PyObject* t_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(self(o).numel); }
 void need_address(const Tensor& t) {  // of a wrapper the address is asked, too: it says nothing
-  if (t.flags & kPending) need_values(t);
+  if (t.flags & kPending) need_memory(t);
+  about_to_read(t);
   about_to_write(t);  // by whoever asks
 }
 PyObject* t_data_ptr(PyObject* o, PyObject*) {
@@ -176,7 +177,7 @@ PyObject* t_set_storage(PyObject* o,
     if (sizes.size() != steps.size()) runtime_error("_set_storage: shape and strides must have the same length");
     Tensor &t = self(o), &s = self(source);
     await_calls(t);
-    need_values(t), need_values(s);
+    need_memory(t), need_memory(s);
     int64_t low = offset, high = offset, room = s.storage ? int64_t(s.storage->nbytes) / s.itemsize() : 0;
     for (size_t k = 0; k < sizes.size(); ++k) {
       int64_t reach;

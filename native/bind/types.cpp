@@ -1,6 +1,7 @@
 // dtype, device, Size, memory formats and layouts as Python objects.
 #include "../core/device_table.h"
 #include "slot.h"
+#include "symbols.h"
 
 namespace flambeau {
 
@@ -174,7 +175,7 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (!size) return nullptr;
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(size); ++k) {
     PyObject* item = PyTuple_GET_ITEM(size, k);
-    if (PyLong_CheckExact(item)) continue;
+    if (PyLong_CheckExact(item) || is_symbol(item)) continue;
     PyObject* index = PyNumber_Index(item);
     if (!index) {
       PyErr_Format(PyExc_TypeError, "Size(): sizes are ints, item %zd is a %s", k, Py_TYPE(item)->tp_name);

@@ -2,6 +2,7 @@
 #include "numpy_types.h"
 #include "reading.h"
 #include "slot.h"
+#include "symbols.h"
 
 namespace flambeau {
 
@@ -90,23 +91,36 @@ bool number_value(PyObject* o, Value& v) {
   return true;
 }
 
+namespace {
+
+PyObject* integer_object(int64_t i) {
+  PyObject* number = PyLong_FromLongLong(i);
+  return __builtin_expect(is_token(i), 0) ? symbol_object(number) : number;
+}
+PyObject* float_object(double f) {
+  PyObject* number = PyFloat_FromDouble(f);
+  return __builtin_expect(is_token(f), 0) ? symbol_object(number) : number;
+}
+
+}  // namespace
+
 PyObject* value_object(const Value& v) {
   switch (v.tag) {
     case Tag::None: Py_RETURN_NONE;
     case Tag::Tensor: return Py_NewRef(py(v.tensor));
     case Tag::Bool: return PyBool_FromLong(v.b);
-    case Tag::Int: return v.huge ? PyLong_FromUnsignedLongLong(uint64_t(v.i)) : PyLong_FromLongLong(v.i);
-    case Tag::Float: return PyFloat_FromDouble(v.f);
+    case Tag::Int: return v.huge ? PyLong_FromUnsignedLongLong(uint64_t(v.i)) : integer_object(v.i);
+    case Tag::Float: return float_object(v.f);
     case Tag::Complex: return PyComplex_FromDoubles(v.c.re, v.c.im);
     case Tag::Ints:
     case Tag::Bools: {
       PyObject* t = PyTuple_New(v.ints.size);
-      for (int64_t k = 0; t && k < v.ints.size; ++k) PyTuple_SET_ITEM(t, k, PyLong_FromLongLong(v.ints.data[k]));
+      for (int64_t k = 0; t && k < v.ints.size; ++k) PyTuple_SET_ITEM(t, k, integer_object(v.ints.data[k]));
       return t;
     }
     case Tag::Floats: {
       PyObject* t = PyTuple_New(v.floats.size);
-      for (int64_t k = 0; t && k < v.floats.size; ++k) PyTuple_SET_ITEM(t, k, PyFloat_FromDouble(v.floats.data[k]));
+      for (int64_t k = 0; t && k < v.floats.size; ++k) PyTuple_SET_ITEM(t, k, float_object(v.floats.data[k]));
       return t;
     }
     case Tag::Tensors: {

@@ -20,6 +20,7 @@ void flush_denormals_here(bool on) {
   unsigned both = _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
   _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
 }
+void relax() { _mm_pause(); }
 #elif defined(__aarch64__)
 int cpu_level() { return kBaseline; }
 void flush_denormals_here(bool on) {
@@ -29,9 +30,11 @@ void flush_denormals_here(bool on) {
   control = on ? control | kFlush : control & ~kFlush;
   __asm__ volatile("msr fpcr, %0" ::"r"(control));
 }
+void relax() { __asm__ volatile("yield"); }
 #else
 int cpu_level() { return kBaseline; }
 void flush_denormals_here(bool) {}
+void relax() {}
 #endif
 
 }  // namespace flambeau

@@ -39,7 +39,7 @@ void about_to_draw() {
 
 bool can_describe(const Call& c) {
   const OpDef& op = *c.op;
-  if (op.schema.nresults == 0 && !op.schema.list_result) return false;  // it is run for what it does
+  if (op.schema.nresults == 0 && !op.schema.list_result && !op.writes_more) return false;  // who knows what it does
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
     if (v.tag == Tag::Tensor && v.tensor->is_meta()) return false;

@@ -22,9 +22,9 @@ struct FLAMBEAU_API Recorder {
 };
 // Sets this thread's recorder (null: none) and returns the one before.
 FLAMBEAU_API Recorder* exchange_recorder(Recorder* recorder);
-// Called before memory is written, or read, outside of execute(), and before the default generator is used there.
+// Called before memory is written outside of execute(), and before the default generator is used there. (Before it is
+// read: need_values in tensor.h.)
 void about_to_write(const Tensor& t);
-void about_to_read(const Tensor& t);
 void about_to_draw();
 
 // Calls f with every argument that the call writes to.
@@ -38,8 +38,11 @@ template <class F> void each_written(const Call& c, F f) {
     return true;
   };
   for (int k = 0; k < c.nargs; ++k) {
-    Tensor* t = args[size_t(k)].written ? c.optional_tensor(k) : nullptr;
-    if (t && is_set(args[size_t(k)].written_if)) f(*t);
+    if (!args[size_t(k)].written || !is_set(args[size_t(k)].written_if)) continue;
+    if (Tensor* t = c.optional_tensor(k)) f(*t);
+    if (c.args[k].tag != Tag::Tensors) continue;
+    for (Tensor* t : c.tensors(k))
+      if (t) f(*t);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "sanitize.h"
 #include "scalar.h"
 #include "size.h"
+#include "state.h"
 
 namespace flambeau {
 
@@ -139,10 +140,17 @@ struct Tensor : Object {
 using TensorRef = Ref<Tensor>;
 [[noreturn]] void no_values(const Tensor& t);
 FLAMBEAU_API void make_values(const Tensor& t);  // pending.cpp
-// The gate before raw data: afterwards t.data points to t's values. Throws for wrappers, which have none of their own.
-// Kernels need not ask: execute() has, for all arguments.
-inline void need_values(const Tensor& t) {
+// Memory is about to be read outside of execute(): what was recorded to be written there is written first.
+FLAMBEAU_API void about_to_read(const Tensor& t);  // recording.cpp
+// Afterwards t.data is an address. Throws for wrappers, which have no memory of their own.
+inline void need_memory(const Tensor& t) {
   if (__builtin_expect(t.flags & kIndirect, 0)) make_values(t);
+}
+// The gate before raw data: afterwards t.data points to t's values. Kernels need not ask: execute() has, for all
+// arguments.
+inline void need_values(const Tensor& t) {
+  need_memory(t);
+  if (__builtin_expect(tls.recorder != nullptr, 0)) about_to_read(t);
 }
 
 // --- making tensors -----------------------------------------------------------------------------------------------

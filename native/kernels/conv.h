@@ -11,6 +11,7 @@
 namespace flambeau {
 
 using Three = std::array<int64_t, 3>;
+inline int64_t volume(const Three& t) { return t[0] * t[1] * t[2]; }
 
 // Of the convolution (not its transpose): `in` belongs to x [n, ic, in…], `out` to y [n, oc, out…].
 struct ConvGeometry {
@@ -18,9 +19,7 @@ struct ConvGeometry {
   Three in, out, kernel, stride, pad, dilation;
   int64_t icg() const { return ic / groups; }
   int64_t ocg() const { return oc / groups; }
-  int64_t products() const {
-    return n * oc * icg() * kernel[0] * kernel[1] * kernel[2] * out[0] * out[1] * out[2];
-  }
+  int64_t products() const { return n * oc * icg() * volume(kernel) * volume(out); }
   // Padding behind the image that the last places of the result reach. Where they do not even reach its end: none.
   int64_t pad_end(size_t d) const {
     return std::max<int64_t>(0, (out[d] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1 - in[d] - pad[d]);

@@ -9,8 +9,6 @@
 namespace flambeau {
 namespace {
 
-int64_t volume(const Three& v) { return v[0] * v[1] * v[2]; }
-
 // Whether tap k of an axis reads a pixel for any place of the result.
 bool meets_pixels(const ConvGeometry& g, size_t d, int64_t k) {
   const int64_t first = k * g.dilation[d] - g.pad[d];  // the pixel of place 0
@@ -60,36 +58,35 @@ struct Trim {
   int64_t tap() const { return (before[0] * whole[1] + before[1]) * whole[2] + before[2]; }
 };
 
-}  // namespace
-
-template <class T>
-bool trimmed_forward(const ConvGeometry& given, const T* x, const T* w, const T* bias, T* y) {
+// A product of matrices, or `pass`, from the image `from` to the image `to`. kForward: x to y; otherwise back.
+template <bool kForward, class T>
+bool trimmed(const ConvGeometry& given, const T* from, const T* w, const T* bias, T* to,
+             void (*pass)(const ConvGeometry&, const T*, const T*, const T*, T*)) {
   const Trim t(given);
   if (!t.any) return false;
-  const int64_t all = volume(t.whole);
   if (t.product()) {
+    const int64_t channel = volume(t.whole), filter = t.g.ic * channel;  // from one to the next in w
+    const int64_t ins = kForward ? t.g.ic : t.g.oc, outs = kForward ? t.g.oc : t.g.ic;
     Epilogue<T> e;
     e.bias_col = bias;
-    gemm<T>(t.g.n, t.g.oc, t.g.ic, x, t.g.ic, 1, w + t.tap(), all, t.g.ic * all, y, t.g.oc, e);
+    gemm<T>(t.g.n, outs, ins, from, ins, 1, w + t.tap(), kForward ? channel : filter, kForward ? filter : channel, to,
+            outs, e);
   } else {
-    conv_forward<T>(t.g, x, t.filters(w).data(), bias, y);
+    pass(t.g, from, t.filters(w).data(), bias, to);
   }
   return true;
 }
 
+}  // namespace
+
+template <class T>
+bool trimmed_forward(const ConvGeometry& given, const T* x, const T* w, const T* bias, T* y) {
+  return trimmed<true, T>(given, x, w, bias, y, conv_forward<T>);
+}
+
 template <class T>
 bool trimmed_backward_data(const ConvGeometry& given, const T* y, const T* w, const T* bias, T* x) {
-  const Trim t(given);
-  if (!t.any) return false;
-  const int64_t all = volume(t.whole);
-  if (t.product()) {
-    Epilogue<T> e;
-    e.bias_col = bias;
-    gemm<T>(t.g.n, t.g.ic, t.g.oc, y, t.g.oc, 1, w + t.tap(), t.g.ic * all, all, x, t.g.ic, e);
-  } else {
-    conv_backward_data<T>(t.g, y, t.filters(w).data(), bias, x);
-  }
-  return true;
+  return trimmed<false, T>(given, y, w, bias, x, conv_backward_data<T>);
 }
 
 template <class T>

@@ -192,8 +192,8 @@ bool same_place(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void copy_into(Tensor& dst, const Tensor& src) {
-  need_values(dst), need_values(src);
-  if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_read(src), about_to_write(dst);
+  need_memory(dst), need_values(src);
+  if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
   if (dst.device.type != DeviceType::CPU || src.device.type != DeviceType::CPU) return copy_by_table(dst, src);
   copy_on_cpu(dst, src);
 }

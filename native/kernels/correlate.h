@@ -6,7 +6,6 @@
 
 namespace flambeau {
 
-inline int64_t volume(const Three& t) { return t[0] * t[1] * t[2]; }
 template <class T> const ConvKernels<T>& conv_kernels();
 
 // How an image is laid out for a correlation. Along each axis the place z >= 0 means source index z + start;

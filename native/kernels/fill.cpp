@@ -8,7 +8,7 @@ namespace flambeau {
 static constexpr int64_t kGrain = 32768;
 
 void fill(Tensor& dst, const Scalar& value) {
-  need_values(dst);
+  need_memory(dst);
   if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
   check_fits(value, dst.dtype);
   if (dst.device.type != DeviceType::CPU) return fill_by_table(dst, value);

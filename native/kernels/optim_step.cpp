@@ -7,6 +7,7 @@
 
 #include "../core/call.h"
 #include "../core/machine.h"
+#include "cast.h"
 #include "elementwise.h"
 
 namespace flambeau {
@@ -189,19 +190,68 @@ OptimRegistration::OptimRegistration(int level, OptimLoops (*loops)()) {
   if (level <= cpu_level()) registered()[level] = loops();
 }
 
-void optim_step(OptimKind kind, const OptimArgs& args, std::span<OptimSlot> slots) {
-  for (size_t k = 0; k < slots.size(); ++k) check(kind, slots[k], k);
+// Updates every slot.
+static void optim_step(OptimKind kind, const OptimArgs& args, std::span<OptimSlot> slots) {
   std::vector<Job> jobs;
   jobs.reserve(slots.size());
   for (const OptimSlot& slot : slots)
     jobs.push_back(slot.param->is_meta() ? Job{} : make_job(kind, args, slot));
   run_jobs(kind, jobs);
+  for (size_t k = 0; k < slots.size(); ++k) write_back(jobs[k], slots[k]);
+}
+
+// --- the operator ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+double count_of(const Tensor& step) {
+  double value;
+  make_cast(step.dtype, DType::Float64).apply(reinterpret_cast<char*>(&value), step.data, 1);
+  return value;
+}
+
+// What is written by one step: n parameters, their three kinds of state, their counts.
+std::vector<OptimSlot> slots_of(const Call& c) {
+  const auto written = c.tensors(1), grads = c.tensors(2);
+  const size_t n = grads.size();
+  if (written.size() != 5 * n) runtime_error("optim_step: expected five tensors for each of ", n, " gradients");
+  std::vector<OptimSlot> slots(n);
+  for (size_t k = 0; k < n; ++k) {
+    if (!written[k] || !grads[k]) runtime_error("optim_step: parameter ", k, " or its gradient is missing");
+    slots[k] = {written[k], grads[k], {written[n + k], written[2 * n + k], written[3 * n + k]}, 0, false};
+  }
+  for (int64_t k : c.ints(4)) {
+    if (k < 0 || size_t(k) >= n) runtime_error("optim_step: there is no parameter ", k);
+    slots[size_t(k)].fresh = true;
+  }
+  return slots;
+}
+
+void infer_step(Call& c) {
+  const OptimKind kind = OptimKind(c.integer(0));
+  if (c.integer(0) < 0 || c.integer(0) >= kOptimKinds) value_error("optim_step: no optimizer number ", c.integer(0));
+  const auto& slots = c.hand_over(slots_of(c));
   for (size_t k = 0; k < slots.size(); ++k) {
-    write_back(jobs[k], slots[k]);
-    if (Storage* s = slots[k].param->storage) ++s->version;
-    for (Tensor* s : slots[k].state)
-      if (s && s->storage) ++s->storage->version;
+    check(kind, slots[k], k);
+    const Tensor* step = c.tensors(1)[4 * slots.size() + k];
+    if (step && (step->numel != 1 || step->is_meta()))
+      runtime_error("optimizer state: expected 'step' to be one number, got shape ", shape_text(step->shape()));
   }
 }
+
+void cpu_step(Call& c) {
+  auto& slots = c.handed<std::vector<OptimSlot>>();
+  const auto steps = c.tensors(1).subspan(4 * slots.size());
+  for (size_t k = 0; k < slots.size(); ++k)
+    if (steps[k]) slots[k].step = count_of(*steps[k]) + 1;
+  const OptimArgs args{c.real(5), c.real(6), c.real(7), c.real(8), c.real(9), uint32_t(c.integer(3))};
+  optim_step(OptimKind(c.integer(0)), args, slots);
+  for (size_t k = 0; k < slots.size(); ++k)
+    if (steps[k]) fill(*steps[k], Scalar(slots[k].step));
+}
+
+const Primitives rows{{"_optim_step", infer_step, cpu_step}};
+
+}  // namespace
 
 }  // namespace flambeau

@@ -1,4 +1,4 @@
-// One step of an optimizer over many tensors at once: what the binding hands over and what the loops see.
+// One step of an optimizer over many tensors at once, the operator `_optim_step`: what its loops see.
 #pragma once
 #include <span>
 #include <string>
@@ -43,9 +43,6 @@ struct OptimSlot {
 };
 
 inline constexpr int kOptimArrays = 5;  // param, grad, three states
-
-// Updates every slot. Checks all of them first: nothing is written when one is unusable.
-void optim_step(OptimKind kind, const OptimArgs& args, std::span<OptimSlot> slots);
 
 // A loop over n elements; arrays the optimizer does not use are null.
 using OptimLoop = void (*)(const OptimNumbers&, void* const arrays[kOptimArrays], int64_t n);

@@ -117,7 +117,7 @@ struct Blocks {
     for (int64_t start = begin; start < end; start += block) one(start, std::min(block, end - start));
   }
   // Where a row of the block begins, or its one number is.
-  char* place(size_t cell, int64_t row) const {
+  char* at_row(size_t cell, int64_t row) const {
     return at[cell] + row * item[cell] * (step.cells[cell].per_row ? 1 : columns);
   }
   void chained(const BlockChain& c, int64_t n, int64_t many) {
@@ -133,7 +133,7 @@ struct Blocks {
       const auto& s = c.steps[k];
       const size_t cell = size_t(std::max(s.cell, 0));
       const bool number = s.cell >= 0 && (item[cell] == 0 || step.cells[cell].per_row);
-      steps[k] = {s.op, place(cell, row), number, tiles && step.cells[cell].buffer >= 0};
+      steps[k] = {s.op, at_row(cell, row), number, tiles && step.cells[cell].buffer >= 0};
     }
     steps[c.steps.size()] = {ChainOp::None, nullptr, false, false};
     if (n) c.loop(steps, n);
@@ -148,7 +148,7 @@ struct Blocks {
       for (int k = 0; k < code.count; ++k) {
         const size_t cell = size_t(k ? code.from[k] : code.to);
         stride[k] = step.cells[cell].per_row ? 0 : item[cell];
-        ptr[k] = place(cell, row) + begin * stride[k];
+        ptr[k] = at_row(cell, row) + begin * stride[k];
       }
       code.loop(ptr, stride, n - begin, p.scalars[size_t(i)].data());
     }
@@ -239,6 +239,11 @@ BlockStep::BlockStep(std::vector<PlanCall> group, int leader, std::vector<int> r
   calls = std::move(group);
   std::vector<int> made;
   for (const PlanCall& call : calls) {
+    if (is_store(call)) {
+      stores.push_back({call.args[1].at, int(inputs.size())});
+      inputs.push_back(call.args[0]);
+      continue;
+    }
     each_tensor(call.args, [&](const PlanArg& a) {
       const bool inside = a.at >= 0 && std::ranges::count(made, a.at);
       if (inside && a.kind == PlanArg::Kind::View) own.push_back(a);
@@ -281,11 +286,14 @@ void BlockStep::run(PlanRun& r) {
     prepared.memory[k] = t->data;
     held.push_back(std::move(t));
   }
-  for (size_t k = 0; k < code->inputs.size(); ++k) {
-    Tensor& t = *tensors[size_t(code->inputs[k])];
-    prepared.memory[results.size() + k] = t.data;
+  size_t at = results.size();
+  auto bind = [&](int input) {
+    Tensor& t = *tensors[size_t(input)];
+    prepared.memory[at++] = t.data;
     held.push_back(TensorRef::borrow(&t));
-  }
+  };
+  for (const Store& s : stores) bind(s.input);
+  for (int input : code->inputs) bind(input);
   if (code->numel) compute(prepared, held);
   for (size_t k = 0; k < results.size(); ++k) r.values[size_t(results[k])] = held[k];
 }

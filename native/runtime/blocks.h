@@ -32,6 +32,7 @@ struct BlockCode {
     bool constant = false, filled = false;  // one number everywhere; laid out as a block for loops that want it so
     bool per_row = false;                   // one number for each row
     bool same_rows = false;                 // Input: every row is the same one
+    bool late = false;                      // Register: its memory is written when the block is done
     const PlanArg* number = nullptr;        // Number: where it stands
     int from = -1;        // Number that is an input's only element, converted: the input's cell
   };
@@ -61,7 +62,7 @@ struct BlockCode {
   bool possible = false;
   Strided<kMostMemory> space;
   std::vector<Result> results;      // by result of the group
-  std::vector<int> inputs;          // of the group, that are read: operands of the space, behind the results
+  std::vector<int> inputs;          // of the group, that are read: operands of the space, behind results and stores
   std::vector<Cell> cells;
   std::vector<Instruction> code;
   std::vector<BlockChain> chains;   // of the code, in its order
@@ -77,6 +78,10 @@ struct BlockStep final : Step {
   int leader;                  // the call whose result has the group's shape
   std::vector<int> results;    // values that are needed outside
   std::vector<PlanArg> inputs; // the tensors that come from outside the group, each once
+  struct Store {
+    int value, input;          // which value is written to which of the inputs
+  };
+  std::vector<Store> stores;
   std::vector<PlanArg> own;    // values of the group, as its calls see them in another shape
   std::shared_ptr<const BlockCode> code;  // of the last layouts
 

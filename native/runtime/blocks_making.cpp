@@ -143,7 +143,10 @@ struct Builder {
   void add(const PlanCall& call);
   void add_fold(const PlanCall& call);
   int operand(const PlanArg& a, const Own& made, DType wants, bool per_row);
+  void add_store(const BlockStep::Store& s, int memory);
+  bool is_read_later(int cell, int slot) const;
   void place_memory();
+  void walk(const std::vector<std::vector<int64_t>>& strides);
   void place_buffers();
   void place_blocks();
 };
@@ -259,7 +262,40 @@ void Builder::add(const PlanCall& call) {
   made.cell = converted(i.to, made.tensor->dtype);
 }
 
-// The iteration space: results first, whose layout decides the order.
+// Whether memory of a slot is read after the instruction that makes this cell.
+bool Builder::is_read_later(int made, int slot) const {
+  bool later = false;
+  for (const auto& i : code.code) {
+    for (int k = 1; later && k < i.count; ++k) {
+      const Cell& c = code.cells[size_t(i.from[k])];
+      if (c.kind != Kind::Input) continue;
+      const PlanArg& a = group.inputs[size_t(code.inputs[size_t(c.memory)])];
+      if (a.kind == PlanArg::Kind::Outside && run.program.uses[size_t(a.of)].slot == slot) return true;
+    }
+    later |= i.to == made;
+  }
+  return false;
+}
+
+// A value goes to memory from outside.
+void Builder::add_store(const BlockStep::Store& s, int memory) {
+  const Own& made = own[size_t(s.value)];
+  const Tensor& to = *tensors[size_t(s.input)];
+  possible &= to.dtype == made.tensor->dtype && std::ranges::equal(to.shape(), made.tensor->shape()) &&
+              !code.cells[size_t(made.cell)].per_row;
+  int at = made.cell;
+  if (code.cells[size_t(at)].memory >= 0) {  // it has one already
+    BlockCode::Instruction i;
+    i.what = BlockCode::What::Convert;
+    i.cast = make_cast(to.dtype, to.dtype);
+    at = instruction(i, at, to.dtype, false);
+  }
+  code.cells[size_t(at)].memory = memory;
+  const PlanArg& a = group.inputs[size_t(s.input)];
+  code.cells[size_t(at)].late = is_read_later(at, run.program.uses[size_t(a.of)].slot);
+}
+
+// Which memory the group reads and writes: results first, whose layout decides the order of the walk.
 void Builder::place_memory() {
   std::vector<std::vector<int64_t>> strides;
   for (int value : group.results) {
@@ -272,15 +308,27 @@ void Builder::place_memory() {
     else strides.push_back(along(t, t.shape()));
     code.results.push_back({{t.sizes, t.sizes + t.ndim}, {t.strides, t.strides + t.ndim}, t.dtype, t.device});
   }
+  for (const BlockStep::Store& s : group.stores) {
+    const Tensor& to = *tensors[size_t(s.input)];
+    add_store(s, int(strides.size()));
+    strides.push_back(along(to, to.shape()));
+  }
   const int first = int(strides.size());
   strides.insert(strides.end(), input_strides.begin(), input_strides.end());
   for (auto& c : code.cells)
     if (c.kind == Kind::Input) c.memory += first;
+  walk(strides);
+}
+
+// The iteration space over memory with these strides, in elements: of results, stores, inputs.
+void Builder::walk(const std::vector<std::vector<int64_t>>& strides) {
+  const int results = int(code.results.size()), first = results + int(group.stores.size());
   auto& s = code.space;
   s.operands = int(strides.size());
   auto item = [&](int k) {
-    return item_size(k < first ? code.results[size_t(k)].dtype
-                               : tensors[size_t(code.inputs[size_t(k - first)])]->dtype);
+    if (k < results) return item_size(code.results[size_t(k)].dtype);
+    const int input = k < first ? group.stores[size_t(k - results)].input : code.inputs[size_t(k - first)];
+    return item_size(tensors[size_t(input)]->dtype);
   };
   for (int d = int(shape.size()) - 1; d >= 0; --d) {
     if (shape[size_t(d)] == 1) continue;
@@ -315,7 +363,7 @@ void Builder::place_buffers() {
     return int(code.buffers.size()) - 1;
   };
   auto in_place = [&](const Cell& c) {
-    return c.memory >= 0 && (c.per_row || code.space.linear(c.memory, item_size(c.dtype)));
+    return c.memory >= 0 && !c.late && (c.per_row || code.space.linear(c.memory, item_size(c.dtype)));
   };
   auto reuse = [&](const Cell& c) {
     if (!c.per_row && std::find(free.begin(), free.end(), c.buffer) == free.end()) free.push_back(c.buffer);
@@ -366,6 +414,7 @@ std::shared_ptr<BlockCode> block_code(const BlockStep& group, PlanRun& r, const 
   b.own.resize(r.values.size());
   bool folds = false;
   for (const PlanCall& call : group.calls) {
+    if (is_store(call)) continue;
     if (call.op->elementwise) b.describe(call);
     else b.describe_fold(call), folds = true;
   }
@@ -376,10 +425,11 @@ std::shared_ptr<BlockCode> block_code(const BlockStep& group, PlanRun& r, const 
   code->columns = folds && leader.ndim ? b.shape.back() : 0;
   if (folds && code->columns < 2) return code;
   for (const PlanCall& call : group.calls) {
+    if (is_store(call)) continue;
     if (call.op->elementwise) b.add(call);
     else b.add_fold(call);
   }
-  if (!b.fits() || code->inputs.size() + group.results.size() > size_t(kMostMemory)) return code;
+  if (!b.fits() || code->inputs.size() + group.results.size() + group.stores.size() > size_t(kMostMemory)) return code;
   if (code->code.size() > size_t(kMostInstructions)) return code;
   b.place_memory();
   b.place_buffers();

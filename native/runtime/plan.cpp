@@ -10,10 +10,6 @@ namespace flambeau {
 
 // --- while it runs ---------------------------------------------------------------------------------------------------
 
-bool laid_out(const Tensor& t, Dims sizes, Dims strides) {
-  return std::ranges::equal(t.shape(), sizes) && std::ranges::equal(t.stride(), strides);
-}
-
 PlanRun::PlanRun(Plan& plan, Program& program)
     : plan(plan), program(program), values(size_t(plan.values)), kept_(std::move(plan.kept_)) {
   plan.kept_.clear();
@@ -52,6 +48,7 @@ void PlanRun::let_go() {
     else release(std::exchange(t->storage, nullptr));
   }
   bound_.clear();
+  replaced_.clear();
 }
 
 Tensor& PlanRun::as_made(int value, int slot) {
@@ -60,7 +57,7 @@ Tensor& PlanRun::as_made(int value, int slot) {
   if (laid_out(*t, made.sizes(), made.strides())) return *t;
   TensorRef again = empty_strided(made.sizes(), made.strides(), made.dtype, made.device);
   copy_into(*again, *t);
-  t = std::move(again);
+  replaced_.push_back(std::exchange(t, std::move(again)));  // another argument of the step may be that tensor
   return *t;
 }
 
@@ -115,6 +112,8 @@ void hand_out(PlanRun& r) {
 Listener::Listener() : before_(std::exchange(listening, this)) {}
 Listener::~Listener() { listening = before_; }
 Listener* Listener::of_thread() { return listening; }
+Listener::Unheard::Unheard() : before(std::exchange(listening, nullptr)) {}
+Listener::Unheard::~Unheard() { listening = before; }
 
 // An operator that fails says where the user called it; of a group, the calls whose name it says, or all.
 static void add_lines(std::string& error, const Step& step, const Program& p) {
@@ -175,10 +174,39 @@ void run_call(const PlanCall& call, PlanRun& r) {
   c.args = values;
   c.nargs = int(call.args.size());
   c.list_result = call.list_result;
+  if (call.inplace) c.inplace = true, c.given = values[0].tensor;
   run_on_memory(c);
   for (size_t k = 0; k < call.makes.size(); ++k)
     if (call.makes[k] >= 0) r.values[size_t(call.makes[k])] = TensorRef::borrow(&c.out(int(k)));
 }
+
+bool PartStep::takes(const PlanCall& call) {
+  using Kind = PlanArg::Kind;
+  const auto& args = call.args;
+  return (call.op->name == "_with_part" || call.op->name == "_with_number") && args[0].kind == Kind::Made &&
+         args[1].kind >= Kind::Made && args[1].at == args[0].at && args[2].kind != Kind::List;
+}
+
+void PartStep::run(PlanRun& r) {
+  const PlanCall& call = calls[0];
+  const int at = call.args[0].at;
+  if (call.args[1].kind == PlanArg::Kind::Made) return run_call(call, r);  // all of it, as it was made
+  const Use& part = r.program.uses[size_t(call.args[1].of)];
+  TensorRef whole = TensorRef::borrow(&r.as_made(at, part.slot));
+  const PlanArg& value = call.args[2];
+  Tensor* from = value.kind > PlanArg::Kind::Given ? r.tensor(value) : nullptr;
+  TensorRef& held = r.values[size_t(at)];
+  if (value.at == at || !std::ranges::count(drops, at) || held->refcount > 2 || held->storage->refcount > 1) {
+    whole = empty_strided(held->shape(), held->stride(), held->dtype, held->device);
+    copy_into(*whole, *held);
+  }
+  TensorRef to = view_of(*whole, part.sizes(), part.strides(), whole->data + part.offset * whole->itemsize());
+  if (from) copy_into(*to, *from);
+  else fill(*to, r.given(value).scalar());
+  if (call.makes[0] >= 0) r.values[size_t(call.makes[0])] = std::move(whole);
+}
+
+std::string PartStep::text() const { return CallStep(calls[0]).text(); }
 
 // --- making one ------------------------------------------------------------------------------------------------------
 

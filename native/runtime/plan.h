@@ -28,10 +28,13 @@ struct PlanArg {
 struct PlanCall {
   const OpDef* op = nullptr;
   std::vector<PlanArg> args;
-  bool list_result = false;
+  bool list_result = false, inplace = false;
   std::vector<int> makes;  // values; -1: nobody asks for this result
   int entry = -1;          // of the program, that it stands for; of several, one
 };
+
+// Whether it only writes a value to memory from outside.
+inline bool is_store(const PlanCall& c) { return c.op && c.op->writes_self && c.op->name == "copy_"; }
 
 // Calls f for every argument that is a tensor, those in lists too.
 template <class F>
@@ -63,6 +66,7 @@ struct PlanRun {
   Tensor& kept(const PlanArg& a);
   std::vector<TensorRef> kept_;
   std::vector<int> bound_;
+  std::vector<TensorRef> replaced_;
 };
 
 struct Step {
@@ -78,6 +82,14 @@ void run_call(const PlanCall& call, PlanRun& r);
 struct CallStep final : Step {
   explicit CallStep(PlanCall call) { calls.push_back(std::move(call)); }
   void run(PlanRun& r) override { run_call(calls[0], r); }
+  std::string text() const override;
+};
+
+// A value of which a part is overwritten (`_with_part`, `_with_number`): the value itself, if nobody reads it any more.
+struct PartStep final : Step {
+  explicit PartStep(PlanCall call) { calls.push_back(std::move(call)); }
+  static bool takes(const PlanCall& call);
+  void run(PlanRun& r) override;
   std::string text() const override;
 };
 
@@ -100,15 +112,18 @@ struct Plan {
   std::vector<TensorRef> kept_;  // of the last run, for the next
 };
 
-// Whether t has this layout, apart from where it begins.
-bool laid_out(const Tensor& t, Dims sizes, Dims strides);
-
 // While one lives in this thread, it hears what becomes of the calls that are captured there.
 struct Listener {
   virtual void at_once(const Call& c, const Places* places) = 0;  // a call that cannot be put off
   virtual void runs(const Program& p, bool known) = 0;            // known: its plan was there
   virtual void done(const Step& step, PlanRun& r, double seconds) = 0;
   static Listener* of_thread();
+  // While it lives nobody hears anything: a planner captures programs of its own.
+  struct Unheard {
+    Listener* before;
+    Unheard();
+    ~Unheard();
+  };
 
  protected:
   Listener();

@@ -57,12 +57,13 @@ void Program::clear() {
   if (named_) std::ranges::fill(names_, std::pair<int64_t, uint64_t>{});
   named_ = 0;
   outside_ = 0;
-  foreign_ = exact = draws = false;
+  foreign_ = exact = fast = draws = false;
   stage = Stage::Open;
   why = Why::End;
   planner = nullptr;
   places = nullptr;
   error.clear();
+  plan.reset();
   key.push_back(uint64_t(default_dtype()));
 }
 
@@ -82,7 +83,7 @@ void Program::grow_table() {
   }
 }
 
-static Awaited* awaited(const Storage& s) {
+Awaited* awaited(const Storage& s) {
   Pending* p = pending_of(s);
   return p && typeid(*p) == typeid(Awaited) ? static_cast<Awaited*>(p) : nullptr;
 }
@@ -144,19 +145,28 @@ std::pair<int64_t, uint64_t>* Program::place_of_name(int64_t size) {
   return &names_[at];
 }
 
-int Program::use_of(const Tensor& t) {
-  Use u{slot_of(t.storage), t.dtype, t.ndim, uint16_t(t.flags & kWrappedNumber), t.device, t.offset(), nullptr};
+int Program::note_use(const Tensor& t, int slot) {
+  Use u{slot, t.dtype, t.ndim, uint16_t(t.flags & kWrappedNumber), t.device, t.offset(), nullptr};
   int64_t* dims = arena.take<int64_t>(2 * size_t(t.ndim));
   std::copy_n(t.sizes, t.ndim, dims);
   std::copy_n(t.strides, t.ndim, dims + t.ndim);
   u.dims = dims;
-  key.push_back(uint64_t(u.slot) << 32 | uint64_t(u.dtype) << 24 | uint64_t(u.ndim) << 16 | u.flags |
-                uint64_t(t.contiguous()) << 15);
-  key.push_back(named(u.offset));
-  key.push_back(named(t.numel));
-  for (int k = 0; k < 2 * t.ndim; ++k) key.push_back(named(dims[k]));
   uses.push_back(u);
   return int(uses.size()) - 1;
+}
+
+int Program::use_of(const Tensor& t) {
+  const int number = note_use(t, slot_of(t.storage));
+  const Use& u = uses.back();
+  const int n = 2 * u.ndim;
+  key.resize(key.size() + 3 + size_t(n));
+  uint64_t* to = key.data() + key.size() - 3 - n;
+  *to++ = uint64_t(u.slot) << 32 | uint64_t(u.dtype) << 24 | uint64_t(u.ndim) << 16 | u.flags |
+          uint64_t(t.contiguous()) << 15;
+  *to++ = named(u.offset);
+  *to++ = named(t.numel);
+  for (int k = 0; k < n; ++k) *to++ = named(u.dims[k]);
+  return number;
 }
 
 bool is_number(const Value& v, const Arg& arg) {
@@ -167,7 +177,7 @@ bool is_number(const Value& v, const Arg& arg) {
 }
 void Program::write_number(const Value& v) {
   key.push_back(uint64_t(v.tag));
-  if (!planner) return;
+  if (!planner && !fast) return;
   key.push_back(v.tag == Tag::Int ? uint64_t(v.i) : std::bit_cast<uint64_t>(v.f));
   if (v.tag == Tag::Complex) key.push_back(std::bit_cast<uint64_t>(v.c.im));
 }
@@ -240,28 +250,24 @@ bool Program::takes_all(const Call& c) const {
   return true;
 }
 
-// Whether what it writes to is memory of this library, with values in it.
-bool Program::may_write(const Call& c) const {
-  bool good = true;
-  each_written(c, [&](const Tensor& t) {
-    good &= !(t.flags & kPending) && t.storage && owner_of(t.storage)->resizable && !t.storage->readonly;
-  });
-  return good && !c.op->writes_self;
-}
-
 void Program::note_writes(const Call& c, Entry& e) {
   draws |= c.op->random;
-  if (!c.op->writes_more) return;
-  int* to = arena.take<int>(size_t(c.nargs));
-  int n = 0;
-  each_written(c, [&](const Tensor& t) {
+  if (e.form == Form::Plain && !c.op->writes_self && !c.op->writes_more) return;
+  size_t most = e.form != Form::Plain, n = 0;
+  if (!most) each_written(c, [&](const Tensor&) { ++most; });
+  int* to = arena.take<int>(most);
+  auto note = [&](const Tensor& t) {
     to[n] = slot_of(t.storage);
     slots[size_t(to[n++])].written = true;
-  });
-  e.writes = {to, size_t(n)};
+  };
+  if (e.form != Form::Plain) note(c.tensor(0));
+  else each_written(c, note);
+  e.writes = {to, n};
 }
 
 void Program::write_results(Call& c, Entry& e) {
+  e.nresults = c.nout();
+  e.results = arena.take<int>(size_t(e.nresults));
   for (int k = 0; k < c.nout(); ++k) {
     Storage* s = c.out(k).storage;
     if (!pending_of(*s)) {
@@ -272,63 +278,17 @@ void Program::write_results(Call& c, Entry& e) {
   }
 }
 
-static bool fresh(const Tensor& t) { return t.storage && is_pending(*t.storage) && !pending_of(*t.storage); }
-
-// A pointwise call that writes over the whole of a value of this program makes another value, which the memory has from
-// then on. Not where the result would be converted: then it is no such call.
-bool Program::take_inplace(Call& c, Entry& e) {
-  Tensor& self = *c.given;
-  TensorRef made = std::move(c.out1);
-  if (made->dtype != self.dtype || !std::ranges::equal(made->shape(), self.shape()) ||
-      !std::ranges::equal(made->stride(), self.stride()) || self.offset() != 0 ||
-      made->storage->nbytes != self.storage->nbytes)
-    return false;
-  Awaited* a = awaited(*self.storage);
-  slots[size_t(a->slot)].storage = nullptr;
-  a->slot = int(slots.size());
-  slots.push_back({self.storage, int(entries.size())});
-  e.results[0] = use_of(self);
-  c.out1 = TensorRef::borrow(&self);
-  return true;
-}
-
-bool Program::add(Call& c) {
-  Tensor* given = c.given;
-  if (given) {  // described as if it made something new
-    if (!c.inplace || !c.op->elementwise || !(given->flags & kPending) || !ours(*given) || !takes_all(c)) return false;
-    c.given = nullptr;
-    c.inplace = false;
-    struct Again {
-      Call& c;
-      Tensor* given;
-      ~Again() { c.given = given, c.inplace = true; }
-    } again{c, given};
-    if (!can_wait(c)) return false;
-    describe(c);
-  } else {
-    if (!can_describe(c) || !takes_all(c) || !may_write(c)) return false;
-    describe(c);
-    bool any = false;
-    for (int k = 0; k < c.nout(); ++k) any |= fresh(c.out(k));
-    if (!any) return true;  // views and the arguments themselves: nothing is left to do
-  }
-  const size_t before = key.size(), uses_before = uses.size();
-  Entry e{c.op, arena.take<Value>(size_t(c.nargs)), c.nargs, c.list_result, c.nout(),
-          arena.take<int>(size_t(c.nout())), {}};
-  key.push_back(reinterpret_cast<uint64_t>(c.op));
+// The call with its arguments; its results are not noted yet.
+Entry Program::begin(const Call& c, Form form) {
+  Entry e{c.op, arena.take<Value>(size_t(c.nargs)), c.nargs, c.list_result, form, 0, nullptr, {}};
+  key.push_back(reinterpret_cast<uint64_t>(c.op) + uint64_t(form));
   for (int k = 0; k < c.nargs; ++k)
     write_argument(c.args[k], c.op->schema.args[size_t(k)], *new (&e.args[k]) Value);
-  if (!given) {
-    note_writes(c, e);
-    write_results(c, e);
-  } else if (!take_inplace(c, e)) {
-    key.resize(before);
-    uses.resize(uses_before);
-    return false;
-  }
+  return e;
+}
+void Program::end(const Entry& e) {
   entries.push_back(e);
   if (places) note_line();
-  return true;
 }
 
 void Program::note_line() {
@@ -354,6 +314,9 @@ const Use& Program::made_as(int slot) const {
                                    [&](int u) { return uses[size_t(u)].slot == slot; }))];
 }
 
+bool laid_out(const Tensor& t, Dims sizes, Dims strides) {
+  return std::ranges::equal(t.shape(), sizes) && std::ranges::equal(t.stride(), strides);
+}
 TensorRef bare_tensor(DType dtype, Device device, Dims sizes, Dims strides, uint16_t flags) {
   TensorRef t = TensorRef::steal(allocate_tensor());
   t->dtype = dtype;

@@ -48,14 +48,20 @@ struct Use {
   Dims strides() const { return {dims + ndim, ndim}; }
 };
 // A tensor of that layout without memory.
+// Whether t has this layout, apart from where it begins.
+bool laid_out(const Tensor& t, Dims sizes, Dims strides);
 TensorRef bare_tensor(DType dtype, Device device, Dims sizes, Dims strides, uint16_t flags);
 // Arguments that are tensors have their use's number in `i`; lists of tensors an array of numbers (-1: none) in `ints`.
+// How a call is made: as the operator; as its in-place form; as the operator, whose result then goes where the first
+// argument lies.
+enum class Form : uint8_t { Plain, Inplace, Stored };
 struct Entry {
   const OpDef* op;
   Value* args;
   int nargs;
   bool list_result;
-  int nresults;
+  Form form;
+  int nresults;         // none of those that write into their first argument
   int* results;         // a use each: its slot and layout
   std::span<const int> writes;  // slots from outside that it writes to
 };
@@ -82,6 +88,7 @@ struct Places {
 enum class Stage : uint8_t { Open, Running, Done, Failed };
 enum class Why : uint8_t { End, Value, Write, Long };  // it runs: at the end, for a value, before a write, at its size
 struct Tracer;
+struct Plan;
 
 struct Program {
   std::vector<ProgramSlot> slots;
@@ -100,7 +107,9 @@ struct Program {
   // Who makes its plan, which keeps it; null: this library. For others numbers are part of the key.
   Object* planner = nullptr;
   bool exact = false;            // sizes are part of the key
+  bool fast = false;             // numbers too, and results may be rounded differently
   const void* thread = nullptr;  // that runs it
+  std::shared_ptr<Plan> plan;    // with which it has run
   int64_t refcount = 1;
 
   Program();
@@ -109,7 +118,8 @@ struct Program {
   void clear();
   bool empty() const { return entries.empty(); }
   std::string line_of(int entry) const;  // "" where it is not known
-  bool reads(Storage& s) const;  // memory from outside
+  int find(const Storage* s) const;  // the slot of memory from outside; -1: none
+  bool reads(Storage& s) const;      // memory from outside
   bool writes(Storage& s) const;
   bool draws = false;            // random numbers
   // Writes the call down and declares its results. False: it is no call that can wait; nothing has happened.
@@ -121,13 +131,12 @@ struct Program {
 
  private:
   int slot_of(Storage* s);
-  int find(const Storage* s) const;  // the slot of memory from outside; -1: none
-  int use_of(const Tensor& t);
+  int note_use(const Tensor& t, int slot);
+  int use_of(const Tensor& t);  // is part of the key
   void grow_table();
   void note_line();
   bool ours(const Tensor& t) const;
   bool takes_all(const Call& c) const;
-  bool may_write(const Call& c) const;
   void write_number(const Value& v);
   uint64_t named(int64_t size);
   std::pair<int64_t, uint64_t>* place_of_name(int64_t size);
@@ -135,7 +144,16 @@ struct Program {
   void write_argument(const Value& from, const Arg& arg, Value& to);
   void write_results(Call& c, Entry& e);
   void note_writes(const Call& c, Entry& e);
-  bool take_inplace(Call& c, Entry& e);
+  Entry begin(const Call& c, Form form);
+  void end(const Entry& e);
+  bool add_inplace(Call& c);
+  void write_outside(Call& c);
+  void write_over(Call& c, Tensor& self);
+  bool write_part(Call& c, Tensor& part);
+  bool fill_part(Call& c);
+  bool put_part(Tensor& part, const Value& value);
+  void replace_value(Entry& e, Tensor& whole);
+  TensorRef whole_of(const Tensor& part);
   std::vector<int> table_;  // storages from outside -> slot, by address
   std::vector<std::pair<int64_t, uint64_t>> names_;  // sizes -> their names in the key, by value
   uint64_t named_ = 0;
@@ -156,6 +174,8 @@ struct Awaited final : Pending {
   ~Awaited() override;
   void make(Storage& s) override;
 };
+
+Awaited* awaited(const Storage& s);  // null: nobody waits for a program there
 
 // Runs the program (once; waits while another thread does) and gives every result that is held its memory.
 void run_program(Program& p);

@@ -40,6 +40,7 @@ std::shared_ptr<Plan> find_plan(Program& p, bool& known) {
     known = true;
     return first->second->plan;
   }
+  Listener::Unheard unheard;
   std::shared_ptr<Plan> plan(hooks.plan_program(p));
   ++cache.counts.made;
   cache.order.push_front({hash, p.key, plan});
@@ -97,6 +98,7 @@ void run_program(Program& p) {
     bool known = false;
     auto plan = find_plan(p, known);
     if (Listener* listener = Listener::of_thread()) listener->runs(p, known);
+    p.plan = plan;
     plan->run(p);
     p.stage = Stage::Done;
   } catch (const Error& e) {
@@ -105,6 +107,12 @@ void run_program(Program& p) {
     p.error = e.kind == ErrorKind::Python ? "the program that makes this value was ended by an exception" : e.text;
     throw;
   }
+}
+
+void run_again(Program& p) {
+  ++cache.counts.programs;
+  p.thread = this_thread();
+  p.plan->run(p);
 }
 
 void Awaited::make(Storage&) {
@@ -134,10 +142,12 @@ bool Tracer::take(Call& c) {
     program->tracer = this;
     program->planner = planner;
     program->places = places;
-    program->exact = exact || planner;
-    program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact);
+    program->exact = exact || fast || planner;
+    program->fast = fast;
+    program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact ^ uint64_t(fast) << 1);
   }
   const bool taken = program->add(c);
+  at_once += !taken;
   if (Listener* listener = taken ? nullptr : Listener::of_thread()) listener->at_once(c, places);
   return taken;
 }
@@ -157,9 +167,11 @@ void Tracer::before_write(const Tensor& t) {
     run(Why::Write);
 }
 void Tracer::before_read(const Tensor& t) {
+  ++at_once;
   if (program && t.storage && !is_pending(*t.storage) && program->writes(*t.storage)) run(Why::Value);
 }
 void Tracer::before_draw() {
+  ++at_once;
   if (program && program->draws) run(Why::Value);
 }
 

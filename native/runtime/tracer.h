@@ -11,7 +11,8 @@ struct Tracer final : Recorder {
   Program* program = nullptr;  // being written; null: nothing yet
   bool whole = false;          // nobody may look at a value before the end
   Object* planner = nullptr;   // as in Program; borrowed
-  bool exact = false;          // the same
+  bool exact = false, fast = false;  // the same
+  int64_t at_once = 0;         // what could not be put off so far: calls, looks at memory, seeds
   const Places* places = nullptr;
   ~Tracer() override;
   bool take(Call& c) override;
@@ -20,6 +21,9 @@ struct Tracer final : Recorder {
   void before_draw() override;
   void run(Why why);  // what is written so far
 };
+
+// Runs a program that has run before, over the memory that its slots have now.
+void run_again(Program& p);
 
 // Every plan that is kept, the one used last first; at most kMostPlans.
 inline constexpr size_t kMostPlans = 1024;

@@ -34,6 +34,35 @@ def _written_whole(rng, a, b):
     return r
 
 
+def _written_to(rng, a, b):
+    """Writes to b, or a part of it: perhaps one of the inputs, or what was made from them."""
+    part = rng.choice([lambda x: x, lambda x: x, lambda x: x[..., 1:], lambda x: x[:1], lambda x: x.t()])
+    to = part(b) if b.ndim == 2 else b
+    for _ in range(rng.randrange(1, 4)):
+        write = rng.choice(WRITES)
+        try:
+            write(rng, to, a)
+        except (RuntimeError, IndexError) as error:  # shapes or dtypes that do not go together, a leaf, shared memory
+            del error
+    return rng.choice([b, to, to + 1, None])
+
+
+def _index(rng, to):
+    return flambeau.tensor([rng.randrange(to.shape[0])])
+
+
+WRITES = [
+    lambda rng, to, a: to.add_(a), lambda rng, to, a: to.mul_(0.5), lambda rng, to, a: to.sub_(to * 0.1 + 1),
+    lambda rng, to, a: to.copy_(a), lambda rng, to, a: to.fill_(rng.random()), lambda rng, to, a: to.zero_(),
+    lambda rng, to, a: to.clamp_(-1, 1), lambda rng, to, a: to.normal_(), lambda rng, to, a: to.add_(to.sum()),
+    lambda rng, to, a: to.index_copy_(0, _index(rng, to), to[:1] * 2),
+    lambda rng, to, a: to.index_add_(0, _index(rng, to), to[:1]),
+    lambda rng, to, a: to.index_fill_(0, _index(rng, to), 0.25), lambda rng, to, a: to.masked_fill_(to > 0, -1),
+    lambda rng, to, a: to.cumsum_(-1), lambda rng, to, a: to.tril_(), lambda rng, to, a: to.neg_().exp_(),
+    lambda rng, to, a: to.data.mul_(2), lambda rng, to, a: to.__setitem__(0, a), lambda rng, to, a: to.lerp_(a, 0.5),
+]
+
+
 def _normed(rng, a, b):
     """Writes to b, which is perhaps one of the inputs."""
     fits = a.ndim == 2 and b.ndim == 1 and a.shape[0] > 1 and a.shape[1] == b.shape[0] > 0
@@ -63,6 +92,7 @@ STEPS = [
     lambda rng, a, b: flambeau.randn(a.shape) if a.ndim < 3 else a,
     lambda rng, a, b: flambeau.cat([a.reshape(-1), b.reshape(-1)]),
     lambda rng, a, b: flambeau.nn.functional.dropout(a.float(), 0.5), _normed, _normed,
+    _written_to, _written_to, _written_to,
     lambda rng, a, b: a.clone().float().uniform_() if rng.random() < 0.3 else None,
 ]
 

@@ -9,6 +9,7 @@ from .calls import Capture as Capture
 from .calls import CapturedForward as CapturedForward
 from .calls import captured as captured
 from .calls import check as check
+from .calls import promises as promises
 
 
 @contextlib.contextmanager

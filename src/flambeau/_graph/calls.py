@@ -8,6 +8,7 @@ from .._shown import shown
 
 BACKENDS = ("inductor", "eager")
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_OPTIONS = ("fast_math", "pure")
 #: how compiled functions run, as set_stance() says
 STANCE = ["default"]
 
@@ -20,27 +21,46 @@ def check(name, backend, mode, options):
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"{name}: mode={shown(mode)} is not known; known are {', '.join(map(repr, _MODES))}, which "
                            "all do the same here")
-    if options:
-        say_once(f"{name}: options={shown(options)} are those of another compiler and change nothing here")
+    others = [shown(key) for key in options or () if key not in _OPTIONS]
+    if others:
+        say_once(f"{name}: the options {', '.join(others)} are those of another compiler and change nothing here")
     if isinstance(backend, str) and backend not in BACKENDS:
         raise RuntimeError(f"{name}: the backend {shown(backend)} is not known; known are "
                            f"{', '.join(map(repr, BACKENDS))}, and any function of a graph and its inputs")
+
+
+def promises(options):
+    """(whether other rounding is allowed, whether the function is pure: False, True or "check") of options."""
+    options = options or {}
+    pure = options.get("pure", False)
+    if pure not in (False, True, "check"):
+        raise RuntimeError(f"compile: the option 'pure' must be True, False or 'check', got {shown(pure)}")
+    return bool(options.get("fast_math", False)), pure
 
 
 class Capture:
     """How a function is called that is captured.
 
     `whole`: a value that is asked for before the end raises RuntimeError. `planner`: makes the plans, of a described
-    program and its inputs; None: the compiler does. `exact`: each plan serves one set of sizes.
+    program and its inputs; None: the compiler does. `exact`: each plan serves one set of sizes. `fast`: and of numbers,
+    and may round differently. `pure`: a call that looks like an earlier one runs the program of that, and no Python;
+    "check": it runs both and compares.
     """
 
-    def __init__(self, whole=False, planner=None, exact=False):
-        self.whole, self.planner, self.exact = whole, planner, exact
+    def __init__(self, whole=False, planner=None, exact=False, fast=False, pure=False):
+        self.whole, self.planner, self.exact, self.fast, self.pure = whole, planner, exact, fast, pure
+        self.calls = {}  # of pure functions: what is kept of their calls
 
-    def __call__(self, fn, args, kwargs):
+    def __call__(self, fn, args, kwargs, module=None):
+        """`module`: whose forward `fn` is, where it is no module itself."""
         if STANCE[0] == "force_eager":
             return fn(*args, **kwargs)
-        return _C.graph_call(fn, args, kwargs, self.whole, self.planner, self.exact)
+        if self.pure:
+            key = fn, getattr(fn if module is None else module, "training", None)
+            calls = self.calls.get(key) or self.calls.setdefault(key, _C.pure_calls())
+            return _C.pure_call(calls, self.pure == "check", fn, args, kwargs, self.whole, self.planner, self.exact,
+                                self.fast)
+        return _C.graph_call(fn, args, kwargs, self.whole, self.planner, self.exact, self.fast)
 
 
 def captured(fn, how):
@@ -60,7 +80,7 @@ class CapturedForward:
         self.module, self.how = module, how
 
     def __call__(self, *args, **kwargs):
-        return self.how(type(self.module).forward, (self.module, *args), kwargs)
+        return self.how(type(self.module).forward, (self.module, *args), kwargs, self.module)
 
     @classmethod
     def put(cls, module, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
@@ -71,4 +91,4 @@ class CapturedForward:
                                       "backend=…)")
         module.__dict__.pop("forward", None)
         if not disable and backend != "eager":
-            module.__dict__["forward"] = cls(module, Capture(fullgraph, exact=dynamic is False))
+            module.__dict__["forward"] = cls(module, Capture(fullgraph, None, dynamic is False, *promises(options)))

@@ -4,7 +4,7 @@ import functools
 
 from .. import _C
 from .._absent import refusals
-from .._graph import BACKENDS, STANCE, Capture, captured, check
+from .._graph import BACKENDS, STANCE, Capture, captured, check, promises
 from .._shown import shown
 from ..nn import Module
 from ._backends import planner_of
@@ -76,7 +76,15 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
             fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
             returns the graph's results; numbers in the graph are constants there.
         mode: "default", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" do the same.
-        options: those of another compiler; a warning says once that they change nothing.
+        options: {"fast_math": True}: what is written out (softmax, layer norm, RMS norm, gelu, silu, their kin) becomes
+            the operator that it is, where no gradient needs its parts: faster, rounded differently. Each set of numbers
+            and sizes has a plan then.
+            {"pure": True}: the function does nothing but compute tensors from its arguments, and from others that stay
+            in their place, as parameters do. Calls whose arguments look like those of an earlier call, apart from
+            values, then run no Python. Results that require gradients, or were not made in the call, are computed
+            as without. "check": Python runs each time, and RuntimeError tells when it does something else.
+            Others are those of another compiler; a warning says once that they change
+            nothing.
         name, recompile_limit, isolate_recompiles, shapes_spec: there is nothing to name, limit or isolate.
         disable: the function runs as it is.
 
@@ -97,7 +105,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     backend = _default[0] if backend is None else backend
     plain = disable or backend == "eager"
     planner = planner_of(backend) if callable(backend) and not disable else None
-    how = Capture(fullgraph, planner, dynamic is False)
+    how = Capture(fullgraph, planner, dynamic is False, *promises(options))
     if isinstance(model, Module):
         return OptimizedModule(model, _plain if plain else how)
     return model if plain else _with_looks(captured(model, how))

@@ -5,6 +5,7 @@ from operator import getitem
 from .._C import float32, float64
 from ._writer import value_of
 from .passes.matching import arguments
+from .passes.writes import store_of
 
 _MOST_MEMORY = 14  # inputs and results of a group
 _MOST_CALLS = 40
@@ -26,6 +27,7 @@ class Group:
         self.calls, self.leader, self.shape, self.numel, self.rows = [node], node, use.sizes, use.numel, rows
         self.flat = use.contiguous and all(u.contiguous and u.numel in (use.numel, 1) for u in inputs)
         self.reads, self.makes = reads, {node}
+        self.stores = set()  # slots from outside that results are written to
 
     def fits(self, other):
         """Whether the two can be one."""
@@ -36,7 +38,22 @@ class Group:
         else:
             same = self.shape == other.shape or (self.numel == other.numel and (self.flat or other.flat))
         outside = (self.reads | other.reads) - self.makes - other.makes
-        return same and len(self.calls) + len(other.calls) <= _MOST_CALLS and len(outside) + 3 <= _MOST_MEMORY
+        memory = len(outside) + len(self.stores | other.stores) + 3
+        return same and len(self.calls) + len(other.calls) <= _MOST_CALLS and memory <= _MOST_MEMORY
+
+    def may_store(self, store):
+        """Whether a value of the group can be written there as it is computed."""
+        use = store.use
+        room = len(self.calls) < _MOST_CALLS and len(self.reads) + len(self.stores) + 4 <= _MOST_MEMORY
+        fits = use.sizes == self.shape or (not self.rows and use.contiguous and use.numel == self.numel)
+        return room and fits and all(v.meta["use"] == use for v in self.reads
+                                     if v.op == "placeholder" and v.meta["use"].slot == use.slot)
+
+    def take_store(self, store):
+        """Makes the write part of this group."""
+        self.calls.append(store.call)
+        self.stores.add(store.use.slot)
+        self.flat = self.flat and store.use.contiguous
 
     def reads_slots(self):
         """The memory from outside that it reads."""
@@ -50,6 +67,7 @@ class Group:
         self.calls = sorted(self.calls + other.calls, key=order.get)
         self.flat = self.flat and other.flat and not self.rows
         self.makes |= other.makes
+        self.stores |= other.stores
         self.reads = (self.reads | other.reads) - self.makes
 
 
@@ -71,6 +89,16 @@ def steps_of(graph):
         if node.op != "call_function" or "view" in node.meta or node.target is getitem:
             continue
         reads = {value_of(n) for n in node.all_input_nodes}
+        seen = {value.meta["use"].slot for value in reads if value.op == "placeholder"}
+        for group in [group for group in waiting if group.stores & seen]:
+            close(group)
+        store = store_of(node)
+        if store and store.value in home and home[store.value].may_store(store):
+            group = home[store.value]
+            for other in [g for g in waiting if g is not group and store.use.slot in g.reads_slots()]:
+                close(other)
+            group.take_store(store)
+            continue
         folds = _folds_rows(node)
         if node.target.kind != "elementwise" and not folds:
             for value in reads:

@@ -6,10 +6,12 @@ from ._program import Program
 from ._writer import Writer, has_effect
 from .passes.algebra import simplify
 from .passes.common import common_subexpressions
+from .passes.fast_math import fast_math
 from .passes.images import convolutions_with_tails
 from .passes.recompute import recompute
+from .passes.writes import forward_writes
 
-PASSES = (simplify, common_subexpressions, convolutions_with_tails, recompute)
+PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, recompute)
 
 
 def plan(described):
@@ -19,6 +21,8 @@ def plan(described):
     if "graph" in LOGS:
         log("graph", f"a new program of {len(writer.program.calls)} calls", graph)
     for rewrite in (without_dead_code, *PASSES):
+        if rewrite is fast_math and not writer.program.fast:
+            continue
         if "passes" in LOGS:
             rewritten(graph, rewrite)
         else:

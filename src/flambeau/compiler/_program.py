@@ -33,12 +33,14 @@ class Use(NamedTuple):
 
 class Call(NamedTuple):
     """One call: `args` in the schema's order, where tensors are ("use", k), lists of them ("uses", [k, …]), and values
-    that a plan may not rely on ("given", position, value). `writes`: slots from outside that it writes to."""
+    that a plan may not rely on ("given", position, value). `writes`: slots from outside that it writes to. `stored`: it
+    writes its result where the first argument lies."""
 
     op: object
     args: tuple
     results: tuple
     writes: tuple
+    stored: bool
 
     def uses(self):
         """The uses it reads, in order."""
@@ -53,7 +55,7 @@ class Program:
     """What native code has written down (bind/graph_plan.cpp says in which form)."""
 
     def __init__(self, described):
-        calls, uses, self.made_by, wanted = described
+        calls, uses, self.made_by, wanted, self.fast = described
         self.calls = [Call(*c) for c in calls]
         self.uses = [Use(*u) for u in uses]
         self.wanted = set(wanted)

@@ -13,8 +13,9 @@ _COLUMNS = "{:>4}  {:>10}  {:>6}  {:>6}  {:>9}  {:>9}  {:<24}  {}"
 #: how a program ends before its function does
 ENDS = {"value": "a value was asked for", "write": "memory that it reads was about to be written",
          "long": "so many calls are not kept"}
-_AT_ONCE = {"writes": "writes to memory from outside", "random": "draws from a generator that was given",
-            "values": "its result's shape depends on values", "other": "is computed at once"}
+_AT_ONCE = {"writes": "writes to memory that another library knows, or that it also reads elsewhere",
+            "random": "draws from a generator that was given", "values": "its result's shape depends on values",
+            "other": "is computed at once"}
 
 
 class Report:
@@ -159,5 +160,7 @@ def _not_fused(step):
         return f"{call.name}: one call of a library"
     if call.op.kind == "elementwise":
         return f"{call.name}: shares no value with another pointwise call of its shape{_place(call.line)}"
+    if not call.results:
+        return f"{call.name}: writes to memory from outside{_place(call.line)}"
     why = "a reduction ends the group" if call.op.kind == "reduction" else "is not computed element by element"
     return f"{call.name}: {why}{_place(call.line)}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..fx import Graph
 from ..ops.kinds import OPS
 
-VIEW = OPS["as_strided"]
+VIEW, COPY = OPS["as_strided"], OPS["copy_"]
 
 
 class Given(NamedTuple):
@@ -93,10 +93,14 @@ class Writer:
                 kwargs[name] = value
         node = self.graph.call_function(call.op, tuple(args), kwargs)
         node.meta["results"], node.meta["entry"] = len(call.results), number
-        if call.writes:
+        if call.writes and not call.stored:
             node.meta["writes"] = frozenset(call.writes)
             self.written.update(call.writes)
         results = [self.program.uses[u] for u in call.results]
+        if call.stored:
+            self.values[results[0].slot] = node
+            describe(node, results[0])
+            return self._store(args[0], node, number)
         if len(results) == 1 and call.op.schema.endswith("-> Tensor"):
             self.values[results[0].slot] = node
             return describe(node, results[0])
@@ -105,6 +109,12 @@ class Writer:
                 self.values[use.slot] = self.graph.call_function(getitem, (node, k))
                 describe(self.values[use.slot], use)
                 self.values[use.slot].meta["entry"] = number
+
+    def _store(self, place, value, number):
+        node = self.graph.call_function(COPY, (place, value, False))
+        slot = place.meta["use"].slot
+        node.meta.update({"results": 0, "entry": number, "writes": frozenset([slot])})
+        self.written[slot] += 1
 
 
 def describe(node, use, number=None):

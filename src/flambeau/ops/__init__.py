@@ -34,6 +34,7 @@ from . import masks as masks
 from . import matrix_functions as matrix_functions
 from . import normalization as normalization
 from . import norms as norms
+from . import optimization as optimization
 from . import padding as padding
 from . import pooling as pooling
 from . import products as products

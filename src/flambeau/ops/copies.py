@@ -15,3 +15,14 @@ copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Te
 _to_copy = primitive(
     "_to_copy(Tensor self, *, dtype? dtype=None, device? device=None) -> Tensor",
     d={"self": lambda g: g}, namespace=None, samples="reals", doc="A copy in another dtype or on another device.")
+
+
+_with_part = primitive(
+    "_with_part(Tensor self, Tensor part, Tensor value) -> Tensor", namespace=None,
+    skip="what a captured write to a part of a value becomes",
+    doc="self, where the part of its memory that `part` shows is overwritten by value, broadcast and converted.")
+
+_with_number = primitive(
+    "_with_number(Tensor self, Tensor part, Scalar value) -> Tensor", namespace=None,
+    skip="what a captured write of a number to a part of a value becomes",
+    doc="self, where the part of its memory that `part` shows is overwritten by a number.")

@@ -90,8 +90,69 @@ class _AtenPacket:
         return f"aten.{self.__name__}"
 
 
+class Reading(Overload):
+    """What a graph with open sizes calls to read a number of a tensor's form: `flambeau.ops.aten.sym_size.int`."""
+
+    def __init__(self, name, overload, read):
+        self.__name__ = name if name.startswith("_") else f"{name}_{overload}"
+        self._overloadname, self._read = overload, read
+        self.namespace, self.qualified_name = "aten", f"aten::{name}"
+        self._schema = f"{name}(Tensor self{', int dim' * (name in ('sym_size', 'sym_stride'))}) -> Scalar"
+
+    def __call__(self, *args):
+        return self._read(*args)
+
+    def name(self):
+        """The qualified name, with the overload."""
+        return f"{self.qualified_name}.{self._overloadname}"
+
+    @property
+    def qualified(self):
+        """The name with its namespace: "aten::sym_size"."""
+        return self.qualified_name
+
+    def __repr__(self):
+        return f"<reading '{self.name()}'>"
+
+
+def _assert_scalar(truth, text):
+    if not truth:
+        raise RuntimeError(f"_assert_scalar: {text} does not hold")
+
+
+#: {what is read of a tensor, or asserted of what was read: the function that a graph calls}
+READINGS = {
+    "item": Reading("_local_scalar_dense", "default", lambda x: x.item()),
+    "assert": Reading("_assert_scalar", "default", _assert_scalar),
+    "size": Reading("sym_size", "int", lambda x, dim: x.size(dim)),
+    "stride": Reading("sym_stride", "int", lambda x, dim: x.stride(dim)),
+    "numel": Reading("sym_numel", "default", lambda x: x.numel()),
+    "storage_offset": Reading("sym_storage_offset", "default", lambda x: x.storage_offset()),
+}
+
+
+class _ReadingPacket:
+    """A reading under its name without the overload."""
+
+    def __init__(self, reading):
+        self.__name__ = reading.qualified.partition("::")[2]
+        setattr(self, reading._overloadname, reading)
+        self._reading = reading
+
+    def __call__(self, *args):
+        return self._reading(*args)
+
+    def __repr__(self):
+        return f"aten.{self.__name__}"
+
+
+_READING_PACKETS = {packet.__name__: packet for packet in map(_ReadingPacket, READINGS.values())}
+
+
 class _Aten(Namespace):
     def __getattr__(self, name):
+        if name in _READING_PACKETS:
+            return _READING_PACKETS[name]
         op = OPS.get(name)
         if op is None and name.removesuffix("_") in OPS:
             op = OPS[name.removesuffix("_")].inplace_form

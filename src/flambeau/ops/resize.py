@@ -47,7 +47,7 @@ def _sizes(input, size, scale_factor, recompute):
     if len(scales) != nd:
         raise ValueError("interpolate: scale_factor must hold one number per spatial dimension of input, "
                          f"{list(input.shape[2:])}, got {shown(scale_factor)}")
-    sizes = [math.floor(float(n) * s) for n, s in zip(input.shape[2:], scales)]
+    sizes = [math.floor(n * s) for n, s in zip(input.shape[2:], scales)]
     return sizes, [0.0] * nd if recompute else [float(s) for s in scales]
 
 

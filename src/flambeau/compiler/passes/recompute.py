@@ -31,11 +31,10 @@ def recompute(graph):
     lives = Lives(graph)
     if lives.peak < _LEAST_PEAK or any(calls(node, "_convolution_tail") for node in graph.nodes):
         return
-    written = frozenset().union(*(n.meta.get("writes", ()) for n in graph.nodes))
     for value in lives.across():
         late = [user for user in lives.users(value) if lives.order[user] > lives.at]
         first = min(late, key=lives.place.get)
-        anew = _calls_for(value, first, lives, written, _LONGEST)
+        anew = _calls_for(value, first, lives, _LONGEST)
         if anew is not None:
             _make_again(value, anew, first, late, lives)
 
@@ -49,10 +48,11 @@ class Lives:
 
     def __init__(self, graph):
         nodes = list(graph.nodes)
-        self.place = {node: float(k) for k, node in enumerate(nodes)}
+        self.place = {node: k for k, node in enumerate(nodes)}
         steps = steps_of(graph)
-        self.order = {node: float(k) for k, (_, together) in enumerate(steps) for node in together}
-        self.order[nodes[-1]] = float(len(steps))
+        self.order = {node: k for k, (_, together) in enumerate(steps) for node in together}
+        self.order[nodes[-1]] = len(steps)
+        self.writes = [(self.place[node], node.meta["writes"]) for node in nodes if "writes" in node.meta]
         for node in nodes:
             if node.target is getitem and "use" in node.meta:
                 self.order[node] = self.order[node.args[0]]
@@ -63,8 +63,8 @@ class Lives:
         change = [0] * (len(steps) + 1)
         for value, last in self.last.items():
             if last > self.order[value]:
-                change[int(self.order[value])] += _bytes(value)
-                change[int(min(last + 1, len(steps)))] -= _bytes(value)
+                change[self.order[value]] += _bytes(value)
+                change[min(last + 1, len(steps))] -= _bytes(value)
         self.peak, held = 0, 0
         for k, more in enumerate(change):
             held += more
@@ -77,6 +77,11 @@ class Lives:
         for user in value.users:
             found += self.users(user) if "view" in user.meta else [user]
         return found
+
+    def stays(self, source, value, first):
+        """Whether nothing writes to what comes from outside between the making of a value and another call."""
+        slot = source.meta["use"].slot
+        return not any(slot in slots and self.place[value] < place < self.place[first] for place, slots in self.writes)
 
     def across(self):
         """Values made before the peak and read after it, the largest first."""
@@ -94,7 +99,7 @@ def _call_of(value):
     return value.args[0] if value.target is getitem else value
 
 
-def _calls_for(value, first, lives, written, most):
+def _calls_for(value, first, lives, most):
     """The values to make again, in order, so that this one is there when `first` is called; None: it does not pay."""
     call = _call_of(value)
     if not _is_cheap(value, call):
@@ -104,10 +109,10 @@ def _calls_for(value, first, lives, written, most):
         if source in anew:
             continue
         if not is_value(source):
-            if source.meta["use"].slot in written:
+            if not lives.stays(source, value, first):
                 return None
         elif lives.last[source] < lives.order[first]:
-            before = _calls_for(source, first, lives, written, most - 1) if most > 1 else None
+            before = _calls_for(source, first, lives, most - 1) if most > 1 else None
             if before is None:
                 return None
             anew += before
