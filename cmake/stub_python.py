@@ -11,8 +11,8 @@ import stub_types as tables
 
 #: special methods that users' code reaches
 SPECIAL = {"__init__", "__new__", "__call__", "__enter__", "__exit__", "__len__", "__iter__", "__next__", "__getitem__",
-           "__setitem__", "__delitem__", "__contains__", "__add__", "__iadd__", "__bool__", "__getattr__",
-           "__setattr__", "__or__", "__ior__", "__ror__", "__reversed__", "__int__", "__float__"}
+           "__setitem__", "__delitem__", "__contains__", "__add__", "__mul__", "__rmul__", "__iadd__", "__bool__",
+           "__getattr__", "__setattr__", "__or__", "__ior__", "__ror__", "__reversed__", "__int__", "__float__"}
 
 
 @cache

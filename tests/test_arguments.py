@@ -43,7 +43,6 @@ REASONS = {
         memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer
         major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
         _get_capturable_supported_devices supports_xla; as_torch/tree/_C/__init__: _get_accelerator check;
-        distributed/__init__: is_backend_available backend;
         backends/cuda: _available params debug, blas_workspace_size backend; _tensor/storage: is_pinned device;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         utils/checkpoint: get_device_states args,
@@ -83,12 +82,15 @@ REASONS = {
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """
+        distributed/_tcp: __init__ use_libuv; nn/parallel/distributed: __init__ check_reduction batched_grad_copy;
         utils/cpp_extension/_load: load_inline use_pch; utils/cpp_extension/_compile: library_paths torch_include_dirs;
         nn/modules/linear: __init__ args kwargs; utils/data/sampler: __init__ data_source;
         utils/data/datapipe: register_datapipe_as_function enable_df_api_tracing""",
     "of downloads, which are refused": """
         vision/datasets/clips: __init__ num_download_workers""",
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
+        as_torch/_vision: get_code fullname; distributed/_workers: handle frame;
+        distributed/algorithms/join: post_hook is_last_joiner, join_hook kwargs;
         as_torch/_vision: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
         pytest_report_header config; overrides: redispatch_function types;
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,

@@ -19,22 +19,24 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first. A part uses its own modules and parts of lower layers; parts of one layer do not know each other.
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
-    {"_C", "_processor", "version", "_libraries", "_places", "utils.hooks", "classes", "futures",
+    {"_C", "_processor", "version", "_libraries", "_places", "_ranks", "utils.hooks", "classes", "futures",
      "package"},
     {"_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
     {"_transforms", "linalg", "fft", "special", "signal", "return_types"},
     {"autograd", "func"},
     {"_tensor", "amp", "profiler"},
+    {"_symbolic"},
     {"_sparse", "_quantized", "_subclasses"},
     {"_absent", "_layouts", "control_flow", "storage", "library", "testing", "utils._python_dispatch",
      "utils._selective", "utils.data", "utils.dlpack"},
-    {"_graph", "_higher_order_ops", "accelerator", "cpu", "cuda", "distributed", "export", "masked", "mps", "mtia",
+    {"_graph", "_higher_order_ops", "accelerator", "cpu", "cuda", "distributed", "masked", "mps", "mtia",
      "nested", "onnx", "sparse", "types", "utils.checkpoint", "xpu"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
-    {"serialization", "safetensors", "distributions", "quasirandom", "array_api"},
+    {"distributed.optim", "serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"fx", "utils.module_tracker"},
+    {"export"},
     {"utils.flop_counter"},
     {"compiler"},
     {"ao"},
@@ -257,7 +259,7 @@ def native_includes():
 
 
 def test_native_layers():
-    order = {"core": 0, "kernels": 1, "autograd": 2, "bind": 3}
+    order = {"core": 0, "distributed": 1, "kernels": 1, "autograd": 2, "bind": 3}
     for path, number, name in native_includes():
         part = path.parts[0]
         if part not in order:

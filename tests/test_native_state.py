@@ -27,8 +27,10 @@ ALLOWED = [
     (r".*::(chosen|best|level|fast)", "the loops this processor takes, found once"),
     (r"library_fmod", "the C library's function, found while loading"),
     # --- Python's objects and what Python asks to be writable
-    (r"(DType|DeviceObject|Format|Generator|Node|Op|SharedMemory|Size|Tensor)Type|(LinAlg|OutOfMemory)Error",
+    (r"(DType|DeviceObject|Format|Generator|Node|Message|Op|Shared(Group|Memory)|Size|Tensor)Type|(LinAlg|OutOfMemory)Error",
      "Python types"),
+    (r"symbol_types|token_of|meaning_of|open_sizes|open_tensor",
+     "the types of open numbers, and Python functions for them, set when a program first traces with open sizes"),
     (r"(module|array)_type|scalar_base|known|scalar_types", "Python types of others, found once"),
     (r"(dtypes|formats|names|kTypes)", "Python's objects for dtypes and formats, made once"),
     (r"(\w+_)?(methods|members|getset|slots|spec|def|functions|attributes)|.*::spec", "tables handed to Python"),
@@ -36,7 +38,7 @@ ALLOWED = [
     (r"(s_dispatch|s_function|.*::name|.*::names|.*::expected)", "interned or keyword names"),
     (r"\w+_handler|handlers|disabled_override|global_hooks|library|.*::explain|.*::types",
      "Python functions that native code calls, set while the package is imported"),
-    (r"(op_\w+|.*::(op|copy|fill|clone|index|reshape|real|add|as_strided|masked_select|masked_fill|index_put))",
+    (r"(op_\w+|.*::(op_\w+|op|copy|fill|clone|index|reshape|real|add|as_strided|masked_select|masked_fill|index_put))",
      "operators that native code calls, found once (OpHandle)"),
     # --- memory kept for later
     (r"free_(nodes|scopes|storages|tensors)|FreeListBase::all", "free lists; used under the interpreter lock"),

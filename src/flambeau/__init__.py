@@ -120,7 +120,7 @@ _LAZY_FROM = {
                      "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
     "library._enumerations": "Tag DispatchKey AggregationType",
     "_absent.streams": "Stream Event AcceleratorError",
-    "_absent.symbols": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
+    "_symbolic.numbers": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
                        "sym_fresh_size",
     "control_flow": "cond while_loop",
     "compiler": "compile",

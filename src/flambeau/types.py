@@ -4,7 +4,7 @@ import os
 from typing import IO, Any
 
 from . import _C
-from ._absent.symbols import SymBool, SymFloat, SymInt
+from ._symbolic.numbers import SymBool, SymFloat, SymInt
 
 Tensor = _C.Tensor
 Size = _C.Size

@@ -10,6 +10,8 @@ def _fail(error, cond, message):
     if isinstance(cond, _C.Tensor):
         raise TypeError(f"_check: cond must be a bool, got a tensor of shape {list(cond.shape)}; _check_tensor_all "
                         "asks whether all elements are true")
+    if type(cond).__name__ == "SymBool":  # of sizes inside a trace: decided, or taken for true and kept
+        cond = cond.node.shape_env.assume(cond.node.expr, cond.node)
     if not isinstance(cond, bool):
         raise TypeError(f"_check: cond must be a bool, got {shown(cond)}")
     if message is not None and not callable(message):
@@ -54,7 +56,12 @@ def _check_with(error_type, cond, message=None):
 
 def _check_is_size(i, message=None, *, max=None):
     """RuntimeError unless the number is a size: not negative, and at most `max`."""
-    _fail(RuntimeError, bool(i >= 0 and (max is None or i <= max)), message)
+    _fail(RuntimeError, _bool(i >= 0), message)
+    _fail(RuntimeError, max is None or _bool(i <= max), message)
+
+
+def _bool(cond):
+    return bool(cond) if isinstance(cond, (int, _C.Tensor)) else cond
 
 
 def _check_tensor_all_with(error_type, cond, message=None):

@@ -14,6 +14,7 @@ from ._doctor import STATES as STATES
 from ._doctor import examined as examined
 from ._doctor import sources as sources
 from ._install import PATH as PATH
+from ._install import environment as environment
 from ._install import install as install
 from ._install import installed as installed
 from ._run import run as run

@@ -44,12 +44,13 @@ TABLE = {
          "Random numbers of samples do not depend on num_workers; `seeding=\"worker\"` gives PyTorch's."),
     ],
     "Several processes": [
+        ("torch.distributed.init_process_group torch.distributed.new_group",
+         "Ranks of one host share memory, which \"gloo\" selects; \"mpi\" uses mpi4py under mpiexec, on one host or "
+         "several. \"nccl\" raises RuntimeError."),
         ("torch.nn.parallel.DistributedDataParallel",
-         "Raises NotImplementedError: processes do not exchange tensors yet; train with the module itself."),
-        ("torch.distributed.is_available torch.distributed.is_initialized",
-         "Answer False, so that programs that ask train in one process."),
-        ("torch.distributed.get_rank torch.distributed.get_world_size torch.distributed.barrier "
-         "torch.distributed.get_backend", "Raise ValueError, as in PyTorch before init_process_group."),
+         "Modules are on the CPU: leave device_ids out. mixed_precision and the fused optimizer hooks raise "
+         "NotImplementedError."),
+        ("torch.distributed.is_nccl_available", "Answers False."),
     ],
     "Files and code of others": [
         ("torch.hub.load torch.hub.list torch.hub.help",

@@ -17,6 +17,9 @@ _TREE = "flambeau.as_torch.tree"
 _MADE = {"flambeau" + ".".join(["", *theirs.split(".")[1:depth]])
          for theirs, _ in OURS for depth in range(2, theirs.count(".") + 2)}
 
+#: modules that are run by `python -m`, which asks packages for a module __main__
+_PROGRAMS = {"torch.distributed.run", "torch.distributed.launch"}
+
 
 def rename(module):
     """The classes and functions that a module of ours defines say that they are of PyTorch's."""
@@ -83,7 +86,7 @@ class Finder(MetaPathFinder):
         if not fullname.startswith("torch."):
             return None
         name = next(filter(_exists, (_TREE + fullname[len("torch"):], "flambeau" + fullname[len("torch"):])), None)
-        return ModuleSpec(fullname, Alias(name), is_package=True) if name else None
+        return ModuleSpec(fullname, Alias(name), is_package=fullname not in _PROGRAMS) if name else None
 
     def _ours(self, fullname, path, target):
         spec = PathFinder.find_spec(fullname, path, target)

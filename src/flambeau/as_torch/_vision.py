@@ -83,6 +83,10 @@ class Alias(Loader):
     def exec_module(self, module):
         module.__spec__ = self._spec  # the import has put its own there
 
+    def get_code(self, fullname):
+        """For `python -m`."""
+        return find_spec(self._name).loader.get_code(self._name)
+
 
 def spec(name):
     """What the import of a name of torchvision's is told."""

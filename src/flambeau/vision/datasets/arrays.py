@@ -8,6 +8,7 @@ from pathlib import Path
 from ... import from_numpy
 from ..._shown import shown
 from ..transforms._kinds import pillow
+from ._formats import _numpy
 from .utils import (
     check_integrity,
     download_and_extract_archive,
@@ -90,7 +91,7 @@ class STL10(VisionDataset):
         if download and not self._check_integrity():
             download_and_extract_archive(self.url, self.root, filename=self.filename, md5=self.tgz_md5)
         need(self._check_integrity(), "STL10", self._file(""))
-        numpy = importlib.import_module("numpy")
+        numpy = _numpy()
         parts = [self._read(part, numpy) for part in split.split("+")]
         self.data, self.labels = (numpy.concatenate(column) for column in zip(*parts, strict=True))
         names = self._file(self.class_names_file)
@@ -139,7 +140,7 @@ class USPS(_Arrays):
         if download:
             download_url(url, self.root, name, md5)
         need(check_integrity(Path(self.root, name), md5), "USPS", self.root)
-        numpy = importlib.import_module("numpy")
+        numpy = _numpy()
         with bz2.open(Path(self.root, name), "rt") as file:
             rows = [line.split() for line in file]
         values = numpy.array([[float(entry.partition(":")[2]) for entry in row[1:]] for row in rows])
@@ -158,7 +159,7 @@ class SEMEION(_Arrays):
         if download:
             download_url(self.url, self.root, self.filename, self.md5_checksum)
         need(check_integrity(Path(self.root, self.filename), self.md5_checksum), "SEMEION", self.root)
-        numpy = importlib.import_module("numpy")
+        numpy = _numpy()
         rows = numpy.loadtxt(Path(self.root, self.filename))
         self.data = (rows[:, :256] * 255).astype(numpy.uint8).reshape(-1, 16, 16)
         self.labels = self.targets = rows[:, 256:266].argmax(1)
@@ -230,12 +231,10 @@ class FER2013(VisionDataset):
         self._rows = [row for row in rows if not whole or row["Usage"] in self._USES[split]]
 
     def __getitem__(self, index):
-        numpy, row = importlib.import_module("numpy"), self._rows[index]
+        numpy, row = _numpy(), self._rows[index]
         pixels = numpy.array(row["pixels"].split(), dtype=numpy.uint8).reshape(48, 48)
         target = int(row["emotion"]) if "emotion" in row else None
-        picture = pillow("FER2013").fromarray(pixels)
-        picture = picture if self.transform is None else self.transform(picture)
-        return picture, target if self.target_transform is None else self.target_transform(target)
+        return self._changed(pillow("FER2013").fromarray(pixels), target)
 
     def __len__(self):
         return len(self._rows)
@@ -257,7 +256,7 @@ class MovingMNIST(VisionDataset):
             download_url(self._URL, base)
         need(file.exists(), "MovingMNIST", base)
         self.split, self.split_ratio = split, split_ratio
-        data = from_numpy(importlib.import_module("numpy").load(file))  # [frames, films, 64, 64]
+        data = from_numpy(_numpy().load(file))  # [frames, films, 64, 64]
         if split is not None:
             verify_str_arg(split, "split", ("train", "test"))
             if not 1 <= split_ratio <= 19:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..._shown import shown
 from ..transforms._kinds import pillow
+from ._formats import _numpy
 from .utils import check_integrity, download_and_extract_archive, need
 from .vision import VisionDataset
 
@@ -30,7 +31,7 @@ def read_pickle(path):
 
 def read_binary(path, labels=1):
     """(pictures [n, 32, 32, 3], last labels) of a binary batch: label bytes, then 3072 bytes of red, green, blue."""
-    numpy = importlib.import_module("numpy")
+    numpy = _numpy()
     opened = importlib.import_module("gzip").open if str(path).endswith(".gz") else open
     with opened(path, "rb") as file:
         data = numpy.frombuffer(file.read(), numpy.uint8)
@@ -62,7 +63,7 @@ class CIFAR10(VisionDataset):
         if download:
             self.download()
         need(self._check_integrity(), type(self).__name__, Path(self.root, self.base_folder))
-        numpy = importlib.import_module("numpy")
+        numpy = _numpy()
         entries = [read_pickle(Path(self.root, self.base_folder, name))
                    for name, _ in (self.train_list if train else self.test_list)]
         rows = numpy.vstack([entry["data"] for entry in entries])

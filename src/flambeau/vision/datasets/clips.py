@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ... import from_numpy, zeros
 from ..._shown import shown
+from ._formats import _numpy
 from .folder import find_classes, make_dataset
 from .utils import need, verify_str_arg
 from .vision import VisionDataset
@@ -28,7 +29,7 @@ def frame_times(path):
 
 def read_frames(path, times):
     """The frames with these time stamps, in this order: uint8 [n, height, width, 3]."""
-    numpy, wanted = importlib.import_module("numpy"), set(times)
+    numpy, wanted = _numpy(), set(times)
     with _av("read_frames").open(str(path)) as file:
         stream = file.streams.video[0]
         file.seek(min(wanted), stream=stream, backward=True)  # to the key frame from which the first one is decoded
@@ -46,7 +47,7 @@ def read_frames(path, times):
 
 def read_sound(path, first, last):
     """What sounds between two time stamps of the picture: [channels, samples]; [1, 0] where there is no sound."""
-    numpy = importlib.import_module("numpy")
+    numpy = _numpy()
     with _av("read_sound").open(str(path)) as file:
         if not file.streams.audio:
             return zeros(1, 0)

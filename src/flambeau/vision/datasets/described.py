@@ -11,6 +11,7 @@ from pathlib import Path
 from ... import from_numpy, load, save, tensor
 from ..._shown import shown
 from ..transforms._kinds import pillow
+from ._formats import _numpy
 from .folder import default_loader
 from .utils import download_url, extract_archive, need, verify_str_arg
 from .vision import VisionDataset
@@ -136,7 +137,7 @@ class PhotoTour(VisionDataset):
                                                               for row in matches])), self.data_file)
 
     def _patches(self, count):
-        numpy = importlib.import_module("numpy")
+        numpy = _numpy()
         found = []
         for path in sorted(Path(self.data_dir).glob(f"*.{self.image_ext}")):
             with pillow("PhotoTour").open(path) as picture:

@@ -233,12 +233,6 @@ class CLEVRClassification(Listed):
         super().__init__(root, [(path, counts.get(path.name)) for path in paths], transform, target_transform, loader)
         self._labels = [count for _, count in self._samples]
 
-    def __getitem__(self, index):
-        path, count = self._samples[index]
-        picture = self.loader(path)
-        picture = picture if self.transform is None else self.transform(picture)
-        return picture, count if self.target_transform is None else self.target_transform(count)
-
     def extra_repr(self):
         return f"split={self._split}"
 
@@ -303,9 +297,7 @@ class Places365(VisionDataset):
 
     def __getitem__(self, index):
         path, target = self.imgs[index]
-        picture = self.loader(path)
-        picture = picture if self.transform is None else self.transform(picture)
-        return picture, target if self.target_transform is None else self.target_transform(target)
+        return self._changed(self.loader(path), target)
 
     def __len__(self):
         return len(self.imgs)

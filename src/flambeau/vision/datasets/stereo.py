@@ -34,6 +34,9 @@ class StereoMatchingDataset(VisionDataset):
         need(lefts and len(lefts) == len(rights), type(self).__name__, folder)
         return list(zip(lefts, rights, strict=True))
 
+    def _unknown(self):
+        return [(None, None)] * len(self._images)
+
     def _read_img(self, path):
         with pillow(type(self).__name__).open(path) as picture:
             return picture if picture.mode == "RGB" and picture.load() else picture.convert("RGB")
@@ -89,8 +92,7 @@ class _Kitti(StereoMatchingDataset):
         verify_str_arg(split, "split", ("train", "test"))
         base = Path(self.root, self._folder, f"{split}ing")
         self._images = self._pairs(base, *(f"{camera}/*_10.png" for camera in self._cameras))
-        none = [(None, None)] * len(self._images)
-        self._disparities = none if split == "test" else self._known(base)
+        self._disparities = self._unknown() if split == "test" else self._known(base)
 
     def _known(self, base):
         return self._pairs(base, *(f"{folder}/*.png" for folder in self._maps))
@@ -219,8 +221,8 @@ class ETH3DStereo(StereoMatchingDataset):
         base = Path(self.root, "ETH3D")
         folder = "two_view_training" if split == "train" else "two_view_test"
         self._images = self._pairs(base / folder, "*/im0.png", "*/im1.png")
-        none = [(None, None)] * len(self._images)
-        self._disparities = none if split == "test" else self._pairs(base / "two_view_training_gt", "*/disp0GT.pfm")
+        self._disparities = self._unknown() if split == "test" else self._pairs(base / "two_view_training_gt",
+                                                                                "*/disp0GT.pfm")
 
     def _read_disparity(self, path):
         with pillow("ETH3DStereo").open(Path(path).with_name("mask0nocc.png")) as mask:
@@ -254,7 +256,7 @@ class Middlebury2014Stereo(StereoMatchingDataset):
         need(all(scene.is_dir() for scene in scenes), "Middlebury2014Stereo", base / split)
         for kind in kinds:
             self._images += self._pairs(base / split, f"*{kind}/im0.png", f"*{kind}/im1.png")
-            self._disparities += ([(None, None)] * len(self._images) if split == "test" else
+            self._disparities += (self._unknown() if split == "test" else
                                   self._pairs(base / split, f"*{kind}/disp0.pfm", f"*{kind}/disp1.pfm"))
 
     @staticmethod
