@@ -37,6 +37,16 @@ REASONS = {
         module_qualified_name; fx/passes/infra/pass_base: call graph_module, requires graph_module, ensures
         graph_module; fx/passes/operator_support: is_node_supported submodules node;
         vision/ops/feature_pyramid_network: forward x; vision/models/video/resnet: __init__ midplanes""",
+    "planners and storages of programs need more; one call gives every kind what it may want": """
+        distributed/checkpoint/_metadata_file: read entry; distributed/checkpoint/stateful: load_state_dict state_dict;
+        distributed/checkpoint/default_planner: create_default_local_save_plan is_coordinator, set_up_planner
+        storage_meta, commit_tensor read_item tensor;
+        distributed/checkpoint/filesystem: set_up_storage_writer is_coordinator args, read_metadata args,
+        set_up_storage_reader is_coordinator args;
+        distributed/checkpoint/format_utils: read_metadata args kwargs, set_up_storage_reader metadata args kwargs""",
+    "one way of saving, which does what the others would: no value is sharded within a shard, each is written once": """
+        distributed/checkpoint/default_planner: __init__ flatten_sharded_tensors dedup_replicated_tensors
+        enable_plan_caching""",
     "sizes are printed at once, however they are written": "fx/graph_module: print_readable fast_sympy_print",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,
@@ -127,7 +137,8 @@ REASONS = {
 }
 #: one table of functions with one signature per module: each reads what it needs
 CALLBACKS = ("debug/_hints", "_transforms/", "vision/transforms/v2/_", "vision/transforms/_policies",
-             "vision/datasets/_wrapper")
+             "vision/datasets/_wrapper", "distributed/checkpoint/planner", "distributed/checkpoint/storage",
+             "distributed/checkpoint/staging")
 
 
 def allowed():

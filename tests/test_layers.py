@@ -35,7 +35,7 @@ LAYERS = [
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
     {"distributed.optim", "serialization", "safetensors", "distributions", "quasirandom", "array_api"},
-    {"fx", "utils.module_tracker"},
+    {"distributed.checkpoint", "fx", "utils.module_tracker"},
     {"export"},
     {"utils.flop_counter"},
     {"compiler"},

@@ -10,10 +10,6 @@ globals().update(refusals("distributed", _REASON, """
     PostLocalSGDState(process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce)
     post_localSGD_hook(state, bucket)
     ModelAverager(process_group) PeriodicModelAverager(period, warmup_steps, process_group)
-    dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) torch_save_to_dcp(torch_save_path,
-    dcp_checkpoint_dir) _EmptyStateDictLoadPlanner(keys, *args, **kwargs)
-    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
-    Stateful(*args, **kwargs)
     Reducer Logger FakeProcessGroup
     ChildFailedError(name, failures)
     ShardedGradScaler(device, init_scale, backoff_factor, growth_factor, growth_interval, enabled,

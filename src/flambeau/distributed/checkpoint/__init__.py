@@ -1,0 +1,52 @@
+"""Checkpoints that several processes write and read: `save`, `load`, `async_save`, whatever their number.
+
+>>> import flambeau.distributed.checkpoint as dcp
+>>> dcp.FileSystemWriter.validate_checkpoint_id("checkpoints/7")
+True
+"""
+
+from ..._absent import refusals
+from .api import CheckpointException as CheckpointException
+from .default_planner import DefaultLoadPlanner as DefaultLoadPlanner
+from .default_planner import DefaultSavePlanner as DefaultSavePlanner
+from .filesystem import FileSystemReader as FileSystemReader
+from .filesystem import FileSystemWriter as FileSystemWriter
+from .metadata import BytesStorageMetadata as BytesStorageMetadata
+from .metadata import ChunkStorageMetadata as ChunkStorageMetadata
+from .metadata import Metadata as Metadata
+from .metadata import TensorStorageMetadata as TensorStorageMetadata
+from .planner import LoadPlan as LoadPlan
+from .planner import LoadPlanner as LoadPlanner
+from .planner import ReadItem as ReadItem
+from .planner import SavePlan as SavePlan
+from .planner import SavePlanner as SavePlanner
+from .planner import WriteItem as WriteItem
+from .state_dict_loader import load as load
+from .state_dict_loader import load_state_dict as load_state_dict
+from .state_dict_saver import async_save as async_save
+from .state_dict_saver import save as save
+from .state_dict_saver import save_state_dict as save_state_dict
+from .storage import StorageReader as StorageReader
+from .storage import StorageWriter as StorageWriter
+
+_ELSEWHERE = "checkpoints are folders of this machine; copy them with what the other storage offers"
+globals().update(refusals("distributed.checkpoint", _ELSEWHERE, """
+    FsspecReader FsspecWriter(path, single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead,
+    cache_staged_state_dict, overwrite, _extensions, serialization_format)
+"""))
+_SAFETENSORS = "use flambeau.safetensors.load_file and save_file, or checkpoints of FileSystemWriter"
+globals().update(refusals("distributed.checkpoint", _SAFETENSORS, """
+    HuggingFaceStorageReader(path, thread_count)
+    HuggingFaceStorageWriter(path, fqn_to_index_mapping, thread_count, save_distributed, enable_consolidation,
+    thread_count_consolidation) QuantizedHuggingFaceStorageReader(path, thread_count, target_dtype, block_size)
+"""))
+_STATE = "it is not available yet; docs/distributed.md says what is"
+globals().update(refusals("distributed.checkpoint", _STATE, """
+    load_sharded_optimizer_state_dict(model_state_dict, optimizer_key, storage_reader, planner) CheckpointableTensor
+    StateDictOptions(full_state_dict, cpu_offload, ignore_frozen_params, keep_submodule_prefixes, strict,
+    broadcast_from_rank0, flatten_optimizer_state_dict, dsd_fqn_modifiers) get_model_state_dict(model,
+    submodules, options) get_optimizer_state_dict(model, optimizers, submodules, options)
+    set_model_state_dict(model, model_state_dict, options) set_optimizer_state_dict(model, optimizers,
+    optim_state_dict, options) get_state_dict(model, optimizers, submodules, options) set_state_dict(model,
+    optimizers, model_state_dict, optim_state_dict, options)
+"""))
