@@ -1,6 +1,7 @@
 // What happens to captured calls, as Python may look at it: when programs run and why, and what each step reads, makes
 // and takes.
 #include "../runtime/blocks.h"
+#include "../runtime/constants.h"
 #include "graph_parts.h"
 #include "op_type.h"
 
@@ -55,8 +56,9 @@ const char* reason(const Call& c) {
 }
 
 // ("at once", operator, reason, line), ("runs", why, known, number of calls, line), ("step", calls, seconds, block or
-// 0), where a call is (operator or None, arguments, results, line), and a tensor ("input", slot, dtype, sizes, strides)
-// or ("value", number, dtype, sizes, strides), with None for what a group keeps to itself.
+// 0, whether its values are those of an earlier run), where a call is (operator or None, arguments, results, line), and
+// a tensor ("input", slot, dtype, sizes, strides) or ("value", number, dtype, sizes, strides), with None for what a
+// group keeps to itself.
 struct Events final : Listener {
   Held list = checked(PyList_New(0));
   void add(PyObject* event) { checked(PyList_Append(list.p, Held(checked(event)).p)); }
@@ -77,7 +79,9 @@ struct Events final : Listener {
     for (const PlanCall& call : step.calls) checked(PyList_Append(calls.p, Held(call_object(call, r)).p));
     auto* group = dynamic_cast<const BlockStep*>(&step);
     const int64_t block = group && group->code && group->code->possible ? group->code->block : 0;
-    add(Py_BuildValue("(sOdL)", "step", calls.p, seconds, (long long)block));
+    auto* constants = dynamic_cast<const KeptStep*>(&step);
+    const bool kept = constants && constants->taken;
+    add(Py_BuildValue("(sOdLO)", "step", calls.p, seconds, (long long)block, kept ? Py_True : Py_False));
   }
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../runtime/blocks.h"
+#include "../runtime/constants.h"
 #include "graph_parts.h"
 #include "op_type.h"
 #include "upward.h"
@@ -187,10 +188,11 @@ std::unique_ptr<Plan> python_plan(const Program& p, PyObject* described) {
 
 // --- what a planner has chosen ---------------------------------------------------------------------------------------
 
-// Reads a plan that Python describes: ([(leader, calls)], [(slot, value)]), where several calls are a group over the
-// shape of the leader's result, and a call is (operator, arguments, the values it makes or -1, its entry in the program
-// or -1). Tensors among the arguments are ("outside", use), ("made", value), ("view", value, use) and ("list", them);
-// ("given", entry, argument) is what stands in the program; anything else stands for itself.
+// Reads a plan that Python describes: ([(leader, calls)], [(slot, value)], how many of the first steps make values that
+// are kept), where several calls are a group over the shape of the leader's result, and a call is (operator, arguments,
+// the values it makes or -1, its entry in the program or -1). Tensors among the arguments are ("outside", use),
+// ("made", value), ("view", value, use) and ("list", them); ("given", entry, argument) is what stands in the program;
+// anything else stands for itself.
 struct PlanReader {
   const Program& p;
   Plan& plan;
@@ -327,11 +329,24 @@ std::vector<bool> needed_outside(const Plan& plan, const std::vector<std::pair<i
   return needed;
 }
 
+std::unique_ptr<Step> step_of(std::vector<PlanCall> calls, int leader, const std::vector<bool>& needed) {
+  if (calls.size() == 1) {
+    if (PartStep::takes(calls[0])) return std::make_unique<PartStep>(std::move(calls[0]));
+    return std::make_unique<CallStep>(std::move(calls[0]));
+  }
+  std::vector<int> results;
+  for (const PlanCall& call : calls)
+    if (!is_store(call) && needed[size_t(call.makes[0])]) results.push_back(call.makes[0]);
+  return std::make_unique<BlockStep>(std::move(calls), leader, std::move(results));
+}
+
 std::unique_ptr<Plan> plan_of(const Program& p, PyObject* described) {
   auto plan = std::make_unique<Plan>();
   PlanReader reader{p, *plan};
   PyObject *steps, *results;
-  if (!PyArg_ParseTuple(described, "O!O!", &PyTuple_Type, &steps, &PyTuple_Type, &results)) throw PythonError();
+  Py_ssize_t kept;
+  if (!PyArg_ParseTuple(described, "O!O!n", &PyTuple_Type, &steps, &PyTuple_Type, &results, &kept)) throw PythonError();
+  if (kept < 0 || kept > PyTuple_GET_SIZE(steps)) reader.fail("kept steps are some of its first");
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results); ++k) {
     PyObject* o = reader.tuple_of(PyTuple_GET_ITEM(results, k), 2, "result is (slot, value)");
     const int slot = reader.number(o, 0, p.slots.size(), "result is a slot of the program");
@@ -341,16 +356,13 @@ std::unique_ptr<Plan> plan_of(const Program& p, PyObject* described) {
   std::vector<std::pair<int, std::vector<PlanCall>>> groups;
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(steps); ++k) groups.push_back(reader.group(PyTuple_GET_ITEM(steps, k)));
   const std::vector<bool> needed = needed_outside(*plan, groups);
-  for (auto& [leader, calls] : groups) {
-    if (calls.size() == 1) {
-      if (PartStep::takes(calls[0])) plan->steps.push_back(std::make_unique<PartStep>(std::move(calls[0])));
-      else plan->steps.push_back(std::make_unique<CallStep>(std::move(calls[0])));
-      continue;
-    }
-    std::vector<int> results;
-    for (const PlanCall& call : calls)
-      if (!is_store(call) && needed[size_t(call.makes[0])]) results.push_back(call.makes[0]);
-    plan->steps.push_back(std::make_unique<BlockStep>(std::move(calls), leader, std::move(results)));
+  for (auto& [leader, calls] : groups) plan->steps.push_back(step_of(std::move(calls), leader, needed));
+  if (kept) {
+    const auto end = plan->steps.begin() + kept;
+    std::vector<std::unique_ptr<Step>> constant(std::make_move_iterator(plan->steps.begin()),
+                                                std::make_move_iterator(end));
+    plan->steps.erase(plan->steps.begin() + 1, end);
+    plan->steps[0] = std::make_unique<KeptStep>(std::move(constant));
   }
   plan->finish();
   return plan;

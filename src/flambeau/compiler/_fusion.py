@@ -28,9 +28,12 @@ class Group:
         self.flat = use.contiguous and all(u.contiguous and u.numel in (use.numel, 1) for u in inputs)
         self.reads, self.makes = reads, {node}
         self.stores = set()  # slots from outside that results are written to
+        self.constant = "constant" in node.meta
 
     def fits(self, other):
         """Whether the two can be one."""
+        if self.constant != other.constant:
+            return False
         if self.rows or other.rows:
             rows, rest = (self, other) if self.rows else (other, self)
             same = rest.shape == rows.shape or (not rest.rows and rest.shape in _per_row(rows.shape)
@@ -46,7 +49,7 @@ class Group:
         use = store.use
         room = len(self.calls) < _MOST_CALLS and len(self.reads) + len(self.stores) + 4 <= _MOST_MEMORY
         fits = use.sizes == self.shape or (not self.rows and use.contiguous and use.numel == self.numel)
-        return room and fits and all(v.meta["use"] == use for v in self.reads
+        return not self.constant and room and fits and all(v.meta["use"] == use for v in self.reads
                                      if v.op == "placeholder" and v.meta["use"].slot == use.slot)
 
     def take_store(self, store):

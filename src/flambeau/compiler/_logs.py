@@ -52,15 +52,17 @@ def rewritten(graph, rewrite):
         log("passes", rewrite.__name__, "\n".join(changes))
 
 
-def steps_text(steps, results):
+def steps_text(plan):
     """A plan, as it is handed to native code."""
-    lines = []
-    for number, (_, calls) in enumerate(steps, 1):
+    lines = ["kept from run to run:"] if plan.kept else []
+    for number, (_, calls) in enumerate(plan.steps, 1):
+        if 0 < plan.kept == number - 1:
+            lines.append("computed in each run:")
         group = len(calls) > 1
         if group:
             lines.append(f"{number:4}  together:")
         lines += [f"{'' if group else number:>4}  {'  ' if group else ''}{_call_text(*call)}" for call in calls]
-    return "\n".join([*lines, "results: " + ", ".join(f"%{value}" for _, value in results)])
+    return "\n".join([*lines, "results: " + ", ".join(f"%{value}" for _, value in plan.results)])
 
 
 def _call_text(op, args, makes, _):

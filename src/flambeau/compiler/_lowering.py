@@ -1,6 +1,7 @@
 """From a graph to the plan that native code reads (bind/graph_plan.cpp says in which form)."""
 
 from operator import getitem
+from typing import NamedTuple
 
 from ..fx import Node
 from ._fusion import steps_of
@@ -8,13 +9,22 @@ from ._writer import Given, value_of
 from .passes.matching import arguments
 
 
+class Plan(NamedTuple):
+    """Steps (leader, calls), results (slot, value), and how many of the first steps make values that are kept."""
+
+    steps: tuple
+    results: tuple
+    kept: int
+
+
 def lower(graph, slots):
-    """(steps, results): `slots` are those of the program whose values the graph returns, in its order."""
+    """`slots` are those of the program whose values the graph returns, in its order."""
     numbers = {}  # value -> its number
-    steps = tuple((calls.index(leader), tuple(_call(node, numbers) for node in calls))
-                  for leader, calls in steps_of(graph))
+    groups = sorted(steps_of(graph), key=lambda step: "constant" not in step[0].meta)
+    steps = tuple((calls.index(leader), tuple(_call(node, numbers) for node in calls)) for leader, calls in groups)
     output = next(iter(reversed(graph.nodes)))
-    return steps, tuple((slot, numbers[node]) for slot, node in zip(slots, output.args[0], strict=True))
+    results = tuple((slot, numbers[node]) for slot, node in zip(slots, output.args[0], strict=True))
+    return Plan(steps, results, sum("constant" in leader.meta for leader, _ in groups))
 
 
 def _call(node, numbers):

@@ -6,12 +6,14 @@ from ._program import Program
 from ._writer import Writer, has_effect
 from .passes.algebra import simplify
 from .passes.common import common_subexpressions
+from .passes.constants import fold_constants
 from .passes.fast_math import fast_math
 from .passes.images import convolutions_with_tails
 from .passes.recompute import recompute
 from .passes.writes import forward_writes
 
-PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, recompute)
+PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, recompute,
+          fold_constants)
 
 
 def plan(described):
@@ -29,7 +31,7 @@ def plan(described):
             rewrite(graph)
     made = lower(graph, writer.wanted)
     if "plan" in LOGS:
-        log("plan", f"{len(made[0])} steps", steps_text(*made))
+        log("plan", f"{len(made.steps)} steps", steps_text(made))
     return made
 
 

@@ -97,6 +97,8 @@ def report(fn, *args, **kwargs):
 
 def computed_text(step):
     """The operators of a step."""
+    if step.kept:
+        return "kept: " + " ".join(step.names)
     if len(step.calls) == 1:
         return step.names[0]
     return (f"blocks of {step.block}: " if step.block else "together: ") + " ".join(step.names)
@@ -151,6 +153,8 @@ def _at_once(call):
 
 def _not_fused(step):
     """Why the calls of a step are alone; None where they are not."""
+    if step.kept:
+        return None
     if len(step.calls) > 1:
         return None if step.block else f"{' '.join(step.names)}: these layouts are not walked in blocks"
     call = step.calls[0]

@@ -67,11 +67,13 @@ class Call(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Calls that ran together, or one. `block`: how many elements of a group at a time; 0: one call after the other."""
+    """Calls that ran together, or one. `block`: how many elements of a group at a time; 0: one call after the other.
+    `kept`: constants that an earlier run has made."""
 
     calls: list
     seconds: float
     block: int
+    kept: bool
 
     @property
     def reads(self):
@@ -87,6 +89,8 @@ class Step(NamedTuple):
     @property
     def bytes(self):
         """Read and written; memory that is seen in several ways counts once, as the largest."""
+        if self.kept:
+            return 0
         seen = {}
         for value in self.reads:
             seen[value.name] = max(value.bytes, seen.get(value.name, 0))
@@ -94,7 +98,7 @@ class Step(NamedTuple):
 
     @property
     def flops(self):
-        return sum(call.flops() for call in self.calls)
+        return 0 if self.kept else sum(call.flops() for call in self.calls)
 
     @property
     def names(self):
@@ -130,8 +134,8 @@ def watched(name, fn, args, kwargs):
             runs.append(Run(*event, [], before))
             before = []
         else:
-            calls, seconds, block = event
-            runs[-1].steps.append(Step([_call(c) for c in calls], seconds, block))
+            calls, *rest = event
+            runs[-1].steps.append(Step([_call(c) for c in calls], *rest))
     if not runs:
         raise RuntimeError(f"{name}: the call has captured nothing; pass a function or module that compile() has "
                            "returned, and arguments with which it computes something")
