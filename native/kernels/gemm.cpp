@@ -124,6 +124,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
             if (packs) kernels.micro(kp, pa + i * kp, pb + j * kp, to, crs, height, width, here);
             else kernels.tile(kp, rows, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
           }
+        if (final && e.finish) e.finish->piece(c + i0 * crs + j0, crs, mi, nj);
       }
     }
   }
@@ -195,37 +196,83 @@ bool vector_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, in
   return false;
 }
 
+// Whether operands fit the caches well enough to be read in place.
+template <class T>
+bool is_small(int64_t m, int64_t n, int64_t k, bool threads) {
+  // halves of C for two threads would cost more than they save below this size
+  return m * n * k <= kDirectWork && n * k * int64_t(sizeof(T)) <= kDirectBytes &&
+         (!threads || m * n * k <= kParallelWork || m < 2 * gemm_kernels<T>().mr);
+}
+
+template <class T>
+void in_place(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+              int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {
+  const auto& kernels = gemm_kernels<T>();
+  T local[2048];
+  int64_t need = std::min<int64_t>(kernels.nr, (n + kernels.width - 1) / kernels.width * kernels.width) * k;
+  kernels.direct(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, need <= 2048 ? local : scratch<T>(kScratchB, need));
+}
+
+// Returns whether pieces were finished as they were made.
+template <class T>
+bool gemm_somehow(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+                  int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
+  if (k == 0 || e.alpha == 0) return only_epilogue(m, n, c, crs, e), false;
+  if (m == 1) ars = k;
+  if (n == 1) bcs = 1;
+  if (k == 1) acs = ars == 1 ? m : 1, brs = bcs == 1 ? n : 1;
+  if (n == 1 && m > 1 && acs != 1 && crs == 1) {  // a column of a transposed matrix is a row
+    Epilogue<T> t{e.alpha, e.beta, e.bias_row, e.bias_col};
+    return gemm<T>(1, m, k, b, k, brs, a, acs, ars, c, m, t, threads), false;
+  }
+  if ((m <= 4 || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads)) return false;
+  if (is_small<T>(m, n, k, threads)) return in_place(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e), false;
+  if (!threads || m * n * k <= kParallelWork) blocked(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
+  else blocked_parallel(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
+  return true;
+}
+
 }  // namespace
 
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs, int64_t bcs,
           T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
   if (m == 0 || n == 0) return;
-  if (k == 0 || e.alpha == 0) return only_epilogue(m, n, c, crs, e);
-  if (m == 1) ars = k;
-  if (n == 1) bcs = 1;
-  if (k == 1) acs = ars == 1 ? m : 1, brs = bcs == 1 ? n : 1;
-  if (n == 1 && m > 1 && acs != 1 && crs == 1) {  // a column of a transposed matrix is a row
-    Epilogue<T> t{e.alpha, e.beta, e.bias_row, e.bias_col};
-    return gemm<T>(1, m, k, b, k, brs, a, acs, ars, c, m, t, threads);
-  }
-  if ((m <= 4 || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads)) return;
-  const auto& kernels = gemm_kernels<T>();
-  if (m * n * k <= kDirectWork && n * k * int64_t(sizeof(T)) <= kDirectBytes) {
-    T local[2048];
-    int64_t need = std::min<int64_t>(kernels.nr, (n + kernels.width - 1) / kernels.width * kernels.width) * k;
-    T* panel = need <= 2048 ? local : scratch<T>(kScratchB, need);
-    // halves of C for two threads would cost more than they save below this size
-    if (!threads || m * n * k <= kParallelWork || m < 2 * kernels.mr)
-      return kernels.direct(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, panel);
-  }
-  if (!threads || m * n * k <= kParallelWork) return blocked(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
-  blocked_parallel(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
+  if (!gemm_somehow(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads) && e.finish) e.finish->piece(c, crs, m, n);
 }
 template void gemm<float>(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*, int64_t, int64_t,
                           float*, int64_t, const Epilogue<float>&, bool);
 template void gemm<double>(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*, int64_t, int64_t,
                            double*, int64_t, const Epilogue<double>&, bool);
+
+// Columns of one of several products, by the way that gemm takes for all of them.
+static void some_columns(int64_t m, int64_t k, const float* a, const Joined& p, int64_t from, int64_t n) {
+  const Epilogue<float> e{1, 0, p.bias ? p.bias + from : nullptr};
+  const float* b = p.b + from * k;
+  if (m == 1 && k > 1) gemm_kernels<float>().dots(n, k, b, k, a, p.c + from, 1, 1, 0, e.bias_col);
+  else if (is_small<float>(m, p.n, k, true)) in_place(m, n, k, a, k, 1, b, 1, k, p.c + from, p.n, e);
+  else blocked(m, n, k, a, k, 1, b, 1, k, p.c + from, p.n, e);
+}
+
+void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> products) {
+  int64_t all = 0;
+  for (const Joined& p : products) all += p.n;
+  const bool plain = std::ranges::any_of(products, [](const Joined& p) { return p.n < 2; }) || k < 2 || m == 0;
+  if (plain) {
+    for (const Joined& p : products) gemm<float>(m, p.n, k, a, k, 1, p.b, 1, k, p.c, p.n, {1, 0, p.bias});
+    return;
+  }
+  const int64_t nr = gemm_kernels<float>().nr, panels = (all + nr - 1) / nr;
+  const int64_t least = m == 1 ? 1 << 16 : kParallelWork / 2;
+  parallel_for(panels, std::max<int64_t>(1, least / (m * k * nr)), [&](int64_t first, int64_t last) {
+    int64_t begin = first * nr, end = std::min(last * nr, all);
+    for (const Joined& p : products) {
+      const int64_t from = std::max<int64_t>(begin, 0), to = std::min(end, p.n);
+      if (from < to) some_columns(m, k, a, p, from, to - from);
+      begin -= p.n, end -= p.n;
+    }
+  });
+}
 
 bool multiplies_bfloat16() {
 #ifdef FLAMBEAU_ONEDNN

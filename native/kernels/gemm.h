@@ -4,15 +4,27 @@
 // A and B are read through two strides each, so a transposed operand costs nothing; C has unit column stride.
 // A sum over k is never divided among threads: results do not depend on their number.
 #pragma once
+#include <span>
+
 #include "../core/call.h"
 
 namespace flambeau {
+
+// What is done with a piece of C as soon as it is complete, while it is in a cache: by any thread, piece by piece.
+template <class T>
+struct Finish {
+  virtual void piece(T* c, int64_t crs, int64_t rows, int64_t cols) const = 0;
+
+ protected:
+  ~Finish() = default;
+};
 
 template <class T>
 struct Epilogue {
   T alpha = 1, beta = 0;         // beta == 0: C is not read
   const T* bias_col = nullptr;   // one number per column of C
   const T* bias_row = nullptr;   // one number per row of C
+  const Finish<T>* finish = nullptr;  // of the whole product; kernels do not look at it
 };
 
 // The building blocks of one instruction set (kernels/simd/gemm.cpp).
@@ -61,6 +73,15 @@ struct MatrixView {
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs, int64_t bcs,
           T* c, int64_t crs, const Epilogue<T>& e = {}, bool threads = true);
+
+// Products of one A [m, k] with several matrices b [n, k] whose rows follow each other: c = A b' + bias, each as gemm
+// computes it. Threads share them as if they were one.
+struct Joined {
+  int64_t n;
+  const float *b, *bias;  // bias may be null
+  float* c;
+};
+void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> products);
 
 // Any dtype but bool and float8; C in the operands' dtype, `bias` (per column, may be null) too.
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,

@@ -9,11 +9,12 @@ from .passes.common import common_subexpressions
 from .passes.constants import fold_constants
 from .passes.fast_math import fast_math
 from .passes.images import convolutions_with_tails
+from .passes.products import join_products, products_with_tails
 from .passes.recompute import recompute
 from .passes.writes import forward_writes
 
-PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, recompute,
-          fold_constants)
+PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, products_with_tails,
+          join_products, recompute, fold_constants)
 
 
 def plan(described):

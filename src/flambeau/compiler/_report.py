@@ -100,8 +100,17 @@ def computed_text(step):
     if step.kept:
         return "kept: " + " ".join(step.names)
     if len(step.calls) == 1:
-        return step.names[0]
+        return step.names[0] + _taken_in(step.calls[0])
     return (f"blocks of {step.block}: " if step.block else "together: ") + " ".join(step.names)
+
+
+def _taken_in(call):
+    """The activation that is part of a library call."""
+    if call.op is None or not call.name.endswith("_tail"):
+        return ""
+    names = [name for name, *_ in call.op.arguments]
+    activation = call.args[names.index("activation")]
+    return "" if activation == "none" else f", then {activation}"
 
 
 def made_text(step):

@@ -49,6 +49,19 @@ linear = primitive(
             [4.]])
     """)
 
+linear_tail = primitive(
+    "_linear_tail(Tensor input, Tensor weight, Tensor? bias, Tensor? other, str activation, bool columns) -> Tensor",
+    namespace=None,
+    doc="""A product of float32 rows and what follows it, as one; graphs are rewritten to it.
+
+    activation(linear(input, weight, bias) + other). columns: the weight is [in, out], as in `input @ weight`. `other`
+    has the result's shape or is one row. `activation` is none, relu, gelu, gelu_tanh, silu, tanh or sigmoid.
+    """)
+
+linears = primitive(
+    "_linears(Tensor input, Tensor[] weights, Tensor?[] biases) -> Tensor[]", namespace=None,
+    doc="Several linear layers of one input of float32, whose products threads share as if they were one.")
+
 
 @composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", autocast="given",
            samples="bilinear")

@@ -163,6 +163,14 @@ def _of_recurrent_backward(args, out):
     return [(_aten.mm, 4 * rows * (args[6].numel() + args[7].numel()))]
 
 
+def _of_linears(args, out):
+    return [count for weight, made in zip(args[1], out, strict=True) for count in _of_linear([args[0], weight], made)]
+
+
+def _of_linear_tail(args, out):
+    return _of_linear([args[0], args[1].T if args[5] else args[1]], out)
+
+
 def _of_convolution_tail(args, out):
     return [(_aten.convolution, conv_flop_count(_shape(args[0]), _shape(args[1]), _shape(out), args[12]))]
 
@@ -171,7 +179,7 @@ def _of_convolution_tail(args, out):
 _SEVERAL = {"matmul": _of_matmul, "linear": _of_linear, "linear_backward": _of_linear_backward,
             "fused_attention": _of_attention, "fused_attention_backward": _of_attention_backward,
             "recurrent_layer": _of_recurrent, "recurrent_layer_backward": _of_recurrent_backward,
-            "_convolution_tail": _of_convolution_tail}
+            "_convolution_tail": _of_convolution_tail, "_linears": _of_linears, "_linear_tail": _of_linear_tail}
 
 
 def _packet(target):

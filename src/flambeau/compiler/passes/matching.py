@@ -4,6 +4,7 @@ from operator import getitem
 
 from ...fx import Node
 from ...ops.kinds import OPS
+from .._writer import value_of
 
 
 def calls(node, name):
@@ -46,6 +47,17 @@ def needs(node, other):
                 seen.add(n)
                 ahead.append(n)
     return False
+
+
+def untouched(values, start, end):
+    """Whether from one call to another nobody writes to the memory from outside that these values show."""
+    shown = [value_of(v) for v in values if v is not None]
+    slots = {v.meta["use"].slot for v in shown if v.op == "placeholder"}
+    while start is not end:
+        if slots & start.meta.get("writes", frozenset()):
+            return False
+        start = start.next
+    return True
 
 
 def put(graph, before, name, args, like):
