@@ -282,7 +282,10 @@ void BlockStep::run(PlanRun& r) {
   std::vector<TensorRef> held;
   for (size_t k = 0; k < results.size(); ++k) {
     const BlockCode::Result& made = code->results[k];
-    TensorRef t = empty_strided(made.sizes, made.strides, made.dtype, made.device);
+    const int old = code->may_take[k];
+    TensorRef t = old >= 0 && ends_here(inputs[size_t(old)], r)
+                      ? TensorRef::borrow(tensors[size_t(old)])
+                      : empty_strided(made.sizes, made.strides, made.dtype, made.device);
     prepared.memory[k] = t->data;
     held.push_back(std::move(t));
   }

@@ -62,6 +62,7 @@ struct BlockCode {
   bool possible = false;
   Strided<kMostMemory> space;
   std::vector<Result> results;      // by result of the group
+  std::vector<int> may_take;        // by result: the input where it may lie, if that ends here, or -1
   std::vector<int> inputs;          // of the group, that are read: operands of the space, behind results and stores
   std::vector<Cell> cells;
   std::vector<Instruction> code;

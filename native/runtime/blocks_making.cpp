@@ -144,7 +144,8 @@ struct Builder {
   void add_fold(const PlanCall& call);
   int operand(const PlanArg& a, const Own& made, DType wants, bool per_row);
   void add_store(const BlockStep::Store& s, int memory);
-  bool is_read_later(int cell, int slot) const;
+  template <class F> bool is_read_later(int cell, F&& is_it) const;
+  int may_take(int value) const;
   void place_memory();
   void walk(const std::vector<std::vector<int64_t>>& strides);
   void place_buffers();
@@ -262,19 +263,32 @@ void Builder::add(const PlanCall& call) {
   made.cell = converted(i.to, made.tensor->dtype);
 }
 
-// Whether memory of a slot is read after the instruction that makes this cell.
-bool Builder::is_read_later(int made, int slot) const {
+// Whether an input, as the group's argument, is read after the instruction that makes this cell.
+template <class F>
+bool Builder::is_read_later(int made, F&& is_it) const {
   bool later = false;
   for (const auto& i : code.code) {
     for (int k = 1; later && k < i.count; ++k) {
       const Cell& c = code.cells[size_t(i.from[k])];
-      if (c.kind != Kind::Input) continue;
-      const PlanArg& a = group.inputs[size_t(code.inputs[size_t(c.memory)])];
-      if (a.kind == PlanArg::Kind::Outside && run.program.uses[size_t(a.of)].slot == slot) return true;
+      if (c.kind == Kind::Input && is_it(group.inputs[size_t(code.inputs[size_t(c.memory)])])) return true;
     }
     later |= i.to == made;
   }
   return false;
+}
+
+// The input whose memory a result may have: of its layout, and read before the result is written.
+int Builder::may_take(int value) const {
+  const Own& made = own[size_t(value)];
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const PlanArg& a = group.inputs[k];
+    const Tensor& t = *tensors[k];
+    if (a.kind != PlanArg::Kind::Made || t.dtype != made.tensor->dtype || std::ranges::count(code.may_take, int(k)) ||
+        !laid_out(t, made.tensor->shape(), made.tensor->stride()))
+      continue;
+    if (!is_read_later(made.cell, [&](const PlanArg& read) { return same_argument(read, a); })) return int(k);
+  }
+  return -1;
 }
 
 // A value goes to memory from outside.
@@ -292,13 +306,17 @@ void Builder::add_store(const BlockStep::Store& s, int memory) {
   }
   code.cells[size_t(at)].memory = memory;
   const PlanArg& a = group.inputs[size_t(s.input)];
-  code.cells[size_t(at)].late = is_read_later(at, run.program.uses[size_t(a.of)].slot);
+  const int slot = run.program.uses[size_t(a.of)].slot;
+  code.cells[size_t(at)].late = is_read_later(at, [&](const PlanArg& read) {
+    return read.kind == PlanArg::Kind::Outside && run.program.uses[size_t(read.of)].slot == slot;
+  });
 }
 
 // Which memory the group reads and writes: results first, whose layout decides the order of the walk.
 void Builder::place_memory() {
   std::vector<std::vector<int64_t>> strides;
   for (int value : group.results) {
+    code.may_take.push_back(may_take(value));
     const Own& made = own[size_t(value)];
     const Tensor& t = *made.tensor;
     Cell& c = code.cells[size_t(made.cell)];

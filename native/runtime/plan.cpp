@@ -152,7 +152,32 @@ void Plan::run(Program& p) {
   for (const Result& result : results) r.as_made(result.value, result.slot);
 }
 
-void run_call(const PlanCall& call, PlanRun& r) {
+bool Step::ends_here(const PlanArg& a, const PlanRun& r) const {
+  if (a.kind != PlanArg::Kind::Made || !std::ranges::count(drops, a.at)) return false;
+  const Tensor& t = *r.values[size_t(a.at)];
+  if (t.refcount > 1 || t.storage->refcount > 1) return false;
+  int seen = 0;
+  for (const PlanCall& call : calls)
+    each_tensor(call.args, [&](const PlanArg& other) { seen += other.at == a.at; });
+  return seen == 1;
+}
+
+// A pointwise call writes over an operand that ends with it, if that is what its result will be.
+void CallStep::run(PlanRun& r) {
+  const PlanCall& call = calls[0];
+  if (!call.op->elementwise || call.inplace || call.op->writes_self || call.entry < 0) return run_call(call, r);
+  const Entry& entry = r.program.entries[size_t(call.entry)];
+  if (entry.nresults != 1) return run_call(call, r);
+  const Use& made = r.program.uses[size_t(entry.results[0])];
+  for (const PlanArg& a : call.args) {
+    if (!ends_here(a, r)) continue;
+    Tensor& t = *r.values[size_t(a.at)];
+    if (t.dtype == made.dtype && laid_out(t, made.sizes(), made.strides())) return run_call(call, r, &t);
+  }
+  run_call(call, r);
+}
+
+void run_call(const PlanCall& call, PlanRun& r, Tensor* to) {
   constexpr size_t kMost = 24;  // no operator has more (bind/python.h)
   Value values[kMost];
   std::vector<std::vector<Tensor*>> lists;
@@ -174,6 +199,7 @@ void run_call(const PlanCall& call, PlanRun& r) {
   c.args = values;
   c.nargs = int(call.args.size());
   c.list_result = call.list_result;
+  c.given = to;
   if (call.inplace) c.inplace = true, c.given = values[0].tensor;
   run_on_memory(c);
   for (size_t k = 0; k < call.makes.size(); ++k)

@@ -75,13 +75,18 @@ struct Step {
   virtual ~Step() = default;
   virtual void run(PlanRun& r) = 0;
   virtual std::string text() const = 0;
+
+ protected:
+  // Whether a result may lie where this argument does: nobody else reads that value, and nobody will.
+  bool ends_here(const PlanArg& a, const PlanRun& r) const;
 };
-void run_call(const PlanCall& call, PlanRun& r);
+// `to`: where the result goes; null: to memory of its own.
+void run_call(const PlanCall& call, PlanRun& r, Tensor* to = nullptr);
 
 // A call of one operator.
 struct CallStep final : Step {
   explicit CallStep(PlanCall call) { calls.push_back(std::move(call)); }
-  void run(PlanRun& r) override { run_call(calls[0], r); }
+  void run(PlanRun& r) override;
   std::string text() const override;
 };
 

@@ -71,6 +71,25 @@ def _normed(rng, a, b):
     return flambeau.nn.functional.batch_norm(a.float(), b, rng.choice([None, b.clone()]), training=True)
 
 
+def _layers(rng, a, b):
+    """Products of one input, and what may follow a product."""
+    if a.ndim != 2 or not a.is_floating_point():
+        return None
+    linear, rows, wide = flambeau.nn.functional.linear, a.float(), rng.choice([3, 4, 7])
+    y = linear(rows, flambeau.randn(wide, a.shape[1]), rng.choice([None, flambeau.ones(wide)]))
+    if rng.random() < 0.5:
+        y = y + rng.choice([linear(rows, flambeau.randn(wide, a.shape[1])), flambeau.arange(wide) * 0.5, y])
+    return getattr(y, rng.choice(["relu", "tanh", "sigmoid", "t", "exp"]))()
+
+
+def _with_constants(rng, a, b):
+    if not a.ndim or a.dtype == flambeau.bool:
+        return None
+    n = a.shape[-1]
+    return rng.choice([a + flambeau.arange(n) * rng.choice([2, 0.5]), a * (flambeau.ones(n, n).tril()[-1] - 2),
+                       a.masked_fill(flambeau.eye(n)[0] > 0, 7)])
+
+
 def _decided_by_a_value(rng, a, b):
     return a + 1 if a.numel() and float(a.reshape(-1)[0].real) > 0 else a - 1
 
@@ -91,7 +110,8 @@ STEPS = [
     lambda rng, a, b: a.float() @ a.float().t() if a.ndim == 2 else a,
     lambda rng, a, b: flambeau.randn(a.shape) if a.ndim < 3 else a,
     lambda rng, a, b: flambeau.cat([a.reshape(-1), b.reshape(-1)]),
-    lambda rng, a, b: flambeau.nn.functional.dropout(a.float(), 0.5), _normed, _normed,
+    lambda rng, a, b: flambeau.nn.functional.dropout(a.float(), 0.5), _normed, _normed, _layers,
+    _with_constants,
     _written_to, _written_to, _written_to,
     lambda rng, a, b: a.clone().float().uniform_() if rng.random() < 0.3 else None,
 ]
