@@ -47,6 +47,9 @@ REASONS = {
     "one way of saving, which does what the others would: no value is sharded within a shard, each is written once": """
         distributed/checkpoint/default_planner: __init__ flatten_sharded_tensors dedup_replicated_tensors
         enable_plan_caching""",
+    "sizes come with every microbatch, and a receiver waits only where it needs one": """
+        distributed/pipelining/stage: __init__ input_args output_args output_grads input_grads;
+        distributed/pipelining/schedules: __init__ defer_pp_recv""",
     "sizes are printed at once, however they are written": "fx/graph_module: print_readable fast_sympy_print",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,

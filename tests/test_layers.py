@@ -37,7 +37,7 @@ LAYERS = [
     {"distributed.optim", "serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"distributed.checkpoint", "fx", "utils.module_tracker"},
     {"export"},
-    {"utils.flop_counter"},
+    {"distributed.pipelining", "utils.flop_counter"},
     {"compiler"},
     {"ao"},
     {"quantization", "nn.quantized"},

@@ -116,8 +116,6 @@ distributed.fsdp.wrap distributed._elsewhere ModuleWrapPolicy CustomPolicy _or_p
 distributed.fsdp.wrap distributed._elsewhere lambda_auto_wrap_policy size_based_auto_wrap_policy wrap
 distributed.fsdp.wrap distributed._elsewhere transformer_auto_wrap_policy
 distributed.launcher.api distributed._elsewhere LaunchConfig elastic_launch
-distributed.pipelining distributed._values SplitPoint
-distributed.pipelining distributed._elsewhere pipeline ScheduleGPipe Schedule1F1B PipelineStage
 distributed.tensor.experimental distributed._elsewhere context_parallel implicit_replication
 distributed.tensor.parallel distributed._elsewhere ColwiseParallel RowwiseParallel SequenceParallel ParallelStyle
 distributed.tensor.parallel distributed._elsewhere PrepareModuleInput PrepareModuleOutput loss_parallel

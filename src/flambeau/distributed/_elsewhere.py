@@ -24,11 +24,6 @@ globals().update(refusals("distributed", _REASON, """
     metrics_cfg, local_addr, event_log_handler, numa_options, signals_to_handle, duplicate_stdout_filters,
     duplicate_stderr_filters, virtual_local_rank, shutdown_timeout) elastic_launch(config, entrypoint,
     health_check_server)
-    pipeline(module, mb_args, mb_kwargs, split_spec, split_policy) ScheduleGPipe(stage, n_microbatches, loss_fn,
-    args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads) Schedule1F1B(stage, n_microbatches,
-    loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads) PipelineStage(submodule,
-    stage_index, num_stages, device, input_args, output_args, output_grads, input_grads, group, dw_builder,
-    get_mesh)
     context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers) implicit_replication
     ColwiseParallel(input_layouts, output_layouts, use_local_output) RowwiseParallel(input_layouts,
     output_layouts, use_local_output) SequenceParallel(sequence_dim, use_local_output) ParallelStyle

@@ -1,0 +1,28 @@
+"""Pipeline parallelism: the parts of a model on different ranks, and schedules that keep all of them at work.
+
+>>> from flambeau.distributed.pipelining.schedules import get_schedule_class
+>>> get_schedule_class("1f1b").__name__
+'Schedule1F1B'
+"""
+
+from ..._absent import refusals
+from ._IR import Pipe as Pipe
+from ._IR import SplitPoint as SplitPoint
+from ._IR import pipe_split as pipe_split
+from ._IR import pipeline as pipeline
+from .schedules import Schedule1F1B as Schedule1F1B
+from .schedules import ScheduleGPipe as ScheduleGPipe
+from .schedules import ScheduleInterleaved1F1B as ScheduleInterleaved1F1B
+from .schedules import ScheduleLoopedBFS as ScheduleLoopedBFS
+from .stage import PipelineStage as PipelineStage
+from .stage import build_stage as build_stage
+
+_REASON = "schedules that compute the gradients of inputs and of weights apart are not available; use " \
+          "ScheduleInterleaved1F1B"
+globals().update(refusals("distributed.pipelining", _REASON, """
+    ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec,
+    output_merge_spec, scale_grads, backward_requires_autograd, defer_pp_recv) ScheduleZBVZeroBubble(stages,
+    n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
+    backward_requires_autograd, defer_pp_recv) ScheduleDualPipeV(stages, n_microbatches, loss_fn, args_chunk_spec,
+    kwargs_chunk_spec, output_merge_spec, scale_grads, backward_requires_autograd, defer_pp_recv)
+"""))

@@ -1,0 +1,314 @@
+"""Law: a model in stages, however they are scheduled, has the losses, results and gradients of the whole model."""
+
+import copy
+from itertools import product
+
+import pytest
+
+import flambeau
+import flambeau.distributed as dist
+from flambeau import nn
+from flambeau.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    SplitPoint,
+    pipe_split,
+    pipeline,
+)
+from flambeau.distributed.pipelining.microbatch import (
+    TensorChunkSpec,
+    _Replicate,
+    merge_chunks,
+    split_args_kwargs_into_chunks,
+    sum_reducer,
+)
+from flambeau.distributed.pipelining.schedules import (
+    _ComputationType,
+    get_schedule_class,
+    interleaved,
+    looped_bfs,
+    one_forward_one_backward,
+)
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner, self.scale = nn.Linear(width, width), nn.Parameter(flambeau.rand(width))
+
+    def forward(self, x):
+        if x.shape[-1] < 2:
+            raise ValueError("too narrow")
+        return x + flambeau.tanh(self.inner(x)) * self.scale
+
+
+class Tied(nn.Module):
+    """The first weight is the last one's; a mask of the first stage is used in every block."""
+
+    def __init__(self, blocks=4, width=6):
+        super().__init__()
+        self.embed = nn.Embedding(10, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.head = nn.Linear(width, 10, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens, *, mask=None):
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x) if mask is None else block(x) * mask
+        return {"logits": self.head(x), "hidden": x}
+
+
+def blocks(count, seed=0):
+    flambeau.manual_seed(seed)
+    return nn.Sequential(*(Block(4) for _ in range(count))).double()
+
+
+def batch(rows=12):
+    flambeau.manual_seed(1)
+    return flambeau.randn(rows, 4, dtype=flambeau.float64), flambeau.randn(rows, 4, dtype=flambeau.float64)
+
+
+def close(one, other, tolerance=1e-12):
+    return all((one[key] - other[key]).abs().max() <= tolerance * (1 + other[key].abs().max()) for key in other)
+
+
+def whole(stages, count, scale=True):
+    """Results, losses and gradients of the model in one piece."""
+    model, (x, target) = blocks(stages), batch()
+    losses = [nn.functional.mse_loss(model(a), b) for a, b in zip(x.tensor_split(count), target.tensor_split(count))]
+    total = sum(losses)
+    (total / count if scale else total).backward()
+    return model(x).detach(), [float(loss) for loss in losses], {n: p.grad for n, p in model.named_parameters()}
+
+
+# --- orders -----------------------------------------------------------------------------------------------------------
+
+def simulated(orders, stages):
+    """The most microbatches that a rank has kept at a time; AssertionError where the ranks would wait forever."""
+    done, at, most = set(), [0] * len(orders), 0
+    forward, backward = _ComputationType
+    kept = [0] * len(orders)
+    while any(place < len(order) for place, order in zip(at, orders)):
+        moved = False
+        for rank, order in enumerate(orders):
+            while at[rank] < len(order):
+                stage, kind, k = order[at[rank]]
+                if kind is forward:
+                    needs = [(stage - 1, forward, k)] if stage else []
+                else:
+                    needs = [(stage, forward, k)] + ([(stage + 1, backward, k)] if stage < stages - 1 else [])
+                if not done.issuperset(needs):
+                    break
+                done.add((stage, kind, k))
+                kept[rank] += 1 if kind is forward else -1
+                most, at[rank], moved = max(most, kept[rank]), at[rank] + 1, True
+        assert moved, "every rank waits"
+    return most
+
+
+@pytest.mark.parametrize(("ranks", "each", "rounds"), [*product((1, 2, 3, 4, 8), (1, 2, 3), (1, 2, 5))])
+def test_orders_are_complete_and_never_stuck(ranks, each, rounds):
+    count, stages = ranks * rounds, ranks * each
+    local = [list(range(rank, stages, ranks)) for rank in range(ranks)]
+    for orders in ([looped_bfs(own, count) for own in local],
+                   [interleaved(own, ranks, rank, count) for rank, own in enumerate(local)]):
+        assert all(len(order) == len(set(order)) == 2 * count * each for order in orders)
+        simulated(orders, stages)
+    orders = [one_forward_one_backward(rank, ranks, count) for rank in range(ranks)]
+    assert simulated(orders, ranks) == min(count, ranks)
+
+
+def test_the_interleaved_order_keeps_few_microbatches():
+    orders = [interleaved([rank, rank + 4], 4, rank, 32) for rank in range(4)]
+    assert simulated(orders, 8) <= 4 + 2 * 3 + 1
+
+
+# --- one process ------------------------------------------------------------------------------------------------------
+
+def test_one_process_runs_all_stages():
+    results, losses, grads = whole(3, 4)
+    model, (x, target), found = blocks(3), batch(), []
+    stages = [PipelineStage(model[k], k, 3, "cpu") for k in range(3)]
+    out = ScheduleInterleaved1F1B(stages, 4, nn.functional.mse_loss).step(x, target=target, losses=found)
+    assert flambeau.allclose(out, results) and [float(loss) for loss in found] == pytest.approx(losses, rel=1e-12)
+    assert close({n: p.grad for n, p in model.named_parameters()}, grads)
+
+
+def test_evaluation_leaves_no_gradients():
+    model, (x, target), found = blocks(1), batch(), []
+    schedule = ScheduleGPipe(PipelineStage(model, 0, 1, "cpu"), 3, nn.functional.mse_loss)
+    out = schedule.eval(x, target=target, losses=found)
+    assert not out.requires_grad and len(found) == 3 and next(model.parameters()).grad is None
+    assert schedule.step(x, target=target, return_outputs=False) is None and next(model.parameters()).grad is not None
+
+
+def test_a_captured_model_is_cut_where_it_is_told():
+    model = Tied()
+    tokens = flambeau.randint(10, (2, 3))
+    mask = flambeau.rand(6)
+    spec = {"blocks.1": SplitPoint.BEGINNING, "blocks.2": SplitPoint.END, "head": SplitPoint.BEGINNING}
+    pipe = pipeline(model, (tokens,), {"mask": mask}, split_spec=spec)
+    assert pipe.num_stages == 4
+    assert list(pipe.get_stage_module(1).state_dict()) == ["blocks.1.scale", "blocks.1.inner.weight",
+                                                           "blocks.1.inner.bias", "blocks.2.scale",
+                                                           "blocks.2.inner.weight", "blocks.2.inner.bias"]
+    other = copy.deepcopy(model)
+    for network in (pipe, other):
+        network(tokens, mask=mask)["logits"].square().sum().backward()
+    assert flambeau.allclose(pipe(tokens, mask=mask)["hidden"], model(tokens, mask=mask)["hidden"])
+    grads, others = ({n: p.grad for n, p in one.named_parameters()} for one in (model, other))
+    assert close(grads, others, 1e-5)
+
+
+def test_a_model_says_where_it_is_cut():
+    class Marked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(2, 3), nn.BatchNorm1d(3)
+
+        def forward(self, x):
+            x = self.one(x)
+            pipe_split()
+            return self.two(x)
+
+    model = Marked()
+    x = flambeau.randn(4, 2)
+    pipe = pipeline(model, (x,))
+    assert pipe.num_stages == 2 and flambeau.allclose(pipe(x), copy.deepcopy(model)(x), atol=1e-6)
+    assert model(x).shape == (4, 3)  # outside of pipeline the mark does nothing
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: pipeline(blocks(1), (batch()[0],), split_spec={"x": SplitPoint.END}), "names 'x', which the model"),
+    (lambda: pipeline(blocks(1), (batch()[0],), split_spec={"0": "END"}), r"expected SplitPoint\.BEGINNING"),
+    (lambda: PipelineStage(blocks(1), 2, 2, "cpu"), "from 0 to 1, got 2"),
+    (lambda: ScheduleGPipe(PipelineStage(blocks(1), 0, 1, "cpu"), 0), "positive int, got 0"),
+    (lambda: Schedule1F1B(PipelineStage(blocks(1), 0, 1, "cpu"), 3).step(flambeau.ones(2, 4)), "into 3 microbatches"),
+    (lambda: ScheduleGPipe(PipelineStage(blocks(1), 0, 1, "cpu"), 2, nn.MSELoss()).step(batch()[0]), "give target"),
+    (lambda: ScheduleGPipe(PipelineStage(blocks(1), 0, 2, "cpu"), 2), r"has stages \[0, 1\] of 2, got \[0\]"),
+    (lambda: get_schedule_class("1f2b"), "no schedule is called '1f2b'; there are 1F1B"),
+    (lambda: ScheduleInterleavedZeroBubble([], 2), "not available"),
+])
+def test_mistakes_are_named(call, message):
+    with pytest.raises((ValueError, AttributeError, NotImplementedError), match=message):
+        call()
+
+
+def test_microbatches():
+    x, y = flambeau.arange(6).reshape(3, 2), flambeau.arange(4)
+    specs = (*TensorChunkSpec.from_tuple((1,)), _Replicate())
+    args, kwargs = split_args_kwargs_into_chunks((x, 5), {"y": y}, 2, specs)
+    assert args[1][0].tolist() == [[1], [3], [5]] and args[0][1] == 5 and kwargs[1]["y"].tolist() == [2, 3]
+    assert flambeau.equal(merge_chunks([a[0] for a in args], TensorChunkSpec(1)), x)
+    assert merge_chunks([flambeau.tensor(1.0), flambeau.tensor(2.0)], sum_reducer) == 3
+    with pytest.raises(ValueError, match="1 results and 2 chunk specs"):
+        merge_chunks([x, x], (TensorChunkSpec(0), TensorChunkSpec(0)))
+
+
+# --- several ranks ----------------------------------------------------------------------------------------------------
+
+def train(kind, per_rank, count, scale):
+    """One step; each rank has its own stages of the same model."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    model, (x, target), losses = blocks(ranks * per_rank), batch(), []
+    stages = [PipelineStage(model[k], k, ranks * per_rank, "cpu") for k in range(rank, ranks * per_rank, ranks)]
+    schedule = kind(stages if per_rank > 1 else stages[0], count, nn.functional.mse_loss, scale_grads=scale)
+    for _ in range(2):
+        model.zero_grad()
+        out = schedule.step(*[x] * (rank == 0), target=target if rank == ranks - 1 else None, losses=losses)
+    return out, [float(loss) for loss in losses], {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize(("kind", "per_rank", "count", "scale"), [
+    (ScheduleGPipe, 1, 5, True), (Schedule1F1B, 1, 6, False), (Schedule1F1B, 1, 4, True),
+    (ScheduleInterleaved1F1B, 2, 8, True), (ScheduleLoopedBFS, 3, 3, True)])
+def test_ranks_train_as_one_process_does(ranks, kind, per_rank, count, scale):
+    results, losses, grads = whole(4 * per_rank, count, scale)
+    found = ranks.run(train, kind, per_rank, count, scale)
+    assert [out is None for out, _, _ in found] == [True] * 3 + [False]
+    assert flambeau.allclose(found[3][0], results)
+    assert found[3][1] == pytest.approx(losses, rel=1e-12) and found[0][1] == []
+    together = {name: grad for _, _, own in found for name, grad in own.items()}
+    assert together.keys() == grads.keys() and close(together, grads)
+
+
+def train_captured():
+    flambeau.manual_seed(0)
+    model, rank = Tied(), dist.get_rank()
+    tokens = flambeau.arange(24).reshape(8, 3) % 10
+    spec = {f"blocks.{k}": SplitPoint.BEGINNING for k in (1, 2, 3)}
+    pipe = pipeline(model, (tokens[:2],), split_spec=spec)
+    stage, losses = pipe.build_stage(rank, "cpu"), []
+    optimizer = flambeau.optim.SGD(stage.submod.parameters(), lr=0.1)
+    schedule = Schedule1F1B(stage, 4, lambda out, target: nn.functional.cross_entropy(out["logits"].flatten(0, 1),
+                                                                                      target.flatten()))
+    for _ in range(3):
+        optimizer.zero_grad()
+        schedule.step(*[tokens] * (rank == 0), target=tokens.flip(0) if rank == 3 else None, losses=losses)
+        optimizer.step()
+    return sum(map(float, losses)), dict(stage.submod.state_dict())
+
+
+def test_a_captured_model_with_a_tied_weight_trains_as_one_process_does(ranks):
+    flambeau.manual_seed(0)
+    model, tokens = Tied(), flambeau.arange(24).reshape(8, 3) % 10
+    optimizer = flambeau.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(tokens)["logits"].flatten(0, 1), tokens.flip(0).flatten())
+        loss.backward()
+        optimizer.step()
+    found = ranks.run(train_captured)
+    assert found[3][0] / 4 == pytest.approx(float(loss), rel=1e-5)
+    assert close({name: value for _, own in found for name, value in own.items()},
+                 dict(model.named_parameters()), 1e-6)
+
+
+def pass_on_what_differs():
+    """Stages that return several tensors, of sizes that differ, some without gradients."""
+    class First(nn.Module):
+        def forward(self, x):
+            return x * 2, flambeau.arange(len(x)), x.detach(), flambeau.zeros(0)
+
+    class Second(nn.Module):
+        def forward(self, x, order, y, nothing):
+            return (x * order[:, None]).sum(1) + y.sum() + nothing.sum()
+
+    rank, group = dist.get_rank(), dist.new_group([0, 1])
+    if rank > 1:
+        return None
+    stage = PipelineStage((First, Second)[rank](), rank, 2, "cpu", group=group)
+    x = flambeau.ones(5, 2, requires_grad=True)
+    out = ScheduleGPipe(stage, 2, nn.functional.l1_loss).step(*[x] * (rank == 0), target=flambeau.zeros(5))
+    return out if rank else x.grad
+
+
+def test_tensors_of_any_kind_go_between_stages(ranks):
+    grad, out, *_ = ranks.run(pass_on_what_differs)
+    assert out.tolist() == [6, 10, 14, 4, 8]
+    assert flambeau.allclose(grad, flambeau.tensor([0, 1 / 3, 2 / 3, 0, 0.5])[:, None].expand(5, 2))
+
+
+def train_both_ways():
+    """Two pipelines of two stages; each stage is data parallel."""
+    rank = dist.get_rank()
+    along = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
+    across = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+    model, (x, target) = blocks(2), batch()
+    part = nn.parallel.DistributedDataParallel(model[rank % 2], process_group=across)
+    schedule = Schedule1F1B(PipelineStage(part, rank % 2, 2, "cpu", group=along), 3, nn.functional.mse_loss)
+    half = slice(6 * (rank // 2), 6 * (rank // 2) + 6)
+    schedule.step(*[x[half]] * (rank % 2 == 0), target=target[half])
+    return {f"{rank % 2}.{name}": p.grad for name, p in part.module.named_parameters()}
+
+
+def test_data_parallel_stages(ranks):
+    found = ranks.run(train_both_ways)
+    grads = whole(2, 6)[2]
+    for k in (0, 2):
+        assert close(found[k] | found[k + 1], grads)
