@@ -34,6 +34,7 @@ LAYERS = [
      "nested", "onnx", "sparse", "types", "utils.checkpoint", "xpu"},
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
+    {"distributed.tensor"},
     {"distributed.optim", "serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"distributed.checkpoint", "fx", "utils.module_tracker"},
     {"export"},

@@ -3,6 +3,7 @@
 import flambeau
 
 from ._recorded import learned, real_view, recorded_step
+from ._spread import gradient
 from .optimizer import Optimizer, _counts_to_tensors, _loss_of
 
 
@@ -37,7 +38,8 @@ class ComposedOptimizer(Optimizer):
         state = self.state[param]
         self._own_prepare(param, state, group)
         state["step"] += 1
-        grad = -param.grad if group["maximize"] else param.grad
+        grad = gradient(param)
+        grad = -grad if group["maximize"] else grad
         views = {key: real_view(value) for key, value in state.items()}
         self._update(real_view(param), real_view(grad), views, group, state["step"].item())
 
