@@ -117,9 +117,6 @@ distributed.fsdp.wrap distributed._elsewhere lambda_auto_wrap_policy size_based_
 distributed.fsdp.wrap distributed._elsewhere transformer_auto_wrap_policy
 distributed.launcher.api distributed._elsewhere LaunchConfig elastic_launch
 distributed.tensor.experimental distributed._elsewhere context_parallel
-distributed.tensor.parallel distributed._elsewhere ColwiseParallel RowwiseParallel SequenceParallel ParallelStyle
-distributed.tensor.parallel distributed._elsewhere PrepareModuleInput PrepareModuleOutput
-distributed.tensor.parallel distributed._elsewhere parallelize_module
 distributed.utils distributed._elsewhere _sync_module_states
 export.dynamic_shapes export Constraint Dim ShapesCollection dims
 export.exported_program export ExportedProgram ModuleCallEntry ModuleCallSignature

@@ -25,11 +25,6 @@ globals().update(refusals("distributed", _REASON, """
     duplicate_stderr_filters, virtual_local_rank, shutdown_timeout) elastic_launch(config, entrypoint,
     health_check_server)
     context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers)
-    ColwiseParallel(input_layouts, output_layouts, use_local_output) RowwiseParallel(input_layouts,
-    output_layouts, use_local_output) SequenceParallel(sequence_dim, use_local_output) ParallelStyle
-    PrepareModuleInput(input_layouts, desired_input_layouts, input_kwarg_layouts, desired_input_kwarg_layouts,
-    use_local_output) PrepareModuleOutput(output_layouts, desired_output_layouts, use_local_output)
-    parallelize_module(module, device_mesh, parallelize_plan, src_data_rank)
     _sync_module_states(module, process_group, broadcast_bucket_size, src, params_and_buffers_to_ignore,
     broadcast_buffers)
 """))

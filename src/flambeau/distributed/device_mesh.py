@@ -1,6 +1,7 @@
 """DeviceMesh: the ranks as a grid, with a process group along each of its dimensions."""
 
 import math
+import threading
 
 import flambeau
 
@@ -8,6 +9,19 @@ from .._shown import listed, shown
 from ..ops.dims import wrap_dim
 from . import _groups
 from ._values import Backend
+
+
+class _Entered(threading.local):
+    def __init__(self):
+        self.meshes = []
+
+
+_entered = _Entered()
+
+
+def _current_mesh():
+    """The mesh of the innermost `with mesh:`; None outside."""
+    return _entered.meshes[-1] if _entered.meshes else None
 
 
 class DeviceMesh:
@@ -30,7 +44,7 @@ class DeviceMesh:
             raise RuntimeError(f"DeviceMesh: this build has no devices of type {shown(device_type)}; use \"cpu\"")
         if mesh is None:
             raise ValueError("DeviceMesh: give the ranks as a grid, as in DeviceMesh(\"cpu\", [[0, 1], [2, 3]])")
-        self.device_type, self._root = device_type, _root_mesh
+        self.device_type, self._root, self._parts = device_type, _root_mesh, {}
         self.mesh = flambeau.as_tensor(mesh).to(flambeau.int64)
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
         self._check()
@@ -122,6 +136,11 @@ class DeviceMesh:
         dims = [self._dim(name) for name in names]
         if names == self.mesh_dim_names:
             return self
+        if names not in self._parts:
+            self._parts[names] = self._part(names, dims)
+        return self._parts[names]
+
+    def _part(self, names, dims):
         if dims != sorted(dims):
             raise KeyError(f"DeviceMesh: dimensions {listed(names)} must be in the mesh's order, "
                            f"{listed(self.mesh_dim_names)}")
@@ -146,10 +165,11 @@ class DeviceMesh:
         return made
 
     def __enter__(self):
+        _entered.meshes.append(self)
         return self
 
     def __exit__(self, *error):
-        return None
+        _entered.meshes.pop()
 
     def __eq__(self, other):
         return self is other or (isinstance(other, DeviceMesh) and self.shape == other.shape

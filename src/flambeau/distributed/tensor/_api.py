@@ -8,7 +8,7 @@ from ..._tensor.overriding import disable_torch_function
 from ...autograd import Function
 from ...autograd import backward as run_backward
 from .. import _collectives as collectives
-from ..device_mesh import DeviceMesh
+from ..device_mesh import DeviceMesh, _current_mesh
 from . import _handlers as _handlers
 from ._call import check_mixed
 from ._dispatch import dispatch
@@ -152,8 +152,10 @@ class DTensor(_C.Tensor):
 
 
 def _mesh(device_mesh, name):
+    device_mesh = _current_mesh() if device_mesh is None else device_mesh
     if device_mesh is None:
-        raise ValueError(f"{name}: device_mesh must be given; make one with distributed.init_device_mesh")
+        raise ValueError(f"{name}: device_mesh must be given, or made current by `with mesh:`; make one with "
+                         "distributed.init_device_mesh")
     if not isinstance(device_mesh, DeviceMesh):
         raise TypeError(f"{name}: device_mesh must be a DeviceMesh, got {shown(device_mesh)}")
     return device_mesh
