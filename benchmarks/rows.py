@@ -6,6 +6,8 @@ seconds, or as a least ratio to PyTorch.
 
 from collections import namedtuple
 
+from . import models
+
 Row = namedtuple("Row", "group name setup statement aim ratio", defaults=(None, None))
 
 
@@ -469,5 +471,7 @@ VISION = _rows(
      "                    T.Normalize([0.4] * 3, [0.2] * 3)])", "change(x)", None, 1.3),
 )
 
+MODELS = [Row("models", *entry) for entry in models.entries()]
+
 ROWS = [*SMALL, *AUTOGRAD, *TRANSFORMS, *TRAINING, *MATMUL, *QUANTIZED, *LARGE, *POINTWISE, *DOUBLES, *STRIDED,
-        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED, *VISION]
+        *REDUCTIONS, *NETWORKS, *SEQUENCE, *MOVEMENT, *PROCESSES, *DATA, *SPARSE, *COMPILED, *VISION, *MODELS]

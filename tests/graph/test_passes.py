@@ -388,6 +388,16 @@ def test_the_graph_before_and_after_recomputation():
     assert names(small) == before
 
 
+def test_rows_that_are_one_in_memory():
+    def fn(x):
+        same = x.expand(2, 2, 33)[..., 1:]
+        return same * 2 + 1, same.sum(-1), same.mean(-1)
+    for seed in range(20):
+        flambeau.manual_seed(seed)
+        x = flambeau.randn(33)
+        assert all(map(flambeau.equal, flambeau.compile(fn)(x), fn(x)))
+
+
 def test_rows_of_numbers_that_are_none():
     x = flambeau.randn(4, 50)
     x[1, 3], x[2, 7], x[3] = float("nan"), float("inf"), -float("inf")

@@ -82,6 +82,19 @@ def test_weights_that_change_between_are_read_when_they_were():
         assert all(map(flambeau.equal, flambeau.compile(f)(*args[0]), f(*args[1])))
 
 
+def test_sums_that_lie_in_columns_stay_so():
+    """What is added up of them later is added in that order."""
+    flambeau.manual_seed(0)
+    x, w, columns = flambeau.randn(40, 40), flambeau.randn(40, 33), flambeau.randn(33, 40).t()
+
+    def f(x):
+        return (columns + x @ w).sum(0)
+    assert flambeau.equal(flambeau.compile(f)(x), f(x))
+    graph = graph_of(f, x)
+    products_with_tails(graph)
+    assert names(graph) == ["matmul", "add", "sum"]
+
+
 def test_a_value_that_is_asked_for_elsewhere_stays():
     w = flambeau.randn(4, 4)
 

@@ -146,7 +146,8 @@ def _folds_rows(node):
     use, dim = given["self"].meta["use"], given["dim"]
     return (use.dtype in (float32, float64) and len(use.sizes) > 1 and given.get("dtype") is None
             and isinstance(dim, (list, tuple)) and list(dim) in ([-1], [len(use.sizes) - 1])
-            and _SHORTEST_ROW <= use.sizes[-1] <= _LONGEST_ROW and use.strides[-1] == 1 and use.numel > use.sizes[-1])
+            and _SHORTEST_ROW <= use.sizes[-1] <= _LONGEST_ROW and use.strides[-1] == 1 and use.numel > use.sizes[-1]
+            and all(use.strides))  # rows that are one in memory are added up another way
 
 
 def _stays_in_rows(group):
