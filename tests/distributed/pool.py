@@ -3,7 +3,9 @@
 import contextlib
 import multiprocessing
 import os
+import shutil
 import signal
+import tempfile
 import time
 import traceback
 from datetime import timedelta
@@ -15,11 +17,11 @@ _CONTEXT = multiprocessing.get_context("fork")
 FIRST = 20.0  # seconds that a call may wait in tests that expect no fault
 
 
-def _serve(rank, size, port, pipe, timeout):
+def _serve(rank, size, place, pipe, timeout):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     flambeau.set_num_threads(1)
     try:
-        dist.init_process_group("gloo", init_method=f"tcp://localhost:{port}", rank=rank, world_size=size,
+        dist.init_process_group("gloo", init_method=f"file://{place}/meet", rank=rank, world_size=size,
                                 timeout=timedelta(seconds=timeout))
         pipe.send(("ready", None))
         while (task := pipe.recv()) is not None:
@@ -46,10 +48,10 @@ class Ranks:
 
     def __init__(self, size, timeout=FIRST):
         self.size, self.processes, self.pipes = size, [], []
-        port = free_port()
+        self.place = tempfile.mkdtemp()  # a port might be taken by other tests that run
         for rank in range(size):
             mine, theirs = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=_serve, args=(rank, size, port, theirs, timeout), daemon=True)
+            process = _CONTEXT.Process(target=_serve, args=(rank, size, self.place, theirs, timeout), daemon=True)
             process.start()
             theirs.close()
             self.processes.append(process)
@@ -95,3 +97,4 @@ class Ranks:
         for process, pipe in zip(self.processes, self.pipes):
             process.join(10)
             pipe.close()
+        shutil.rmtree(self.place, ignore_errors=True)

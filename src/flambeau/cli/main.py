@@ -77,6 +77,8 @@ def parser():
         task.add_argument("--lr", type=rate, metavar="X", help="highest learning rate of the schedule")
         task.add_argument("--seed", type=seed, metavar="N", help="the same seed gives the same numbers")
         task.add_argument("--threads", type=positive, metavar="N", help="how many; the numbers do not depend on it")
+        task.add_argument("--nproc", type=positive, metavar="N",
+                          help="processes that train together: each has its share of every batch (default: 1)")
         task.add_argument("--workers", type=count, metavar="N", default=0,
                           help="processes that load batches ahead; the numbers do not depend on it (default: 0)")
         task.add_argument("--resume", type=Path, metavar="CHECKPOINT",
@@ -142,7 +144,9 @@ def main(arguments=None):
         return launch(arguments[1:])  # whose options may be written in several ways
     try:
         try:
-            return answer(parser().parse_args(arguments))
+            options = parser().parse_args(arguments)
+            options.command_line = arguments
+            return answer(options)
         finally:  # now, when it can still be answered; the interpreter's own flush comes after everything
             sys.stdout.flush()
     except BrokenPipeError:

@@ -16,6 +16,7 @@ from .mnist import mnist_task
 from .output import Output
 from .picture import Report
 from .pictures import cifar10_task, folder_task
+from .ranks import joined, spread, wants_processes
 from .task import Settings
 from .training import Training, evaluate
 
@@ -24,27 +25,47 @@ INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
 
 def train(options):
     """Run the command; its exit code."""
+    if wants_processes(options):
+        return spread(options)
+    with joined() as ranks:
+        return prepare(options, ranks)
+
+
+def prepare(options, ranks):
+    """The run of one process, with its data, network and folder; the exit code."""
     if options.threads:
         flambeau.set_num_threads(options.threads)
     before = stamp(options.resume)
     saved = load_checkpoint(options.resume) if options.resume else None
     if saved and saved["task"] != options.task:
         raise UserError(f"{options.resume}: a checkpoint of {saved['task']}, not of {options.task}")
-    task = make_task(options, saved)
-    training = Training(task, choose_settings(options, task, saved), options.workers)
+    task = ranks.after_leader(lambda: make_task(options, saved))
+    training = Training(task, choose_settings(options, task, saved), options.workers, ranks)
     if saved:
         restore(training, saved, options.resume)
+        ranks.check_alike(training.epoch, training.batch)
         if options.epochs and options.epochs > training.settings.epochs:
             training.extend(options.epochs)
     elif options.weights:
         new = load_weights(training.network, options.weights)
         print(f"weights from {options.weights}; new: {', '.join(new) or 'none'}")
 
+    if not ranks.leads:
+        return follow(training)
     output = Output(options.output or (options.resume.parent if options.resume else Path("runs") / task.name))
     with output.held():
         if stamp(options.resume) != before:
             raise UserError(f"{options.resume}: another training has replaced it just now: try again")
         return carry_out(training, output, options)
+
+
+def follow(training):
+    """A rank that only computes; the exit code."""
+    training.remember_random()
+    with Interrupt() as interrupt:
+        finished = run(training, None, interrupt)
+        training.remember_random()
+    return 0 if finished else INTERRUPTED
 
 
 def make_task(options, saved):
@@ -85,6 +106,7 @@ def carry_out(training, output, options):
     same_file = options.resume and output.checkpoint.exists() and output.checkpoint.samefile(options.resume)
     if not same_file and (old := output.give_way()):
         print(f"the checkpoint of an earlier run is kept as {old}")
+    training.remember_random()
     output.save(training)  # a full disk shows now, before the work
 
     describe(training, output)
@@ -93,14 +115,18 @@ def carry_out(training, output, options):
         try:
             finished = run(training, output, interrupt)
         except BrokenPipeError:  # whoever read our lines has gone
-            output.save(training)
+            if training.ranks.size == 1:
+                training.remember_random()
+                output.save(training)
             raise
+        training.remember_random()
         output.save(training)
         output.save_time(time.perf_counter() - began)
     if not finished:
+        more = f" --nproc {training.ranks.size}" * (training.ranks.size > 1)
         print(f"interrupted in epoch {training.epoch + 1}; continue with\n"
               f"  flambeau train {task.name}{f' --data {options.data}' if options.data else ''} "
-              f"--resume {output.checkpoint}")
+              f"--resume {output.checkpoint}{more}")
         return INTERRUPTED
     finish(training, output)
     return 0
@@ -133,30 +159,41 @@ def restore(training, saved, path):
 def describe(training, output):
     task, settings = training.task, training.settings
     parameters = sum(parameter.numel() for parameter in training.network.parameters())
+    processes = f"{training.ranks.size} processes of " * (training.ranks.size > 1)
+    threads = flambeau.get_num_threads()
     print(f"{task.title}: {len(task.train):,} training and {len(task.test):,} test images, {parameters:,} parameters, "
-          f"{settings.epochs} epochs, {flambeau.get_num_threads()} threads -> {output.folder}/")
+          f"{settings.epochs} epochs, {processes}{threads} thread{'s' * (not processes or threads > 1)} -> "
+          f"{output.folder}/")
     if training.samples_seen:
         print(f"continuing in epoch {min(training.epoch + 1, settings.epochs)}, at batch {training.batch}")
 
 
 def run(training, output, interrupt):
-    """Train to the end, or until interrupted; whether the end was reached."""
-    samples = len(training.task.train) * training.settings.epochs
-    with tqdm(total=samples, initial=training.samples_seen, unit=" samples", unit_scale=True, disable=None,
-              dynamic_ncols=True, smoothing=0.1) as bar:
+    """Train to the end, or until interrupted; whether the end was reached. `output` is None on ranks behind the first.
+    """
+    samples, alone = len(training.task.train) * training.settings.epochs, training.ranks.size == 1
+    with tqdm(total=samples, initial=training.samples_seen, unit=" samples", unit_scale=True,
+              disable=None if output else True, dynamic_ncols=True, smoothing=0.1) as bar:
         while not training.done:
             started = time.perf_counter()
             bar.set_description(f"epoch {training.epoch + 1}/{training.settings.epochs}", refresh=False)
             loader = training.epoch_batches()
             for images, labels in loader:
-                if interrupt:
+                asked = bool(interrupt)
+                if asked and alone:
                     return False
-                row = training.step(images, labels)
+                before = training.samples_seen
+                row = training.step(images, labels, asked)
                 bar.set_postfix(loss=f"{row['loss']:.4f}", accuracy=f"{100 * row['accuracy']:.1f}%",
                                 data=f"{100 * waited(loader):.0f}%", refresh=False)
-                bar.update(len(labels))
+                bar.update(training.samples_seen - before)
+                if training.stop:
+                    return False
             share = waited(loader)
             row = training.end_epoch()
+            training.remember_random()
+            if output is None:
+                continue
             tqdm.write(epoch_line(row, training.settings.epochs, time.perf_counter() - started, share))
             try:
                 output.save(training)

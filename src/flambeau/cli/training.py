@@ -11,16 +11,21 @@ import flambeau
 import flambeau.nn.functional as F
 from flambeau.optim import AdamW
 from flambeau.optim.lr_scheduler import OneCycleLR
-from flambeau.utils.data import DataLoader
+from flambeau.utils.data import DataLoader, Subset
 
 from .errors import UserError
 from .networks import build_network
+from .ranks import Ranks
 
 
 class ShuffledBatches:
-    """A batch sampler: epoch e's order depends on the seed and e alone, so any place in it can be found again."""
+    """A batch sampler: epoch e's order depends on the seed and e alone, so any place in it can be found again.
 
-    def __init__(self, samples, batch_size, seed):
+    Each rank has its share of every batch.
+    """
+
+    def __init__(self, samples, batch_size, seed, ranks):
+        self.ranks = ranks
         self.samples = samples
         self.batch_size = batch_size
         self.seed = seed
@@ -34,25 +39,35 @@ class ShuffledBatches:
         generator = flambeau.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         order = flambeau.randperm(self.samples, generator=generator).tolist()
         for batch in range(self.first, len(self)):
-            yield order[batch * self.batch_size:(batch + 1) * self.batch_size]
+            yield self.ranks.share(order[batch * self.batch_size:(batch + 1) * self.batch_size])
 
 
 class Training:
     """One run: network, optimizer, learning-rate schedule, place in the data, random stream, history."""
 
-    def __init__(self, task, settings, workers=0):
+    def __init__(self, task, settings, workers=0, ranks=None):
         flambeau.manual_seed(settings.seed)
+        self.ranks = ranks or Ranks()
         self.task = task
         self.settings = settings
         self.workers = workers  # that load batches; the numbers do not depend on it
-        self.network = build_network(task.name, task.model)
-        self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed)
+        self.network, self.model = self.ranks.prepared(build_network(task.name, task.model))
+        self.batches = ShuffledBatches(len(task.train), settings.batch_size, settings.seed, self.ranks)
         self.optimizer = AdamW(self.network.parameters(), lr=settings.lr)
         self.first_epoch = 0  # of the schedule's cycle: an extended run has a cycle of its own
         self.begin_cycle()
         self.epoch = 0  # epochs completed
         self.batch = 0  # batches completed in the epoch under way
         self.history = []  # the rows of metrics.jsonl
+        self.stop = False  # whether a rank was asked to end
+        self.random = None  # the ranks' random streams at the last step that may be saved
+        if not self.ranks.leads:
+            self.begin_stream()
+
+    def begin_stream(self):
+        """Dropout differs from rank to rank: those behind the first have streams that a checkpoint may not have."""
+        steps = self.epoch * len(self.batches) + self.batch
+        flambeau.manual_seed(self.settings.seed + 1_000_003 * self.ranks.rank + 7919 * steps)
 
     def begin_cycle(self):
         """A schedule from the cycle's first epoch to the run's last."""
@@ -87,16 +102,19 @@ class Training:
         return DataLoader(self.task.train, batch_sampler=self.batches, generator=flambeau.Generator(),
                           num_workers=self.workers)
 
-    def step(self, images, labels):
-        """Forward, backward, update; the row it adds to the history."""
-        self.network.train()
-        logits = self.network(images)
+    def step(self, images, labels, stop=False):
+        """Forward, backward, update; the row it adds to the history. `stop`: this rank was asked to end."""
+        self.model.train()
+        logits = self.model(images)
         loss = F.cross_entropy(logits, labels)
+        loss_here, right_here = loss.item(), (logits.argmax(1) == labels).float().mean().item()
+        if self.ranks.size > 1:
+            loss, loss_here, right_here = self.together(loss, loss_here, right_here, len(labels), stop)
         row = {
             "epoch": self.epoch + 1,
             "step": self.epoch * len(self.batches) + self.batch + 1,
-            "loss": loss.item(),
-            "accuracy": (logits.argmax(1) == labels).float().mean().item(),
+            "loss": loss_here,
+            "accuracy": right_here,
             "lr": self.schedule.get_last_lr()[0],
         }
         if not math.isfinite(row["loss"]):
@@ -110,10 +128,16 @@ class Training:
         self.history.append(row)
         return row
 
+    def together(self, loss, loss_here, right_here, count, stop):
+        """(the loss whose gradients' mean over the ranks is that of the batch, the batch's loss, its accuracy)."""
+        total, losses, right, stops = self.ranks.sums(count, loss_here * count, right_here * count, stop)
+        self.stop = stops > 0
+        return loss * (count * self.ranks.size / total), losses / total, right / total
+
     def end_epoch(self):
         """Test the network and move on to the next epoch; the row it adds to the history."""
         steps = [row for row in self.history if row["epoch"] == self.epoch + 1]
-        loss, predictions = evaluate(self.network, self.task.test, self.test_batch)
+        loss, predictions = evaluate(self.network, self.task.test, self.test_batch, self.ranks)
         labels = self.task.test.tensors[1]
         row = {
             "epoch": self.epoch + 1,
@@ -127,16 +151,22 @@ class Training:
         self.batch = 0
         return row
 
+    def remember_random(self):
+        """Asks all ranks for their random streams; they call it together before one of them saves."""
+        self.random = self.ranks.random_states()
+
     def state_dict(self):
+        random = self.random or [flambeau.get_rng_state()]
         return {
             "epoch": self.epoch,
             "batch": self.batch,
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
-            "random": flambeau.get_rng_state(),
+            "random": random[0],
             "history": self.history,
-        } | ({"first_epoch": self.first_epoch} if self.first_epoch else {})
+        } | ({"random_others": random[1:]} if random[1:] else {}) | (
+            {"first_epoch": self.first_epoch} if self.first_epoch else {})
 
     def load_state_dict(self, state):
         """ValueError and others where the state is not one of such a run."""
@@ -156,17 +186,26 @@ class Training:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-        flambeau.set_rng_state(state["random"])
         self.epoch, self.batch, self.history = state["epoch"], state["batch"], list(state["history"])
+        streams = [state["random"], *state.get("random_others", [])]
+        if self.ranks.rank < len(streams):
+            flambeau.set_rng_state(streams[self.ranks.rank])
+        else:
+            self.begin_stream()
 
 
-def evaluate(network, dataset, batch_size):
-    """Mean loss over `dataset`, and the class predicted for each picture."""
+def evaluate(network, dataset, batch_size, ranks=None):
+    """Mean loss over `dataset`, and the class predicted for each picture. The ranks share the work, if there are any.
+    """
+    ranks = ranks or Ranks()
     network.eval()
+    first, end = ranks.part(len(dataset))
     total, predictions = 0.0, []
     with flambeau.no_grad():
-        for images, labels in DataLoader(dataset, batch_size=batch_size, generator=flambeau.Generator()):
+        for images, labels in DataLoader(Subset(dataset, range(first, end)) if ranks.size > 1 else dataset,
+                                         batch_size=batch_size, generator=flambeau.Generator()):
             logits = network(images)
             total += F.cross_entropy(logits, labels, reduction="sum").item()
             predictions.append(logits.argmax(1))
-    return total / len(dataset), flambeau.cat(predictions)
+    mine = flambeau.cat(predictions) if predictions else flambeau.empty(0, dtype=flambeau.int64)
+    return ranks.sums(total)[0] / len(dataset), ranks.joined(mine, len(dataset))

@@ -189,7 +189,7 @@ class _Launch:
                 "TORCHELASTIC_MAX_RESTARTS": str(self.options.max_restarts), "TORCHELASTIC_USE_AGENT_STORE": "True"}
 
 
-def _attempts(launch, name):
+def _attempts(launch, name, quiet):
     """Runs the processes until they end well, or too often badly; the exit code."""
     store, node = launch.store()
     for attempt in range(launch.options.max_restarts + 1):
@@ -207,23 +207,28 @@ def _attempts(launch, name):
         place = f"; logs: {logs}" if logs else ""
         left = launch.options.max_restarts - attempt
         what = f"; all start anew, {left} more time{'s' if left > 1 else ''} at most" if left else ""
-        print(f"{name}: {failure}{place}{what}", file=sys.stderr, flush=True)
+        if left or failure.exit_code not in quiet:
+            print(f"{name}: {failure}{place}{what}", file=sys.stderr, flush=True)
     return failure.exit_code
 
 
-def launched(args, name="flambeau launch"):
-    """Runs a command line; the exit code: 0, that of the process that failed, 2 for wrong options, 130 for Ctrl-C."""
+def launched(args, name="flambeau launch", quiet=()):
+    """Runs a command line; the exit code: 0, that of the process that failed, 2 for wrong options, 130 for Ctrl-C.
+
+    Nothing is said of exit codes in `quiet`, which the program explains itself.
+    """
     own_key = _is_alone(args) and KEY_VARIABLE not in os.environ
     if own_key:
         os.environ[KEY_VARIABLE] = secrets.token_hex(32)
     try:
         with signals_raise():
-            return _attempts(_Launch(args), name)
+            return _attempts(_Launch(args), name, quiet)
     except (UsageError, DistError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
     except Interrupted as asked:
-        print(f"{name}: interrupted by {signal.Signals(asked.number).name}", file=sys.stderr)
+        if _INTERRUPTED not in quiet:
+            print(f"{name}: interrupted by {signal.Signals(asked.number).name}", file=sys.stderr)
         return _INTERRUPTED if asked.number == signal.SIGINT else 128 + asked.number
     finally:
         if own_key:
