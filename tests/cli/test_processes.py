@@ -1,4 +1,4 @@
-"""Law: a training in several processes has the numbers of one process, and a continued one those of one that was not."""
+"""Law: a training in several processes has one process's numbers, and a continued one those of one that was not."""
 
 import json
 import signal
