@@ -25,6 +25,7 @@ from flambeau.distributed.checkpoint.format_utils import (
 from flambeau.distributed.checkpoint.planner import WriteItemType
 from flambeau.distributed.checkpoint.state_dict_loader import _load_state_dict_from_keys
 from flambeau.distributed.checkpoint.stateful import Stateful
+from flambeau.distributed.tensor import DeviceMesh, DTensor, Partial, Replicate, Shard, distribute_tensor
 
 
 def values():
@@ -236,6 +237,7 @@ def test_bytes_of_the_metadata_are_changed_at_will(tmp_path):
 
 @pytest.mark.parity
 def test_pytorch_reads_and_writes_the_same_folders(tmp_path):
+    pytest.importorskip("torch")
     program = """if True:
         import sys, torch, torch.distributed.checkpoint as dcp
         w = torch.zeros(2, 3)
@@ -329,6 +331,73 @@ def save_without_talking(place):
 
 def test_ranks_that_do_not_talk(ranks, tmp_path):
     assert ranks.run(save_without_talking, tmp_path) == [[r, r] for r in range(4)]
+
+
+PLACEMENTS = [(4,), [Shard(0)]], [(4,), [Shard(1)]], [(4,), [Replicate()]], [(2, 2), [Shard(0), Shard(0)]], \
+    [(2, 2), [Shard(1), Shard(0)]], [(2, 2), [Replicate(), Shard(1)]]
+
+
+def spread(mesh, placements, fill=None):
+    """Tensors of sizes that the ranks cannot share evenly, or not at all."""
+    found = {}
+    for name, shape in (("w", (7, 5)), ("few", (3, 2)), ("none", (0, 4)), ("b", (2, 3, 5))):
+        whole = flambeau.arange(flambeau.Size(shape).numel(), dtype=flambeau.float64).reshape(shape) + 1
+        found[name] = distribute_tensor(whole if fill is None else whole * fill, mesh, placements)
+    return found
+
+
+def save_spread(place):
+    sizes = {}
+    for k, (shape, placements) in enumerate(PLACEMENTS):
+        state = {"model": spread(dist.init_device_mesh("cpu", shape), placements), "plain": flambeau.ones(2), "step": k}
+        metadata = dcp.save(state, checkpoint_id=f"{place}/{k}")
+        sizes[k] = sum(c.sizes.numel() for c in metadata.state_dict_metadata["model.w"].chunks)
+    return sizes
+
+
+def load_spread(place, size):
+    """By the first ranks alone, into every placement; what is not as it was saved."""
+    group, wrong = dist.new_group(range(size)), []
+    mesh = DeviceMesh("cpu", list(range(size)))
+    for k in range(len(PLACEMENTS)):
+        for placement in (Shard(0), Shard(1), Replicate()) if dist.get_rank() < size else ():
+            state = {"model": spread(mesh, [placement], fill=0), "plain": flambeau.zeros(2), "step": None}
+            dcp.load(state, checkpoint_id=f"{place}/{k}", process_group=group)
+            expected = spread(mesh, [placement])
+            wrong += [(k, placement, name) for name, x in state["model"].items()
+                      if not flambeau.equal(x.to_local(), expected[name].to_local())]
+            wrong += [(k, "the rest")] * (state["step"] != k or state["plain"].tolist() != [1, 1])
+    return wrong
+
+
+def test_four_ranks_save_and_any_number_loads(ranks, tmp_path):
+    assert ranks.run(save_spread, tmp_path) == [dict.fromkeys(range(len(PLACEMENTS)), 35)] * 4  # nothing is there twice
+    for size in (1, 2, 3, 4):
+        assert ranks.run(load_spread, tmp_path, size) == [[]] * 4
+    for k in range(len(PLACEMENTS)):
+        state = {"model": {"w": flambeau.zeros(7, 5, dtype=flambeau.float64)}, "step": None}
+        dcp.load(state, checkpoint_id=tmp_path / str(k))
+        assert state["model"]["w"].flatten().tolist() == list(range(1, 36))
+
+
+def save_spread_later(place):
+    mesh = dist.init_device_mesh("cpu", (4,))
+    state = spread(mesh, [Shard(0)])
+    future = dcp.async_save(state, checkpoint_id=place)
+    state["w"].to_local().zero_()
+    future.result()
+    partial = DTensor.from_local(flambeau.ones(2), mesh, [Partial()])
+    try:
+        dcp.save({"x": partial}, checkpoint_id=place)
+    except dcp.CheckpointException as error:
+        return "redistribute it" in str(error)
+
+
+def test_spread_tensors_in_the_background_and_partial_ones(ranks, tmp_path):
+    assert ranks.run(save_spread_later, tmp_path) == [True] * 4
+    state = {"w": flambeau.zeros(7, 5, dtype=flambeau.float64)}
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["w"].flatten().tolist() == list(range(1, 36))
 
 
 def load_from_one_file(path):

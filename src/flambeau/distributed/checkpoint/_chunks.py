@@ -6,6 +6,7 @@ import flambeau
 
 from ..._shown import shown
 from ..tensor import DTensor
+from ..tensor._utils import compute_local_shape_and_global_offset
 from .metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties, TensorStorageMetadata
 from .planner import LoadItemType, ReadItem
 
@@ -34,26 +35,14 @@ def held(name, value):
     """The Held of a tensor; None where the tensor lies on other processes only."""
     if not isinstance(value, DTensor):
         return Held(value.detach(), whole(value), value.size(), False)
-    coordinate = value.device_mesh.get_coordinate()
-    if coordinate is None:
+    if value.device_mesh.get_coordinate() is None:
         return None
     if any(placement.is_partial() for placement in value.placements):
         raise ValueError(f"checkpoint: {shown(name)} has parts that are not added up yet; redistribute it to "
                          "Replicate() or Shard(…)")
-    return Held(value.to_local().detach(), _box(value, coordinate), value.size(), True)
-
-
-def _box(value, coordinate):
-    """Where the local part of a DTensor lies: each mesh dimension that shards cuts what those before it have left."""
-    offsets, sizes = [0] * value.dim(), list(value.shape)
-    for k, placement in enumerate(value.placements):
-        if placement.is_shard():
-            dim, count = placement.dim % value.dim(), value.device_mesh.size(k)
-            each = -(-sizes[dim] // count)
-            start = min(each * coordinate[k], sizes[dim])
-            offsets[dim] += start
-            sizes[dim] = min(each, sizes[dim] - start)
-    return ChunkStorageMetadata(flambeau.Size(offsets), flambeau.Size(sizes))
+    sizes, offsets = compute_local_shape_and_global_offset(value.shape, value.device_mesh, value.placements)
+    box = ChunkStorageMetadata(flambeau.Size(offsets), flambeau.Size(sizes))
+    return Held(value._local_tensor.detach(), box, value.size(), True)
 
 
 def properties_of(found):

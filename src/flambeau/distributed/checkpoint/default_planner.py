@@ -96,7 +96,8 @@ def create_default_local_save_plan(state_dict, is_coordinator):
             items.append(WriteItem(MetadataIndex(name), WriteItemType.BYTE_IO))
             continue
         found = _chunks.held(name, value)
-        if found is not None:
+        # an empty part begins where another one does, and has nothing to store
+        if found is not None and (found.chunk.sizes.numel() or not found.size.numel()):
             data = TensorWriteData(found.chunk, _chunks.properties_of(found), found.size)
             kind = WriteItemType.SHARD if found.is_part else WriteItemType.TENSOR
             items.append(WriteItem(MetadataIndex(name, found.chunk.offsets), kind, tensor_data=data))
