@@ -75,7 +75,6 @@ REASONS = {
         __init__ skip_guard_eval_unsafe""",
     "nothing is compiled, scripted or captured: functions run as they are, which the first call says": """
         optim/_for_others: _disable_dynamo_if_unsupported single_tensor_fn;
-        distributed/_elsewhere: record error_handler;
         as_torch/tree/_C/__init__: _log_api_usage_once event, _jit_set_profiling_mode mode;
         as_torch/tree/_dynamo/__init__: graph_break msg, mark_dynamic t index hint_override min max specialize_on;
         jit/__init__: script optimize _frames_up _rcb example_inputs, trace optimize check_trace check_inputs

@@ -73,8 +73,6 @@ distributed.algorithms._checkpoint.checkpoint_wrapper distributed._values Checkp
 distributed.algorithms._checkpoint.checkpoint_wrapper distributed._elsewhere apply_activation_checkpointing
 distributed.algorithms._checkpoint.checkpoint_wrapper distributed._elsewhere checkpoint_wrapper offload_wrapper
 distributed.algorithms._checkpoint.checkpoint_wrapper distributed._elsewhere CheckpointWrapper
-distributed.algorithms.ddp_comm_hooks.post_localSGD_hook distributed._elsewhere PostLocalSGDState post_localSGD_hook
-distributed.algorithms.model_averaging.averagers distributed._elsewhere ModelAverager PeriodicModelAverager
 distributed.checkpoint.filesystem distributed.checkpoint._storage_info _StorageInfo
 distributed.checkpoint.hf_storage distributed.checkpoint HuggingFaceStorageReader HuggingFaceStorageWriter
 distributed.checkpoint.optimizer distributed.checkpoint load_sharded_optimizer_state_dict
@@ -100,7 +98,6 @@ distributed.nn distributed._autograd all_gather all_reduce all_to_all all_to_all
 distributed.nn distributed._autograd reduce_scatter scatter
 distributed.nn.functional distributed._autograd all_gather all_reduce all_to_all all_to_all_single broadcast
 distributed.nn.functional distributed._autograd gather reduce reduce_scatter scatter
-distributed.elastic.multiprocessing.errors distributed._elsewhere ChildFailedError record
 distributed.fsdp.api distributed.fsdp BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig
 distributed.fsdp.api distributed.fsdp LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
 distributed.fsdp.api distributed.fsdp OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
@@ -115,7 +112,6 @@ distributed.fsdp.sharded_grad_scaler distributed._elsewhere ShardedGradScaler
 distributed.fsdp.wrap distributed._elsewhere ModuleWrapPolicy CustomPolicy _or_policy always_wrap_policy enable_wrap
 distributed.fsdp.wrap distributed._elsewhere lambda_auto_wrap_policy size_based_auto_wrap_policy wrap
 distributed.fsdp.wrap distributed._elsewhere transformer_auto_wrap_policy
-distributed.launcher.api distributed._elsewhere LaunchConfig elastic_launch
 distributed.tensor.experimental distributed._elsewhere context_parallel
 distributed.utils distributed._elsewhere _sync_module_states
 export.dynamic_shapes export Constraint Dim ShapesCollection dims

@@ -12,7 +12,7 @@ import pytest
 
 import flambeau
 from flambeau.as_torch import PATH
-from flambeau.distributed.run import UsageError, _Launch, launched, parse_args
+from flambeau.distributed.run import Launch, UsageError, launched, parse_args
 
 SOURCES = str(Path(flambeau.__file__).resolve().parents[1])
 TELLS = """
@@ -130,9 +130,9 @@ def test_programs_meet(script, command):
     (["--no-python", "-m", "x"], "do not go together")])
 def test_wrong_options(arguments, text):
     with pytest.raises(UsageError, match=text):
-        _Launch(parse_args(arguments))
+        Launch(parse_args(arguments))
     with pytest.raises(UsageError, match="--nnodes needs --node-rank"):
-        _Launch(parse_args(["--nnodes", "2", "x"])).store()
+        Launch(parse_args(["--nnodes", "2", "x"])).store()
 
 
 def test_two_launchers(script):

@@ -7,11 +7,7 @@ globals().update(refusals("distributed", _REASON, """
     apply_activation_checkpointing(model, checkpoint_wrapper_fn, check_fn, auto_wrap_policy)
     checkpoint_wrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs) offload_wrapper(module)
     CheckpointWrapper(mod, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
-    PostLocalSGDState(process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce)
-    post_localSGD_hook(state, bucket)
-    ModelAverager(process_group) PeriodicModelAverager(period, warmup_steps, process_group)
     Reducer Logger FakeProcessGroup
-    ChildFailedError(name, failures)
     ShardedGradScaler(device, init_scale, backoff_factor, growth_factor, growth_interval, enabled,
     process_group)
     ModuleWrapPolicy(module_classes) CustomPolicy(lambda_fn) _or_policy(module, recurse, nonwrapped_numel,
@@ -19,17 +15,7 @@ globals().update(refusals("distributed", _REASON, """
     lambda_auto_wrap_policy(module, recurse, nonwrapped_numel, lambda_fn) size_based_auto_wrap_policy(module,
     recurse, nonwrapped_numel, min_num_params, force_leaf_modules, exclude_wrap_modules) wrap(module,
     **wrap_overrides) transformer_auto_wrap_policy(module, recurse, nonwrapped_numel, transformer_layer_cls)
-    LaunchConfig(min_nodes, max_nodes, nproc_per_node, logs_specs, run_id, role, rdzv_endpoint, rdzv_backend,
-    rdzv_configs, rdzv_timeout, max_restarts, monitor_interval, start_method, log_line_prefix_template,
-    metrics_cfg, local_addr, event_log_handler, numa_options, signals_to_handle, duplicate_stdout_filters,
-    duplicate_stderr_filters, virtual_local_rank, shutdown_timeout) elastic_launch(config, entrypoint,
-    health_check_server)
     context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers)
     _sync_module_states(module, process_group, broadcast_bucket_size, src, params_and_buffers_to_ignore,
     broadcast_buffers)
 """))
-
-
-def record(fn, error_handler=None):
-    """Decorator that would write a program's error to a file for whoever has started it: it is returned as it is."""
-    return fn

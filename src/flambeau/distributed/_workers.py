@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import selectors
 import signal
@@ -11,6 +12,9 @@ import threading
 import time
 from pathlib import Path
 
+from .._shown import clipped
+
+_LONGEST = 500  # characters of a worker's error that are told
 _GRACE = 10.0  # seconds from being asked to end to being ended
 _PDEATHSIG = 1  # of prctl: the signal that comes when the parent ends
 
@@ -26,17 +30,27 @@ class Interrupted(Exception):
 class Failure:
     """A worker that did not end well."""
 
-    def __init__(self, rank, pid, code):
+    def __init__(self, rank, pid, code, error_file=None):
         self.rank, self.pid, self.code = rank, pid, code
+        self.error = _error_in(error_file)
 
     def __str__(self):
         how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with code {self.code}"
-        return f"rank {self.rank} (process {self.pid}) {how}"
+        return f"rank {self.rank} (process {self.pid}) {how}{f': {self.error}' if self.error else ''}"
 
     @property
     def exit_code(self):
         """What a shell would say."""
         return 128 - self.code if self.code < 0 else self.code
+
+
+def _error_in(path):
+    """The error that a worker has written down, in one line; None where it has not."""
+    try:
+        with open(path) as file:
+            return clipped(" ".join(json.load(file)["message"]["message"].split()), _LONGEST)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _prctl():
@@ -47,6 +61,13 @@ def _prctl():
     return None
 
 
+def dies_with_parent():
+    """Has this process be ended when the one that has started it is killed."""
+    call = _prctl()
+    if call is not None:
+        call()
+
+
 class Workers:
     """One attempt: as many processes as `environments`, each with its own variables.
 
@@ -55,6 +76,7 @@ class Workers:
 
     def __init__(self, command, environments, logs=None, files=(), show=()):
         self._processes, self._threads, self._lock = [], [], threading.Lock()
+        self._error_files = {}
         before = _prctl()
         try:
             for index, environment in enumerate(environments):
@@ -62,6 +84,7 @@ class Workers:
                 process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=before,
                                            stdout=streams[0][0], stderr=streams[1][0])
                 self._processes.append((int(environment["RANK"]), process))
+                self._error_files[int(environment["RANK"])] = environment.get("TORCHELASTIC_ERROR_FILE")
                 for k, pipe in enumerate((process.stdout, process.stderr)):
                     self._follow(pipe, streams[k][1], index, k)
         except BaseException:
@@ -117,8 +140,12 @@ class Workers:
                 os.close(key.fd)
                 left -= 1
                 if process.wait():
-                    return Failure(rank, process.pid, process.returncode)
+                    return Failure(rank, process.pid, process.returncode, self._error_files[rank])
         return None
+
+    def ranks(self):
+        """Their ranks."""
+        return [rank for rank, _ in self._processes]
 
     def end(self, number=signal.SIGTERM, grace=_GRACE):
         """Sends a signal to all and what they have started, and ends those that live on after `grace` seconds."""

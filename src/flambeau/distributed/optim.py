@@ -11,8 +11,46 @@ from .algorithms.join import Join, JoinHook
 
 _REASON = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed.optim", _REASON, """
-    DistributedOptimizer(optimizer_class, params_rref, *args, **kwargs) PostLocalSGDOptimizer(optim, averager)
+    DistributedOptimizer(optimizer_class, params_rref, *args, **kwargs)
 """))
+
+
+class PostLocalSGDOptimizer(Optimizer):
+    """An optimizer whose steps an averager of `algorithms.model_averaging` follows; its step is saved, too."""
+
+    def __init__(self, optim, averager):
+        self.optim, self.averager = optim, averager
+        self.param_groups = optim.param_groups
+
+    @property
+    def state(self):
+        """The optimizer's."""
+        return self.optim.state
+
+    def __repr__(self):
+        return repr(self.optim)
+
+    def state_dict(self):
+        """The optimizer's, with the averager's "step"."""
+        return {**self.optim.state_dict(), "step": self.averager.step}
+
+    def load_state_dict(self, state_dict):
+        """Takes it; without "step", the averager begins anew."""
+        self.averager.step = state_dict.get("step", 0)
+        self.optim.load_state_dict({key: value for key, value in state_dict.items() if key != "step"})
+
+    def step(self):
+        """The optimizer's, then the averager's."""
+        self.optim.step()
+        self.averager.average_parameters(self.optim.param_groups)
+
+    def zero_grad(self, set_to_none=True):
+        """The optimizer's."""
+        self.optim.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group):
+        """The optimizer's."""
+        self.optim.add_param_group(param_group)
 
 
 class ZeroRedundancyOptimizer(Optimizer):

@@ -7,6 +7,7 @@ needs nothing else. If one fails, the others are ended, and all are started anew
 """
 
 import argparse
+import contextlib
 import os
 import secrets
 import signal
@@ -18,9 +19,11 @@ from .._shown import shown
 from ._errors import DistError
 from ._tcp import KEY_VARIABLE, TCPStore
 from ._workers import Interrupted, Workers, signals_raise
+from .elastic.multiprocessing.errors import ERROR_FILE
 
 _PORT = 29500
 _INTERRUPTED = 130
+_GRACE = 10.0  # seconds from being asked to end to being ended
 
 
 class _Parser(argparse.ArgumentParser):
@@ -115,7 +118,7 @@ def _by_rank(text, count, option):
     return found
 
 
-class _Launch:
+class Launch:
     """What the options say: how many processes, where the store is, what is logged."""
 
     def __init__(self, options):
@@ -177,8 +180,8 @@ class _Launch:
             raise UsageError(f"--node-rank {node}: expected 0 to {self.nodes - 1}")
         return TCPStore(self.host, self.port, is_master=node == 0, timeout=wait), node
 
-    def environment(self, node, local, attempt, port):
-        """The variables of one process."""
+    def environment(self, node, local, attempt, port, errors):
+        """The variables of one process; `errors` is a folder for its error."""
         rank, size = node * self.local + local, self.nodes * self.local
         threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, len(os.sched_getaffinity(0)) // self.local))
         return {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(local), "WORLD_SIZE": str(size),
@@ -186,30 +189,51 @@ class _Launch:
                 "ROLE_RANK": str(rank), "ROLE_WORLD_SIZE": str(size), "ROLE_NAME": self.options.role,
                 "MASTER_ADDR": self.host, "MASTER_PORT": str(port), "OMP_NUM_THREADS": threads,
                 "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_RUN_ID": self.options.rdzv_id,
-                "TORCHELASTIC_MAX_RESTARTS": str(self.options.max_restarts), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+                "TORCHELASTIC_MAX_RESTARTS": str(self.options.max_restarts), "TORCHELASTIC_USE_AGENT_STORE": "True",
+                ERROR_FILE: os.path.join(errors, f"{attempt}_{rank}.json")}
 
 
-def _attempts(launch, name, quiet):
-    """Runs the processes until they end well, or too often badly; the exit code."""
-    store, node = launch.store()
-    for attempt in range(launch.options.max_restarts + 1):
-        logs = launch.logs(attempt)
-        environments = [launch.environment(node, local, attempt, store.port) for local in range(launch.local)]
-        workers = Workers(launch.command(), environments, logs, launch.files, launch.show)
-        try:
-            failure = workers.watch()
-        except Interrupted as asked:
-            workers.end(asked.number)
-            raise
-        workers.end(grace=0 if failure is None else 10.0)
-        if failure is None:
-            return 0
-        place = f"; logs: {logs}" if logs else ""
-        left = launch.options.max_restarts - attempt
-        what = f"; all start anew, {left} more time{'s' if left > 1 else ''} at most" if left else ""
-        if left or failure.exit_code not in quiet:
-            print(f"{name}: {failure}{place}{what}", file=sys.stderr, flush=True)
-    return failure.exit_code
+@contextlib.contextmanager
+def supervised(launch, start, grace=_GRACE, tell=None):
+    """Has processes run until they end well, or have failed too often: (the last ones, their Failure or None, {rank:
+    the file of its error}).
+
+    start: (environments, folder of logs) -> Workers, or what has its methods. tell: called with each Failure, how many
+    attempts are left, and the folder.
+    """
+    with _own_key(launch.options), tempfile.TemporaryDirectory(prefix="flambeau-errors-") as folder:
+        store, node = launch.store()
+        for attempt in range(launch.options.max_restarts + 1):
+            logs = launch.logs(attempt)
+            environments = [launch.environment(node, local, attempt, store.port, folder)
+                            for local in range(launch.local)]
+            workers = start(environments, logs)
+            try:
+                failure = workers.watch()
+            except Interrupted as asked:
+                workers.end(asked.number, grace)
+                raise
+            workers.end(grace=0 if failure is None else grace)
+            if failure is None:
+                break
+            if tell is not None:
+                tell(failure, launch.options.max_restarts - attempt, logs)
+        yield workers, failure, {int(each["RANK"]): each[ERROR_FILE] for each in environments}
+
+
+@contextlib.contextmanager
+def _own_key(options):
+    """Within it, processes of one launcher have a key that nobody else knows. With several launchers, all must have
+    one: the user's own, or what is in the environment.
+    """
+    made = (str(options.nnodes) in ("1", "1:1") or options.standalone) and KEY_VARIABLE not in os.environ
+    if made:
+        os.environ[KEY_VARIABLE] = secrets.token_hex(32)
+    try:
+        yield
+    finally:
+        if made:
+            del os.environ[KEY_VARIABLE]
 
 
 def launched(args, name="flambeau launch", quiet=()):
@@ -217,12 +241,19 @@ def launched(args, name="flambeau launch", quiet=()):
 
     Nothing is said of exit codes in `quiet`, which the program explains itself.
     """
-    own_key = _is_alone(args) and KEY_VARIABLE not in os.environ
-    if own_key:
-        os.environ[KEY_VARIABLE] = secrets.token_hex(32)
+    def tell(failure, left, logs):
+        what = f"; all start anew, {left} more time{'s' if left > 1 else ''} at most" if left else ""
+        if left or failure.exit_code not in quiet:
+            print(f"{name}: {failure}{f'; logs: {logs}' if logs else ''}{what}", file=sys.stderr, flush=True)
+
     try:
-        with signals_raise():
-            return _attempts(_Launch(args), name, quiet)
+        launch = Launch(args)
+
+        def start(environments, logs):
+            return Workers(launch.command(), environments, logs, launch.files, launch.show)
+
+        with signals_raise(), supervised(launch, start, tell=tell) as (_, failure, _):
+            return failure.exit_code if failure else 0
     except (UsageError, DistError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
@@ -230,14 +261,6 @@ def launched(args, name="flambeau launch", quiet=()):
         if _INTERRUPTED not in quiet:
             print(f"{name}: interrupted by {signal.Signals(asked.number).name}", file=sys.stderr)
         return _INTERRUPTED if asked.number == signal.SIGINT else 128 + asked.number
-    finally:
-        if own_key:
-            del os.environ[KEY_VARIABLE]
-
-
-def _is_alone(options):
-    """With several launchers, all must have one key: the user's own, or what is in the environment."""
-    return str(options.nnodes) in ("1", "1:1") or options.standalone
 
 
 def run(args):

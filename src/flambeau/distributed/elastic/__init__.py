@@ -1,0 +1,3 @@
+"""Processes that are started together, and what is known of one that fails."""
+
+from . import multiprocessing as multiprocessing
