@@ -20,12 +20,7 @@ class PostLocalSGDOptimizer(Optimizer):
 
     def __init__(self, optim, averager):
         self.optim, self.averager = optim, averager
-        self.param_groups = optim.param_groups
-
-    @property
-    def state(self):
-        """The optimizer's."""
-        return self.optim.state
+        self.param_groups, self.state = optim.param_groups, optim.state
 
     def __repr__(self):
         return repr(self.optim)
@@ -38,11 +33,13 @@ class PostLocalSGDOptimizer(Optimizer):
         """Takes it; without "step", the averager begins anew."""
         self.averager.step = state_dict.get("step", 0)
         self.optim.load_state_dict({key: value for key, value in state_dict.items() if key != "step"})
+        self.param_groups, self.state = self.optim.param_groups, self.optim.state
 
-    def step(self):
+    def step(self, closure=None):
         """The optimizer's, then the averager's."""
-        self.optim.step()
+        result = self.optim.step(closure)
         self.averager.average_parameters(self.optim.param_groups)
+        return result
 
     def zero_grad(self, set_to_none=True):
         """The optimizer's."""

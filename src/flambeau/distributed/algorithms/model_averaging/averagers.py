@@ -15,6 +15,7 @@ class ModelAverager(abc.ABC):
     @abc.abstractmethod
     def average_parameters(self, params):
         """After a step: averages, or does not."""
+        raise NotImplementedError
 
 
 class PeriodicModelAverager(ModelAverager):
