@@ -35,6 +35,7 @@ LAYERS = [
     {"nn", "_settings"},
     {"_files", "debug", "optim", "multiprocessing", "overrides", "__future__", "jit"},
     {"distributed.tensor"},
+    {"distributed.fsdp"},
     {"distributed.optim", "serialization", "safetensors", "distributions", "quasirandom", "array_api"},
     {"distributed.checkpoint", "fx", "utils.module_tracker"},
     {"export"},

@@ -74,7 +74,7 @@ def check_case(name, sizes):
     weight = numbers(expected.shape, 9)
     (expected * weight).sum().backward()
     ways = [spreads(mesh, len(shape)) for shape in shapes]
-    for placements in random.Random(name).choices(list(itertools.product(*ways)), k=6):
+    for placements in random.Random(name).choices(list(itertools.product(*ways)), k=4):
         parts = [distribute_tensor(x, mesh, p).requires_grad_() for x, p in zip(values, placements)]
         found = function(*parts)
         assert isinstance(found, DTensor) and found.shape == expected.shape

@@ -69,6 +69,21 @@ class DTensor(_C.Tensor):
         """How it lies along each dimension of the mesh."""
         return self._spec.placements
 
+    @property
+    def data(self):
+        """The same memory without history; setting it takes over the part and the placements of another DTensor."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other):
+        if not isinstance(other, DTensor):
+            raise TypeError(f"DTensor.data: expected a DTensor, got {type(other).__name__}; distribute_tensor makes "
+                            "one")
+        if other.shape != self.shape or other.dtype is not self.dtype:
+            raise RuntimeError(f"DTensor.data: expected {list(self.shape)} {self.dtype}, got {list(other.shape)} "
+                               f"{other.dtype}; make a new parameter of it")
+        self._spec, self._local_tensor = other._spec, other._local_tensor
+
     # --- from and to local parts --------------------------------------------------------------------------------------
 
     @staticmethod
@@ -266,6 +281,9 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     local = tensor.detach()
     if mesh.get_coordinate() is None:
         local = local.new_empty((0,))
+    elif local.device.type == "meta":
+        size = DTensorSpec(mesh, placements, TensorMeta(tuple(tensor.shape), (), None)).extent()[0]
+        local = local.new_empty(size)
     else:
         local = _distributed(local, mesh, placements, src_data_rank)
     spec = DTensorSpec(mesh, placements, TensorMeta(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype))

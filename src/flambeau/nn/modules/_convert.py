@@ -22,7 +22,8 @@ class ConvertMethods:
                 changed = fn(param)
                 changed_grad = None if param.grad is None else fn(param.grad)
             swap = get_swap_module_params_on_conversion()
-            overwrite = get_overwrite_module_params_on_conversion() or changed.device.type != param.device.type
+            overwrite = (get_overwrite_module_params_on_conversion() or changed.device.type != param.device.type
+                         or (hasattr(param, "_own_part") and changed.dtype is not param.dtype))  # of DTensors
             if swap or not overwrite:
                 param.data = changed  # the same object: optimizers keep their hold on it
             else:

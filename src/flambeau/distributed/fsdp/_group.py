@@ -1,0 +1,145 @@
+"""The parameters of one fully_shard call: gathered together before they are used, reduced together afterwards."""
+
+import flambeau
+
+from ...autograd import Function
+from .. import _collectives as collectives
+from .._values import ReduceOp
+
+#: what makes gathered tensors a part of the graph
+_anchor = flambeau.zeros((), requires_grad=True)
+
+
+class _Gathered(Function):
+    """Gathered parameters as tensors with history: its backward comes when all gradients by them are there."""
+
+    @staticmethod
+    def forward(ctx, owner, params, *tensors):
+        """tensors: the anchor, which wants a gradient and gets none, and the gathered parameters."""
+        ctx.owner, ctx.params = owner, params
+        ctx.set_materialize_grads(False)
+        return tuple(full.detach() for full in tensors[1:])
+
+    @staticmethod
+    def backward(ctx, *grads):
+        ctx.owner.gradients([(p, g) for p, g in zip(ctx.params, grads) if g is not None])
+        return None, None, None, *[None] * len(grads)
+
+
+class ParameterGroup:
+    """Gathers (`unshard`), forgets (`reshard`) and reduces (`reduce`, `finish`) its parameters.
+
+    Exchanges run in the thread of the process group, in the order of the calls; `wait` waits for a gather.
+    """
+
+    def __init__(self, params, mesh, policy):
+        self.params, self.mesh, self.policy = params, mesh, policy
+        self.shard_group = mesh.get_group(mesh.ndim - 1)
+        self.replicate_group = mesh.get_group(0) if mesh.ndim > 1 else None
+        self.whole = False
+        self.sync = self.all_reduce = True
+        self.divisor, self.sum_only, self.reduced_hook = None, False, None
+        self._gathering, self._reducing, self._partial = None, [], {}
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    @property
+    def gathering(self):
+        """Whether a gather is under way."""
+        return self._gathering is not None
+
+    def unshard(self):
+        """Starts to gather the parameters, unless they are whole or on their way."""
+        if self.whole or self._gathering is not None or not self.params:
+            return
+        for p in self.params:
+            p.refresh()
+        with flambeau.no_grad():
+            sent = flambeau.cat([p.sent(self.policy.param_dtype) for p in self.params])
+            rows = flambeau.empty(self.shard_group.size(), sent.numel(), dtype=flambeau.uint8)
+            work = collectives.all_gather_into_tensor(rows, sent, self.shard_group, async_op=True)
+        self._gathering = work, rows
+
+    def wait(self):
+        """The parameters are whole when it returns."""
+        if self._gathering is None:
+            return
+        work, rows = self._gathering
+        self._gathering = None
+        work.wait()
+        at = 0
+        with flambeau.no_grad():
+            for p in self.params:
+                count = p.sent_bytes(self.policy.param_dtype)
+                p.received(rows[:, at:at + count], self.policy.param_dtype)
+                at += count
+        self.whole = True
+
+    def give(self, owner):
+        """The modules compute with the whole parameters; owner.gradients(list) is called with gradients by them."""
+        wanted = [p for p in self.params if p.sharded.requires_grad and flambeau.is_grad_enabled()]
+        made = dict(zip(map(id, wanted), _Gathered.apply(owner, wanted, _anchor, *(p.full for p in wanted)))) \
+            if wanted else {}
+        for p in self.params:
+            p.give(made[id(p)] if id(p) in made else p.full.detach())
+
+    def reshard(self):
+        """Forgets the whole parameters."""
+        if self._gathering is not None:
+            self._gathering[0].wait()
+            self._gathering = None
+        for p in self.params:
+            p.release()
+        self.whole = False
+
+    # --- gradients ----------------------------------------------------------------------------------------------------
+
+    def keep(self, grads):
+        """Adds up gradients of whole parameters, [(parameter, gradient)], until they are reduced."""
+        for p, grad in grads:
+            p.keep_gradient(grad, self.policy.reduce_dtype)
+
+    def reduce(self):
+        """Starts to reduce the gradients that were kept."""
+        there = [p for p in self.params if p.accumulated is not None]
+        by_dtype = {}
+        for p in there:
+            by_dtype.setdefault(p.accumulated.dtype, []).append(p)
+        for dtype, params in by_dtype.items():
+            rows = flambeau.cat([p.split(p.accumulated) for p in params], 1)
+            for p in params:
+                p.accumulated = None
+            result = flambeau.empty(rows.shape[1], dtype=dtype)
+            work = collectives.reduce_scatter_tensor(result, rows, self._op(), self.shard_group, async_op=True)
+            self._reducing.append((work, result, params))
+
+    def _op(self):
+        return ReduceOp.SUM if self.divisor is not None or self.sum_only else ReduceOp.AVG
+
+    def finish(self):
+        """Waits for the reductions, and gives the sharded parameters their gradients."""
+        for work, result, params in self._reducing:
+            work.wait()
+            self._finish(result, params)
+        self._reducing = []
+
+    def _finish(self, result, params):
+        key = tuple(id(p) for p in params)
+        if self.replicate_group is not None:
+            if key in self._partial:
+                result += self._partial.pop(key)
+            if not self.all_reduce:
+                self._partial[key] = result
+                return
+            collectives.all_reduce(result, self._op(), self.replicate_group)
+        if self.divisor is not None:
+            result /= self.divisor
+        elif self.sum_only:
+            result /= self.mesh.size()
+        if self.reduced_hook is not None:
+            self.reduced_hook(result)
+        at = 0
+        for p in params:
+            count = p.chunk_numel
+            p.add_gradient(result[at:at + count])
+            at += count
