@@ -125,12 +125,17 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.distributed", description=__doc__.split("\n\n")[0])
     parser.add_argument("--torch", metavar="PYTHON", default=os.environ.get("FLAMBEAU_TORCH_PYTHON"))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--project", action="store_true", help="how efficient 2 to 4,096 workers would be")
+    parser.add_argument("--check", action="store_true", help="with --project: the model beside measured steps")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         library, what = options.work
         mp = importlib.import_module(f"{library}.multiprocessing")
         mp.spawn(work, (library, free_port(), what), RANKS)
+        return
+    if options.project:
+        importlib.import_module("benchmarks.projection").run(options.check, free_port)
         return
     sides = [(sys.executable, "flambeau")] + ([(options.torch, "torch")] if options.torch else [])
     found = {}
