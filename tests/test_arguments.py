@@ -103,6 +103,9 @@ REASONS = {
     "a scheduler, sampler, hook or method that is called, or overridden, with a fixed list of arguments": """
         as_torch/_vision: get_code fullname; distributed/_workers: handle frame;
         distributed/algorithms/join: post_hook is_last_joiner, join_hook kwargs;
+        distributed/algorithms/_checkpoint/checkpoint_wrapper: _without_prefix module, _with_prefix module;
+        distributed/fsdp/wrap: always_wrap_policy args kwargs, _module_wrap_policy nonwrapped_numel,
+        lambda_auto_wrap_policy nonwrapped_numel, __call__ args kwargs;
         as_torch/_vision: create_module spec; as_torch/plugin: pytest_load_initial_conftests early_config parser args,
         pytest_report_header config; overrides: redispatch_function types;
         nn/attention/flex_attention: noop_mask head token_q token_kv; nn/utils/prune: compute_mask t default_mask,

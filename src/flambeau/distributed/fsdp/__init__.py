@@ -13,18 +13,20 @@ from ._fully_shard import share_comm_ctx as share_comm_ctx
 from ._policies import CPUOffloadPolicy as CPUOffloadPolicy
 from ._policies import MixedPrecisionPolicy as MixedPrecisionPolicy
 from ._policies import OffloadPolicy as OffloadPolicy
+from ._settings import CPUOffload as CPUOffload
+from ._settings import FullOptimStateDictConfig as FullOptimStateDictConfig
+from ._settings import FullStateDictConfig as FullStateDictConfig
+from ._settings import LocalOptimStateDictConfig as LocalOptimStateDictConfig
+from ._settings import LocalStateDictConfig as LocalStateDictConfig
+from ._settings import MixedPrecision as MixedPrecision
+from ._settings import OptimStateDictConfig as OptimStateDictConfig
+from ._settings import ShardedOptimStateDictConfig as ShardedOptimStateDictConfig
+from ._settings import ShardedStateDictConfig as ShardedStateDictConfig
+from ._settings import StateDictConfig as StateDictConfig
+from ._settings import StateDictSettings as StateDictSettings
+from .fully_sharded_data_parallel import FullyShardedDataParallel as FullyShardedDataParallel
 
-_REASON = "it is not available yet; use fully_shard"
+_REASON = "it is not available yet; a DeviceMesh of two dimensions says along which to cut"
 globals().update(refusals("distributed.fsdp", _REASON, """
-    FullyShardedDataParallel(module, process_group, sharding_strategy, cpu_offload, auto_wrap_policy,
-    backward_prefetch, mixed_precision, ignored_modules, param_init_fn, device_id, sync_module_states,
-    forward_prefetch, limit_all_gathers, use_orig_params, ignored_states, device_mesh)
-    GradientReductionHandle FullStateDictConfig(offload_to_cpu, rank0_only)
-    LocalStateDictConfig(offload_to_cpu) ShardedStateDictConfig(offload_to_cpu, _use_dtensor)
-    StateDictConfig(offload_to_cpu) StateDictSettings(state_dict_type, state_dict_config,
-    optim_state_dict_config) OptimStateDictConfig(offload_to_cpu) FullOptimStateDictConfig(offload_to_cpu,
-    rank0_only) LocalOptimStateDictConfig(offload_to_cpu) ShardedOptimStateDictConfig(offload_to_cpu,
-    _use_dtensor) MixedPrecision(param_dtype, reduce_dtype, buffer_dtype, keep_low_precision_grads,
-    cast_forward_inputs, cast_root_forward_inputs, _module_classes_to_ignore)
-    CPUOffload(offload_params) DataParallelMeshDims(shard, replicate)
+    DataParallelMeshDims(shard, replicate) GradientReductionHandle
 """))

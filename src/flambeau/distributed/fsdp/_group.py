@@ -38,7 +38,7 @@ class ParameterGroup:
         self.replicate_group = mesh.get_group(0) if mesh.ndim > 1 else None
         self.whole = False
         self.sync = self.all_reduce = True
-        self.divisor, self.sum_only, self.reduced_hook = None, False, None
+        self.divisor, self.sum_only, self.reduced_hook, self.comm_hook = None, False, None, None
         self._gathering, self._reducing, self._partial = None, [], {}
 
     # --- parameters ---------------------------------------------------------------------------------------------------
@@ -110,8 +110,20 @@ class ParameterGroup:
             for p in params:
                 p.accumulated = None
             result = flambeau.empty(rows.shape[1], dtype=dtype)
-            work = collectives.reduce_scatter_tensor(result, rows, self._op(), self.shard_group, async_op=True)
+            if self.comm_hook is not None:
+                result, work = self._hooked(rows, result), None
+            else:
+                work = collectives.reduce_scatter_tensor(result, rows, self._op(), self.shard_group, async_op=True)
             self._reducing.append((work, result, params))
+
+    def _hooked(self, rows, result):
+        """A program's own reduction."""
+        hook, state = self.comm_hook
+        if self.shard_group.size() == 1 and self.replicate_group is not None:
+            hook(state, rows.view(-1))
+            return rows.view(-1)
+        hook(state, rows.view(-1), result)
+        return result
 
     def _op(self):
         return ReduceOp.SUM if self.divisor is not None or self.sum_only else ReduceOp.AVG
@@ -119,13 +131,14 @@ class ParameterGroup:
     def finish(self):
         """Waits for the reductions, and gives the sharded parameters their gradients."""
         for work, result, params in self._reducing:
-            work.wait()
+            if work is not None:
+                work.wait()
             self._finish(result, params)
         self._reducing = []
 
     def _finish(self, result, params):
         key = tuple(id(p) for p in params)
-        if self.replicate_group is not None:
+        if self.replicate_group is not None and (self.comm_hook is None or self.shard_group.size() > 1):
             if key in self._partial:
                 result += self._partial.pop(key)
             if not self.all_reduce:

@@ -11,6 +11,7 @@ class Run:
 
     def __init__(self, states):
         self.states, self.order, self.backward = states, [], False
+        self.begun, self.before = [], []  # states in the order of their forwards: of this time, and of the last
         self.last_backward = True
 
     def enter_backward(self):
@@ -37,6 +38,7 @@ class State:
         self.reshard_after_backward = True
         self.run, self.is_root, self.gathered_in_backward = None, False, False
         self.forward_prefetch, self.backward_prefetch, self.backward_unshard = [], None, True
+        self.forward_prefetch_next = self.prefetch_after = self.cast_root = False
         self._ran = set()
         for module in modules:
             module.register_forward_pre_hook(lambda _, args, kwargs: self.before_forward(args, kwargs), prepend=True,
@@ -64,15 +66,26 @@ class State:
     def before_forward(self, args, kwargs):
         """Parameters become whole; inputs get the dtype of the computation."""
         self.begin()
-        if self.policy.cast_forward_inputs and self.policy.param_dtype is not None:
+        if self.policy.param_dtype is not None and (
+                self.policy.cast_forward_inputs or (self.is_root and self.cast_root)):
             args, kwargs = cast((args, kwargs), self.policy.param_dtype)
         if self.run.backward or not self._ran:  # in backward it is the forward of checkpointing
             self.group.unshard()
             self.group.wait()
             self.group.give(self)
-            for state in self.forward_prefetch:
+            for state in self._next_in_forward():
                 state.group.unshard()
         return args, kwargs
+
+    def _next_in_forward(self):
+        """Those that are named, or with forward_prefetch the one that came next the last time."""
+        if self.run.backward or not self.forward_prefetch_next:
+            return self.forward_prefetch
+        if self.is_root:
+            self.run.before, self.run.begun = self.run.begun, []
+        self.run.begun.append(self)
+        at = len(self.run.begun)
+        return self.run.before[at:at + 1]
 
     def after_forward(self, module, outputs):
         """Forgets the parameters; outputs tell when backward comes."""
@@ -129,6 +142,10 @@ class State:
                 self.group.reduce()
             if self.reshard_after_backward:
                 self.group.reshard()
+            if self.prefetch_after:
+                at = self.run.order.index(self) if self in self.run.order else 0
+                for state in self.run.order[max(at - 1, 0):at]:
+                    state.group.unshard()
 
     def after_backward_of_all(self, last):
         """At the end: gradients arrive, and nothing is left under way."""

@@ -3,7 +3,7 @@
 from ._rule import Rule, numbered, rule, wrapped
 
 _TOTALS = {"sum": "sum", "nansum": "sum", "prod": "product", "amax": "max", "amin": "min", "max.all": "max",
-           "min.all": "min"}
+           "min.all": "min", "any": "max", "all": "min"}
 
 
 def reduced_dims(call, ndim):
@@ -26,11 +26,12 @@ def totals(call):
     if total == "product" and not x.is_floating_point():
         total = None
     labels, dims = numbered(x.ndim), reduced_dims(call, x.ndim)
-    return Rule([labels], [_kept(labels, dims, call.value("keepdim", False))], total=total,
-                linear=[[0]] if call.name == "sum" else [], filled=total in ("max", "min"))
+    filled = total in ("max", "min") and call.name not in ("any", "all")  # no elements have no largest one
+    return Rule([labels], [_kept(labels, dims, call.value("keepdim", False))], total=total, filled=filled,
+                linear=[[0]] if call.name == "sum" else [])
 
 
-@rule("any", "all", "argmax", "argmin", "max.dim", "min.dim", "median.dim", "nanmedian.dim", "kthvalue", "mode",
+@rule("argmax", "argmin", "max.dim", "min.dim", "median.dim", "nanmedian.dim", "kthvalue", "mode",
       "logsumexp", "var.correction", "std.correction", "var_mean.correction", "std_mean.correction", "aminmax",
       "_vector_norm")
 def along_others(call):
