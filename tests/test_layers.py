@@ -38,7 +38,7 @@ LAYERS = [
     {"distributed.fsdp"},
     {"distributed.algorithms._checkpoint", "distributed.optim", "serialization", "safetensors", "distributions",
      "quasirandom", "array_api"},
-    {"distributed.checkpoint", "fx", "utils.module_tracker"},
+    {"distributed.checkpoint", "distributed.ray", "fx", "utils.module_tracker"},
     {"export"},
     {"distributed.pipelining", "utils.flop_counter"},
     {"compiler"},
