@@ -43,10 +43,4 @@ globals().update(refusals("distributed.checkpoint", _SAFETENSORS, """
 _STATE = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed.checkpoint", _STATE, """
     load_sharded_optimizer_state_dict(model_state_dict, optimizer_key, storage_reader, planner) CheckpointableTensor
-    StateDictOptions(full_state_dict, cpu_offload, ignore_frozen_params, keep_submodule_prefixes, strict,
-    broadcast_from_rank0, flatten_optimizer_state_dict, dsd_fqn_modifiers) get_model_state_dict(model,
-    submodules, options) get_optimizer_state_dict(model, optimizers, submodules, options)
-    set_model_state_dict(model, model_state_dict, options) set_optimizer_state_dict(model, optimizers,
-    optim_state_dict, options) get_state_dict(model, optimizers, submodules, options) set_state_dict(model,
-    optimizers, model_state_dict, optim_state_dict, options)
 """))
