@@ -69,6 +69,7 @@ distributions.wishart distributions.matrices Wishart
 distributed._composable.fsdp distributed.fsdp fully_shard FSDPModule MixedPrecisionPolicy CPUOffloadPolicy OffloadPolicy
 distributed._tensor distributed.tensor DTensor Shard Replicate Partial Placement DeviceMesh distribute_tensor
 distributed._tensor distributed.tensor distribute_module
+distributed._tensor.device_mesh distributed.device_mesh DeviceMesh init_device_mesh
 distributed.checkpoint.filesystem distributed.checkpoint._storage_info _StorageInfo
 distributed.checkpoint.hf_storage distributed.checkpoint HuggingFaceStorageReader HuggingFaceStorageWriter
 distributed.checkpoint.optimizer distributed.checkpoint load_sharded_optimizer_state_dict

@@ -189,6 +189,9 @@ def _begin(optimizer):
             optimizer.state[p]["step"].zero_()
 
 
+_init_optim_state = _begin  # programs import PyTorch's name
+
+
 def _add(view, optimizer, found):
     names = view.parameters()
     for group in optimizer.param_groups:
