@@ -73,6 +73,50 @@ def test_what_runs_on_a_cluster(nodes, tmp_path):
         cluster.run(fail, 2)
 
 
+def collectives():
+    """Everything that goes between ranks, through Ray's object store."""
+    dist.init_process_group()
+    r, n = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group([0, 1])
+    x = flambeau.arange(5.0) + r
+    dist.all_reduce(x, group=group)
+    half = flambeau.full((3, 2), 0.1 + r, dtype=flambeau.bfloat16).t()
+    dist.all_reduce(half, dist.ReduceOp.AVG)
+    truth = flambeau.tensor([r == 0, False])
+    dist.all_reduce(truth)
+    gathered = [None] * n
+    dist.all_gather_object(gathered, {"rank": r})
+    shared = flambeau.tensor([r, 7])
+    dist.broadcast(shared, 1)
+    part, empty = flambeau.zeros(2), flambeau.zeros(0)
+    dist.reduce_scatter_tensor(part, flambeau.arange(4.0) * (r + 1))
+    dist.all_reduce(empty)
+    received = flambeau.zeros(2)
+    if r:
+        dist.send(flambeau.tensor([1.0, 2.0]), 0, tag=5)
+    else:
+        dist.recv(received, tag=5)
+    root = flambeau.ones(2) * (r + 1)
+    dist.reduce(root, 0)
+    dist.barrier()
+    found = [x, half, truth, gathered, shared, part, received, root]
+    try:
+        dist.broadcast(flambeau.ones(1), 0) if r else dist.all_reduce(flambeau.ones(1))
+    except dist.DistBackendError as error:
+        found.append(str(error))
+    return [value.tolist() if isinstance(value, flambeau.Tensor) else value for value in found]
+
+
+def test_ranks_of_several_hosts(nodes):
+    zero, one = cluster.run(collectives, 2, engine="ray")
+    half = flambeau.tensor(0.6).bfloat16().item()
+    assert zero[:5] == one[:5] == [[1, 3, 5, 7, 9], [[half] * 3] * 2, [True, False], [{"rank": 0}, {"rank": 1}], [1, 7]]
+    assert zero[5:8] == [[0, 3], [1, 2], [3, 3]] and one[5] == [6, 9]
+    assert "different collectives" in zero[8] and "rank 1 is in broadcast" in one[8]
+    weight, _, _ = cluster.run(train, 2, args=(STEPS,), engine="ray", on_report=print)[1]
+    assert flambeau.allclose(weight, alone(), rtol=1e-12)
+
+
 def alone():
     """The weights of one process."""
     flambeau.manual_seed(0)

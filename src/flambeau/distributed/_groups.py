@@ -20,6 +20,7 @@ from ._work import Work, Worker
 #: backends that a program may ask for where tensors are on the CPU: all are one engine
 _CPU_BACKENDS = {Backend.UNDEFINED: Backend.GLOO, Backend.GLOO: Backend.GLOO, Backend.MPI: Backend.MPI}
 _groups = {}  # group -> its name; those that this process is in
+_elsewhere = [None]  # (rank, size, name) -> an Engine, where ranks lie on hosts that a cluster connects
 _made = 0  # groups that all ranks have made, in the same order
 
 
@@ -259,8 +260,15 @@ def _refuse_options(pg_options, device_id, name):
 
 def _begin(backend, rank, size, store, timeout, name):
     inner = PrefixStore(name or "world", store)
-    engine = SharedMemoryEngine(rank, size, PrefixStore("shared", inner), timeout.total_seconds())
+    engine = _engine(rank, size, PrefixStore("shared", inner), timeout.total_seconds(), name or "world")
     _become_world(engine, inner, store, timeout, backend, name)
+
+
+def _engine(rank, size, store, timeout, name):
+    """The way in which these ranks exchange tensors."""
+    if _elsewhere[0] is not None:
+        return _elsewhere[0](rank, size, name)
+    return SharedMemoryEngine(rank, size, store, timeout)
 
 
 def _begin_under_mpiexec(backend, timeout, name):
@@ -329,7 +337,7 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
         store, engine = None, _mpi.MPIEngine(ranks, crc32(name.encode()))
     else:
         store = PrefixStore(f"group {name}", everybody.store)
-        engine = SharedMemoryEngine(ranks.index(everybody.rank()), len(ranks), store, timeout)
+        engine = _engine(ranks.index(everybody.rank()), len(ranks), store, timeout, f"{name} of {ranks}")
     group = ProcessGroup(ranks, engine.rank, engine, store, timeout, chosen, name, group_desc or "undefined")
     _groups[group] = name
     return group

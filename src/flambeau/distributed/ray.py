@@ -25,8 +25,10 @@ import flambeau
 
 from .._files.replacing import replacing
 from .._shown import shown
+from . import _groups
 from ._errors import DistError
 from ._tcp import KEY_VARIABLE
+from ._through_ray import RayEngine, Switchboard
 
 _LOOK = 0.2         # seconds between two looks at what has been reported
 _DIES = 10.0        # seconds that ranks have to notice that one of them has died
@@ -85,9 +87,11 @@ class _Worker:
         with socket.create_server(("", 0)) as server:
             return ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address(), server.getsockname()[1]
 
-    def run(self, fn, args, kwargs, environment, session):
-        """Calls the function as a rank."""
+    def run(self, fn, args, kwargs, environment, session, switchboard):
+        """Calls the function as a rank. switchboard: where ranks of several hosts exchange tensors, or None."""
         os.environ.update(environment)
+        if switchboard is not None:
+            _groups._elsewhere[0] = lambda rank, size, name: RayEngine(rank, size, switchboard, name)
         flambeau.set_num_threads(int(environment["OMP_NUM_THREADS"]))
         _session[0] = session
         try:
@@ -125,7 +129,7 @@ class RunFailed(DistError):
 
 
 def run(fn, workers=1, resources=None, *, args=(), kwargs=None, min_workers=1, max_restarts=3, storage=None,
-        on_report=None, strategy="PACK", wait=60.0, address=None):
+        on_report=None, strategy="PACK", wait=60.0, address=None, engine=None):
     """Calls `fn(*args, **kwargs)` as `workers` ranks on a Ray cluster; a list of what they return, by rank.
 
     Each finds RANK, WORLD_SIZE and what else `distributed.init_process_group()` needs in its environment, and prints as
@@ -139,16 +143,20 @@ def run(fn, workers=1, resources=None, *, args=(), kwargs=None, min_workers=1, m
     on_report      called with (rank, metrics) of every report; without it, rank 0's are printed
     strategy       PACK, SPREAD, STRICT_PACK or STRICT_SPREAD: how Ray chooses nodes
     address        of the cluster, where Ray has not been initialized; by default it begins one on this host
+    engine         how ranks exchange tensors: "shared" memory, which is the default where all are on one host, or
+                   "ray", Ray's object store, elsewhere
 
     RunFailed: it has failed more often than that, or there is no place for `min_workers`.
     """
     if not 1 <= min_workers <= workers:
         raise ValueError(f"distributed.ray.run: expected 1 <= min_workers <= workers, got {shown(min_workers)} and "
                          f"{shown(workers)}")
+    if engine not in (None, "shared", "ray"):
+        raise ValueError(f"distributed.ray.run: engine must be \"shared\", \"ray\" or None, got {shown(engine)}")
     ray = _ray()
     if not ray.is_initialized():
         ray.init(address=address)
-    driver = _Driver(ray, fn, args, kwargs or {}, {"CPU": 1} | (resources or {}), storage, on_report)
+    driver = _Driver(ray, (fn, args, kwargs or {}), {"CPU": 1} | (resources or {}), storage, on_report, engine)
     failure = None
     for attempt in range(max_restarts + 1):
         driver.attempt = attempt
@@ -196,13 +204,13 @@ def _room(ray, resources):
 class _Driver:
     """One run: its workers, its board, and what is kept of it."""
 
-    def __init__(self, ray, fn, args, kwargs, resources, storage, on_report):
-        self.ray, self.call, self.resources = ray, (fn, args, kwargs), resources
+    def __init__(self, ray, call, resources, storage, on_report, engine):
+        self.ray, self.call, self.resources, self.engine = ray, call, resources, engine
         self.file = None if storage is None else Path(storage) / "checkpoint.pt"
         self.on_report, self.attempt, self.written = on_report or _printed, 0, None
-        here = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy(
+        self.here = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False)  # the board lives as long as the program's own node
-        self.board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=here).remote()
+        self.board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=self.here).remote()
         self.checkpoint = self.file.read_bytes() if self.file is not None and self.file.exists() else None
 
     def results(self, group, size):
@@ -215,12 +223,21 @@ class _Driver:
                   for k in range(size)]
         try:
             places = self._get([actor.place.remote() for actor in actors])
-            waiting = {actor.run.remote(*self.call, environment, _Session(rank, self.board, self.checkpoint)): rank
+            switchboard = self._switchboard(places, size)
+            waiting = {actor.run.remote(*self.call, environment, _Session(rank, self.board, self.checkpoint),
+                                        switchboard): rank
                        for rank, (actor, environment) in enumerate(zip(actors, self._environments(places)))}
             return self._watched(waiting)
         finally:
             for actor in actors:
                 self.ray.kill(actor)
+
+    def _switchboard(self, places, size):
+        """The actor through which ranks exchange tensors; None where they share memory."""
+        if self.engine != "ray" and (self.engine == "shared" or len({address for _, address, _ in places}) == 1):
+            return None
+        kind = self.ray.remote(num_cpus=0, max_concurrency=max(100, 8 * size))(Switchboard)
+        return kind.options(scheduling_strategy=self.here).remote()
 
     def _environments(self, places):
         """The variables of each rank; places are (node, address, free port)."""
