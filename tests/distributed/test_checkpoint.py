@@ -299,6 +299,26 @@ def test_a_failure_is_everybodys(ranks, tmp_path):
     dcp.load({"w": flambeau.zeros(8)}, checkpoint_id=tmp_path)
 
 
+def save_and_die(place):
+    """Rank 2 is killed while it writes."""
+    def end(tensor):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if dist.get_rank() == 2:
+        filesystem._alone = end
+    dcp.save({"w": flambeau.full((8,), 2.0), "v": flambeau.zeros(8), "u": flambeau.zeros(8)}, checkpoint_id=place)
+
+
+def test_a_rank_that_dies_leaves_the_earlier_checkpoint(few, ranks, tmp_path):
+    ranks.run(save_alike, tmp_path, {})
+    made = few(3)
+    made.begin(save_and_die, tmp_path)
+    assert all("rank 2" in text for text in made.errors(10, [0, 1]))
+    state = {"w": flambeau.zeros(8), "rank": None}
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert state["w"].tolist() == list(range(8)) and state["rank"] in range(4)
+
+
 def save_later(place):
     """Saves go on while the ranks do other things in another order."""
     w, found = flambeau.zeros(1000), []

@@ -49,8 +49,8 @@ class Switchboard:
                 self.rounds.pop(key, None)
         if len({kind for kind, _ in found[1].values()}) > 1:
             told = ", ".join(f"rank {r} is in {where}" for r, (_, where) in sorted(found[1].items()))
-            return f"the ranks of the group are in different collectives: {told}; every rank must make the same calls " \
-                   "in the same order"
+            return f"the ranks of the group are in different collectives: {told}; every rank must make the same " \
+                   "calls in the same order"
         return {sender: own[rank] for sender, own in found[0].items() if rank in own}
 
     async def deliver(self, key, sender, receiver, tag, parcel):
