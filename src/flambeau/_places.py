@@ -69,7 +69,10 @@ distributions.wishart distributions.matrices Wishart
 distributed._composable.fsdp distributed.fsdp fully_shard FSDPModule MixedPrecisionPolicy CPUOffloadPolicy OffloadPolicy
 distributed._tensor distributed.tensor DTensor Shard Replicate Partial Placement DeviceMesh distribute_tensor
 distributed._tensor distributed.tensor distribute_module
+distributed._tensor.api distributed.tensor DTensor distribute_tensor distribute_module
 distributed._tensor.device_mesh distributed.device_mesh DeviceMesh init_device_mesh
+distributed._tensor.placement_types distributed.tensor Shard Replicate Partial Placement
+distributed._tensor.placement_types distributed.tensor._dtensor_spec DTensorSpec TensorMeta
 distributed.checkpoint.filesystem distributed.checkpoint._storage_info _StorageInfo
 distributed.checkpoint.hf_storage distributed.checkpoint HuggingFaceStorageReader HuggingFaceStorageWriter
 distributed.checkpoint.optimizer distributed.checkpoint load_sharded_optimizer_state_dict
@@ -96,7 +99,9 @@ distributed.fsdp.api distributed.fsdp BackwardPrefetch CPUOffload FullOptimState
 distributed.fsdp.api distributed.fsdp LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
 distributed.fsdp.api distributed.fsdp OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
 distributed.fsdp.api distributed.fsdp ShardingStrategy StateDictConfig StateDictSettings StateDictType
+distributed.tensor.device_mesh distributed.device_mesh DeviceMesh init_device_mesh
 distributed.tensor.experimental distributed._elsewhere context_parallel
+distributed.tensor.parallel.loss distributed.tensor.parallel loss_parallel
 distributed.utils distributed._elsewhere _sync_module_states
 export.dynamic_shapes export Constraint Dim ShapesCollection dims
 export.exported_program export ExportedProgram ModuleCallEntry ModuleCallSignature

@@ -26,6 +26,7 @@ CASES = {
     "where": (lambda a, b: flambeau.where(a > b, a, b), [(5, 3), (5, 3)]),
     "gelu": (lambda a: F.gelu(a).tanh(), [(5, 3)]),
     "written": (written, [(5, 3), (5, 3)]),
+    "written over": (lambda a, b: F.silu((a * 1).mul_(b).clamp_(min=-1), inplace=True), [(5, 3), (5, 3)]),
     "sum": (lambda a: a.sum(0) * a.sum(1, keepdim=True), [(3, 3)]),
     "mean": (lambda a: a.mean(0) + a.mean() + a.mean(1, True), [(5, 5)]),
     "extremes": (lambda a: a.amax(0) + a.amin(1) + a.max() + a.min(), [(5, 5)]),

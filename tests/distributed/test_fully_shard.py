@@ -80,7 +80,7 @@ def distance(mine, theirs):
     return max((p.full_tensor().to(q.dtype) - q).abs().max().item() for p, q in zip(mine, theirs, strict=True))
 
 
-def train(mine, theirs, steps=3, micro=1, ranks=None, clip=True):
+def train(mine, theirs, steps=2, micro=1, ranks=None, clip=True):
     """Both for some steps; returns how far they are apart, in parameters and in gradient norms."""
     me, size = dist.get_rank() if ranks is None else ranks[0], dist.get_world_size() if ranks is None else ranks[1]
     stepper, other = (optim.AdamW(m.parameters(), lr=0.01) for m in (mine, theirs))

@@ -50,7 +50,7 @@ def spreads(mesh, ndim):
 
 def check_redistribution(sizes):
     mesh = mesh_of(*sizes)
-    for shape in [(5, 3), (1, 7), (2, 3, 5)]:
+    for shape in [(5, 3), (1, 7), (2, 3, 5)][:4 - mesh.ndim]:
         x = numbers(shape)
         for a in spreads(mesh, len(shape)):
             d = distribute_tensor(x, mesh, a)
@@ -74,7 +74,7 @@ def check_case(name, sizes):
     weight = numbers(expected.shape, 9)
     (expected * weight).sum().backward()
     ways = [spreads(mesh, len(shape)) for shape in shapes]
-    for placements in random.Random(name).choices(list(itertools.product(*ways)), k=4):
+    for placements in random.Random(name).choices(list(itertools.product(*ways)), k=3):
         parts = [distribute_tensor(x, mesh, p).requires_grad_() for x, p in zip(values, placements)]
         found = function(*parts)
         assert isinstance(found, DTensor) and found.shape == expected.shape

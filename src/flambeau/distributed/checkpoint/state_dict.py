@@ -162,14 +162,14 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     view = _view(model, options, submodules)
     found = {"state": {}, "param_groups": []}
     for optimizer in _listed(optimizers):
-        _begin(optimizer)
+        _init_optim_state(optimizer)
         _add(view, optimizer, found)
     if not view.given_here:
         return {}
     return _flat(found) if view.options.flatten_optimizer_state_dict else found
 
 
-def _begin(optimizer):
+def _init_optim_state(optimizer):
     """State for all parameters, as before a first step: a step of zero gradients with a rate of zero makes it."""
     params = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if optimizer.state or any(p.grad is not None for p in params) or not params or isinstance(
@@ -187,9 +187,6 @@ def _begin(optimizer):
         p.grad = None
         if isinstance(optimizer.state[p].get("step"), flambeau.Tensor):
             optimizer.state[p]["step"].zero_()
-
-
-_init_optim_state = _begin  # programs import PyTorch's name
 
 
 def _add(view, optimizer, found):

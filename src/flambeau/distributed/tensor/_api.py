@@ -13,6 +13,7 @@ from . import _handlers as _handlers
 from ._call import check_mixed
 from ._dispatch import dispatch
 from ._dtensor_spec import DTensorSpec, TensorMeta, strides_of
+from ._inplace import needs_old_values, written_over
 from ._redistribute import part_of, redistributed
 from ._utils import checked_placements, chunk_of, chunk_sizes, shard_order
 from .placement_types import Partial, Replicate, Shard
@@ -47,6 +48,8 @@ class DTensor(_C.Tensor):
         kwargs = kwargs or {}
         check_mixed(DTensor, func, args, kwargs)
         with disable_torch_function():
+            if _C.is_grad_enabled() and needs_old_values(func, args, kwargs):
+                return written_over(func, args, kwargs)
             return func(*args, **kwargs)
 
     @classmethod
