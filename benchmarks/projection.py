@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from statistics import median
 
 WORKERS = 16        # on a host
 ALPHA = 10e-6       # seconds of a message between hosts
@@ -22,7 +23,7 @@ BETA = 1 / 12.5e9   # seconds of a byte: 100 Gbit/s
 BUCKET = 25 << 20   # bytes of DistributedDataParallel's buckets
 MICROBATCHES = 32
 STAGES = 8          # of a pipeline, at most; more workers are copies of it
-ROUNDS = 4
+ROUNDS = 7
 SPREAD = 0.02       # by which the time of one step varies
 SIZES = (2, 4, 8, 16, 64, 256, 1024, 4096)
 
@@ -194,14 +195,20 @@ def work(rank, ranks, port):
     small, large = flambeau.ones(1), flambeau.ones(BUCKET // 4)
     alpha = min(seconds(dist, lambda: dist.all_reduce(small), 200) for _ in range(5))
     beta = (min(seconds(dist, lambda: dist.all_reduce(large), 2) for _ in range(5)) - alpha) / BUCKET
-    steps = {"DDP": data_parallel(flambeau), "pipeline": in_stages(flambeau, rank, ranks)}
+    own, x = parts(flambeau)
+    steps = {"alone": whole_step(flambeau, flambeau.nn.Sequential(*own), x), "DDP": data_parallel(flambeau),
+             "FSDP": sharded(flambeau), "pipeline": in_stages(flambeau, rank, ranks)}
     layers, times = profile(flambeau), {name: [] for name in steps}
-    for _ in range(ROUNDS):  # in turns, since other programs come and go
+    for _ in range(ROUNDS):
         for name, step in steps.items():
             times[name].append(seconds(dist, step, 1))
         for layer, again in zip(layers, profile(flambeau)):
             layer.update({name: min(layer[name], again[name]) for name in ("forward", "backward")})
-    found = {"alpha": alpha, "beta": beta, "layers": layers} | {name: min(found[1:]) for name, found in times.items()}
+    # other programs come and go, so a step is compared with computing alone in the same turn
+    turns = {name: found[1:] for name, found in times.items()}
+    alone = median(turns["alone"])
+    found = {"alpha": alpha, "beta": beta, "layers": layers, "alone": alone}
+    found |= {name: alone * median(b / a for a, b in zip(turns["alone"], turns[name])) for name in turns}
     if rank == 0:
         print(json.dumps(found), flush=True)
     dist.barrier()
@@ -211,8 +218,20 @@ def work(rank, ranks, port):
 def data_parallel(flambeau):
     """A step of DistributedDataParallel."""
     layers, x = parts(flambeau)
-    model = flambeau.nn.parallel.DistributedDataParallel(flambeau.nn.Sequential(*layers))
+    return whole_step(flambeau, flambeau.nn.parallel.DistributedDataParallel(flambeau.nn.Sequential(*layers)), x)
 
+
+def sharded(flambeau):
+    """A step of fully_shard, layer by layer."""
+    layers, x = parts(flambeau)
+    fully_shard = importlib.import_module("flambeau.distributed.fsdp").fully_shard
+    for layer in layers:
+        fully_shard(layer)
+    return whole_step(flambeau, fully_shard(flambeau.nn.Sequential(*layers)), x)
+
+
+def whole_step(flambeau, model, x):
+    """Forward and backward."""
     def step():
         model.zero_grad()
         out = model(x)
@@ -261,20 +280,22 @@ def run(check, free_port):
     if check:
         print(f"{'ranks':>8} {'':10} {'measured':>10} {'model':>10}")
         for ranks in (2, 3, 4):
-            compare(ranks, found if ranks == 2 else ask(ranks, free_port()), found)
+            compare(ranks, found if ranks == 2 else ask(ranks, free_port()))
 
 
-def compare(ranks, found, two):
-    """The model's steps beside the measured ones, with the times that two ranks take to compute; where there are more
-    ranks than cores, these share them.
+def compare(ranks, found):
+    """The model's steps beside the measured ones, with the time that the ranks take to compute for themselves, all at
+    once; where there are more of them than cores, they share these.
     """
     cores, cluster = len(os.sched_getaffinity(0)), Cluster(found["alpha"], found["beta"])
-    own = [two["layers"][part] for part in cuts(len(two["layers"]), ranks)]
+    busy = found["alone"] / sum(x.forward + x.backward for x in found["layers"])
+    layers = [Layer(x.forward * busy, x.backward * busy, x.parameters, x.passed) for x in found["layers"]]
+    shared = busy / max(1.0, ranks / cores)
+    one = [Layer(x.forward * shared, x.backward * shared, x.parameters, x.passed) for x in found["layers"]]
+    own = [one[part] for part in cuts(len(one), ranks)]
     stages = [(sum(x.forward for x in part), sum(x.backward for x in part)) for part in own]
-    pass_on = cluster.message(two["layers"][0].passed, far=False)
-    shared = max(1.0, ranks / cores)
-    layers = [Layer(x.forward * shared, x.backward * shared, x.parameters, x.passed) for x in two["layers"]]
-    model = {"DDP": ddp(layers, cluster, ranks),
+    pass_on = cluster.message(one[0].passed, far=False)
+    model = {"DDP": ddp(layers, cluster, ranks), "FSDP": fsdp(layers, cluster, ranks),
              "pipeline": one_forward_one_backward(stages, pass_on, 8, min(cores, ranks))}
     for kind, value in model.items():
         print(f"{ranks:8} {kind:10} {found[kind] * 1e3:7.0f} ms {value * 1e3:7.0f} ms  "
