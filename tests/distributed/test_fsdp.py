@@ -36,6 +36,7 @@ from flambeau.distributed.fsdp.wrap import (
     wrap,
 )
 from flambeau.distributed.tensor import DTensor
+from flambeau.nn.parallel import DistributedDataParallel
 
 from .test_fully_shard import Block, Net, batch, net
 
@@ -218,6 +219,15 @@ def check_precision():
     assert mine.first.weight.grad.dtype is flambeau.float32
 
 
+    bn = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    bn = FullyShardedDataParallel(bn, mixed_precision=mixed, auto_wrap_policy=ModuleWrapPolicy({nn.Linear}))
+    seen = []
+    bn.module[1].module.register_forward_hook(lambda m, x, y: seen.append((m.weight.dtype, y.dtype)))
+    bn(x).sum().backward()
+    assert seen == [(flambeau.float32, flambeau.bfloat16)] and isinstance(bn.module[1], FullyShardedDataParallel)
+    assert bn.module[0].module.weight.grad is not None
+
+
 def check_scaler():
     mine = wrapped("classes", net(dtype=flambeau.float32))
     stepper, scaler = optim.SGD(mine.parameters(), lr=0.1), ShardedGradScaler("cpu", init_scale=4.0)
@@ -230,6 +240,14 @@ def check_scaler():
         scaler.update()
         changed = any(not flambeau.equal(p, before[name]) for name, p in whole(mine).items())
         assert changed is not bad and scaler.get_scale() == 2
+
+
+def check_mesh_of_copies():
+    mesh = dist.init_device_mesh("cpu", (4,))
+    mine, theirs = DistributedDataParallel(net(), device_mesh=mesh, find_unused_parameters=True), net()
+    mine(batch(0, dist.get_rank())).sum().backward()
+    sum(theirs(batch(0, r)).sum() / 4 for r in range(4)).backward()
+    assert (mine.module.first.weight.grad - theirs.first.weight.grad).abs().max() < 1e-12
 
 
 def check_hooks():
@@ -275,12 +293,15 @@ def refused():
             (lambda: mine.set_state_dict_type(mine, StateDictType.SHARDED_STATE_DICT, FullStateDictConfig()),
              RuntimeError, "ShardedStateDictConfig"),
             (lambda: FullyShardedDataParallel.optim_state_dict(mine, optim.SGD(net().parameters())), ValueError,
-             "not one of the model's")]:
+             "not one of the model's"),
+            (lambda: DistributedDataParallel(mine), RuntimeError, "fully_shard"),
+            (lambda: dist.all_reduce(mine.module.first.weight), TypeError, "DTensor")]:
         with pytest.raises(error, match=text):
             call()
 
 
-@pytest.mark.parametrize("check", [check_whole, check_precision, check_scaler, check_hooks, refused])
+@pytest.mark.parametrize("check", [check_whole, check_precision, check_scaler, check_hooks, check_mesh_of_copies,
+                                   refused])
 def test_more(ranks, check):
     ranks.run(check)
 

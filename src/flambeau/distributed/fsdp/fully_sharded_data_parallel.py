@@ -22,7 +22,7 @@ from ._settings import CONFIGS, CPUOffload, MixedPrecision, StateDictSettings
 from ._settings import FullOptimStateDictConfig as FullOptimStateDictConfig
 from ._settings import FullStateDictConfig as FullStateDictConfig
 from ._state import State, cast, state_of, states_below
-from .wrap import wrap_children
+from .wrap import CustomPolicy, wrap_children
 
 _NAME = "_fsdp_wrapped_module"
 _PREFIX = _NAME + "."
@@ -67,6 +67,8 @@ class FullyShardedDataParallel(Module):
             "param_init_fn": param_init_fn, "sync_module_states": sync_module_states,
             "forward_prefetch": forward_prefetch, "limit_all_gathers": limit_all_gathers,
             "use_orig_params": use_orig_params, "device_mesh": mesh, "ignored_states": ignored or None}
+        if mixed_precision is not None and mixed_precision.param_dtype is not None:
+            _keep_precision(module, mixed_precision._module_classes_to_ignore, type(self), options)
         if auto_wrap_policy is not None:
             wrap_children(module, auto_wrap_policy, type(self), ignored_parts, ignored, options)
         _materialize(module, param_init_fn)
@@ -374,6 +376,27 @@ def _materialize(module, param_init_fn):
         else:
             part.to_empty(device="cpu", recurse=False)
             part.reset_parameters()
+
+
+def _keep_precision(module, classes, make, options):
+    """Modules of these classes (batch norms) compute in their own dtype: each is wrapped by itself."""
+    def enter(part, args):
+        part.__dict__["_given_dtype"] = next((x.dtype for x in args if hasattr(x, "is_floating_point")), None)
+        return cast(args, next(part.parameters()).dtype)
+
+    def leave(part, _, outputs):
+        return cast(outputs, part.__dict__.pop("_given_dtype"))
+
+    def wrap_one(part, **kwargs):
+        part.register_forward_pre_hook(enter)
+        part.register_forward_hook(leave)
+        return make(part, **{**kwargs, "mixed_precision": None})
+
+    def chosen(part):
+        inside = isinstance(part, FullyShardedDataParallel) or "_fsdp_state" in part.__dict__
+        return isinstance(part, classes) and not inside and any(True for _ in part.parameters())
+
+    wrap_children(module, CustomPolicy(chosen), wrap_one, kwargs=options)
 
 
 def _synchronize(module, mesh, ignored):

@@ -166,7 +166,7 @@ def _replace(module, change, done=None):
     """Puts change(part) in place of every part, those below first; the same for a part that stands in two places."""
     done = {} if done is None else done
     for name, child in list(module._modules.items()):
-        if child is None:
+        if child is None or "_fsdp_state" in child.__dict__:  # wrapped already
             continue
         if child not in done:
             _replace(child, change, done)
@@ -182,7 +182,7 @@ def _by_size(module, policy, make, ignored_modules, ignored, done):
         return 0
     taken = 0
     for name, child in list(module._modules.items()):
-        if child is None or child in ignored_modules:
+        if child is None or child in ignored_modules or "_fsdp_state" in child.__dict__:
             continue
         if child not in done:
             count = sum(p.numel() for p in child.parameters() if id(p) not in ignored)

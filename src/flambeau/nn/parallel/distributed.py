@@ -11,6 +11,16 @@ from ._reducer import _MEGABYTE, Reducer
 _FIRST, _CAP = 1, 25  # megabytes of the first bucket, which is there last, and of the others
 
 
+def _group(process_group, device_mesh):
+    """The group of the ranks that train together: that of a mesh of one dimension, or the one that is given."""
+    if device_mesh is None:
+        return flambeau.distributed._groups.member(process_group, "DistributedDataParallel")
+    if process_group is not None or device_mesh.ndim != 1:
+        raise RuntimeError("DistributedDataParallel: give a process_group or a device_mesh of one dimension, got "
+                           f"{shown(process_group)} and {shown(device_mesh)}")
+    return device_mesh.get_group(0)
+
+
 class DistributedDataParallel(Module):
     """A module whose gradients are the mean over all ranks of a process group; batches differ from rank to rank.
 
@@ -38,14 +48,14 @@ class DistributedDataParallel(Module):
                  skip_all_reduce_unused_params=False, bucket_cap_mb_list=None, batched_grad_copy=False,
                  forward_sync_buffers=None):
         super().__init__()
-        _refuse(delay_all_reduce_named_params=delay_all_reduce_named_params, device_mesh=device_mesh,
-                param_to_hook_all_reduce=param_to_hook_all_reduce, mixed_precision=mixed_precision,
+        _refuse(delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
+                param_to_hook_all_reduce=param_to_hook_all_reduce,
                 skip_all_reduce_unused_params=skip_all_reduce_unused_params, forward_sync_buffers=forward_sync_buffers)
         if device_ids or output_device is not None or dim != 0:
             raise ValueError("DistributedDataParallel: the module is on the CPU, where there are no devices to choose; "
                              f"leave device_ids, output_device and dim out, got {shown(device_ids)}, "
                              f"{shown(output_device)} and {shown(dim)}")
-        self.process_group = flambeau.distributed._groups.member(process_group, "DistributedDataParallel")
+        self.process_group = _group(process_group, device_mesh)
         self.module, self.device_ids, self.output_device, self.dim = module, None, None, dim
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
         self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
@@ -57,6 +67,10 @@ class DistributedDataParallel(Module):
         if not named:
             raise RuntimeError("DistributedDataParallel: no parameter of the module requires a gradient, so there is "
                                "nothing to exchange; use the module itself")
+        spread = next((name for name, p in named if hasattr(p, "_own_part")), None)
+        if spread is not None:
+            raise RuntimeError(f"DistributedDataParallel: the parameter {spread} is a DTensor; spread the module with "
+                               "distributed.fsdp.fully_shard(module, mesh=mesh[\"dp\"]) instead")
         if init_sync:
             self._check_same(named)
             self._broadcast([*(p for name, p in module.named_parameters() if name not in self.parameters_to_ignore),
