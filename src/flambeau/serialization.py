@@ -84,6 +84,9 @@ class _Collector:
 
     def tensor(self, t, place):
         parameter = flambeau.nn.Parameter
+        if hasattr(t, "_own_part"):
+            raise TypeError(f"{place} is a {type(t).__qualname__}, of which this process has a part; store its "
+                            "full_tensor(), or all parts with distributed.checkpoint.save")
         if type(t) is parameter or getattr(t, "_is_param", False):
             args = (self.data(t.detach(), False), t.requires_grad, OrderedDict())
             state = {name: value for name, value in t.__dict__.items() if name not in ("_is_param", *SPARSE_PARTS)}

@@ -316,6 +316,8 @@ def check_methods():
     tied.last.weight = tied.blocks[0].norm.weight
     for call, error, text in [
             (lambda: fully_shard(mine), AssertionError, "before"),
+            (lambda: copy.deepcopy(mine), RuntimeError, "state_dict"),
+            (lambda: flambeau.save(mine.state_dict(), "/dev/null"), TypeError, "full_tensor"),
             (lambda: fully_shard(net().blocks), ValueError, "with a forward"),
             (lambda: fully_shard(net(), mesh=4), ValueError, "DeviceMesh"),
             (lambda: fully_shard(net(), reshard_after_forward=2), NotImplementedError, "True or False"),

@@ -31,6 +31,10 @@ class FSDPModule:
         original = next(c for c in cls.__mro__ if not issubclass(c, FSDPModule))
         return original(*args, **kwargs)
 
+    def __deepcopy__(self, *_):
+        raise RuntimeError(f"{type(self).__name__}: a module that fully_shard was applied to cannot be copied; make "
+                           "another and load this one's state_dict() into it")
+
     def _apply(self, *args, **kwargs):
         self.reshard()
         return super()._apply(*args, **kwargs)

@@ -23,9 +23,9 @@ class ModuleWrapPolicy(_Policy):
 
     >>> from flambeau import nn
     >>> from flambeau.distributed.fsdp.wrap import ModuleWrapPolicy
-    >>> model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
-    >>> [type(m).__name__ for m in ModuleWrapPolicy({nn.Linear})._run_policy(model, set(), {})]
-    ['Linear']
+    >>> policy = ModuleWrapPolicy({nn.Linear})
+    >>> policy(nn.Linear(1, 1), recurse=False), policy(nn.ReLU(), recurse=False)
+    (True, False)
     """
 
     def __init__(self, module_classes):
@@ -50,9 +50,11 @@ class CustomPolicy(_Policy):
 
     >>> from flambeau import nn
     >>> from flambeau.distributed.fsdp.wrap import CustomPolicy
-    >>> policy = CustomPolicy(lambda m: isinstance(m, nn.Linear))
-    >>> len(policy._run_policy(nn.Sequential(nn.Linear(1, 1), nn.ReLU()), set(), {}))
-    1
+    >>> from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+    >>> model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    >>> apply_activation_checkpointing(model, auto_wrap_policy=CustomPolicy(lambda m: isinstance(m, nn.Linear)))
+    >>> [type(m).__name__ for m in model]
+    ['CheckpointWrapper', 'ReLU']
     """
 
     def __init__(self, lambda_fn):
