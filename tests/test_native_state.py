@@ -45,6 +45,7 @@ ALLOWED = [
     (r"bins|stats|until_failure|cache_limit\(\)::limit", "the caching allocator; used under the interpreter lock"),
     (r"(fft::)?kept<.*>\(.*\)::(known|mutex|guard|lock)", "plans of Fourier transforms; behind their mutex"),
     (r".*::cache", "primitives of oneDNN; behind the cache's mutex"),
+    (r"weights_stay\(.*\)::seen", "at which version weights were seen, to guess whether keeping them packed pays"),
     (r"bytes_of_constants", "what plans keep of numbers; under the interpreter lock"),
     (r"cache", "plans of captured programs; under the interpreter lock"),
     (r"listening", "who hears of the steps of this thread's plans"),

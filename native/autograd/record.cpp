@@ -1,6 +1,7 @@
 // Running an operator under autograd: decide whether to record, run, and make the node.
 #include <algorithm>
 
+#include "../core/images.h"
 #include "../core/memory_format.h"
 #include "node.h"
 
@@ -224,8 +225,11 @@ static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
   for (size_t r = 0; r < op.rules.size(); ++r)
     keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
   if (!keeps_self) return {};
-  TensorRef before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
-  if (!self.level) copy_into(*before, self);
+  TensorRef before = copied_images(self);
+  if (!before) {
+    before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
+    if (!self.level) copy_into(*before, self);
+  }
   if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
   return before;
 }

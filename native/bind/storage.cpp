@@ -2,6 +2,8 @@
 // bytes.
 #include "storage.h"
 
+#include "../core/images.h"
+
 #include <fcntl.h>
 
 #include "../core/recording.h"
@@ -97,6 +99,14 @@ PyObject* bump(PyObject*, PyObject* const* a, Py_ssize_t n) {
   });
 }
 
+// lies_channels_last(t): whether t, which looks contiguous, has its channels last in memory (core/images.h).
+PyObject* lies_channels_last(PyObject*, PyObject* o) {
+  return guarded([&] {
+    if (!is_tensor(o)) type_error("lies_channels_last: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    return PyBool_FromLong(last_images(*as_tensor(o)) != nullptr);
+  });
+}
+
 // storage_users(t): how many tensors lie over t's storage.
 PyObject* storage_users(PyObject*, PyObject* o) {
   return guarded([&] {
@@ -136,6 +146,7 @@ PyObject* start_writing(PyObject*, PyObject* args) {
 PyMethodDef methods[] = {
     {"start_writing", slot<start_writing>, METH_VARARGS, nullptr},
     {"crc32", slot<checksum>, METH_VARARGS, nullptr},
+    {"lies_channels_last", slot<lies_channels_last>, METH_O, nullptr},
     {"storage_users", slot<storage_users>, METH_O, nullptr},
     {"storage_resizable", slot<storage_resizable>, METH_O, nullptr},
     {"bump_version", method<bump>(), METH_FASTCALL, nullptr},

@@ -142,6 +142,9 @@ template <class T> T& Call::hand_over(T value) {
 using CallFn = void (*)(Call&);
 
 enum class Infer : uint8_t { Pure, ReadsValues };
+// Whether a kernel computes images that have the channels last as they lie (images.h), and whether plain ones are worth
+// a copy.
+enum class Images : uint8_t { Plain, Kept, Begins };
 
 struct PrimitiveRow {
   const char* name = nullptr;
@@ -150,11 +153,14 @@ struct PrimitiveRow {
   bool reads_values = false;         // infer looks at values: the results' shapes depend on them
   // Whether the kernel reads an argument's opaque layout as it is (pending.h); of all others the values are made first.
   bool (*accepts)(const Call&, const Tensor&) = nullptr;
+  Images images = Images::Plain;
 
   PrimitiveRow() = default;
   PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Infer how = Infer::Pure,
                bool (*accepts)(const Call&, const Tensor&) = nullptr)
       : name(name), infer(infer), kernel{cpu}, reads_values(how == Infer::ReadsValues), accepts(accepts) {}
+  PrimitiveRow(const char* name, CallFn infer, CallFn cpu, Images images)
+      : name(name), infer(infer), kernel{cpu}, images(images) {}
   bool is_view() const { return !kernel[int(DeviceType::CPU)]; }
 };
 

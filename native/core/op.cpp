@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "images.h"
 #include "recording.h"
 
 namespace flambeau {
@@ -150,6 +151,9 @@ static bool detour(Call& c) {
   if (hooks.dispatch_override(c)) return true;
   each_tensor(c, settle);
   if (Recorder* recorder = tls.recorder) {
+    each_tensor(c, [](const Tensor& t) {
+      if (last_images(t)) make_values(t);
+    });
     if (recorder->take(c)) return true;
     each_tensor(c, [&](const Tensor& t) { recorder->before_read(t); });
     if (c.op->random) recorder->before_draw();
@@ -159,6 +163,7 @@ static bool detour(Call& c) {
   }
   const PrimitiveRow* row = c.op->row;
   if (row && row->is_view()) return false;  // a view of a pending tensor is as pending as it is
+  if (run_on_images(c)) return true;
   each_tensor(c, [&](const Tensor& t) {
     if (t.flags & kPending && !(row && row->accepts && row->accepts(c, t))) need_values(t);
   });
@@ -169,6 +174,7 @@ void execute(Call& c) {
   Arguments a = look_at(c);
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
   if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c)) return;
+  if (c.op->row && c.op->row->images == Images::Begins && run_on_images(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   run_on_memory(c, first);
 }

@@ -408,7 +408,7 @@ void cpu_select_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"cat", infer_cat, cpu_cat},
+    {"cat", infer_cat, cpu_cat, Images::Kept},
     {"stack", infer_stack, cpu_stack},
     {"repeat", infer_repeat, cpu_repeat},
     {"repeat_interleave_index", infer_repeat_interleave, cpu_repeat_interleave, Infer::ReadsValues},

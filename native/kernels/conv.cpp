@@ -345,8 +345,8 @@ void cpu_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"convolution", infer_convolution, cpu_convolution},
-    {"convolution_backward", infer_backward, cpu_backward},
+    {"convolution", infer_convolution, cpu_convolution, Images::Begins},
+    {"convolution_backward", infer_backward, cpu_backward, Images::Kept},
 };
 
 }  // namespace

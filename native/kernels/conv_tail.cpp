@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 
 #include "../core/channels_last.h"
 #include "../core/parallel.h"
@@ -64,41 +65,65 @@ void infer_tail(Call& c) {
 
 // --- weights ---------------------------------------------------------------------------------------------------------
 
-void add_to(Fingerprint& f, const Tensor& t) {
+// Of `words` pairs of floats.
+uint64_t fingerprint_of(const char* from, int64_t words, uint64_t seed) {
   constexpr int kLanes = 8;
   constexpr uint64_t kFactor = 0x9E3779B97F4A7C15u;
   uint64_t lane[kLanes];
-  for (int k = 0; k < kLanes; ++k) lane[k] = f.a + uint64_t(k) * kFactor;
-  const int64_t words = t.numel / 2, whole = words / kLanes * kLanes;
-  const char* from = t.data;
-  for (int64_t i = 0; i < whole; i += kLanes, from += 8 * kLanes) {
+  for (int k = 0; k < kLanes; ++k) lane[k] = seed + uint64_t(k) * kFactor;
+  for (; words >= kLanes; words -= kLanes, from += 8 * kLanes) {
     uint64_t word[kLanes];
     std::memcpy(word, from, sizeof word);
     for (int k = 0; k < kLanes; ++k) lane[k] = std::rotl((lane[k] ^ word[k]) * kFactor, 29);
   }
-  uint64_t rest[kLanes] = {};
-  std::memcpy(rest, from, size_t(t.numel * 4 - whole * 8));
+  uint64_t rest[kLanes] = {}, sum = seed;
+  std::memcpy(rest, from, size_t(words * 8));
   for (int k = 0; k < kLanes; ++k) {
     lane[k] = std::rotl((lane[k] ^ rest[k]) * kFactor, 29);
-    f.a = std::rotl(f.a ^ lane[k], 17) * 0xBF58476D1CE4E5B9u;
-    f.b = (f.b + lane[k]) * 0x94D049BB133111EBu ^ (f.b >> 31);
+    sum = std::rotl(sum ^ lane[k], 17) * 0xBF58476D1CE4E5B9u;
   }
-  f.a ^= uint64_t(t.numel);
+  return sum;
+}
+
+void add_to(Fingerprint& f, const Tensor& t) {
+  constexpr int64_t kPiece = 1 << 15;  // pairs
+  const int64_t words = t.numel / 2, pieces = std::max<int64_t>(1, (words + kPiece - 1) / kPiece);
+  std::vector<uint64_t> of(static_cast<size_t>(pieces));
+  parallel_for(pieces, 4, [&](int64_t k, int64_t end) {
+    for (; k < end; ++k)
+      of[size_t(k)] = fingerprint_of(t.data + k * kPiece * 8, std::min(kPiece, words - k * kPiece), f.a);
+  });
+  uint32_t odd = 0;
+  if (t.numel % 2) std::memcpy(&odd, t.data + words * 8, 4);
+  for (uint64_t piece : of) {
+    f.a = std::rotl(f.a ^ piece, 17) * 0xBF58476D1CE4E5B9u;
+    f.b = (f.b + piece) * 0x94D049BB133111EBu ^ (f.b >> 31);
+  }
+  f.a ^= uint64_t(t.numel) ^ uint64_t(odd) << 32;
 }
 
 struct Weights {
   const ConvGeometry& g;
-  TensorRef vector[kEps];  // by position: weight, bias, scale, shift, mean, variance; contiguous, or null
+  // By position: weight, bias, scale, shift, mean, variance; contiguous (a weight may have its channels last), or null.
+  TensorRef vector[kEps];
   double eps;
 
   Weights(const Call& c, const ConvGeometry& g) : g(g), eps(c.real(kEps)) {
-    for (int k = kWeight; k < kEps; ++k)
+    vector[kWeight] = as_it_lies(c.tensor(kWeight));
+    for (int k = kBias; k < kEps; ++k)
       if (Tensor* t = c.optional_tensor(k)) vector[k] = contiguous(*t);
+  }
+  static TensorRef as_it_lies(const Tensor& w) {
+    return has_channels_last(w) ? TensorRef::borrow(const_cast<Tensor*>(&w)) : contiguous(w);
+  }
+  Weights(const ConvGeometry& g, const Tensor& weight, const Tensor* bias) : g(g), eps(0) {
+    vector[kWeight] = as_it_lies(weight);
+    if (bias) vector[kBias] = contiguous(*bias);
   }
   const float* of(int k) const { return vector[k] ? vector[k]->ptr<float>() : nullptr; }
 
   Fingerprint fingerprint() const {
-    Fingerprint f{std::bit_cast<uint64_t>(eps), 1};
+    Fingerprint f{std::bit_cast<uint64_t>(eps), uint64_t(1 + 2 * vector[kWeight]->contiguous())};
     for (int k = kWeight; k < kEps; ++k) {
       f.b ^= uint64_t(bool(vector[k])) << k;
       if (vector[k]) add_to(f, *vector[k]);
@@ -106,7 +131,7 @@ struct Weights {
     return f;
   }
   void pack(float* w, float* bias) const {
-    const int64_t each = g.icg() * volume(g.kernel);
+    const int64_t *s = vector[kWeight]->strides, *n = vector[kWeight]->sizes;
     for (int64_t oc = 0; oc < g.oc; ++oc) {
       double scale = 1, shift = of(kBias) ? of(kBias)[oc] : 0;
       if (of(kMean)) {
@@ -114,8 +139,10 @@ struct Weights {
         shift = (shift - of(kMean)[oc]) * scale + (of(kShift) ? of(kShift)[oc] : 0);
       }
       bias[oc] = float(shift);
-      const float s = float(scale), *from = of(kWeight) + oc * each;
-      for (int64_t i = 0; i < each; ++i) w[oc * each + i] = from[i] * s;
+      const float factor = float(scale), *from = of(kWeight) + oc * s[0];
+      for (int64_t i = 0; i < n[1]; ++i)
+        for (int64_t y = 0; y < n[2]; ++y)
+          for (int64_t x = 0; x < n[3]; ++x) *w++ = from[i * s[1] + y * s[2] + x * s[3]] * factor;
     }
   }
 };
@@ -169,4 +196,23 @@ void cpu_tail(Call& c) {
 const Primitives rows{{"_convolution_tail", infer_tail, cpu_tail}};
 
 }  // namespace
+
+// Weights that have not been written to since they were last seen are worth keeping in oneDNN's order: training writes
+// to them in each step. It is only a guess what will pay, so storages need not be told apart from later ones.
+bool weights_stay(const Tensor& w) {
+  static std::unordered_map<const Storage*, uint64_t> seen;
+  constexpr size_t kMost = 4096;
+  if (seen.size() > kMost) seen.clear();
+  auto [place, first] = seen.try_emplace(w.storage, w.storage->version);
+  return !first && std::exchange(place->second, w.storage->version) == w.storage->version;
+}
+
+bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor* bias,
+                                Tensor& out) {
+  const Weights weights(g, w, bias);
+  const ConvTail tail{g, bias != nullptr, false, Activation::None};
+  auto pack = [](const void* context, float* w, float* bias) { static_cast<const Weights*>(context)->pack(w, bias); };
+  LockRelease lock(g.products() / 16);
+  return onednn_convolution_with_tail(tail, x.ptr<float>(), out.ptr<float>(), weights.fingerprint(), pack, &weights);
+}
 }  // namespace flambeau

@@ -20,6 +20,12 @@ struct Fingerprint {
 bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, Fingerprint weights,
                                   void (*pack)(const void* context, float* w, float* bias), const void* context);
 
+// A convolution alone, of images with the channels last, with weights that are kept in oneDNN's order; whether those
+// seem to stay as they are. False: it has no such primitive.
+bool weights_stay(const Tensor& w);
+bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor* bias,
+                                Tensor& out);
+
 void forget_packed_weights();
 int64_t kept_packed_weights();  // how many
 

@@ -43,36 +43,39 @@ Space copy_space(const Tensor& dst, const Tensor& src) {
 }
 
 // dst[j][i] = src[i][j] for a plane whose source runs along the destination's outer dimension: 64-byte squares are read
-// whole into a buffer and written whole, so that no cache line is touched twice.
+// whole into a buffer and written whole, so that no cache line is touched twice. `height` and `width` end at the edges.
+template <class U, int64_t kTile>
+void transpose_square(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t height, int64_t width) {
+  U tile[kTile][kTile];
+  for (int64_t y = 0; y < height; ++y) std::memcpy(tile[y], src + y * src_step, width * sizeof(U));
+  if constexpr (kTransposes && sizeof(U) == 4) {
+    if (width == kTile && height == kTile) {
+      for (int64_t x = 0; x < kTile; x += 8)
+        for (int64_t y = 0; y < kTile; y += 8)
+          transpose_8x8(reinterpret_cast<const float*>(&tile[y][x]), kTile, dst + x * dst_step + y * 4, dst_step);
+      return;
+    }
+  }
+  for (int64_t x = 0; x < width; ++x) {
+    U* out = reinterpret_cast<U*>(dst + x * dst_step);
+    if (height == kTile)
+      for (int64_t y = 0; y < kTile; ++y) out[y] = tile[y][x];
+    else
+      for (int64_t y = 0; y < height; ++y) out[y] = tile[y][x];
+  }
+}
+
+// Some rows of the source at a time, so that what lies beside a square is still in a cache when it is its turn.
 template <class U>
 void transpose_plane(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t n, int64_t first,
                      int64_t last) {
-  constexpr int64_t kTile = std::max<int64_t>(64 / sizeof(U), 8);
-  U tile[kTile][kTile];
-  for (int64_t j = first; j < last; j += kTile) {
-    const int64_t width = std::min(kTile, last - j);
-    for (int64_t i = 0; i < n; i += kTile) {
-      const int64_t height = std::min(kTile, n - i);
-      for (int64_t y = 0; y < height; ++y)
-        std::memcpy(tile[y], src + (i + y) * src_step + j * int64_t(sizeof(U)), width * sizeof(U));
-      if constexpr (kTransposes && sizeof(U) == 4) {
-        if (width == kTile && height == kTile) {
-          for (int64_t x = 0; x < kTile; x += 8)
-            for (int64_t y = 0; y < kTile; y += 8)
-              transpose_8x8(reinterpret_cast<const float*>(&tile[y][x]), kTile, dst + (j + x) * dst_step + (i + y) * 4,
-                            dst_step);
-          continue;
-        }
-      }
-      for (int64_t x = 0; x < width; ++x) {
-        U* out = reinterpret_cast<U*>(dst + (j + x) * dst_step) + i;
-        if (height == kTile)
-          for (int64_t y = 0; y < kTile; ++y) out[y] = tile[y][x];
-        else
-          for (int64_t y = 0; y < height; ++y) out[y] = tile[y][x];
-      }
-    }
-  }
+  constexpr int64_t kTile = std::max<int64_t>(64 / sizeof(U), 8), kRows = 16 * kTile;
+  for (int64_t begin = 0; begin < n; begin += kRows)
+    for (int64_t j = first; j < last; j += kTile)
+      for (int64_t i = begin; i < std::min(begin + kRows, n); i += kTile)
+        transpose_square<U, kTile>(dst + j * dst_step + i * int64_t(sizeof(U)), dst_step,
+                                   src + i * src_step + j * int64_t(sizeof(U)), src_step, std::min(kTile, n - i),
+                                   std::min(kTile, last - j));
 }
 
 // True when the plane form fits: the destination runs along dimension 0, the source along another one, moved to 1 here.

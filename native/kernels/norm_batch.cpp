@@ -288,8 +288,8 @@ void cpu_batch_norm_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"native_batch_norm", infer_batch_norm, cpu_batch_norm},
-    {"_batch_norm_backward", infer_batch_norm_backward, cpu_batch_norm_backward},
+    {"native_batch_norm", infer_batch_norm, cpu_batch_norm, Images::Kept},
+    {"_batch_norm_backward", infer_batch_norm_backward, cpu_batch_norm_backward, Images::Kept},
 };
 
 }  // namespace

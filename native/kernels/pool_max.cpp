@@ -209,6 +209,13 @@ void infer_adaptive_max(Call& c) {
 }
 void cpu_adaptive_max(Call& c) { run_max(c, c.handed<Shape>()); }
 
+// Whether gradient and indices have the channels last.
+bool lie_last(const Call& c) {
+  const Tensor &g = c.tensor(0), &indices = c.tensor(1);
+  return g.dtype == DType::Float32 && size_t(g.ndim) == c.ints(2).size() + 2 && has_channels_last(g) &&
+         has_channels_last(indices);
+}
+
 // max_pool_backward(grad, indices, size): zeros of the planes' `size`, grad added at indices
 void infer_max_backward(Call& c) {
   Tensor &g = c.tensor(0), &indices = c.tensor(1);
@@ -221,7 +228,8 @@ void infer_max_backward(Call& c) {
   need_floating(c, g.dtype);
   std::vector<int64_t> shape(g.sizes, g.sizes + g.ndim - size.size());
   shape.insert(shape.end(), size.begin(), size.end());
-  c.output(shape, g.dtype, g.device);
+  if (lie_last(c)) c.output(shape, g.dtype, g.device, channels_last_strides(shape));
+  else c.output(shape, g.dtype, g.device);
 }
 
 template <class T>
@@ -241,10 +249,45 @@ bool scatter_planes(const T* g, const int64_t* index, int64_t planes, int64_t pl
   return good;
 }
 
+// Images with the channels last: some channels of one image at a time.
+bool scatter_pixels(const float* g, const int64_t* index, int64_t images, int64_t channels, int64_t places,
+                    int64_t out_places, float* to) {
+  const int64_t at_once = images >= num_threads() ? channels : 32;
+  const int64_t parts = (channels + at_once - 1) / at_once;
+  std::atomic<bool> good = true;
+  parallel_for(images * parts, std::max<int64_t>(1, 1024 / (places + out_places + 1)), [&](int64_t part, int64_t end) {
+    for (; part < end; ++part) {
+      const int64_t first = part % parts * at_once, some = std::min(at_once, channels - first);
+      float* image = to + part / parts * out_places * channels + first;
+      for (int64_t p = 0; p < out_places; ++p) std::fill_n(image + p * channels, some, 0.f);
+      const int64_t begin = part / parts * places;
+      for (int64_t p = begin; p < begin + places; ++p)
+        for (int64_t k = 0; k < some; ++k) {
+          const int64_t from = p * channels + first + k, at = __atomic_load_n(index + from, __ATOMIC_RELAXED);
+          if (uint64_t(at) >= uint64_t(out_places)) { good = false; continue; }
+          image[at * channels + k] += g[from];
+        }
+    }
+  });
+  return good;
+}
+
 void cpu_max_backward(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   Dims size = c.ints(2);
+  if (lie_last(c)) {
+    const Tensor &g = c.tensor(0), &index = c.tensor(1);
+    const int64_t channels = out.size(1), planes = out.size(0) * channels;
+    bool good;
+    {
+      LockRelease lock(out.numel + g.numel);
+      good = scatter_pixels(g.ptr<float>(), index.ptr<int64_t>(), out.size(0), channels, g.numel / planes,
+                            out.numel / planes, out.ptr<float>());
+    }
+    if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
+    return;
+  }
   WideResult to(out);
   TensorRef g = to.operand(c.tensor(0)), index = contiguous(c.tensor(1));
   int64_t out_places = count(size), planes = out.numel / out_places, places = g->numel / planes;
@@ -261,9 +304,9 @@ void cpu_max_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"max_pool", infer_max_pool, cpu_max_pool},
+    {"max_pool", infer_max_pool, cpu_max_pool, Images::Kept},
     {"adaptive_max_pool", infer_adaptive_max, cpu_adaptive_max},
-    {"max_pool_backward", infer_max_backward, cpu_max_backward},
+    {"max_pool_backward", infer_max_backward, cpu_max_backward, Images::Kept},
 };
 
 }  // namespace

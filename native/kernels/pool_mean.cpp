@@ -210,10 +210,10 @@ void infer_adaptive_backward(Call& c) {
 void cpu_adaptive_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), 0); }
 
 const Primitives rows{
-    {"avg_pool", infer_avg_pool, cpu_avg_pool},
-    {"avg_pool_backward", infer_avg_backward, cpu_avg_backward},
-    {"adaptive_avg_pool", infer_adaptive_avg, cpu_adaptive_avg},
-    {"adaptive_avg_pool_backward", infer_adaptive_backward, cpu_adaptive_backward},
+    {"avg_pool", infer_avg_pool, cpu_avg_pool, Images::Kept},
+    {"avg_pool_backward", infer_avg_backward, cpu_avg_backward, Images::Kept},
+    {"adaptive_avg_pool", infer_adaptive_avg, cpu_adaptive_avg, Images::Kept},
+    {"adaptive_avg_pool_backward", infer_adaptive_backward, cpu_adaptive_backward, Images::Kept},
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../core/images.h"
+
 namespace flambeau {
 namespace {
 
@@ -270,9 +272,23 @@ static std::shared_ptr<const BlockCode> code_for(BlockStep& step, PlanRun& r, co
   return step.code = code;
 }
 
-void BlockStep::run(PlanRun& r) {
+// What the group reads. `lying`: its images as they lie, if the group is over those.
+static std::vector<Tensor*> tensors_of(const BlockStep& step, PlanRun& r, std::vector<TensorRef>& lying) {
   std::vector<Tensor*> tensors;
-  for (const PlanArg& a : inputs) tensors.push_back(r.tensor(a));
+  for (const PlanArg& a : step.inputs) tensors.push_back(r.tensor(a));
+  const bool along = std::ranges::all_of(step.calls, [](const PlanCall& c) { return c.op->elementwise != nullptr; });
+  if (along && step.own.empty() && lie_together(tensors, lying)) {
+    for (size_t k = 0; k < tensors.size(); ++k) tensors[k] = lying[k].get();
+  } else {
+    lying.clear();
+    for (Tensor* t : tensors) need_memory(*t);
+  }
+  return tensors;
+}
+
+void BlockStep::run(PlanRun& r) {
+  std::vector<TensorRef> lying;
+  const std::vector<Tensor*> tensors = tensors_of(*this, r, lying);
   const std::shared_ptr<const BlockCode> code = code_for(*this, r, tensors);
   if (!code->possible) {
     for (const PlanCall& call : calls) run_call(call, r);
@@ -283,7 +299,7 @@ void BlockStep::run(PlanRun& r) {
   for (size_t k = 0; k < results.size(); ++k) {
     const BlockCode::Result& made = code->results[k];
     const int old = code->may_take[k];
-    TensorRef t = old >= 0 && ends_here(inputs[size_t(old)], r)
+    TensorRef t = old >= 0 && lying.empty() && ends_here(inputs[size_t(old)], r)
                       ? TensorRef::borrow(tensors[size_t(old)])
                       : empty_strided(made.sizes, made.strides, made.dtype, made.device);
     prepared.memory[k] = t->data;
@@ -298,7 +314,10 @@ void BlockStep::run(PlanRun& r) {
   for (const Store& s : stores) bind(s.input);
   for (int input : code->inputs) bind(input);
   if (code->numel) compute(prepared, held);
-  for (size_t k = 0; k < results.size(); ++k) r.values[size_t(results[k])] = held[k];
+  for (size_t k = 0; k < results.size(); ++k) {
+    TensorRef made = std::move(held[k]);
+    r.values[size_t(results[k])] = lying.empty() ? std::move(made) : as_plain(std::move(made));
+  }
 }
 
 std::string BlockStep::text() const {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "../core/images.h"
 #include "../core/recording.h"
 
 namespace flambeau {
@@ -53,6 +54,7 @@ void PlanRun::let_go() {
 
 Tensor& PlanRun::as_made(int value, int slot) {
   TensorRef& t = values[size_t(value)];
+  need_memory(*t);
   const Use& made = program.made_as(slot);
   if (laid_out(*t, made.sizes(), made.strides())) return *t;
   TensorRef again = empty_strided(made.sizes(), made.strides(), made.dtype, made.device);
@@ -99,7 +101,7 @@ void hand_out(PlanRun& r) {
     if (last) r.values[size_t(value)] = nullptr;
     Storage* s = r.program.slots[size_t(slot)].storage;
     const Use& u = r.program.made_as(slot);
-    if (!made || !is_pending(*s) || !laid_out(*made, u.sizes(), u.strides())) continue;
+    if (!made || made->flags & kPending || !is_pending(*s) || !laid_out(*made, u.sizes(), u.strides())) continue;
     retain(made->storage);
     struct Let { Storage* s; ~Let() { release(s); } } memory{made->storage};
     made = nullptr;  // so that its memory can be taken
@@ -201,7 +203,12 @@ void run_call(const PlanCall& call, PlanRun& r, Tensor* to) {
   c.list_result = call.list_result;
   c.given = to;
   if (call.inplace) c.inplace = true, c.given = values[0].tensor;
-  run_on_memory(c);
+  if (!run_on_images(c)) {
+    each_tensor(call.args, [&](const PlanArg& a) {
+      if (a.kind == PlanArg::Kind::Made) need_memory(*r.tensor(a));
+    });
+    run_on_memory(c);
+  }
   for (size_t k = 0; k < call.makes.size(); ++k)
     if (call.makes[k] >= 0) r.values[size_t(call.makes[k])] = TensorRef::borrow(&c.out(int(k)));
 }

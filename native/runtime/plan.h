@@ -54,7 +54,7 @@ struct PlanRun {
   std::vector<TensorRef> values;
   PlanRun(Plan& plan, Program& program);
   ~PlanRun();
-  Tensor* tensor(const PlanArg& a);  // has memory until let_go
+  Tensor* tensor(const PlanArg& a);  // has memory until let_go, or is images that lie otherwise (core/images.h)
   void let_go();
   // The value of a slot, laid out as the program made it.
   Tensor& as_made(int value, int slot);

@@ -1,0 +1,189 @@
+"""Results of convolutions may lie with their channels last and look contiguous: nobody can tell, but by the time."""
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau import _C, func, nn
+from flambeau.nn import functional as F
+
+SHAPE = (3, 16, 28, 26)
+
+
+def images(seed=0):
+    """What a large enough convolution has made, and the same values in plain memory."""
+    torch.manual_seed(seed)
+    x, w = torch.randn(SHAPE), torch.randn(16, 16, 3, 3) / 12
+    y = F.conv2d(x, w, padding=1)
+    return y, torch.tensor(F.conv2d(x, w, padding=1).tolist())
+
+
+OPERATORS = {
+    "relu": torch.relu, "exp": torch.exp, "a number": lambda y: y * 2 + 1, "compare": lambda y: y > 0,
+    "with itself": lambda y: y * y.sigmoid() - y, "a row": lambda y: y + torch.arange(26.0),
+    "channels": lambda y: y * torch.arange(16.0).view(16, 1, 1),
+    "plain": lambda y: y + torch.arange(34944.0).view(SHAPE),
+    "larger": lambda y: y + torch.ones(2, 1, 1, 1, 1),
+    "column": lambda y: torch.where(y > 0, y, torch.ones(28, 1)),
+    "dtype": lambda y: y.double() + y, "int": lambda y: (y * 5).int(), "transposed": lambda y: y.transpose(1, 3),
+    "view": lambda y: y.view(3, -1), "flatten": lambda y: y.flatten(1) @ torch.ones(11648, 2),
+    "slice": lambda y: y[1:, ::2], "gather": lambda y: y[:, [3, 1]],
+    "cat": lambda y: torch.cat([y, y.relu()], 1), "cat others": lambda y: torch.cat([y, torch.ones(3, 2, 28, 26)], 1),
+    "cat wide": lambda y: torch.cat([y, y], 3), "stack": lambda y: torch.stack([y, y]), "clone": torch.clone,
+    "last": lambda y: y.contiguous(memory_format=torch.channels_last),
+    "copied": lambda y: torch.empty(SHAPE).copy_(y), "zero": torch.zeros_like,
+    "max_pool": lambda y: F.max_pool2d(y, 3, 2, 1), "indices": lambda y: F.max_pool2d(y, 2, return_indices=True)[1],
+    "avg_pool": lambda y: F.avg_pool2d(y, 2), "pad": lambda y: F.pad(y, (1, 2, 0, 1)),
+    "shuffle": lambda y: F.pixel_shuffle(y, 2), "unfold": lambda y: F.unfold(y, 3),
+    "resize": lambda y: F.interpolate(y, scale_factor=2), "out": lambda y: torch.add(y, 1, out=torch.empty(SHAPE)),
+    "amax": lambda y: y.amax((2, 3)), "sort": lambda y: y.sort(1)[0], "repeat": lambda y: y.repeat(1, 2, 1, 1),
+    "bf16": lambda y: y.bfloat16().float(), "half way": lambda y: y.lerp(y + 1, 0.5), "clamp": lambda y: y.clamp(-1, 1),
+    "vmap": lambda y: func.vmap(lambda c: c * 2 - 1)(y),
+    "compiled": lambda y: torch.compile(lambda v: v.relu() * 2 + v)(y),
+    "as_strided": lambda y: y.as_strided((4, 5), (5, 1), 7),
+}
+#: whose sums may be taken in another order
+SUMS = {
+    "sum": lambda y: y.sum(), "mean": lambda y: y.mean((0, 2, 3)), "softmax": lambda y: y.softmax(1),
+    "batch_norm": lambda y: F.batch_norm(y, None, None, training=True), "var": lambda y: y.var(1),
+    "normalised": lambda y: F.batch_norm(y, torch.ones(16), torch.full((16,), 2.0)),
+    "group_norm": lambda y: F.group_norm(y, 4), "one place": lambda y: F.adaptive_avg_pool2d(y, 1),
+    "conv": lambda y: F.conv2d(y, torch.ones(32, 16, 3, 3) / 99, torch.arange(32.0), stride=2),
+    "grouped": lambda y: F.conv2d(y, torch.ones(32, 4, 3, 3) / 9, groups=4),
+    "small": lambda y: F.conv2d(y, torch.ones(1, 16, 1, 1)),
+    "upwards": lambda y: F.conv_transpose2d(y, torch.ones(16, 8, 2, 2), torch.arange(8.0), stride=2),
+    "layer_norm": lambda y: F.layer_norm(y, (26,)), "local": lambda y: F.local_response_norm(y, 3),
+}
+#: whose results lie so, too
+LYING = ("relu", "a number", "with itself", "channels", "plain", "cat", "cat others", "cat wide", "max_pool", "indices",
+         "batch_norm", "conv", "grouped", "upwards", "clamp", "half way")
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, *SUMS])
+def test_operators_see_the_same_values(name):
+    lying, plain = images()
+    assert _C.lies_channels_last(lying) and not _C.lies_channels_last(plain)
+    op = OPERATORS.get(name) or SUMS[name]
+    expected = op(plain)
+    assert name not in LYING or _C.lies_channels_last(op(lying))
+    for y in (lying, lying):  # as it lies, and after somebody has looked
+        got = op(y)
+        assert got.shape == expected.shape and got.dtype == expected.dtype and got.stride() == expected.stride()
+        if name in SUMS:
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+        else:
+            assert torch.equal(got, expected)
+        assert torch.equal(y, plain)
+
+
+def test_it_looks_contiguous():
+    y, plain = images()
+    assert y.stride() == plain.stride() and y.is_contiguous() and not y.is_contiguous(memory_format=torch.channels_last)
+    assert y.storage_offset() == 0 and y.untyped_storage().nbytes() == plain.untyped_storage().nbytes()
+    assert np.array_equal(y.numpy(), plain.numpy()) and y.data_ptr() == y.data_ptr()
+
+
+@pytest.mark.parametrize("write", [
+    lambda y: y.relu_(), lambda y: y.add_(1), lambda y: y.mul_(y), lambda y: y.add_(torch.ones(SHAPE)),
+    lambda y: y.zero_(), lambda y: y.copy_(torch.ones(SHAPE)), lambda y: y[1].fill_(3), lambda y: y.clamp_(0, 1),
+    lambda y: y.fill_(2), lambda y: torch.ones(SHAPE).mul_(y), lambda y: y.index_fill_(1, torch.tensor([2]), 7),
+    lambda y: y.neg_(), lambda y: F.relu6(y, inplace=True), lambda y: y.masked_fill_(y > 0, 5),
+    lambda y: y.lerp_(y + 1, 0.25), lambda y: y.transpose_(1, 2), lambda y: y.resize_(4, 4), lambda y: y.set_(y[0])])
+def test_writes_are_seen_by_all_who_share_the_memory(write):
+    (lying, plain), results = images(), []
+    for y in (lying, plain):
+        same, part, flat, turned = views = y.detach(), y[:, 2:5], y.flatten(), y.permute(0, 2, 3, 1)
+        write(y)
+        assert torch.equal(part, same[:, 2:5]) and torch.equal(flat.view(SHAPE), same)
+        assert torch.equal(turned, same.permute(0, 2, 3, 1))
+        results.append(y)
+        assert len(views) == 4
+    assert torch.equal(*results) and lying._version == plain._version
+
+
+def test_copies_and_files():
+    y, plain = images()
+    file = io.BytesIO()
+    torch.save(y, file)
+    file.seek(0)
+    for got in (copy.deepcopy(images()[0]), pickle.loads(pickle.dumps(images()[0])), torch.load(file), y.tolist()):
+        assert torch.equal(torch.as_tensor(got), plain)
+
+
+class Net(nn.Module):
+    """Convolutions of all kinds, norms, pools, a sum and a concatenation."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 24, 3, padding=1), nn.BatchNorm2d(24), nn.ReLU6(inplace=True))
+        self.deep = nn.Sequential(nn.Conv2d(24, 24, 5, padding=2, groups=24), nn.BatchNorm2d(24), nn.Hardswish(),
+                                  nn.Conv2d(24, 24, 3, padding=1, groups=4), nn.SiLU())
+        self.down, self.up = nn.Conv2d(24, 32, 3, 2, 1), nn.ConvTranspose2d(32, 16, 2, 2)
+        self.last = nn.Conv2d(40, 8, 3, padding=1)
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        y = self.first(x)
+        y = y + self.deep(y)
+        z = self.up(F.relu(self.down(y)))
+        z = self.last(torch.cat([z, F.max_pool2d(F.avg_pool2d(y, 3, 1, 1), 3, 1, 1)], 1))
+        return self.out(F.adaptive_avg_pool2d(z, 1).flatten(1))
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled", "one thread"])
+def test_a_network_learns_as_in_double_precision(how):
+    torch.manual_seed(0)
+    net = Net()
+    exact = copy.deepcopy(net).double()
+    x, target = torch.randn(8, 3, 40, 36), torch.randint(0, 5, (8,))
+
+    def step(net, x):
+        loss = F.cross_entropy(net(x), target)
+        loss.backward()
+        return loss.detach()
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1 if how == "one thread" else threads)
+        for _ in range(2):
+            got = (torch.compile(step) if how == "compiled" else step)(net, x)
+            torch.testing.assert_close(got.double(), step(exact, x.double()), rtol=1e-5, atol=0)
+    finally:
+        torch.set_num_threads(threads)
+    for (name, p), q in zip(net.named_parameters(), exact.parameters(), strict=True):
+        error = float((p.grad.double() - q.grad).abs().max() / max(float(q.grad.abs().max()), 1e-3))
+        assert error < 2e-3, (name, error)
+    for a, b in zip(net.buffers(), exact.buffers(), strict=True):
+        torch.testing.assert_close(a.double(), b.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_change_in_inference_are_heard():
+    x, conv = torch.randn(4, 16, 30, 30), nn.Conv2d(16, 24, 3)
+    array = conv.weight.detach().numpy()
+    with torch.no_grad():
+        for change in (lambda: None, lambda: None, lambda: conv.weight.mul_(2), lambda: array.__imul__(3),
+                       lambda: conv.bias.add_(1)):
+            change()
+            exact = F.conv2d(x.double(), conv.weight.double(), conv.bias.double())
+            torch.testing.assert_close(conv(x).double(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_second_derivatives_and_hooks():
+    torch.manual_seed(1)
+    x, w = torch.randn(4, 8, 40, 40, requires_grad=True), torch.randn(16, 8, 3, 3, requires_grad=True)
+    seen = []
+    y = F.conv2d(x, w, padding=1)
+    assert _C.lies_channels_last(y)
+    y.register_hook(lambda g: seen.append(g.clone()))
+    y.retain_grad()
+    (g,) = torch.autograd.grad((y.tanh() ** 2).sum(), w, create_graph=True)
+    g.square().sum().backward()
+    X, W = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
+    (G,) = torch.autograd.grad((F.conv2d(X, W, padding=1).tanh() ** 2).sum(), W, create_graph=True)
+    G.square().sum().backward()
+    torch.testing.assert_close(x.grad.double(), X.grad, rtol=1e-2, atol=1e-3 * float(X.grad.abs().max()))
+    torch.testing.assert_close(w.grad.double(), W.grad, rtol=1e-2, atol=1e-3 * float(W.grad.abs().max()))
+    assert seen and seen[0].shape == y.shape
