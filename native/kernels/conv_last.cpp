@@ -11,18 +11,29 @@
 namespace flambeau {
 namespace {
 
-// The sum of each channel over [places, channels].
+// The sum of each channel over [places, channels]: of parts that threads share, then of those.
 void channel_sums(const float* g, int64_t places, int64_t channels, float* to) {
-  std::vector<double> total(size_t(channels), 0.0);
-  std::vector<float> part(static_cast<size_t>(channels));
-  for (int64_t p = 0; p < places;) {
-    std::ranges::fill(part, 0.f);
-    const int64_t end = std::min(places, p + 64);  // blocks, so that the error grows with places / 64
-    for (; p < end; ++p)
-      for (int64_t k = 0; k < channels; ++k) part[size_t(k)] += g[p * channels + k];
-    for (int64_t k = 0; k < channels; ++k) total[size_t(k)] += double(part[size_t(k)]);
+  constexpr int64_t kPart = 4096;
+  const int64_t parts = (places + kPart - 1) / kPart;
+  std::vector<double> total(size_t(parts * channels), 0.0);
+  parallel_for(parts, std::max<int64_t>(1, 8 / channels), [&](int64_t part, int64_t last) {
+    std::vector<float> block(static_cast<size_t>(channels));
+    for (; part < last; ++part) {
+      double* sum = total.data() + part * channels;
+      for (int64_t p = part * kPart; p < std::min(places, (part + 1) * kPart);) {
+        std::ranges::fill(block, 0.f);
+        const int64_t end = std::min(places, p + 64);  // blocks, so that the error grows with places / 64
+        for (; p < end; ++p)
+          for (int64_t k = 0; k < channels; ++k) block[size_t(k)] += g[p * channels + k];
+        for (int64_t k = 0; k < channels; ++k) sum[k] += double(block[size_t(k)]);
+      }
+    }
+  });
+  for (int64_t k = 0; k < channels; ++k) {
+    double sum = 0;
+    for (int64_t part = 0; part < parts; ++part) sum += total[size_t(part * channels + k)];
+    to[k] = float(sum);
   }
-  std::ranges::copy(total, to);
 }
 
 void add_channels(float* y, const float* bias, int64_t places, int64_t channels) {

@@ -368,17 +368,24 @@ TensorRef conj_copy(const Tensor& t) {
   return copy;
 }
 
-// Sum over rows. Floats add rows in blocks of 64, so that the error grows with rows / 64.
+// Sum over rows. Floats add rows in blocks of 64, so that the error grows with rows / 64. Threads share the columns.
 template <class T, class A>
 void sum_rows(const T* g, int64_t rows, int64_t n, T* out) {
-  std::vector<A> total(n, A(0)), block(n, A(0));
-  for (int64_t i = 0; i < rows; i += 64) {
-    std::fill(block.begin(), block.end(), A(0));
-    for (int64_t r = i; r < std::min(rows, i + 64); ++r)
-      for (int64_t j = 0; j < n; ++j) block[j] += A(g[r * n + j]);
-    for (int64_t j = 0; j < n; ++j) total[j] += block[j];
-  }
-  for (int64_t j = 0; j < n; ++j) out[j] = T(total[j]);
+  constexpr int64_t kColumns = 128;
+  const int64_t grain = std::max<int64_t>(1, 32768 / (kColumns * std::max<int64_t>(rows, 1)));
+  parallel_for((n + kColumns - 1) / kColumns, grain, [&](int64_t piece, int64_t end) {
+    for (; piece < end; ++piece) {
+      const int64_t first = piece * kColumns, some = std::min(kColumns, n - first);
+      A total[kColumns] = {}, block[kColumns];
+      for (int64_t i = 0; i < rows; i += 64) {
+        std::fill_n(block, some, A(0));
+        for (int64_t r = i; r < std::min(rows, i + 64); ++r)
+          for (int64_t j = 0; j < some; ++j) block[j] += A(g[r * n + first + j]);
+        for (int64_t j = 0; j < some; ++j) total[j] += block[j];
+      }
+      for (int64_t j = 0; j < some; ++j) out[first + j] = T(total[j]);
+    }
+  });
 }
 
 void cpu_linear_backward(Call& c) {

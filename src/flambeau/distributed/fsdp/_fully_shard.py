@@ -2,6 +2,7 @@
 
 from ..._shown import listed, shown
 from ...nn import Module, ModuleDict, ModuleList
+from ...ops.dims import wrap_dim
 from .. import _groups
 from ..device_mesh import DeviceMesh, init_device_mesh
 from ..tensor import DTensor, Shard
@@ -220,7 +221,8 @@ def _taken(modules, mesh, placement, ignored):
         shard = placement(p) if placement is not None else None
         if shard is not None and not isinstance(shard, Shard):
             raise ValueError(f"fully_shard: shard_placement_fn must return Shard(dim) or None, got {shown(shard)}")
-        made.append(ShardedParameter(p, homes[key], names[key], mesh, shard.dim % p.ndim if shard else 0))
+        dim = wrap_dim(shard.dim, p.ndim, "fully_shard") if shard else 0
+        made.append(ShardedParameter(p, homes[key], names[key], mesh, dim))
         made[-1].sharded._fsdp_taken = True
     return made
 
