@@ -177,6 +177,27 @@ def ranks_of(value):
     return found
 
 
+def check_failed_backward():
+    """An error in backward, on all ranks; afterwards training goes on as if it had not been."""
+    mine = spread(net())
+
+    def fail(grad):
+        raise ArithmeticError("not this time")
+
+    handle = mine.blocks[1].register_forward_hook(lambda m, x, y: y.register_hook(fail) and None)
+    out = mine(batch(0, 0))
+    handle.remove()
+    with pytest.raises(ArithmeticError):
+        out.sum().backward()
+    for part in (mine, *mine.blocks):
+        part.reshard()  # train() makes an optimizer
+    return train(mine, net())
+
+
+def test_an_error_in_backward(ranks):
+    assert max(ranks.run(check_failed_backward)) < 1e-12
+
+
 def check_two_dimensions():
     mesh = mesh_of(2, 2)
     mine = spread(net(), mesh=mesh)

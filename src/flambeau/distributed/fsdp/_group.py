@@ -128,6 +128,16 @@ class ParameterGroup:
     def _op(self):
         return ReduceOp.SUM if self.divisor is not None or self.sum_only else ReduceOp.AVG
 
+    def abandon(self):
+        """Forgets gradients that are under way, and the whole parameters."""
+        for work, _, _ in self._reducing:
+            if work is not None:
+                work.wait()
+        self._reducing = []
+        for p in self.params:
+            p.accumulated = None
+        self.reshard()
+
     def finish(self):
         """Waits for the reductions, and gives the sharded parameters their gradients."""
         for work, result, params in self._reducing:

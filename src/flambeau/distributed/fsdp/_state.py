@@ -20,6 +20,14 @@ class Run:
             self.backward = True
             _C.queue_callback(self.end)
 
+    def abandon(self):
+        """A backward has failed before its end: what it has left is forgotten."""
+        self.backward = False
+        self.order.clear()
+        for state in self.states:
+            state.gathered_in_backward = False
+            state.group.abandon()
+
     def end(self):
         """After backward: what has not been reduced is, and all gradients are there when it returns."""
         with flambeau.no_grad():
@@ -66,6 +74,8 @@ class State:
     def before_forward(self, args, kwargs):
         """Parameters become whole; inputs get the dtype of the computation."""
         self.begin()
+        if self.run.backward and not _C.current_pass():
+            self.run.abandon()
         if self.policy.param_dtype is not None and (
                 self.policy.cast_forward_inputs or (self.is_root and self.cast_root)):
             args, kwargs = cast((args, kwargs), self.policy.param_dtype)
