@@ -10,6 +10,7 @@ import pytest
 import flambeau
 import flambeau.distributed as dist
 from flambeau import nn, optim
+from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor import (
     DTensor,
     Partial,
@@ -148,6 +149,17 @@ def check_making():
     assert other.sum() == 0 and x.abs().sum() > 0 and "Shard(dim=0)" in repr(x)
 
 
+def check_part_of_the_ranks():
+    """A mesh of two of the four: the others have nothing, and take no part."""
+    mesh, me = DeviceMesh("cpu", [1, 3]), dist.get_rank()
+    x = distribute_tensor(flambeau.arange(6.0).view(3, 2), mesh, [Shard(0)])
+    y = (x @ x.t()).relu().sum(0).redistribute(placements=[Replicate()])
+    r = randn(4, device_mesh=mesh, placements=[Shard(0)])
+    assert y.shape == (3,) and y.to_local().tolist() == ([9, 39, 69] if me in (1, 3) else [])
+    assert (x.to_local().shape[0], r.to_local().numel()) == {0: (0, 0), 1: (2, 2), 2: (0, 0), 3: (1, 2)}[me]
+    assert x.softmax(0).mean().shape == ()
+
+
 def refused():
     mesh = mesh_of(4)
     x = distribute_tensor(flambeau.ones(4, 2), mesh, [Shard(0)])
@@ -176,6 +188,10 @@ def test_parts(ranks):
 
 def test_making(ranks):
     ranks.run(check_making)
+
+
+def test_part_of_the_ranks(ranks):
+    ranks.run(check_part_of_the_ranks)
 
 
 def test_refusals(ranks):
