@@ -1,5 +1,6 @@
 """On a cluster of several nodes of this host: results, reports, and that a run goes on when a node is killed."""
 
+import builtins
 import os
 import time
 
@@ -17,12 +18,14 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 @pytest.fixture(scope="module")
 def nodes():
     """A head without room for workers, and two nodes with room for one each."""
+    own_print = builtins.print  # Ray replaces it in the whole process
     made = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     found = [made.add_node(num_cpus=1) for _ in range(2)]
     ray.init(address=made.address, log_to_driver=False, include_dashboard=False)
     yield made, found
     ray.shutdown()
     made.shutdown()
+    builtins.print = own_print
 
 
 STEPS = 12

@@ -6,6 +6,7 @@ import flambeau
 
 from ... import _C
 from ..._shown import listed
+from ...ops.dims import wrap_dims
 from ...ops.kinds import OPS
 from ._call import Call, exchanged, leaves
 from ._dtensor_spec import DTensorSpec, TensorMeta, strides_of
@@ -218,7 +219,8 @@ def vector_norm(given):
     """Over cut dimensions: from a sum of powers, or from the largest of all ranks."""
     x, order, dim, keepdim, dtype = (*given.args, None)[:5]
     order = float(order)
-    dims = set(range(x.ndim)) if dim is None else {d % x.ndim for d in ([dim] if isinstance(dim, int) else dim)}
+    given_dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = wrap_dims(given_dims, x.ndim, "linalg.vector_norm")
     if not any(p.is_shard(d) for p in x.placements for d in dims):
         return NotImplemented
     x = x.abs() if dtype is None else x.to(dtype).abs()

@@ -4,6 +4,7 @@ import contextlib
 
 import flambeau
 
+from ...ops.dims import wrap_dim
 from ...ops.kinds import OPS
 from .. import _collectives as collectives
 from .._values import ReduceOp
@@ -196,9 +197,11 @@ def log_softmax(given):
     """Along classes that are cut, inside loss_parallel()."""
     args, at = given.args, 1 if given.func.name == "log_softmax" else 2
     x, dim, dtype = args[0], args[at], (*args, None, None)[3]
-    if not _state.loss_parallel or dim is None or not any(p.is_shard(dim % x.ndim) for p in x.placements):
+    if not _state.loss_parallel or dim is None:
         return NotImplemented
-    dim = dim % x.ndim
+    dim = wrap_dim(dim, x.ndim, "log_softmax")
+    if not any(p.is_shard(dim) for p in x.placements):
+        return NotImplemented
     groups = [x.device_mesh.get_group(i) for i, p in enumerate(x.placements) if p.is_shard(dim)]
     placements = x._spec.without_partial()
     local = redistributed(x._local_tensor, x._spec, placements)

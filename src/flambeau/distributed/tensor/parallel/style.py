@@ -6,6 +6,7 @@ import flambeau
 
 from ...._shown import listed, shown
 from ....nn import Embedding, Linear
+from ....ops.dims import wrap_dim
 from .._api import DTensor, distribute_module, distribute_tensor
 from ..placement_types import Placement, Replicate, Shard
 
@@ -81,7 +82,7 @@ class _Layered(ParallelStyle):
 
 
 def _from_front(layouts, ndim):
-    return tuple(Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in layouts)
+    return tuple(Shard(wrap_dim(p.dim, ndim, "Shard")) if isinstance(p, Shard) else p for p in layouts)
 
 
 class ColwiseParallel(_Layered):
