@@ -102,7 +102,6 @@ distributed.fsdp.api distributed.fsdp ShardingStrategy StateDictConfig StateDict
 distributed.tensor.device_mesh distributed.device_mesh DeviceMesh init_device_mesh
 distributed.tensor.experimental distributed._elsewhere context_parallel
 distributed.tensor.parallel.loss distributed.tensor.parallel loss_parallel
-distributed.utils distributed._elsewhere _sync_module_states
 export.dynamic_shapes export Constraint Dim ShapesCollection dims
 export.exported_program export ExportedProgram ModuleCallEntry ModuleCallSignature
 export.graph_signature export ExportBackwardSignature ExportGraphSignature

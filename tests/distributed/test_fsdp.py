@@ -36,6 +36,7 @@ from flambeau.distributed.fsdp.wrap import (
     wrap,
 )
 from flambeau.distributed.tensor import DTensor
+from flambeau.distributed.utils import _sync_module_states
 from flambeau.nn.parallel import DistributedDataParallel
 
 from .test_fully_shard import Block, Net, batch, net
@@ -243,6 +244,12 @@ def check_scaler():
 
 
 def check_mesh_of_copies():
+    mine, theirs = net(), net()
+    for p in mine.parameters() if dist.get_rank() else ():
+        p.data.zero_()
+    _sync_module_states(mine, dist.group.WORLD, 200, 0, {"unused.bias"})
+    same = [flambeau.equal(p, q) for p, q in zip(mine.parameters(), theirs.parameters())]
+    assert all(same[:-1]) and same[-1] is (dist.get_rank() == 0)
     mesh = dist.init_device_mesh("cpu", (4,))
     mine, theirs = DistributedDataParallel(net(), device_mesh=mesh, find_unused_parameters=True), net()
     mine(batch(0, dist.get_rank())).sum().backward()

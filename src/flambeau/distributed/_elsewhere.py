@@ -6,6 +6,4 @@ _REASON = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed", _REASON, """
     Reducer Logger FakeProcessGroup
     context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers)
-    _sync_module_states(module, process_group, broadcast_bucket_size, src, params_and_buffers_to_ignore,
-    broadcast_buffers)
 """))
