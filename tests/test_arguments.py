@@ -43,6 +43,7 @@ REASONS = {
         storage_meta, commit_tensor read_item tensor;
         distributed/checkpoint/filesystem: set_up_storage_writer is_coordinator args, read_metadata args,
         set_up_storage_reader is_coordinator args;
+        distributed/checkpoint/hf_storage: read_metadata args kwargs;
         distributed/checkpoint/format_utils: read_metadata args kwargs, set_up_storage_reader metadata args kwargs""",
     "one way of saving, which does what the others would: no value is sharded within a shard, each is written once": """
         distributed/checkpoint/default_planner: __init__ flatten_sharded_tensors dedup_replicated_tensors

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import json
 import os
 import pickle
 import signal
@@ -418,6 +419,32 @@ def test_spread_tensors_in_the_background_and_partial_ones(ranks, tmp_path):
     state = {"w": flambeau.zeros(7, 5, dtype=flambeau.float64)}
     dcp.load(state, checkpoint_id=tmp_path)
     assert state["w"].flatten().tolist() == list(range(1, 36))
+
+
+def load_safetensors(place):
+    mesh = dist.init_device_mesh("cpu", (4,))
+    state = spread(mesh, [Shard(0)], fill=0)
+    dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(place))
+    return [name for name, x in spread(mesh, [Shard(0)]).items() if not flambeau.equal(x.to_local(),
+                                                                                         state[name].to_local())]
+
+
+def test_folders_of_safetensors(ranks, tmp_path):
+    pytest.importorskip("safetensors")
+    whole = {name: flambeau.arange(flambeau.Size(shape).numel(), dtype=flambeau.float64).reshape(shape) + 1
+             for name, shape in (("w", (7, 5)), ("few", (3, 2)), ("none", (0, 4)), ("b", (2, 3, 5)))}
+    flambeau.safetensors.save_sharded(whole, tmp_path, max_shard_size=200)
+    assert ranks.run(load_safetensors, tmp_path) == [[]] * 4
+    parts = tmp_path / "parts"  # as PyTorch's ranks leave them
+    parts.mkdir()
+    for k, rows in enumerate((slice(0, 4), slice(4, 7))):
+        told = {"w": {"saved_offsets": [rows.start, 0]}}
+        content = {"w": whole["w"][rows].contiguous()} | ({} if k else {n: whole[n] for n in ("few", "none", "b")})
+        flambeau.safetensors.save_file(content, parts / f"shard-0000{k}.safetensors",
+                                       {"DCP_SHARDING_INFO": json.dumps(told)})
+    assert ranks.run(load_safetensors, parts) == [[]] * 4
+    with pytest.raises(dcp.CheckpointException, match="has no files that end"):
+        dcp.load({"w": whole["w"]}, storage_reader=dcp.HuggingFaceStorageReader(tmp_path / "nothing"))
 
 
 def load_from_one_file(path):

@@ -11,6 +11,9 @@ from .default_planner import DefaultLoadPlanner as DefaultLoadPlanner
 from .default_planner import DefaultSavePlanner as DefaultSavePlanner
 from .filesystem import FileSystemReader as FileSystemReader
 from .filesystem import FileSystemWriter as FileSystemWriter
+from .hf_storage import HuggingFaceStorageReader as HuggingFaceStorageReader
+from .hf_storage import HuggingFaceStorageWriter as HuggingFaceStorageWriter
+from .hf_storage import QuantizedHuggingFaceStorageReader as QuantizedHuggingFaceStorageReader
 from .metadata import BytesStorageMetadata as BytesStorageMetadata
 from .metadata import ChunkStorageMetadata as ChunkStorageMetadata
 from .metadata import Metadata as Metadata
@@ -33,12 +36,6 @@ _ELSEWHERE = "checkpoints are folders of this machine; copy them with what the o
 globals().update(refusals("distributed.checkpoint", _ELSEWHERE, """
     FsspecReader FsspecWriter(path, single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead,
     cache_staged_state_dict, overwrite, _extensions, serialization_format)
-"""))
-_SAFETENSORS = "use flambeau.safetensors.load_file and save_file, or checkpoints of FileSystemWriter"
-globals().update(refusals("distributed.checkpoint", _SAFETENSORS, """
-    HuggingFaceStorageReader(path, thread_count)
-    HuggingFaceStorageWriter(path, fqn_to_index_mapping, thread_count, save_distributed, enable_consolidation,
-    thread_count_consolidation) QuantizedHuggingFaceStorageReader(path, thread_count, target_dtype, block_size)
 """))
 _STATE = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed.checkpoint", _STATE, """
