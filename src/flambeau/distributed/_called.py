@@ -24,6 +24,7 @@ def _serve(function, args, environment, pipe, files):
         with open(path, "wb") as file:
             os.dup2(file.fileno(), stream)
         setattr(sys, {1: "stdout", 2: "stderr"}[stream], open(stream, "w", buffering=1, closefd=False))  # noqa: SIM115
+    pipe.recv()  # a fork must not happen while the launcher's store answers one of us: its threads may hold locks
     result = record(function)(*args)
     sys.stdout.flush()
     pipe.send(result)
@@ -37,12 +38,15 @@ class Called:
         self._processes, self._pipes, self.results = {}, {}, {}
         try:
             for environment, places in zip(environments, files):
-                mine, theirs = context.Pipe(duplex=False)
+                mine, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(function, args, environment, theirs, places))
                 process.start()
                 theirs.close()
                 rank = int(environment["RANK"])
                 self._processes[rank], self._pipes[rank] = process, mine
+            for pipe in self._pipes.values():
+                with contextlib.suppress(BrokenPipeError):  # of one that has ended already
+                    pipe.send("all are there")
         except BaseException:
             self.end(signal.SIGKILL, 0)
             raise
@@ -53,7 +57,7 @@ class Called:
         while running:
             ready = wait([*(p.sentinel for p in running.values()), *listening.values()])
             for rank in [rank for rank, pipe in listening.items() if pipe in ready]:
-                with contextlib.suppress(EOFError):
+                with contextlib.suppress(EOFError, ConnectionError):
                     self.results[rank] = listening[rank].recv()
                 del listening[rank]
             for rank in [rank for rank, process in running.items() if process.sentinel in ready]:
