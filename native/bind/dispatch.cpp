@@ -47,6 +47,22 @@ bool has_subclass(const Call& c) {
   return subclass;
 }
 
+// Whether an argument has the value it has by default.
+bool is_default(const Value& v, const Arg& arg) {
+  const Value& d = arg.value;
+  if (!arg.has_default || v.tag != d.tag) return false;
+  switch (v.tag) {
+    case Tag::None: return true;
+    case Tag::Bool: return v.b == d.b;
+    case Tag::Int: return v.i == d.i && v.huge == d.huge;
+    case Tag::Float: return std::bit_cast<int64_t>(v.f) == std::bit_cast<int64_t>(d.f);
+    case Tag::Ints: return std::ranges::equal(std::span(v.ints.data, v.ints.size), std::span(d.ints.data, d.ints.size));
+    case Tag::Str: return std::string_view(v.str.data, v.str.size) == std::string_view(d.str.data, d.str.size);
+    case Tag::DType: return v.dtype == d.dtype;
+    default: return false;
+  }
+}
+
 // The arguments of a call as Python objects: positional ones, and by name those that are not what the default is.
 std::pair<Held, Held> python_arguments(const Call& c) {
   const Schema& s = c.op->schema;
@@ -55,7 +71,7 @@ std::pair<Held, Held> python_arguments(const Call& c) {
     const bool format = s.args[k].type == Type::MemoryFormat && c.args[k].tag == Tag::Int;
     Held v = checked(format ? Py_NewRef(format_object(int(c.args[k].i))) : value_object(c.args[k]));
     if (k < s.npositional) PyTuple_SET_ITEM(args.p, k, v.give());
-    else if (!s.args[k].has_default || std::memcmp(&c.args[k], &s.args[k].value, sizeof(Value)) != 0)
+    else if (!is_default(c.args[k], s.args[k]))
       checked(PyDict_SetItem(kwargs.p, static_cast<PyObject*>(s.args[k].py_name), v.p));
   }
   if (!c.inplace && c.given) checked(PyDict_SetItemString(kwargs.p, "out", py(c.given)));
