@@ -18,8 +18,12 @@ struct LastImages final : Pending {
   TensorRef last;
   explicit LastImages(TensorRef last) : last(std::move(last)) {}
   void make(Storage& s) override {
-    TensorRef rows = empty(last->shape(), last->dtype, last->device);
-    copy_into(*rows, *last);
+    TensorRef images = last;  // this object may end while other threads are waited for
+    await_calls(*images);
+    if (!is_pending(s)) return;
+    KeepLock keep;  // nobody writes to them meanwhile
+    TensorRef rows = empty(images->shape(), images->dtype, images->device);
+    copy_into(*rows, *images);
     retain(rows->storage);
     struct Let { Storage* s; ~Let() { release(s); } } memory{rows->storage};
     rows = nullptr;  // so that its memory can be taken
@@ -91,7 +95,7 @@ struct Lying {
       if (args[k].tag != Tag::Tensor) continue;
       Tensor& t = *args[k].tensor;
       const bool weight = c.op->schema.args[size_t(k)].name == "weight";
-      if (const Tensor* last = last_images(t)) args[k].tensor = const_cast<Tensor*>(last);
+      if (const Tensor* last = last_images(t)) args[k].tensor = put(TensorRef::borrow(const_cast<Tensor*>(last)));
       else if (t.flags & kIndirect || t.level || t.device.type != DeviceType::CPU) return false;
       else if (t.ndim == 4 && !weight) args[k].tensor = put(with_channels_last(t));
     }
@@ -190,7 +194,7 @@ bool run_on_images(Call& c) {
   if (c.given) {
     const Tensor* last = last_images(*c.given);
     if (!last) return false;
-    run.given = const_cast<Tensor*>(last);
+    run.given = lying.put(TensorRef::borrow(const_cast<Tensor*>(last)));
     run.inplace = c.inplace;
   }
   run_on_memory(run);

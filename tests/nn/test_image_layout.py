@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -169,6 +170,20 @@ def test_weights_that_change_in_inference_are_heard():
             change()
             exact = F.conv2d(x.double(), conv.weight.double(), conv.bias.double())
             torch.testing.assert_close(conv(x).double(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_a_thread_that_looks_does_not_lose_what_another_writes():
+    x, w = torch.randn(8, 16, 64, 64), torch.randn(32, 16, 3, 3)
+    for _ in range(40):
+        y = F.conv2d(x, w)
+        expected = y.clone().add_(1).mul_(2)
+        y = F.conv2d(x, w)
+        reader = threading.Thread(target=lambda y=y: (y.flatten(1).sum(), y.relu(), y[0].tolist()))
+        reader.start()
+        y.add_(1)
+        y.mul_(2)
+        reader.join()
+        assert torch.equal(y, expected)
 
 
 def test_second_derivatives_and_hooks():
