@@ -82,6 +82,15 @@ def test_weights_that_change_between_are_read_when_they_were():
         assert all(map(flambeau.equal, flambeau.compile(f)(*args[0]), f(*args[1])))
 
 
+def test_what_is_added_may_change_before_the_activation():
+    def f(x, w, other):
+        y = F.linear(x, w) + other
+        other.add_(5)
+        return y.relu()
+    x, w, other = flambeau.randn(3, 4), flambeau.randn(4, 4), flambeau.randn(3, 4)
+    assert flambeau.equal(flambeau.compile(f)(x, w, other.clone()), f(x, w, other.clone()))
+
+
 def test_sums_that_lie_in_columns_stay_so():
     """What is added up of them later is added in that order."""
     flambeau.manual_seed(0)

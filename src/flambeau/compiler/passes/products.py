@@ -58,7 +58,7 @@ def _take_in(graph, node, product):
     if any(calls(user, name) for name in _ACTIVATIONS):
         option = arguments(user).get("approximate")
         activation, last = user.target.name + ("_tanh" if option == "tanh" else ""), user
-    if last is node or not last.meta["use"].contiguous or not untouched(product[:3], node, last):
+    if last is node or not last.meta["use"].contiguous or not untouched((*product[:3], other), node, last):
         return
     tail = put(graph, last, "_linear_tail", (*product[:3], other, activation, product[3]), last)
     last.replace_all_uses_with(tail)
