@@ -1,76 +1,117 @@
-"""CUDA devices: this build has none, and `is_available()` says so."""
+"""CUDA devices: tensors on them, streams, memory, random numbers, recorded work. `is_available()` tells of a driver.
+
+Nothing of CUDA is loaded before it is asked for. Without a driver, queries say that there is nothing, and functions
+that need a device raise NotImplementedError.
+"""
 
 import importlib
 
 from .. import _C
-from .._absent import refusals, refused_class
-from .._absent.devices import device as device
-from .._absent.devices import device_count as device_count
-from .._absent.devices import device_of as device_of
-from .._absent.devices import empty_cache as empty_cache
-from .._absent.devices import get_arch_list as get_arch_list
-from .._absent.devices import get_rng_state_all as get_rng_state_all
-from .._absent.devices import ipc_collect as ipc_collect
-from .._absent.devices import is_available as is_available
-from .._absent.devices import is_bf16_supported as is_bf16_supported
-from .._absent.devices import is_current_stream_capturing as is_current_stream_capturing
-from .._absent.devices import is_initialized as is_initialized
-from .._absent.devices import is_tf32_supported as is_tf32_supported
-from .._absent.devices import manual_seed as manual_seed
-from .._absent.devices import manual_seed_all as manual_seed_all
-from .._absent.devices import max_memory_allocated as max_memory_allocated
-from .._absent.devices import max_memory_reserved as max_memory_reserved
-from .._absent.devices import memory_allocated as memory_allocated
-from .._absent.devices import memory_reserved as memory_reserved
-from .._absent.devices import memory_stats as memory_stats
-from .._absent.devices import reset_accumulated_memory_stats as reset_accumulated_memory_stats
-from .._absent.devices import reset_peak_memory_stats as reset_peak_memory_stats
-from .._absent.devices import seed as seed
-from .._absent.devices import seed_all as seed_all
-from .._absent.devices import set_rng_state_all as set_rng_state_all
-from .._absent.devices import stream as stream
+from .._absent import refusals
 from .._shown import shown
 from .._tensor.types import CUDA_TYPES
 from . import nvtx as nvtx
 from . import profiler as profiler
+from ._devices import _is_in_bad_fork as _is_in_bad_fork
+from ._devices import can_device_access_peer as can_device_access_peer
+from ._devices import check_error as check_error
+from ._devices import current_device as current_device
+from ._devices import device as device
+from ._devices import device_count as device_count
+from ._devices import device_of as device_of
+from ._devices import get_arch_list as get_arch_list
+from ._devices import get_device_capability as get_device_capability
+from ._devices import get_device_name as get_device_name
+from ._devices import get_device_properties as get_device_properties
+from ._devices import get_gencode_flags as get_gencode_flags
+from ._devices import get_sync_debug_mode as get_sync_debug_mode
+from ._devices import init as init
+from ._devices import ipc_collect as ipc_collect
+from ._devices import is_available as is_available
+from ._devices import is_bf16_supported as is_bf16_supported
+from ._devices import is_initialized as is_initialized
+from ._devices import is_tf32_supported as is_tf32_supported
+from ._devices import set_device as set_device
+from ._devices import set_sync_debug_mode as set_sync_debug_mode
+from ._devices import synchronize as synchronize
+from ._graphs import CUDAGraph as CUDAGraph
+from ._graphs import graph as graph
+from ._graphs import graph_pool_handle as graph_pool_handle
+from ._graphs import is_current_stream_capturing as is_current_stream_capturing
+from ._graphs import make_graphed_callables as make_graphed_callables
+from ._memory import MemPool as MemPool
+from ._memory import caching_allocator_alloc as caching_allocator_alloc
+from ._memory import caching_allocator_delete as caching_allocator_delete
+from ._memory import caching_allocator_disabled as caching_allocator_disabled
+from ._memory import caching_allocator_enable as caching_allocator_enable
+from ._memory import device_memory_used as device_memory_used
+from ._memory import empty_cache as empty_cache
+from ._memory import get_allocator_backend as get_allocator_backend
+from ._memory import get_per_process_memory_fraction as get_per_process_memory_fraction
+from ._memory import host_memory_stats as host_memory_stats
+from ._memory import host_memory_stats_as_nested_dict as host_memory_stats_as_nested_dict
+from ._memory import max_memory_allocated as max_memory_allocated
+from ._memory import max_memory_reserved as max_memory_reserved
+from ._memory import mem_get_info as mem_get_info
+from ._memory import memory_allocated as memory_allocated
+from ._memory import memory_reserved as memory_reserved
+from ._memory import memory_snapshot as memory_snapshot
+from ._memory import memory_stats as memory_stats
+from ._memory import memory_stats_as_nested_dict as memory_stats_as_nested_dict
+from ._memory import memory_summary as memory_summary
+from ._memory import reset_accumulated_host_memory_stats as reset_accumulated_host_memory_stats
+from ._memory import reset_accumulated_memory_stats as reset_accumulated_memory_stats
+from ._memory import reset_peak_host_memory_stats as reset_peak_host_memory_stats
+from ._memory import reset_peak_memory_stats as reset_peak_memory_stats
+from ._memory import set_per_process_memory_fraction as set_per_process_memory_fraction
+from ._memory import use_mem_pool as use_mem_pool
+from ._random import generators as _generators
+from ._random import get_rng_state as get_rng_state
+from ._random import get_rng_state_all as get_rng_state_all
+from ._random import initial_seed as initial_seed
+from ._random import manual_seed as manual_seed
+from ._random import manual_seed_all as manual_seed_all
+from ._random import seed as seed
+from ._random import seed_all as seed_all
+from ._random import set_rng_state as set_rng_state
+from ._random import set_rng_state_all as set_rng_state_all
+from ._streams import Event as Event
+from ._streams import ExternalStream as ExternalStream
+from ._streams import Stream as Stream
+from ._streams import StreamContext as StreamContext
+from ._streams import current_stream as current_stream
+from ._streams import default_stream as default_stream
+from ._streams import get_stream_from_external as get_stream_from_external
+from ._streams import set_stream as set_stream
+from ._streams import stream as stream
 
-_MESSAGE = "flambeau was built without CUDA: use device 'cpu' (cuda.is_available() tells)"
+_NO = "not available in flambeau; "
 has_half = has_magma = False
-globals().update(refusals("cuda", _MESSAGE, """
-    current_device set_device(device) synchronize(device) get_device_name(device) get_device_properties(device)
-    get_device_capability(device) init caching_allocator_alloc(size, device, stream)
-    caching_allocator_delete(mem_ptr) caching_allocator_enable(value) can_device_access_peer(device,
-    peer_device) change_current_allocator(allocator) caching_allocator_disabled use_mem_pool(pool, device)
-    check_error(res) clock_rate(device) cudart current_blas_handle current_solver_handle current_stream(device)
-    default_stream(device) device_memory_used(device) export_dot(path, verbose) export_graph_data(path)
-    get_allocator_backend get_gencode_flags get_per_process_memory_fraction(device) get_rng_state(device)
-    get_stream_from_external(data_ptr, device) get_sync_debug_mode graph_pool_handle host_memory_stats
-    host_memory_stats_as_nested_dict initial_seed list_gpu_processes(device) make_graphed_callables(callables,
-    sample_args, num_warmup_iters, allow_unused_input, pool) mem_get_info(device) memory_snapshot(mempool_id,
-    include_traces) memory_stats_as_nested_dict(device) memory_summary(device, abbreviated) memory_usage(device)
-    power_draw(device) reset_accumulated_host_memory_stats reset_peak_host_memory_stats
-    set_per_process_memory_fraction(fraction, device) set_rng_state(new_state, device) set_stream(stream)
-    set_sync_debug_mode(debug_mode) temperature(device) utilization(device) Stream(device, priority, **kwargs)
-    Event(enable_timing, blocking, interprocess, external) CUDAGraph(keep_graph) StreamContext(stream)
-    ExternalStream(stream_ptr, device, **kwargs) GreenContext(num_sms, sm_partition,
-    workqueue_scope, workqueue_concurrency_limit, device_id) MemPool(allocator, use_on_oom, no_split)
-    CUDAPluggableAllocator(path_to_so_file, alloc_fn_name, free_fn_name)
+globals().update(refusals("cuda", _NO + "ask the system's nvidia-smi", """
+    list_gpu_processes(device) memory_usage(device) utilization(device) temperature(device) power_draw(device)
+    clock_rate(device)
 """))
-graph = refused_class("cuda.graph", _MESSAGE,
-                      "cuda_graph, pool, stream, capture_error_mode, enable_annotations, check_input_liveness")
-memory_cached = max_memory_cached = memory_allocated
+globals().update(refusals("cuda", _NO + "the driver is opened by flambeau itself, which hands no library out", """
+    cudart current_blas_handle current_solver_handle
+"""))
+globals().update(refusals("cuda", _NO + "memory comes from flambeau's own allocator", """
+    change_current_allocator(allocator) CUDAPluggableAllocator(path_to_so_file, alloc_fn_name, free_fn_name)
+"""))
+globals().update(refusals("cuda", _NO + "CUDAGraph.debug_dump writes what was recorded", """
+    export_dot(path, verbose) export_graph_data(path)
+"""))
+globals().update(refusals("cuda", _NO + "a stream of cuda.Stream uses the whole device", """
+    GreenContext(num_sms, sm_partition, workqueue_scope, workqueue_concurrency_limit, device_id)
+"""))
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
-default_generators = ()
 OutOfMemoryError = _C.OutOfMemoryError
 globals().update(CUDA_TYPES)
-
-
-def _is_in_bad_fork():
-    """Whether this process was forked from one that uses a GPU: never."""
-    return False
 
 
 def __getattr__(name):
     if name == "amp":
         return importlib.import_module("flambeau.amp._cuda")
+    if name == "default_generators":
+        return _generators()
     raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

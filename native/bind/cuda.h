@@ -1,0 +1,11 @@
+// The parts of flambeau._C._cuda.
+#pragma once
+
+struct _object;
+
+namespace flambeau {
+
+void add_cuda(_object* module);
+void add_cuda_tensors(_object* module);  // pinned memory, memory of others, generators, graphs
+
+}  // namespace flambeau

@@ -1,0 +1,162 @@
+// Asks Python for the launch plan of a signature that is new: what a call is, as Python values; what comes back, as the
+// plan native code repeats. flambeau.cuda._plans says in which form both are.
+#include "../cuda/plan.h"
+
+#include "upward.h"
+
+namespace flambeau {
+namespace {
+
+using cuda::OperandKind;
+using cuda::ScalarKind;
+
+Held make(const char* function, PyObject* arguments) {  // `arguments` is used up
+  Held args = checked(arguments);
+  Held module = checked(PyImport_ImportModule("flambeau.cuda._plans"));
+  Held f = checked(PyObject_GetAttrString(module.p, function));
+  return checked(PyObject_CallObject(f.p, args.p));
+}
+
+PyObject* text(DType t) { return PyUnicode_FromString(dtype_name(t)); }
+
+// (kind, dtype, the dtype it is computed in) of each operand
+PyObject* operands_of(const cuda::PointwiseKey& k) {
+  static const char* names[] = {"tensor", "number", "absent"};
+  Held all = checked(PyTuple_New(k.count));
+  for (int j = 0; j < k.count; ++j) {
+    const auto& o = k.operand[j];
+    Held entry = checked(Py_BuildValue("(sNN)", names[int(o.kind)], text(o.dtype), text(o.loop_dtype)));
+    PyTuple_SET_ITEM(all.p, j, entry.give());
+  }
+  return all.give();
+}
+
+// "absent", "int", "float", "complex", ("str", the first letter) or ("bool", its value)
+PyObject* scalars_of(const cuda::PointwiseKey& k) {
+  static const char* names[] = {"absent", "str", "bool", "int", "float", "complex"};
+  Held all = checked(PyTuple_New(k.scalars));
+  for (int j = 0; j < k.scalars; ++j) {
+    const auto& s = k.scalar[j];
+    PyObject* entry = s.kind == ScalarKind::Text   ? Py_BuildValue("(sC)", "str", int(s.value))
+                      : s.kind == ScalarKind::Bool ? Py_BuildValue("(sN)", "bool", PyBool_FromLong(s.value))
+                                                   : PyUnicode_FromString(names[int(s.kind)]);
+    PyTuple_SET_ITEM(all.p, j, checked(entry).give());
+  }
+  return all.give();
+}
+
+// --- calls of rows ---------------------------------------------------------------------------------------------------
+
+// Tensors are numbered in the order in which the steps of a plan name them.
+struct Described {
+  int next = 0;
+  PyObject* tensor(const Tensor* t) {
+    if (!t) Py_RETURN_NONE;
+    const bool aligned = reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
+    return Py_BuildValue("(siNNNN)", "tensor", next++, text(t->dtype), dims(t->shape()), dims(t->stride()),
+                         PyBool_FromLong(aligned));
+  }
+  static PyObject* dims(Dims d) {
+    Held t = checked(PyTuple_New(Py_ssize_t(d.size())));
+    for (size_t k = 0; k < d.size(); ++k) PyTuple_SET_ITEM(t.p, Py_ssize_t(k), PyLong_FromLongLong(d[k]));
+    return t.give();
+  }
+  PyObject* value(const Value& v) {
+    switch (v.tag) {
+      case Tag::Tensor: return tensor(v.tensor);
+      case Tag::Tensors: {
+        Held t = checked(PyTuple_New(v.tensors.size));
+        for (int64_t k = 0; k < v.tensors.size; ++k)
+          PyTuple_SET_ITEM(t.p, k, checked(tensor(v.tensors.data[k])).give());
+        return Py_BuildValue("(sN)", "tensors", t.give());
+      }
+      case Tag::Generator: return Py_BuildValue("(s)", "generator");
+      case Tag::DType: return text(v.dtype);
+      case Tag::Device: return PyUnicode_FromString(device_name(v.device).c_str());
+      default: return value_object(v);
+    }
+  }
+};
+
+// --- plans -----------------------------------------------------------------------------------------------------------
+
+std::string bytes_of(PyObject* o) {
+  char* data;
+  Py_ssize_t size;
+  checked(PyBytes_AsStringAndSize(o, &data, &size));
+  return std::string(data, size_t(size));
+}
+std::array<unsigned, 3> triple_of(PyObject* o) {
+  const std::vector<int64_t> v = integers_of(o);
+  return {unsigned(v.at(0)), unsigned(v.at(1)), unsigned(v.at(2))};
+}
+
+// ("pointer", k, offset), ("scratch", k, offset), ("number", bytes), ("seed", count)
+cuda::Parameter parameter_of(PyObject* o, cuda::RowPlan& plan, int tensors) {
+  const std::string kind = text_of(PyTuple_GET_ITEM(o, 0));
+  PyObject* first = PyTuple_GET_ITEM(o, 1);
+  if (kind == "number") return {cuda::Parameter::Number, 0, 0, bytes_of(first)};
+  if (kind == "seed") {
+    plan.draws = true;
+    return {cuda::Parameter::Seed, 0, integer_of(first), {}};
+  }
+  const bool scratch = kind == "scratch";
+  const int64_t k = integer_of(first), most = scratch ? int64_t(plan.scratch.size()) : tensors;
+  if (scratch && !most) return {cuda::Parameter::Number, 0, 0, std::string(8, 0)};  // a kernel that uses none
+  if (k < 0 || k >= most) value_error("a launch plan names ", kind, " ", k, " of ", most);
+  const auto as = scratch ? cuda::Parameter::Scratch : cuda::Parameter::Pointer;
+  return {as, int(k), integer_of(PyTuple_GET_ITEM(o, 2)), {}};
+}
+
+// ("launch", digest, image, function, grid, block, shared, parameters), ("fill", to, value, bytes), ("copy", to, from,
+// bytes)
+cuda::Step step_of(PyObject* o, int device, cuda::RowPlan& plan, int tensors) {
+  auto item = [&](Py_ssize_t k) { return PyTuple_GET_ITEM(o, k); };
+  const std::string kind = text_of(item(0));
+  cuda::Step s{cuda::Step::Launch};
+  if (kind == "launch") {
+    s.grid = triple_of(item(4));
+    s.block = triple_of(item(5));
+    s.shared = unsigned(integer_of(item(6)));
+    s.function = cuda::kernel_of(device, bytes_of(item(1)), bytes_of(item(2)), text_of(item(3)), s.shared);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(item(7)); ++k)
+      s.parameters.push_back(parameter_of(PyTuple_GET_ITEM(item(7), k), plan, tensors));
+    return s;
+  }
+  s.kind = kind == "fill" ? cuda::Step::Fill : cuda::Step::Copy;
+  s.parameters.push_back(parameter_of(item(1), plan, tensors));
+  if (kind == "fill") s.value = int(integer_of(item(2)));
+  else s.parameters.push_back(parameter_of(item(2), plan, tensors));
+  s.nbytes = integer_of(item(3));
+  return s;
+}
+
+}  // namespace
+
+// (digest, image, function, elements per thread, threads per block)
+cuda::PointwisePlan upward::plan_pointwise(const cuda::PointwiseKey& k, const char* name) {
+  Held plan = make("pointwise", Py_BuildValue("(issNNNNNiN)", int(k.device), name, k.strided ? "strided" : "flat",
+                                              operands_of(k), text(k.compute), text(k.loop_out), text(k.result),
+                                              scalars_of(k), k.wide ? 64 : 32, PyBool_FromLong(k.aligned)));
+  auto item = [&](Py_ssize_t j) { return PyTuple_GET_ITEM(plan.p, j); };
+  cuda::PointwisePlan made;
+  made.vector = int(integer_of(item(3)));
+  made.threads = int(integer_of(item(4)));
+  made.function = cuda::kernel_of(k.device, bytes_of(item(0)), bytes_of(item(1)), text_of(item(2)), 0);
+  return made;
+}
+
+// (sizes of scratch memory, steps)
+void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
+  Described d;
+  Held args = checked(PyTuple_New(c.nargs)), results = checked(PyTuple_New(c.nout()));
+  for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(d.value(c.args[k])).give());
+  for (int k = 0; k < c.nout(); ++k) PyTuple_SET_ITEM(results.p, k, checked(d.tensor(&c.out(k))).give());
+  Held plan = make("row", Py_BuildValue("(isOO)", device, c.op->row->name, args.p, results.p));
+  for (int64_t n : integers_of(PyTuple_GET_ITEM(plan.p, 0))) made.scratch.push_back(size_t(n));
+  PyObject* steps = PyTuple_GET_ITEM(plan.p, 1);
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(steps); ++k)
+    made.steps.push_back(step_of(PyTuple_GET_ITEM(steps, k), device, made, d.next));
+}
+
+}  // namespace flambeau

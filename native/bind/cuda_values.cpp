@@ -1,0 +1,41 @@
+// Rows whose result's size depends on values, on CUDA: Python says what they are made of (flambeau.cuda._values).
+#include "../core/device_table.h"
+#include "../core/op.h"
+#include "../cuda/plan.h"
+#include "python.h"
+
+namespace flambeau {
+namespace {
+
+// Calls the function of the row's name with its arguments; what it returns are the results.
+void in_python(Call& c) {
+  GradMode off(false);
+  Held module = checked(PyImport_ImportModule("flambeau.cuda._values"));
+  Held function = checked(PyObject_GetAttrString(module.p, c.op->row->name));
+  Held args = checked(PyTuple_New(c.nargs));
+  for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
+  Held found = checked(PyObject_CallObject(function.p, args.p));
+  if (is_tensor(found.p)) return c.push(TensorRef::borrow(as_tensor(found.p)));
+  Held results = checked(PySequence_Tuple(found.p));
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results.p); ++k)
+    c.push(TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(results.p, k))));
+}
+
+// Indices of integers on the tensor's own device decide the size by their shapes alone.
+void index(Call& c) {
+  bool plain = true;
+  for (const Tensor* t : c.tensors(1))
+    plain = plain && (!t || (t->device == c.tensor(0).device && t->dtype != DType::Bool && t->dtype != DType::UInt8));
+  if (!plain) return in_python(c);
+  c.op->row->infer(c);
+  cuda::run_row(c);
+}
+
+const Kernels rows(DeviceType::CUDA, {{"nonzero_rows", in_python},
+                                      {"nonzero_numpy", in_python},
+                                      {"masked_select", in_python},
+                                      {"index", index},
+                                      {"index_put", index}});
+
+}  // namespace
+}  // namespace flambeau

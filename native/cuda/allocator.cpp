@@ -1,0 +1,435 @@
+#include "allocator.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "../core/sanitize.h"
+
+namespace flambeau::cuda {
+
+const char* const kCounterNames[kCounters] = {"allocation",   "segment",      "active",          "inactive_split",
+                                              "allocated_bytes", "reserved_bytes", "active_bytes",
+                                              "inactive_split_bytes", "requested_bytes"};
+
+namespace {
+
+constexpr size_t kStep = 512, kSmallBlock = size_t(1) << 20, kSmallSegment = size_t(2) << 20;
+constexpr size_t kLargeBlock = size_t(10) << 20, kLargeSegment = size_t(20) << 20, kRound = size_t(2) << 20;
+constexpr size_t kClasses = kSmallBlock / kStep + 1;  // sizes up to 1 MB have a list each
+
+size_t rounded(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+// Free blocks of a pool: one list per size up to 1 MB, with a bit for each that has any; larger ones ordered.
+class FreeBlocks {
+ public:
+  // The smallest of at least `size` bytes, taken out; null when there is none.
+  Block* take(size_t size) {
+    if (size <= kSmallBlock)
+      for (size_t word = size / kStep / 64, skip = size / kStep % 64; word < std::size(filled); ++word, skip = 0)
+        if (uint64_t bits = filled[word] >> skip << skip) {
+          Block* b = list[word * 64 + size_t(std::countr_zero(bits))];
+          remove(b);
+          return b;
+        }
+    Block asked;
+    asked.size = size;
+    auto found = large.lower_bound(&asked);
+    if (found == large.end()) return nullptr;
+    Block* b = *found;
+    large.erase(found);
+    return b;
+  }
+  void put(Block* b) {
+    if (b->size > kSmallBlock) return void(large.insert(b));
+    const size_t k = b->size / kStep;
+    b->previous_free = nullptr;
+    b->next_free = list[k];
+    if (list[k]) list[k]->previous_free = b;
+    list[k] = b;
+    filled[k / 64] |= uint64_t(1) << k % 64;
+  }
+  void remove(Block* b) {
+    if (b->size > kSmallBlock) return void(large.erase(b));
+    const size_t k = b->size / kStep;
+    if (b->next_free) b->next_free->previous_free = b->previous_free;
+    if (b->previous_free) b->previous_free->next_free = b->next_free;
+    else if (!(list[k] = b->next_free)) filled[k / 64] &= ~(uint64_t(1) << k % 64);
+  }
+
+ private:
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->address < b->address;
+    }
+  };
+  Block* list[kClasses] = {};
+  uint64_t filled[kClasses / 64 + 1] = {};
+  std::set<Block*, BySize> large;
+};
+
+size_t segment_size(size_t block) {
+  return block <= kSmallBlock ? kSmallSegment : block < kLargeBlock ? kLargeSegment : rounded(block, kRound);
+}
+
+}  // namespace
+
+struct Memory;
+
+// What one stream has of one kind of segment, in one of the pools.
+struct Pool {
+  Memory* memory;
+  uint64_t number;  // 0: the ordinary one
+  Stream stream;
+  bool small;
+  FreeBlocks free;
+};
+
+namespace {
+
+// Blocks that were given back and wait for other streams, with what tells that these are done.
+struct Waiting {
+  Block* block;
+  std::vector<std::pair<Event, Stream>> events;
+};
+
+}  // namespace
+
+// The memory of one device.
+struct Memory {
+  int device = 0;
+  Statistics stats;
+  double fraction = 1;
+  std::map<std::tuple<uint64_t, Stream, bool>, std::unique_ptr<Pool>> pools;
+  std::set<Block*> firsts;  // of each segment
+  std::deque<Waiting> waiting;
+  std::map<uint64_t, int> users;                      // of pools of their own
+  std::vector<std::pair<uint64_t, Stream>> open;      // those that take requests now
+  Pool* last[2] = {};                                 // the ordinary pools asked last: small, large
+
+  Pool& pool(Stream stream, bool small);
+  Block* allocate(size_t nbytes);
+  Block* cut(Block* b, size_t size, size_t requested);
+  Block* new_segment(Pool& pool, size_t size);
+  Address ask_driver(size_t size);
+  void give_back(Block* b);
+  void release(Block* b);
+  void join(Block* b, Block* next);
+  void look_at_waiting(bool all);
+  size_t release_free_segments();
+  void release_segment(Block* b);
+  void count(Counter c, const Pool& p, int64_t n) {
+    stats.count[c][kAll].add(n);
+    stats.count[c][p.small ? kSmall : kLarge].add(n);
+  }
+  bool is_split(const Block* b) const { return b->before || b->after; }
+  void count_split(const Block* b, int64_t sign) {
+    if (!is_split(b)) return;
+    count(kInactiveSplit, *b->pool, sign);
+    count(kInactiveSplitBytes, *b->pool, sign * int64_t(b->size));
+  }
+};
+
+namespace {
+
+Memory& memory_of(int device) {  // under the interpreter lock
+  static Memory* all = [] {
+    auto* made = new Memory[kMaxCudaDevices];
+    for (int k = 0; k < kMaxCudaDevices; ++k) made[k].device = k;
+    return made;
+  }();
+  return all[device];
+}
+
+}  // namespace
+
+Pool& Memory::pool(Stream stream, bool small) {
+  uint64_t number = 0;
+  if (!open.empty())
+    for (const auto& [pool, of] : open)
+      if (of == stream) number = pool;
+  Pool*& recent = last[small];
+  if (!number && recent && recent->stream == stream) return *recent;
+  auto& place = pools[{number, stream, small}];
+  if (!place) {
+    place = std::make_unique<Pool>();
+    place->memory = this;
+    place->number = number;
+    place->stream = stream;
+    place->small = small;
+  }
+  if (!number) recent = place.get();
+  return *place;
+}
+
+Block* Memory::allocate(size_t nbytes) {
+  if (nbytes > size_t(1) << 60) return nullptr;
+  if (!waiting.empty()) look_at_waiting(false);
+  const size_t size = std::max(rounded(nbytes, kStep), kStep);
+  Pool& p = pool(current_stream(device), size <= kSmallBlock);
+  Block* b = p.free.take(size);
+  if (b) count_split(b, -1);
+  else b = new_segment(p, segment_size(size));
+  return b ? cut(b, size, nbytes) : nullptr;
+}
+
+// Takes the first `size` bytes of a free block that is in no list; the rest is free again where it is worth it.
+Block* Memory::cut(Block* b, size_t size, size_t requested) {
+  Pool& p = *b->pool;
+  const size_t rest = b->size - size;
+  if (p.small ? rest >= kStep : rest > kSmallBlock) {
+    Block* tail;
+    try {
+      tail = new Block;
+    } catch (const std::bad_alloc&) {
+      p.free.put(b);
+      count_split(b, 1);
+      throw;
+    }
+    tail->address = b->address + size;
+    tail->size = rest;
+    tail->pool = &p;
+    tail->before = b;
+    tail->after = b->after;
+    if (b->after) b->after->before = tail;
+    b->after = tail;
+    b->size = size;
+    p.free.put(tail);
+    count_split(tail, 1);
+  }
+  b->used = true;
+  b->requested = requested;
+  count(kAllocation, p, 1);
+  count(kActive, p, 1);
+  count(kAllocatedBytes, p, int64_t(b->size));
+  count(kActiveBytes, p, int64_t(b->size));
+  count(kRequestedBytes, p, int64_t(requested));
+  return b;
+}
+
+Address Memory::ask_driver(size_t size) {
+  if (fraction < 1 &&
+      double(stats.count[kReservedBytes][kAll].current) + double(size) > fraction * double(properties(device).memory))
+    return 0;
+  Address address = 0;
+  const Result r = driver().memory_allocate(&address, size);
+  if (r == kOutOfMemory) return 0;
+  check(r, "cuda allocation");
+  return address;
+}
+
+Block* Memory::new_segment(Pool& p, size_t size) {
+  use_device(device);
+  int mode = 2;  // recording goes on where another thread's stream is recorded: asking for memory is no part of it
+  if (any_capture()) driver().capture_mode(&mode);
+  Address address = ask_driver(size);
+  if (!address) {
+    ++stats.retries;
+    look_at_waiting(!any_capture());
+    if (release_free_segments()) address = ask_driver(size);
+  }
+  if (any_capture()) driver().capture_mode(&mode);
+  if (!address) {
+    ++stats.failures;
+    return nullptr;
+  }
+  auto* b = new Block;
+  b->address = address;
+  b->size = size;
+  b->pool = &p;
+  firsts.insert(b);
+  ++stats.driver_allocations;
+  count(kSegment, p, 1);
+  count(kReservedBytes, p, int64_t(size));
+  return b;
+}
+
+void Memory::give_back(Block* b) {
+  count(kAllocation, *b->pool, -1);
+  count(kAllocatedBytes, *b->pool, -int64_t(b->size));
+  if (b->others.empty()) return release(b);
+  Waiting w{b, {}};
+  b->waits = true;
+  ++stats.waits;
+  if (!any_capture())  // an event of a stream that is recorded would become part of the graph: wait until it is over
+    for (Stream s : b->others) {
+      Event e = new_event(device, false);
+      record(e, s, device);
+      w.events.emplace_back(e, s);
+    }
+  waiting.push_back(std::move(w));
+}
+
+void Memory::release(Block* b) {
+  Pool& p = *b->pool;
+  count(kActive, p, -1);
+  count(kActiveBytes, p, -int64_t(b->size));
+  count(kRequestedBytes, p, -int64_t(b->requested));
+  b->used = b->waits = false;
+  b->others.clear();
+  auto is_free = [](const Block* other) { return other && !other->used; };
+  if (Block* next = b->after; is_free(next)) {
+    p.free.remove(next);
+    count_split(next, -1);
+    join(b, next);
+  }
+  if (Block* before = b->before; is_free(before)) {
+    p.free.remove(before);
+    count_split(before, -1);
+    join(before, b);
+    b = before;
+  }
+  p.free.put(b);
+  count_split(b, 1);
+}
+
+void Memory::join(Block* b, Block* next) {
+  b->size += next->size;
+  b->after = next->after;
+  if (b->after) b->after->before = b;
+  delete next;
+}
+
+// Takes up the blocks whose streams are done, in the order they were given back; `all`: waits for them.
+void Memory::look_at_waiting(bool all) {
+  if (any_capture()) return;
+  for (size_t k = waiting.size(); k > 0; --k) {
+    Waiting w = std::move(waiting.front());
+    waiting.pop_front();
+    if (w.events.empty())
+      for (Stream s : w.block->others) {
+        Event e = new_event(device, false);
+        record(e, s, device);
+        w.events.emplace_back(e, s);
+      }
+    if (all)
+      for (auto [event, stream] : w.events) check(driver().event_synchronize(event), "cuda allocation");
+    bool over = std::all_of(w.events.begin(), w.events.end(), [](auto& e) { return done(e.first); });
+    if (!over) {
+      waiting.push_back(std::move(w));
+      continue;
+    }
+    for (auto [event, stream] : w.events) drop_event(device, event, false);
+    release(w.block);
+  }
+}
+
+void Memory::release_segment(Block* b) {
+  Pool& p = *b->pool;
+  p.free.remove(b);
+  count(kSegment, p, -1);
+  count(kReservedBytes, p, -int64_t(b->size));
+  ++stats.driver_frees;
+  driver().memory_free(b->address);
+  firsts.erase(b);
+  delete b;
+}
+
+size_t Memory::release_free_segments() {
+  size_t freed = 0;
+  for (auto place = firsts.begin(); place != firsts.end();) {
+    Block* b = *place++;
+    if (b->used || b->after || (b->pool->number && users[b->pool->number] > 0)) continue;
+    freed += b->size;
+    release_segment(b);
+  }
+  return freed;
+}
+
+Block* allocate(int device, size_t nbytes) {
+  assert_locked();
+  return memory_of(device).allocate(nbytes);
+}
+
+void give_back(Block* block) {
+  assert_locked();
+  if (in_bad_fork()) return;  // the parent's memory: the child has no part in it
+  try {
+    block->pool->memory->give_back(block);
+  } catch (const std::exception&) {  // the device is gone: nothing is to be had from it any more
+  }
+}
+
+void use_on(Block* b, Stream stream) {
+  if (stream == b->pool->stream || std::ranges::find(b->others, stream) != b->others.end()) return;
+  b->others.push_back(stream);
+}
+
+int device_of(const Block* block) { return block->pool->memory->device; }
+Stream stream_of(const Block* block) { return block->pool->stream; }
+
+void empty_cache() {
+  for (int k = 0; k < driver().devices; ++k) {
+    if (!initialized(k)) continue;
+    use_device(k);
+    memory_of(k).look_at_waiting(true);
+    memory_of(k).release_free_segments();
+  }
+}
+
+const Statistics& statistics(int device) { return memory_of(device).stats; }
+
+void reset_peaks(int device) {
+  for (auto& kinds : memory_of(device).stats.count)
+    for (Count& c : kinds) c.peak = c.current;
+}
+void reset_accumulated(int device) {
+  Statistics& s = memory_of(device).stats;
+  for (auto& kinds : s.count)
+    for (Count& c : kinds) c.allocated = c.freed = 0;
+  s.retries = s.failures = s.waits = s.driver_allocations = s.driver_frees = 0;
+}
+double memory_fraction(int device) { return memory_of(device).fraction; }
+void set_memory_fraction(int device, double fraction) { memory_of(device).fraction = fraction; }
+
+std::vector<SegmentView> segments(int device) {
+  std::vector<SegmentView> found;
+  for (const Block* first : memory_of(device).firsts) {
+    size_t size = 0;
+    for (const Block* b = first; b; b = b->after) size += b->size;
+    const Pool& p = *first->pool;
+    found.push_back({first, size, p.stream, !p.small, p.number});
+  }
+  std::ranges::sort(found, {}, [](const SegmentView& s) { return s.first->address; });
+  return found;
+}
+
+uint64_t new_pool() {
+  static uint64_t pools = 0;
+  return ++pools;
+}
+void begin_pool(int device, uint64_t pool, Stream stream) {
+  Memory& m = memory_of(device);
+  ++m.users[pool];
+  m.open.emplace_back(pool, stream);
+}
+void end_pool(int device, uint64_t pool) {
+  std::erase_if(memory_of(device).open, [&](const auto& o) { return o.first == pool; });
+}
+void drop_pool(int device, uint64_t pool) {
+  Memory& m = memory_of(device);
+  if (m.users[pool] > 0) --m.users[pool];
+}
+
+std::string out_of_memory_text(int device, size_t nbytes) {
+  const auto& count = statistics(device).count;
+  auto mib = [](int64_t n) { return concat(double(n / 1024 * 10 / 1024) / 10, " MiB"); };
+  size_t free = 0, total = 0;
+  driver().memory_info(&free, &total);
+  std::string share;
+  if (memory_fraction(device) < 1) share = concat(" (this process may use ", memory_fraction(device) * 100, " %)");
+  return concat("CUDA out of memory on cuda:", device, ": tried to allocate ", mib(int64_t(nbytes)),
+                "\n  device          ", mib(int64_t(total)), ", of these free ", mib(int64_t(free)),
+                share, "\n  held            ", mib(count[kReservedBytes][kAll].current), " in ",
+                count[kSegment][kAll].current, " segments, at most ", mib(count[kReservedBytes][kAll].peak),
+                "\n  in tensors      ", mib(count[kAllocatedBytes][kAll].current), " in ",
+                count[kAllocation][kAll].current, " blocks, at most ", mib(count[kAllocatedBytes][kAll].peak),
+                "\n  between blocks  ", mib(count[kInactiveSplitBytes][kAll].current), " in ",
+                count[kInactiveSplit][kAll].current, " free pieces of segments in use",
+                "\nfree tensors, use a smaller batch or a smaller dtype; cuda.memory_summary() shows more");
+}
+
+}  // namespace flambeau::cuda

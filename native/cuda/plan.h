@@ -1,0 +1,87 @@
+// Launch plans: what a call on CUDA tensors does, made in Python once per signature and repeated without it.
+//
+// A pointwise call's signature has no sizes: its plan is a kernel and how many elements a thread takes. Of all other
+// calls the sizes, strides and numbers are part of it, and the plan is a list of steps.
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "../core/call.h"
+#include "../kernels/pointwise.h"
+#include "driver.h"
+
+namespace flambeau::cuda {
+
+// --- pointwise -------------------------------------------------------------------------------------------------------
+
+inline constexpr int kOperands = pointwise::kMaxOperands - 1;  // without the result
+enum class OperandKind : uint8_t { Tensor, Number, Absent };
+enum class ScalarKind : uint8_t { Absent, Text, Bool, Int, Float, Complex };
+
+// The signature; bytes that are not used are zero.
+struct PointwiseKey {
+  const void* row = nullptr;  // names the operator
+  struct Operand {
+    OperandKind kind;
+    DType dtype, loop_dtype;
+  } operand[kOperands] = {};
+  uint8_t count = 0;  // of operands
+  DType compute{}, loop_out{}, result{};
+  bool strided = false, wide = false, aligned = false;
+  uint8_t device = 0, scalars = 0;
+  struct {
+    ScalarKind kind;
+    char value;  // of texts (the first letter) and booleans
+  } scalar[pointwise::kMaxScalars] = {};
+};
+static_assert(sizeof(PointwiseKey) == 48);
+
+struct PointwisePlan {
+  Function function = nullptr;
+  int vector = 1;   // elements per thread
+  int threads = 0;  // per block
+};
+
+// --- other rows ------------------------------------------------------------------------------------------------------
+
+struct Parameter {
+  enum Kind : uint8_t { Pointer, Scratch, Number, Seed } kind;
+  int index = 0;       // of the tensor or the scratch memory
+  int64_t offset = 0;  // in bytes; of Seed: by how much the generator goes on
+  std::string bytes;   // of a number
+};
+struct Step {
+  enum Kind : uint8_t { Launch, Fill, Copy } kind;
+  Function function = nullptr;
+  std::array<unsigned, 3> grid{}, block{};
+  unsigned shared = 0;
+  std::vector<Parameter> parameters;  // of Fill: where; of Copy: to, from
+  int value = 0;
+  int64_t nbytes = 0;
+};
+struct RowPlan {
+  std::vector<Step> steps;
+  std::vector<size_t> scratch;
+  bool draws = false;
+};
+
+// --- making them (bind/cuda_plans.cpp asks Python) -------------------------------------------------------------------
+
+// The kernel of that name in a module; the image is loaded once per device. `digest` tells images apart.
+Function kernel_of(int device, const std::string& digest, const std::string& image, const std::string& name,
+                   unsigned shared);
+
+// --- using them ------------------------------------------------------------------------------------------------------
+
+void run_pointwise(Call& c, Pointwise& w);  // the device table's `pointwise`
+void run_row(Call& c);                      // its `otherwise`
+void copy_strided(Tensor& dst, const Tensor& src);       // on one device, shapes equal
+void fill_strided(Tensor& dst, const char* value);       // one element of dst's dtype
+struct PlanCounts {
+  int64_t pointwise = 0, rows = 0, modules = 0, made = 0, launches = 0;
+};
+PlanCounts& plan_counts();
+void forget_plans();
+
+}  // namespace flambeau::cuda

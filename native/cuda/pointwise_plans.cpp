@@ -1,0 +1,261 @@
+// Pointwise calls on CUDA tensors: their signature, the plan kept for it, the launch.
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_map>
+
+#include "../core/device_table.h"
+#include "../kernels/cast.h"
+#include "allocator.h"
+#include "launch.h"
+#include "plan.h"
+
+namespace flambeau::cuda {
+namespace {
+
+using pointwise::kMaxOperands;
+using pointwise::kMaxScalars;
+
+struct Hash {
+  size_t operator()(const PointwiseKey& k) const {
+    uint64_t words[6], h = 0;
+    std::memcpy(words, &k, sizeof words);
+    for (uint64_t w : words) h = (std::rotl(h, 23) ^ w) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+  }
+};
+struct Equal {
+  bool operator()(const PointwiseKey& a, const PointwiseKey& b) const { return !std::memcmp(&a, &b, sizeof a); }
+};
+auto& plans() {  // under the interpreter lock
+  static auto* p = new std::unordered_map<PointwiseKey, PointwisePlan, Hash, Equal>;
+  return *p;
+}
+
+// As the kernels have it: dimension 0 is the innermost, strides count elements, the result comes first.
+constexpr int kGeometryDims = 8;
+struct Geometry {
+  int32_t ndim = 0, unused = 0;
+  int64_t sizes[kGeometryDims] = {};
+  int64_t strides[kMaxOperands][kGeometryDims] = {};
+};
+
+// One call, worked out as far as the plan needs it.
+struct Work {
+  PointwiseKey key;
+  pointwise::Plan& plan;
+  const char* name;
+  int tensor[kMaxOperands], tensors = 0;  // numbers of the operands that are tensors; the result first
+  alignas(16) char number[kOperands][16];
+  alignas(16) char scalar[kMaxScalars][16];
+};
+
+// An argument behind the operands: numbers are passed, texts and booleans are part of the kernel.
+void place_scalar(Work& w, int k, const Value& v) {
+  auto& place = w.key.scalar[k];
+  char* bytes = w.scalar[k];
+  switch (v.tag) {
+    case Tag::Bool: place = {ScalarKind::Bool, char(v.b)}; break;
+    case Tag::Int: place.kind = ScalarKind::Int; std::memcpy(bytes, &v.i, sizeof v.i); break;
+    case Tag::Float: place.kind = ScalarKind::Float; std::memcpy(bytes, &v.f, sizeof v.f); break;
+    case Tag::Complex: place.kind = ScalarKind::Complex; std::memcpy(bytes, &v.c, sizeof v.c); break;
+    case Tag::Str: place = {ScalarKind::Text, v.str.size ? v.str.data[0] : char(0)}; break;
+    default: place.kind = ScalarKind::Absent;
+  }
+}
+
+void read_number(const Tensor& t, DType as, char* to) {  // of a tensor of the CPU without dimensions
+  if (t.dtype == as) std::memcpy(to, t.data, size_t(t.itemsize()));
+  else make_cast(t.dtype, as).apply(to, t.data, 1);
+}
+
+void place_operands(Call* c, Work& w, DType compute, unsigned bool_operands) {
+  pointwise::Plan& p = w.plan;
+  w.key.count = uint8_t(p.count - 1);
+  w.tensor[w.tensors++] = 0;
+  for (int k = 1; k < p.count; ++k) {
+    pointwise::Operand& o = p.operand[k];
+    auto& place = w.key.operand[k - 1];
+    place.loop_dtype = bool_operands >> (k - 1) & 1 ? DType::Bool : compute;
+    if (o.absent) {
+      place = {OperandKind::Absent, DType::Undefined, DType::Undefined};
+    } else if (o.tensor && o.tensor->device.type == DeviceType::CUDA) {
+      place.kind = OperandKind::Tensor;
+      place.dtype = o.tensor->dtype;
+      w.tensor[w.tensors++] = k;
+    } else {  // a number, or a tensor of the CPU without dimensions, which acts as one
+      place.kind = OperandKind::Number;
+      place.dtype = place.loop_dtype;
+      if (o.tensor) read_number(*o.tensor, place.dtype, w.number[k - 1]);
+      else store_scalar(w.number[k - 1], c->args[k - 1].scalar(), place.dtype);
+      o.tensor = nullptr;
+    }
+  }
+}
+
+// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits, whether all addresses
+// of runs allow wide loads.
+void look_at_layout(Work& w) {
+  constexpr int64_t kNarrow = int64_t(1) << 31;
+  const auto& s = w.plan.space;
+  const bool one = s.numel() == 1;
+  bool flat = s.ndim == 1, narrow = true;
+  uintptr_t addresses = 0;
+  for (int j = 0; j < w.tensors; ++j) {
+    const int k = w.tensor[j];
+    const pointwise::Operand& o = w.plan.operand[k];
+    flat = flat && (one || s.stride[k][0] == o.item);
+    int64_t reach = 1;
+    for (int d = 0; d < s.ndim; ++d) reach += (s.size[d] - 1) * std::abs(s.stride[k][d] / o.item);
+    narrow = narrow && reach < kNarrow;
+    addresses |= reinterpret_cast<uintptr_t>(o.data);
+  }
+  w.key.strided = !flat;
+  w.key.wide = !narrow || s.numel() >= kNarrow;
+  w.key.aligned = flat && addresses % 16 == 0;
+}
+
+const PointwisePlan& plan_of(const Work& w) {
+  auto found = plans().find(w.key);
+  if (__builtin_expect(found == plans().end(), 0)) {
+    ++plan_counts().made;
+    PointwisePlan made = hooks.plan_pointwise(w.key, w.name);
+    found = plans().emplace(w.key, made).first;
+  }
+  return found->second;
+}
+
+// Launches over the innermost dimensions that a Geometry holds, once for each place of the others.
+void launch_over(const Work& w, const PointwisePlan& plan, char* const* data, int dims) {
+  const auto& s = w.plan.space;
+  if (dims > kGeometryDims) {
+    const int d = dims - 1;
+    char* moved[kMaxOperands];
+    for (int64_t i = 0; i < s.size[d]; ++i) {
+      for (int j = 0; j < w.tensors; ++j) moved[j] = data[j] + i * s.stride[w.tensor[j]][d];
+      launch_over(w, plan, moved, d);
+    }
+    return;
+  }
+  Geometry g;
+  int64_t n = 1;
+  for (int d = 0; d < dims; ++d) n *= s.size[d];
+  void* parameters[2 * kMaxOperands + kMaxScalars + 2];
+  int count = 0;
+  for (int j = 0; j < w.tensors; ++j) parameters[count++] = const_cast<char**>(&data[j]);
+  if (w.key.strided) {
+    g.ndim = dims;
+    std::copy(s.size, s.size + dims, g.sizes);
+    for (int j = 0; j < w.tensors; ++j)
+      for (int d = 0; d < dims; ++d) g.strides[j][d] = s.stride[w.tensor[j]][d] / w.plan.operand[w.tensor[j]].item;
+    parameters[count++] = &g;
+  }
+  parameters[count++] = &n;
+  for (int k = 0; k < w.key.count; ++k)
+    if (w.key.operand[k].kind == OperandKind::Number) parameters[count++] = const_cast<char*>(w.number[k]);
+  for (int k = 0; k < w.key.scalars; ++k)
+    if (w.key.scalar[k].kind >= ScalarKind::Int) parameters[count++] = const_cast<char*>(w.scalar[k]);
+  const int64_t each = int64_t(plan.vector) * plan.threads, blocks = (n + each - 1) / each;
+  if (blocks >= int64_t(1) << 31) runtime_error(w.name, ": ", n, " elements are more than one launch covers");
+  launch(w.name, w.key.device, plan.function, {unsigned(blocks), 1, 1}, {unsigned(plan.threads), 1, 1}, 0,
+         parameters);
+}
+
+void run(Work& w) {
+  look_at_layout(w);
+  use_device(w.key.device);
+  ++plan_counts().pointwise;
+  char* data[kMaxOperands];
+  for (int j = 0; j < w.tensors; ++j) data[j] = w.plan.operand[w.tensor[j]].data;
+  launch_over(w, plan_of(w), data, w.plan.space.ndim);
+}
+
+pointwise::Shape shape_of(const Tensor& t) {
+  pointwise::Shape s;
+  s.ndim = t.ndim;
+  std::copy(t.sizes, t.sizes + t.ndim, s.size);
+  return s;
+}
+
+void place(pointwise::Operand& o, const Tensor& t) {
+  o.tensor = &t;
+  o.data = t.data;
+  o.dtype = t.dtype;
+  o.item = t.itemsize();
+}
+
+// Names of the two kernels that are no operator's. Where bits move as they are, the dtype is one of few of that size.
+const char kCopy[] = "copy", kFill[] = "fill";
+DType plain(int64_t item) {
+  return item == 1   ? DType::UInt8
+         : item == 2 ? DType::Int16
+         : item == 4 ? DType::Int32
+         : item == 8 ? DType::Int64
+                     : DType::Complex128;
+}
+
+}  // namespace
+
+void run_pointwise(Call& c, Pointwise& worked_out) {
+  pointwise::Plan& p = worked_out.plan;
+  Tensor& out = *worked_out.out;
+  if (out.numel == 0) return;
+  if (c.given) pointwise::check_overlap(out, p, worked_out.copies);
+  Work w{{}, p, worked_out.row.name, {}, 0, {}, {}};
+  w.key.row = &worked_out.row;
+  w.key.device = uint8_t(index_of(out.device));
+  w.key.compute = worked_out.compute;
+  w.key.loop_out = worked_out.loop_out;
+  w.key.result = out.dtype;
+  place(p.operand[0], out);
+  place_operands(&c, w, worked_out.compute, worked_out.row.bool_operands);
+  for (int k = 1; k < p.count; ++k)
+    if (p.operand[k].tensor) p.operand[k].item = p.operand[k].tensor->itemsize();
+  pointwise::prepare_space(p, worked_out.shape);
+  for (int k = worked_out.row.operands; k < c.nargs && w.key.scalars < kMaxScalars; ++k, ++w.key.scalars)
+    place_scalar(w, w.key.scalars, c.args[k]);
+  run(w);
+}
+
+void copy_strided(Tensor& dst, const Tensor& src) {
+  if (dst.numel == 0) return;
+  if (dst.dtype == src.dtype && src.dtype != plain(src.itemsize())) {
+    TensorRef to = view_of(dst, dst.shape(), dst.stride(), dst.data);
+    TensorRef from = view_of(src, src.shape(), src.stride(), src.data);
+    to->dtype = from->dtype = plain(src.itemsize());
+    return copy_strided(*to, *from);
+  }
+  pointwise::Plan p;
+  p.count = 2;
+  place(p.operand[0], dst);
+  place(p.operand[1], src);
+  Work w{{}, p, kCopy, {}, 0, {}, {}};
+  w.key.row = kCopy;
+  w.key.device = uint8_t(index_of(dst.device));
+  w.key.compute = w.key.loop_out = src.dtype;
+  w.key.result = dst.dtype;
+  place_operands(nullptr, w, src.dtype, 0);
+  pointwise::prepare_space(p, shape_of(dst));
+  run(w);
+}
+
+void fill_strided(Tensor& dst, const char* value) {
+  pointwise::Plan p;
+  p.count = 1;
+  place(p.operand[0], dst);
+  Work w{{}, p, kFill, {}, 0, {}, {}};
+  w.key.row = kFill;
+  w.key.device = uint8_t(index_of(dst.device));
+  const DType dtype = plain(dst.itemsize());
+  w.key.compute = w.key.loop_out = w.key.result = dtype;
+  w.tensor[w.tensors++] = 0;
+  w.key.count = 1;
+  w.key.operand[0] = {OperandKind::Number, dtype, dtype};
+  std::memcpy(w.number[0], value, size_t(dst.itemsize()));
+  pointwise::prepare_space(p, shape_of(dst));
+  run(w);
+}
+
+void forget_pointwise_plans() { plans().clear(); }
+
+}  // namespace flambeau::cuda

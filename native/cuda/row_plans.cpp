@@ -1,0 +1,253 @@
+// Calls of all other rows on CUDA tensors: signature, the bounded table of plans, and their steps.
+#include <cstring>
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "../core/generator.h"
+#include "../core/op.h"
+#include "allocator.h"
+#include "launch.h"
+#include "plan.h"
+
+namespace flambeau::cuda {
+namespace {
+
+constexpr size_t kMostPlans = 4096;
+
+// A call's signature as words; its tensors are noted on the way, in the order the steps number them.
+struct Signature {
+  std::vector<uint64_t> words;
+  std::vector<Tensor*> tensors;
+  Generator* generator = nullptr;
+
+  void clear() {
+    words.clear();
+    tensors.clear();
+    generator = nullptr;
+  }
+  void add(uint64_t w) { words.push_back(w); }
+  void add_text(const char* text, int64_t size) {
+    add(uint64_t(size));
+    for (int64_t at = 0; at < size; at += 8) {
+      uint64_t w = 0;
+      std::memcpy(&w, text + at, size_t(std::min<int64_t>(8, size - at)));
+      add(w);
+    }
+  }
+  void add_tensor(Tensor* t) {
+    if (!t) return add(~uint64_t(0));
+    tensors.push_back(t);
+    const bool aligned = reinterpret_cast<uintptr_t>(t->data) % 16 == 0;
+    add(uint64_t(t->dtype) | uint64_t(t->ndim) << 8 | uint64_t(aligned) << 16 | uint64_t(t->device.type) << 24 |
+        uint64_t(uint8_t(t->device.index)) << 32);
+    for (int d = 0; d < t->ndim; ++d) {
+      add(uint64_t(t->sizes[d]));
+      add(uint64_t(t->strides[d]));
+    }
+  }
+  void add_value(const Value& v);
+  void read(const Call& c, int device);
+};
+
+void Signature::add_value(const Value& v) {
+  add(uint64_t(v.tag));
+  switch (v.tag) {
+    case Tag::None: break;
+    case Tag::Tensor: add_tensor(v.tensor); break;
+    case Tag::Bool: add(v.b); break;
+    case Tag::Int: add(uint64_t(v.i)); break;
+    case Tag::Float: add(std::bit_cast<uint64_t>(v.f)); break;
+    case Tag::Complex: add(std::bit_cast<uint64_t>(v.c.re)), add(std::bit_cast<uint64_t>(v.c.im)); break;
+    case Tag::Ints:
+    case Tag::Bools:
+      add(uint64_t(v.ints.size));
+      for (int64_t k = 0; k < v.ints.size; ++k) add(uint64_t(v.ints.data[k]));
+      break;
+    case Tag::Floats:
+      add(uint64_t(v.floats.size));
+      for (int64_t k = 0; k < v.floats.size; ++k) add(std::bit_cast<uint64_t>(v.floats.data[k]));
+      break;
+    case Tag::Tensors:
+      add(uint64_t(v.tensors.size));
+      for (int64_t k = 0; k < v.tensors.size; ++k) add_tensor(v.tensors.data[k]);
+      break;
+    case Tag::Str: add_text(v.str.data, v.str.size); break;
+    case Tag::DType: add(uint64_t(v.dtype)); break;
+    case Tag::Device: add(uint64_t(v.device.type) | uint64_t(uint8_t(v.device.index)) << 8); break;
+    case Tag::Generator: generator = v.generator; break;
+    default: not_implemented("an argument that is a Python object has no place in a CUDA kernel");
+  }
+}
+
+void Signature::read(const Call& c, int device) {
+  clear();
+  add(reinterpret_cast<uint64_t>(c.op->row) | uint64_t(device) << 56);
+  for (int k = 0; k < c.nargs; ++k) add_value(c.args[k]);
+  for (int k = 0; k < c.nout(); ++k) add_tensor(&c.out(k));
+}
+
+uint64_t hash_of(const std::vector<uint64_t>& words) {
+  uint64_t h = words.size();
+  for (uint64_t w : words) h = (std::rotl(h, 23) ^ w) * 0x9e3779b97f4a7c15u;
+  return h ^ h >> 32;
+}
+
+struct Entry {
+  uint64_t hash;
+  std::vector<uint64_t> words;
+  std::shared_ptr<const RowPlan> plan;  // a call keeps it while its steps run
+};
+struct Table {  // under the interpreter lock
+  std::list<Entry> entries;  // the one used last first
+  std::unordered_map<uint64_t, std::list<Entry>::iterator> places;
+  std::vector<std::unique_ptr<Signature>> spare;
+};
+Table& table() {
+  static Table* t = new Table;
+  return *t;
+}
+
+std::shared_ptr<const RowPlan> plan_of(const Call& c, int device, const Signature& s) {
+  Table& t = table();
+  const uint64_t hash = hash_of(s.words);
+  auto found = t.places.find(hash);
+  if (found != t.places.end() && found->second->words == s.words) {
+    t.entries.splice(t.entries.begin(), t.entries, found->second);
+    return found->second->plan;
+  }
+  ++plan_counts().made;
+  auto made = std::make_shared<RowPlan>();
+  hooks.plan_row(c, device, *made);
+  found = t.places.find(hash);  // Python ran: the table may be another
+  if (found != t.places.end()) {
+    t.entries.erase(found->second);
+    t.places.erase(found);
+  }
+  t.entries.push_front({hash, s.words, made});
+  t.places[hash] = t.entries.begin();
+  if (t.entries.size() > kMostPlans) {
+    t.places.erase(t.entries.back().hash);
+    t.entries.pop_back();
+  }
+  return made;
+}
+
+// Scratch memory of one call: given back when the steps are launched, which is in time on one stream.
+struct ScratchMemory {
+  std::vector<Block*> blocks;
+  ScratchMemory(const char* name, int device, const std::vector<size_t>& sizes) {
+    for (size_t n : sizes) {
+      Block* b = allocate(device, n);
+      if (!b) {
+        drop();
+        fail(ErrorKind::OutOfMemory, name, ": ", out_of_memory_text(device, n));
+      }
+      blocks.push_back(b);
+    }
+  }
+  ~ScratchMemory() { drop(); }
+  void drop() {
+    for (Block* b : blocks) give_back(b);
+    blocks.clear();
+  }
+};
+
+struct Running {
+  const char* name;
+  int device;
+  const Signature& call;
+  const ScratchMemory& scratch;
+  Generator* generator;
+
+  Address address(const Parameter& p) const {
+    const Address base = p.kind == Parameter::Scratch ? scratch.blocks[size_t(p.index)]->address
+                                                      : reinterpret_cast<Address>(call.tensors[size_t(p.index)]->data);
+    return base + Address(p.offset);
+  }
+  void run_launch(const Step& s) const {
+    constexpr size_t kMost = 64;
+    if (s.parameters.size() > kMost) runtime_error(name, ": a kernel of ", s.parameters.size(), " parameters");
+    void* parameters[kMost];
+    alignas(16) uint64_t values[kMost][2];
+    for (size_t k = 0; k < s.parameters.size(); ++k) {
+      const Parameter& p = s.parameters[k];
+      parameters[k] = values[k];
+      if (p.kind == Parameter::Number) {
+        parameters[k] = const_cast<char*>(p.bytes.data());
+      } else if (p.kind == Parameter::Seed) {
+        values[k][0] = generator->seed;
+        values[k][1] = generator->offset;
+        generator->offset += uint64_t(p.offset);
+      } else {
+        values[k][0] = address(p);
+      }
+    }
+    launch(name, device, s.function, s.grid, s.block, s.shared, parameters);
+  }
+  void run_step(const Step& s) const {
+    const Stream stream = current_stream(device);
+    if (s.kind == Step::Launch) return run_launch(s);
+    const Address to = address(s.parameters[0]);
+    if (s.kind == Step::Fill)
+      check(driver().fill8(to, static_cast<unsigned char>(s.value), size_t(s.nbytes), stream), name);
+    else check(driver().copy_on_device(to, address(s.parameters[1]), size_t(s.nbytes), stream), name);
+  }
+};
+
+void check_places(const Call& c, const Signature& s, int device) {
+  for (const Tensor* t : s.tensors)
+    if (t->device.type != DeviceType::CUDA || t->device.index != device)
+      runtime_error(c.name(), ": tensors of two devices, ", device_name({DeviceType::CUDA, int8_t(device)}), " and ",
+                    device_name(t->device), "; move one with .to()");
+}
+
+int device_of(const Call& c) {
+  if (c.out1) return index_of(c.out1->device);
+  for (int k = 0; k < c.nargs; ++k)
+    if (c.args[k].tag == Tag::Tensor) return index_of(c.args[k].tensor->device);
+  return tls.cuda_device;
+}
+
+Generator& generator_of(const Call& c, const Signature& s, int device) {
+  Generator& g = s.generator ? *s.generator : default_generator_of(device);
+  if (g.device.type != DeviceType::CUDA || index_of(g.device) != device)
+    runtime_error(c.name(), ": expected a generator of cuda:", device, ", got one of ", device_name(g.device),
+                  "; make it with Generator(\"cuda\")");
+  if (capturing(current_stream(device)))
+    not_implemented(c.name(), ": random numbers in a recorded graph would be the same at every replay; draw them "
+                              "outside, into a tensor that the graph reads");
+  return g;
+}
+
+}  // namespace
+
+void run_row(Call& c) {
+  const int device = device_of(c);
+  Table& t = table();
+  std::unique_ptr<Signature> s;
+  if (t.spare.empty()) {
+    s = std::make_unique<Signature>();
+  } else {
+    s = std::move(t.spare.back());
+    t.spare.pop_back();
+  }
+  s->read(c, device);
+  check_places(c, *s, device);
+  ++plan_counts().rows;
+  const std::shared_ptr<const RowPlan> plan = plan_of(c, device, *s);
+  use_device(device);
+  const ScratchMemory scratch(c.name(), device, plan->scratch);
+  Running running{c.name(), device, *s, scratch, plan->draws ? &generator_of(c, *s, device) : nullptr};
+  for (const Step& step : plan->steps) running.run_step(step);
+  t.spare.push_back(std::move(s));
+}
+
+void forget_pointwise_plans();
+void forget_plans() {
+  forget_pointwise_plans();
+  table().places.clear();
+  table().entries.clear();
+}
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,138 @@
+#include "stream.h"
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "../core/call.h"
+
+namespace flambeau::cuda {
+namespace {
+
+constexpr int kPooled = 32;
+constexpr unsigned kNonBlocking = 1, kNoTiming = 2;  // flags of streams and events
+constexpr int kLongWait = 1 << 30;                   // work that pays for giving the interpreter lock back
+
+FLAMBEAU_TLS Stream current[kMaxCudaDevices];
+
+// Streams made so far and events to use again, of one device; under the interpreter lock.
+struct Kept {
+  std::map<int, std::array<Stream, kPooled>> streams;  // by priority
+  std::map<int, unsigned> next;
+  std::vector<Event> events;
+};
+Kept& kept(int device) {
+  static Kept* all = new Kept[kMaxCudaDevices];
+  return all[device];
+}
+int& captures() {
+  static int count = 0;
+  return count;
+}
+
+}  // namespace
+
+Stream current_stream(int device) { return current[device]; }
+void set_current_stream(int device, Stream stream) { current[device] = stream; }
+
+Stream pooled_stream(int device, int priority) {
+  use_device(device);
+  int least = 0, greatest = 0;
+  check(driver().context_priorities(&least, &greatest), "cuda.Stream");
+  priority = std::max(std::min(priority, least), greatest);
+  Kept& k = kept(device);
+  auto [place, fresh] = k.streams.try_emplace(priority);
+  if (fresh) place->second.fill(nullptr);
+  Stream& stream = place->second[k.next[priority]++ % kPooled];
+  if (!stream) check(driver().stream_create(&stream, kNonBlocking, priority), "cuda.Stream");
+  return stream;
+}
+
+bool any_capture() { return captures() > 0; }
+
+bool capturing(Stream stream) {
+  if (!any_capture()) return false;
+  int status = 0;
+  check(driver().stream_capturing(stream, &status), "cuda.is_current_stream_capturing");
+  return status != 0;
+}
+
+void begin_capture(Stream stream, int mode) {
+  check(driver().capture_begin(stream, mode), "cuda.graph");
+  ++captures();
+}
+
+Graph end_capture(Stream stream) {
+  Graph graph = nullptr;
+  Result r = driver().capture_end(stream, &graph);
+  --captures();
+  check(r, "cuda.graph");
+  return graph;
+}
+
+void synchronize_stream(int device, Stream stream, const char* what, std::initializer_list<const Tensor*> used) {
+  const Driver& d = driver();
+  use_device(device);
+  Result r = d.stream_query(stream);
+  if (r == kNotReady) {
+    LockRelease lock(kLongWait, used);
+    r = d.stream_synchronize(stream);
+  }
+  check(r, what);
+}
+
+void synchronize_device(int device) {
+  const Driver& d = driver();
+  use_device(device);
+  Result r;
+  {
+    LockRelease lock(kLongWait);
+    r = d.context_synchronize();
+  }
+  check(r, "cuda.synchronize");
+}
+
+Event new_event(int device, bool timing) {
+  use_device(device);
+  std::vector<Event>& spare = kept(device).events;
+  if (!timing && !spare.empty()) {
+    Event e = spare.back();
+    spare.pop_back();
+    return e;
+  }
+  Event e = nullptr;
+  check(driver().event_create(&e, timing ? 0 : kNoTiming), "cuda.Event");
+  return e;
+}
+
+void drop_event(int device, Event event, bool timing) {
+  if (!event || in_bad_fork()) return;
+  if (timing) driver().event_destroy(event);
+  else kept(device).events.push_back(event);
+}
+
+void record(Event event, Stream stream, int device) {
+  use_device(device);
+  check(driver().event_record(event, stream), "cuda.Event.record");
+}
+void stream_waits(Stream stream, Event event, int device) {
+  use_device(device);
+  check(driver().stream_wait(stream, event, 0), "cuda.Stream.wait_event");
+}
+bool done(Event event) {
+  const Result r = driver().event_query(event);
+  if (r == kNotReady) return false;
+  check(r, "cuda.Event.query");
+  return true;
+}
+void synchronize_event(Event event) {
+  const Driver& d = driver();
+  Result r;
+  {
+    LockRelease lock(kLongWait);
+    r = d.event_synchronize(event);
+  }
+  check(r, "cuda.Event.synchronize");
+}
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,29 @@
+// Streams and events: in which order the work of a device happens. Each thread has a current stream per device.
+#pragma once
+#include "../core/tensor.h"
+#include "device.h"
+
+namespace flambeau::cuda {
+
+Stream current_stream(int device);
+void set_current_stream(int device, Stream stream);
+// One of 32 per device and priority, in turn; a lower number is served first.
+Stream pooled_stream(int device, int priority);
+
+bool capturing(Stream stream);  // what is launched there is recorded instead of run
+bool any_capture();             // in this process
+void begin_capture(Stream stream, int mode);
+Graph end_capture(Stream stream);
+
+// Sleeps without the interpreter lock until everything launched there is over; `used` are held meanwhile.
+void synchronize_stream(int device, Stream stream, const char* what, std::initializer_list<const Tensor*> used = {});
+void synchronize_device(int device);
+
+Event new_event(int device, bool timing);   // timing: cuEventElapsedTime can be asked
+void drop_event(int device, Event event, bool timing);  // kept for the next one
+void record(Event event, Stream stream, int device);
+void stream_waits(Stream stream, Event event, int device);
+bool done(Event event);
+void synchronize_event(Event event);
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,167 @@
+"""Recorded work: what is launched in a context, once, is launched again as a whole, without the cost of each launch."""
+
+import gc
+
+from .. import _C
+from ._devices import index_of, need
+from ._memory import empty_cache
+from ._streams import Stream, current_stream, stream
+
+_cuda = _C._cuda
+_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
+
+
+def graph_pool_handle():
+    """The number of a pool of memory that several graphs can share."""
+    need("graph_pool_handle")
+    return 0, _cuda.new_pool()
+
+
+def is_current_stream_capturing():
+    """Whether work of the current stream is recorded."""
+    return _cuda.available() and _cuda.opened() and current_stream().is_capturing()
+
+
+class CUDAGraph:
+    """Work that is recorded once and replayed: with the same memory, so new inputs are copied into the old ones.
+
+    keep_graph: keeps the recorded graph beside the one made ready to run; `instantiate` and `debug_dump` need it.
+    """
+
+    def __init__(self, keep_graph=False):
+        need("CUDAGraph")
+        self._graph, self._keep, self._pool = _cuda.Graph(), keep_graph, None
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        """Records the work of the current stream from here on.
+
+        pool: of graph_pool_handle() or of another graph, to share its memory. capture_error_mode: which other calls
+        are refused meanwhile: "global", "thread_local" or "relaxed".
+        """
+        if capture_error_mode not in _MODES:
+            raise ValueError(f"capture_begin: capture_error_mode is one of {', '.join(_MODES)}, got "
+                             f"{capture_error_mode}")
+        here = current_stream()
+        self._pool = graph_pool_handle() if pool is None else tuple(pool)
+        self._graph.begin(here.device_index, here.cuda_stream, self._pool[1], _MODES[capture_error_mode])
+
+    def capture_end(self):
+        """Ends the recording and makes the graph ready to run."""
+        self._graph.end(self._keep)
+
+    def instantiate(self):
+        """Makes a kept graph ready to run."""
+        self._graph.instantiate(self._keep)
+
+    def replay(self):
+        """Launches the recorded work on the current stream."""
+        if self._keep and not self._graph.exec_handle():
+            self.instantiate()
+        self._graph.replay()
+
+    def reset(self):
+        """Forgets what was recorded."""
+        self._graph.reset()
+
+    def pool(self):
+        """The pool of memory its work uses, for other graphs to share."""
+        if self._pool is None:
+            raise RuntimeError("CUDAGraph.pool: nothing was recorded yet")
+        return self._pool
+
+    def enable_debug_mode(self):
+        """From now on the recorded graph is kept, for debug_dump."""
+        self._keep = True
+
+    def debug_dump(self, debug_path):
+        """Writes the recorded graph in Graphviz' language."""
+        self._graph.print(str(debug_path))
+
+    def raw_cuda_graph(self):
+        """The driver's handle of the kept graph."""
+        return self._graph.handle()
+
+    def raw_cuda_graph_exec(self):
+        """The driver's handle of the graph made ready to run."""
+        return self._graph.exec_handle()
+
+
+class graph:
+    """Context whose work on the device is recorded into a CUDAGraph instead of done.
+
+    stream: the one to record; by default one that all such contexts share. pool, capture_error_mode: as for
+    CUDAGraph.capture_begin. enable_annotations and check_input_liveness are not available.
+    """
+
+    _default = {}
+
+    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global", enable_annotations=False,
+                 check_input_liveness=False):
+        need("graph")
+        if enable_annotations or check_input_liveness:
+            raise NotImplementedError("cuda.graph: enable_annotations and check_input_liveness are not available; "
+                                      "leave them out")
+        k = index_of(None)
+        if stream is None:
+            stream = self._default.get(k) or self._default.setdefault(k, Stream(k))
+        self.cuda_graph, self.pool, self.capture_stream, self.mode = cuda_graph, pool, stream, capture_error_mode
+
+    def __enter__(self):
+        _cuda.synchronize(self.capture_stream.device_index)
+        gc.collect()
+        empty_cache()
+        self._stream = stream(self.capture_stream)
+        self._stream.__enter__()
+        try:
+            self.cuda_graph.capture_begin(self.pool, self.mode)
+        except BaseException:
+            self._stream.__exit__()
+            raise
+
+    def __exit__(self, kind, *_):
+        try:
+            self.cuda_graph.capture_end()
+        except RuntimeError:
+            if kind is None:  # else: what happened inside says more
+                raise
+        finally:
+            self._stream.__exit__()
+
+
+def _warm_up(function, args, times):
+    side = Stream()
+    side.wait_stream(current_stream())
+    with stream(side):
+        for _ in range(times):
+            function(*args)
+    current_stream().wait_stream(side)
+
+
+def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
+    """Functions that replay the recorded work of `callables`, for inputs like `sample_args`; without derivatives.
+
+    callables: a function of tensors that returns tensors, or a tuple of them, with a tuple of sample_args each.
+    Inputs that require gradients are refused: the backward pass is not recorded.
+    """
+    need("make_graphed_callables")
+    if isinstance(callables, tuple):
+        return tuple(make_graphed_callables(f, args, num_warmup_iters, allow_unused_input, pool)
+                     for f, args in zip(callables, sample_args, strict=True))
+    if any(isinstance(a, _C.Tensor) and a.requires_grad for a in sample_args) or any(
+            p.requires_grad for p in getattr(callables, "parameters", tuple)()):
+        raise NotImplementedError("make_graphed_callables: backward passes are not recorded; call it under no_grad() "
+                                  "with parameters that require no gradient, or record a whole training step with "
+                                  "cuda.graph")
+    _warm_up(callables, sample_args, num_warmup_iters)
+    recorded = CUDAGraph()
+    with graph(recorded, pool):
+        results = callables(*sample_args)
+
+    def replay(*args):
+        for static, given in zip(sample_args, args, strict=True):
+            if isinstance(static, _C.Tensor) and static is not given:
+                static.copy_(given)
+        recorded.replay()
+        return tuple(r.clone() for r in results) if isinstance(results, tuple) else results.clone()
+
+    return replay

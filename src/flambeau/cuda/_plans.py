@@ -1,0 +1,78 @@
+"""Between native code and the kernels: hands over what a new call is, and takes back the plan that is then repeated.
+
+Native code calls `pointwise` and `row` once per signature (native/bind/cuda_plans.cpp); the tuples are its form.
+"""
+
+import hashlib
+import importlib
+from functools import cache
+
+from .. import _C
+from ._calls import ElementwiseCall, Operand, RowCall, TensorInfo
+
+
+def kernels():
+    """The package that makes kernels; loaded by the first call that needs one."""
+    return importlib.import_module("flambeau.cuda.kernels")
+
+
+@cache
+def arch_of(device):
+    """What kernels for a device are compiled for: "sm_90"; "emulate" where a test's driver plays the device."""
+    found = _C._cuda.properties(device)
+    return "emulate" if found["name"].startswith("emulated") else f"sm_{found['major']}{found['minor']}"
+
+
+def pointwise(device, name, form, operands, compute, loop_out, result, scalars, index, aligned):
+    """(digest, image, function, elements per thread, threads per block)."""
+    plan = kernels().lower(ElementwiseCall(name, form, tuple(Operand(*o) for o in operands), compute, loop_out, result,
+                                           scalars, index, aligned, arch_of(device)))
+    return _digest(plan.image), plan.image, plan.function, plan.vector, plan.threads
+
+
+def row(device, name, args, results):
+    """(bytes of each block of scratch memory, steps)."""
+    plan = kernels().lower(RowCall(name, tuple(map(_argument, args)), tuple(map(_argument, results)), arch_of(device)))
+    return tuple(plan.scratch), tuple(_STEPS[type(step).__name__](name, step) for step in plan.steps)
+
+
+@cache
+def _digest(image):
+    return hashlib.sha256(image).digest()
+
+
+def _argument(value):
+    if isinstance(value, tuple) and value:
+        if value[0] == "tensor":
+            return TensorInfo(*value[1:])
+        if value[0] == "tensors":
+            return tuple(map(_argument, value[1]))
+        if value[0] == "generator":
+            return "generator"
+    return value
+
+
+def _place(p):
+    """A parameter of a launch, or an address."""
+    kind = type(p).__name__
+    if kind == "Number":
+        return "number", bytes(p.data)
+    return ("seed", p.count) if kind == "Seed" else (kind.lower(), p[0], p.byte_offset)
+
+
+def _launch(_, step):
+    return ("launch", _digest(step.image), step.image, step.function, tuple(step.grid), tuple(step.block), step.shared,
+            tuple(map(_place, step.params)))
+
+
+def _library(name, step):
+    raise NotImplementedError(f"{name} has no CUDA kernel yet: calls of vendors' libraries ({step.name}) are not made; "
+                              "move the tensors to the CPU by .cpu()")
+
+
+_STEPS = {
+    "Launch": _launch,
+    "Fill": lambda _, step: ("fill", _place(step.target), step.value_byte, step.nbytes),
+    "Copy": lambda _, step: ("copy", _place(step.dst), _place(step.src), step.nbytes),
+    "Library": _library,
+}

@@ -1,0 +1,5 @@
+"""Kernels for CUDA, made as text: formulas of pointwise operators, templates for the rest, compiled on first use."""
+
+from .compiling import compile as compile
+from .lowering import lower as lower
+from .plans import Plan as Plan

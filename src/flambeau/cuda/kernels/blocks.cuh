@@ -1,0 +1,84 @@
+// What kernels of whole rows are made of: layouts, sums over a warp and a block, more than one element per access.
+
+// Sizes and strides (in elements), outermost dimension first.
+template <int N> struct Layout {
+  int64_t size[N], stride[N];
+};
+// The coordinates of element `at` in row-major order.
+template <class Index, int N> INLINE void unravel(Index at, const Layout<N>& l, Index* place) {
+  typedef typename Unsigned<Index>::type Size;
+  Size rest = Size(at);
+#pragma unroll
+  for (int d = N - 1; d > 0; --d) {
+    const Size size = Size(l.size[d]), next = rest / size;
+    place[d] = Index(rest - next * size);
+    rest = next;
+  }
+  place[0] = Index(rest);
+}
+template <class Index, int N> INLINE Index offset(const Layout<N>& l, const Index* place) {
+  Index sum = 0;
+#pragma unroll
+  for (int d = 0; d < N; ++d) sum += place[d] * Index(l.stride[d]);
+  return sum;
+}
+// The offset of element `at`, in one step.
+template <class Index, int N> INLINE Index offset_of(Index at, const Layout<N>& l) {
+  Index place[N];
+  unravel(at, l, place);
+  return offset(l, place);
+}
+
+// --- shuffles of any type, in words of 4 bytes
+template <class T> INLINE T shuffle_xor(T v, int mask) {
+  constexpr int words = (sizeof(T) + 3) / 4;
+  union Words {
+    T value;
+    uint32_t word[words];
+    INLINE Words() {}
+  } from, to;
+  from.value = v;
+#pragma unroll
+  for (int k = 0; k < words; ++k) to.word[k] = __shfl_xor_sync(0xffffffffu, from.word[k], mask);
+  return to.value;
+}
+
+// The combination of all threads' values of one warp, in every lane; always in the same order.
+template <class Op> INLINE typename Op::Acc combine_warp(const Op& op, typename Op::Acc v) {
+#pragma unroll
+  for (int k = 16; k > 0; k >>= 1) v = op.combine_lanes(v, op.shuffle(v, k), (threadIdx.x & k) != 0);
+  return v;
+}
+// … of a block of up to 1024 threads, in every thread. `room`: shared, one accumulator per warp.
+template <class Op> INLINE typename Op::Acc combine_block(const Op& op, typename Op::Acc v, typename Op::Acc* room) {
+  v = combine_warp(op, v);
+  const int warps = (blockDim.x + 31) / 32;
+  if (warps == 1) return v;
+  __syncthreads();
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = room[0];
+  for (int k = 1; k < warps; ++k) v = op.combine(v, room[k]);
+  return v;
+}
+// Operations that kernels of rows use: a sum and a maximum that a NaN wins.
+template <class T> struct SumOf {
+  typedef T Acc;
+  INLINE T combine(T a, T b) const { return a + b; }
+  INLINE T combine_lanes(T a, T b, bool) const { return a + b; }
+  INLINE T shuffle(T v, int k) const { return shuffle_xor(v, k); }
+};
+template <class T> struct LargestOf {
+  typedef T Acc;
+  INLINE T combine(T a, T b) const { return larger(a, b); }
+  INLINE T combine_lanes(T a, T b, bool) const { return larger(a, b); }
+  INLINE T shuffle(T v, int k) const { return shuffle_xor(v, k); }
+};
+template <class T> INLINE T sum_block(T v) {
+  __shared__ T room[32];
+  return combine_block(SumOf<T>(), v, room);
+}
+template <class T> INLINE T largest_block(T v) {
+  __shared__ T room[32];
+  return combine_block(LargestOf<T>(), v, room);
+}

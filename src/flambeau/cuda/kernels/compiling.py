@@ -1,0 +1,64 @@
+"""Kernel text to images, once per text: kept in memory, and on disk between processes."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from ...version import __version__
+from . import nvrtc
+
+#: arch -> function(source, name) -> image, beside NVRTC's own; tests put one here that runs kernels on the CPU
+builders = {}
+
+_MARK = b"flambeau cubin\n"
+
+
+def folder():
+    """Where images are kept: `flambeau/kernels` in the user's cache folder, as XDG_CACHE_HOME says."""
+    cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    return Path(cache_home).expanduser() / "flambeau" / "kernels"
+
+
+def key(source, arch):
+    """What an image depends on: the text, the architecture, NVRTC's version and our own."""
+    made_by = arch if arch in builders else nvrtc.version()
+    return hashlib.sha256(repr((source, arch, made_by, __version__)).encode()).hexdigest()
+
+
+def _read(path):
+    """The image in a file, or None if there is none or its checksum is wrong."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    head = len(_MARK) + 32
+    mark, digest, image = data[:len(_MARK)], data[len(_MARK):head], data[head:]
+    return image if mark == _MARK and hashlib.sha256(image).digest() == digest else None
+
+
+def _write(path, image):
+    """Whole or not at all: processes that write the same file at once leave one of their equal images."""
+    with contextlib.suppress(OSError):  # a folder that cannot be written costs time, nothing else
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MARK + hashlib.sha256(image).digest() + image)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+@cache
+def compile(source, arch, name=""):
+    """The image of CUDA C++ text for an architecture ("sm_90"); `name` is the operator that an error names."""
+    path = folder() / f"{key(source, arch)}.{arch}"
+    image = _read(path)
+    if image is None:
+        image = builders[arch](source, name) if arch in builders else nvrtc.build(source, arch, name)
+        _write(path, image)
+    return image

@@ -1,0 +1,203 @@
+"""What lowering functions share: layouts and numbers as kernel parameters, and one launch from its text."""
+
+import math
+import struct
+from typing import NamedTuple
+
+from .compiling import compile
+from .plans import Fill, Launch, Number, Plan, Pointer, Scratch
+from .pointwise import text, type_of
+
+#: files that kernels of rows stand on
+FILES = ("prelude.cuh", "functions.cuh", "complex.cuh", "blocks.cuh")
+
+
+class Parameter(NamedTuple):
+    """One kernel parameter: its declaration, and what is passed."""
+    declaration: str
+    value: object
+
+
+def number(kind, name, value):
+    """A number of a C++ type: int64_t, int32_t, double or float."""
+    code = {"int64_t": "<q", "int32_t": "<i", "double": "<d", "float": "<f", "uint64_t": "<Q"}[kind]
+    return Parameter(f"{kind} {name}", Number(struct.pack(code, value)))
+
+
+def layout(name, sizes, strides):
+    """A Layout<N>; without dimensions it has one of size 1."""
+    sizes, strides = list(sizes) or [1], list(strides) or [0]
+    data = struct.pack(f"<{2 * len(sizes)}q", *sizes, *strides)
+    return Parameter(f"const Layout<{len(sizes)}> {name}", Number(data))
+
+
+def tensor(name, info, op, written=False):
+    """A tensor's address, as a pointer to its elements."""
+    const = "" if written else "const "
+    return Parameter(f"{const}{type_of(info.dtype, op)[0]}* {name}", Pointer(info.k))
+
+
+def launch(call, body, parameters, grid, threads, files=(), before=""):
+    """The launch of `body`, whose text must not depend on sizes: as parameters they let one image serve all shapes."""
+    declarations = ",\n    ".join(p.declaration for p in parameters)
+    source = (f'{text(*FILES, *files)}{before}extern "C" __global__ void __launch_bounds__({threads}) kernel(\n'
+              f"    {declarations}) {{\n{body}}}\n")
+    grid = (grid,) if isinstance(grid, int) else tuple(grid)
+    return Launch(compile(source, call.arch, call.name), "kernel", (*grid, 1, 1)[:3], (threads, 1, 1), 0,
+                  tuple(p.value for p in parameters))
+
+
+def index_type(*infos, numel=0):
+    """int32_t where every offset in elements fits, else int64_t."""
+    def reach(info):
+        return sum((size - 1) * abs(stride) for size, stride in zip(info.shape, info.strides, strict=True)) + 1
+    far = max([numel, *(reach(info) for info in infos if 0 not in info.shape)])
+    return "int32_t" if far < 2**30 else "int64_t"
+
+
+def blocks(n, threads):
+    return max(1, math.ceil(n / threads))
+
+
+def collapse(sizes, *strides):
+    """(sizes, strides of each tensor) without dimensions of size 1, neighbours merged where all tensors allow it."""
+    merged = []
+    for d, size in enumerate(sizes):
+        steps = [s[d] for s in strides]
+        if size == 1:
+            continue
+        if merged and all(a == b * size for a, b in zip(merged[-1][1], steps, strict=True)):
+            merged[-1] = (merged[-1][0] * size, steps)
+        else:
+            merged.append((size, steps))
+    return [m[0] for m in merged], *([m[1][k] for m in merged] for k in range(len(strides)))
+
+
+def contiguous(info):
+    """Whether elements lie in row-major order without gaps."""
+    step = 1
+    for size, stride in zip(reversed(info.shape), reversed(info.strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def numel(info):
+    return math.prod(info.shape)
+
+
+def nothing():
+    """The plan of a call without elements."""
+    return Plan(())
+
+
+def refuse(call, why):
+    raise NotImplementedError(f"{call.name} has no CUDA kernel yet {why}; move the tensors to the CPU by .cpu()")
+
+
+#: each thread of such a launch computes element i_
+_EACH = """  typedef {index} Index;
+  const Index i_ = Index(blockIdx.x) * {threads} + threadIdx.x;
+  if (i_ >= Index(n_)) return;
+{body}"""
+
+
+class Build:
+    """A plan as it grows: operands laid out contiguously for kernels that want them so, results put in their places."""
+
+    def __init__(self, call):
+        self.call, self.steps, self.scratch_sizes, self._after = call, [], [], []
+
+    def scratch(self, nbytes):
+        self.scratch_sizes.append(max(int(nbytes), 1))
+        return Scratch(len(self.scratch_sizes) - 1)
+
+    def room(self, name, kind, count, size):
+        """Scratch memory for `count` elements of a C++ type of `size` bytes, as a parameter."""
+        return Parameter(f"{kind}* {name}", self.scratch(count * size))
+
+    def zeros(self, parameter, nbytes):
+        self.steps.append(Fill(parameter.value, 0, nbytes))
+
+    def type(self, info):
+        return type_of(info.dtype, self.call.name)[0]
+
+    def wide(self, info):
+        return type_of(info.dtype, self.call.name)[1]
+
+    def size(self, info):
+        return type_of(info.dtype, self.call.name)[2]
+
+    def input(self, name, info):
+        """A pointer to the operand's elements in row-major order: the tensor itself, or a copy."""
+        if contiguous(info):
+            return tensor(name, info, self.call.name)
+        kind = self.type(info)
+        packed = self.room(name, kind, numel(info), self.size(info))
+        if numel(info):
+            self._copy(Parameter(f"{kind}* out", packed.value), tensor("x", info, self.call.name), info.shape,
+                       _row_major(info.shape), info.strides, kind)
+        return Parameter(f"const {kind}* {name}", packed.value)
+
+    def optional(self, name, info, like):
+        """The same for an operand that may be absent: a null pointer of the type of `like`."""
+        if info is not None:
+            return self.input(name, info)
+        return Parameter(f"const {self.type(like)}* {name}", Number(bytes(8)))
+
+    def output(self, name, info):
+        """A pointer where the result's elements are written in row-major order."""
+        kind = self.type(info)
+        if contiguous(info):
+            return tensor(name, info, self.call.name, True)
+        packed = self.room(name, kind, numel(info), self.size(info))
+        if numel(info):
+            self._after.append((tensor("out", info, self.call.name, True), Parameter(f"const {kind}* x", packed.value),
+                                info.shape, info.strides, _row_major(info.shape), kind))
+        return packed
+
+    def _copy(self, out, x, sizes, to, strides, kind):
+        sizes, to, strides = collapse(sizes, to, strides)
+        n = math.prod(sizes)
+        body = f"  out[offset_of<Index>(i_, to)] = cast<{kind}>(x[offset_of<Index>(i_, from)]);\n"
+        self.each(n, body, [out, x, layout("to", sizes, to), layout("from", sizes, strides)], index="int64_t")
+
+    def move(self, out, x, kind):
+        """The elements of a tensor into another of its shape and dtype, whatever their strides."""
+        self._copy(tensor("out", out, self.call.name, True), tensor("x", x, self.call.name), x.shape, out.strides,
+                   x.strides, kind)
+
+    def copy(self, out, x, n, to, source):
+        """Elements of one C++ type to another, both in row-major order."""
+        self.each(n, f"  out[i_] = cast<{to}>(x[i_]);\n", [Parameter(f"{to}* out", out),
+                                                         Parameter(f"const {source}* x", x)])
+
+    def each(self, n, body, parameters, index=None, files=(), threads=256):
+        """A launch whose threads compute one element each; `body` knows it as i_."""
+        if n == 0:
+            return
+        index = index or ("int32_t" if n < 2**30 else "int64_t")
+        body = _EACH.format(index=index, threads=threads, body=body)
+        self.run(body, [number("int64_t", "n_", n), *parameters], blocks(n, threads), threads, files)
+
+    def run(self, body, parameters, grid, threads, files=()):
+        self.steps.append(launch(self.call, body, parameters, grid, threads, files))
+
+    def plan(self):
+        for out, x, sizes, to, strides, kind in self._after:
+            self._copy(out, x, sizes, to, strides, kind)
+        return Plan(tuple(self.steps), tuple(self.scratch_sizes))
+
+
+def _row_major(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]
+
+
+def sizes(**named):
+    """int64_t parameters by name."""
+    return [number("int64_t", name, value) for name, value in named.items()]

@@ -1,0 +1,291 @@
+"""Elements that change places or come from nowhere: joining, turning, padding, triangles, ranges."""
+
+import math
+
+from .launches import (
+    Build,
+    collapse,
+    index_type,
+    layout,
+    nothing,
+    number,
+    numel,
+    sizes,
+    tensor,
+)
+from .plans import Pointer
+
+_WHOLE = ("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+def _joined(stack):
+    def rule(call):
+        tensors, dim = call.args
+        build, out = Build(call), call.results[0]
+        dim, at, kind = dim % max(len(out.shape), 1), 0, build.type(out)
+        for info in tensors:
+            if stack:
+                shape = [*info.shape[:dim], 1, *info.shape[dim:]]
+                strides = [*info.strides[:dim], 0, *info.strides[dim:]]
+            else:
+                shape, strides = list(info.shape), list(info.strides)
+            if 0 in shape:  # also one of no elements and one dimension among others, which joins anything
+                continue
+            place = tensor("out", out, call.name, True)
+            place = place._replace(value=Pointer(out.k, at * out.strides[dim] * build.size(out)))
+            merged, to, source = collapse(shape, out.strides, strides)
+            build.each(math.prod(shape), f"  out[offset_of(i_, to)] = cast<{kind}>(x[offset_of(i_, source)]);\n",
+                       [place, tensor("x", info, call.name), layout("to", merged, to),
+                        layout("source", merged, source)], index_type(out, info))
+            at += shape[dim]
+        return build.plan()
+    return rule
+
+
+def _places(call, x, out, text, more=()):
+    """out[place] = x[text], where `text` are statements that change the coordinates `place`."""
+    build, rank = Build(call), max(len(x.shape), 1)
+    if numel(out) == 0:
+        return nothing()
+    build.each(numel(out), f"""  Index place[{rank}];
+  unravel(i_, shape, place);
+  const Index own = offset(to, place);
+{text}  out[own] = x[offset(from, place)];
+""", [tensor("x", x, call.name), tensor("out", out, call.name, True), layout("shape", out.shape, out.strides),
+      layout("to", out.shape, out.strides), layout("from", x.shape, x.strides), *more], index_type(x, out))
+    return build.plan()
+
+
+def _flip(call):
+    x, dims = call.args
+    dims = [d % max(len(x.shape), 1) for d in dims] if x.shape else []
+    return _places(call, x, call.results[0],
+                   "".join(f"  place[{d}] = Index(shape.size[{d}]) - 1 - place[{d}];\n" for d in dims))
+
+
+def _roll(call):
+    x, shifts, dims = call.args
+    if not x.shape or numel(x) == 0:
+        return _places(call, x, call.results[0], "")
+    if not dims:  # as one row
+        build, n = Build(call), numel(x)
+        build.each(n, "  out[i_] = x[(i_ + by) % n];\n",
+                   [build.input("x", x), build.output("out", call.results[0]), *sizes(by=-sum(shifts) % n, n=n)],
+                   index="int64_t")
+        return build.plan()
+    by = {}
+    for shift, d in zip(shifts, dims, strict=True):
+        d %= len(x.shape)
+        by[d] = (by.get(d, 0) - shift) % x.shape[d]
+    text = "".join(f"  place[{d}] = Index((place[{d}] + by{d}) % shape.size[{d}]);\n" for d in by)
+    return _places(call, x, call.results[0], text, sizes(**{f"by{d}": v for d, v in by.items()}))
+
+
+def _triangle(upper):
+    def rule(call):
+        x, diagonal = call.args
+        build, out = Build(call), call.results[0]
+        keeps = "column - row >= diagonal" if upper else "column - row <= diagonal"
+        build.each(numel(out), f"""  const int64_t row = i_ / columns % rows, column = i_ % columns;
+  out[i_] = {keeps} ? x[i_] : {build.type(x)}();
+""", [build.input("x", x), build.output("out", out), *sizes(rows=x.shape[-2], columns=x.shape[-1], diagonal=diagonal)])
+        return build.plan()
+    return rule
+
+
+def _triangle_indices(upper):
+    """Row-major order: each row's first element is found by a search over how many come before it."""
+    def rule(call):
+        rows, columns, offset = call.args[:3]
+        build, out = Build(call), call.results[0]
+        n = out.shape[1]
+        first = "(r + offset > 0 ? r + offset : 0)" if upper else "0"
+        last = "columns" if upper else "(r + offset < 0 ? 0 : r + offset + 1 < columns ? r + offset + 1 : columns)"
+        build.each(n, f"""  int64_t rest = i_, r = 0;
+  for (; r < rows; ++r) {{
+    const int64_t first = {first}, last = {last};
+    const int64_t many = last > first ? last - first : 0;
+    if (rest < many) {{
+      out[i_] = r;
+      out[n + i_] = first + rest;
+      return;
+    }}
+    rest -= many;
+  }}
+""", [build.output("out", out), *sizes(rows=rows, columns=columns, offset=offset, n=n)])
+        return build.plan()
+    return rule
+
+
+# --- padding ----------------------------------------------------------------------------------------------------------
+
+def _pads(pad, ndim):
+    """Elements before each padded dimension, by dimension."""
+    return {ndim - 1 - k: pad[2 * k] for k in range(len(pad) // 2)}
+
+
+def _constant_pad(call):
+    x, pad, value = call.args
+    build, out = Build(call), call.results[0]
+    rank, before = max(len(x.shape), 1), _pads(pad, len(x.shape))
+    if numel(out) == 0:
+        return nothing()
+    kind = build.type(out)
+    test = " && ".join(f"place[{d}] >= 0 && place[{d}] < Index(from.size[{d}])" for d in range(len(x.shape))) or "true"
+    build.each(numel(out), f"""  Index place[{rank}];
+  unravel(i_, to, place);
+  const Index own = offset(to, place);
+{"".join(f"  place[{d}] -= Index(before{d});" + chr(10) for d in before)}\
+  out[own] = {test} ? x[offset(from, place)] : cast<{kind}>(value);
+""", [tensor("x", x, call.name), tensor("out", out, call.name, True), layout("to", out.shape, out.strides),
+      layout("from", x.shape, x.strides), _passed("value", value),
+      *sizes(**{f"before{d}": v for d, v in before.items()})], index_type(x, out))
+    return build.plan()
+
+
+def _passed(name, value):
+    if isinstance(value, complex):
+        raise NotImplementedError("constant_pad_nd has no CUDA kernel yet for complex values")
+    return number("int64_t", name, int(value)) if isinstance(value, (bool, int)) else number("double", name, value)
+
+
+_MODES = {
+    "circular": "(at % n + n) % n", "replicate": "at < 0 ? 0 : at < n ? at : n - 1",
+    "reflect": "n - 1 - abs_of(n - 1 - abs_of(at))",
+}
+
+
+def _border(backward):
+    """Padding by the tensor's own elements: each output element has a place it comes from, and goes back to."""
+    def rule(call):
+        given, pad, mode = call.args[0], call.args[-2], call.args[-1]
+        build, result = Build(call), call.results[0]
+        wide_shape, own_shape = (given.shape, result.shape) if backward else (result.shape, given.shape)
+        rank, before = len(wide_shape), _pads(pad, len(wide_shape))
+        if numel(result) == 0 or numel(given) == 0:
+            return nothing()
+        text = "".join(f"  {{\n    const int64_t at = place[{d}] - before{d}, n = own.size[{d}];\n"
+                       f"    place[{d}] = Index({_MODES[mode]});\n  }}\n" for d in before)
+        row_major = [0] * rank
+        own = layout("own", own_shape, _row_major(own_shape))
+        head = f"  Index place[{rank}];\n  unravel(i_, wide, place);\n{text}"
+        given_at = [layout("wide", wide_shape, row_major), own,
+                    *sizes(**{f"before{d}": v for d, v in before.items()})]
+        if not backward:
+            build.each(numel(result), f"{head}  out[i_] = x[offset(own, place)];\n",
+                       [build.input("x", given), build.output("out", result), *given_at], files=("moves.cuh",))
+            return build.plan()
+        sums, finish = accumulator(build, result)
+        build.each(numel(given), f"{head}  atomic_add(sums + offset(own, place), "
+                   f"cast<{sums.declaration.split('*')[0]}>(x[i_]));\n",
+                   [build.input("x", given), sums, *given_at], files=("indexing.cuh", "moves.cuh"))
+        finish()
+        return build.plan()
+    return rule
+
+
+def accumulator(build, info):
+    """(zeroed memory named `sums` of the shape of a result, what puts it there): halves are summed in float."""
+    kind = build.type(info)
+    if kind not in ("float16", "bfloat16"):
+        out = build.output("sums", info)
+        build.zeros(out, numel(info) * build.size(info))
+        return out, lambda: None
+    room = build.room("sums", "float", numel(info), 4)
+    build.zeros(room, numel(info) * 4)
+    return room, lambda: build.each(numel(info), f"  out[i_] = cast<{kind}>(sums[i_]);\n",
+                                    [build.output("out", info), room])
+
+
+def _row_major(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]
+
+
+def _unfold_backward(call):
+    """Windows of `size` elements, `step` apart along `dim`, are added to where they came from."""
+    grad, _, dim, _, step = call.args
+    build, out, rank = Build(call), call.results[0], max(len(call.results[0].shape), 1)
+    sums, finish = accumulator(build, out)
+    dim %= rank
+    strides = [*_row_major(out.shape), 1] if out.shape else [1, 1]
+    strides[dim] *= step
+    strides[-1] = _row_major(out.shape)[dim] if out.shape else 1
+    build.each(numel(grad), f"  atomic_add(sums + offset_of(i_, to), cast<{sums.declaration.split('*')[0]}>(x[i_]));\n",
+               [build.input("x", grad), sums, layout("to", grad.shape, strides[:len(grad.shape)])],
+               files=("indexing.cuh",))
+    finish()
+    return build.plan()
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+def _arange(call):
+    start, end, step = call.args[:3]
+    if end is None:
+        start = 0
+    out, build = call.results[0], Build(call)
+    if isinstance(start, complex) or isinstance(step, complex):
+        raise NotImplementedError("arange has no CUDA kernel yet for complex numbers")
+    whole = all(isinstance(v, int) for v in (start, step))
+    of = "int64_t" if whole else "double"
+    build.each(numel(out), f"  out[i_] = cast<{build.type(out)}>(start + {of}(i_) * step);\n",
+               [build.output("out", out), number(of, "start", start), number(of, "step", step)])
+    return build.plan()
+
+
+def _linspace(log):
+    """From both ends inwards, so that the last element is exactly `end`."""
+    def rule(call):
+        start, end = call.args[:2]
+        out, build = call.results[0], Build(call)
+        if out.dtype.startswith("complex") or any(isinstance(v, complex) for v in (start, end)):
+            raise NotImplementedError(f"{call.name} has no CUDA kernel yet for complex numbers")
+        whole = out.dtype in _WHOLE
+        if whole and not log:
+            start, end = int(start), int(end)
+        wide = "double" if whole or out.dtype == "float64" else "float"
+        value = "pow(A(base), v)" if log else "v"
+        more = [number("double", "base", call.args[3])] if log else []
+        build.each(numel(out), f"""  typedef {wide} A;
+  const A from = A(start), to = A(end), step = n > 1 ? (to - from) / A(n - 1) : A(0);
+  const A v = i_ < n / 2 || n == 1 ? from + step * A(i_) : to - step * A(n - 1 - i_);
+  out[i_] = cast<{build.type(out)}>({value});
+""", [build.output("out", out), number("double", "start", start), number("double", "end", end),
+      *sizes(n=numel(out)), *more])
+        return build.plan()
+    return rule
+
+
+def _same(call):
+    """Whether all elements are equal: a flag that any difference clears."""
+    a, b = call.args
+    build, out = Build(call), call.results[0]
+    flag = build.output("out", out)
+    build.each(1, "  out[0] = true;\n", [flag])
+    build.each(numel(a), "  if (x[i_] != y[i_]) out[0] = false;\n" if a.dtype not in ("float16", "bfloat16") else
+               "  if (widen(x[i_]) != widen(y[i_])) out[0] = false;\n",
+               [build.input("x", a), build.input("y", b), flag])
+    return build.plan()
+
+
+def _dropout_scale(call):
+    x, mask, p = call.args
+    build, out = Build(call), call.results[0]
+    kind, wide = build.type(out), build.wide(out)
+    build.each(numel(out), f"""  const {wide} scale = {wide}(1) / {wide}(keep);
+  out[i_] = mask[i_] ? cast<{kind}>(widen(x[i_]) * scale) : cast<{kind}>(widen(x[i_]) * {wide}(0));
+""", [build.input("x", x), build.input("mask", mask), build.output("out", out), number("double", "keep", 1 - p)])
+    return build.plan()
+
+
+RULES = {
+    "cat": _joined(False), "stack": _joined(True), "flip": _flip, "roll": _roll, "tril": _triangle(False),
+    "triu": _triangle(True), "tril_indices": _triangle_indices(False), "triu_indices": _triangle_indices(True),
+    "constant_pad_nd": _constant_pad, "_border": _border(False), "_border_backward": _border(True),
+    "unfold_backward": _unfold_backward, "arange": _arange, "linspace": _linspace(False), "logspace": _linspace(True),
+    "_same": _same, "dropout_scale": _dropout_scale,
+}

@@ -1,0 +1,84 @@
+"""CUDA C++ text to machine code by NVRTC, called through ctypes: no GPU, driver or toolkit is needed."""
+
+import ctypes
+import importlib.metadata
+import re
+from functools import cache
+
+#: the wheels that hold the library, newest first
+_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
+_SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+
+
+class NvrtcMissing(ImportError):
+    """There is no NVRTC on this machine."""
+
+
+def _in_wheels():
+    for wheel in _WHEELS:
+        try:
+            files = importlib.metadata.files(wheel) or ()
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        for file in files:
+            if re.fullmatch(r"libnvrtc\.so\.\d+", file.name):
+                yield str(file.locate())
+
+
+@cache
+def library():
+    """The loaded library, from NVIDIA's wheel or the system. Raises NvrtcMissing."""
+    for path in (*_in_wheels(), *_SONAMES):
+        try:
+            found = ctypes.CDLL(path)
+        except OSError:
+            continue
+        found.nvrtcGetErrorString.restype = ctypes.c_char_p
+        return found
+    raise NvrtcMissing("kernels for CUDA are compiled by NVRTC, which is not on this machine: "
+                       "pip install nvidia-cuda-nvrtc-cu12 (part of flambeau[cuda])")
+
+
+def found():
+    """Whether there is an NVRTC on this machine."""
+    try:
+        library()
+    except NvrtcMissing:
+        return False
+    return True
+
+
+@cache
+def version():
+    """(major, minor) of the library."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
+def _text(program, size_of, text_of):
+    size = ctypes.c_size_t()
+    getattr(library(), size_of)(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    getattr(library(), text_of)(program, text)
+    return text.raw
+
+
+def build(source, arch, name="", options=(), ptx=False):
+    """The cubin of `source` for `arch` ("sm_90"), or its PTX; what NVRTC says about an error is in the exception."""
+    nvrtc, program = library(), ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"flambeau.cu", 0, None, None)
+    try:
+        flags = [f"--gpu-architecture={arch.replace('sm_', 'compute_') if ptx else arch}", "--std=c++17",
+                 "--device-as-default-execution-space", *options]
+        array = (ctypes.c_char_p * len(flags))(*map(str.encode, flags))
+        status = nvrtc.nvrtcCompileProgram(program, len(flags), array)
+        if status:
+            log = _text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").rstrip(b"\0").decode(errors="replace")
+            raise RuntimeError(f"{name or 'a kernel'}: NVRTC {'.'.join(map(str, version()))} refused the kernel's text "
+                               f"for {arch} ({nvrtc.nvrtcGetErrorString(status).decode()}):\n{log.strip()}")
+        if ptx:
+            return _text(program, "nvrtcGetPTXSize", "nvrtcGetPTX").rstrip(b"\0")
+        return _text(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))

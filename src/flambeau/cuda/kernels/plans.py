@@ -1,0 +1,69 @@
+"""What native code launches: a plan is a list of steps, made once for a call's signature."""
+
+from typing import NamedTuple
+
+
+class Pointer(NamedTuple):
+    """The address of operand k (the call's tensors in schema order, lists flattened, then its results)."""
+    k: int
+    byte_offset: int = 0
+
+
+class Scratch(NamedTuple):
+    """An address in the plan's i-th block of scratch memory."""
+    i: int
+    byte_offset: int = 0
+
+
+class Number(NamedTuple):
+    """Constant bytes, passed by value."""
+    data: bytes
+
+
+class Seed(NamedTuple):
+    """Two uint64, seed and offset of the device's generator; the offset is advanced by `count`."""
+    count: int
+
+
+class Launch(NamedTuple):
+    """One kernel launch: `image` holds the kernel called `function`."""
+    image: bytes
+    function: str
+    grid: tuple
+    block: tuple
+    shared: int
+    params: tuple
+
+
+class Fill(NamedTuple):
+    """`nbytes` bytes of `value_byte` to a Pointer or Scratch."""
+    target: object
+    value_byte: int
+    nbytes: int
+
+
+class Copy(NamedTuple):
+    """`nbytes` bytes from device memory to device memory."""
+    dst: object
+    src: object
+    nbytes: int
+
+
+class Library(NamedTuple):
+    """A call of a vendor's library."""
+    name: str
+    args: tuple
+
+
+class Plan(NamedTuple):
+    """What one call does, in order; `scratch` lists byte counts of temporary memory."""
+    steps: tuple
+    scratch: tuple = ()
+
+
+class Pointwise(NamedTuple):
+    """A kernel for every call of one signature, whatever the shapes: each thread computes `vector` elements."""
+    image: bytes
+    function: str
+    vector: int
+    threads: int

@@ -1,0 +1,183 @@
+// What every kernel's text begins with: integer names, complex numbers, halves, conversions, vectors of 16 bytes.
+//
+// Halves are stored only; arithmetic on them is float's, so that the conversions of the hardware are all we need of
+// them, and no header of the toolkit. Signed integers may wrap: nothing here is a loop counter.
+#ifndef FLAMBEAU_EMULATE
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#define FLAMBEAU_INFINITY __int_as_float(0x7f800000)
+#define FLAMBEAU_NAN __int_as_float(0x7fc00000)
+#endif
+#define INLINE __device__ __forceinline__
+
+template <class A, class B> struct Same { static constexpr bool value = false; };
+template <class A> struct Same<A, A> { static constexpr bool value = true; };
+template <bool C, class A, class B> struct Choose { typedef A type; };
+template <class A, class B> struct Choose<false, A, B> { typedef B type; };
+
+// --- numbers
+template <class R> struct Complex {
+  R re, im;
+  Complex() = default;
+  INLINE Complex(R re, R im = R(0)) : re(re), im(im) {}
+  INLINE R real() const { return re; }
+  INLINE R imag() const { return im; }
+};
+typedef Complex<float> complex64;
+typedef Complex<double> complex128;
+struct float16 { uint16_t bits; };
+struct bfloat16 { uint16_t bits; };
+
+template <class T> struct IsComplex { static constexpr bool value = false; };
+template <class R> struct IsComplex<Complex<R>> { static constexpr bool value = true; };
+template <class T> struct Real { typedef T type; };
+template <class R> struct Real<Complex<R>> { typedef R type; };
+template <class T> struct IsFloat {
+  static constexpr bool value = Same<T, float>::value || Same<T, double>::value;
+};
+template <class T> struct IsHalf {
+  static constexpr bool value = Same<T, float16>::value || Same<T, bfloat16>::value;
+};
+template <class T> struct IsWhole {
+  static constexpr bool value = !IsFloat<T>::value && !IsComplex<T>::value && !IsHalf<T>::value;
+};
+// What sums of a type are kept in, and what it is computed in.
+template <class T> struct Wide { typedef T type; };
+template <> struct Wide<float16> { typedef float type; };
+template <> struct Wide<bfloat16> { typedef float type; };
+
+// Limits: the largest and the smallest number.
+template <class T> struct Limits {
+  static constexpr bool is_signed = T(-1) < T(0);
+  static constexpr T top = is_signed ? T(T(T(T(1) << (8 * sizeof(T) - 2)) - 1) * 2 + 1) : T(~T(0));
+  static INLINE T highest() { return top; }
+  static INLINE T lowest() { return is_signed ? T(-top - 1) : T(0); }
+};
+template <> struct Limits<bool> {
+  static INLINE bool highest() { return true; }
+  static INLINE bool lowest() { return false; }
+};
+template <> struct Limits<float> {
+  static INLINE float highest() { return FLAMBEAU_INFINITY; }
+  static INLINE float lowest() { return -FLAMBEAU_INFINITY; }
+};
+template <> struct Limits<double> {
+  static INLINE double highest() { return double(FLAMBEAU_INFINITY); }
+  static INLINE double lowest() { return -double(FLAMBEAU_INFINITY); }
+};
+template <class T> INLINE T infinity() { return T(FLAMBEAU_INFINITY); }
+template <class T> INLINE T not_a_number() { return T(FLAMBEAU_NAN); }
+
+// --- halves
+#ifndef FLAMBEAU_EMULATE
+INLINE float half_to_float(float16 h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits));
+  return f;
+}
+INLINE float half_to_float(bfloat16 h) { return __uint_as_float(uint32_t(h.bits) << 16); }
+INLINE void float_to_half(float f, float16& h) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); }
+INLINE void float_to_half(float f, bfloat16& h) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); }
+#endif
+
+// --- conversion between any two types, as `Tensor.to` converts
+template <class To, class From> struct Cast {
+  static INLINE To of(From v) {
+    if constexpr (Same<To, bool>::value) return v != From(0);
+    else if constexpr (IsFloat<From>::value && IsWhole<To>::value && sizeof(To) < 4) return To(int32_t(v));
+    else if constexpr (IsFloat<From>::value && Same<To, uint32_t>::value) return To(int64_t(v));
+    else return To(v);
+  }
+};
+template <class T> struct Cast<T, T> { static INLINE T of(T v) { return v; } };
+template <class From> struct Cast<float16, From> {
+  static INLINE float16 of(From v) {
+    float16 h;
+    float_to_half(Cast<float, From>::of(v), h);
+    return h;
+  }
+};
+template <class From> struct Cast<bfloat16, From> {
+  static INLINE bfloat16 of(From v) {
+    bfloat16 h;
+    float_to_half(Cast<float, From>::of(v), h);
+    return h;
+  }
+};
+template <class To> struct Cast<To, float16> {
+  static INLINE To of(float16 v) { return Cast<To, float>::of(half_to_float(v)); }
+};
+template <class To> struct Cast<To, bfloat16> {
+  static INLINE To of(bfloat16 v) { return Cast<To, float>::of(half_to_float(v)); }
+};
+template <> struct Cast<float16, float16> { static INLINE float16 of(float16 v) { return v; } };
+template <> struct Cast<bfloat16, bfloat16> { static INLINE bfloat16 of(bfloat16 v) { return v; } };
+template <> struct Cast<bfloat16, float16> {
+  static INLINE bfloat16 of(float16 v) { return Cast<bfloat16, float>::of(half_to_float(v)); }
+};
+template <> struct Cast<float16, bfloat16> {
+  static INLINE float16 of(bfloat16 v) { return Cast<float16, float>::of(half_to_float(v)); }
+};
+template <class R, class From> struct Cast<Complex<R>, From> {
+  static INLINE Complex<R> of(From v) { return Complex<R>(Cast<R, From>::of(v)); }
+};
+template <class R, class S> struct Cast<Complex<R>, Complex<S>> {
+  static INLINE Complex<R> of(Complex<S> v) { return Complex<R>(R(v.re), R(v.im)); }
+};
+template <class R> struct Cast<Complex<R>, Complex<R>> { static INLINE Complex<R> of(Complex<R> v) { return v; } };
+template <class R> struct Cast<Complex<R>, float16> {
+  static INLINE Complex<R> of(float16 v) { return Complex<R>(R(half_to_float(v))); }
+};
+template <class R> struct Cast<Complex<R>, bfloat16> {
+  static INLINE Complex<R> of(bfloat16 v) { return Complex<R>(R(half_to_float(v))); }
+};
+template <class To, class S> struct Cast<To, Complex<S>> {
+  static INLINE To of(Complex<S> v) {
+    if constexpr (Same<To, bool>::value) return v.re != S(0) || v.im != S(0);
+    else return Cast<To, S>::of(v.re);
+  }
+};
+template <class S> struct Cast<float16, Complex<S>> {
+  static INLINE float16 of(Complex<S> v) { return Cast<float16, S>::of(v.re); }
+};
+template <class S> struct Cast<bfloat16, Complex<S>> {
+  static INLINE bfloat16 of(Complex<S> v) { return Cast<bfloat16, S>::of(v.re); }
+};
+template <class To, class From> INLINE To cast(From v) { return Cast<To, From>::of(v); }
+template <class T> INLINE typename Wide<T>::type widen(T v) { return cast<typename Wide<T>::type>(v); }
+
+// --- N elements that are read or written at once: 16 bytes are one instruction
+template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+template <int N, class T> INLINE Pack<T, N> load(const T* p) { return *reinterpret_cast<const Pack<T, N>*>(p); }
+template <int N, class T> INLINE void store(T* p, Pack<T, N> v) { *reinterpret_cast<Pack<T, N>*>(p) = v; }
+
+// --- offsets of a strided tensor: sizes and strides in elements, innermost dimension first; the result's strides are
+// the first row, those of its operands follow
+struct Geometry {
+  int32_t ndim, pad;
+  int64_t sizes[8];
+  int64_t strides[6][8];
+};
+template <class Index> struct Unsigned { typedef uint64_t type; };
+template <> struct Unsigned<int32_t> { typedef uint32_t type; };
+template <class Index, int COUNT> INLINE void offsets_of(const Geometry& g, Index at, Index* offset) {
+  typedef typename Unsigned<Index>::type Size;
+#pragma unroll
+  for (int k = 0; k < COUNT; ++k) offset[k] = 0;
+  Size rest = Size(at);
+#pragma unroll
+  for (int d = 0; d < 8; ++d) {
+    if (d >= g.ndim) break;
+    const Size size = Size(g.sizes[d]), next = rest / size;
+    const Index place = Index(rest - next * size);
+    rest = next;
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) offset[k] += place * Index(g.strides[k][d]);
+  }
+}

@@ -1,0 +1,212 @@
+"""Matrix products and convolutions by kernels of our own, right everywhere, slow: see products.cuh.
+
+NVIDIA's cuBLASLt and cuDNN are many times faster; these are for machines where they are missing, for whole numbers,
+and for layouts that the libraries do not take.
+"""
+
+import math
+import struct
+
+from .launches import Build, Parameter, blocks, layout, number, numel, sizes, tensor
+from .plans import Number
+
+_FILES = ("products.cuh",)
+
+
+def _accumulated(build, info):
+    wide = build.wide(info)
+    return "int64_t" if wide in ("uint8_t", "int8_t", "int16_t", "int32_t", "bool") else wide
+
+
+def _steps(name, row, column):
+    return Parameter(f"Steps {name}", Number(struct.pack("<2q", row, column)))
+
+
+def _batched(info, batch):
+    """Strides of an operand's leading dimensions, expanded to `batch`."""
+    own, strides = info.shape[:-2], info.strides[:-2]
+    lead = len(batch) - len(own)
+    return [0] * lead + [0 if s == 1 and batch[lead + d] != 1 else t
+                         for d, (s, t) in enumerate(zip(own, strides, strict=True))]
+
+
+def product(build, a, b, c, batch, alpha=1, beta=0, d=None):
+    """The launch of c = alpha a b + beta d for matrices (last two dimensions) over `batch`."""
+    m, depth, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    count = math.prod(batch)
+    if count * m * n == 0:
+        return
+    wide = _accumulated(build, c)
+    layouts = [layout(f"batch_{k}", batch, _batched(x, batch) if x else [0] * len(batch))
+               for k, x in zip("abcd", (a, b, c, d), strict=True)]
+    steps = [_steps(f"s{k}", *(x.strides[-2:] if x else (0, 0))) for k, x in zip("abcd", (a, b, c, d), strict=True)]
+    added = tensor("d", d, build.call.name) if d else Parameter(f"const {build.type(c)}* d", Number(bytes(8)))
+    numbers = [_scalar("alpha", alpha), _scalar("beta", beta)]
+    build.run(f"  matmul<{wide}>(a, b, d, c, batch_a, batch_b, batch_c, batch_d, sa, sb, sc, sd, count, m, n, depth, "
+              f"cast<{wide}>(alpha), cast<{wide}>(beta));\n",
+              [tensor("a", a, build.call.name), tensor("b", b, build.call.name), added,
+               tensor("c", c, build.call.name, True), *layouts, *steps,
+               *sizes(count=count, m=m, n=n, depth=depth), *numbers],
+              (blocks(n, 64), blocks(m, 64), min(count, 32768)), 256, _FILES)
+
+
+def _scalar(name, value):
+    if isinstance(value, complex):
+        return Parameter(f"complex128 {name}", Number(struct.pack("<2d", value.real, value.imag)))
+    return number("int64_t", name, int(value)) if isinstance(value, int) else number("double", name, value)
+
+
+def _with_dimension(info, at):
+    """The operand with one more dimension of size 1 at position `at`."""
+    return info._replace(shape=(*info.shape[:at], 1, *info.shape[at:]),
+                         strides=(*info.strides[:at], 0, *info.strides[at:]))
+
+
+def _matmul(call):
+    a, b = call.args[:2]
+    build, out = Build(call), call.results[0]
+    if len(a.shape) == 1:
+        a = a._replace(shape=(1, *a.shape), strides=(0, *a.strides))
+        out = _with_dimension(out, len(out.shape) - (len(b.shape) > 1))
+    if len(b.shape) == 1:
+        b = b._replace(shape=(*b.shape, 1), strides=(*b.strides, 0))
+        out = _with_dimension(out, len(out.shape))
+    product(build, a, b, out, out.shape[:-2])
+    return build.plan()
+
+
+def _added(call):
+    """addmm and baddbmm: beta self + alpha product; with beta 0 what self holds does not count."""
+    self, a, b, beta, alpha = call.args
+    build, out = Build(call), call.results[0]
+    d = _expanded(self, out.shape) if beta != 0 else None
+    product(build, a, b, out, out.shape[:-2], alpha, beta, d)
+    return build.plan()
+
+
+def _expanded(info, shape):
+    lead = len(shape) - len(info.shape)
+    strides = [0] * lead + [0 if s == 1 and shape[lead + d] != 1 else t
+                            for d, (s, t) in enumerate(zip(info.shape, info.strides, strict=True))]
+    return info._replace(shape=tuple(shape), strides=tuple(strides))
+
+
+def _linear(call):
+    x, weight, bias = call.args[:3]
+    build, out = Build(call), call.results[0]
+    one = len(weight.shape) == 1  # a row of weights: no dimension of results
+    w = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1])
+    if one:
+        w = w._replace(shape=(*w.shape, 1), strides=(*w.strides, 0))
+        out = out._replace(shape=(*out.shape, 1), strides=(*out.strides, 0))
+    if len(x.shape) == 1:
+        x = x._replace(shape=(1, *x.shape), strides=(0, *x.strides))
+        out = out._replace(shape=(1, *out.shape), strides=(0, *out.strides))
+    d = _expanded(bias, out.shape) if bias else None
+    product(build, x, w, out, out.shape[:-2], 1, 1, d)
+    return build.plan()
+
+
+def _linear_backward(call):
+    grad, x, weight, mask = call.args
+    build, (to_x, to_w, to_b) = Build(call), call.results
+    n, k = (weight.shape[0], weight.shape[-1]) if len(weight.shape) == 2 else (1, weight.shape[0])
+    rows = numel(grad) // max(n, 1)
+    g, data, w = build.input("grad", grad), build.input("x", x), build.input("w", weight)
+    wide = _accumulated(build, grad)
+
+    def run(a, b, out, m, depth, columns, sa, sb):
+        if m * columns == 0:
+            return
+        none = Parameter(f"const {build.type(grad)}* d", Number(bytes(8)))
+        flat = [layout(f"batch_{c}", (), ()) for c in "abcd"]
+        build.run(f"  matmul<{wide}>(a, b, d, c, batch_a, batch_b, batch_c, batch_d, sa, sb, sc, sd, 1, m, n, depth, "
+                  f"{wide}(1), {wide}(0));\n",
+                  [_renamed("a", a), _renamed("b", b), none, _renamed("c", out), *flat, _steps("sa", *sa),
+                   _steps("sb", *sb), _steps("sc", columns, 1), _steps("sd", 0, 0),
+                   *sizes(m=m, n=columns, depth=depth)], (blocks(columns, 64), blocks(m, 64), 1), 256, _FILES)
+    if mask & 1:
+        run(g, w, build.output("c", to_x), rows, n, k, (n, 1), (k, 1))
+    if mask & 2:
+        run(g, data, build.output("c", to_w), n, rows, k, (1, n), (k, 1))
+    if mask & 4 and n:
+        _bias(build, g, build.output("out", to_b), to_b, rows, n, 1, wide)
+    return build.plan()
+
+
+def _renamed(name, parameter):
+    return Parameter(f"{parameter.declaration.rpartition(' ')[0]} {name}", parameter.value)
+
+
+def _bias(build, grad, out, info, batch, channels, inner, wide):
+    build.run(f"  const {wide} sum = channel_sum<{wide}>(grad, batch, channels, inner, blockIdx.x);\n"
+              f"  if (threadIdx.x == 0) out[blockIdx.x] = cast<{build.type(info)}>(sum);\n",
+              [_renamed("grad", grad), out, *sizes(batch=batch, channels=channels, inner=inner)], channels, 256, _FILES)
+
+
+# --- convolution ------------------------------------------------------------------------------------------------------
+
+def _three(values, default):
+    values = list(values)
+    return [default] * (3 - len(values)) + values
+
+
+def _described(batch, small, big, groups, p, q, taps, stride, padding, dilation):
+    """The struct Convolution; fewer spatial dimensions are filled up in front."""
+    rank = len(p)
+    fill = [_three(p, 1), _three(q, 1), _three(taps, 1), _three((stride * rank)[:rank], 1),
+            _three((padding * rank)[:rank], 0), _three((dilation * rank)[:rank], 1)]
+    data = struct.pack("<22q", batch, small, big, groups, *(v for part in fill for v in part))
+    return Parameter("const Convolution conv", Number(data))
+
+
+def _side(build, way, source, weight, out, conv, info, bias=None):
+    """Every element of one side from the other."""
+    wide = _accumulated(build, info)
+    inner = math.prod(info.shape[2:])
+    more, plus = [], ""
+    if bias:
+        more = [build.input("bias", bias), *sizes(inner=inner, channels=info.shape[1])]
+        plus = " + cast<A>(bias[i_ / Index(inner) % Index(channels)])"
+    build.each(numel(info), f"  typedef {wide} A;\n"
+               f"  out[i_] = cast<{build.type(info)}>({way}<A>(x, w, conv, i_){plus});\n",
+               [_renamed("x", source), _renamed("w", weight), _renamed("out", out), conv, *more], files=_FILES)
+
+
+def _convolution(call):
+    x, weight, bias, stride, padding, dilation, transposed, _, groups = call.args
+    build, out = Build(call), call.results[0]
+    small, big = (x, out) if transposed else (out, x)
+    conv = _described(x.shape[0], small.shape[1], big.shape[1], groups, small.shape[2:], big.shape[2:],
+                      weight.shape[2:], list(stride), list(padding), list(dilation))
+    _side(build, "gather_big" if transposed else "gather_small", build.input("x", x), build.input("w", weight),
+          build.output("out", out), conv, out, bias)
+    return build.plan()
+
+
+def _convolution_backward(call):
+    grad, x, weight, stride, padding, dilation, transposed, _, groups, mask = call.args
+    build, (to_x, to_w, to_b) = Build(call), call.results
+    small, big = (x, grad) if transposed else (grad, x)
+    conv = _described(x.shape[0], small.shape[1], big.shape[1], groups, small.shape[2:], big.shape[2:],
+                      weight.shape[2:], list(stride), list(padding), list(dilation))
+    g, data, wide = build.input("grad", grad), build.input("x", x), _accumulated(build, grad)
+    if mask & 1:
+        _side(build, "gather_small" if transposed else "gather_big", g, build.input("w", weight),
+              build.output("out", to_x), conv, to_x)
+    if mask & 2 and numel(weight):
+        sides = (data, g) if transposed else (g, data)
+        build.run(f"  const {wide} sum = weight_sum<{wide}>(small, big, conv, blockIdx.x);\n"
+                  f"  if (threadIdx.x == 0) out[blockIdx.x] = cast<{build.type(to_w)}>(sum);\n",
+                  [_renamed("small", sides[0]), _renamed("big", sides[1]), build.output("out", to_w), conv],
+                  numel(weight), 256, _FILES)
+    if mask & 4 and grad.shape[1]:
+        _bias(build, g, build.output("out", to_b), to_b, grad.shape[0], grad.shape[1], math.prod(grad.shape[2:]), wide)
+    return build.plan()
+
+
+RULES = {
+    "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
+    "baddbmm": _added, "linear": _linear, "linear_backward": _linear_backward, "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+}

@@ -1,0 +1,247 @@
+"""Random numbers: Philox, one stream per thread, so that numbers depend on seed and size alone.
+
+The division into threads is that of PyTorch on a GPU of 132 multiprocessors (H100, H200): `rand`, `randn` and their
+kin are meant to give its numbers there for the same seed. Dropout, randperm and multinomial draw by ways of our own.
+"""
+
+import math
+
+from .launches import Build, Parameter, nothing, number, numel, sizes
+from .plans import Seed
+from .sorting import Sorted
+
+_FILES = ("random.cuh",)
+_THREADS, _BLOCKS = 256, 132 * 8
+
+
+def _draw(build, n, many, body, parameters):
+    """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them)."""
+    if n == 0:
+        return
+    grid = min(math.ceil(n / _THREADS), _BLOCKS)
+    calls = (n - 1) // (_THREADS * grid * 4) + 1
+    text = f"  draw_elements<{many}>(from, n, [&](Four w, int64_t i, int64_t width) {{\n{body}  }});\n"
+    build.run(text, [Parameter("Drawn from", Seed(calls * 4 * (4 // many))), *sizes(n=n), *parameters], grid, _THREADS,
+              _FILES)
+
+
+def _numbers(call, out, value, parameters=(), normal=False, more=""):
+    """Every element by `value`, an expression of the drawn number `u` (float, or double for float64)."""
+    build = Build(call)
+    wide = "double" if out.dtype == "float64" else "float"
+    many, draw = (2, "two") if wide == "double" else (4, "four<float>")
+    body = f"""    {wide} u_[{many}];
+    {'normal' if normal else 'uniform'}_{draw}(w, u_);
+    for (int k = 0; k < {many}; ++k) {{
+      const int64_t at = i + k * width;
+      const {wide} u = u_[k];
+      {more}
+      if (at < n) out[at] = cast<{build.type(out)}>({value});
+    }}
+"""
+    _draw(build, numel(out), many, body, [build.output("out", out), *parameters])
+    return build.plan()
+
+
+def _real(call, out):
+    if out.dtype.startswith("complex"):
+        raise NotImplementedError(f"{call.name} has no CUDA kernel yet for dtype {out.dtype}")
+    return "double" if out.dtype == "float64" else "float"
+
+
+def _rand(call):
+    out = call.results[0]
+    wide = _real(call, out)
+    return _numbers(call, out, f"u == {wide}(1) ? {wide}(0) : u")
+
+
+def _uniform(call):
+    _, low, high = call.args[:3]
+    out = call.results[0]
+    wide = _real(call, out)
+    return _numbers(call, out, f"v == {wide}(high) ? {wide}(low) : v",
+                    [number("double", "low", low), number("double", "high", high)],
+                    more=f"const {wide} v = u * ({wide}(high) - {wide}(low)) + {wide}(low);")
+
+
+def _randn(call):
+    _real(call, call.results[0])
+    return _numbers(call, call.results[0], "u", normal=True)
+
+
+def _normal(call):
+    _, mean, std = call.args[:3]
+    wide = _real(call, call.results[0])
+    return _numbers(call, call.results[0], f"u * {wide}(std) + {wide}(mean)",
+                    [number("double", "mean", mean), number("double", "std", std)], normal=True)
+
+
+def _exponential(call):
+    wide = _real(call, call.results[0])
+    return _numbers(call, call.results[0], f"(u == {wide}(1) ? {wide}(5.9604645e-08) : -log(u)) / {wide}(rate)",
+                    [number("double", "rate", call.args[1])])
+
+
+def _log_normal(call):
+    wide = _real(call, call.results[0])
+    return _numbers(call, call.results[0], f"exp(u * {wide}(std) + {wide}(mean))",
+                    [number("double", "mean", call.args[1]), number("double", "std", call.args[2])], normal=True)
+
+
+def _cauchy(call):
+    wide = _real(call, call.results[0])
+    return _numbers(call, call.results[0], f"{wide}(median) + {wide}(sigma) * tan({wide}(3.14159265358979) * "
+                    f"(u - {wide}(0.5)))",
+                    [number("double", "median", call.args[1]), number("double", "sigma", call.args[2])])
+
+
+def _geometric(call):
+    return _numbers(call, call.results[0], "ceil(log(u) / log1p(-p))", [number("double", "p", call.args[1])])
+
+
+def _bernoulli(call):
+    return _numbers(call, call.results[0], "u <= p", [number("double", "p", call.args[1])])
+
+
+def _bernoulli_tensor(call):
+    build, p = Build(call), call.args[1]
+    plan_of_p = build.input("p", p)
+    out = call.results[0]
+    body = f"""    for (int k = 0; k < 4; ++k) {{
+      const int64_t at = i + k * width;
+      if (at < n) out[at] = cast<{build.type(out)}>(unit(w.v[k]) <= cast<float>(p[at % many]));
+    }}
+"""
+    if numel(p) not in (1, numel(out)):
+        raise NotImplementedError("bernoulli has no CUDA kernel yet for probabilities that broadcast")
+    _draw(build, numel(out), 4, body, [build.output("out", out), plan_of_p, *sizes(many=numel(p))])
+    return build.plan()
+
+
+def _whole(call, low, high, out):
+    """Whole numbers of [low, high), by 32 bits where these suffice."""
+    build, width = Build(call), high - low
+    wide = width >= 2**32
+    body = f"""    for (int k = 0; k < {2 if wide else 4}; ++k) {{
+      const int64_t at = i + k * width;
+      const uint64_t v = {'uint64_t(w.v[2 * k]) << 32 | w.v[2 * k + 1]' if wide else 'w.v[k]'};
+      if (at < n) out[at] = cast<{build.type(out)}>(int64_t((range ? v % range : v) + uint64_t(low)));
+    }}
+"""
+    _draw(build, numel(out), 2 if wide else 4, body,
+          [build.output("out", out), number("uint64_t", "range", width % 2**64), *sizes(low=low)])
+    return build.plan()
+
+
+def _randint(position):
+    def rule(call):
+        low, high = (0, call.args[position]) if position < 2 and call.name.endswith("high") else (
+            call.args[position], call.args[position + 1])
+        return _whole(call, low, high, call.results[0])
+    return rule
+
+
+_TOPS = {"bool": 2, "uint8": 2**8, "int8": 2**7, "int16": 2**15, "uint16": 2**16, "int32": 2**31, "uint32": 2**32,
+         "int64": 2**63, "uint64": 2**64, "float16": 2**11 + 1, "bfloat16": 2**8 + 1, "float32": 2**24 + 1,
+         "float64": 2**53 + 1}
+
+
+def _random_(call):
+    low, high = call.args[1:3]
+    out = call.results[0]
+    if high is None:
+        low, high = (0, _TOPS[out.dtype]) if low is None else (0, low)
+    return _whole(call, low or 0, high, out)
+
+
+def _dropout(call):
+    x, p = call.args[:2]
+    build, (out, mask) = Build(call), call.results
+    kind, wide = build.type(out), build.wide(out)
+    body = f"""    for (int k = 0; k < 4; ++k) {{
+      const int64_t at = i + k * width;
+      if (at >= n) continue;
+      const bool kept = unit(w.v[k]) <= float(keep);
+      mask[at] = kept;
+      out[at] = cast<{kind}>(kept ? widen(x[at]) * ({wide}(1) / {wide}(keep)) : widen(x[at]) * {wide}(0));
+    }}
+"""
+    _draw(build, numel(out), 4, body, [build.input("x", x), build.output("out", out), build.output("mask", mask),
+                                       number("double", "keep", 1 - p)])
+    return build.plan()
+
+
+def _multinomial(call):
+    """With replacement: each sample searches the running sum. Without: the largest of p / exponential, one by one."""
+    weights, samples, replacement = call.args[:3]
+    build, out = Build(call), call.results[0]
+    n = weights.shape[-1]
+    rows = numel(weights) // n
+    if numel(out) == 0:
+        return nothing()
+    given = [build.input("weights", weights), build.output("out", out),
+             *sizes(n=n, samples=samples, rows=rows)]
+    if replacement:
+        build.run("""  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, row = i / samples;
+  if (i >= rows * samples) return;
+  double total = 0, sum = 0;
+  for (int64_t k = 0; k < n; ++k) total += cast<double>(weights[row * n + k]);
+  const Four w = philox(from.seed, uint64_t(i), from.offset / 4);
+  const double aim = unit(w.v[0], w.v[1]) * total;
+  int64_t best = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const double v = cast<double>(weights[row * n + k]);
+    sum += v;
+    if (v > 0) best = k;
+    if (sum >= aim && v > 0) break;
+  }
+  out[i] = best;
+""", [Parameter("Drawn from", Seed(4)), *given], math.ceil(rows * samples / 256), 256, _FILES)
+        return build.plan()
+    keys = build.room("keys", "float", rows * n, 4)
+    build.each(rows * n, """  const Four w = philox(from.seed, uint64_t(i_), from.offset / 4);
+  const float p = cast<float>(weights[i_]);
+  keys[i_] = p > 0 ? p / -log(unit(w.v[0]) * 0.99999994f) : -1.f;
+""", [Parameter("Drawn from", Seed(4)), keys, *given], files=_FILES)
+    build.run("""  typedef Lanes<ArgMax<float, float>> Op;
+  __shared__ Op::Acc room[32];
+  const Op op;
+  for (int64_t s = 0; s < samples; ++s) {
+    Op::Acc acc = op.init();
+    for (int64_t k = threadIdx.x; k < n; k += blockDim.x) acc = op.add(acc, keys[blockIdx.x * n + k], k);
+    acc = combine_block(op, acc, room);
+    if (threadIdx.x == 0) {
+      out[blockIdx.x * samples + s] = acc.place;
+      keys[blockIdx.x * n + acc.place] = -2.f;
+    }
+    __syncthreads();
+  }
+""", [keys, *given], rows, 256, ("reduce.cuh",))
+    return build.plan()
+
+
+def _randperm(call):
+    """The order of random keys of 64 bits; equal ones, which practically never meet, keep their order."""
+    out, build = call.results[0], Build(call)
+    n = numel(out)
+    if n == 0:
+        return nothing()
+    keys = build.room("x", "int64_t", n, 8)
+    build.each(n, """  const Four w = philox(from.seed, uint64_t(i_), from.offset / 4);
+  x[i_] = int64_t(uint64_t(w.v[0]) << 32 | w.v[1]);
+""", [Parameter("Drawn from", Seed(4)), keys], files=_FILES)
+    info = out._replace(dtype="int64", shape=(n,), strides=(1,))
+    found = Sorted(build, info, 0, False, keys._replace(declaration="const int64_t* x"))
+    build.each(n, f"  out[i_] = cast<{build.type(out)}>(items[i_].place);\n",
+               [found.items, build.output("out", out)], files=("sort.cuh",))
+    return build.plan()
+
+
+RULES = {
+    "rand": _rand, "rand_like": _rand, "randn": _randn, "randn_like": _randn, "uniform_": _uniform,
+    "normal_": _normal, "exponential_": _exponential, "log_normal_": _log_normal, "cauchy_": _cauchy,
+    "geometric_": _geometric, "bernoulli_float_": _bernoulli, "bernoulli_tensor": _bernoulli_tensor,
+    "randint.high": _randint(0), "randint.low": _randint(0), "randint_like.high": _randint(1),
+    "randint_like.low": _randint(1), "random_": _random_, "dropout_forward": _dropout, "multinomial": _multinomial,
+    "randperm": _randperm,
+}

@@ -1,0 +1,258 @@
+// Reductions: what each operator accumulates, and three ways through memory. Every sum is taken in an order that the
+// shape alone decides, so results are the same on every GPU.
+//
+// An operation has: Acc, init(), add(acc, element, its place along the reduced dimensions), combine(a, b) of two
+// accumulators where a's places come first or are arbitrary, and finish(acc) -> result.
+
+template <class Op> struct Lanes : Op {
+  typedef typename Op::Acc Acc;
+  INLINE Acc shuffle(Acc v, int k) const { return shuffle_xor(v, k); }
+  // In pairs of lanes both must compute the same: the lower lane's value comes first.
+  INLINE Acc combine_lanes(Acc mine, Acc other, bool upper) const {
+    return upper ? Op::combine(other, mine) : Op::combine(mine, other);
+  }
+};
+
+struct One {  // operations with one result; those with two have pair = true and second(acc, n)
+  static constexpr bool pair = false;
+};
+template <class T, class A> struct Sum : One {
+  typedef A Acc;
+  INLINE Acc init() const { return Acc(0); }
+  INLINE Acc add(Acc a, T v, int64_t) const { return a + cast<Acc>(v); }
+  INLINE Acc combine(Acc a, Acc b) const { return a + b; }
+  INLINE Acc finish(Acc a, int64_t) const { return a; }
+};
+template <class T, class A> struct Mean : Sum<T, A> {
+  INLINE A finish(A a, int64_t n) const { return a / A(typename Real<A>::type(n)); }
+};
+template <class T, class A> struct NanSum : Sum<T, A> {
+  INLINE A add(A a, T v, int64_t) const {
+    const A x = cast<A>(v);
+    return x != x ? a : a + x;
+  }
+};
+template <class T, class A> struct Prod : One {
+  typedef A Acc;
+  INLINE Acc init() const { return Acc(1); }
+  INLINE Acc add(Acc a, T v, int64_t) const { return a * cast<Acc>(v); }
+  INLINE Acc combine(Acc a, Acc b) const { return a * b; }
+  INLINE Acc finish(Acc a, int64_t) const { return a; }
+};
+template <class T, class A> struct Any : One {
+  typedef int32_t Acc;
+  INLINE Acc init() const { return 0; }
+  INLINE Acc add(Acc a, T v, int64_t) const { return a | int32_t(cast<bool>(v)); }
+  INLINE Acc combine(Acc a, Acc b) const { return a | b; }
+  INLINE bool finish(Acc a, int64_t) const { return a; }
+};
+template <class T, class A> struct All : One {
+  typedef int32_t Acc;
+  INLINE Acc init() const { return 1; }
+  INLINE Acc add(Acc a, T v, int64_t) const { return a & int32_t(cast<bool>(v)); }
+  INLINE Acc combine(Acc a, Acc b) const { return a & b; }
+  INLINE bool finish(Acc a, int64_t) const { return a; }
+};
+// The largest element and the first of its places; a NaN is larger than all numbers.
+template <class A> struct Placed {
+  A value;
+  int64_t place;
+};
+template <class T, class A> struct ArgMax : One {
+  typedef Placed<A> Acc;
+  INLINE Acc init() const { return {Limits<A>::lowest(), int64_t(1) << 62}; }
+  INLINE Acc add(Acc a, T v, int64_t place) const { return combine(a, Acc{cast<A>(v), place}); }
+  INLINE Acc combine(Acc a, Acc b) const {
+    const bool odd_a = a.value != a.value, odd_b = b.value != b.value;
+    const bool second = odd_a != odd_b ? odd_b
+                        : odd_a || a.value == b.value ? b.place < a.place
+                                                      : a.value < b.value;
+    return second ? b : a;
+  }
+  INLINE int64_t finish(Acc a, int64_t) const { return a.place; }
+};
+template <class T, class A> struct ArgMin : ArgMax<T, A> {
+  typedef Placed<A> Acc;
+  INLINE Acc init() const { return {Limits<A>::highest(), int64_t(1) << 62}; }
+  INLINE Acc add(Acc a, T v, int64_t place) const { return combine(a, Acc{cast<A>(v), place}); }
+  INLINE Acc combine(Acc a, Acc b) const {
+    const bool odd_a = a.value != a.value, odd_b = b.value != b.value;
+    const bool second = odd_a != odd_b ? odd_b
+                        : odd_a || a.value == b.value ? b.place < a.place
+                                                      : b.value < a.value;
+    return second ? b : a;
+  }
+};
+template <class T, class A> struct MaxDim : ArgMax<T, A> {
+  static constexpr bool pair = true;
+  INLINE A finish(Placed<A> a, int64_t) const { return a.value; }
+  INLINE int64_t second(Placed<A> a, int64_t) const { return a.place; }
+};
+template <class T, class A> struct MinDim : ArgMin<T, A> {
+  static constexpr bool pair = true;
+  INLINE A finish(Placed<A> a, int64_t) const { return a.value; }
+  INLINE int64_t second(Placed<A> a, int64_t) const { return a.place; }
+};
+template <class T, class A> struct Max : One {
+  typedef A Acc;
+  INLINE Acc init() const { return Limits<A>::lowest(); }
+  INLINE Acc add(Acc a, T v, int64_t) const { return larger(a, cast<A>(v)); }
+  INLINE Acc combine(Acc a, Acc b) const { return larger(a, b); }
+  INLINE Acc finish(Acc a, int64_t) const { return a; }
+};
+template <class T, class A> struct Min : One {
+  typedef A Acc;
+  INLINE Acc init() const { return Limits<A>::highest(); }
+  INLINE Acc add(Acc a, T v, int64_t) const { return smaller(a, cast<A>(v)); }
+  INLINE Acc combine(Acc a, Acc b) const { return smaller(a, b); }
+  INLINE Acc finish(Acc a, int64_t) const { return a; }
+};
+// Count, mean and sum of squared differences (Chan, Golub and LeVeque 1979 join two of them).
+template <class A> struct Spread {
+  A mean, squares, count;
+};
+template <class T, class A> struct Variance : One {
+  typedef Spread<A> Acc;
+  double correction;
+  INLINE Acc init() const { return {A(0), A(0), A(0)}; }
+  INLINE Acc add(Acc a, T v, int64_t) const {
+    const A x = cast<A>(v), n = a.count + A(1), d = x - a.mean, mean = a.mean + d / n;
+    return {mean, a.squares + d * (x - mean), n};
+  }
+  INLINE Acc combine(Acc a, Acc b) const {
+    const A n = a.count + b.count;
+    if (n == A(0)) return a;
+    const A d = b.mean - a.mean, share = b.count / n;
+    return {a.mean + d * share, a.squares + b.squares + d * d * a.count * share, n};
+  }
+  INLINE A finish(Acc a, int64_t n) const { return a.squares / A(n - correction > 0 ? n - correction : 0); }
+};
+template <class T, class A> struct Deviation : Variance<T, A> {
+  INLINE A finish(Spread<A> a, int64_t n) const { return sqrt(Variance<T, A>::finish(a, n)); }
+};
+template <class T, class A> struct VarianceMean : Variance<T, A> {
+  static constexpr bool pair = true;
+  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean : not_a_number<A>(); }
+};
+template <class T, class A> struct DeviationMean : Deviation<T, A> {
+  static constexpr bool pair = true;
+  INLINE A second(Spread<A> a, int64_t n) const { return n ? a.mean : not_a_number<A>(); }
+};
+// The smallest and the largest at once.
+template <class A> struct Range {
+  A low, high;
+};
+template <class T, class A> struct MinMax : One {
+  typedef Range<A> Acc;
+  static constexpr bool pair = true;
+  INLINE Acc init() const { return {Limits<A>::highest(), Limits<A>::lowest()}; }
+  INLINE Acc add(Acc a, T v, int64_t) const { return {smaller(a.low, cast<A>(v)), larger(a.high, cast<A>(v))}; }
+  INLINE Acc combine(Acc a, Acc b) const { return {smaller(a.low, b.low), larger(a.high, b.high)}; }
+  INLINE A finish(Acc a, int64_t) const { return a.low; }
+  INLINE A second(Acc a, int64_t) const { return a.high; }
+};
+// log(sum(exp(x))) with the maximum taken out as it grows.
+template <class A> struct Scaled {
+  A top, sum;
+};
+template <class T, class A> struct LogSumExp : One {
+  typedef Scaled<A> Acc;
+  INLINE Acc init() const { return {-infinity<A>(), A(0)}; }
+  INLINE Acc add(Acc a, T v, int64_t) const { return combine(a, Acc{cast<A>(v), A(1)}); }
+  INLINE Acc combine(Acc a, Acc b) const {
+    const A top = larger(a.top, b.top);
+    if (is_infinite(top)) return {top, A(1)};
+    return {top, a.sum * exp(a.top - top) + b.sum * exp(b.top - top)};
+  }
+  INLINE A finish(Acc a, int64_t) const { return a.sum == A(0) ? -infinity<A>() : a.top + log(a.sum); }
+};
+// Norms: of order 0 the count of nonzero elements, 1, 2, infinite ones by Max and Min of absolute values, any other.
+template <class T, class A> struct Norm : One {
+  typedef A Acc;
+  double order;
+  INLINE Acc init() const { return order < 0 && is_infinite(order) ? infinity<A>() : A(0); }
+  INLINE Acc add(Acc a, T v, int64_t) const {
+    const A x = A(absolute(widen(v)));
+    if (is_infinite(order)) return order > 0 ? larger(a, x) : smaller(a, x);
+    return a + (order == 0 ? A(x != 0) : order == 1 ? x : order == 2 ? x * x : pow(x, A(order)));
+  }
+  INLINE Acc combine(Acc a, Acc b) const {
+    return !is_infinite(order) ? a + b : order > 0 ? larger(a, b) : smaller(a, b);
+  }
+  INLINE Acc finish(Acc a, int64_t) const {
+    return order == 2 ? sqrt(a) : order == 0 || order == 1 || is_infinite(order) ? a : pow(a, A(1) / A(order));
+  }
+};
+
+// --- the ways through memory
+// kept: sizes and strides of what remains, reduced: of what is summed over. Chunk c of `chunks` takes the elements
+// [c * width, (c + 1) * width) of the reduced ones.
+template <class O, class P, int K> struct Results {
+  O* first;
+  P* second;
+  Layout<K> to, to_second;
+  template <class Op, class Index> INLINE void put(const Op& op, typename Op::Acc acc, Index row, Index n) const {
+    first[offset_of<Index, K>(row, to)] = cast<O>(op.finish(acc, n));
+    if constexpr (Op::pair) second[offset_of<Index, K>(row, to_second)] = cast<P>(op.second(acc, n));
+  }
+};
+// One block per result and chunk. V > 1: the reduced elements lie side by side, and V of them are read at once.
+template <int V, class Op, class T, class Out, class Index, int K, int R>
+INLINE void reduce_rows(const Lanes<Op>& op, const T* x, const Out& out, typename Op::Acc* partial,
+                        const Layout<K>& kept, const Layout<R>& reduced, Index rows, Index n, Index width) {
+  typedef typename Op::Acc Acc;
+  __shared__ Acc room[32];
+  const Index row = blockIdx.x, chunk = blockIdx.y;
+  const T* from = x + offset_of<Index, K>(row, kept);
+  const Index begin = chunk * width, end = begin + width < n ? begin + width : n;
+  Acc acc = op.init();
+  if constexpr (V > 1) {
+    const Index whole = begin + (end > begin ? (end - begin) / V * V : 0);
+    for (Index i = begin + threadIdx.x * V; i < whole; i += Index(blockDim.x) * V) {
+      const Pack<T, V> v = load<V>(from + i);
+#pragma unroll
+      for (int k = 0; k < V; ++k) acc = op.add(acc, v.v[k], i + k);
+    }
+    for (Index i = whole + threadIdx.x; i < end; i += blockDim.x) acc = op.add(acc, from[i], i);
+  } else {
+    for (Index i = begin + threadIdx.x; i < end; i += blockDim.x)
+      acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
+  }
+  acc = combine_block(op, acc, room);
+  if (threadIdx.x != 0) return;
+  if (gridDim.y > 1) partial[int64_t(row) * gridDim.y + chunk] = acc;
+  else out.put(op, acc, row, n);
+}
+// Neighbouring results lie in neighbouring columns: each thread takes one of them, 8 rows of threads share its column.
+template <int V, class Op, class T, class Out, class Index, int K, int R>
+INLINE void reduce_columns(const Lanes<Op>& op, const T* x, const Out& out, typename Op::Acc* partial,
+                           const Layout<K>& kept, const Layout<R>& reduced, Index rows, Index n, Index width) {
+  typedef typename Op::Acc Acc;
+  __shared__ Acc room[8][32];
+  const int lane = threadIdx.x & 31, part = threadIdx.x >> 5;
+  const Index row = Index(blockIdx.x) * 32 + lane, chunk = blockIdx.y;
+  const Index end = (chunk + 1) * width < n ? (chunk + 1) * width : n;
+  Acc acc = op.init();
+  if (row < rows) {
+    const T* from = x + offset_of<Index, K>(row, kept);
+    for (Index i = chunk * width + part; i < end; i += 8)
+      acc = op.add(acc, from[offset_of<Index, R>(i, reduced)], i);
+  }
+  room[part][lane] = acc;
+  __syncthreads();
+  if (part != 0 || row >= rows) return;
+  for (int k = 1; k < 8; ++k) acc = op.combine(acc, room[k][lane]);
+  if (gridDim.y > 1) partial[int64_t(row) * gridDim.y + chunk] = acc;
+  else out.put(op, acc, row, n);
+}
+// The second stage: one warp per result joins the chunks.
+template <class Op, class Out, class Index>
+INLINE void reduce_chunks(const Lanes<Op>& op, const Out& out, const typename Op::Acc* partial, Index rows, Index n,
+                          int chunks) {
+  const Index row = Index(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  if (row >= rows) return;
+  typename Op::Acc acc = op.init();
+  for (int k = threadIdx.x & 31; k < chunks; k += 32) acc = op.combine(acc, partial[int64_t(row) * chunks + k]);
+  acc = combine_warp(op, acc);
+  if ((threadIdx.x & 31) == 0) out.put(op, acc, row, n);
+}

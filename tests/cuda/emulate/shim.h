@@ -1,0 +1,235 @@
+// Runs CUDA kernels on the CPU: the threads of a block are fibers of one system thread, blocks run one after the other.
+//
+// A thread that waits (__syncthreads, __syncwarp, shuffles) lets the others run; one that never waits costs a call.
+// Kernels' own text is what NVRTC gets; only the names of the language and of its intrinsics are defined here.
+#pragma once
+#include <ucontext.h>
+#include <setjmp.h>
+
+#include <math.h>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define FLAMBEAU_EMULATE 1
+#define FLAMBEAU_INFINITY __builtin_inff()
+#define FLAMBEAU_NAN __builtin_nanf("")
+#define __device__
+#define __global__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __constant__ static const
+#define __restrict__
+
+struct dim3 { unsigned x, y, z; };
+static thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+static constexpr int warpSize = 32;
+
+namespace emulate {
+
+struct Fiber {
+  ucontext_t context;
+  jmp_buf here;
+  char* stack;
+  dim3 thread;
+  unsigned id;
+  bool busy = false;
+};
+constexpr size_t kStack = 256 << 10;
+
+struct Barrier { unsigned arrived = 0, generation = 0; };
+
+struct Block {
+  void (*body)(void**);
+  void** params;
+  unsigned threads, next, alive;
+  std::vector<unsigned> warp_alive;
+  std::vector<Barrier> warp_barrier;
+  Barrier barrier;
+  unsigned long long slot[1024];
+  std::vector<Fiber*> fibers;
+  Fiber* current = nullptr;
+  jmp_buf scheduler;
+};
+static Block block;
+
+inline void release(Barrier& b, unsigned needed) {
+  if (needed && b.arrived >= needed) b.arrived = 0, ++b.generation;
+}
+inline void yield() {
+  Fiber* me = block.current;
+  if (_setjmp(me->here) == 0) _longjmp(block.scheduler, 1);
+  block.current = me;
+  threadIdx = me->thread;
+}
+inline void wait(Barrier& b, unsigned& needed) {
+  const unsigned generation = b.generation;
+  ++b.arrived;
+  release(b, needed);
+  while (b.generation == generation) yield();
+}
+inline void sync_warp() { wait(block.warp_barrier[block.current->id / 32], block.warp_alive[block.current->id / 32]); }
+inline void sync_block() { wait(block.barrier, block.alive); }
+
+// A fiber runs threads until one waits; then the scheduler starts the rest on others.
+inline void run() {
+  Fiber* me = block.current;
+  while (block.next < block.threads) {
+    const unsigned id = block.next++;
+    me->id = id;
+    me->thread = {id % blockDim.x, id / blockDim.x % blockDim.y, id / blockDim.x / blockDim.y};
+    me->busy = true;
+    threadIdx = me->thread;
+    block.body(block.params);
+    me = block.current;
+    me->busy = false;
+    --block.alive;
+    --block.warp_alive[id / 32];
+    release(block.barrier, block.alive);
+    release(block.warp_barrier[id / 32], block.warp_alive[id / 32]);
+  }
+  _longjmp(block.scheduler, 2);
+}
+inline Fiber* fiber(size_t k) {
+  while (block.fibers.size() <= k) {
+    Fiber* f = new Fiber;
+    f->stack = static_cast<char*>(std::malloc(kStack));
+    block.fibers.push_back(f);
+  }
+  return block.fibers[k];
+}
+inline void start(Fiber* f) {
+  getcontext(&f->context);
+  f->context.uc_stack.ss_sp = f->stack;
+  f->context.uc_stack.ss_size = kStack;
+  f->context.uc_link = nullptr;
+  makecontext(&f->context, run, 0);
+  block.current = f;
+  if (_setjmp(block.scheduler) == 0) setcontext(&f->context);
+}
+inline void resume(Fiber* f) {
+  block.current = f;
+  if (_setjmp(block.scheduler) == 0) _longjmp(f->here, 1);
+}
+inline void run_block() {
+  const unsigned warps = (block.threads + 31) / 32;
+  block.next = 0;
+  block.alive = block.threads;
+  block.barrier = {};
+  block.warp_barrier.assign(warps, Barrier{});
+  block.warp_alive.assign(warps, 32);
+  block.warp_alive[warps - 1] = block.threads - 32 * (warps - 1);
+  volatile size_t used = 0;
+  while (block.next < block.threads) start(fiber(used)), used = used + 1;
+  volatile unsigned idle = 0;
+  while (block.alive) {
+    const unsigned before = block.alive;
+    volatile unsigned generations = block.barrier.generation;
+    for (volatile size_t k = 0; k < used; k = k + 1)
+      if (block.fibers[k]->busy) resume(block.fibers[k]);
+    idle = block.alive == before && block.barrier.generation == generations ? idle + 1 : 0;
+    if (idle > 100000) {
+      std::fprintf(stderr, "emulated kernel: threads of a block wait for each other for ever\n");
+      std::abort();
+    }
+  }
+}
+inline void launch(void (*body)(void**), const unsigned* grid, const unsigned* threads, void** params) {
+  block.body = body;
+  block.params = params;
+  block.threads = threads[0] * threads[1] * threads[2];
+  blockDim = {threads[0], threads[1], threads[2]};
+  gridDim = {grid[0], grid[1], grid[2]};
+  for (unsigned z = 0; z < grid[2]; ++z)
+    for (unsigned y = 0; y < grid[1]; ++y)
+      for (unsigned x = 0; x < grid[0]; ++x) {
+        blockIdx = {x, y, z};
+        run_block();
+      }
+}
+template <class... A, size_t... I> void call(void (*f)(A...), void** p, std::index_sequence<I...>) {
+  f(*static_cast<std::remove_reference_t<A>*>(p[I])...);
+}
+template <class... A> void call(void (*f)(A...), void** p) { call(f, p, std::index_sequence_for<A...>()); }
+
+template <class T> T exchange(T v, unsigned from) {
+  static_assert(sizeof(T) <= 8);
+  const unsigned id = block.current->id;
+  std::memcpy(&block.slot[id], &v, sizeof(T));
+  sync_warp();
+  T r;
+  std::memcpy(&r, &block.slot[from < block.threads ? from : id], sizeof(T));
+  sync_warp();
+  return r;
+}
+inline unsigned lane() { return block.current->id & 31; }
+inline unsigned base() { return block.current->id & ~31u; }
+
+}  // namespace emulate
+
+#define EMULATED(NAME)                                                                                            \
+  static void body_##NAME(void** p) { emulate::call(NAME, p); }                                                   \
+  extern "C" void emu_##NAME(const unsigned* grid, const unsigned* threads, unsigned, void** params) {            \
+    emulate::launch(body_##NAME, grid, threads, params);                                                          \
+  }
+
+inline void __syncthreads() { emulate::sync_block(); }
+inline void __syncwarp(unsigned = ~0u) { emulate::sync_warp(); }
+inline void __threadfence() {}
+template <class T> T __shfl_sync(unsigned, T v, int from) { return emulate::exchange(v, emulate::base() + (from & 31)); }
+template <class T> T __shfl_xor_sync(unsigned, T v, int mask) {
+  return emulate::exchange(v, emulate::base() + (emulate::lane() ^ mask));
+}
+template <class T> T __shfl_down_sync(unsigned, T v, unsigned by) {
+  return emulate::exchange(v, emulate::lane() + by < 32 ? emulate::block.current->id + by : emulate::block.current->id);
+}
+template <class T> T __shfl_up_sync(unsigned, T v, unsigned by) {
+  return emulate::exchange(v, emulate::lane() >= by ? emulate::block.current->id - by : emulate::block.current->id);
+}
+inline unsigned __ballot_sync(unsigned, int predicate) {
+  unsigned bits = 0;
+  const unsigned id = emulate::block.current->id;
+  emulate::block.slot[id] = predicate != 0;
+  emulate::sync_warp();
+  for (unsigned k = 0; k < 32 && emulate::base() + k < emulate::block.threads; ++k)
+    bits |= unsigned(emulate::block.slot[emulate::base() + k] & 1) << k;
+  emulate::sync_warp();
+  return bits;
+}
+inline int __popc(unsigned v) { return __builtin_popcount(v); }
+inline int __clz(int v) { return v ? __builtin_clz(unsigned(v)) : 32; }
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((uint64_t(a) * b) >> 32); }
+inline float __int_as_float(int v) { float f; std::memcpy(&f, &v, 4); return f; }
+inline float __uint_as_float(unsigned v) { float f; std::memcpy(&f, &v, 4); return f; }
+inline unsigned __float_as_uint(float f) { unsigned v; std::memcpy(&v, &f, 4); return v; }
+inline long long __double_as_longlong(double f) { long long v; std::memcpy(&v, &f, 8); return v; }
+inline double __longlong_as_double(long long v) { double f; std::memcpy(&f, &v, 8); return f; }
+template <class T, class U> T atomicAdd(T* p, U v) { T old = *p; *p = T(old + T(v)); return old; }
+template <class T, class U> T atomicMax(T* p, U v) { T old = *p; *p = old < T(v) ? T(v) : old; return old; }
+template <class T, class U> T atomicMin(T* p, U v) { T old = *p; *p = T(v) < old ? T(v) : old; return old; }
+template <class T> T atomicCAS(T* p, T compare, T v) { T old = *p; if (old == compare) *p = v; return old; }
+template <class T> T atomicExch(T* p, T v) { T old = *p; *p = v; return old; }
+
+// What CUDA's mathematics has beside the C library's.
+inline float rsqrt(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline double erfinv(double x) {
+  if (!(std::fabs(x) < 1)) return std::fabs(x) == 1 ? x * HUGE_VAL : NAN;
+  double w = -std::log((1 - x) * (1 + x)), y = std::copysign(std::sqrt(w), x) * 0.8862269254527580;  // then Newton
+  for (int k = 0; k < 60; ++k) {
+    double step = (std::erf(y) - x) / (1.1283791670955126 * std::exp(-y * y));
+    if (std::fabs(x) > 0.5) step = -(std::erfc(std::fabs(y)) - (1 - std::fabs(x))) / (1.1283791670955126 * std::exp(-y * y)) * (x < 0 ? -1 : 1);
+    y -= step;
+    if (std::fabs(step) < 1e-16 * std::fabs(y)) break;
+  }
+  return y;
+}
+inline float erfinv(float x) { return float(erfinv(double(x))); }
+
+// Halves, by bits.
+struct float16;
+struct bfloat16;

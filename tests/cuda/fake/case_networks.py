@@ -1,0 +1,63 @@
+"""Whole networks: the CPU's losses on the device, step for step, by generated kernels that run on the CPU."""
+
+import importlib
+
+import pytest
+
+import flambeau as fb
+from flambeau import nn
+from flambeau.nn import functional as F
+
+from .. import emulate
+
+
+@pytest.fixture(autouse=True)
+def own_kernels(fresh, monkeypatch):
+    from flambeau.cuda import _plans
+    assert emulate.MARK  # importing it is enough: kernels are compiled for the CPU from then on
+    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
+
+
+class Language(nn.Module):
+    """One block of a small GPT, with attention as one operator and by its parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.out = nn.Embedding(11, 8), nn.LayerNorm(8), nn.Linear(8, 11)
+        self.q, self.k, self.v = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.norm(self.embed(x))
+        seen = F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h), is_causal=True)
+        scores = self.q(seen) @ self.k(h).transpose(1, 2) / 8**0.5
+        mask = fb.ones(x.shape[1], x.shape[1], device=x.device).tril() == 0
+        return self.out(h + scores.masked_fill(mask, float("-inf")).softmax(-1) @ self.v(h)).transpose(1, 2)
+
+
+NETWORKS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.Linear(9, 4)), lambda: fb.randn(5, 6), (5,)),
+    "cnn": (lambda: nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+                                  nn.Conv2d(4, 4, 3, stride=2, groups=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                                  nn.Linear(4, 4)), lambda: fb.randn(3, 2, 8, 8), (3,)),
+    "gpt": (Language, lambda: fb.randint(0, 11, (2, 7)), (2, 7)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("optimizer", ("SGD", "AdamW"))
+def test_training_goes_as_on_the_cpu(name, optimizer):
+    make, data, labels = NETWORKS[name]
+
+    def losses(device):
+        fb.manual_seed(0)
+        model, x, y = make().to(device), data().to(device), fb.randint(0, 4, labels).to(device)
+        steps = getattr(fb.optim, optimizer)(model.parameters(), lr=0.1)
+        found = []
+        for _ in range(4):
+            loss = F.cross_entropy(model(x), y)
+            steps.zero_grad()
+            loss.backward()
+            steps.step()
+            found.append(loss.item())
+        return found
+    assert losses("cuda") == pytest.approx(losses("cpu"), rel=1e-4)

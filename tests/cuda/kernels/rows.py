@@ -1,0 +1,127 @@
+"""Calls of operators that are not pointwise, lowered to plans that run on the CPU."""
+
+import ctypes
+from typing import NamedTuple
+
+import flambeau
+from flambeau.cuda.kernels import lower
+from flambeau.cuda.kernels.plans import Copy, Fill, Launch, Number, Plan, Pointer, Seed
+from flambeau.ops.kinds import FACTS, OPS
+from flambeau.utils._python_dispatch import TorchDispatchMode
+
+from .. import emulate
+from .harness import short
+
+SEED = 1234
+
+
+class TensorInfo(NamedTuple):
+    k: int
+    dtype: str
+    shape: tuple
+    strides: tuple
+    aligned: bool
+
+
+class RowCall(NamedTuple):
+    name: str
+    args: tuple
+    results: tuple
+    arch: str = "emulate"
+
+
+def arguments(name, args, kwargs):
+    """The schema's arguments in order, defaults included."""
+    bound = OPS[name].__signature__.bind(*args, **kwargs)
+    bound.apply_defaults()
+    more = bound.arguments.pop("sizes", ())  # flip(x, 0, 1) as flip(x, (0, 1))
+    for key in ("size", "dims"):
+        if isinstance(bound.arguments.get(key), int) and (key == "size" or name == "flip"):
+            bound.arguments[key] = (bound.arguments[key], *more)
+    return [v for k, v in bound.arguments.items() if k != "out" or "Tensor out," in FACTS[name][1]]
+
+
+class Lowered:
+    """One call: `results` are tensors of the CPU's own results' shapes, which `run` fills by the plan."""
+
+    def __init__(self, name, args=(), kwargs=None, results=None, aligned=True, arch="emulate"):
+        self.tensors, self.aligned = [], aligned
+        values = arguments(name, args, kwargs or {})
+        infos = tuple(self._info(v) for v in values)
+        expected = OPS[name](*args, **(kwargs or {})) if results is None else results
+        self.expected = [expected] if isinstance(expected, flambeau.Tensor) else list(expected)
+        self.results = [flambeau.empty_like(t) for t in self.expected]
+        if name.endswith("_"):
+            self.results = [self.tensors[0]]
+        self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch)
+        self.plan = lower(self.call)
+        assert isinstance(self.plan, Plan)
+
+    def _info(self, v):
+        if isinstance(v, flambeau.Tensor):
+            self.tensors.append(v)
+            return TensorInfo(len(self.tensors) - 1, short(v.dtype), tuple(v.shape), tuple(v.stride()),
+                              self.aligned and v.data_ptr() % 16 == 0)
+        if isinstance(v, (list, tuple)):
+            return tuple(self._info(x) for x in v)
+        if isinstance(v, flambeau.dtype):
+            return short(v)
+        return v
+
+    def _address(self, target, scratch):
+        if isinstance(target, Pointer):
+            return self.tensors[target.k].data_ptr() + target.byte_offset
+        return ctypes.addressof(scratch[target.i]) + target.byte_offset
+
+    def _parameter(self, p, scratch, offset):
+        if isinstance(p, Number):
+            return (ctypes.c_char * max(len(p.data), 1)).from_buffer_copy(p.data)
+        if isinstance(p, Seed):
+            return (ctypes.c_uint64 * 2)(SEED, offset)
+        return ctypes.c_void_p(self._address(p, scratch))
+
+    def run(self):
+        """The results by the plan."""
+        scratch = [(ctypes.c_char * max(n, 1))() for n in self.plan.scratch]
+        offset = 0
+        for step in self.plan.steps:
+            if isinstance(step, Fill):
+                ctypes.memset(self._address(step.target, scratch), step.value_byte, step.nbytes)
+            elif isinstance(step, Copy):
+                ctypes.memmove(self._address(step.dst, scratch), self._address(step.src, scratch), step.nbytes)
+            else:
+                assert isinstance(step, Launch)
+                params = [self._parameter(p, scratch, offset) for p in step.params]
+                emulate.launch(step.image, step.function, step.grid, step.block, params)
+                offset += sum(p.count for p in step.params if isinstance(p, Seed))
+        return self.results
+
+
+class Capture(TorchDispatchMode):
+    """Collects the calls of operators, as they reach a device, with what the CPU answers."""
+
+    def __init__(self, wanted):
+        super().__init__()
+        self.wanted, self.calls, self.seen = wanted, [], {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func.name not in self.wanted or "out" in kwargs:
+            return func(*args, **kwargs)
+        args = copied(args)
+        before = copied(args)
+        result = func(*args, **kwargs)
+        self.calls.append((func.name, before, kwargs, args, result))
+        return result
+
+
+def copied(args):
+    """The arguments with tensors of their own, strides kept."""
+    def copy(v):
+        if isinstance(v, flambeau.Tensor):
+            return flambeau.empty_strided(v.shape, v.stride(), dtype=v.dtype).copy_(v.detach()) \
+                if 0 not in v.stride() else v.detach()
+        if isinstance(v, (list, tuple)):
+            return type(v)(copy(x) for x in v) if type(v) in (list, tuple) else v
+        return v
+    return tuple(copy(v) for v in args)

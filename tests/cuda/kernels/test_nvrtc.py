@@ -1,0 +1,113 @@
+"""What NVRTC makes of the kernels, for GPUs that this machine does not have: nothing here runs on one."""
+
+import contextlib
+import re
+
+import pytest
+
+import flambeau
+from flambeau.cuda.kernels import launches, nvrtc, pointwise
+
+from .harness import Batch, Call, Operand, PointwiseCall
+from .rows import Lowered
+from .test_pointwise import DTYPES, MORE, calls_of, is_flat
+from .test_rows import captured
+
+pytestmark = pytest.mark.skipif(not nvrtc.found(), reason="NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12")
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+
+
+def build(batch, arch, **options):
+    return nvrtc.build(batch.source(), arch, "a batch", **options)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_one_kernel_of_each_form_and_dtype(arch):
+    batch = Batch()
+    for dtype in pointwise.TYPES:
+        for form, aligned in (("flat", True), ("flat", False), ("strided", False)):
+            operand = Operand("tensor", dtype, dtype)
+            batch.add(Call("eq", form, (operand, operand), dtype, "bool", (), 64 if aligned else 32, aligned, arch))
+    assert build(batch, arch).startswith(b"\x7fELF")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", (*DTYPES, *MORE), ids=str)
+def test_every_pointwise_kernel(dtype, arch):
+    """Compiled, and nothing spilled: local memory only where a formula keeps a table of its own."""
+    batch = Batch()
+    for call in calls_of(dtype):
+        batch.add(call.signature("strided", 32, False))
+        if is_flat(call):
+            batch.add(call.signature("flat", 32, True))
+    assert build(batch, arch).startswith(b"\x7fELF")
+
+
+WIDTHS = {"float32": 4, "float16": 8, "bfloat16": 8, "float64": 2, "int8": 16, "int64": 2, "complex64": 2,
+          "complex128": 1}
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_flat_kernels_move_16_bytes_at_once(dtype):
+    """Two loads and a store of 128 bits in the aligned form, whatever the dtype; no local memory in any form."""
+    batch = Batch()
+    operand = Operand("tensor", dtype, dtype)
+    call = Call("mul", "flat", (operand, operand), dtype, dtype, (), 32, True, "sm_90")
+    _, vector = batch.add(call)
+    batch.add(call._replace(form="strided"))
+    assert vector == WIDTHS[dtype]
+    ptx = build(batch, "sm_90", ptx=True).decode()
+    assert ".local" not in ptx
+    first = ptx.split(".entry")[1]
+    wide = re.findall(r"(ld|st)\.global\.v(\d)\.[a-z](\d+)", first)
+    assert sorted(k for k, many, bits in wide if int(many) * int(bits) == 128) == ["ld", "ld", "st"], wide
+
+
+def test_results_of_another_width_are_still_one_access():
+    """float32 operands and bool results: 16 bytes read, 4 written."""
+    x = flambeau.randn(8)
+    batch = Batch()
+    batch.add(PointwiseCall("lt", (x, x), {}).signature("flat", 32, True)._replace(arch="sm_90"))
+    ptx = build(batch, "sm_90", ptx=True).decode()
+    assert len(re.findall(r"ld\.global\.v4\.[a-z]32", ptx)) == 2
+    assert re.findall(r"st\.global\.v4\.u8|st\.global\.u32", ptx)
+
+
+def _texts(monkeypatch, dtype, most):
+    """{kernel text: operator} of the first calls of every rule; nothing is compiled yet."""
+    texts = {}
+    monkeypatch.setattr(launches, "compile", lambda source, arch, name: texts.setdefault(source, name).encode())
+    for name, calls in captured(dtype).items():
+        for _, args, kwargs, _, result in calls[:most]:
+            results = [result] if isinstance(result, flambeau.Tensor) else list(result)
+            with contextlib.suppress(NotImplementedError):
+                Lowered(name, args, kwargs, results=results)
+    for name, args in (("rand", ((9,),)), ("multinomial", (flambeau.ones(3, 4), 2)), ("randint.high", (9, (4,)))):
+        Lowered(name, args)
+    return texts
+
+
+#: kernels that may keep something in local memory: a register's index is not known when they are compiled
+LOCAL = ()
+
+
+def test_a_kernel_of_every_rule(monkeypatch):
+    """Compiled for sm_90; none uses local memory."""
+    texts = _texts(monkeypatch, flambeau.float32, 1)
+    assert len(texts) > 80
+    for text, name in texts.items():
+        assert ".local" not in nvrtc.build(text, "sm_90", name, ptx=True).decode() or name in LOCAL, name
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.int64), ids=str)
+def test_every_kernel_of_every_rule(monkeypatch, dtype, arch):
+    for text, name in _texts(monkeypatch, dtype, 8).items():
+        assert nvrtc.build(text, arch, name).startswith(b"\x7fELF")
+
+
+def test_what_nvrtc_refuses_names_the_operator():
+    with pytest.raises(RuntimeError, match=r"gelu: NVRTC \d+\.\d+ refused the kernel's text for sm_90"):
+        nvrtc.build("nonsense", "sm_90", "gelu")

@@ -1,0 +1,103 @@
+"""Every rule that lowers an operator: its plan, run on the CPU, against the CPU's own operator.
+
+The calls are those that the op table's samples and their backward passes make, as they reach a device.
+"""
+
+import warnings
+from functools import cache
+
+import pytest
+
+import flambeau
+from flambeau.cuda.kernels import random
+from flambeau.cuda.kernels.lowering import RULES
+from flambeau.ops.kinds import OPS
+
+from ...ops import battery
+from .harness import same, short
+from .rows import Capture, Lowered
+
+FLOATS = (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.float16)
+WHOLE = (flambeau.int64, flambeau.uint8, flambeau.bool)
+#: rules whose numbers are drawn: test_random.py
+NAMES = sorted(set(RULES) - set(random.RULES))
+
+
+def _run(name, sample):
+    try:
+        result = battery.run(name, sample)
+        loss = next((t for t in battery.tensors(result) if t.requires_grad), None)
+        if loss is not None:
+            loss.sum().backward()
+    except (*battery.REFUSALS, AssertionError):
+        pass  # what the CPU refuses is not asked of a GPU
+
+
+@cache
+def captured(dtype):
+    """{operator: its calls}, no two alike in dtypes, ranks and other arguments."""
+    calls, seen = {}, set()
+    capture = Capture(set(NAMES))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in battery.NAMES:
+            try:
+                samples = battery.samples(name, dtype, requires_grad=dtype.is_floating_point)
+            except battery.REFUSALS:
+                continue
+            for sample in samples:
+                with capture:
+                    _run(name, sample)
+    for call in capture.calls:
+        key = call[0], *((short(a.dtype), a.ndim) if isinstance(a, flambeau.Tensor) else str(a)[:20] for a in call[1])
+        if key not in seen:
+            seen.add(key)
+            calls.setdefault(call[0], []).append(call)
+    return calls
+
+
+def check(call):
+    """Whether the plan gives what the CPU gave, in results and in arguments that are written."""
+    name, args, kwargs, after, result = call
+    expected = [result] if isinstance(result, flambeau.Tensor) else list(result)
+    lowered = Lowered(name, args, kwargs, results=expected)
+    if any(not same(a, b) for a, b in zip(lowered.run(), expected, strict=True)):
+        return False
+    return all(same(a, b) for a, b in zip(args, after, strict=True) if isinstance(a, flambeau.Tensor))
+
+
+def check_all(calls):
+    wrong = []
+    for call in calls:
+        try:
+            if not check(call):
+                wrong.append(call)
+        except NotImplementedError as refusal:
+            assert "has no CUDA kernel yet" in str(refusal)
+    assert not wrong, wrong
+
+
+def own(name, *args):
+    """A call that no sample makes."""
+    return [(name, args, {}, args, OPS[name](*args))]
+
+
+OWN = {
+    "dropout_scale": lambda: own("dropout_scale", flambeau.randn(5, 6), flambeau.randn(5, 6) > 0, 0.25),
+    "index_fill_tensor": lambda: own("index_fill_tensor", flambeau.randn(4, 5), 1, flambeau.tensor([3, 0]),
+                                     flambeau.tensor(7.0)),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_computes_what_the_cpu_does(name):
+    calls = captured(flambeau.float32).get(name) or captured(flambeau.int64).get(name) or OWN[name]()
+    largest = max(calls, key=lambda call: sum(a.numel() for a in call[1] if isinstance(a, flambeau.Tensor)))
+    check_all([largest])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("dtype", (*FLOATS, *WHOLE, flambeau.complex64), ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_call_of_the_samples(name, dtype):
+    check_all(captured(dtype).get(name, []))

@@ -1,0 +1,22 @@
+"""CUDA without a device: the cases of tests/cuda/fake, each file in a process whose driver is a fake one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import fake
+
+CASES = sorted(fake.HERE.glob("case_*.py"))
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_cases(path):
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider",
+                          str(path.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=300,
+                         env={**os.environ, fake.VARIABLE: str(fake.build_driver())})
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
