@@ -19,8 +19,8 @@ def few():
     """Makes ranks that a test may kill."""
     made = []
 
-    def start(size, timeout=20.0):
-        made.append(Ranks(size, timeout))
+    def start(size, timeout=20.0, port=None):
+        made.append(Ranks(size, timeout, port))
         return made[-1]
 
     yield start

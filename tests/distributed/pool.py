@@ -17,11 +17,11 @@ _CONTEXT = multiprocessing.get_context("fork")
 FIRST = 20.0  # seconds that a call may wait in tests that expect no fault
 
 
-def _serve(rank, size, place, pipe, timeout):
+def _serve(rank, size, meet, pipe, timeout):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     flambeau.set_num_threads(1)
     try:
-        dist.init_process_group("gloo", init_method=f"file://{place}/meet", rank=rank, world_size=size,
+        dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=size,
                                 timeout=timedelta(seconds=timeout))
         pipe.send(("ready", None))
         while (task := pipe.recv()) is not None:
@@ -46,12 +46,14 @@ def free_port():
 class Ranks:
     """`size` processes; `run` calls a function in all of them and returns their results in order."""
 
-    def __init__(self, size, timeout=FIRST):
+    def __init__(self, size, timeout=FIRST, port=None):
         self.size, self.processes, self.pipes = size, [], []
-        self.place = tempfile.mkdtemp()  # a port might be taken by other tests that run
+        self.place = tempfile.mkdtemp()
+        # unless a test asks for one: a port might be taken by other tests that run
+        meet = f"tcp://localhost:{port}" if port else f"file://{self.place}/meet"
         for rank in range(size):
             mine, theirs = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=_serve, args=(rank, size, self.place, theirs, timeout), daemon=True)
+            process = _CONTEXT.Process(target=_serve, args=(rank, size, meet, theirs, timeout), daemon=True)
             process.start()
             theirs.close()
             self.processes.append(process)
@@ -89,6 +91,14 @@ class Ranks:
             assert state == "raised", f"rank {rank}: {state} {value}"
             found.append(value[1])
         return found
+
+    def leave(self, ranks):
+        """These ranks end by themselves."""
+        for rank in ranks:
+            self.pipes[rank].send(None)
+        for rank in ranks:
+            self.processes[rank].join(10)
+            assert self.processes[rank].exitcode == 0, f"rank {rank}: exit code {self.processes[rank].exitcode}"
 
     def end(self):
         for process in self.processes:

@@ -91,6 +91,33 @@ def check_equal(name, set_to_none):
     return distance(found, expected)
 
 
+def check_exchange_begins_early():
+    """In every step, also while the graph of the step before is alive, as it is in `loss = …; loss.backward()`."""
+    model = DistributedDataParallel(nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)]), bucket_cap_mb=1e-6)
+    seen, exchange = [], model.reducer._exchange
+    model.reducer._exchange = lambda bucket: (seen.append(model.module[0].weight.grad is None), exchange(bucket))
+    for _ in range(3):
+        model.zero_grad()
+        loss = model(flambeau.ones(2, 4)).sum()
+        loss.backward()
+    return seen
+
+
+def check_whose_memory():
+    """A gradient that somebody else holds is written to; one that only the parameter has becomes part of the bucket."""
+    model, x = DistributedDataParallel(nn.Linear(4, 2)), flambeau.ones(3, 4) * (dist.get_rank() + 1)
+    weight, bias = model.module.weight, model.module.bias
+    model(x).sum().backward()
+    first, held = weight.grad, bias.grad.clone()
+    bias.grad = held
+    assert first._base is not None
+    model(x).sum().backward()
+    assert bias.grad is held and weight.grad is first and (held == 6).all() and (first == 9).all()
+    model.zero_grad()
+    model(x).sum().backward()
+    assert weight.grad.data_ptr() != first.data_ptr() and (first == 9).all() and (weight.grad == 4.5).all()
+
+
 def check_unused():
     """The ranks leave out different parts in each step: gradients are the mean with zeros for those."""
     me, find = dist.get_rank(), True
@@ -341,7 +368,7 @@ def test_wrong_use():
         DistributedDataParallel(nn.Linear(2, 2))
     dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
     try:
-        with pytest.raises(ValueError, match=r"leave device_ids.*\[0\]"):
+        with pytest.raises(ValueError, match=r"module is on cpu.*\[0\].*leave device_ids"):
             DistributedDataParallel(nn.Linear(2, 2), device_ids=[0])
         with pytest.raises(RuntimeError, match="no parameter of the module requires a gradient"):
             DistributedDataParallel(nn.ReLU())
@@ -357,3 +384,12 @@ def test_wrong_use():
             model.register_comm_hook(None, default_hooks.allreduce_hook)
     finally:
         dist.destroy_process_group()
+
+
+def test_gradients_are_exchanged_while_backward_goes_on_in_every_step(two):
+    for seen in two.run(check_exchange_begins_early):
+        assert len(seen) == 3 * 8 and sum(seen) >= 3 * 6
+
+
+def test_gradients_that_others_hold_are_written_to(two):
+    two.run(check_whose_memory)

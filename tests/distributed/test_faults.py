@@ -1,9 +1,12 @@
 """What survivors learn when a rank ends, stops, or does something else: each raises in time and names the rank."""
 
+import io
 import os
 import random
 import re
 import signal
+import socket
+import sys
 import time
 from datetime import timedelta
 
@@ -11,6 +14,8 @@ import pytest
 
 import flambeau
 import flambeau.distributed as dist
+
+from .pool import free_port
 
 
 def forever(kind):
@@ -137,15 +142,43 @@ def test_monitored_barrier_names_the_missing_rank(few):
     assert "no sign of rank 2" in first and "rank 0 has not seen all ranks" in second
 
 
+class Crash(BaseException):
+    """An error that nothing in a rank catches."""
+
+
+def forever_until_signalled(kind):
+    """`forever`; SIGUSR1 ends the rank with exit code 0, SIGUSR2 by an exception, wherever it is."""
+    signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
+    signal.signal(signal.SIGUSR2, crash)
+    forever(kind)
+
+
+def crash(*_):
+    sys.stderr = io.StringIO()  # the traceback is not news
+    raise Crash
+
+
+FAULTS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "exits": signal.SIGUSR1, "raises": signal.SIGUSR2}
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1000))
 def test_random_moments(few, seed):
     draw = random.Random(seed)
-    size = draw.choice([2, 3, 4])
-    victim, how = draw.randrange(size), draw.choice(["KILL", "TERM", "STOP"])
-    ranks = few(size, timeout=3.0)
-    ranks.begin(forever, draw.choice(["small", "large", "mixed", "messages"]))
-    time.sleep(draw.random() * 0.2)
-    os.kill(ranks.processes[victim].pid, getattr(signal, f"SIG{how}"))
-    for text in ranks.errors(10, [r for r in range(size) if r != victim]):
-        assert f"rank {victim}" in text or "timed out" in text, text
+    size, how = draw.choice([2, 3, 4]), draw.choice([*FAULTS])
+    kind = draw.choice(["small", "large", "mixed", "messages"])
+    victim, port = draw.randrange(size), draw.choice([None, free_port()])
+    ranks = few(size, 3.0, port)
+    ranks.begin(forever_until_signalled, kind)
+    time.sleep(0.02 + draw.random() * 0.2)
+    os.kill(ranks.processes[victim].pid, FAULTS[how])
+    others = [r for r in range(size) if r != victim]
+    for text in ranks.errors(10, others):
+        assert f"rank {victim}" in text, text
+    ranks.leave(others)
+    if how == "stopped":
+        ranks.processes[victim].kill()
+    ranks.processes[victim].join(5)
+    assert ranks.processes[victim].exitcode is not None
+    if port:
+        socket.create_server(("localhost", port)).close()

@@ -148,7 +148,7 @@ def test_beginning_is_checked(monkeypatch):
         dist.init_process_group(init_method="tcp://localhost:1")
     with pytest.raises(ValueError, match=r"'abacus'.*gloo"):
         dist.init_process_group("abacus")
-    with pytest.raises(RuntimeError, match=r"'nccl'.*not.*gloo"):
+    with pytest.raises(RuntimeError, match=r'"nccl" needs.*pip install.*"gloo"'):
         dist.init_process_group("nccl")
     with pytest.raises(ValueError, match=r"rank 2 and world_size 2"):
         dist.init_process_group(store=dist.HashStore(), rank=2, world_size=2)

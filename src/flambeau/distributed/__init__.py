@@ -46,7 +46,6 @@ from ._groups import get_rank as get_rank
 from ._groups import get_world_size as get_world_size
 from ._groups import init_process_group as init_process_group
 from ._groups import is_initialized as is_initialized
-from ._groups import monitored_barrier as monitored_barrier
 from ._groups import new_group as new_group
 from ._groups import new_subgroups as new_subgroups
 from ._groups import new_subgroups_by_enumeration as new_subgroups_by_enumeration
@@ -57,6 +56,7 @@ from ._messages import irecv as irecv
 from ._messages import isend as isend
 from ._messages import recv as recv
 from ._messages import send as send
+from ._monitored import monitored_barrier as monitored_barrier
 from ._objects import all_gather_object as all_gather_object
 from ._objects import broadcast_object_list as broadcast_object_list
 from ._objects import gather_object as gather_object

@@ -18,9 +18,13 @@ class GradBucket:
 
     def __init__(self, index, parameters):
         self._index, self._parameters, self._last = index, parameters, False
-        self._buffer = flambeau.zeros(sum(p.numel() for p in parameters), dtype=parameters[0].dtype)
-        self._views = self._cut(self._buffer)
+        self._elements = sum(p.numel() for p in parameters)
+        self.leave_memory()
         self.waiting, self.result = 0, None  # parameters without a gradient yet; what the exchange returned
+
+    def leave_memory(self):
+        """The gradients keep the memory; the bucket takes another piece when it is next asked for."""
+        self._buffer = self._views = None
 
     def _cut(self, buffer):
         return cut(buffer, self._parameters)
@@ -31,10 +35,15 @@ class GradBucket:
 
     def buffer(self):
         """All gradients, as one dimension."""
+        if self._buffer is None:
+            self._buffer = flambeau.empty(self._elements, dtype=self._parameters[0].dtype,
+                                          device=self._parameters[0].device)
+            self._views = self._cut(self._buffer)
         return self._buffer
 
     def gradients(self):
         """The parts of the buffer, in the shapes of the parameters."""
+        self.buffer()
         return self._views
 
     def parameters(self):
@@ -47,6 +56,6 @@ class GradBucket:
 
     def set_buffer(self, buffer):
         """Puts other gradients into the buffer's place."""
-        if buffer.numel() != self._buffer.numel():
-            raise ValueError(f"GradBucket.set_buffer: expected {self._buffer.numel()} elements, got {buffer.numel()}")
-        self._buffer.copy_(buffer.view(-1))
+        if buffer.numel() != self._elements:
+            raise ValueError(f"GradBucket.set_buffer: expected {self._elements} elements, got {buffer.numel()}")
+        self.buffer().copy_(buffer.view(-1))

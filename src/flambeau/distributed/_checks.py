@@ -8,13 +8,11 @@ _NAMES = [op.name for op in RedOpType]
 
 
 def tensor(value, name, what="tensor"):
-    """A dense tensor on the CPU; TypeError and ValueError name the function."""
+    """A dense tensor; TypeError names the function."""
     if not isinstance(value, _C.Tensor):
         raise TypeError(f"{name}: {what} must be a Tensor, got {type(value).__name__}")
     if hasattr(value, "_own_part"):
         raise TypeError(f"{name}: {what} is a DTensor; use its redistribute(), or exchange its to_local()")
-    if value.device.type != "cpu":
-        raise RuntimeError(f"{name}: {what} is on device {value.device}; this engine exchanges tensors on the CPU")
     if value.layout is not _C.strided:
         raise NotImplementedError(f"{name}: {what} has layout {value.layout}; make it dense with to_dense(), or "
                                   "send its indices and values")

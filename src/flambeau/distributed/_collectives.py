@@ -21,16 +21,16 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     group = member(group, "broadcast")
     if group is None:
         return None
-    checks.tensor(tensor, "broadcast")
+    engine = group.engine_of(checks.tensor(tensor, "broadcast"), "broadcast")
     root = checks.rank(group, src, group_src, "broadcast", "src")
     text, dense = where("broadcast", tensor, f" from {root}"), Dense(tensor, read=root == group.rank())
 
     def call(timeout):
-        group.engine.broadcast(dense.memory, root, text, timeout)
+        engine.broadcast(dense.memory, root, text, timeout)
         if root != group.rank():
             dense.back()
 
-    return group.call(call, [tensor], async_op)
+    return group.call(engine, call, [tensor], async_op)
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
@@ -38,9 +38,9 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     group = member(group, "all_reduce")
     if group is None:
         return None
-    checks.tensor(tensor, "all_reduce")
+    engine = group.engine_of(checks.tensor(tensor, "all_reduce"), "all_reduce")
     kind, factor = checks.reduction(op, "all_reduce")
-    text, engine = where("all_reduce", tensor, checks.named(kind)), group.engine
+    text = where("all_reduce", tensor, checks.named(kind))
     dense = Dense(tensor)
     wide = checks.reducible(tensor, kind, engine, "all_reduce")
 
@@ -50,7 +50,7 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
         _copied(memory, dense.memory)
         dense.back()
 
-    return group.call(call, [tensor], async_op)
+    return group.call(engine, call, [tensor], async_op)
 
 
 def _multiplied(memory, factor, dtype):
@@ -70,19 +70,19 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
     group = member(group, "reduce")
     if group is None:
         return None
-    checks.tensor(tensor, "reduce")
+    engine = group.engine_of(checks.tensor(tensor, "reduce"), "reduce")
     root, (kind, factor) = checks.rank(group, dst, group_dst, "reduce", "dst"), checks.reduction(op, "reduce")
     text, dense = where("reduce", tensor, f" to {root}"), Dense(tensor)
-    wide = checks.reducible(tensor, kind, group.engine, "reduce")
+    wide = checks.reducible(tensor, kind, engine, "reduce")
 
     def call(timeout):
         memory = _multiplied(dense.memory, factor, wide)
-        group.engine.reduce(memory, kind, root, text, timeout)
+        engine.reduce(memory, kind, root, text, timeout)
         if root == group.rank():
             _copied(memory, dense.memory)
             dense.back()
 
-    return group.call(call, [tensor], async_op)
+    return group.call(engine, call, [tensor], async_op)
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
@@ -90,17 +90,17 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     group = member(group, "all_gather")
     if group is None:
         return None
-    checks.tensor(tensor, "all_gather")
+    engine = group.engine_of(checks.tensor(tensor, "all_gather"), "all_gather")
     outputs = checks.tensors(tensor_list, "all_gather", "tensor_list", group.size(), tensor)
     text, source = where("all_gather", tensor), Dense(tensor)
     targets = [Dense(each, read=False) for each in outputs]
-    return group.call(lambda timeout: _all_gather(group, targets, source, text, timeout), outputs, async_op)
 
+    def call(timeout):
+        engine.all_gather([each.memory for each in targets], source.memory, text, timeout)
+        for each in targets:
+            each.back()
 
-def _all_gather(group, targets, source, text, timeout):
-    group.engine.all_gather([each.memory for each in targets], source.memory, text, timeout)
-    for each in targets:
-        each.back()
+    return group.call(engine, call, outputs, async_op)
 
 
 def _pieces(memory, count):
@@ -114,15 +114,15 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
     if group is None:
         return None
     name = "all_gather_into_tensor"
-    checks.tensor(input_tensor, name, "input_tensor")
+    engine = group.engine_of(checks.tensor(input_tensor, name, "input_tensor"), name)
     _checked_whole(checks.tensor(output_tensor, name, "output_tensor"), input_tensor, group.size(), name)
     text, source, target = where(name, input_tensor), Dense(input_tensor), Dense(output_tensor, read=False)
 
     def call(timeout):
-        group.engine.all_gather(_pieces(target.memory, group.size()), source.memory, text, timeout)
+        engine.all_gather(_pieces(target.memory, group.size()), source.memory, text, timeout)
         target.back()
 
-    return group.call(call, [output_tensor], async_op)
+    return group.call(engine, call, [output_tensor], async_op)
 
 
 def _checked_whole(whole, part, count, name):
@@ -150,12 +150,17 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
                for k, each in enumerate(inputs)]
     steps = [([Dense(each, read=False) for each in column], Dense(source), where(name, source))
              for column, source in zip(columns, inputs)]
+    engine = group.engine_of(inputs[0], name) if inputs else group.engine
 
     def call(timeout):
-        for targets, source, text in steps:
-            _all_gather(group, targets, source, text, timeout)
+        with engine.grouped():
+            for targets, source, text in steps:
+                engine.all_gather([each.memory for each in targets], source.memory, text, timeout)
+        for targets, _, _ in steps:
+            for each in targets:
+                each.back()
 
-    return group.call(call, output_tensor_lists, async_op)
+    return group.call(engine, call, output_tensor_lists, async_op)
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
@@ -166,16 +171,19 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
     name = "all_reduce_coalesced"
     tensors = checks.tensors([tensors] if isinstance(tensors, _C.Tensor) else tensors, name, "tensors")
     kind, factor = checks.reduction(op, name)
-    steps = [(Dense(each), where(name, each), checks.reducible(each, kind, group.engine, name)) for each in tensors]
+    engine = group.engine_of(tensors[0], name) if tensors else group.engine
+    steps = [(Dense(each), where(name, each), checks.reducible(each, kind, engine, name)) for each in tensors]
 
     def call(timeout):
-        for dense, text, wide in steps:
-            memory = _multiplied(dense.memory, factor, wide)
-            group.engine.all_reduce(memory, kind, text, timeout)
+        memories = [_multiplied(dense.memory, factor, wide) for dense, _, wide in steps]
+        with engine.grouped():
+            for memory, (_, text, _) in zip(memories, steps):
+                engine.all_reduce(memory, kind, text, timeout)
+        for memory, (dense, _, _) in zip(memories, steps):
             _copied(memory, dense.memory)
             dense.back()
 
-    return group.call(call, tensors, async_op)
+    return group.call(engine, call, tensors, async_op)
 
 
 def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
@@ -183,18 +191,18 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
     group = member(group, "gather")
     if group is None:
         return None
-    checks.tensor(tensor, "gather")
+    engine = group.engine_of(checks.tensor(tensor, "gather"), "gather")
     root = _root(group, dst, group_dst, "gather", "dst")
     outputs = _list_of_root(group, gather_list, root, tensor, "gather", "gather_list")
     text, source = where("gather", tensor, f" to {root}"), Dense(tensor)
     targets = [Dense(each, read=False) for each in outputs]
 
     def call(timeout):
-        group.engine.gather([each.memory for each in targets], source.memory, root, text, timeout)
+        engine.gather([each.memory for each in targets], source.memory, root, text, timeout)
         for each in targets:
             each.back()
 
-    return group.call(call, outputs, async_op)
+    return group.call(engine, call, outputs, async_op)
 
 
 def _root(group, number, place, name, what):
@@ -224,7 +232,7 @@ def _gathered_into(tensor, whole, dst, group, async_op, group_dst, name):
     group = member(group, name)
     if group is None:
         return None
-    checks.tensor(tensor, name)
+    engine = group.engine_of(checks.tensor(tensor, name), name)
     root = _root(group, dst, group_dst, name, "dst")
     target = None
     if group.rank() == root:
@@ -234,11 +242,11 @@ def _gathered_into(tensor, whole, dst, group, async_op, group_dst, name):
 
     def call(timeout):
         pieces = _pieces(target.memory, group.size()) if target else []
-        group.engine.gather(pieces, source.memory, root, text, timeout)
+        engine.gather(pieces, source.memory, root, text, timeout)
         if target:
             target.back()
 
-    return group.call(call, [] if whole is None else [whole], async_op)
+    return group.call(engine, call, [] if whole is None else [whole], async_op)
 
 
 def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
@@ -246,16 +254,16 @@ def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, gro
     group = member(group, "scatter")
     if group is None:
         return None
-    checks.tensor(tensor, "scatter")
+    engine = group.engine_of(checks.tensor(tensor, "scatter"), "scatter")
     root = _root(group, src, group_src, "scatter", "src")
     inputs = [Dense(each) for each in _list_of_root(group, scatter_list, root, tensor, "scatter", "scatter_list")]
     text, target = where("scatter", tensor, f" from {root}"), Dense(tensor, read=False)
 
     def call(timeout):
-        group.engine.scatter(target.memory, [each.memory for each in inputs], root, text, timeout)
+        engine.scatter(target.memory, [each.memory for each in inputs], root, text, timeout)
         target.back()
 
-    return group.call(call, [tensor], async_op)
+    return group.call(engine, call, [tensor], async_op)
 
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
@@ -270,18 +278,18 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
 
 
 def _reduce_scatter(group, output, sources, op, async_op, name):
-    kind, factor = checks.reduction(op, name)
+    (kind, factor), engine = checks.reduction(op, name), group.engine_of(output, name)
     text, target = where(name, output, checks.named(kind)), Dense(output, read=False)
-    wide = checks.reducible(output, kind, group.engine, name)
+    wide = checks.reducible(output, kind, engine, name)
 
     def call(timeout):
         inputs = [_multiplied(each, factor, wide) for each in sources()]
         result = target.memory if target.memory.dtype is wide else target.memory.to(wide)
-        group.engine.reduce_scatter(result, inputs, kind, text, timeout)
+        engine.reduce_scatter(result, inputs, kind, text, timeout)
         _copied(result, target.memory)
         target.back()
 
-    return group.call(call, [output], async_op)
+    return group.call(engine, call, [output], async_op)
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
@@ -311,14 +319,14 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     inputs = checks.tensors(input_tensor_list, name, "input_tensor_list", group.size())
     targets, sources = [Dense(each, read=False) for each in outputs], [Dense(each) for each in inputs]
     _checked_dtypes([*outputs, *inputs], name)
-    text = where(name, inputs[group.rank()])
+    text, engine = where(name, inputs[group.rank()]), group.engine_of(inputs[0], name)
 
     def call(timeout):
-        group.engine.all_to_all([each.memory for each in targets], [each.memory for each in sources], text, timeout)
+        engine.all_to_all([each.memory for each in targets], [each.memory for each in sources], text, timeout)
         for each in targets:
             each.back()
 
-    return group.call(call, outputs, async_op)
+    return group.call(engine, call, outputs, async_op)
 
 
 def _checked_dtypes(tensors, name):
@@ -337,16 +345,17 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
         return None
     name = "all_to_all_single"
     _checked_dtypes([checks.tensor(output, name, "output"), checks.tensor(input, name, "input")], name)
+    engine = group.engine_of(input, name)
     target, source = Dense(output, read=False), Dense(input)
     outputs = _rows(target.memory, output_split_sizes, group.size(), name, "output")
     inputs = _rows(source.memory, input_split_sizes, group.size(), name, "input")
     text = where(name, input)
 
     def call(timeout):
-        group.engine.all_to_all(outputs, inputs, text, timeout)
+        engine.all_to_all(outputs, inputs, text, timeout)
         target.back()
 
-    return group.call(call, [output], async_op)
+    return group.call(engine, call, [output], async_op)
 
 
 def _rows(memory, sizes, count, name, what):
@@ -368,8 +377,9 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     group = member(group, "barrier")
     if group is None:
         return None
-    if device_ids is not None:
-        raise RuntimeError("barrier: device_ids are for devices that this build has not; leave them out")
-    text = where("barrier")
-    own = None if timeout is None else timeout.total_seconds()
-    return group.call(lambda seconds: group.engine.barrier(text, seconds if own is None else own), [], async_op)
+    text, engine = where("barrier"), group.engine
+    if device_ids is not None and not engine.launches:
+        raise RuntimeError("barrier: device_ids are for groups of GPUs, and this group's tensors are on the CPU; leave "
+                           "them out")
+    return group.call(engine, lambda seconds: engine.barrier(text, seconds), None, async_op,
+                      None if timeout is None else timeout.total_seconds())

@@ -5,11 +5,16 @@ that have the same dtype and size on all ranks (`all_to_all`: sizes of their own
 where it stands in the program; `timeout` is in seconds. What goes wrong is a DistBackendError that names the rank.
 """
 
+import contextlib
+
+import flambeau
+
 
 class Engine:
     """The interface, for one group of processes; `rank` and `size` are this process's place in it."""
 
     name = "none"
+    launches = False  # whether a call only begins what a stream carries out; such an engine has `launch`
 
     def __init__(self, rank, size):
         self.rank, self.size = rank, size
@@ -69,6 +74,18 @@ class Engine:
     def finished(self, message):
         """Whether `finish` would return at once."""
         raise NotImplementedError(f"{self.name}: finished")
+
+    def device(self):
+        """Where its tensors are."""
+        return flambeau.device("cpu")
+
+    def together(self):
+        """Context in which messages begin all at once when it ends, where that makes a difference."""
+        return contextlib.nullcontext()
+
+    def grouped(self):
+        """Context in which collectives are one, where that makes a difference."""
+        return contextlib.nullcontext()
 
     def leave(self):
         """This rank takes no further part."""

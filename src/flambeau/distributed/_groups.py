@@ -9,27 +9,24 @@ from zlib import crc32
 from .. import _ranks
 from .._shown import listed, shown
 from . import _mpi
-from ._errors import DistStoreError
+from ._backends import backends_of, engines, index_of
 from ._rendezvous import rendezvous
-from ._shared import SharedMemoryEngine, host
+from ._shared import host
 from ._stores import FileStore, PrefixStore, Store
 from ._tcp import TCPStore, timeout_of
 from ._values import Backend, GroupMember, default_pg_timeout
 from ._work import Work, Worker
 
-#: backends that a program may ask for where tensors are on the CPU: all are one engine
-_CPU_BACKENDS = {Backend.UNDEFINED: Backend.GLOO, Backend.GLOO: Backend.GLOO, Backend.MPI: Backend.MPI}
 _groups = {}  # group -> its name; those that this process is in
-_elsewhere = [None]  # (rank, size, name) -> an Engine, where ranks lie on hosts that a cluster connects
 _made = 0  # groups that all ranks have made, in the same order
 
 
 class ProcessGroup:
-    """Ranks that exchange tensors: their numbers in the group of all, and the engine between them."""
+    """Ranks that exchange tensors: their numbers in the group of all, and the engine for each type of device."""
 
-    def __init__(self, ranks, rank, engine, store, timeout, backend, name, desc):
-        self.ranks, self._rank, self.engine, self.store = ranks, rank, engine, store
-        self.timeout, self.backend = timeout, backend
+    def __init__(self, ranks, rank, engines, store, timeout, backends, name, desc):
+        self.ranks, self._rank, self.engines, self.store = ranks, rank, engines, store
+        self.timeout, self.backends = timeout, backends
         self.group_name, self.group_desc = name, desc
         self._calls, self._sent = Worker(f"flambeau-{name}"), Worker(f"flambeau-{name}-messages")
         self._turn = threading.Lock()
@@ -42,6 +39,11 @@ class ProcessGroup:
     def size(self):
         """How many ranks it has."""
         return len(self.ranks)
+
+    @property
+    def backend(self):
+        """The first of its backends."""
+        return next(iter(self.backends.values()))
 
     def name(self):
         """The backend's name."""
@@ -57,16 +59,38 @@ class ProcessGroup:
             raise ValueError(f"{name}: rank {shown(number)} is not in the group of ranks {listed(self.ranks)}")
         return self._place[number]
 
-    def call(self, function, result, async_op):
-        """Runs a collective after those before it: at once, or in the group's thread; None, or its Work."""
+    @property
+    def engine(self):
+        """That of what is no tensor: the CPU's, if there is one."""
+        return self.engines.get("cpu") or next(iter(self.engines.values()))
+
+    def engine_of(self, tensor, name):
+        """The engine for the device of a tensor."""
+        found = self.engines.get(tensor.device.type)
+        if found is None:
+            kinds = " and ".join(self.engines)
+            raise RuntimeError(f"{name}: the tensor is on device {tensor.device}, and the group exchanges those on "
+                               f"{kinds}; move it there, or make the group with backend=\"cpu:gloo,cuda:nccl\"")
+        return found
+
+    def device(self):
+        """Where tensors are exchanged that the library makes itself."""
+        return self.engine.device()
+
+    def call(self, engine, function, result, async_op, seconds=None):
+        """Runs a collective after those before it: at once, on a stream, or in the group's thread; None, or its Work"""
+        seconds = self.timeout if seconds is None else seconds
+        if engine.launches:
+            work = engine.launch(function, result, seconds)
+            return work if async_op else (work.wait(), None)[1]
         if not async_op and not self._calls.busy:
-            return self._in_turn(function)
-        work = self._calls.put(lambda: self._in_turn(function), Work(result))
+            return self._in_turn(function, seconds)
+        work = self._calls.put(lambda: self._in_turn(function, seconds), Work([] if result is None else result))
         return work if async_op else (work.wait(), None)[1]
 
-    def _in_turn(self, function):
+    def _in_turn(self, function, seconds):
         with self._turn:
-            function(self.timeout)
+            function(seconds)
 
     def message(self, function, work):
         """Finishes a message in the thread for messages, so that it moves while this process does something else."""
@@ -76,7 +100,8 @@ class ProcessGroup:
         """Waits for what is under way, and leaves the group."""
         self._calls.end()
         self._sent.end()
-        self.engine.leave()
+        for engine in self.engines.values():
+            engine.leave()
 
     def __repr__(self):
         return f"ProcessGroup({shown(self.group_name)}, rank {self._rank} of {self.size()}, {self.backend})"
@@ -143,7 +168,9 @@ def get_backend(group=None):
 
 def get_backend_config(group=None):
     """The backend for each kind of device, as text."""
-    return f"cpu:{get_backend(group)}"
+    found = world("get_backend_config") if group is None else group
+    get_backend(found)
+    return ",".join(f"{kind}:{each}" for kind, each in found.backends.items())
 
 
 def get_process_group_ranks(group):
@@ -196,23 +223,6 @@ _pg_map = _groups
 
 # --- making -----------------------------------------------------------------------------------------------------------
 
-def backend_of(name, what):
-    """The Backend for the CPU that a text asks for: `gloo`, `cpu:gloo,cuda:nccl`, None for what there is.
-
-    ValueError: nothing is known by this name; RuntimeError: it is for devices that are not here.
-    """
-    text = Backend.UNDEFINED if name is None else Backend(name)
-    if ":" in text:
-        pairs = dict(part.partition(":")[::2] for part in text.split(","))
-        text = Backend(pairs.get("cpu", "") or next(iter(pairs.values())))
-    if text in _CPU_BACKENDS:
-        return Backend(_CPU_BACKENDS[text])
-    if text in Backend.backend_list:
-        raise RuntimeError(f"{what}: backend {shown(str(name))} exchanges tensors of devices that this build has not; "
-                           'use backend="gloo", which exchanges tensors on the CPU')
-    raise ValueError(f'{what}: no backend is called {shown(str(name))}; use backend="gloo"')
-
-
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="",
                        pg_options=None, device_id=None, _ranks=None):
     """Makes the group of all processes; each of them calls it.
@@ -231,13 +241,13 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     """
     if is_initialized():
         raise ValueError("init_process_group: there is a group already; call destroy_process_group first")
-    _refuse_options(pg_options, device_id, "init_process_group")
+    index = index_of(pg_options, device_id, "init_process_group")
     if _ranks is not None:
         raise NotImplementedError("init_process_group: _ranks is not available; make smaller groups with new_group")
-    chosen, timeout = backend_of(backend, "init_process_group"), timeout_of(timeout, default_pg_timeout,
-                                                                            "init_process_group: timeout")
+    backends = backends_of(backend, "init_process_group")
+    timeout = timeout_of(timeout, default_pg_timeout, "init_process_group: timeout")
     if store is None and init_method in (None, "env://") and rank < 0 and "RANK" not in os.environ and _mpi.launched():
-        return _begin_under_mpiexec(chosen, timeout, group_name)
+        return _begin_under_mpiexec(backends, timeout, group_name, index)
     if store is None:
         store, rank, world_size = rendezvous(init_method or "env://", rank, world_size, timeout)
         store.set_timeout(timeout)
@@ -248,45 +258,38 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     if world_size < 1 or not 0 <= rank < world_size:
         raise ValueError(f"init_process_group: rank must be from 0 to world_size - 1, got rank {rank} and world_size "
                          f"{world_size}")
-    _begin(chosen, rank, world_size, store, timeout, group_name)
+    _begin(backends, rank, world_size, store, timeout, group_name, index)
 
 
-def _refuse_options(pg_options, device_id, name):
-    if pg_options is not None:
-        raise NotImplementedError(f"{name}: pg_options are settings of PyTorch's backends; leave them out")
-    if device_id is not None and str(getattr(device_id, "type", device_id)) not in ("cpu",):
-        raise RuntimeError(f"{name}: device_id {shown(device_id)} is no device of this build; leave it out")
-
-
-def _begin(backend, rank, size, store, timeout, name):
+def _begin(backends, rank, size, store, timeout, name, index):
     inner = PrefixStore(name or "world", store)
-    engine = _engine(rank, size, PrefixStore("shared", inner), timeout.total_seconds(), name or "world")
-    _become_world(engine, inner, store, timeout, backend, name)
+    made = engines(backends, rank, size, PrefixStore("shared", inner), timeout.total_seconds(), name or "world", index)
+    _become_world(made, inner, store, timeout, backends, name)
 
 
-def _engine(rank, size, store, timeout, name):
-    """The way in which these ranks exchange tensors."""
-    if _elsewhere[0] is not None:
-        return _elsewhere[0](rank, size, name)
-    return SharedMemoryEngine(rank, size, store, timeout)
-
-
-def _begin_under_mpiexec(backend, timeout, name):
+def _begin_under_mpiexec(backends, timeout, name, index):
     """mpiexec has numbered the processes; on one host they share memory unless the program asks for "mpi"."""
     rank, size = _mpi.world()
     _mpi.end_all_on_error()
     comm = _mpi.library().COMM_WORLD
-    if backend == Backend.MPI or len(set(comm.allgather(host()))) > 1:
-        return _become_world(_mpi.MPIEngine(list(range(size)), 0), None, None, timeout, Backend(Backend.MPI), name)
+    several = len(set(comm.allgather(host()))) > 1
+    if backends.get("cpu") == Backend.MPI or (several and "cuda" not in backends):
+        made = {"cpu": _mpi.MPIEngine(list(range(size)), 0)}
+        return _become_world(made, None, None, timeout, {"cpu": Backend(Backend.MPI)}, name)
+    if several:
+        raise RuntimeError("init_process_group: GPUs of several hosts meet at an address; give init_method="
+                           '"tcp://HOST:PORT" with rank and world_size, or set MASTER_ADDR, MASTER_PORT, RANK and '
+                           "WORLD_SIZE")
     store = TCPStore("localhost", 0, is_master=True, timeout=timeout) if rank == 0 else None
     port = comm.bcast(store.port if rank == 0 else None)
     store = store or TCPStore("localhost", port, timeout=timeout)
-    return _begin(backend, rank, size, store, timeout, name)
+    return _begin(backends, rank, size, store, timeout, name, index)
 
 
-def _become_world(engine, inner, store, timeout, backend, name):
+def _become_world(made, inner, store, timeout, backends, name):
     global _made
-    group = ProcessGroup(list(range(engine.size)), engine.rank, engine, inner, timeout.total_seconds(), backend,
+    engine = next(iter(made.values()))
+    group = ProcessGroup(list(range(engine.size)), engine.rank, made, inner, timeout.total_seconds(), backends,
                          name or "world", "default_pg")
     group.outer_store = store
     _groups[group], _made = group.group_name, 0
@@ -322,10 +325,10 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     """
     global _made
     everybody = world("new_group")
-    _refuse_options(pg_options, device_id, "new_group")
+    index = index_of(pg_options, device_id, "new_group")
     ranks = _checked_ranks(everybody, ranks, sort_ranks)
     timeout = timeout_of(timeout, timedelta(seconds=everybody.timeout), "new_group").total_seconds()
-    chosen = everybody.backend if backend is None else backend_of(backend, "new_group")
+    backends = everybody.backends if backend is None else backends_of(backend, "new_group")
     if use_local_synchronization:
         name = f"ranks {'-'.join(map(str, ranks))} #{sum(group.ranks == ranks for group in _groups)}"
     else:
@@ -334,11 +337,12 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     if everybody.rank() not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     if everybody.store is None:  # of MPI
-        store, engine = None, _mpi.MPIEngine(ranks, crc32(name.encode()))
+        store, made = None, {"cpu": _mpi.MPIEngine(ranks, crc32(name.encode()))}
     else:
         store = PrefixStore(f"group {name}", everybody.store)
-        engine = _engine(ranks.index(everybody.rank()), len(ranks), store, timeout, f"{name} of {ranks}")
-    group = ProcessGroup(ranks, engine.rank, engine, store, timeout, chosen, name, group_desc or "undefined")
+        made = engines(backends, ranks.index(everybody.rank()), len(ranks), store, timeout, f"{name} of {ranks}", index)
+    rank = ranks.index(everybody.rank())
+    group = ProcessGroup(ranks, rank, made, store, timeout, backends, name, group_desc or "undefined")
     _groups[group] = name
     return group
 
@@ -385,39 +389,3 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=
         groups.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))
         mine = groups[-1] if get_rank() in ranks else mine
     return mine, groups
-
-
-def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
-    """Waits for all ranks; where some do not come, rank 0 says which: the first, or all with `wait_all_ranks`."""
-    found = member(group, "monitored_barrier")
-    if found is None:
-        return
-    seconds = timeout_of(timeout, timedelta(seconds=found.timeout), "monitored_barrier").total_seconds()
-    if found.store is None:  # of MPI, which ends all when one ends
-        return found.engine.barrier("monitored_barrier", seconds)
-    number = found.monitored = getattr(found, "monitored", 0) + 1
-    store = PrefixStore(f"monitored{number}", found.store)
-    store.set(f"here{found.rank()}", "1")
-    if found.rank():
-        try:
-            return store.wait(["all"], seconds)
-        except DistStoreError:
-            raise RuntimeError(f"monitored_barrier: rank 0 has not seen all ranks within {seconds:g} seconds; its "
-                               "message says which are missing") from None
-    _await_each(store, found, seconds, wait_all_ranks)
-    return store.set("all", "1")
-
-
-def _await_each(store, group, seconds, wait_all_ranks):
-    missing = []
-    for r in range(1, group.size()):
-        try:
-            store.wait([f"here{r}"], 0 if missing else seconds)
-        except DistStoreError:
-            missing.append(group.ranks[r])
-            if not wait_all_ranks:
-                break
-    if missing:
-        others = "" if wait_all_ranks else " (the first that is missing)"
-        raise RuntimeError(f"monitored_barrier: within {seconds:g} seconds there was no sign of rank"
-                           f"{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}{others}")

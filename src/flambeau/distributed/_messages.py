@@ -15,14 +15,14 @@ from ._work import Work
 class _Message(Work):
     """A tensor on its way."""
 
-    def __init__(self, group, message, dense, tensor):
+    def __init__(self, group, engine, message, dense, tensor):
         super().__init__([tensor])
-        self._group, self._message, self._dense = group, message, dense
+        self._group, self._engine, self._message, self._dense = group, engine, message, dense
         self._end, self._from = threading.Lock(), None
 
     def _complete(self, seconds):
         """Waits for it; what has come goes into the tensor once."""
-        peer = self._group.engine.finish(self._message, seconds)
+        peer = self._engine.finish(self._message, seconds)
         with self._end:
             if self._from is None:
                 self._from = peer
@@ -37,7 +37,7 @@ class _Message(Work):
 
     def is_completed(self):
         """Whether it is there."""
-        return self._done.is_set() or self._group.engine.finished(self._message)
+        return self._done.is_set() or self._engine.finished(self._message)
 
     def source_rank(self):
         """The rank it came from, as a number in the group of all."""
@@ -56,11 +56,11 @@ def _peer(group, number, place, name, what):
 
 def _begun(name, tensor, group, peer, tag, receives):
     checks.tensor(tensor, name)
-    dense = Dense(tensor, read=not receives)
-    begin = group.engine.receive if receives else group.engine.send
+    dense, engine = Dense(tensor, read=not receives), group.engine_of(tensor, name)
+    begin = engine.receive if receives else engine.send
     other = "anyone" if peer is None else f"rank {group.ranks[peer]}"
     text = where(name, tensor, f" {'from' if receives else 'to'} {other}" + (f" tag {tag}" if tag else ""))
-    return _Message(group, begin(dense.memory, peer, tag, text), dense if receives else None, tensor)
+    return _Message(group, engine, begin(dense.memory, peer, tag, text), dense if receives else None, tensor)
 
 
 def send(tensor, dst=None, group=None, tag=0, group_dst=None):
@@ -99,6 +99,8 @@ def irecv(tensor, src=None, group=None, tag=0, group_src=None):
 
 
 def _in_background(work):
+    if work._engine.launches:
+        return work
     return work._group.message(lambda: work._complete(work._group.timeout), work)
 
 
@@ -121,5 +123,7 @@ def batch_isend_irecv(p2p_op_list):
         raise ValueError("batch_isend_irecv: expected a list of P2POp, at least one")
     if len({each.group for each in p2p_op_list}) > 1:
         raise ValueError("batch_isend_irecv: all must be in one group")
-    return [each.op(each.tensor, group=each.group, tag=each.tag,
-                    **{"group_dst" if each.op is isend else "group_src": each.group_peer}) for each in p2p_op_list]
+    first = p2p_op_list[0]
+    with first.group.engine_of(first.tensor, "batch_isend_irecv").together():
+        return [each.op(each.tensor, group=each.group, tag=each.tag,
+                        **{"group_dst" if each.op is isend else "group_src": each.group_peer}) for each in p2p_op_list]

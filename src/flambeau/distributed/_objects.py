@@ -11,19 +11,20 @@ from ._groups import member
 from ._messages import recv, send
 
 
-def _bytes_of(value):
+def _bytes_of(value, place):
     """A pickle as a tensor, and its length as one."""
-    content = flambeau.frombuffer(bytearray(pickle.dumps(value)), dtype=flambeau.uint8)
-    return content, flambeau.tensor([content.numel()])
+    content = flambeau.frombuffer(bytearray(pickle.dumps(value)), dtype=flambeau.uint8).to(place)
+    return content, flambeau.tensor([content.numel()], device=place)
 
 
 def _object(content):
-    return pickle.loads(content.numpy().tobytes())
+    return pickle.loads(content.cpu().numpy().tobytes())
 
 
 def _refuse_device(device, name):
-    if device is not None and flambeau.device(device).type != "cpu":
-        raise RuntimeError(f"{name}: device {shown(str(device))} is not here; objects travel through the CPU")
+    if device is not None and flambeau.device(device).type not in ("cpu", "cuda"):
+        raise RuntimeError(f"{name}: device {shown(str(device))} is not here; objects travel where the group's tensors "
+                           "do")
 
 
 def all_gather_object(object_list, obj, group=None):
@@ -33,10 +34,11 @@ def all_gather_object(object_list, obj, group=None):
         return
     if len(object_list) != group.size():
         raise ValueError(f"all_gather_object: object_list must have {group.size()} places, got {len(object_list)}")
-    content, length = _bytes_of(obj)
-    lengths = flambeau.zeros(group.size(), dtype=flambeau.int64)
+    place = group.device()
+    content, length = _bytes_of(obj, place)
+    lengths = flambeau.zeros(group.size(), dtype=flambeau.int64, device=place)
     collectives.all_gather_into_tensor(lengths, length, group)
-    outputs = [flambeau.empty(n, dtype=flambeau.uint8) for n in lengths.tolist()]
+    outputs = [flambeau.empty(n, dtype=flambeau.uint8, device=place) for n in lengths.tolist()]
     collectives.all_to_all(outputs, [content] * group.size(), group)
     object_list[:] = map(_object, outputs)
 
@@ -53,11 +55,12 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
                          f"places, got {shown(object_gather_list)}")
     if not here and object_gather_list:
         raise ValueError(f"gather_object: object_gather_list is for rank {group.ranks[root]} alone; leave it out")
-    content, length = _bytes_of(obj)
-    lengths = flambeau.zeros(group.size(), dtype=flambeau.int64)
+    place = group.device()
+    content, length = _bytes_of(obj, place)
+    lengths = flambeau.zeros(group.size(), dtype=flambeau.int64, device=place)
     collectives.all_gather_into_tensor(lengths, length, group)
-    nothing = flambeau.empty(0, dtype=flambeau.uint8)
-    outputs = [flambeau.empty(n, dtype=flambeau.uint8) if here else nothing for n in lengths.tolist()]
+    nothing = flambeau.empty(0, dtype=flambeau.uint8, device=place)
+    outputs = [flambeau.empty(n, dtype=flambeau.uint8, device=place) if here else nothing for n in lengths.tolist()]
     collectives.all_to_all(outputs, [content if r == root else nothing for r in range(group.size())], group)
     if here:
         object_gather_list[:] = map(_object, outputs)
@@ -70,13 +73,13 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
     if group is None:
         return
     root = collectives._root(group, src, group_src, "broadcast_object_list", "src")
-    here = group.rank() == root
-    parts = [_bytes_of(each) for each in object_list] if here else []
-    lengths = flambeau.tensor([content.numel() for content, _ in parts]) if here else \
-        flambeau.zeros(len(object_list), dtype=flambeau.int64)
+    here, place = group.rank() == root, group.device()
+    parts = [_bytes_of(each, place) for each in object_list] if here else []
+    lengths = flambeau.tensor([content.numel() for content, _ in parts], device=place) if here else \
+        flambeau.zeros(len(object_list), dtype=flambeau.int64, device=place)
     collectives.broadcast(lengths, group=group, group_src=root)
     content = flambeau.cat([content for content, _ in parts]) if parts else \
-        flambeau.empty(int(lengths.sum()), dtype=flambeau.uint8)
+        flambeau.empty(int(lengths.sum()), dtype=flambeau.uint8, device=place)
     collectives.broadcast(content, group=group, group_src=root)
     if not here:
         object_list[:] = map(_object, content.split(lengths.tolist()))
@@ -92,14 +95,15 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
         raise ValueError("scatter_object_list: scatter_object_output_list must be a list with a place, got "
                          f"{shown(scatter_object_output_list)}")
     root = collectives._root(group, src, group_src, "scatter_object_list", "src")
-    here, count = group.rank() == root, group.size()
+    here, count, place = group.rank() == root, group.size(), group.device()
     given = scatter_object_input_list or []
     if here and len(given) != count:
         raise ValueError(f"scatter_object_list: rank {group.ranks[root]} must give {count} objects, got {len(given)}")
-    contents = [_bytes_of(each)[0] for each in given] if here else [flambeau.empty(0, dtype=flambeau.uint8)] * count
-    lengths = flambeau.tensor([content.numel() for content in contents])
+    nothing = flambeau.empty(0, dtype=flambeau.uint8, device=place)
+    contents = [_bytes_of(each, place)[0] for each in given] if here else [nothing] * count
+    lengths = flambeau.tensor([content.numel() for content in contents], device=place)
     collectives.broadcast(lengths, group=group, group_src=root)
-    outputs = [flambeau.empty(int(lengths[group.rank()]) if r == root else 0, dtype=flambeau.uint8)
+    outputs = [flambeau.empty(int(lengths[group.rank()]) if r == root else 0, dtype=flambeau.uint8, device=place)
                for r in range(count)]
     collectives.all_to_all(outputs, contents, group)
     scatter_object_output_list[0] = _object(outputs[root])
@@ -108,8 +112,9 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
 def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
     """Sends objects to a rank, which calls recv_object_list with as many places. The group must be trusted."""
     _refuse_device(device, "send_object_list")
-    contents = [_bytes_of(each)[0] for each in object_list]
-    lengths = flambeau.tensor([content.numel() for content in contents])
+    place = _place(group, "send_object_list")
+    contents = [_bytes_of(each, place)[0] for each in object_list]
+    lengths = flambeau.tensor([content.numel() for content in contents], device=place)
     to = {"dst": dst, "group_dst": group_dst, "group": group, "tag": _tag(use_batch)}
     send(lengths, **to)
     send(flambeau.cat(contents), **to)
@@ -121,15 +126,21 @@ def recv_object_list(object_list, src=None, group=None, device=None, group_src=N
     The group must be trusted.
     """
     _refuse_device(device, "recv_object_list")
-    lengths = flambeau.zeros(len(object_list), dtype=flambeau.int64)
+    place = _place(group, "recv_object_list")
+    lengths = flambeau.zeros(len(object_list), dtype=flambeau.int64, device=place)
     tag = _tag(use_batch)
     sender = recv(lengths, src, group, tag, group_src)
     if sender < 0:
         return sender
-    content = flambeau.empty(int(lengths.sum()), dtype=flambeau.uint8)
+    content = flambeau.empty(int(lengths.sum()), dtype=flambeau.uint8, device=place)
     recv(content, sender, group, tag)
     object_list[:] = map(_object, content.split(lengths.tolist()))
     return sender
+
+
+def _place(group, name):
+    found = member(group, name)
+    return "cpu" if found is None else found.device()
 
 
 def _tag(use_batch):

@@ -65,17 +65,17 @@ def timeline(path):
     """
     everybody, events = world("timeline"), []
     rank = everybody.rank()
-    engines = {group: group.engine for group in _groups}
+    engines = {group: group.engines for group in _groups}
     for group in engines:
-        group.engine = _Recorded(group.engine, group, rank, events)
+        group.engines = {kind: _Recorded(each, group, rank, events) for kind, each in group.engines.items()}
     try:
         yield
     except BaseException:
         _write(f"{os.fspath(path)}.rank{rank}", events)
         raise
     finally:
-        for group, engine in engines.items():
-            group.engine = engine
+        for group, own in engines.items():
+            group.engines = own
     every = [None] * everybody.size() if rank == 0 else None
     gather_object(events, every, dst=0)
     if every is not None:

@@ -5,8 +5,11 @@ from datetime import timedelta
 from enum import Enum, IntEnum
 from importlib.util import find_spec
 
+import flambeau
+
 from .. import _ranks
 from .._shown import shown
+from . import _nccl
 
 RedOpType = IntEnum("RedOpType", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0)
 
@@ -87,11 +90,16 @@ def is_gloo_available():
 
 
 def is_nccl_available():
-    """Whether tensors of GPUs can be exchanged: not in this build."""
+    """Whether tensors of GPUs can be exchanged: there are some, and NVIDIA's library for it is installed."""
+    return flambeau.cuda.is_available() and _nccl.find() is not None
+
+
+def is_ucc_available():
+    """Whether UCC can be used: not in this build."""
     return False
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+is_xccl_available = is_ucc_available
 
 
 def is_mpi_available():
@@ -106,7 +114,8 @@ def is_backend_available(backend):
     >>> dist.is_backend_available("gloo"), dist.is_backend_available("nccl")
     (True, False)
     """
-    return backend.lower() == Backend.GLOO or (backend.lower() == Backend.MPI and is_mpi_available())
+    there = {Backend.GLOO: is_gloo_available, Backend.MPI: is_mpi_available, Backend.NCCL: is_nccl_available}
+    return backend.lower() in there and there[backend.lower()]()
 
 
 def is_torchelastic_launched():

@@ -25,7 +25,7 @@ import flambeau
 
 from .._files.replacing import replacing
 from .._shown import shown
-from . import _groups
+from . import _backends
 from ._errors import DistError
 from ._tcp import KEY_VARIABLE
 from ._through_ray import RayEngine, Switchboard
@@ -91,7 +91,7 @@ class _Worker:
         """Calls the function as a rank. switchboard: where ranks of several hosts exchange tensors, or None."""
         os.environ.update(environment)
         if switchboard is not None:
-            _groups._elsewhere[0] = lambda rank, size, name: RayEngine(rank, size, switchboard, name)
+            _backends.elsewhere[0] = lambda rank, size, name: RayEngine(rank, size, switchboard, name)
         flambeau.set_num_threads(int(environment["OMP_NUM_THREADS"]))
         _session[0] = session
         try:

@@ -1,5 +1,7 @@
 """When gradients are exchanged: as soon as all of a bucket are there, while backward goes on with the others."""
 
+import sys
+
 import flambeau
 
 from ... import _C
@@ -151,24 +153,29 @@ class Reducer:
                 self._give(bucket, used)
 
     def _give(self, bucket, used):
+        """Parts of the bucket become `grad`, where nobody else has the tensor that it was; else they are copied there.
+        """
         homes, parts = [], []
         for p, view in zip(bucket.parameters(), bucket.gradients()):
             if id(p) not in used:
                 continue
-            if p.grad is None:
-                p.grad = view if self.views else view.clone()
+            if p.grad is None or (not self.views and _only_known_to(p)):
+                p.grad = view
             elif p.grad.data_ptr() != view.data_ptr():
                 homes.append(p.grad)
                 parts.append(view)
         if homes:
             flambeau._foreach_copy_(homes, parts)
+        if not self.views:
+            bucket.leave_memory()
 
     def _used_anywhere(self):
         """Parameters that had a gradient on some rank: the others keep what they have."""
         every = set(map(id, self.parameters))
         if not self.find_unused or self.static:
             return every - self._unused if self.static else every
-        flags = flambeau.tensor([id(p) not in self._unused for p in self.parameters])
+        flags = flambeau.tensor([id(p) not in self._unused for p in self.parameters],
+                                device=self.parameters[0].device)
         flambeau.distributed.all_reduce(flags, flambeau.distributed.ReduceOp.MAX, self.group)
         return {id(p) for p, flag in zip(self.parameters, flags.tolist()) if flag}
 
@@ -183,6 +190,13 @@ class Reducer:
             for bucket in self.buckets:
                 bucket.result.wait()
                 self._give(bucket, used)  # an optimizer that is shared out needs them
+
+
+def _only_known_to(p):
+    """Whether `p.grad` is a tensor of its own that nothing else refers to, laid out as the parts of a bucket are."""
+    grad = p.grad
+    here = 3  # the parameter, this variable, and the argument of getrefcount
+    return grad._base is None and sys.getrefcount(grad) <= here and grad.is_contiguous() and not grad.requires_grad
 
 
 def reached(outputs):

@@ -51,15 +51,13 @@ class DistributedDataParallel(Module):
         _refuse(delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
                 param_to_hook_all_reduce=param_to_hook_all_reduce,
                 skip_all_reduce_unused_params=skip_all_reduce_unused_params, forward_sync_buffers=forward_sync_buffers)
-        if device_ids or output_device is not None or dim != 0:
-            raise ValueError("DistributedDataParallel: the module is on the CPU, where there are no devices to choose; "
-                             f"leave device_ids, output_device and dim out, got {shown(device_ids)}, "
-                             f"{shown(output_device)} and {shown(dim)}")
+        self.device = next((p.device for p in module.parameters()), flambeau.device("cpu"))
+        self.device_type = self.device.type
+        self.device_ids = self._own_device(device_ids, output_device, dim)
         self.process_group = _group(process_group, device_mesh)
-        self.module, self.device_ids, self.output_device, self.dim = module, None, None, dim
+        self.module, self.output_device, self.dim = module, None, dim
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
         self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
-        self.device, self.device_type = flambeau.device("cpu"), "cpu"
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.require_backward_grad_sync, self._join = True, None
         named = [(name, p) for name, p in module.named_parameters()
@@ -80,6 +78,18 @@ class DistributedDataParallel(Module):
         self.__dict__["reducer"] = Reducer(named, self.process_group, [x * _MEGABYTE for x in caps],
                                            static=static_graph, find_unused=find_unused_parameters,
                                            views=gradient_as_bucket_view)
+
+    def _own_device(self, device_ids, output_device, dim):
+        """The list that was given: it may only repeat where the module is."""
+        if not device_ids and output_device is None and dim == 0:
+            return None
+        named = [*(device_ids or []), *([] if output_device is None else [output_device])]
+        places = [flambeau.device(self.device_type, x) if isinstance(x, int) else flambeau.device(x) for x in named]
+        if self.device_type == "cpu" or dim != 0 or any(place != self.device for place in places):
+            raise ValueError(f"DistributedDataParallel: the module is on {self.device}, and device_ids, output_device "
+                             f"and dim ask for {shown(device_ids)}, {shown(output_device)} and {shown(dim)}; leave "
+                             "device_ids, output_device and dim out, or name the device of the module's parameters")
+        return device_ids
 
     # --- beginning ----------------------------------------------------------------------------------------------------
 
@@ -185,7 +195,7 @@ class DistributedDataParallel(Module):
         """
         sync = self.require_backward_grad_sync and flambeau.is_grad_enabled()
         said = [sync, self.will_sync_module_buffers(), self.process_group.rank()] if goes_on else [0, 0, -1]
-        told = flambeau.tensor([int(x) for x in said])
+        told = flambeau.tensor([int(x) for x in said], device=self.device)
         flambeau.distributed.all_reduce(told, flambeau.distributed.ReduceOp.MAX, self.process_group)
         return told.tolist()
 
@@ -207,7 +217,7 @@ class _JoinHook:
     def post_hook(self, is_last_joiner):
         """All ranks get the parameters of one that was among the last."""
         model = self.model
-        last = flambeau.tensor([model.process_group.rank() if is_last_joiner else -1])
+        last = flambeau.tensor([model.process_group.rank() if is_last_joiner else -1], device=model.device)
         flambeau.distributed.all_reduce(last, flambeau.distributed.ReduceOp.MAX, model.process_group)
         model._broadcast([*model.module.parameters(), *model._buffers_to_send()], int(last.item()))
         model.reducer.divisor = None
