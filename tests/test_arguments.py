@@ -16,16 +16,15 @@ PACKAGE = Path(flambeau.__file__).parent
 
 #: why a parameter may go unread -> "module: function parameter parameter, …; module: …"
 REASONS = {
-    "a copy on the CPU is complete when the call returns, so non_blocking has nothing to decide": """
-        _tensor/storage: copy_ non_blocking, to non_blocking, type non_blocking;
-        _tensor/foreach: _foreach_copy_ non_blocking; _sparse/copies: _copy non_blocking;
-        _tensor/methods: to non_blocking, _type non_blocking;
+    "a conversion where the memory lies, and a copy on the CPU, have nothing that non_blocking could decide": """
+        _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking; _tensor/methods: _type non_blocking;
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
+    "rules and parts of kernels have one form per table; each takes what some of them need": """
+        cuda/kernels/indexing: _dimension given shape, _full build, _vector build, _as_result shape, _number build,
+        _masked target; cuda/kernels/reductions: _own result""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
-        _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group;
-        _tensor/methods: cuda non_blocking memory_format; _tensor/storage: cuda device non_blocking, pin_memory
-        device""",
+        _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",
     "layouts other than strided are refused by the argument parser, before the body": """
         ops/creation: range_ layout, empty_permuted layout; ops/frequencies: fftfreq layout, rfftfreq layout;
         ops/random: normal layout; ops/windows: hann_window layout, hamming_window layout, blackman_window layout,
@@ -57,10 +56,9 @@ REASONS = {
         memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer
         major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
         _get_capturable_supported_devices supports_xla; as_torch/tree/_C/__init__: _get_accelerator check;
-        backends/cuda: _available params debug, blas_workspace_size backend; _tensor/storage: is_pinned device;
+        backends/cuda: _available params debug, blas_workspace_size backend;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
-        utils/checkpoint: get_device_states args,
-        set_device_states states; autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
+        autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
         set_override_stale_capture_stream enabled; nn/parallel/data_parallel: __init__ device_ids output_device,
         data_parallel dim""",
     "chooses between implementations with one result; there is one implementation": """

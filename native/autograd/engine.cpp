@@ -2,10 +2,14 @@
 //
 // A node's number is larger than those of all nodes its edges lead to (new_node sees to that), so a heap by number is a
 // topological order: when a node comes up, everything that could still add to its gradient has run. No dependency
-// count, no pass over the graph. What a pass knows is in its own lists, nothing in nodes or tensors. A leaf knows the
-// oldest live node that uses it; once that number is passed, its gradient is complete and is handed over, so that a
-// hook may use and free it while the pass goes on.
+// count, no pass over the graph. What a pass knows is in its own lists, nothing in nodes or tensors.
+//
+// A leaf's gradient is complete, and is handed over, once no node still to come leads to it, so that a hook may use and
+// free it while the pass goes on. A leaf knows a bound: the oldest live node that uses it. That node may belong to an
+// earlier graph (`loss` of the step before is still held). So where it matters, because a hook waits or many gradients
+// do, the pass looks once at all nodes to come, and knows for each leaf its own oldest one.
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -61,6 +65,16 @@ struct Lists {
   }
 };
 
+// The nodes to come at one moment of a pass, and for each leaf the oldest of them that leads to it.
+struct Ahead {
+  Places seen;  // nodes, and leaves, whose places are in `oldest`
+  std::vector<uint64_t> oldest;
+  uint64_t of(const Tensor& leaf) const {
+    uint32_t k = seen.find(&leaf);
+    return k == Places::kNone ? UINT64_MAX : oldest[k];
+  }
+};
+
 thread_local Lists spare;  // memory of the pass before, empty
 
 }  // namespace
@@ -73,6 +87,8 @@ struct Pass : Lists {
   Pass* outer;  // the pass of this thread that called into this one
   // With `inputs`: only nodes that lead to one of them run, and gradients arriving at them are kept.
   bool limited = false;
+  bool hooked = false;  // a leaf that waits has hooks
+  std::unique_ptr<Ahead> ahead;  // once it was looked for
   std::unordered_map<Object*, bool> leads;
   std::unordered_map<Object*, std::vector<std::pair<uint32_t, int>>> captures;  // target -> (output, which input)
   Grads captured;
@@ -112,8 +128,9 @@ struct Pass : Lists {
     if (k != Places::kNone) return leaves[k];
     k = uint32_t(leaves.size());
     places.insert(t, k);
-    waiting.emplace_back(t->first_use, k);
+    waiting.emplace_back(ahead ? ahead->of(*t) : t->first_use, k);
     std::push_heap(waiting.begin(), waiting.end());
+    if (t->extra) hooked = true;
     leaves.push_back({TensorRef::borrow(t), {}});
     return leaves.back();
   }
@@ -140,6 +157,16 @@ struct Pass : Lists {
 namespace {
 
 bool same_shape(Dims a, Dims b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
+
+// The gradient on the device of what it is the gradient of, which an operator may have moved to a CUDA device or back.
+TensorRef moved(TensorRef g, Device device) {
+  const bool elsewhere = g->device.type == DeviceType::CUDA || device.type == DeviceType::CUDA;
+  if (__builtin_expect(!elsewhere || g->device == device, 1)) return g;
+  Value to;
+  to.tag = Tag::Device;
+  to.device = device;
+  return invoke(op_to, {Value(g.get()), Value(), to});
+}
 
 // The gradient in the shape and dtype of what it is the gradient of: broadcast dimensions summed.
 TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
@@ -170,6 +197,12 @@ TensorRef fitted(TensorRef g, Dims shape, DType dtype, Node& from, int which) {
                   ", which cannot be summed to ", shape_text(shape), ", the shape of what it is the gradient of");
   g = invoke(op_sum, {Value(g.get()), Value(Dims(dims)), Value(kept)});
   return kept && extra ? invoke(op_view, {Value(g.get()), Value(shape)}) : std::move(g);
+}
+
+// The same on the device of what it is the gradient of, a tensor or a node's output.
+template <class Of>
+TensorRef fitted(TensorRef g, const Of& of, Node& from, int which) {
+  return moved(fitted(std::move(g), of.shape(), of.dtype, from, which), of.device);
 }
 
 // Depth first without recursion: which targets lead to an input.
@@ -259,9 +292,43 @@ void finish_leaf(Pass& pass, uint32_t k) {
   if (s.leaf->extra && s.leaf->extra->accumulate_hooks) hooks.run_accumulate_hooks(*s.leaf);
 }
 
+// Finds for each leaf the oldest node to come that leads to it.
+void look_ahead(Pass& pass) {
+  pass.ahead = std::make_unique<Ahead>();
+  auto& [seen, oldest] = *pass.ahead;
+  std::vector<Node*> stack;
+  auto visit = [&](Node* n) {
+    if (seen.find(n) != Places::kNone) return;
+    seen.insert(n, 0);
+    stack.push_back(n);
+  };
+  for (const auto& [number, slot] : pass.heap) visit(pass.slots[slot].node);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    for (int k = 0; k < n->nedges; ++k) {
+      const Edge& e = n->edges[k];
+      if (!pass.wanted(e)) continue;
+      if (!e.leaf) {
+        visit(e.node());
+      } else if (uint32_t place = seen.find(e.target); place != Places::kNone) {
+        oldest[place] = std::min(oldest[place], n->sequence);
+      } else {
+        seen.insert(e.target, uint32_t(oldest.size()));
+        oldest.push_back(n->sequence);
+      }
+    }
+  }
+  for (auto& [first, leaf] : pass.waiting) first = pass.ahead->of(*pass.leaves[leaf].leaf);
+  std::make_heap(pass.waiting.begin(), pass.waiting.end());
+}
+
 // Finishes the leaves that no node still to come uses.
 void finish_leaves(Pass& pass) {
+  constexpr size_t kMany = 32;
   uint64_t next = pass.heap.empty() ? 0 : pass.heap.front().first;
+  const bool late = next != 0 && pass.waiting.front().first <= next;
+  if (late && !pass.ahead && (pass.hooked || pass.waiting.size() >= kMany)) look_ahead(pass);
   while (!pass.waiting.empty() && (next == 0 || pass.waiting.front().first > next)) {
     std::pop_heap(pass.waiting.begin(), pass.waiting.end());
     uint32_t k = pass.waiting.back().second;
@@ -299,10 +366,9 @@ void run_node(Pass& pass, Node& node, TensorRef* grads) {
     const Edge& e = node.edges[k];
     if (!out[k] || !needs[k]) continue;
     if (e.leaf) {
-      pass.arrive(e, fitted(std::move(out[k]), e.tensor()->shape(), e.tensor()->dtype, node, k));
+      pass.arrive(e, fitted(std::move(out[k]), *e.tensor(), node, k));
     } else {
-      const GradMeta& m = e.node()->output_meta(e.output_nr);
-      pass.arrive(e, fitted(std::move(out[k]), m.shape(), m.dtype, node, k));
+      pass.arrive(e, fitted(std::move(out[k]), e.node()->output_meta(e.output_nr), node, k));
     }
   }
   if (pass.options.keep_graph) return;
@@ -438,7 +504,7 @@ Grads run_backward(std::span<const Target> roots, std::span<Tensor* const> root_
     pass.running = nullptr;
     if (!pass.waiting.empty()) finish_leaves(pass);
   }
-  finish_leaves(pass);
+  if (!pass.waiting.empty()) finish_leaves(pass);
   if (options.accumulate)  // backward(inputs=…) with inputs that are not leaves
     for (size_t k = 0; k < inputs.size(); ++k)
       if (pass.captured[k] && inputs[k].tensor && inputs[k].tensor->grad_fn)

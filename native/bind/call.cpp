@@ -6,6 +6,8 @@
 
 namespace flambeau {
 
+bool autocast_applies(const OpObject& op);  // autocast.cpp
+
 namespace {
 
 PyObject* results_object(OpObject& op, Call& c) {
@@ -193,6 +195,7 @@ PyObject* call_plain(OpObject& op, Frame& f) {
 }
 // An op with an autocast policy: its arguments converted, and what it is made of as it is.
 PyObject* call_autocast(OpObject& op, Frame& f) {
+  if (!autocast_applies(op)) return process.profiling ? profiled_call(op, f, call_plain) : call_plain(op, f);
   return guarded([&] {
     struct Off {
       bool before = std::exchange(tls.autocast_enabled, false);

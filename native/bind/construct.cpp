@@ -1,6 +1,7 @@
 // Tensors from Python data: nested sequences, numbers, and memory of other libraries through the buffer protocol.
 #include <cstring>
 
+#include "../core/device_table.h"
 #include "../core/recording.h"
 #include "../kernels/cast.h"
 #include "foreign.h"
@@ -429,18 +430,20 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 // placed(tensor, device or None): on that device, or where tensors are made that name none
-PyObject* placed(PyObject*, PyObject* const* a, Py_ssize_t n) {
+PyObject* placed_tensor(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     if (n != 2 || !is_tensor(a[0])) type_error("placed takes a tensor and a device");
     Device d = a[1] == Py_None ? default_device() : parse_device(a[1]);
-    bool same = d.type == as_tensor(a[0])->device.type && d.index <= 0;
+    if (d.type == DeviceType::CUDA) d = placed(d);
+    const Device here = as_tensor(a[0])->device;
+    bool same = d.type == DeviceType::CUDA ? d == here : d.type == here.type && d.index <= 0;
     if (same || (a[1] == Py_None && d.type == DeviceType::CPU)) return Py_NewRef(a[0]);
     return PyObject_CallMethod(a[0], "to", "N", device_object(d));
   });
 }
 
 PyMethodDef functions[] = {
-    {"placed", method<placed>(), METH_FASTCALL},
+    {"placed", method<placed_tensor>(), METH_FASTCALL},
     {"array", method<array>(), METH_FASTCALL},
     {"from_numpy", slot<from_numpy>, METH_O, "from_numpy(ndarray, /)\n--\n\nA tensor over the array's memory."},
     {"from_buffer", slot<from_any_buffer>, METH_O},

@@ -2,6 +2,7 @@
 // the DLPack specification, versions 0.x ("dltensor" capsules) and 1.x ("dltensor_versioned").
 #include <memory>
 
+#include "../core/device_table.h"
 #include "../core/recording.h"
 #include "foreign.h"
 #include "slot.h"
@@ -40,7 +41,7 @@ struct Versioned {
   DLTensor tensor;
 };
 enum : uint64_t { kReadOnly = 1, kIsCopy = 2 };
-enum : int32_t { kCpu = 1, kCudaHost = 3 };
+enum : int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3 };
 enum : uint8_t { kInt, kUInt, kFloat, kOpaque, kBfloat, kComplex, kBool, kFloat8_e4m3fn = 10, kFloat8_e5m2 = 12 };
 
 const struct { DType dtype; DLDataType code; } kTypes[] = {
@@ -87,7 +88,7 @@ Managed* describe(const Tensor& t) {
     if (t.sizes[k] < 2) e->dims[size_t(t.ndim + k)] = 1;
   DLTensor& d = e->managed.tensor;
   d.data = t.data;
-  d.device = {kCpu, 0};
+  d.device = t.device.type == DeviceType::CUDA ? DLDevice{kCuda, t.device.index} : DLDevice{kCpu, 0};
   d.ndim = t.ndim;
   for (const auto& entry : kTypes)
     if (entry.dtype == t.dtype) d.dtype = entry.code;
@@ -111,7 +112,8 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
                                                "x.detach()");
     if (t.level) return refuse("a tensor inside a transform (vmap, jvp …) has no memory of its own there");
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
-    if (t.device.type != DeviceType::CPU) return refuse("the tensor's device has no number in DLPack; export x.cpu()");
+    if (t.device.type != DeviceType::CPU && t.device.type != DeviceType::CUDA) 
+      return refuse("the tensor's device has no number in DLPack; export x.cpu()");
     if (t.flags & kPending) need_memory(t);
     about_to_read(t);
     about_to_write(t);  // by whoever gets it
@@ -171,7 +173,8 @@ Reach reach_of(Dims shape, Dims strides, int64_t item) {
 template <class Managed>
 TensorRef take(Managed* m, bool readonly) {
   const DLTensor& d = m->tensor;
-  if (d.device.type != kCpu && d.device.type != kCudaHost)
+  const bool there = d.device.type == kCuda && has_device({DeviceType::CUDA, -1});
+  if (d.device.type != kCpu && d.device.type != kCudaHost && !there)
     runtime_error("from_dlpack: the memory is on DLPack device type ", d.device.type,
                   ", and this build uses the CPU only");
   if (d.ndim < 0 || d.ndim > kMaxDims || (d.ndim && !d.shape)) value_error("from_dlpack: ", d.ndim, " dimensions");
@@ -189,6 +192,7 @@ TensorRef take(Managed* m, bool readonly) {
   if (reinterpret_cast<uintptr_t>(start) % uintptr_t(std::min<int64_t>(item, 8)))
     value_error("from_dlpack: the memory is not aligned for ", dtype_name(dtype));
   TensorRef t = over_foreign(start + low, none ? 0 : size_t(high - low + item), readonly, dtype, start);
+  if (there) t->device = t->storage->device = placed({DeviceType::CUDA, int8_t(d.device.id)});
   set_dims(*t, shape, strides);
   t->storage->context = m;  // last: from here on the tensor owns it
   t->storage->free = free_import<Managed>;

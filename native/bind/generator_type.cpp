@@ -1,4 +1,5 @@
 // flambeau.Generator: the random engine as a Python object.
+#include "../core/device_table.h"
 #include "../core/generator.h"
 #include "../core/recording.h"
 
@@ -31,9 +32,12 @@ PyObject* generator_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   PyObject* device = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &device)) return nullptr;
   return guarded([&]() -> PyObject* {
-    if (device && parse_device(device).type != DeviceType::CPU)
-      runtime_error("Generator: only device=\"cpu\" is available, got ", device_name(parse_device(device)));
-    return py(new_generator());
+    const Device d = device ? placed(parse_device(device)) : Device{};
+    if (d.type != DeviceType::CPU && (d.type != DeviceType::CUDA || !has_device(d)))
+      runtime_error("Generator: only device=\"cpu\" is available, got ", device_name(d));
+    Generator* g = new_generator();
+    g->device = d;
+    return py(g);
   });
 }
 void generator_dealloc(PyObject* o) {
@@ -41,6 +45,10 @@ void generator_dealloc(PyObject* o) {
   if (self(o).weakrefs) PyObject_ClearWeakRefs(o);
   type->tp_free(o);
   Py_DECREF(type);
+}
+
+size_t state_bytes(const Generator& g) {
+  return g.device.type == DeviceType::CUDA ? kPhiloxStateBytes : kGeneratorStateBytes;
 }
 
 // The generator, after everything that was to draw from it before.
@@ -82,7 +90,7 @@ PyObject* initial_seed(PyObject* o, PyObject*) {
 }
 PyObject* get_state(PyObject* o, PyObject*) {
   return guarded([&] {
-    int64_t shape[] = {int64_t(kGeneratorStateBytes)};
+    int64_t shape[] = {int64_t(state_bytes(self(o)))};
     TensorRef t = empty(shape, DType::UInt8);
     std::lock_guard guard(ready(o).busy);
     generator_state(self(o), t->ptr<uint8_t>());
@@ -103,7 +111,8 @@ PyObject* set_state(PyObject* o, PyObject* state) {
 PyObject* clone_state(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator* g = new_generator();
-    std::vector<uint8_t> bytes(kGeneratorStateBytes);
+    g->device = self(o).device;
+    std::vector<uint8_t> bytes(state_bytes(self(o)));
     std::lock_guard guard(ready(o).busy);
     generator_state(self(o), bytes.data());
     set_generator_state(*g, bytes.data(), bytes.size());
@@ -111,7 +120,25 @@ PyObject* clone_state(PyObject* o, PyObject*) {
     return py(g);
   });
 }
-PyObject* get_device(PyObject*, void*) { return device_object({}); }
+// A CUDA generator's numbers are counted: what is not drawn yet can be reached by its place.
+Generator& philox(PyObject* o, const char* what) {
+  if (self(o).device.type != DeviceType::CUDA)
+    not_implemented(what, ": only a CUDA device's generator counts its numbers; use get_state and set_state");
+  return self(o);
+}
+PyObject* get_offset(PyObject* o, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(philox(o, "Generator.get_offset").offset); });
+}
+PyObject* set_offset(PyObject* o, PyObject* value) {
+  return guarded([&] {
+    Generator& g = philox(o, "Generator.set_offset");
+    const int64_t offset = integer_of(value);
+    if (offset < 0 || offset % 4) runtime_error("Generator.set_offset: expected a multiple of 4, got ", offset);
+    g.offset = uint64_t(offset);
+    return Py_NewRef(o);
+  });
+}
+PyObject* get_device(PyObject* o, void*) { return device_object(self(o).device); }
 PyObject* reduce(PyObject* o, PyObject*) {
   Held state(get_state(o, nullptr));
   if (!state) return nullptr;
@@ -119,7 +146,7 @@ PyObject* reduce(PyObject* o, PyObject*) {
   if (!copyreg) return nullptr;
   Held rebuild(PyObject_GetAttrString(copyreg.p, "_rebuild_generator"));
   if (!rebuild) return nullptr;
-  return Py_BuildValue("(O(O))", rebuild.p, state.p);
+  return Py_BuildValue("(O(ON))", rebuild.p, state.p, device_object(self(o).device));
 }
 
 PyMethodDef methods[] = {
@@ -132,9 +159,13 @@ PyMethodDef methods[] = {
     {"set_state", slot<set_state>, METH_O,
      "set_state($self, state, /)\n--\n\nContinues from a state got by get_state."},
     {"clone_state", slot<clone_state>, METH_NOARGS, "clone_state($self, /)\n--\n\nA new generator in the same state."},
+    {"get_offset", slot<get_offset>, METH_NOARGS,
+     "get_offset($self, /)\n--\n\nHow many numbers of a CUDA generator's stream are used up."},
+    {"set_offset", slot<set_offset>, METH_O,
+     "set_offset($self, offset, /)\n--\n\nGoes to a place of a CUDA generator's stream, a multiple of 4."},
     {"__reduce__", slot<reduce>, METH_NOARGS},
     {}};
-PyGetSetDef getset[] = {{"device", slot<get_device>, nullptr, "Always the CPU."}, {}};
+PyGetSetDef getset[] = {{"device", slot<get_device>, nullptr, "Where its numbers are drawn."}, {}};
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Generator, weakrefs), READONLY}, {}};
 PyType_Slot slots[] = {
     {Py_tp_new, type_slot<generator_new>()},

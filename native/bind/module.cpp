@@ -1,9 +1,11 @@
 // The extension module flambeau._C: puts the parts together.
 #include <nanobind/nanobind.h>
 
+#include "../core/device_table.h"
 #include "../core/free_list.h"
 #include "../core/machine.h"
 #include "../core/memory.h"
+#include "cuda.h"
 #include "module_base.h"
 #include "optim.h"
 #include "python.h"
@@ -55,6 +57,14 @@ void add_settings(nb::module_& m) {
       throw nb::python_error();
     }
   });
+  m.def("placed_device", [](nb::handle d) {
+    try {
+      return nb::steal(device_object(placed(parse_device(d.ptr()))));
+    } catch (const std::exception& e) {
+      set_error(e);
+      throw nb::python_error();
+    }
+  });
   m.def("set_flush_denormal", set_flush_denormal);
   m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
   m.def("set_default_dtype", [](nb::object d) {
@@ -92,4 +102,5 @@ NB_MODULE(_C, m) {
   add_graph(module);
   add_pure_calls(module);
   add_settings(m);
+  add_cuda(module);
 }

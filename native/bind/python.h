@@ -159,7 +159,8 @@ struct Frame {
   int nints = 0;
   Tensor* tensors[32];
   int ntensors = 0;
-  // what does not fit above, and objects kept alive for the call; most calls need none of it
+  Held kept;  // an object kept alive for the call
+  // what does not fit above, and more objects kept alive; most calls need none of it
   struct More {
     std::vector<std::unique_ptr<int64_t[]>> ints;
     std::vector<std::unique_ptr<Tensor*[]>> tensors;
@@ -173,6 +174,7 @@ struct Frame {
   }
   // keeps `owned` alive for the call; returns it
   PyObject* keep(Held owned) {
+    if (!kept.p) return (kept = std::move(owned)).p;
     more().keep.push_back(std::move(owned));
     return more_->keep.back().p;
   }

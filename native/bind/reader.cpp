@@ -1,5 +1,7 @@
 #include "reader.h"
 
+#include "../core/device_table.h"
+
 #include "symbols.h"
 
 namespace flambeau {
@@ -255,6 +257,7 @@ bool Reader::converted(const Arg& arg, int position, PyObject* o, Value& v) {
       v.tag = Tag::Device;
       v.device = parse_device(o);
       if (v.device.type == DeviceType::CPU || v.device.type == DeviceType::Meta) v.device.index = -1;  // there is one
+      else v.device = placed(v.device);
       return true;
     case Type::Layout:
     case Type::MemoryFormat: return read_format(arg, o, v);

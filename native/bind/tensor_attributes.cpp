@@ -17,6 +17,7 @@ PyObject* get_nbytes(PyObject* o, void*) {
 PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(tensor_requires_grad(self(o))); }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(self(o).is_meta()); }
+PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(self(o).device.type == DeviceType::CUDA); }
 PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(self(o).device.type == DeviceType::CPU); }
 PyObject* get_is_leaf(PyObject* o, void*) { return PyBool_FromLong(!grad_fn_of(self(o))); }
 PyObject* get_output_nr(PyObject* o, void*) { return PyLong_FromLong(self(o).grad_fn ? self(o).output_nr : 0); }
@@ -167,7 +168,7 @@ PyGetSetDef tensor_getset[] = {
     {"output_nr", slot<get_output_nr>, nullptr, "Which result of grad_fn this is."},
     {"_version", slot<get_version>, nullptr, "How often the memory was written in place."},
     {"_base", slot<get_base>, nullptr, "The tensor this is a view of, or None."},
-    {"is_cuda", slot<get_false>, nullptr, "Whether it is on a CUDA device."},
+    {"is_cuda", slot<get_is_cuda>, nullptr, "Whether it is on a CUDA device."},
     {"is_sparse", slot<get_false>, nullptr, "False: every tensor is strided."},
     {"is_quantized", slot<get_false>, nullptr, "False: no tensor is quantized."},
     {"is_mps", slot<get_false>, nullptr, "False: this build has no MPS device."},

@@ -233,11 +233,18 @@ PyObject* format_object(int code) {
   return Py_None;
 }
 
+// A number alone is a CUDA device's.
+static Device bare_index(int64_t k) {
+  if (!has_device({DeviceType::CUDA, -1}))
+    runtime_error("device: a bare index ", k, " names a CUDA device, and this build has none; use \"cpu\"");
+  if (k < 0 || k > 127) runtime_error("device: index must be between 0 and 127, got ", k);
+  return {DeviceType::CUDA, int8_t(k)};
+}
+
 Device parse_device(PyObject* o) {
   if (Py_TYPE(o) == DeviceObjectType) return device_of(o);
   if (PyLong_Check(o))
-    runtime_error("device: a bare index ", integer_of(o),
-                  " names a CUDA device, and this build has none; use \"cpu\"");
+    return bare_index(integer_of(o));
   if (!PyUnicode_Check(o))
     type_error("device: expected a flambeau.device or a string such as \"cpu\", got ", Py_TYPE(o)->tp_name);
   std::string text = text_of(o);

@@ -1,6 +1,8 @@
 // Fills the table of what native code asks Python for (core/hooks.h).
 #include "upward.h"
 
+#include "../cuda/plan.h"
+
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +72,8 @@ constinit const Hooks hooks{
     .run_callback = run_callback,
     .profile_node = profile_node,
     .plan_program = plan_program,
+    .plan_pointwise = plan_pointwise,
+    .plan_row = plan_row,
     .lapack_library = lapack_library,
 };
 

@@ -43,6 +43,9 @@ void run_leaf_hooks(Tensor&, TensorRef& grad);
 void run_accumulate_hooks(Tensor&);
 // graph.cpp
 Plan* plan_program(const Program&);
+// cuda_plans.cpp
+cuda::PointwisePlan plan_pointwise(const cuda::PointwiseKey&, const char* name);
+void plan_row(const Call&, int device, cuda::RowPlan&);
 // profile.cpp
 void profile_node(Node&, bool begin);
 

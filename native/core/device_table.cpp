@@ -19,10 +19,12 @@ void no_kernel(Call& c) {
   not_implemented(c.name(), ": no kernel for the CPU; register one, or move the tensors to a device that has one");
 }
 
+void* allocate_on_cpu(size_t nbytes, Device, size_t* capacity) { return allocate_block(nbytes, capacity); }
+
 }  // namespace
 
 DeviceTable devices[kDeviceTypes] = {
-    {.name = "cpu", .allocate = allocate_block, .free = free_block, .otherwise = no_kernel},
+    {.name = "cpu", .allocate = allocate_on_cpu, .free = free_block, .otherwise = no_kernel},
     {.name = "meta",
      .copy = nothing_to_copy,
      .fill = nothing_to_fill,

@@ -9,16 +9,38 @@ struct Pointwise;  // kernels/pointwise.h: a pointwise call that is worked out b
 
 struct DeviceTable {
   const char* name = nullptr;  // null: this process has no such device
-  void* (*allocate)(size_t nbytes, size_t* capacity) = nullptr;  // null: tensors have no memory
+  // Null: tensors have no memory. `capacity` is a word that the core keeps beside the block and gives back to `free`.
+  void* (*allocate)(size_t nbytes, Device device, size_t* capacity) = nullptr;
   void (*free)(void* block, size_t capacity) = nullptr;
   void (*copy)(Tensor& dst, const Tensor& src) = nullptr;  // any strides and dtypes; either of them may be on the CPU
   void (*fill)(Tensor& dst, const Scalar& value) = nullptr;
   void (*pointwise)(Call& c, Pointwise& worked_out) = nullptr;
   CallFn otherwise = nullptr;  // computes rows whose table of kernels has none for this device
+  bool (*open)() = nullptr;    // fills the table when the device is first asked for; false: there is none
+  Device (*place)(Device) = nullptr;            // which one it is, named without an index too; throws where it is not
+  Storage* (*pinned)(size_t nbytes) = nullptr;  // memory of the CPU that the device can reach
 };
 extern FLAMBEAU_API DeviceTable devices[kDeviceTypes];
 bool find_device(std::string_view name, DeviceType& type);  // by its table's name; "cuda" always
 inline DeviceTable& table_of(Device d) { return devices[int(d.type)]; }
+// Whether this process has that kind of device; its table is filled then.
+inline bool has_device(Device d) {
+  if (int(d.type) >= kDeviceTypes) return false;
+  const DeviceTable& table = table_of(d);
+  return table.name || (table.open && table.open());
+}
+// The device itself, for one that names its kind alone. What is not there stays as it is: whoever uses it complains.
+inline Device placed(Device d) {
+  if (d.type == DeviceType::CPU || d.type == DeviceType::Meta || !has_device(d) || !table_of(d).place) return d;
+  return table_of(d).place(d);
+}
+// While one lives, a copy between pinned memory and a device need not be over when it returns.
+struct NonBlocking {
+  explicit NonBlocking(bool on) : before(std::exchange(tls.cuda_non_blocking, on)) {}
+  ~NonBlocking() { tls.cuda_non_blocking = before; }
+  bool before;
+};
+bool owns_memory(const Storage& s);  // it was allocated by the table of its device
 
 // Kernels of one device for rows that stand elsewhere, at namespace scope:
 //   static const Kernels rows(DeviceType::PrivateUse1, {{"cat", my_cat}, …});

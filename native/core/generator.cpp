@@ -51,7 +51,7 @@ void GeneratorLock::lock() {
   }
 }
 
-Generator::Generator() : Object{1, nullptr}, weakrefs(nullptr) { manual_seed(kDefaultSeed); }
+Generator::Generator() : Object{1, nullptr}, weakrefs(nullptr), offset(0) { manual_seed(kDefaultSeed); }
 
 void Generator::manual_seed(uint64_t value) {
   seed = value;
@@ -61,6 +61,7 @@ void Generator::manual_seed(uint64_t value) {
   fresh = true;
   has_normal = false;
   normal = 0;
+  offset = 0;
 }
 
 void Generator::refill() {
@@ -105,6 +106,10 @@ uint64_t random_seed() {
 }
 
 void generator_state(const Generator& g, uint8_t* bytes) {
+  if (g.device.type == DeviceType::CUDA) {
+    put<uint64_t>(bytes, 0, g.seed);
+    return put<uint64_t>(bytes, 8, g.offset);
+  }
   std::memset(bytes, 0, kGeneratorStateBytes);
   put<uint64_t>(bytes, kSeed, g.seed);
   put<int32_t>(bytes, kLeft, g.fresh ? 1 : Generator::kWords + 1 - g.pos);
@@ -116,6 +121,13 @@ void generator_state(const Generator& g, uint8_t* bytes) {
 }
 
 void set_generator_state(Generator& g, const uint8_t* bytes, size_t size) {
+  if (g.device.type == DeviceType::CUDA) {
+    if (size != kPhiloxStateBytes)
+      runtime_error("set_state: expected a CUDA generator's state of ", kPhiloxStateBytes, " bytes, got ", size);
+    g.seed = get<uint64_t>(bytes, 0);
+    g.offset = get<uint64_t>(bytes, 8);
+    return;
+  }
   if (size != kGeneratorStateBytes)
     runtime_error("set_state: expected a generator state of ", kGeneratorStateBytes, " bytes, got ", size);
   int32_t left = get<int32_t>(bytes, kLeft);
@@ -135,6 +147,32 @@ void set_generator_state(Generator& g, const uint8_t* bytes, size_t size) {
 Generator& default_generator() {
   static Generator* g = hooks.allocate_generator();
   return *g;
+}
+
+namespace {
+struct CudaGenerators {  // under the interpreter lock
+  Generator* all[kMaxCudaDevices] = {};
+  uint64_t seed = kDefaultSeed;  // of those that are not made yet
+};
+CudaGenerators& cuda_generators() {
+  static CudaGenerators g;
+  return g;
+}
+}  // namespace
+
+Generator& default_generator_of(int cuda_device) {
+  Generator*& g = cuda_generators().all[cuda_device];
+  if (!g) {
+    g = hooks.allocate_generator();
+    g->device = {DeviceType::CUDA, int8_t(cuda_device)};
+    g->manual_seed(cuda_generators().seed);
+  }
+  return *g;
+}
+void seed_cuda_generators(uint64_t seed) {
+  cuda_generators().seed = seed;
+  for (Generator* g : cuda_generators().all)
+    if (g) g->manual_seed(seed);
 }
 
 }  // namespace flambeau

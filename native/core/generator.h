@@ -9,6 +9,7 @@ namespace flambeau {
 
 inline constexpr uint64_t kDefaultSeed = 67280421310721;
 inline constexpr size_t kGeneratorStateBytes = 5056;
+inline constexpr size_t kPhiloxStateBytes = 16;
 
 // Held by whoever draws from a generator, reads its state or sets it, so that calls of several threads have some order.
 // Waiting for it gives the interpreter lock back, and no other thread of this process ever waits for that in turn.
@@ -33,6 +34,8 @@ struct Generator : Object {
   uint32_t key[kWords];
   uint32_t out[kWords];     // `key` tempered
   GeneratorLock busy;
+  Device device;            // CUDA: `seed` and `offset` are all there is (Philox), and the rest is not used
+  uint64_t offset;          // how many numbers of the stream are used up
 
   Generator();
   void manual_seed(uint64_t seed);
@@ -65,5 +68,7 @@ struct Drawing {
 };
 
 Generator& default_generator();
+Generator& default_generator_of(int cuda_device);
+void seed_cuda_generators(uint64_t seed);  // the default ones of all devices, those that are made later too
 
 }  // namespace flambeau

@@ -13,6 +13,11 @@ struct Node;
 struct Saved;
 struct Program;
 struct Plan;
+namespace cuda {
+struct PointwiseKey;
+struct PointwisePlan;
+struct RowPlan;
+}  // namespace cuda
 template <class T> struct Ref;
 
 // References: none can be left out, and none changes.
@@ -58,6 +63,9 @@ struct Hooks {
   void (&profile_node)(Node&, bool begin);  // around each node while a profiler is on
   // --- graphs
   Plan* (&plan_program)(const Program&);  // how a program runs that has not run before
+  // --- CUDA: the launch plan of a signature that is new
+  cuda::PointwisePlan (&plan_pointwise)(const cuda::PointwiseKey&, const char* name);
+  void (&plan_row)(const Call&, int device, cuda::RowPlan&);
   // --- libraries
   std::string (&lapack_library)();  // where the installer put it
 };

@@ -36,6 +36,10 @@ void check_device(const Call& c, const Tensor*& first, const Tensor* t) {
 
 const Tensor* common_device(const Call& c) {
   const Tensor* first = nullptr;
+  const std::string_view row = c.op->row ? c.op->row->name : "";
+  if (row == "copy_") return c.args[0].tensor;  // from anywhere to anywhere
+  const bool gathers = row == "index" || row == "index_put";  // indices of the CPU are moved there
+  if (gathers && c.args[0].tensor->device.type == DeviceType::CUDA) return c.args[0].tensor;
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
     if (v.tag == Tag::Tensor) check_device(c, first, v.tensor);
@@ -179,11 +183,21 @@ void execute(Call& c) {
   run_on_memory(c, first);
 }
 
+// infer looks at values, which the CPU cannot see there: such a device has kernels that do all of it.
+static void read_on_device(Call& c) {
+  const CallFn kernel = c.op->row->kernel[int(DeviceType::CUDA)];
+  if (!kernel)
+    not_implemented(c.name(), ": has no CUDA kernel yet (its result's size depends on values); compute it on x.cpu()");
+  kernel(c);
+}
+
 void run_on_memory(Call& c, const Tensor* first) {
   const OpDef& op = *c.op;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   if (op.row->is_view()) return op.row->infer(c);
   Calling calling(c);
+  if (__builtin_expect(op.row->reads_values && first && first->device.type == DeviceType::CUDA, 0))
+    return read_on_device(c);
   op.row->infer(c);
   const Tensor* where = c.out1 ? c.out1.get() : first;
   compute(c, *op.row, where ? where->device : Device{});

@@ -36,6 +36,7 @@ struct ProcessState {
   bool watch_creation = false;    // anomaly mode or a creation hook: tell of new nodes
   int profiling = 0;              // what a profiler wants to know (bind/profile.cpp); 0: none is on
 };
+inline constexpr int kMaxCudaDevices = 16;
 extern constinit ProcessState process;
 
 // What this thread does in loops and for signals (core/parallel.h).
@@ -63,10 +64,16 @@ struct ThreadState {
   int user_modes = 0;             // TorchDispatchModes alone
   int function_modes = 0;         // TorchFunctionModes
   int active_levels = 0;          // transform levels
-  bool autocast_enabled = false;
+  bool autocast_enabled = false;  // for any kind of device:
+  uint8_t autocast_kinds = 0;     // 1: the CPU, 2: CUDA
   bool autocast_caches = true;    // weights are converted once
   DType autocast_dtype = DType::BFloat16;
+  DType autocast_cuda_dtype = DType::Float16;
   Device default_device;          // of tensors that name none
+  // --- CUDA
+  int8_t cuda_device = 0;         // the current one
+  int8_t cuda_context = -1;       // the device whose context the driver has as this thread's
+  bool cuda_non_blocking = false; // the copy under way need not be over when it returns
   // --- the interpreter lock
   bool unlocked = false;          // given back by a call
   int lock_keepers = 0;           // how many KeepLock live

@@ -53,20 +53,22 @@ Storage* blank_storage() {
   return s;
 }
 
+bool owns_memory(const Storage& s) { return s.free == free_by_table; }
+
 static Storage* storage_by_table(size_t nbytes, Device device) {
-  const bool known = int(device.type) < kDeviceTypes && table_of(device).name;
-  if (!known) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
+  if (!has_device(device)) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
   const DeviceTable& table = table_of(device);
+  size_t capacity = 0;
+  void* data = nullptr;
+  if (table.allocate) {
+    data = table.allocate(nbytes, device, &capacity);
+    if (!data) out_of_memory(nbytes, device);
+  }
   Storage* s = blank_storage();
   s->device = device;
   s->nbytes = nbytes;
-  if (!table.allocate) return s;
-  size_t capacity;
-  s->data = table.allocate(nbytes, &capacity);
-  if (!s->data) {
-    free_storage(s);
-    out_of_memory(nbytes, device);
-  }
+  if (!data) return s;
+  s->data = data;
   s->context = reinterpret_cast<void*>(capacity);
   s->free = free_by_table;
   return s;

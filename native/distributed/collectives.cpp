@@ -88,7 +88,7 @@ void Collectives::look(const Collective& c, int for_rank) {
                     : begun ? concat("has not called it; its last call was ", lane.calls[begun % kCalls].text)
                             : std::string("has not called anything yet"));
   }
-  s_.break_up(concat(here, ": timed out after ", seconds, " seconds: ", where));
+  s_.break_up(concat(here, ": timed out after ", seconds, " seconds: ", where, s_.stopped()));
 }
 
 template <class Ready>

@@ -198,7 +198,7 @@ void Messages::look(const Message& m, Clock::time_point deadline, double seconds
     s_.break_up(concat(m.text, ": ", s_.how_gone(gone)));
   if (Clock::now() >= deadline && !m.done.load())
     s_.break_up(concat(m.text, ": timed out after ", seconds, " seconds; the other side has not ",
-                       m.receives ? "sent" : "received", " it"));
+                       m.receives ? "sent" : "received", " it", s_.stopped()));
 }
 
 // Its memory may be gone from now on.

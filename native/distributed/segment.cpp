@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "core/error.h"
 
@@ -105,6 +106,21 @@ bool Segment::gone(int r) const {
 std::string Segment::how_gone(int r) const {
   const bool left = lane(r).state.load() == uint32_t(State::Left);
   return concat("rank ", r, " (process ", lane(r).pid, left ? ") has left the group" : ") has ended");
+}
+
+std::string Segment::stopped() const {
+  std::string text;
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_ || !attached(r) || gone(r)) continue;
+    std::ifstream file(concat("/proc/", lane(r).pid, "/stat"));
+    std::string line;
+    std::getline(file, line);
+    const size_t name = line.rfind(") ");  // the program's name before it may have any characters
+    const char state = name == std::string::npos || line.size() < name + 3 ? '?' : line[name + 2];
+    if (state != 'T' && state != 't') continue;
+    text += concat("; rank ", r, " (process ", lane(r).pid, ") has been stopped by a signal or a debugger");
+  }
+  return text;
 }
 
 void Segment::sleep(uint32_t bell) const {

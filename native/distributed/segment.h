@@ -90,6 +90,7 @@ class Segment {
   // Whether a rank's process has ended, or has left the group.
   bool gone(int r) const;
   std::string how_gone(int r) const;
+  std::string stopped() const;  // the ranks whose processes are alive and halted, for the text of a timeout
 
   void ring_others();  // after a change that others may wait for
   void ring(int r);

@@ -1,7 +1,9 @@
 // Copies: joining, repeating, rolling and flipping tensors, clone, copy_, triangles.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "move.h"
 #include "options.h"
 #include "walk.h"
 #include "views.h"
@@ -55,20 +57,70 @@ void infer_cat(Call& c) {
 
 struct Piece {
   const char* from;
-  int64_t bytes, at;
+  int64_t bytes, at, step;  // so many bytes of every row, where in the row, and how far the source's rows are apart
 };
 
+// A few pieces need no allocation.
+struct Pieces {
+  Piece few[8];
+  std::vector<Piece> many;
+  Piece* place;
+  size_t count = 0;
+  explicit Pieces(size_t most) : many(most > std::size(few) ? most : 0), place(many.empty() ? few : many.data()) {}
+  void add(const Piece& p) { place[count++] = p; }
+  std::span<const Piece> all() const { return {place, count}; }
+};
+
+// Pieces of one element each: every row is N elements, one of each source.
+template <class T, size_t N>
+void interleave(char* out, std::span<const Piece> pieces, int64_t begin, int64_t end) {
+  std::array<const T*, N> from;
+  for (size_t k = 0; k < N; ++k) from[k] = reinterpret_cast<const T*>(pieces[k].from);
+  T* to = reinterpret_cast<T*>(out);
+  for (int64_t row = begin; row < end; ++row)
+    for (size_t k = 0; k < N; ++k) to[row * int64_t(N) + int64_t(k)] = from[k][row];
+}
+// Pieces of few bytes: block by block of rows that stay in a cache, one piece after the other.
+template <class T>
+void spread(char* out, int64_t pitch, std::span<const Piece> pieces, int64_t begin, int64_t end) {
+  const int64_t block = std::max<int64_t>(16, 16384 / pitch);
+  for (int64_t first = begin; first < end; first += block)
+    for (const Piece& p : pieces) {
+      const int64_t last = std::min(end, first + block), count = p.bytes / int64_t(sizeof(T));
+      char* to = out + p.at + first * pitch;
+      const char* from = p.from + first * p.step;
+      for (int64_t row = first; row < last; ++row, to += pitch, from += p.step)
+        for (int64_t k = 0; k < count; ++k) reinterpret_cast<T*>(to)[k] = reinterpret_cast<const T*>(from)[k];
+    }
+}
+template <class T>
+void copy_narrow_pieces(char* out, int64_t pitch, std::span<const Piece> pieces, int64_t begin, int64_t end) {
+  bool single = int64_t(pieces.size() * sizeof(T)) == pitch;
+  for (const Piece& p : pieces) single &= p.bytes == sizeof(T) && p.step == sizeof(T);
+  if (single && pieces.size() == 2) return interleave<T, 2>(out, pieces, begin, end);
+  if (single && pieces.size() == 3) return interleave<T, 3>(out, pieces, begin, end);
+  if (single && pieces.size() == 4) return interleave<T, 4>(out, pieces, begin, end);
+  spread<T>(out, pitch, pieces, begin, end);
+}
+
 // out is [outer, pitch bytes]; piece p occupies bytes [at, at + bytes) of every row.
-void copy_pieces(char* out, int64_t outer, int64_t pitch, const std::vector<Piece>& pieces) {
+void copy_pieces(char* out, int64_t outer, int64_t pitch, int64_t item, std::span<const Piece> pieces) {
   LockRelease lock(outer * pitch / 4);
   if (outer == 1) {
     for (const Piece& p : pieces)
-      parallel_for(p.bytes, 1 << 18, [&](int64_t a, int64_t b) { std::memcpy(out + p.at + a, p.from + a, b - a); });
+      parallel_for(p.bytes, 1 << 18, [&](int64_t a, int64_t b) { move_bytes(out + p.at + a, p.from + a, b - a); });
     return;
   }
-  parallel_for(outer, std::max<int64_t>(1, kGrain * 8 / std::max<int64_t>(pitch, 1)), [&](int64_t a, int64_t b) {
+  bool narrow = true;
+  for (const Piece& p : pieces) narrow &= p.bytes <= 32;
+  const int64_t grain = std::max<int64_t>(1, kGrain * 8 / std::max<int64_t>(pitch, 1));
+  if (narrow)
+    return visit_size(item, [&]<class T>() {
+      parallel_for(outer, grain, [&](int64_t a, int64_t b) { copy_narrow_pieces<T>(out, pitch, pieces, a, b); });
+    });
+  parallel_for(outer, grain, [&](int64_t a, int64_t b) {
     for (int64_t row = a; row < b; ++row)
-      for (const Piece& p : pieces) std::memcpy(out + row * pitch + p.at, p.from + row * p.bytes, p.bytes);
+      for (const Piece& p : pieces) move_bytes(out + row * pitch + p.at, p.from + row * p.step, p.bytes);
   });
 }
 
@@ -77,12 +129,12 @@ void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked
   for (int k = 0; k < d; ++k) outer *= out.sizes[k];
   if (out.numel == 0) return;
   int64_t pitch = out.nbytes() / outer, at = 0;
-  std::vector<Piece> pieces;
+  Pieces pieces(tensors.size());
   for (Tensor* t : tensors) {
     if (!stacked && skipped(*t)) continue;
     int64_t bytes = t->numel * out.itemsize() / outer;
     if (t->contiguous() && t->dtype == out.dtype) {
-      pieces.push_back({t->data, bytes, at});
+      pieces.add({t->data, bytes, at, bytes});
     } else {
       Layout l(out);
       l.data += at;
@@ -93,7 +145,7 @@ void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked
     }
     at += bytes;
   }
-  if (!pieces.empty()) copy_pieces(out.data, outer, pitch, pieces);
+  if (pieces.count) copy_pieces(out.data, outer, pitch, out.itemsize(), pieces.all());
 }
 void cpu_cat(Call& c) { join(c.out(), c.tensors(0), c.dim(1, c.out().ndim), false); }
 
@@ -225,6 +277,12 @@ void roll_from(Tensor& out, const Tensor& from, const int64_t* shift, int d, Lay
   apply_slice(source, d, {cut, 1, shift[d]}, item);
   roll_from(out, from, shift, d + 1, to, source);
 }
+// One dimension d of memory without gaps: every row is two pieces.
+void roll_rows(Tensor& out, const char* from, int64_t outer, int64_t n, int64_t shift) {
+  const int64_t pitch = out.nbytes() / outer, moved = pitch / n * shift;
+  const Piece pieces[] = {{from, pitch - moved, moved, pitch}, {from + pitch - moved, moved, 0, pitch}};
+  copy_pieces(out.data, outer, pitch, out.itemsize(), {pieces, moved ? 2u : 1u});
+}
 void cpu_roll(Call& c) {
   const Tensor& t = c.tensor(0);
   Tensor& out = c.out();
@@ -233,18 +291,17 @@ void cpu_roll(Call& c) {
   int64_t shift[kMaxDims + 1] = {};
   if (dims.empty()) {  // rolled as one long row
     TensorRef flat = contiguous(t);
-    int64_t one = 1;
-    Layout to, source;
-    to.push(t.numel, one);
-    source.push(t.numel, one);
-    to.data = out.data;
-    source.data = flat->data;
-    shift[0] = modulo(shifts[0], t.numel);
-    return roll_from(out, *flat, shift, 0, to, source);
+    return roll_rows(out, flat->data, 1, t.numel, modulo(shifts[0], t.numel));
   }
   for (size_t k = 0; k < dims.size(); ++k) {
     int64_t d = wrap_dim(dims[k], t.ndim, c.name());
     if (t.ndim > 0) shift[d] = modulo(shift[d] + modulo(shifts[k], t.sizes[d]), t.sizes[d]);
+  }
+  if (t.contiguous() && out.contiguous() && t.ndim > 0 && std::count(shift, shift + t.ndim, 0) >= t.ndim - 1) {
+    const int64_t d = std::find_if(shift, shift + t.ndim - 1, [](int64_t n) { return n != 0; }) - shift;
+    int64_t outer = 1;
+    for (int64_t k = 0; k < d; ++k) outer *= t.sizes[k];
+    return roll_rows(out, t.data, outer, t.sizes[d], shift[d]);
   }
   roll_from(out, t, shift, 0, Layout(out), Layout(t));
 }
@@ -319,7 +376,10 @@ void infer_copy_(Call& c) {
   check_writable(c, self);
   write_self(c);
 }
-void cpu_copy_(Call& c) { copy_into(c.out(), c.tensor(1)); }
+void cpu_copy_(Call& c) {
+  NonBlocking may_go_on(c.boolean(2));
+  copy_into(c.out(), c.tensor(1));
+}
 
 // --- triangles of matrices -------------------------------------------------------------------------------------------
 

@@ -1,14 +1,15 @@
 // Conversion of dtype or device as an operator.
 #include "../core/call.h"
+#include "../core/device_table.h"
 
 namespace flambeau {
 namespace {
 
-// _to_copy(self, dtype?, device?): always a copy
+// _to_copy(self, dtype?, device?, non_blocking): always a copy
 void infer_to_copy(Call& c) {
   Tensor& self = c.tensor(0);
-  Device device = c.has(2) ? c.args[2].device : self.device;
-  if (device.type == DeviceType::CUDA || int(device.type) >= kDeviceTypes)
+  Device device = c.has(2) ? placed(c.args[2].device) : self.device;
+  if ((device.type == DeviceType::CUDA && !has_device(device)) || int(device.type) >= kDeviceTypes)
     runtime_error("to: this build has no ", device.type == DeviceType::CUDA ? "CUDA" : device_name(device),
                   " device; use device=\"cpu\"");
   if (self.is_meta() && device.type != DeviceType::Meta)
@@ -19,7 +20,10 @@ void infer_to_copy(Call& c) {
   if (strides.empty()) c.output(self.shape(), dtype, device);
   else c.output(self.shape(), dtype, device, strides);
 }
-void cpu_to_copy(Call& c) { copy_into(c.out(), c.tensor(0)); }
+void cpu_to_copy(Call& c) {
+  NonBlocking may_go_on(c.boolean(3));
+  copy_into(c.out(), c.tensor(0));
+}
 
 const Primitives rows{{"_to_copy", infer_to_copy, cpu_to_copy}};
 

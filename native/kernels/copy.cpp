@@ -213,7 +213,7 @@ void copy_on_cpu(Tensor& dst, const Tensor& src) {
     }
     LockRelease lock(dst.numel, {&dst, &src});
     return parallel_for(n, 4 * kGrain, [&](int64_t begin, int64_t end) {
-      std::memcpy(dst.data + begin, src.data + begin, end - begin);
+      move_bytes(dst.data + begin, src.data + begin, end - begin);
     });
   }
   Space s = copy_space(dst, src);

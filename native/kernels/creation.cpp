@@ -7,6 +7,19 @@
 #include "options.h"
 
 namespace flambeau {
+
+void check_pinning(const Call& c, Device device) {
+  if (!has_device({DeviceType::CUDA, -1}))
+    runtime_error(c.name(), ": pin_memory=True needs a CUDA device; pinned memory is not available here");
+  if (device.type != DeviceType::CPU)
+    runtime_error(c.name(), ": pin_memory=True is for memory of the CPU, and the result is on ", device_name(device));
+}
+void pin(Tensor& t) {
+  Storage* s = devices[int(DeviceType::CUDA)].pinned(t.storage->nbytes);
+  release(std::exchange(t.storage, s));
+  t.data = static_cast<char*>(s->data);
+}
+
 namespace {
 
 // --- filled with one number ------------------------------------------------------------------------------------------
@@ -19,8 +32,7 @@ void infer_empty_format(Call& c) {
   check_size(c, c.ints(0));
   Device meta{DeviceType::Meta, -1};
   TensorRef shape = empty(c.ints(0), o.dtype, meta);
-  Tensor& t = c.output(c.ints(0), o.dtype, o.device, format_strides(c, *shape, c.integer(6)));
-  if (o.requires_grad) t.flags |= kRequiresGrad;
+  finish(c.output(c.ints(0), o.dtype, o.device, format_strides(c, *shape, c.integer(6))), o);
 }
 template <int64_t N>
 void cpu_number(Call& c) { fill(c.out(), Scalar(N)); }
@@ -36,8 +48,7 @@ void infer_empty_strided(Call& c) {
                   " strides");
   Options o = read_options(c, 2, default_dtype());
   check_size(c, size);
-  Tensor& t = c.output(size, o.dtype, o.device, strides);
-  if (o.requires_grad) t.flags |= kRequiresGrad;
+  finish(c.output(size, o.dtype, o.device, strides), o);
 }
 
 // (self[, value], *, dtype, layout, device, requires_grad, pin_memory, memory_format)
@@ -47,9 +58,9 @@ void infer_like(Call& c) {
   Options o = read_options(c, At, t.dtype, t.device);
   int64_t format = c.integer_or(At + 5, 3);
   bool plain = format == 3 && t.contiguous();
-  Tensor& out = plain ? c.output(t.shape(), o.dtype, o.device)
-                      : c.output(t.shape(), o.dtype, o.device, format_strides(c, t, format));
-  if (o.requires_grad) out.flags |= kRequiresGrad;
+  finish(plain ? c.output(t.shape(), o.dtype, o.device)
+               : c.output(t.shape(), o.dtype, o.device, format_strides(c, t, format)),
+         o);
 }
 // (self, int[] size[, value], *, dtype, layout, device, requires_grad, pin_memory)
 template <int At>

@@ -2,8 +2,10 @@
 // product that folds batch dimensions into rows where strides allow.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "gemm.h"
+#include "rows.h"
 
 namespace flambeau {
 namespace {
@@ -188,7 +190,27 @@ void infer_dot(Call& c) {
   check_dot(c, c.tensor(0), c.tensor(1));
   c.output({}, c.tensor(0).dtype, c.tensor(0).device);
 }
-void cpu_dot(Call& c) { run_product(c, c.tensor(0), c.tensor(1), {}, true, true); }
+// Long vectors in parts, whose number does not depend on the threads.
+template <class T>
+void dot_parts(const Tensor& a, const Tensor& b, Tensor& out) {
+  constexpr int64_t kPart = 1 << 15;
+  const int64_t n = a.numel, parts = (n + kPart - 1) / kPart;
+  std::vector<double> sums(static_cast<size_t>(parts));
+  LockRelease lock(n / 4);
+  parallel_for(parts, 2, [&](int64_t k, int64_t end) {
+    for (; k < end; ++k)
+      sums[size_t(k)] = row_dot(a.ptr<T>() + k * kPart, b.ptr<T>() + k * kPart, std::min(kPart, n - k * kPart));
+  });
+  *out.ptr<T>() = T(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
+void cpu_dot(Call& c) {
+  const Tensor &a = c.tensor(0), &b = c.tensor(1);
+  if (a.numel >= 1 << 16 && a.contiguous() && b.contiguous()) {
+    if (a.dtype == DType::Float32) return dot_parts<float>(a, b, c.out());
+    if (a.dtype == DType::Float64) return dot_parts<double>(a, b, c.out());
+  }
+  run_product(c, a, b, {}, true, true);
+}
 
 // --- matmul --------------------------------------------------------------------------------------------------------
 

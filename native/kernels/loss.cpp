@@ -61,10 +61,11 @@ void check_weight(const Call& c, const Tensor* weight, int64_t classes) {
 }
 TensorRef labels_of(const Tensor& target) { return snapshot(target, DType::Int64); }  // used again and again
 void check_labels(const Tensor& labels, int64_t classes, int64_t ignore) {
-  const int64_t* t = labels.ptr<int64_t>();
-  for (int64_t i = 0; i < labels.numel; ++i)
-    if (uint64_t(t[i]) >= uint64_t(classes) && t[i] != ignore)
-      index_error("cross_entropy: target ", t[i], " is no class: there are ", classes);
+  const int64_t *t = labels.ptr<int64_t>(), *end = t + labels.numel;
+  auto wrong = [=](int64_t label) { return (uint64_t(label) >= uint64_t(classes)) & (label != ignore); };
+  bool any = false;
+  for (const int64_t* p = t; p < end; ++p) any |= wrong(*p);
+  if (any) index_error("cross_entropy: target ", *std::find_if(t, end, wrong), " is no class: there are ", classes);
 }
 template <class T>
 std::vector<T> class_weights(const Tensor* weight, int64_t classes) {
@@ -77,7 +78,8 @@ std::vector<T> class_weights(const Tensor* weight, int64_t classes) {
   return w;
 }
 template <class T>
-double total_weight(const int64_t* labels, int64_t n, const T* w, int64_t ignore) {
+double total_weight(const int64_t* labels, int64_t n, const T* w, int64_t ignore, bool weighted = true) {
+  if (!weighted) return double(n - std::count(labels, labels + n, ignore));
   double total = 0;
   for (int64_t i = 0; i < n; ++i)
     if (labels[i] != ignore) total += double(w[labels[i]]);
@@ -135,16 +137,17 @@ void cpu_nll(Call& c) {
     {
       LockRelease lock(s.labels() * 4);
       parallel_for(s.labels(), kGrain / 4, [&](int64_t begin, int64_t end) {
+        const int64_t step = s.classes * s.spatial;  // from one sample to the next
+        int64_t sample = begin / s.spatial * step, place = begin % s.spatial;
         for (int64_t i = begin; i < end; ++i) {
           T value = 0, scratch;
-          if (t[i] != ignore)
-            value =
-                -w[size_t(t[i])] * *in.at((i / s.spatial * s.classes + t[i]) * s.spatial + i % s.spatial, 1, &scratch);
+          if (t[i] != ignore) value = -w[size_t(t[i])] * *in.at(sample + t[i] * s.spatial + place, 1, &scratch);
           losses[size_t(i)] = value;
+          if (++place == s.spatial) place = 0, sample += step;
         }
       });
     }
-    deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore));
+    deliver(c.out(), reduction_of(c, 4), losses, total_weight(t, s.labels(), w.data(), ignore, c.has(2)));
   });
 }
 
@@ -166,7 +169,8 @@ void cpu_nll_backward(Call& c) {
     std::vector<T> w = class_weights<T>(c.optional_tensor(3), s.classes);
     const int64_t* t = labels->ptr<int64_t>();
     std::vector<T> g =
-        upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
+        upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(),
+                    total_weight(t, s.labels(), w.data(), ignore, c.has(3)));
     Tensor &result = c.out();
     Tensor& dx = result;
     {
@@ -367,7 +371,8 @@ void cpu_cross_entropy_backward(Call& c) {
     const Smoothing<T> smooth = smoothing(c.real(6), w);
     const int64_t* t = labels->ptr<int64_t>();
     std::vector<T> g =
-        upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(), total_weight(t, s.labels(), w.data(), ignore));
+        upstream<T>(c.tensor(0), reduction_of(c, 5), s.labels(),
+                    total_weight(t, s.labels(), w.data(), ignore, c.has(3)));
     Tensor &result = c.out();
     RowWriter<T> out(result);
     {

@@ -1,6 +1,7 @@
 // The tail that every creation operator's schema ends with: dtype, layout, device, requires_grad, pin_memory.
 #pragma once
 #include "../core/call.h"
+#include "../core/device_table.h"
 
 namespace flambeau {
 
@@ -8,15 +9,20 @@ struct Options {
   DType dtype;
   Device device;
   bool requires_grad;
+  bool pinned;
 };
+
+// pin_memory=True: only of the CPU's memory, and where there is a device that can reach it.
+void check_pinning(const Call& c, Device device);
+void pin(Tensor& t);  // gives a fresh tensor such memory
 
 // Arguments k … k+4. The parser has refused every layout but strided.
 inline Options read_options(const Call& c, int k, DType dtype, Device device = default_device()) {
-  Options o{c.dtype_or(k, dtype), c.has(k + 2) ? c.args[k + 2].device : device, c.has(k + 3) && c.boolean(k + 3)};
-  if (o.device.type == DeviceType::CUDA)
+  Options o{c.dtype_or(k, dtype), placed(c.has(k + 2) ? c.args[k + 2].device : device),
+            c.has(k + 3) && c.boolean(k + 3), c.has(k + 4) && c.boolean(k + 4)};
+  if (o.device.type == DeviceType::CUDA && !has_device(o.device))
     runtime_error(c.name(), ": this build has no CUDA device; use device=\"cpu\"");
-  if (c.has(k + 4) && c.boolean(k + 4))
-    runtime_error(c.name(), ": pin_memory=True needs a CUDA device; pinned memory is not available here");
+  if (o.pinned) check_pinning(c, o.device);
   if (o.requires_grad && !is_differentiable(o.dtype))
     runtime_error(c.name(), ": requires_grad=True needs a floating-point or complex dtype, got ", dtype_name(o.dtype));
   return o;
@@ -27,11 +33,14 @@ inline void check_size(const Call& c, Dims size) {
     if (n < 0) runtime_error(c.name(), ": sizes must not be negative, got ", n, " in ", shape_text(size));
 }
 
-inline Tensor& create(Call& c, Dims size, const Options& o) {
-  check_size(c, size);
-  Tensor& t = c.output(size, o.dtype, o.device);
+inline Tensor& finish(Tensor& t, const Options& o) {
+  if (o.pinned) pin(t);
   if (o.requires_grad) t.flags |= kRequiresGrad;
   return t;
+}
+inline Tensor& create(Call& c, Dims size, const Options& o) {
+  check_size(c, size);
+  return finish(c.output(size, o.dtype, o.device), o);
 }
 
 // The strides a `*_like` result has: those of a dense tensor are kept, otherwise the same order of dimensions is

@@ -99,6 +99,10 @@ namespace pointwise {
 
 // Decides dtypes, shape and layout, and declares the result.
 void infer(Call& c, Promote promote, Pointwise& w);
+// The space of a call whose operands are bound, in bytes of their items. p.operand[0] is the result.
+void prepare_space(Plan& p, const Shape& shape);
+// Before a loop writes to a given `out`: throws where it overlaps itself or, badly, an operand; others become copies.
+void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies);
 // What is left to decide before the CPU's loop can run: where each operand is read, in which order, and as what.
 void prepare(Call& c, Pointwise& w);
 

@@ -163,29 +163,6 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// Reading what has just been written would make the result depend on the order of the loop: two dense tensors that
-// overlap partly are refused as PyTorch refuses them, an overlap through strides reads from a copy.
-void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
-  if (out.numel == 0) return;
-  if (may_overlap(out))
-    runtime_error("elements of the tensor written to share memory (it is expanded), so they cannot be written one by "
-                  "one; clone() it first");
-  auto [low, high] = address_range(out);
-  for (int k = 1; k < p.count; ++k) {
-    const Tensor* t = p.operand[k].tensor;
-    if (!t || t->numel == 0 || t->storage != out.storage || same_layout(out, *t)) continue;
-    auto [first, last] = address_range(*t);
-    if (last <= low || high <= first) continue;
-    if (dense(out) && dense(*t))
-      runtime_error("the tensor written to shares memory with an input, at other places; clone() the input first");
-    TensorRef copy = empty(t->shape(), t->dtype, t->device);
-    copy_into(*copy, *t);
-    p.operand[k].tensor = copy.get();
-    p.operand[k].data = copy->data;
-    copies.push_back(std::move(copy));
-  }
-}
-
 Tensor& take_given(Call& c, const Shape& shape, DType result, Device device) {
   Tensor& out = *c.given;
   if (!can_cast(result, out.dtype))
@@ -284,6 +261,31 @@ DType decide_types(const Call& c, const ElementwiseRow& row, Promote promote, DT
   return result;
 }
 
+}  // namespace
+
+// Reading what has just been written would make the result depend on the order of the loop: two dense tensors that
+// overlap partly are refused as PyTorch refuses them, an overlap through strides reads from a copy.
+void check_overlap(Tensor& out, Plan& p, std::vector<TensorRef>& copies) {
+  if (out.numel == 0) return;
+  if (may_overlap(out))
+    runtime_error("elements of the tensor written to share memory (it is expanded), so they cannot be written one by "
+                  "one; clone() it first");
+  auto [low, high] = address_range(out);
+  for (int k = 1; k < p.count; ++k) {
+    const Tensor* t = p.operand[k].tensor;
+    if (!t || t->numel == 0 || t->storage != out.storage || same_layout(out, *t)) continue;
+    auto [first, last] = address_range(*t);
+    if (last <= low || high <= first) continue;
+    if (dense(out) && dense(*t))
+      runtime_error("the tensor written to shares memory with an input, at other places; clone() the input first");
+    TensorRef copy = empty(t->shape(), t->dtype, t->device);
+    copy_into(*copy, *t);
+    p.operand[k].tensor = copy.get();
+    p.operand[k].data = copy->data;
+    copies.push_back(std::move(copy));
+  }
+}
+
 void prepare_space(Plan& p, const Shape& shape) {
   Space& s = p.space;
   s.operands = p.count;
@@ -301,6 +303,8 @@ void prepare_space(Plan& p, const Shape& shape) {
     s.add_dim(1);
   }
 }
+
+namespace {
 
 // An operand that runs along another dimension than the result touches a cache line per element: beyond the cache it is
 // cheaper to lay it out like the result first (tile by tile).

@@ -1,4 +1,7 @@
-// Max pooling, plain and adaptive, with the place of each maximum, and its gradient.
+// Max pooling, plain and adaptive, with or without the place of each maximum, and its gradient.
+//
+// The kernels take the type of places as a parameter: `None` where none are asked for, which saves most of the memory
+// that is written.
 #include <atomic>
 #include <bit>
 #include <limits>
@@ -23,13 +26,24 @@ T chosen(bool yes, T a, T b) {
   return std::bit_cast<T>(bits);
 }
 
+struct None {
+  None() = default;
+  explicit None(int64_t) {}
+  friend None operator+(None, None) { return {}; }
+};
+template <class I>
+constexpr bool kPlaces = !std::is_same_v<I, None>;
+
 // best and place of one output row from one source row, tap by tap.
 template <class T, class I>
 void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __restrict place) {
   if (!w.even) {
     for (int64_t o = 0; o < w.out; ++o)
       for (int64_t i = w.window(o).begin; i < w.window(o).end; ++i)
-        if (beats(row[i], best[o])) best[o] = row[i], place[o] = row_at + I(i);
+        if (beats(row[i], best[o])) {
+          best[o] = row[i];
+          if constexpr (kPlaces<I>) place[o] = row_at + I(i);
+        }
     return;
   }
   for (const Tap& tap : w.taps) {
@@ -39,7 +53,7 @@ void max_row(const Axis& w, const T* row, I row_at, T* __restrict best, I* __res
         T v = row[o * stride + base];
         bool better = beats(v, best[o]);
         best[o] = better ? v : best[o];
-        place[o] = better ? row_at + I(o * stride + base) : place[o];
+        if constexpr (kPlaces<I>) place[o] = better ? row_at + I(o * stride + base) : place[o];
       }
     };
     if (w.stride == 1) loop(std::integral_constant<int64_t, 1>());
@@ -63,14 +77,16 @@ void max_windows(const Shape& s, const Window& d, const Window& h, const T* plan
     for (int64_t i = d.begin; i < d.end; i += D.dilation)
       for (int64_t j = h.begin; j < h.end; j += H.dilation) {
         const I row = I((i * H.in + j) * W.in);
+        const T* line = plane + (i * H.in + j) * W.in;
         for (int64_t q = w.begin; q < w.end; q += W.dilation) {
-          T v = plane[row + q];
+          T v = line[q];
           bool better = beats(v, top);
           top = chosen(better, v, top);
-          where = chosen(better, row + I(q), where);
+          if constexpr (kPlaces<I>) where = chosen(better, row + I(q), where);
         }
       }
-    values[o] = top, indices[o] = where;
+    values[o] = top;
+    if constexpr (kPlaces<I>) indices[o] = where;
   }
 }
 template <class T, class I>
@@ -78,8 +94,8 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
   parallel_for(s.planes, s.grain(), [&](int64_t p, int64_t end) {
     Poll poll;
-    std::vector<T> best(W.out);
-    std::vector<I> place(W.out);
+    std::vector<I> places(kPlaces<I> ? W.out : 0);
+    I* place = places.data();
     for (; p < end; ++p) {
       const T* plane = x + p * s.in();
       int64_t at = p * s.out();
@@ -92,35 +108,39 @@ void max_planes(const Shape& s, const T* x, T* values, int64_t* indices) {
             continue;
           }
           const I first = I((d.begin * H.in + h.begin) * W.in);
-          for (int64_t o = 0; o < W.out; ++o) best[o] = kLowest<T>, place[o] = first + I(W.window(o).begin);
+          T* best = values + at;
+          std::fill_n(best, W.out, kLowest<T>);
+          if constexpr (kPlaces<I>)
+            for (int64_t o = 0; o < W.out; ++o) place[o] = first + I(W.window(o).begin);
           for (int64_t i = d.begin; i < d.end; i += D.dilation)
             for (int64_t j = h.begin; j < h.end; j += H.dilation, row_done(poll))
-              max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best.data(), place.data());
-          for (int64_t o = 0; o < W.out; ++o) values[at + o] = best[o], indices[at + o] = place[o];
+              max_row(W, plane + (i * H.in + j) * W.in, I((i * H.in + j) * W.in), best, place);
+          if constexpr (kPlaces<I>)
+            for (int64_t o = 0; o < W.out; ++o) indices[at + o] = place[o];
         }
     }
   });
 }
 
 // The channels of one place of the result, from those of the places in its window.
-template <class T>
+template <class T, class I>
 struct Pixel {
   std::vector<T> best;
-  std::vector<int32_t> place;
-  explicit Pixel(int64_t channels) : best(size_t(channels)), place(size_t(channels)) {}
-  void take(const T* __restrict x, int32_t at) {
+  std::vector<I> place;
+  explicit Pixel(int64_t channels) : best(size_t(channels)), place(size_t(kPlaces<I> ? channels : 0)) {}
+  void take(const T* __restrict x, I at) {
     const int64_t n = int64_t(best.size());
     T* __restrict b = best.data();
-    int32_t* __restrict p = place.data();
+    I* __restrict p = place.data();
     for (int64_t k = 0; k < n; ++k) {
       const bool better = beats(x[k], b[k]);
       b[k] = better ? x[k] : b[k];
-      p[k] = better ? at : p[k];
+      if constexpr (kPlaces<I>) p[k] = better ? at : p[k];
     }
   }
 };
 
-template <class T>
+template <class T, class I>
 void max_pixels(const Shape& s, const T* x, T* values, int64_t* indices) {
   const int64_t channels = s.channels;
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
@@ -128,7 +148,7 @@ void max_pixels(const Shape& s, const T* x, T* values, int64_t* indices) {
   const int64_t grain = std::max<int64_t>(1, s.grain() * D.out * H.out / channels);
   parallel_for(rows, grain, [&](int64_t row, int64_t end) {
     Poll poll;
-    Pixel<T> pixel(channels);
+    Pixel<T, I> pixel(channels);
     for (; row < end; ++row) {
       const Window d = D.window(row / H.out % D.out), h = H.window(row % H.out);
       const T* image = x + row / H.out / D.out * s.in() * channels;
@@ -137,34 +157,38 @@ void max_pixels(const Shape& s, const T* x, T* values, int64_t* indices) {
         const Window w = W.window(o);
         const int64_t first = (d.begin * H.in + h.begin) * W.in + w.begin, to = (row * W.out + o) * channels;
         std::ranges::fill(pixel.best, kLowest<T>);
-        std::ranges::fill(pixel.place, int32_t(first));
+        std::ranges::fill(pixel.place, I(first));
         for (int64_t i = d.begin; i < d.end; i += D.dilation)
           for (int64_t j = h.begin; j < h.end; j += H.dilation, row_done(poll))
             for (int64_t k = w.begin; k < w.end; k += W.dilation) {
               const int64_t at = (i * H.in + j) * W.in + k;
-              pixel.take(image + at * channels, int32_t(at));
+              pixel.take(image + at * channels, I(at));
             }
         std::ranges::copy(pixel.best, values + to);
-        std::ranges::copy(pixel.place, indices + to);
+        if constexpr (kPlaces<I>) std::ranges::copy(pixel.place, indices + to);
       }
     }
   });
 }
 
-// The results are laid out as the images are.
-void declare_results(Call& c, Shape& s, const Tensor& x, int nd) {
+// The results, the maxima and their places or the former alone, are laid out as the images are.
+void declare_results(Call& c, Shape& s, const Tensor& x, int nd, bool places = true) {
   const bool last = x.ndim == nd + 2 && has_channels_last(x);
   if (last && x.dtype == DType::Float32 && s.in() < INT32_MAX) s.channels = x.size(1);
   const std::vector<int64_t> strides = s.channels ? channels_last_strides(s.result) : contiguous_strides(s.result);
-  for (DType dtype : {x.dtype, DType::Int64}) c.output(s.result, dtype, x.device, strides);
+  c.output(s.result, x.dtype, x.device, strides);
+  if (places) c.output(s.result, DType::Int64, x.device, strides);
 }
 
+template <bool Places>
 void run_max(Call& c, Shape& s) {
-  Tensor &out = c.out(0), &indices = c.out(1);
+  Tensor& out = c.out(0);
   if (out.numel == 0) return;
+  int64_t* indices = Places ? c.out(1).ptr<int64_t>() : nullptr;
   if (s.channels) {
     LockRelease lock(s.visits());
-    return max_pixels<float>(s, c.tensor(0).ptr<float>(), out.ptr<float>(), indices.ptr<int64_t>());
+    using I = std::conditional_t<Places, int32_t, None>;
+    return max_pixels<float, I>(s, c.tensor(0).ptr<float>(), out.ptr<float>(), indices);
   }
   s.axis[2].make_taps();
   WideResult values(out);
@@ -172,12 +196,12 @@ void run_max(Call& c, Shape& s) {
   {
     LockRelease lock(s.visits());
     auto run = [&]<class T, class Place>() {
-      max_planes<T, Place>(s, x->ptr<T>(), values.ptr<T>(), indices.ptr<int64_t>());
+      max_planes<T, std::conditional_t<Places, Place, None>>(s, x->ptr<T>(), values.ptr<T>(), indices);
     };
-    if (values.dtype == DType::Float64) run.operator()<double, int64_t>();
-    else if (values.dtype == DType::Int64) run.operator()<int64_t, int64_t>();
-    else if (s.in() < INT32_MAX) run.operator()<float, int32_t>();
-    else run.operator()<float, int64_t>();
+    if (values.dtype == DType::Float64) run.template operator()<double, int64_t>();
+    else if (values.dtype == DType::Int64) run.template operator()<int64_t, int64_t>();
+    else if (s.in() < INT32_MAX) run.template operator()<float, int32_t>();
+    else run.template operator()<float, int64_t>();
   }
   values.finish();
 }
@@ -199,7 +223,13 @@ void infer_max_pool(Call& c) {
   need_real(c, x.dtype);
   declare_results(c, c.hand_over(max_shape(c)), x, int(c.integer(6)));
 }
-void cpu_max_pool(Call& c) { run_max(c, c.handed<Shape>()); }
+void infer_max_values(Call& c) {
+  Tensor& x = c.tensor(0);
+  need_real(c, x.dtype);
+  declare_results(c, c.hand_over(max_shape(c)), x, int(c.integer(6)), false);
+}
+template <bool Places>
+void cpu_max_pool(Call& c) { run_max<Places>(c, c.handed<Shape>()); }
 
 // adaptive_max_pool(self, output_size, dims)
 void infer_adaptive_max(Call& c) {
@@ -207,7 +237,7 @@ void infer_adaptive_max(Call& c) {
   need_real(c, x.dtype);
   declare_results(c, c.hand_over(adaptive_of(c)), x, int(c.integer(2)));
 }
-void cpu_adaptive_max(Call& c) { run_max(c, c.handed<Shape>()); }
+void cpu_adaptive_max(Call& c) { run_max<true>(c, c.handed<Shape>()); }
 
 // Whether gradient and indices have the channels last.
 bool lie_last(const Call& c) {
@@ -304,7 +334,8 @@ void cpu_max_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"max_pool", infer_max_pool, cpu_max_pool, Images::Kept},
+    {"max_pool", infer_max_pool, cpu_max_pool<true>, Images::Kept},
+    {"max_pool_values", infer_max_values, cpu_max_pool<false>, Images::Kept},
     {"adaptive_max_pool", infer_adaptive_max, cpu_adaptive_max},
     {"max_pool_backward", infer_max_backward, cpu_max_backward, Images::Kept},
 };

@@ -1,5 +1,6 @@
 // Mean pooling, plain and adaptive, and its gradient.
 #include "pool.h"
+#include "rows.h"
 #include "widened.h"
 
 namespace flambeau::pool {
@@ -72,7 +73,7 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
       const T* plane = x + p * s.in();
       T* to = y + p * s.out();
       if (whole) {  // one mean per plane
-        *to = sum(plane, s.in()) / T(divisor ? divisor : double(s.in()));
+        *to = T(row_sum(plane, s.in()) / (divisor ? divisor : double(s.in())));
         continue;
       }
       for (int64_t di = 0; di < D.out; ++di)

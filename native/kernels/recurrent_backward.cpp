@@ -87,7 +87,7 @@ void backward(Call& c) {
       const int64_t row = earlier(t, b);
       return row >= 0 ? all + row * width : first ? first + b * width : nullptr;
     };
-    walk(l, true, [&](int64_t t, int64_t b, int64_t m, int64_t row) {
+    walk<T>(l, true, {&state, &fresh, &project}, [&](int64_t t, int64_t b, int64_t m, int64_t row) {
       T *d = dh + b * p, *g = dg + row * ld;
       if (dout) kernels.add(m * p, dout + row * p, d);
       if (h_before)

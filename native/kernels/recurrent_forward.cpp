@@ -59,7 +59,7 @@ void forward(Call& c) {
     if (l.mode == Mode::LSTM)
       in[kC0] ? (void)std::copy_n(in[kC0], l.batch * n, cell) : (void)std::fill_n(cell, l.batch * n, T(0));
     input_shares(c.tensor(kInput).dtype, l, input, in[kInput], bias.empty() ? nullptr : bias.data(), gates);
-    walk(l, false, [&](int64_t, int64_t b, int64_t m, int64_t row) {
+    walk<T>(l, false, {&state, &fresh, &project}, [&](int64_t, int64_t b, int64_t m, int64_t row) {
       T *g = gates + row * ld, *y = out + row * p;
       state.multiply(m, h + b * p, p, g, ld, {1, 1});
       switch (l.mode) {

@@ -7,6 +7,7 @@
 
 #include "../core/call.h"
 #include "../core/machine.h"
+#include "../core/team.h"
 #include "gemm.h"
 #include "half_rows.h"
 #include "recurrent.h"
@@ -64,6 +65,7 @@ struct Operand {
   int64_t k, n, ks, ns;
   TensorRef memory;
   const T* panels = nullptr;
+  Team* team = nullptr;  // threads that share the columns of each product
 
   Operand() = default;
   Operand(Weight<T> b, int64_t k, int64_t n, int64_t ks, int64_t ns, int64_t steps) : b(b), k(k), n(n), ks(ks), ns(ns) {
@@ -93,9 +95,16 @@ struct Operand {
     if constexpr (sizeof(T) == 4)
       if (b.halves) return half_rows(b.dtype, m, n, k, a, ars, b.halves, ns, c, crs, e);
     if (!panels) return gemm<T>(m, n, k, a, ars, 1, b.wide, ks, ns, c, crs, e);
+    const int64_t nr = gemm_kernels<T>().nr, count = (n + nr - 1) / nr;
+    if (!team) return multiply_panels(0, count, m, a, ars, c, crs, e);
+    team->share(count, std::max<int64_t>(1, (1 << 15) / (nr * k * m)),
+                [&](int64_t from, int64_t to) { multiply_panels(from, to, m, a, ars, c, crs, e); });
+  }
+  void multiply_panels(int64_t from, int64_t to, int64_t m, const T* a, int64_t ars, T* c, int64_t crs,
+                       const Epilogue<T>& e) const {
     const auto& kernels = gemm_kernels<T>();
     const int64_t nr = kernels.nr, tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
-    for (int64_t j = 0; j < n; j += nr) {
+    for (int64_t j = from * nr; j < std::min(n, to * nr); j += nr) {
       Epilogue<T> tile = e;
       if (tile.bias_col) tile.bias_col += j;
       for (int64_t i = 0; i < m; i += mr)
@@ -113,23 +122,32 @@ void large_product(DType given, int64_t m, int64_t n, int64_t k, const T* a, int
   else gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {1, 0, bias});
 }
 
-// Calls step(t, first sequence, number of sequences, first row) for all steps, in their order or backwards, for each
-// part of the batch.
+// Sequences [begin, end) of all steps.
 template <class F>
-void walk(const Layer& l, bool backwards, F&& step) {
+void steps(const Layer& l, bool backwards, int64_t begin, int64_t end, F& step) {
+  for (int64_t s = 0; s < l.steps; ++s) {
+    interruption_point();
+    const int64_t t = l.reverse != backwards ? l.steps - 1 - s : s;
+    const int64_t m = std::min(end, l.batch_sizes[t]) - begin;
+    if (m > 0) step(t, begin, m, l.offsets[t] + begin);
+  }
+}
+// Calls step(t, first sequence, number of sequences, first row) for all steps, in their order or backwards, for each
+// part of the batch. Threads share the batch or, where it is too small for that, the columns of the products `by`.
+template <class T, class F>
+void walk(const Layer& l, bool backwards, std::initializer_list<Operand<T>*> by, F&& step) {
   const int64_t work = l.rows * l.gates * l.state, enough = 1 << 18;
   // fewer than 4 rows leave a thread waiting for its own sums
   const int64_t grain = l.steps == 1 || work < enough ? l.batch : std::max<int64_t>(4, l.batch * (enough / 2) / work);
-  parallel_for(l.batch, std::max<int64_t>(1, grain), [&](int64_t begin, int64_t end) {
-    for (int64_t s = 0; s < l.steps; ++s) {
-      interruption_point();
-      const int64_t t = l.reverse != backwards ? l.steps - 1 - s : s;
-      const int64_t m = std::min(end, l.batch_sizes[t]) - begin;
-      if (m > 0) step(t, begin, m, l.offsets[t] + begin);
-    }
-  });
+  const bool narrow = l.steps > 1 && l.batch < 8 && l.gates * l.state >= 1 << 16;
+  if (narrow)
+    return with_team([&](Team& team) {
+      for (Operand<T>* o : by) o->team = &team;
+      steps(l, backwards, 0, l.batch, step);
+    });
+  parallel_for(l.batch, std::max<int64_t>(1, grain),
+               [&](int64_t begin, int64_t end) { steps(l, backwards, begin, end, step); });
 }
-
 template <class T>
 TensorRef dense(const Tensor* t) {
   if (!t) return {};

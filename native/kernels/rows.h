@@ -40,15 +40,17 @@ inline double sum_over(int64_t n, F&& f) {
   double total = 0;
   for (int64_t start = 0; start < n; start += kRowBlock) {
     const int64_t stop = std::min(n, start + kRowBlock);
-    Vector<T> a{}, b{};
+    Vector<T> a{}, b{}, c{}, d{};
     int64_t i = start;
-    for (; i + 2 * L <= stop; i += 2 * L) {
+    for (; i + 4 * L <= stop; i += 4 * L) {
       a += f(i, L);
       b += f(i + L, L);
+      c += f(i + 2 * L, L);
+      d += f(i + 3 * L, L);
     }
     for (; i + L <= stop; i += L) a += f(i, L);
     if (i < stop) b += f(i, int(stop - i));
-    total += add_lanes<T>(a + b);
+    total += add_lanes<T>((a + b) + (c + d));
   }
   return total;
 }

@@ -5,6 +5,7 @@
 #include "indices.h"
 #include "options.h"
 #include "steady.h"
+#include "strided.h"
 #include "views.h"
 #include "walk.h"
 
@@ -185,7 +186,8 @@ void infer_index_source(Call& c) {
   output_self(c);
 }
 
-// f(out, out_stride, source, source_stride, n) for each row of each indexed slice, in the order of the indices.
+// f(out, out_stride, source, source_stride, n) for each row of each indexed slice, in the order of the indices: what is
+// indexed twice is written twice. Threads share the rows, or parts of long ones.
 template <class F>
 void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, F f) {
   const int64_t size = size_at(out, int(d));
@@ -198,12 +200,21 @@ void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& s
   int64_t out_step = stride_at(out, int(d)), source_step = source.ndim ? source.strides[d] : 1;
   const int64_t* at = index.ptr<int64_t>();
   LockRelease lock(source.numel);
-  for (int64_t k = 0; k < index.numel; ++k) {
-    const int64_t place = index_within(at + k, size) * out_step;
-    w.each_row(0, w.rows, [&](const int64_t* offset) {
-      f(out.data + (place + offset[0]) * item, to, source.data + (k * source_step + offset[1]) * item, from, run);
-    });
-  }
+  auto part = [&](int64_t row, int64_t end, int64_t begin, int64_t count) {
+    for (int64_t k = 0; k < index.numel; ++k) {
+      const int64_t place = index_within(at + k, size) * out_step + begin * to, start = k * source_step + begin * from;
+      w.each_row(row, end, [&](const int64_t* offset) {
+        f(out.data + (place + offset[0]) * item, to, source.data + (start + offset[1]) * item, from, count);
+      });
+    }
+  };
+  if (may_overlap(out) || index.numel == 0) return part(0, w.rows, 0, run);
+  const int64_t each = std::max<int64_t>(1, kGrain / index.numel);
+  if (w.rows >= num_threads())
+    return parallel_for(w.rows, std::max<int64_t>(1, each / std::max<int64_t>(run, 1)),
+                        [&](int64_t a, int64_t b) { part(a, b, 0, run); });
+  parallel_for(run, std::max<int64_t>(256, each),
+               [&](int64_t a, int64_t b) { part(0, w.rows, a, b - a); });
 }
 
 TensorRef apart(const Tensor& source, const Tensor& out) {
@@ -237,8 +248,7 @@ void cpu_index_copy(Call& c) {
   visit_size(out.itemsize(), [&]<class T>() {
     each_slice(c, out, *index, *source, c.dim(1, out.ndim),
                [](char* a, int64_t sa, const char* b, int64_t sb, int64_t n) {
-                 for (int64_t k = 0; k < n; ++k)
-                   reinterpret_cast<T*>(a)[k * sa] = reinterpret_cast<const T*>(b)[k * sb];
+                 move_run<T>(a, sa * int64_t(sizeof(T)), b, sb * int64_t(sizeof(T)), n);
                });
   });
 }

@@ -3,6 +3,7 @@
 // Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
 // joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by
 // position.
+#include "../core/scratch.h"
 #include "radix.h"
 #include "reduce.h"
 
@@ -111,14 +112,12 @@ FillKeys<E> fill_keys_of(DType t) {
 // Keys that float or double NaNs have (before complementing).
 uint64_t nan_key(DType t) { return t == DType::Float64 ? ~uint64_t(0) : is_floating(t) ? 0xffffffffu : ~uint64_t(0); }
 
+constexpr int64_t kRadix = 512;  // fewer are compared
+// scratch: room for n elements, where there are kRadix of them or more
 template <class E>
-void sort_keys(E* a, std::vector<E>& scratch, int64_t n) {
-  if (n < 512) {
-    std::sort(a, a + n);
-  } else {
-    if (int64_t(scratch.size()) < n) scratch.resize(size_t(n));
-    radix_sort(a, scratch.data(), n, std::is_same_v<E, Narrow> ? 4 : 8, [](const E& e) { return key_of(e); });
-  }
+void sort_keys(E* a, E* scratch, int64_t n) {
+  if (n < kRadix) std::sort(a, a + n);
+  else radix_sort(a, scratch, n, std::is_same_v<E, Narrow> ? 4 : 8, [](const E& e) { return key_of(e); });
 }
 
 struct Fibres {
@@ -128,10 +127,10 @@ struct Fibres {
   }
 };
 
-// The lowest key of 64-bit integers, and whether all lie within 2^32 of it.
+// The lowest key of 64-bit integers, and how far above it the highest is.
 struct KeyRange {
-  uint64_t low = 0;
-  bool narrow = false;
+  uint64_t low = 0, width = ~uint64_t(0);
+  bool narrow() const { return width < uint64_t(1) << 32; }
 };
 KeyRange key_range(const Tensor& x) {
   if (!x.numel || (x.dtype != DType::Int64 && x.dtype != DType::UInt64)) return {};
@@ -141,31 +140,32 @@ KeyRange key_range(const Tensor& x) {
     low = std::min(low, p[i] ^ flip);
     high = std::max(high, p[i] ^ flip);
   }
-  return {low, high - low < uint64_t(1) << 32};
+  return {low, high - low};
 }
 
-// f(keys, scratch, base, step) for every fibre of contiguous x, in parallel; work: element visits per fibre.
+// f(fibre, keys, scratch, base) for every fibre of contiguous x, in parallel; `low`: what its keys are counted from.
 template <class E, class F>
-void each_fibre(const Tensor& x, const Fibres& f, bool descending, F&& body) {
+void each_fibre(const Tensor& x, const Fibres& f, bool descending, uint64_t low, F&& body) {
   FillKeys<E> fill = fill_keys_of<E>(x.dtype);
   const int64_t item = x.itemsize();
-  const uint64_t low = std::is_same_v<E, Narrow> ? key_range(x).low : 0;
   parallel_for(f.outer * f.inner, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, f.n)),
                [&](int64_t begin, int64_t end) {
-                 std::vector<E> keys(static_cast<size_t>(f.n)), scratch;
+                 Scratch<E> keys(f.n), scratch(f.n < kRadix ? 0 : f.n);
                  for (int64_t u = begin; u < end; ++u) {
                    const char* base = x.data + (u / f.inner * f.n * f.inner + u % f.inner) * item;
                    fill(keys.data(), base, f.inner * item, f.n, descending, low);
-                   body(u, keys.data(), scratch, base);
+                   body(u, keys.data(), scratch.data(), base);
                  }
                });
 }
+// f.operator()<kind of key>(what the keys are counted from)
 template <class F>
 void visit_keys(const Call& c, const Tensor& x, int64_t n, F&& f) {
   if (n >= int64_t(1) << 32) not_implemented(c.name(), ": more than 2^32 elements along one dimension");
-  const bool wide = x.itemsize() == 8 && !key_range(x).narrow;
-  if (!wide && fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>();
-  if (fill_keys_of<Wide>(x.dtype)) return f.template operator()<Wide>();
+  const KeyRange range = key_range(x);
+  const bool wide = x.itemsize() == 8 && !range.narrow();
+  if (!wide && fill_keys_of<Narrow>(x.dtype)) return f.template operator()<Narrow>(range.low);
+  if (fill_keys_of<Wide>(x.dtype)) return f.template operator()<Wide>(0);
   if (is_complex(x.dtype))
     not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
   not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype));
@@ -204,6 +204,54 @@ struct Results {
   }
 };
 
+// Integers of few different values along long fibres: each is put behind those of its value so far.
+constexpr int64_t kFew = 4096;
+template <class S>
+bool count_and_place(const Tensor& x, const Fibres& f, bool descending, Tensor& values, Tensor& indices) {
+  using U = std::make_unsigned_t<S>;
+  const S* from = x.ptr<S>();
+  S base = *from, high = *from;
+  for (int64_t i = 0; i < x.numel; ++i) base = std::min(base, from[i]), high = std::max(high, from[i]);
+  const uint64_t width = uint64_t(U(U(high) - U(base)));
+  if (width >= uint64_t(std::min(kFew, f.n / 4))) return false;
+  parallel_for(f.outer * f.inner, 1, [&](int64_t u, int64_t end) {
+    std::vector<int64_t> places(width + 1);
+    // another thread may write to x meanwhile: what lies outside by now counts as the highest
+    auto bin = [&](const S* p) {
+      const uint64_t k = std::min<uint64_t>(U(U(__atomic_load_n(p, __ATOMIC_RELAXED)) - U(base)), width);
+      return descending ? width - k : k;
+    };
+    for (; u < end; ++u) {
+      const int64_t first = u / f.inner * f.n * f.inner + u % f.inner;
+      std::ranges::fill(places, 0);
+      for (int64_t i = 0; i < f.n; ++i) ++places[bin(from + first + i * f.inner)];
+      int64_t at = 0;
+      for (uint64_t k = 0; k <= width; ++k) {
+        const int64_t count = places[k];
+        const S value = S(U(base) + U(descending ? width - k : k));
+        for (int64_t i = 0; i < count; ++i) values.ptr<S>()[first + (at + i) * f.inner] = value;
+        places[k] = at;
+        at += count;
+      }
+      for (int64_t i = 0; i < f.n; ++i) {
+        const int64_t place = places[bin(from + first + i * f.inner)]++;
+        indices.ptr<int64_t>()[first + std::min(place, f.n - 1) * f.inner] = i;
+      }
+    }
+  });
+  return true;
+}
+bool sort_few(Call& c, const Tensor& x, const Fibres& f, bool descending) {
+  if (f.n < kRadix || category(x.dtype) != Category::Integer) return false;
+  bool done = false;
+  LockRelease lock(x.numel * 8);
+  visit_dtype(x.dtype, [&]<class S>() {
+    if constexpr (std::is_integral_v<S> && !std::is_same_v<S, bool>)
+      done = count_and_place<S>(x, f, descending, c.out(0), c.out(1));
+  });
+  return done;
+}
+
 // sort(self, dim, descending, stable), always stable -> (values, indices)
 void infer_sort(Call& c) {
   Tensor& x = c.tensor(0);
@@ -219,11 +267,12 @@ void cpu_sort(Call& c) {
   TensorRef x = contiguous(given);
   Results results(c.out(0), c.out(1), f.n, f, x->itemsize());
   const bool descending = c.boolean(2);
-  visit_keys(c, *x, f.n, [&]<class E>() {
+  if (sort_few(c, *x, f, descending)) return;
+  visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 16);
     const bool close = std::is_same_v<E, Narrow> && x->itemsize() == 8;
-    const uint64_t low = close ? key_range(*x).low : 0, flip = x->dtype == DType::Int64 ? uint64_t(1) << 63 : 0;
-    each_fibre<E>(*x, f, descending, [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+    const uint64_t flip = x->dtype == DType::Int64 ? uint64_t(1) << 63 : 0;
+    each_fibre<E>(*x, f, descending, low, [&](int64_t u, E* keys, E* scratch, const char* base) {
       sort_keys(keys, scratch, f.n);
       if (!close) return results.put(u, keys, base);
       // the numbers from their keys: reading them from where they were would miss the cache
@@ -255,9 +304,9 @@ void cpu_topk(Call& c) {
   if (!given.numel || k == 0) return;
   TensorRef x = contiguous(given);
   Results results(c.out(0), c.out(1), k, f, x->itemsize());
-  visit_keys(c, *x, f.n, [&]<class E>() {
+  visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 8);
-    each_fibre<E>(*x, f, c.boolean(3), [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+    each_fibre<E>(*x, f, c.boolean(3), low, [&](int64_t u, E* keys, E* scratch, const char* base) {
       if (k * 8 <= f.n) {  // few of many: a heap of the best so far, whose top most elements do not beat
         std::make_heap(keys, keys + k);
         for (int64_t i = k; i < f.n; ++i)
@@ -283,9 +332,9 @@ void select_element(Call& c, int64_t dim, Pick pick) {
   const Fibres f(given, dim);
   TensorRef x = contiguous(given);
   Results results(c.out(0), c.out(1), 1, f, x->itemsize());
-  visit_keys(c, *x, f.n, [&]<class E>() {
+  visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 8);
-    each_fibre<E>(*x, f, false, [&](int64_t u, E* keys, std::vector<E>& scratch, const char* base) {
+    each_fibre<E>(*x, f, false, low, [&](int64_t u, E* keys, E* scratch, const char* base) {
       results.put(u, keys + pick(keys, f.n, scratch), base);
     });
   });
@@ -310,7 +359,7 @@ void infer_kthvalue(Call& c) {
 }
 void cpu_kthvalue(Call& c) {
   const int64_t k = c.integer(1) - 1;
-  select_element(c, c.dim(2, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto&) {
+  select_element(c, c.dim(2, c.tensor(0).ndim), [=](auto* keys, int64_t n, auto*) {
     std::nth_element(keys, keys + k, keys + n);
     return k;
   });
@@ -336,7 +385,7 @@ template <bool skip_nan>
 void cpu_median(Call& c) {
   const DType dtype = c.tensor(0).dtype;
   select_element(c, c.dim(1, c.tensor(0).ndim),
-                 [=](auto* keys, int64_t n, auto&) { return pick_median<skip_nan>(dtype, keys, n); });
+                 [=](auto* keys, int64_t n, auto*) { return pick_median<skip_nan>(dtype, keys, n); });
 }
 // median.all(self), nanmedian.all: of no elements NaN
 void infer_median_all(Call& c) {
@@ -349,17 +398,17 @@ void cpu_median_all(Call& c) {
   if (!given.numel) return fill(c.out(), Scalar(is_floating(given.dtype) ? double(NAN) : 0.0));
   TensorRef x = contiguous(given);
   const int64_t n = x->numel, item = x->itemsize();
-  visit_keys(c, *x, n, [&]<class E>() {
+  visit_keys(c, *x, n, [&]<class E>(uint64_t low) {
     LockRelease lock(n * 8);
-    std::vector<E> keys(static_cast<size_t>(n));
-    fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false, key_range(*x).low);
-    copy_element(c.out().data, x->data + index_of(keys[size_t(pick_median<skip_nan>(x->dtype, keys.data(), n))]) * item,
+    Scratch<E> keys(n);
+    fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false, low);
+    copy_element(c.out().data, x->data + index_of(keys[pick_median<skip_nan>(x->dtype, keys.data(), n)]) * item,
                  item);
   });
 }
 // mode(self, dim, keepdim): the smallest of the most frequent elements, at its last position
 void cpu_mode(Call& c) {
-  select_element(c, c.dim(1, c.tensor(0).ndim), [](auto* keys, int64_t n, auto& scratch) {
+  select_element(c, c.dim(1, c.tensor(0).ndim), [](auto* keys, int64_t n, auto* scratch) {
     sort_keys(keys, scratch, n);
     int64_t best = 0, longest = 0;
     for (int64_t i = 0; i < n;) {

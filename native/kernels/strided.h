@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../core/tensor.h"
+#include "move.h"
 
 namespace flambeau {
 
@@ -75,7 +76,7 @@ struct Strided {
 template <class U>
 inline void move_run(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
   if (dst_stride == sizeof(U) && src_stride == sizeof(U)) {
-    std::memcpy(dst, src, n * sizeof(U));
+    move_bytes(dst, src, n * int64_t(sizeof(U)));
   } else if (dst_stride == sizeof(U)) {
     U* d = reinterpret_cast<U*>(dst);
     if (src_stride == 0) std::fill_n(d, n, *reinterpret_cast<const U*>(src));

@@ -1,5 +1,6 @@
 // take and put: elements by their flat position in the tensor.
 #include <algorithm>
+#include <atomic>
 
 #include "combine.h"
 #include "options.h"
@@ -14,8 +15,12 @@ void check_flat_index(const Call& c, const Tensor& index) {
 // Refuses an index outside [-n, n) before anything is written.
 void check_places(const Call& c, const Tensor& index, int64_t n) {
   const int64_t* at = index.ptr<int64_t>();
-  bool inside = true;
-  for (int64_t k = 0; k < index.numel; ++k) inside &= (at[k] >= -n) & (at[k] < n);
+  std::atomic<bool> inside{true};
+  parallel_for(index.numel, 1 << 16, [&](int64_t k, int64_t end) {
+    uint64_t outside = 0;
+    for (; k < end; ++k) outside |= uint64_t(uint64_t(at[k]) + uint64_t(n) >= 2 * uint64_t(n));
+    if (outside) inside = false;
+  });
   if (inside) return;
   const int64_t *end = at + index.numel, *bad = std::find_if(at, end, [n](int64_t i) { return i < -n || i >= n; });
   if (bad == end) return;  // another thread has written to it meanwhile: place() looks again

@@ -5,8 +5,10 @@
 // is distinct, stay outside of all that and follow behind the numbers in the order of their places.
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <tuple>
 
+#include "../core/scratch.h"
 #include "radix.h"
 #include "reduce.h"
 #include "steady.h"
@@ -164,26 +166,25 @@ Found by_sort(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t
               Place place) {
   using O = Order<S>;
   const int64_t count = n - range.nans;
-  auto keys = std::make_unique_for_overwrite<E[]>(size_t(count));
-  auto scratch = std::make_unique_for_overwrite<E[]>(size_t(count));
+  Scratch<E> keys(count), scratch(count);
   int64_t filled = 0;
   for (int64_t i = 0; i < n; ++i)
-    if (!O::nan(x[i])) keys[size_t(filled++)] = make(O::key(x[i]) - range.low, i);
+    if (!O::nan(x[i])) keys[filled++] = make(O::key(x[i]) - range.low, i);
   auto less = [&](const E& a, const E& b) { return key(a) < key(b); };
-  if (!std::is_sorted(keys.get(), keys.get() + count, less)) {
+  if (!std::is_sorted(keys.data(), keys.data() + count, less)) {
     int digits = 1;
     while (digits < 8 && (range.high - range.low) >> (8 * digits)) ++digits;
-    radix_sort(keys.get(), scratch.get(), count, digits, key);
+    radix_sort(keys.data(), scratch.data(), count, digits, key);
   }
   size_t distinct = 1;
-  for (int64_t i = 1; i < count; ++i) distinct += key(keys[size_t(i)]) != key(keys[size_t(i - 1)]);
+  for (int64_t i = 1; i < count; ++i) distinct += key(keys[i]) != key(keys[i - 1]);
   Found found;
   found.keys.reserve(distinct);
   found.counts.reserve(distinct);
   for (int64_t i = 0, next; i < count; i = next) {
-    const uint64_t k = key(keys[size_t(i)]);
-    for (next = i; next < count && key(keys[size_t(next)]) == k; ++next)
-      if (inverse) inverse[place(keys[size_t(next)])] = int64_t(found.keys.size());
+    const uint64_t k = key(keys[i]);
+    for (next = i; next < count && key(keys[next]) == k; ++next)
+      if (inverse) inverse[place(keys[next])] = int64_t(found.keys.size());
     found.add(k, next - i);
   }
   if (inverse && range.nans)
@@ -280,25 +281,45 @@ void infer_without_repeats(Call& c) {
   if (c.tensor(0).is_meta())
     not_implemented("unique_consecutive: the result's shape depends on values, which a meta tensor does not have");
 }
+// How many of x[begin … end) differ from the one before them; the first of all does.
+template <class S>
+int64_t runs_in(const S* x, int64_t begin, int64_t end) {
+  int64_t count = begin == 0 && end > 0;
+  for (int64_t i = std::max<int64_t>(begin, 1); i < end; ++i) count += !(x[i] == x[i - 1]);
+  return count;
+}
+// Always written, counted where it differs: there is no branch to predict.
+template <class S>
+void put_runs(const S* x, int64_t begin, int64_t end, S* to, int64_t count) {
+  int64_t filled = 0;
+  for (int64_t i = begin; i < end && filled < count; ++i) {
+    to[filled] = x[i];
+    filled += i == 0 || !(x[i] == x[i - 1]);
+  }
+  std::fill(to + filled, to + count, S{});  // another thread has made equal what differed
+}
 void cpu_without_repeats(Call& c) {
+  constexpr int64_t kPart = 1 << 16;
   Tensor& given = c.tensor(0);
   TensorRef x = contiguous(given);
   visit_dtype(given.dtype, [&]<class S>() {
     const S* from = x->ptr<S>();
-    const int64_t n = given.numel;
-    TensorRef scratch = empty(given.shape(), given.dtype);
-    S* kept = scratch->ptr<S>();
-    int64_t count = 0;
+    const int64_t n = given.numel, parts = (n + kPart - 1) / kPart;
+    std::vector<int64_t> places(size_t(parts + 1), 0);
     {
-      LockRelease lock(n * 2);
-      if (n) kept[count++] = from[0];
-      for (int64_t i = 1; i < n; ++i) {  // always written, counted where it differs: no branch to predict
-        kept[count] = from[i];
-        count += !(from[i] == from[i - 1]);
-      }
+      LockRelease lock(n);
+      parallel_for(parts, 1, [&](int64_t k, int64_t last) {
+        for (; k < last; ++k) places[size_t(k + 1)] = runs_in(from, k * kPart, std::min(n, (k + 1) * kPart));
+      });
     }
-    Tensor& out = c.output({&count, 1}, given.dtype, given.device);
-    if (count) std::memcpy(out.data, kept, size_t(count) * sizeof(S));
+    std::partial_sum(places.begin(), places.end(), places.begin());
+    S* to = c.output({&places.back(), 1}, given.dtype, given.device).template ptr<S>();
+    LockRelease lock(n);
+    parallel_for(parts, 1, [&](int64_t k, int64_t last) {
+      for (; k < last; ++k)
+        put_runs(from, k * kPart, std::min(n, (k + 1) * kPart), to + places[size_t(k)],
+                 places[size_t(k + 1)] - places[size_t(k)]);
+    });
   });
 }
 

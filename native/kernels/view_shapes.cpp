@@ -30,7 +30,7 @@ TensorRef reshaped(const Tensor& t, Dims to) {  // null when it needs a copy
 
 void view_to(Call& c, const Tensor& t, Dims size) {
   check_dims(c, size.size());
-  std::vector<int64_t> to = resolve_size(c.name(), size, t.numel);
+  const Sizes to = resolve_size(c.name(), size, t.numel);
   TensorRef r = reshaped(t, to);
   if (!r)
     runtime_error(c.name(), ": a tensor of shape ", shape_text(t.shape()), " with strides ", shape_text(t.stride()),
@@ -87,14 +87,14 @@ void infer_unflatten(Call& c) {
   Dims sizes = c.ints(2);
   if (sizes.empty()) runtime_error(c.name(), ": sizes must be non-empty");
   if (t.ndim == 0) runtime_error(c.name(), ": expected a tensor of at least one dimension");
-  std::vector<int64_t> part = resolve_size(c.name(), sizes, t.sizes[dim]);
-  check_dims(c, t.ndim + part.size());
+  check_dims(c, t.ndim + sizes.size());
+  const Sizes part = resolve_size(c.name(), sizes, t.sizes[dim]);
   Layout l(t);
   int64_t stride = l.strides[dim];
   l.erase(int(dim));
-  for (size_t k = part.size(); k-- > 0;) {
-    l.insert(int(dim), part[k], stride);
-    stride *= std::max<int64_t>(part[k], 1);
+  for (int k = part.ndim; k-- > 0;) {
+    l.insert(int(dim), part.size[k], stride);
+    stride *= std::max<int64_t>(part.size[k], 1);
   }
   c.view(l.of(t));
 }

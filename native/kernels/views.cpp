@@ -52,24 +52,25 @@ bool view_strides(Dims sizes, Dims strides, Dims to, int64_t* result) {
   return k < 0;
 }
 
-std::vector<int64_t> resolve_size(const char* op, Dims size, int64_t numel) {
-  std::vector<int64_t> to(size.begin(), size.end());
+Sizes resolve_size(const char* op, Dims size, int64_t numel) {
+  Sizes to;
   int64_t known = 1, unknown = -1;
   bool overflow = false;
-  for (size_t k = 0; k < to.size(); ++k) {
-    if (to[k] == -1) {
+  for (int64_t n : size) {
+    if (n == -1) {
       if (unknown >= 0) runtime_error(op, ": -1 can stand for one size only, got ", shape_text(size));
-      unknown = int64_t(k);
-    } else if (to[k] < 0) {
-      runtime_error(op, ": invalid shape dimension ", to[k], " in ", shape_text(size));
+      unknown = to.ndim;
+    } else if (n < 0) {
+      runtime_error(op, ": invalid shape dimension ", n, " in ", shape_text(size));
     } else {
-      overflow |= __builtin_mul_overflow(known, to[k], &known);
+      overflow |= __builtin_mul_overflow(known, n, &known);
     }
+    to.size[to.ndim++] = n;
   }
   if (!overflow && unknown >= 0) {
     if (known == 0 && numel == 0)
       runtime_error(op, ": an empty tensor does not say what -1 stands for in ", shape_text(size), "; write the size");
-    if (known > 0 && numel % known == 0) to[unknown] = numel / known, known = numel;
+    if (known > 0 && numel % known == 0) to.size[unknown] = numel / known, known = numel;
   }
   if (overflow || known != numel) runtime_error(op, ": ", numel, " elements cannot have shape ", shape_text(size));
   return to;

@@ -49,7 +49,13 @@ bool view_strides(Dims sizes, Dims strides, Dims to, int64_t* result);
 inline void check_dims(const Call& c, size_t n) {
   if (n > size_t(kMaxDims)) runtime_error(c.name(), ": tensors have at most ", kMaxDims, " dimensions, got ", n);
 }
-// Replaces one -1 in `size`; throws when it does not fit `numel`.
-std::vector<int64_t> resolve_size(const char* op, Dims size, int64_t numel);
+// A shape without an allocation of its own.
+struct Sizes {
+  int64_t size[kMaxDims];
+  int ndim = 0;
+  operator Dims() const { return {size, size_t(ndim)}; }
+};
+// Replaces one -1 in `size`, which has at most kMaxDims entries; throws when it does not fit `numel`.
+Sizes resolve_size(const char* op, Dims size, int64_t numel);
 
 }  // namespace flambeau

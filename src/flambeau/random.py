@@ -10,6 +10,8 @@ from ._shown import shown
 def manual_seed(seed):
     """Starts the default generator's stream of `seed`; the numbers are PyTorch's for the same seed. Returns it.
 
+    The generators of CUDA devices are seeded too.
+
     >>> import flambeau
     >>> _ = flambeau.manual_seed(0)
     >>> flambeau.randn(4)
@@ -17,6 +19,7 @@ def manual_seed(seed):
     """
     if isinstance(seed, str):
         raise TypeError(f"manual_seed: expected an int, got the string {shown(seed)}")
+    _C._cuda.seed_generators(int(seed))
     return default_generator.manual_seed(int(seed))
 
 
@@ -48,24 +51,38 @@ def thread_safe_generator():
     return getattr(worker_thread, "generator", None)
 
 
+def cuda_generators(devices=None):
+    """The default generators of CUDA devices, of all by default; none where no device is in use."""
+    if not _C._cuda.opened() or _C._cuda.in_bad_fork():
+        return []
+    return [_C._cuda.default_generator(k) for k in (range(_C._cuda.device_count()) if devices is None else
+                                                    map(_C._cuda.index_of, map(_C.device, devices)))]
+
+
 class fork_rng:
-    """A context after which the default generator is where it was before."""
+    """A context after which the default generators are where they were before: the CPU's, and those of CUDA devices.
+
+    devices: the CUDA devices whose generators are put back, by default all.
+    """
 
     def __init__(self, devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
-        if devices and enabled:
+        if devices and enabled and not _C._cuda.available():
             raise AssertionError(f"{_caller}: {_devices_kw}={list(devices)} are {device_type} devices with generators "
                                  f"of their own, but this build has none of them; leave `{_devices_kw}` out")
-        self.enabled = enabled
+        self.enabled, self.devices = enabled, devices
 
     def __enter__(self):
         self.state = get_rng_state() if self.enabled else None
+        self.others = [(g, g.get_state()) for g in cuda_generators(self.devices)] if self.enabled else []
 
     def __exit__(self, *_):
         if self.state is not None:
             set_rng_state(self.state)
+        for generator, state in self.others:
+            generator.set_state(state)
 
 
-def _rebuild_generator(state):
-    generator = _C.Generator()
+def _rebuild_generator(state, device="cpu"):
+    generator = _C.Generator(device)
     generator.set_state(state)
     return generator

@@ -135,12 +135,13 @@ class _Collector:
         if t.device.type == "meta":
             args = (Global("torch", name), shape, strides, requires_grad)
             return Reduce(Global("torch._utils", "_rebuild_meta_tensor_no_storage"), args)
-        number, memory = self.storages.setdefault(_C.storage_id(t), (len(self.storages), _C.storage_bytes(t)))
+        number, memory = self.storages.setdefault(_C.storage_id(t), (len(self.storages), _C.storage_bytes(t).cpu()))
         nbytes = memory.numel()
         typed = _STORAGE_OF.get(name)
         first, item = self.types.setdefault(number, (typed, t.element_size() if typed else 1))
         kind = Global("torch", first) if first else Global("torch.storage", "UntypedStorage")
-        storage = Persistent(("storage", kind, str(number), "cpu", nbytes // item, *self.more))
+        place = str(t.device) if t.is_cuda else "cpu"
+        storage = Persistent(("storage", kind, str(number), place, nbytes // item, *self.more))
         args = (storage, t.storage_offset(), shape, strides, requires_grad, OrderedDict())
         if typed and typed == first:
             return Reduce(Global("torch._utils", "_rebuild_tensor_v2"), args)

@@ -208,3 +208,21 @@ def test_no_sequences_at_all():
     out.sum().backward()
     assert out.shape == (5, 0, 4) and h.shape == c.shape == (1, 0, 4)
     assert layer.weight_hh_l0.grad.abs().sum().item() == 0
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_few_sequences_are_the_same_on_any_number_of_threads(kind, batch):
+    layer, x = getattr(nn, kind)(70, 300), flambeau.randn(9, batch, 70)  # threads share the columns of each product
+    before, found = flambeau.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            flambeau.set_num_threads(threads)
+            layer.zero_grad()
+            out = layer(x)[0]
+            out.square().sum().backward()
+            found.append([out.detach(), *(p.grad for p in layer.parameters())])
+    finally:
+        flambeau.set_num_threads(before)
+    for a, b, c in zip(*found, strict=True):
+        assert flambeau.equal(a, b) and flambeau.equal(a, c)

@@ -20,7 +20,7 @@ UNSEEN = {
     **{key: {"sorted"} for key in ("topk", "unique")},  # and these are always sorted
     **{key: {"_stacklevel"} for key in ("softmax", "log_softmax", "softmin")},  # where a warning points to
     **{key: {"implicit"} for key in ("expand", "expand_copy")},  # a note for tracing
-    "copy_": {"non_blocking"},  # for copies between devices
+    "copy_": {"non_blocking"}, "_to_copy": {"non_blocking"},  # for copies between devices
     "group_norm": {"cudnn_enabled"}, "layer_norm": {"cudnn_enable"},  # which library computes it
     # a layer of a stack is given alone: what is dropped between layers is tested with the modules
     **{f"{cell}.{form}": {"dropout", "train"} for cell in ("lstm", "gru", "rnn_tanh", "rnn_relu")

@@ -8,7 +8,9 @@ from . import battery
 from .battery import OPS, base, samples
 
 #: operators that look only at the other tensor's metadata
-ALLOWED = {"expand_as", "view_as", "reshape_as", "type_as", "broadcast_tensors", "meshgrid", "atleast_1d"}
+ALLOWED = {"expand_as", "view_as", "reshape_as", "type_as", "broadcast_tensors", "meshgrid", "atleast_1d",
+           # what is copied into a tensor may come from another device
+           "copy_", "as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"}
 
 
 @pytest.mark.parametrize("name", battery.with_samples("errors"))
@@ -59,6 +61,13 @@ def test_mixed_devices_are_refused(name):
             assert "meta" in str(refusal.value), refusal.value
             done += 1
     battery.compared(done, "no sample with two tensors that have elements and dimensions")
+
+
+def test_a_meta_tensor_has_nothing_to_copy():
+    meta, here = flambeau.empty(3, device="meta"), flambeau.ones(3)
+    assert meta.copy_(here) is meta and flambeau.slice_scatter(meta, here[:2], 0, 0, 2).is_meta
+    with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+        here.copy_(meta)
 
 
 def leaves(sample):

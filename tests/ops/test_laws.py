@@ -24,7 +24,7 @@ COMPARED = {
     "ops/test_errors.test_unknown_keyword": 619,
     "ops/test_errors.test_no_arguments": 770,
     "ops/test_errors.test_wrong_types_and_counts": 619,
-    "ops/test_errors.test_mixed_devices_are_refused": 208,
+    "ops/test_errors.test_mixed_devices_are_refused": 203,
     "ops/test_errors.test_dimension_out_of_range": 50,
     "ops/test_errors.test_shapes_that_do_not_broadcast": 78,
     "ops/test_forms.test_in_place_equals_function": 115,

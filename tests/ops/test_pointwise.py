@@ -420,3 +420,17 @@ def test_logit_with_bounds_the_wrong_way_round():
     assert y[:-1].tolist() == pytest.approx([log, log, -log, log, -log]) and y[-1].isnan()
     y[:-1].sum().backward()
     assert x.grad[:-1].tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float16, flambeau.bfloat16])
+def test_halves_in_registers_are_float32_rounded_once(dtype):
+    special = flambeau.tensor([0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), -float("inf"), 6e-8, -6e-8, 6e4])
+    for n in (1, 7, 8, 9, 16, 31, 1000):
+        a, b = flambeau.randn(n).to(dtype), flambeau.randn(n).to(dtype)
+        a[:10], b[-10:] = special[:min(n, 10)].to(dtype), special[:min(n, 10)].to(dtype)
+        for f in (lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x + y[0],
+                  lambda x, y: x[0] * y, lambda x, y: x.sub(y, alpha=2), lambda x, y: x.relu(), lambda x, y: -x,
+                  lambda x, y: x.abs()):
+            found, right = f(a, b).float(), f(a.float(), b.float()).to(dtype).float()
+            assert flambeau.equal(found.nan_to_num(7), right.nan_to_num(7))
+            assert flambeau.equal(found.signbit() | found.isnan(), right.signbit() | right.isnan())

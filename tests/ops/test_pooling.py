@@ -125,3 +125,25 @@ def test_sizes_of_a_gradient_are_checked():
     backward = pooling.avg_pool_backward
     with pytest.raises(RuntimeError, match="sizes must not be negative"):
         backward(flambeau.ones(3, 2), [-2**63, -7, -1, -7], [2, 2], [], [0], False, False, None)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.float16, flambeau.int64])
+def test_maxima_without_places_are_those_with_places(dtype):
+    x = flambeau.randn(2, 3, 9, 21).mul(8).to(dtype)
+    if dtype.is_floating_point:
+        x[0, 0, 2, 3] = float("nan")
+    for given in (x, x.to(memory_format=flambeau.channels_last)):
+        for options in ({"kernel_size": 2}, {"kernel_size": 2, "dilation": 2},
+                        {"kernel_size": 3, "stride": 2, "padding": 1},
+                        {"kernel_size": (1, 5), "stride": (1, 3), "ceil_mode": True}):
+            alone = F.max_pool2d(given, **options)
+            values, _ = F.max_pool2d(given, **options, return_indices=True)
+            assert alone.stride() == values.stride() and alone.dtype is dtype
+            assert flambeau.equal(alone.double().nan_to_num(99), values.double().nan_to_num(99))
+
+
+def test_forward_mode_through_maxima_without_places():
+    x, t = flambeau.randn(1, 2, 6), flambeau.randn(1, 2, 6)
+    value, tangent = flambeau.func.jvp(lambda v: F.max_pool1d(v, 2), (x,), (t,))
+    places = F.max_pool1d(x, 2, return_indices=True)[1]
+    assert flambeau.equal(value, x.gather(2, places)) and flambeau.equal(tangent, t.gather(2, places))

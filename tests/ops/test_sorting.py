@@ -135,6 +135,37 @@ def test_searching():
         flambeau.searchsorted(rows, flambeau.tensor([1, 2, 3]))
 
 
+@pytest.mark.parametrize("dtype", [flambeau.uint8, flambeau.int16, flambeau.int32, flambeau.int64])
+def test_few_integers_are_sorted_stably(dtype):
+    for low, high in ((0, 1), (-3 if dtype is not flambeau.uint8 else 3, 5), (100, 127)):
+        x = flambeau.from_numpy(RNG.integers(low, high, (3, 2000))).to(dtype)
+        for view, dim in ((x, 1), (x.t(), 0), (x.reshape(-1), 0), (x.reshape(3, 1000, 2), 1)):
+            for descending in (False, True):
+                values, places = view.sort(dim, descending=descending, stable=True)
+                keys = view.numpy().astype(np.int64) * (-1 if descending else 1)
+                assert np.array_equal(places.numpy(), np.argsort(keys, dim, kind="stable"))
+                assert flambeau.equal(values, view.gather(dim, places)) and values.dtype is dtype
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 65535, 65536, 200_000])
+def test_runs_are_found_across_the_parts_that_threads_take(n):
+    x = RNG.integers(0, 2, n)
+    expected = x[np.concatenate([[True], x[1:] != x[:-1]])] if n else x
+    assert np.array_equal(flambeau.from_numpy(x).unique_consecutive().numpy(), expected)
+    zeros = flambeau.tensor([-0.0, 0.0, -0.0, 1.0, NAN, NAN]).unique_consecutive()
+    assert zeros.tolist()[:2] == [0, 1] and zeros.signbit().tolist()[:1] == [True] and zeros.numel() == 4
+
+
+@pytest.mark.parametrize("high", [1, 60, 5000, 100_000])
+def test_many_integers_are_counted(high):
+    x = RNG.integers(0, high, 150_000)
+    assert np.array_equal(flambeau.from_numpy(x).bincount().numpy(), np.bincount(x))
+    w = RNG.standard_normal(x.shape)
+    assert np.array_equal(flambeau.from_numpy(x).bincount(flambeau.from_numpy(w)).numpy(), np.bincount(x, w))
+    half = flambeau.ones(3, dtype=flambeau.float16)
+    assert flambeau.tensor([1, 1, 0]).bincount(half).dtype is flambeau.float16
+
+
 def test_counting():
     x = flambeau.tensor([1, 3, 1])
     assert x.bincount(minlength=5).tolist() == [0, 2, 0, 1, 0]

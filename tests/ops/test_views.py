@@ -129,6 +129,18 @@ def test_roll_wraps_any_shift():
     for shifts, dims in (((1, 5, -1), (0, 1, 2)), ((-9,), (1,)), ((2, 3), (0, 0))):
         assert np.array_equal(tensor(x).roll(shifts, dims).numpy(), np.roll(x, shifts, dims))
     assert np.array_equal(tensor(x).roll(-5).numpy(), np.roll(x, -5))
+    long = np.arange(3.0 * 1100).reshape(3, 1100)  # shifted rows lie a few bytes apart modulo a page
+    for shift in (1, 7, 1099):
+        assert np.array_equal(tensor(long).roll(shift, 1).numpy(), np.roll(long, shift, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64, np.complex128])
+def test_narrow_pieces_are_joined_as_wide_ones(dtype):
+    for count in (2, 3, 4, 5, 9):
+        parts = [(np.arange(4000) + 31 * k).astype(dtype) for k in range(count)]
+        assert np.array_equal(flambeau.stack([tensor(p) for p in parts], -1).numpy(), np.stack(parts, -1))
+        mixed = [p[:3000].reshape(1000, 3)[:, :1 + k % 3].copy() for k, p in enumerate(parts)]
+        assert np.array_equal(flambeau.cat([tensor(p) for p in mixed], 1).numpy(), np.concatenate(mixed, 1))
 
 
 def test_meta_tensors_have_shapes_only():

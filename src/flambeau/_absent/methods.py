@@ -15,7 +15,6 @@ REFUSED = {
                      "q_per_channel_zero_points", "q_per_channel_axis"), QUANTIZED),
     "to_padded_tensor": NESTED,
     "to_mkldnn": "a layout of oneDNN's own is not available: operators use oneDNN on dense tensors where it is faster",
-    "record_stream": "streams belong to devices other than the CPU, and this build has none",
     **{name: f"this build has no {name} device: stay on device 'cpu'" for name in ("xpu", "ipu", "mtia", "hpu")},
 }
 

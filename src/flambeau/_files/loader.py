@@ -185,8 +185,8 @@ class Loader:
         kind = wanted.partition(":")[0]
         if kind == "cpu":
             return memory
-        if kind == "meta":
-            return memory.to("meta")
+        if kind == "meta" or (kind == "cuda" and _C._cuda.available()):
+            return memory.to(wanted)
         raise PickleError(f"a tensor was saved on device {shown(location)} and is wanted on {shown(wanted)}, which is "
                           "not there; use map_location='cpu'")
 

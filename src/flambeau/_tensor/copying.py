@@ -26,14 +26,15 @@ class SharedBytes:
         return found
 
     def __reduce__(self):
-        return _shared_bytes, (bytes(memoryview(self.memory)) if self.memory.numel() else b"",)
+        data = bytes(memoryview(self.memory.cpu())) if self.memory.numel() else b""
+        return _shared_bytes, (data, str(self.memory.device)) if self.memory.is_cuda else (data,)
 
 
-def _shared_bytes(data):
+def _shared_bytes(data, device="cpu"):
     memory = OPS["empty"](len(data), dtype=_C.uint8)
     if data:
         memoryview(memory)[:] = data
-    return SharedBytes(memory)
+    return SharedBytes(memory.to(device))
 
 
 def _rebuild(kind, shared, dtype, offset, shape, strides, requires_grad):

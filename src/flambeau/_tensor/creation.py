@@ -1,11 +1,21 @@
 """Tensors from Python data."""
 
+import importlib
+
 from .. import _C
+
+_cuda_is_open = _C._cuda.opened
 
 
 def _finished(t, device, requires_grad):
     t = _C.placed(t, device)
     return t.requires_grad_() if requires_grad else t
+
+
+def _pinned(t, requires_grad):
+    if not _C._cuda.available():
+        raise RuntimeError("tensor: pin_memory=True needs a CUDA device; pinned memory is not available here")
+    return _C._cuda.pin(t).requires_grad_(requires_grad)
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -17,10 +27,13 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             [3, 4]])
     """
     if pin_memory:
-        raise RuntimeError("tensor: pin_memory=True needs a CUDA device; pinned memory is not available here")
+        return _pinned(tensor(data, dtype=dtype, device=device), requires_grad)
     if _C.level_of(data):  # inside a transform: the same values under the same wrapper
         t = data.detach().clone() if dtype is None else data.detach().clone().to(dtype)
         return _finished(t, device, requires_grad)
+    if _cuda_is_open() and _lies_on_cuda(data):
+        t = as_tensor(data).clone()
+        return _finished(t if dtype is None else t.to(dtype), device or t.device, requires_grad)
     t = _C.array(data.detach() if isinstance(data, _C.Tensor) else data, dtype, True)
     return _finished(t, device, requires_grad)
 
@@ -37,7 +50,15 @@ def as_tensor(data, dtype=None, device=None):
         return _C.placed(data if dtype is None else data.to(dtype=dtype), device)
     if hasattr(data, "_as_tensor"):  # a storage
         return _C.placed(data._as_tensor(dtype), device)
+    if _cuda_is_open() and _lies_on_cuda(data):
+        t = importlib.import_module("flambeau._tensor.dlpack").from_cuda_array(data)
+        return _C.placed(t if dtype is None else t.to(dtype), device or t.device)
     return _finished(_C.array(data, dtype, False), device, False)
+
+
+def _lies_on_cuda(data):
+    """Whether another library's array is in the memory of a CUDA device."""
+    return not isinstance(data, (list, tuple, _C.Tensor)) and hasattr(data, "__cuda_array_interface__")
 
 
 def is_memory(x):

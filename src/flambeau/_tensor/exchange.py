@@ -78,7 +78,10 @@ def __dlpack_device__(self):
 
 
 def _cuda_array_interface(self):
-    raise AttributeError(f"{self.type()} has no __cuda_array_interface__: its memory is not on a CUDA device")
+    """The memory of a CUDA tensor as other libraries of arrays describe it (version 2)."""
+    if not self.is_cuda:
+        raise AttributeError(f"{self.type()} has no __cuda_array_interface__: its memory is not on a CUDA device")
+    return _interchange().cuda_array_interface(self)
 
 
 Tensor.__cuda_array_interface__ = property(_cuda_array_interface)

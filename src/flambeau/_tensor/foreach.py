@@ -134,7 +134,7 @@ def _foreach_zero_(self):
 def _foreach_copy_(self, src, non_blocking=False):
     """Every tensor takes the values of its partner in `src`."""
     for x, y in zip(self, _paired("_foreach_copy_", _tensors("_foreach_copy_", self), src, "src")):
-        x.copy_(y)
+        x.copy_(y, non_blocking)
     return self
 
 

@@ -73,16 +73,34 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
 
 @method
 def pin_memory(self, device=None):
-    """Memory a device can copy from directly; there is no such device here."""
-    raise RuntimeError("pin_memory: there is no accelerator to pin memory for; leave the call out")
+    """A copy in memory that CUDA devices copy from directly (page-locked); itself where it is there already.
+
+    Copies between such memory and a device may be `non_blocking`. RuntimeError where there is no such device.
+    """
+    if not _C._cuda.available():
+        raise RuntimeError("pin_memory: there is no accelerator to pin memory for; leave the call out")
+    if device is not None and _C.device(device).type != "cuda":
+        raise RuntimeError(f"pin_memory: memory is pinned for CUDA devices, not for {shown(device)}")
+    return self if _C._cuda.is_pinned(self) else _C._cuda.pin(self)
 
 
 @method
 def is_pinned(self, device=None):
-    """Whether a device can copy from this memory directly: never, whichever device is asked about."""
-    if device is not None:
-        _C.device(device)
-    return False
+    """Whether CUDA devices can copy from this memory directly; of other devices: no."""
+    if device is not None and _C.device(device).type != "cuda":
+        return False
+    return _C._cuda.is_pinned(self)
+
+
+@method
+def record_stream(self, stream):
+    """Says that work of another stream uses this tensor: its memory is not given out again before that is done.
+
+    Memory belongs to the stream it was made on; only there is the order of work certain.
+    """
+    if not hasattr(stream, "cuda_stream"):
+        raise NotImplementedError("record_stream: only CUDA devices have streams; leave the call out on the CPU")
+    _C._cuda.record_stream(self, stream.cuda_stream)
 
 
 @method

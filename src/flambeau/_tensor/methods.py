@@ -67,14 +67,17 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         args = (other, *args)
     dtype, device, rest = _target(args, dtype, device)
     if rest:  # non_blocking, copy by position
-        copy = rest[1] if len(rest) > 1 else copy  # rest[0], non_blocking, changes nothing on a CPU
+        non_blocking, copy = rest[0], rest[1] if len(rest) > 1 else copy
         if len(rest) > 2 or not all(isinstance(x, (bool, int)) for x in rest):
             raise TypeError(f"to(): unexpected arguments {rest}; it takes a dtype, a device, or a tensor")
-    device = self.device if device is None else _C.device(device)
+    device = self.device if device is None else _C.placed_device(device)
     same = (dtype is None or dtype is self.dtype) and device == self.device
     if same and not copy:
         return self if memory_format in (None, _C.preserve_format) else self.contiguous(memory_format=memory_format)
-    result = _to_copy(self, dtype=dtype, device=device)
+    if non_blocking and "cuda" in (device.type, self.device.type):
+        result = _to_copy(self, dtype=dtype, device=device, non_blocking=True)
+    else:
+        result = _to_copy(self, dtype=dtype, device=device)
     return result if memory_format in (None, _C.preserve_format) else result.contiguous(memory_format=memory_format)
 
 
@@ -107,8 +110,15 @@ def cpu(self, memory_format=None):
 
 @method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
-    """This tensor on a CUDA device; this build has none."""
-    return self.to("cuda" if device is None else device)
+    """This tensor on a CUDA device, the current one where none is named; itself where it is there.
+
+    RuntimeError where there is no such device.
+    """
+    if isinstance(device, int):
+        device = _C.device("cuda", device)
+    elif device is not None and _C.device(device).type != "cuda":
+        raise RuntimeError(f"cuda(): expected a CUDA device, got {shown(device)}")
+    return self.to("cuda" if device is None else device, non_blocking=bool(non_blocking), memory_format=memory_format)
 
 
 def _type_named(name):
@@ -127,7 +137,7 @@ def _type(self, dtype=None, non_blocking=False):
     Takes a dtype, a type's name, or a type: x.type(flambeau.LongTensor).
     """
     if dtype is None:
-        return "torch." + TYPE_NAMES[self.dtype]
+        return ("torch.cuda." if self.is_cuda else "torch.") + TYPE_NAMES[self.dtype]
     if isinstance(dtype, str):
         dtype = _type_named(dtype)
     elif isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), _C.dtype):  # flambeau.LongTensor

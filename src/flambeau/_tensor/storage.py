@@ -18,7 +18,12 @@ _CONVERSIONS = {
 class _Storage:
     """What both kinds share: `_owner` is a tensor with this storage, `_memory` what it holds by this kind's dtype."""
 
-    is_cuda = is_hpu = is_sparse = is_sparse_csr = False
+    is_hpu = is_sparse = is_sparse_csr = False
+
+    @property
+    def is_cuda(self):
+        """Whether the memory is on a CUDA device."""
+        return self._owner.is_cuda
 
     @property
     def device(self):
@@ -88,30 +93,33 @@ class _Storage:
 
     def copy_(self, source, non_blocking=None):
         """Takes over the elements of a storage of the same size."""
-        self._memory.copy_(source._memory)
+        self._memory.copy_(source._memory, bool(non_blocking))
         return self
 
     def cpu(self):
-        """This storage: it is on the CPU."""
-        return self
+        """This storage on the CPU: itself where it is there."""
+        return self.to(device="cpu")
 
     def cuda(self, device=None, non_blocking=False):
-        """Not available: this build has no CUDA device."""
-        return self.to("cuda")
+        """A copy of this storage on a CUDA device, the current one where none is named."""
+        return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
 
     def to(self, *, device=None, non_blocking=False):
-        """This storage on a device: the CPU is the only one."""
-        if device is not None and _C.device(device) != self.device:
+        """This storage on a device: itself where it is there."""
+        wanted = self.device if device is None else _C.placed_device(device)
+        if wanted == self.device:
+            return self
+        if "cuda" not in (wanted.type, self.device.type) or not _C._cuda.available():
             raise RuntimeError(f"storage: device {device} is not available in this build")
-        return self
+        return _over(type(self), self._memory.to(wanted, non_blocking=non_blocking))
 
     def is_pinned(self, device=None):
-        """Whether a device can copy from it directly: no."""
-        return False
+        """Whether CUDA devices can copy from it directly."""
+        return self._owner.is_pinned(device)
 
     def pin_memory(self, device=None):
-        """Not available: there is no device to copy to."""
-        return self._owner.pin_memory()
+        """A copy that CUDA devices copy from directly; RuntimeError where there are none."""
+        return _over(type(self), self._memory.pin_memory(device))
 
     def is_shared(self):
         """Whether the memory is shared between processes."""

@@ -113,7 +113,7 @@ def sampled(op, size, values, marks, options):
 
 # --- pooling ----------------------------------------------------------------------------------------------------------
 
-@rule("max_pool", "adaptive_max_pool", "avg_pool", "adaptive_avg_pool", "max_pool_backward")
+@rule("max_pool", "max_pool_values", "adaptive_max_pool", "avg_pool", "adaptive_avg_pool", "max_pool_backward")
 def pool(op, size, values, marks, options):
     tensors = 2 if op.name == "max_pool_backward" else 1
     fronts = [front(v, m, size) for v, m in zip(values[:tensors], marks, strict=False)]

@@ -6,16 +6,17 @@ from warnings import warn
 
 from .. import _C
 from .._shown import shown
+from ..ops.kinds import OPS
 
 _LOWER = (_C.bfloat16, _C.float16)
 _KINDS = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "mps", "mtia", "maia")
 
 
 class _State(threading.local):
-    """Of this thread: how deep contexts are nested, and what is set for kinds of devices other than the CPU."""
+    """Of this thread: how deep contexts are nested, and what is set for kinds of devices that are not here."""
 
     def __init__(self):
-        self.depth, self.enabled, self.dtypes = 0, {}, {"cuda": _C.float16}
+        self.depth, self.enabled, self.dtypes = 0, {}, {}
 
 
 _state = _State()
@@ -30,7 +31,7 @@ def _kind(device_type):
 
 
 def is_autocast_available(device_type):
-    """Whether autocast changes what operators do on that kind of device: on the CPU, the one there is.
+    """Whether autocast changes what operators do on that kind of device: on the CPU, and on CUDA where it is there.
 
     >>> import flambeau
     >>> flambeau.amp.is_autocast_available("cpu")
@@ -38,13 +39,30 @@ def is_autocast_available(device_type):
     >>> flambeau.amp.is_autocast_available("cuda")
     False
     """
-    return _kind(device_type.partition(":")[0] if isinstance(device_type, str) else device_type) == "cpu"
+    kind = _kind(device_type.partition(":")[0] if isinstance(device_type, str) else device_type)
+    return kind == "cpu" or (kind == "cuda" and _C._cuda.available())
+
+
+#: operators that compute in float32 on CUDA, beside those that do so on the CPU
+_FLOAT32_ON_CUDA = """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm group_norm
+    norm cosine_similarity dist pdist renorm logsumexp softmax log_softmax cumprod cumsum sum
+""".split()
+
+
+@functools.cache
+def _know_cuda():
+    """Tells native code of them, when autocast is first on for CUDA."""
+    for name in _FLOAT32_ON_CUDA:
+        _C.set_autocast_policy(OPS[name], 4)
 
 
 # --- state --------------------------------------------------------------------------------------------------------
 
 def is_autocast_enabled(device_type="cuda"):
     """Whether autocast is on for that kind of device; without one it asks about CUDA, as in PyTorch."""
+    if device_type == "cuda":
+        return _C.cuda_autocast_state()[0]
     return _C.autocast_state()[0] if device_type == "cpu" else _state.enabled.get(device_type, False)
 
 
@@ -55,13 +73,19 @@ def set_autocast_enabled(device_type, enabled=None):
     if device_type == "cpu":
         _, dtype, cache = _C.autocast_state()
         _C.set_autocast_state(enabled, dtype, cache)
+    elif device_type == "cuda":
+        if enabled:
+            _know_cuda()
+        _C.set_cuda_autocast_state(enabled, _C.cuda_autocast_state()[1])
     else:
         _state.enabled[_kind(device_type)] = enabled
 
 
 def get_autocast_dtype(device_type):
     """The half-precision dtype of that kind of device."""
-    return _C.autocast_state()[1] if _kind(device_type) == "cpu" else _state.dtypes.get(device_type, _C.bfloat16)
+    if _kind(device_type) == "cuda":
+        return _C.cuda_autocast_state()[1]
+    return _C.autocast_state()[1] if device_type == "cpu" else _state.dtypes.get(device_type, _C.bfloat16)
 
 
 def set_autocast_dtype(device_type, dtype):
@@ -69,6 +93,8 @@ def set_autocast_dtype(device_type, dtype):
     if _kind(device_type) == "cpu":
         enabled, _, cache = _C.autocast_state()
         _C.set_autocast_state(enabled, dtype, cache)
+    elif device_type == "cuda":
+        _C.set_cuda_autocast_state(_C.cuda_autocast_state()[0], dtype)
     else:
         _state.dtypes[device_type] = dtype
 
@@ -112,7 +138,9 @@ def autocast_decrement_nesting():
 # --- the context ----------------------------------------------------------------------------------------------------
 
 class autocast:
-    """Inside: products compute in `dtype` (bfloat16 unless float16 is given), losses and decompositions in float32.
+    """Inside: products compute in `dtype`, losses and decompositions in float32, of tensors on that kind of device.
+
+    dtype: float16 or bfloat16; by default bfloat16 on the CPU and float16 on CUDA.
 
     Also a decorator. Weights stay float32, and so do their gradients.
 
@@ -127,11 +155,11 @@ class autocast:
         self.device = _kind(device_type)
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
-        if device_type != "cpu" and enabled:
+        if enabled and not is_autocast_available(device_type):
             warn(f"autocast: {device_type.upper()} is not available in this build. Disabling autocast.", stacklevel=2)
             enabled = False
         if enabled and self.fast_dtype not in _LOWER:
-            warn(f"autocast on the CPU computes in {' or '.join(map(str, _LOWER))}, not in {self.fast_dtype}: autocast "
+            warn(f"autocast computes in {' or '.join(map(str, _LOWER))}, not in {self.fast_dtype}: autocast "
                  "is off here", stacklevel=2)
             enabled = False
         self._enabled = enabled

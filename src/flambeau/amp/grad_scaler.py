@@ -6,6 +6,8 @@ from warnings import warn
 
 import flambeau
 
+from .autocast_mode import is_autocast_available
+
 
 class OptState(Enum):
     """How far an optimizer is within one step."""
@@ -39,7 +41,7 @@ class GradScaler:
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000,
                  enabled=True):
         self._device = device
-        if enabled and device != "cpu":
+        if enabled and device != "cpu" and not is_autocast_available(device):
             warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  Disabling.",
                  stacklevel=2)
             enabled = False

@@ -22,16 +22,17 @@ TABLE = {
     "Devices": [
         ("torch.cuda.is_available torch.cuda.device_count torch.xpu.is_available torch.mps.is_available "
          "torch.backends.mps.is_available torch.accelerator.is_available",
-         "There is the CPU only: they answer False and 0, so that programs that ask stay on it."),
+         "Of devices there are the CPU and CUDA alone; without an NVIDIA driver they answer False and 0, so that "
+         "programs that ask stay on the CPU."),
         ("torch.Tensor.cuda torch.nn.Module.cuda torch.nn.Module.xpu",
-         "Raises RuntimeError, since there is no such device: choose it by is_available() and use `.to(device)`."),
-        ("torch.Tensor.pin_memory", "Raises RuntimeError: there is no device to pin memory for, so leave it out."),
+         "Raises RuntimeError where there is no such device: choose it by is_available() and use `.to(device)`."),
+        ("torch.Tensor.pin_memory", "Raises RuntimeError where there is no CUDA device to pin memory for."),
         ("torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.data_parallel",
          "Calls the module itself: there is one device."),
         ("torch.backends.cudnn.* torch.backends.cuda.* torch.backends.quantized.engine",
          "Switches of libraries that are not used: they can be set and change nothing."),
         ("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cuda.amp.autocast",
-         "For \"cuda\" they switch themselves off with a warning, as PyTorch does without a GPU."),
+         "For \"cuda\" they switch themselves off with a warning where there is no GPU, as PyTorch does."),
     ],
     "Numbers": [
         ("torch.use_deterministic_algorithms torch.set_deterministic_debug_mode",
@@ -46,11 +47,12 @@ TABLE = {
     "Several processes": [
         ("torch.distributed.init_process_group torch.distributed.new_group",
          "Ranks of one host share memory, which \"gloo\" selects; \"mpi\" uses mpi4py under mpiexec, on one host or "
-         "several. \"nccl\" raises RuntimeError."),
+         "several. \"nccl\" is for GPUs."),
         ("torch.nn.parallel.DistributedDataParallel",
          "Modules are on the CPU: leave device_ids out. mixed_precision and the fused optimizer hooks raise "
          "NotImplementedError."),
-        ("torch.distributed.is_nccl_available", "Answers False."),
+        ("torch.distributed.is_nccl_available",
+         "Answers whether there are GPUs, and nvidia-nccl-cu13 or -cu12 is installed."),
     ],
     "Files and code of others": [
         ("torch.hub.load torch.hub.list torch.hub.help",

@@ -1,9 +1,10 @@
-"""CUDA: not used. Its switches can be set, so that programs that set them run, but have no effect."""
+"""CUDA: whether it can be used, and switches of libraries that are not used, which can be set and have no effect."""
 
 from contextlib import contextmanager
 from enum import Enum
 from types import SimpleNamespace
 
+from .. import _C
 from .._shown import shown
 
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
@@ -14,8 +15,8 @@ _on = {"flash_sdp": True, "mem_efficient_sdp": True, "math_sdp": True, "cudnn_sd
 
 
 def is_built():
-    """Whether this build can use CUDA."""
-    return False
+    """Whether CUDA can be used here: a driver is found when it is asked for, and nothing is built for it."""
+    return _C._cuda.available()
 
 
 def _switch(name):

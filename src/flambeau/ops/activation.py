@@ -10,10 +10,10 @@ from .kinds import composite, elementwise
 from .masks import where
 
 
-def _slope(schema, doc, samples="pairs", **rules):
+def _slope(schema, doc, samples="pairs", *, cuda, **rules):
     """The derivative of an activation as one pass: (gradient, input or result, parameters) -> gradient."""
     return elementwise(schema + " -> Tensor", namespace=None, inplace=False, out=False, d=rules, samples=samples,
-                       doc=doc)
+                       doc=doc, cuda=cuda)
 
 
 def _activation(schema, rule, doc, samples=("reals", -2.0, 2.0), **facts):
@@ -27,55 +27,65 @@ def _activation(schema, rule, doc, samples=("reals", -2.0, 2.0), **facts):
 threshold_backward = _slope(
     "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold=0)",
     "grad_output where self is above the threshold, 0 elsewhere.",
-    grad_output=lambda g, self, threshold: threshold_backward(g, self, threshold))
+    grad_output=lambda g, self, threshold: threshold_backward(g, self, threshold),
+    cuda="self <= threshold ? T(0) : grad_output")
 relu = elementwise(
     "relu(Tensor self, bool inplace=False) -> Tensor", aliases=("nn.functional.relu",), out=False,
     d={"self": lambda g, result: threshold_backward(g, result, 0)}, samples="distinct",
-    doc="max(x, 0).\n\n>>> flambeau.relu(flambeau.tensor([-1., 2.]))\ntensor([0., 2.])")
+    doc="max(x, 0).\n\n>>> flambeau.relu(flambeau.tensor([-1., 2.]))\ntensor([0., 2.])",
+    cuda="self < T(0) ? T(0) : self")
 threshold = elementwise(
     "threshold(Tensor self, Scalar threshold, Scalar value, bool inplace=False) -> Tensor", method=False,
     aliases=("nn.functional.threshold",), d={"self": lambda g, self, threshold: threshold_backward(g, self, threshold)},
-    samples=("scalar_second_pair", 0.1, 20.0), doc="x where it is above the threshold, `value` elsewhere.")
+    samples=("scalar_second_pair", 0.1, 20.0), doc="x where it is above the threshold, `value` elsewhere.",
+    cuda="self <= threshold ? value : self")
 hardtanh_backward = _slope(
     "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val=-1, Scalar max_val=1)",
     "grad_output where self lies inside (min_val, max_val).",
-    grad_output=lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val, max_val))
+    grad_output=lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val, max_val),
+    cuda="self <= min_val || max_val <= self ? T(0) : grad_output")
 hardtanh = _activation(
     "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1, bool inplace=False)",
     lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val, max_val), "x moved into [min_val, max_val].",
-    "distinct")
+    "distinct", cuda="clip(self, min_val, max_val)")
 relu6 = _activation("relu6(Tensor self, bool inplace=False)", lambda g, self: hardtanh_backward(g, self, 0, 6),
-                    "min(max(x, 0), 6).", ("distinct", -2.0, 8.0), node="HardtanhBackward0")
+                    "min(max(x, 0), 6).", ("distinct", -2.0, 8.0), node="HardtanhBackward0",
+                    cuda="clip(self, T(0), T(6))")
 leaky_relu_backward = _slope(
     "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope=0.01)",
     "grad_output, times the slope where self is not positive.",
-    grad_output=lambda g, self, negative_slope: leaky_relu_backward(g, self, negative_slope))
+    grad_output=lambda g, self, negative_slope: leaky_relu_backward(g, self, negative_slope),
+    cuda="T(0) < self ? grad_output : grad_output * negative_slope")
 leaky_relu = _activation(
     "leaky_relu(Tensor self, Scalar negative_slope=0.01, bool inplace=False)",
     lambda g, self, negative_slope: leaky_relu_backward(g, self, negative_slope),
-    "x where positive, negative_slope * x elsewhere.", "distinct")
+    "x where positive, negative_slope * x elsewhere.", "distinct", cuda="T(0) < self ? self : self * negative_slope")
 hardsigmoid_backward = _slope(
     "hardsigmoid_backward(Tensor grad_output, Tensor self)", "grad_output / 6 where |self| < 3.",
-    grad_output=lambda g, self: hardsigmoid_backward(g, self))
+    grad_output=lambda g, self: hardsigmoid_backward(g, self),
+    cuda="T(-3) < self && self < T(3) ? grad_output * T(1.0 / 6.0) : T(0)")
 hardsigmoid = _activation("hardsigmoid(Tensor self, bool inplace=False)", lambda g, self: hardsigmoid_backward(g, self),
-                          "min(max(x + 3, 0), 6) / 6.")
+                          "min(max(x + 3, 0), 6) / 6.", cuda="clip(self + T(3), T(0), T(6)) / T(6)")
 hardswish_backward = _slope(
     "hardswish_backward(Tensor grad_output, Tensor self)", "grad_output times the derivative of hardswish.",
     grad_output=lambda g, self: hardswish_backward(g, self),
-    self=lambda g, grad_output, self: where(self.abs() < 3, g * grad_output / 3, 0.0))
+    self=lambda g, grad_output, self: where(self.abs() < 3, g * grad_output / 3, 0.0),
+    cuda="self <= T(-3) ? T(0) : self < T(3) ? grad_output * (self / T(3) + T(0.5)) : grad_output")
 hardswish = _activation("hardswish(Tensor self, bool inplace=False)", lambda g, self: hardswish_backward(g, self),
-                        "x * min(max(x + 3, 0), 6) / 6.")
+                        "x * min(max(x + 3, 0), 6) / 6.", cuda="self * clip(self + T(3), T(0), T(6)) / T(6)")
 shrink_backward = _slope(
     "shrink_backward(Tensor grad_output, Tensor self, Scalar lambd=0.5)", "grad_output where |self| > lambd.",
-    grad_output=lambda g, self, lambd: shrink_backward(g, self, lambd))
+    grad_output=lambda g, self, lambd: shrink_backward(g, self, lambd),
+    cuda="-lambd <= self && self <= lambd ? T(0) : grad_output")
 hardshrink = elementwise(
     "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", inplace=False, aliases=("nn.functional.hardshrink",),
     d={"self": lambda g, self, lambd: shrink_backward(g, self, lambd)}, samples="distinct",
-    doc="x where |x| > lambd, 0 elsewhere.")
+    doc="x where |x| > lambd, 0 elsewhere.", cuda="-lambd <= self && self <= lambd ? T(0) : self")
 softshrink = elementwise(
     "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", inplace=False, namespace="nn.functional", method=False,
     d={"self": lambda g, self, lambd: shrink_backward(g, self, lambd)}, samples="distinct",
-    doc="x moved towards 0 by lambd, and 0 within it.")
+    doc="x moved towards 0 by lambd, and 0 within it.",
+    cuda="lambd < self ? self - lambd : self < -lambd ? self + lambd : self * T(0)")
 
 # --- smooth ones ------------------------------------------------------------------------------------------------------
 
@@ -83,11 +93,12 @@ sigmoid_backward = _slope(
     "sigmoid_backward(Tensor grad_output, Tensor output)",
     "grad_output * output * (1 - output): the gradient of sigmoid.",
     grad_output=lambda g, output: sigmoid_backward(g, output.conj()),
-    output=lambda g, grad_output, output: mul_conj(mul_conj(grad_output, g), 1 - 2 * output))
+    output=lambda g, grad_output, output: mul_conj(mul_conj(grad_output, g), 1 - 2 * output),
+    cuda="grad_output * conjugate(T(1) - output) * conjugate(output)")
 sigmoid = elementwise(
     "sigmoid(Tensor self) -> Tensor", promote="int_to_float", aliases=("special.expit", "nn.functional.sigmoid"),
     d={"self": lambda g, result: sigmoid_backward(g, result)}, ref="scipy.special.expit", samples="reals",
-    doc="1 / (1 + exp(-x)).\n\n>>> flambeau.sigmoid(flambeau.tensor([0.]))\ntensor([0.5000])")
+    doc="1 / (1 + exp(-x)).\n\n>>> flambeau.sigmoid(flambeau.tensor([0.]))\ntensor([0.5000])", cuda="sigmoid_(self)")
 
 
 def _silu_second(g, grad_output, self):
@@ -96,7 +107,8 @@ def _silu_second(g, grad_output, self):
 
 
 silu_backward = _slope("silu_backward(Tensor grad_output, Tensor self)", "grad_output times the derivative of silu.",
-                       grad_output=lambda g, self: silu_backward(g, self), self=_silu_second)
+                       grad_output=lambda g, self: silu_backward(g, self), self=_silu_second,
+                       cuda="grad_output * sigmoid_(self) * (T(1) + self * (T(1) - sigmoid_(self)))")
 
 
 def _silu_rule(g, self):
@@ -106,7 +118,8 @@ def _silu_rule(g, self):
     return mul_conj(g, s * (1 + self * (1 - s)))
 
 
-silu = _activation("silu(Tensor self, bool inplace=False)", _silu_rule, "x * sigmoid(x).")
+silu = _activation("silu(Tensor self, bool inplace=False)", _silu_rule, "x * sigmoid(x).",
+                   cuda="self / (T(1) + exp(-self))")
 
 
 def _mish_second(g, grad_output, self):
@@ -117,9 +130,10 @@ def _mish_second(g, grad_output, self):
 
 
 mish_backward = _slope("mish_backward(Tensor grad_output, Tensor self)", "grad_output times the derivative of mish.",
-                       grad_output=lambda g, self: mish_backward(g, self), self=_mish_second)
+                       grad_output=lambda g, self: mish_backward(g, self), self=_mish_second,
+                       cuda="grad_output * mish_slope(self)")
 mish = _activation("mish(Tensor self, bool inplace=False)", lambda g, self: mish_backward(g, self),
-                   "x * tanh(softplus(x)).")
+                   "x * tanh(softplus(x)).", cuda="self * mish_ratio(self)")
 
 
 def _gelu_second(g, grad_output, self, approximate):
@@ -134,11 +148,13 @@ def _gelu_second(g, grad_output, self, approximate):
 gelu_backward = _slope(
     "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none')",
     "grad_output times the derivative of gelu.", self=_gelu_second,
-    grad_output=lambda g, self, approximate: gelu_backward(g, self, approximate=approximate))
+    grad_output=lambda g, self, approximate: gelu_backward(g, self, approximate=approximate),
+    cuda="grad_output * (approximate == 't' ? gelu_tanh_slope(self) : gelu_erf_slope(self))")
 gelu = elementwise(
     "gelu(Tensor self, *, str approximate='none') -> Tensor", namespace="nn.functional", method=False, inplace=False,
     d={"self": lambda g, self, approximate: gelu_backward(g, self, approximate=approximate)}, samples="reals",
-    doc="x times the normal distribution's probability of less than x; approximate='tanh' is the cheaper formula.")
+    doc="x times the normal distribution's probability of less than x; approximate='tanh' is the cheaper formula.",
+    cuda="approximate == 't' ? gelu_tanh(self) : gelu_erf(self)")
 
 
 def _elu_second(g, grad_output, self, alpha, scale, input_scale):
@@ -149,20 +165,23 @@ def _elu_second(g, grad_output, self, alpha, scale, input_scale):
 elu_backward = _slope(
     "elu_backward(Tensor grad_output, Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
     "grad_output times the derivative of elu, selu or celu, by their parameters.", self=_elu_second,
-    grad_output=lambda g, self, alpha, scale, input_scale: elu_backward(g, self, alpha, scale, input_scale))
+    grad_output=lambda g, self, alpha, scale, input_scale: elu_backward(g, self, alpha, scale, input_scale),
+    cuda="grad_output * elu_slope(self, alpha, scale, input_scale)")
 elu = _activation("elu(Tensor self, Scalar alpha=1, bool inplace=False)",
                   lambda g, self, alpha: elu_backward(g, self, alpha, 1, 1),
                   "x where positive, alpha * (exp(x) - 1) elsewhere.",
-                  "distinct")
+                  "distinct", cuda="elu_(self, alpha, T(1), T(1))")
 selu = elementwise(
     "selu(Tensor self, bool inplace=False) -> Tensor",
     node="EluBackward0", method=False, out=False, aliases=("nn.functional.selu",),
     d={"self": lambda g, self: elu_backward(g, self, 1.6732632423543772, 1.0507009873554805, 1)}, samples="distinct",
-    doc="The self-normalising elu: scale 1.0507, alpha 1.6733.")
+    doc="The self-normalising elu: scale 1.0507, alpha 1.6733.",
+    cuda="elu_(self, T(1.6732632423543772848), T(1.0507009873554804934), T(1))")
 celu = elementwise(
     "celu(Tensor self, Scalar alpha=1, bool inplace=False) -> Tensor", method=False, out=False,
     aliases=("nn.functional.celu",), d={"self": lambda g, self, alpha: elu_backward(g, self, alpha, 1, 1 / alpha)},
-    samples="distinct", doc="x where positive, alpha * (exp(x / alpha) - 1) elsewhere: smooth for every alpha.")
+    samples="distinct", doc="x where positive, alpha * (exp(x / alpha) - 1) elsewhere: smooth for every alpha.",
+    cuda="elu_(self, alpha, T(1), T(1) / alpha)")
 
 
 def _softplus_second(g, grad_output, self, beta, threshold):
@@ -173,11 +192,13 @@ def _softplus_second(g, grad_output, self, beta, threshold):
 softplus_backward = _slope(
     "softplus_backward(Tensor grad_output, Tensor self, Scalar beta=1, Scalar threshold=20)",
     "grad_output times the derivative of softplus.", self=_softplus_second,
-    grad_output=lambda g, self, beta, threshold: softplus_backward(g, self, beta, threshold))
+    grad_output=lambda g, self, beta, threshold: softplus_backward(g, self, beta, threshold),
+    cuda="grad_output * (threshold < self * beta ? T(1) : sigmoid_(self * beta))")
 softplus = elementwise(
     "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", namespace="nn.functional", method=False,
     inplace=False, d={"self": lambda g, self, beta, threshold: softplus_backward(g, self, beta, threshold)},
-    samples="reals", doc="log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold.")
+    samples="reals", doc="log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold.",
+    cuda="softplus_(self, beta, threshold)")
 
 
 def _logsigmoid_second(g, grad_output, self):
@@ -187,11 +208,12 @@ def _logsigmoid_second(g, grad_output, self):
 
 logsigmoid_backward = _slope(
     "logsigmoid_backward(Tensor grad_output, Tensor self)", "grad_output * sigmoid(-self).", self=_logsigmoid_second,
-    grad_output=lambda g, self: logsigmoid_backward(g, self))
+    grad_output=lambda g, self: logsigmoid_backward(g, self), cuda="grad_output * sigmoid_(-self)")
 logsigmoid = elementwise(
     "logsigmoid(Tensor self) -> Tensor",
     node="LogSigmoidBackward0", namespace="nn.functional", method=False, inplace=False,
-    d={"self": lambda g, self: logsigmoid_backward(g, self)}, samples="reals", doc="log(sigmoid(x)) without overflow.")
+    d={"self": lambda g, self: logsigmoid_backward(g, self)}, samples="reals", doc="log(sigmoid(x)) without overflow.",
+    cuda="(self < 0 ? self : T(0)) - log1p(exp(-fabs(self)))")
 
 # --- composed of others -----------------------------------------------------------------------------------------------
 
@@ -224,7 +246,8 @@ _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
                      node="GluBackward0", namespace=None, inplace=False, out=False,
                      d={"self": lambda g, gate: g * gate.sigmoid(),
                         "gate": lambda g, self, gate: sigmoid_backward(g * self, gate.sigmoid())},
-                     skip="the kernel of glu, reached through it", doc="self * sigmoid(gate).")
+                     skip="the kernel of glu, reached through it", doc="self * sigmoid(gate).",
+                     cuda="self / (T(1) + exp(-gate))")
 
 
 @composite("glu(Tensor self, int dim=-1) -> Tensor", namespace="nn.functional", samples="even_last")
@@ -242,7 +265,8 @@ _leaky = elementwise("_leaky(Tensor self, Tensor slope) -> Tensor",
                      node="PreluKernelBackward0", namespace=None, inplace=False, out=False,
                      d={"self": lambda g, self, slope: where(self > 0, g, slope * g),
                         "slope": lambda g, self: where(self > 0, 0, self * g)},
-                     skip="the kernel of prelu, reached through it", doc="self where positive, else slope * self.")
+                     skip="the kernel of prelu, reached through it", doc="self where positive, else slope * self.",
+                     cuda="T(0) < self ? self : slope * self")
 
 
 @composite("prelu(Tensor self, Tensor weight) -> Tensor",

@@ -4,30 +4,32 @@ from .._shown import shown
 from .kinds import OPS, composite, elementwise, primitive
 
 
-def _compare(name, alias, ref, sense):
+def _compare(name, alias, ref, sense, cuda):
     return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", promote="compare", aliases=alias, ref=ref,
-                       samples="pairs_numbers", doc=f"True where self {sense} other, element by element.")
+                       samples="pairs_numbers", doc=f"True where self {sense} other, element by element.",
+                       cuda=cuda)
 
 
-eq = _compare("eq", (), "numpy.equal", "equals")
-ne = _compare("ne", ("not_equal",), "numpy.not_equal", "differs from")
-lt = _compare("lt", ("less",), "numpy.less", "is below")
-le = _compare("le", ("less_equal",), "numpy.less_equal", "is at most")
-gt = _compare("gt", ("greater",), "numpy.greater", "is above")
-ge = _compare("ge", ("greater_equal",), "numpy.greater_equal", "is at least")
+eq = _compare("eq", (), "numpy.equal", "equals", cuda="self == other")
+ne = _compare("ne", ("not_equal",), "numpy.not_equal", "differs from", cuda="self != other")
+lt = _compare("lt", ("less",), "numpy.less", "is below", cuda="self < other")
+le = _compare("le", ("less_equal",), "numpy.less_equal", "is at most", cuda="self <= other")
+gt = _compare("gt", ("greater",), "numpy.greater", "is above", cuda="other < self")
+ge = _compare("ge", ("greater_equal",), "numpy.greater_equal", "is at least", cuda="other <= self")
 
 
-def _test(name, sense, inplace=False, out=False):
+def _test(name, sense, inplace=False, out=False, *, cuda):
     return elementwise(f"{name}(Tensor self) -> Tensor", promote="compare", inplace=inplace, out=out,
-                       ref=f"numpy.{name}", samples="reals", doc=f"True where an element is {sense}.")
+                       ref=f"numpy.{name}", samples="reals", doc=f"True where an element is {sense}.",
+                       cuda=cuda)
 
 
-isnan = _test("isnan", "not a number")
-isinf = _test("isinf", "an infinity")
-isfinite = _test("isfinite", "neither infinite nor NaN")
-isposinf = _test("isposinf", "plus infinity", out=True)
-isneginf = _test("isneginf", "minus infinity", out=True)
-signbit = _test("signbit", "negative, minus zero included", out=True)
+isnan = _test("isnan", "not a number", cuda="is_nan(self)")
+isinf = _test("isinf", "an infinity", cuda="is_infinite(self)")
+isfinite = _test("isfinite", "neither infinite nor NaN", cuda="is_finite(self)")
+isposinf = _test("isposinf", "plus infinity", out=True, cuda="is_infinite(self) && T(0) < self")
+isneginf = _test("isneginf", "minus infinity", out=True, cuda="is_infinite(self) && self < T(0)")
+signbit = _test("signbit", "negative, minus zero included", out=True, cuda="has_sign(self)")
 
 
 @composite("isreal(Tensor self) -> Tensor", ref="numpy.isreal", samples="reals")
@@ -82,31 +84,39 @@ def equal(self, other):
     return self.shape == other.shape and _same(self, other).item()
 
 
-def _logic(name, arguments, ref, samples, sense):
+def _logic(name, arguments, ref, samples, sense, cuda):
     return elementwise(f"{name}({arguments}) -> Tensor", promote="logical", numbers="none", ref=ref,
-                       samples=samples,
+                       samples=samples, cuda=cuda,
                        doc=f"True where {sense}; a number counts as true unless it is zero.")
 
 
-logical_and = _logic("logical_and", "Tensor self, Tensor other", "numpy.logical_and", "pairs", "both are true")
-logical_or = _logic("logical_or", "Tensor self, Tensor other", "numpy.logical_or", "pairs", "either is true")
-logical_xor = _logic("logical_xor", "Tensor self, Tensor other", "numpy.logical_xor", "pairs", "exactly one is true")
-logical_not = _logic("logical_not", "Tensor self", "numpy.logical_not", "reals", "the element is not true")
+logical_and = _logic("logical_and", "Tensor self, Tensor other", "numpy.logical_and", "pairs", "both are true",
+                     cuda="self && other")
+logical_or = _logic("logical_or", "Tensor self, Tensor other", "numpy.logical_or", "pairs", "either is true",
+                    cuda="self || other")
+logical_xor = _logic("logical_xor", "Tensor self, Tensor other", "numpy.logical_xor", "pairs", "exactly one is true",
+                     cuda="self != other")
+logical_not = _logic("logical_not", "Tensor self", "numpy.logical_not", "reals", "the element is not true",
+                     cuda="!self")
 
 
-def _bits(name, ref, samples, sense, method):
+def _bits(name, ref, samples, sense, method, cuda):
     return elementwise(f"{name}(Tensor self, Tensor other) -> Tensor", numbers="one", ref=ref, samples=samples,
-                       doc=f"{sense} of integers or bools, element by element (Python's {method}).")
+                       cuda=cuda, doc=f"{sense} of integers or bools, element by element (Python's {method}).")
 
 
-bitwise_and = _bits("bitwise_and", "numpy.bitwise_and", "integer_pairs", "The bits both have", "&")
-bitwise_or = _bits("bitwise_or", "numpy.bitwise_or", "integer_pairs", "The bits either has", "|")
-bitwise_xor = _bits("bitwise_xor", "numpy.bitwise_xor", "integer_pairs", "The bits exactly one has", "^")
-bitwise_left_shift = _bits("bitwise_left_shift", "numpy.left_shift", "shift_pairs", "Left shift", "<<")
-bitwise_right_shift = _bits("bitwise_right_shift", "numpy.right_shift", "shift_pairs", "Arithmetic right shift", ">>")
+bitwise_and = _bits("bitwise_and", "numpy.bitwise_and", "integer_pairs", "The bits both have", "&", cuda="self & other")
+bitwise_or = _bits("bitwise_or", "numpy.bitwise_or", "integer_pairs", "The bits either has", "|", cuda="self | other")
+bitwise_xor = _bits("bitwise_xor", "numpy.bitwise_xor", "integer_pairs", "The bits exactly one has", "^",
+                    cuda="self ^ other")
+bitwise_left_shift = _bits("bitwise_left_shift", "numpy.left_shift", "shift_pairs", "Left shift", "<<",
+                           cuda="shift_left(self, other)")
+bitwise_right_shift = _bits("bitwise_right_shift", "numpy.right_shift", "shift_pairs", "Arithmetic right shift", ">>",
+                            cuda="shift_right(self, other)")
 bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwise_not", samples="integers",
                           skip={"special_values": "integers only"},
-                          doc="All bits of integers flipped; of bools the negation (Python's ~).")
+                          doc="All bits of integers flipped; of bools the negation (Python's ~).",
+                          cuda="flip_bits(self)")
 
 
 @composite("isin(any elements, any test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",

@@ -13,7 +13,7 @@ copy_ = primitive("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Te
                       ">>> flambeau.zeros(2).copy_(flambeau.tensor(3))\ntensor([3., 3.])")
 
 _to_copy = primitive(
-    "_to_copy(Tensor self, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "_to_copy(Tensor self, *, dtype? dtype=None, device? device=None, bool non_blocking=False) -> Tensor",
     d={"self": lambda g: g}, namespace=None, samples="reals", doc="A copy in another dtype or on another device.")
 
 

@@ -3,10 +3,10 @@
 from math import inf, prod
 
 from .._C import bool as _bool
-from .._C import int64
+from .._C import float32, float64, int64
 from .._shown import shown
 from .creation import full, linspace
-from .kinds import OPS, composite
+from .kinds import OPS, composite, primitive
 from .sorting import _READS
 
 # --- histograms with edges --------------------------------------------------------------------------------------------
@@ -122,6 +122,11 @@ def histogramdd(self, bins, *, range=None, weight=None, density=False):
 
 # --- numbers that are counted one by one ------------------------------------------------------------------------------
 
+_bincount = primitive("_bincount(Tensor self, Tensor? weights, int minlength) -> Tensor", namespace=None,
+                      skip="the kernel of bincount, reached through it",
+                      doc="How often each number occurs in a vector of int64, or the sum of its weights.")
+
+
 @composite("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", skip={"meta": _READS})
 def bincount(self, weights=None, minlength=0):
     """How often each number 0, 1, 2 … occurs among non-negative integers, or the sum of its weights.
@@ -136,15 +141,11 @@ def bincount(self, weights=None, minlength=0):
         raise RuntimeError(f"bincount: minlength should be >= 0, got {shown(minlength)}")
     if weights is not None and weights.shape != self.shape:
         raise RuntimeError(f"bincount: weights of shape {list(weights.shape)} must match the input {list(self.shape)}")
-    index = self.long()
-    if index.numel() and int(index.min()) < 0:
-        raise RuntimeError("bincount: expected only non-negative integers")
-    n = max(minlength, int(index.max()) + 1 if index.numel() else 0)
-    if weights is None:
-        weights = index.new_ones(index.shape)
-    elif not weights.is_floating_point():
+    if weights is not None and weights.dtype not in (float32, float64):
+        if weights.is_floating_point():
+            return _bincount(self.long(), weights.float(), minlength).to(weights.dtype)
         weights = weights.double()
-    return weights.new_zeros((n,)).scatter_add(0, index, weights)
+    return _bincount(self.long(), weights, minlength)
 
 
 @composite("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", out=True, skip="tested by name")

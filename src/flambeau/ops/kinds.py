@@ -30,6 +30,8 @@ Fields common to all kinds
     ref         "numpy.multiply": the reference, resolved when a test asks
     samples     plain data naming a sample generator of tests/ops/samples/: "pairs" or ("reals", -3, 3)
     doc         the public docstring
+    cuda        a pointwise operator's formula in CUDA C++: one expression of the arguments' names for every dtype, in
+                which T is the dtype it computes in (docs/cuda.md)
 """
 
 import importlib
@@ -61,6 +63,9 @@ OPS = {}
 #: further public name, with its namespace ("subtract", "nn.functional.relu") -> Op
 ALIASES = {}
 
+#: name of a pointwise operator -> its formula in CUDA C++ (flambeau.cuda.kernels)
+FORMULAS = {}
+
 #: schema text -> facts that only tests and documentation ask for
 FACTS = {}
 
@@ -87,7 +92,7 @@ def _alias(op, names):
 
 def _define(kind, schema, d, body, *, promote="default", namespace="", method=None, inplace=False, out=False,
             aliases=(), ref=None, samples=None, doc="", atol=None, dtypes=None, skip=None, numbers="none",
-            node=None, autocast=None, keeps_format=False):
+            node=None, autocast=None, keeps_format=False, cuda=None):
     policy = _AUTOCAST[autocast]
     op = _C.define(kind, schema, promote, d, body, namespace, method, inplace, out, doc, numbers)
     name = op.name
@@ -104,6 +109,8 @@ def _define(kind, schema, d, body, *, promote="default", namespace="", method=No
     if name in OPS:
         raise RuntimeError(f"operator {shown(name)} has two records")
     OPS[name] = op
+    if cuda is not None:
+        FORMULAS[name] = cuda
     FACTS[name] = (kind, schema, ref, samples, atol, dtypes, skip)
     _alias(op, aliases)
     return op

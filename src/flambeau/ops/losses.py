@@ -158,27 +158,31 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 _PAIR = "(Tensor input, Tensor target, " + _LEGACY.format("")
 
 
-def _pointwise(signature, doc, along_self, along_target):
+def _pointwise(signature, doc, along_self, along_target, cuda):
     """A loss of each element of self and target, with its two derivative rules."""
     return elementwise(signature + " -> Tensor", namespace=None, inplace=False, out=False, doc=doc,
                        d={"self": along_self, "target": along_target},
-                       skip="an element of a loss, reached through it")
+                       skip="an element of a loss, reached through it", cuda=cuda)
 
 
 _squared_difference = _pointwise(
     "_squared_difference(Tensor self, Tensor target)", "(x - t)^2.",
-    lambda g, self, target: g * (self - target) * 2, lambda g, self, target: g * (target - self) * 2)
+    lambda g, self, target: g * (self - target) * 2, lambda g, self, target: g * (target - self) * 2,
+    cuda="(self - target) * (self - target)")
 _absolute_difference = _pointwise(
     "_absolute_difference(Tensor self, Tensor target)", "|x - t|.",
-    lambda g, self, target: g * (self - target).sign(), lambda g, self, target: g * (target - self).sign())
+    lambda g, self, target: g * (self - target).sign(), lambda g, self, target: g * (target - self).sign(),
+    cuda="fabs(self - target)")
 _smooth_l1 = _pointwise(
     "_smooth_l1(Tensor self, Tensor target, float beta)", "d^2 / (2 beta) below beta, else d - beta / 2; d = |x - t|.",
     lambda g, self, target, beta: g * ((self - target) / beta).clamp(-1, 1),
-    lambda g, self, target, beta: g * ((target - self) / beta).clamp(-1, 1))
+    lambda g, self, target, beta: g * ((target - self) / beta).clamp(-1, 1),
+    cuda="smooth_l1(fabs(self - target), beta)")
 _huber = _pointwise(
     "_huber(Tensor self, Tensor target, float delta)", "d^2 / 2 up to delta, else delta (d - delta / 2); d = |x - t|.",
     lambda g, self, target, delta: g * (self - target).clamp(-delta, delta),
-    lambda g, self, target, delta: g * (target - self).clamp(-delta, delta))
+    lambda g, self, target, delta: g * (target - self).clamp(-delta, delta),
+    cuda="huber(fabs(self - target), delta)")
 
 
 def _weighted(loss, weight, reduction):
@@ -236,9 +240,11 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 _bce = _pointwise("_bce(Tensor self, Tensor target)", "-(t log x + (1 - t) log(1 - x)), the logarithms at least -100.",
                   lambda g, self, target: g * (self - target) / ((1 - self) * self).clamp(min=1e-12),
-                  lambda g, self: g * ((-self).log1p().clamp(min=-100) - self.log().clamp(min=-100)))
+                  lambda g, self: g * ((-self).log1p().clamp(min=-100) - self.log().clamp(min=-100)),
+                  cuda="bce(self, target)")
 _bce_with_logits = _pointwise("_bce_with_logits(Tensor self, Tensor target)", "max(x, 0) - x t + log(1 + exp(-|x|)).",
-                              lambda g, self, target: g * (self.sigmoid() - target), lambda g, self: -g * self)
+                              lambda g, self, target: g * (self.sigmoid() - target), lambda g, self: -g * self,
+                              cuda="(self < T(0) ? T(0) : self) - self * target + log1p(exp(-fabs(self)))")
 
 
 def _floating_target(name, target):

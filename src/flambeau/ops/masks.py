@@ -14,7 +14,8 @@ where = elementwise(
        "other": lambda g, condition: g.masked_fill(condition.bool(), 0)},
     ref="numpy.where", samples="where", skip={"promotion": "its first operand is a condition"},
     doc="self where the condition holds, other elsewhere; both may be numbers.\n\n"
-        ">>> flambeau.where(flambeau.tensor([True, False]), 1.0, 2.0)\ntensor([1., 2.])")
+        ">>> flambeau.where(flambeau.tensor([True, False]), 1.0, 2.0)\ntensor([1., 2.])",
+    cuda="condition ? self : other")
 
 
 @composite("where.indices(Tensor condition) -> any", namespace=None, skip="nonzero under another name")
@@ -30,7 +31,8 @@ masked_fill = elementwise(
     d={"self": lambda g, mask: g.masked_fill(mask, 0), "value": lambda g, mask: where(mask, g, 0)},
     samples="masked_fill", skip={"promotion": "its second operand is a mask"},
     doc="self with `value` (a number or a 0-d tensor) where the mask holds.\n\n"
-        ">>> flambeau.tensor([1., 2.]).masked_fill(flambeau.tensor([True, False]), 0)\ntensor([0., 2.])")
+        ">>> flambeau.tensor([1., 2.]).masked_fill(flambeau.tensor([True, False]), 0)\ntensor([0., 2.])",
+    cuda="mask ? value : self")
 
 masked_select = primitive(
     "masked_select(Tensor self, Tensor mask) -> Tensor", out=True,

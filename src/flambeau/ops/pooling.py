@@ -2,7 +2,7 @@
 
 from math import prod
 
-from .._C import channels_last, int64
+from .._C import channels_last, int64, is_grad_enabled
 from .._shown import shown
 from .kinds import composite, plain, primitive
 
@@ -25,6 +25,14 @@ max_pool = primitive(
     " -> (Tensor values, Tensor indices)", node="MaxPool2DWithIndicesBackward0", keeps_format=True,
     d={"self": lambda g0, indices, self_shape, dims: max_pool_backward(g0, indices, self_shape[-dims:])},
     namespace=None, samples="max_pool", doc="Maxima of windows and their places in each plane.")
+
+max_pool_values = primitive(
+    "max_pool_values(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode, "
+    "int dims) -> Tensor", node="MaxPool2DWithIndicesBackward0", keeps_format=True,
+    d={"self": lambda g, self, kernel_size, stride, padding, dilation, ceil_mode, dims:
+       max_pool_backward(g, max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims)[1],
+                         self.shape[-dims:])},
+    namespace=None, samples="max_pool", doc="max_pool without the places, which take longer to write than the maxima.")
 
 adaptive_max_pool = primitive(
     "adaptive_max_pool(Tensor self, int[] output_size, int dims) -> (Tensor values, Tensor indices)",
@@ -89,6 +97,8 @@ def _max_pool(nd):
     tensor([1., 3.])
     """)
     def pool(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+        if not (return_indices or input.is_cuda or (input.requires_grad and is_grad_enabled())):
+            return max_pool_values(input, kernel_size, stride or kernel_size, padding, dilation, ceil_mode, nd)
         values, indices = max_pool(input, kernel_size, stride or kernel_size, padding, dilation, ceil_mode, nd)
         return (values, indices) if return_indices else values
 

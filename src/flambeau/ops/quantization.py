@@ -7,7 +7,8 @@ _SKIP = "tested with quantized tensors, by name"
 _quantized_codes = elementwise(
     "_quantized_codes(Tensor self, Tensor scale, Tensor zero_point, float low, float high) -> Tensor",
     namespace=None, inplace=False, out=False, skip=_SKIP,
-    doc="round(self / scale + zero_point), not below low and not above high.")
+    doc="round(self / scale + zero_point), not below low and not above high.",
+    cuda="clip(rint(fma(self, T(1) / scale, zero_point)), low, high)")
 
 
 def _code(x, scale, zero_point):
@@ -41,7 +42,8 @@ _fake_quantize = elementwise(
        _to_zero_point(g, self, scale, zero_point, low, high, factor)},
     namespace=None, inplace=False, out=False, skip=_SKIP,
     doc="The number that the code round(self / scale) + zero_point stands for, between low and high. Its gradient goes "
-        "straight through the rounding, where the code is in the range; `factor` scales those of scale and zero_point.")
+        "straight through the rounding, where the code is in the range; `factor` scales those of scale and zero_point.",
+    cuda="fake_quantize(self, scale, zero_point, low, high)")
 
 _choose_affine = primitive(
     "_choose_affine(Tensor self, bool reduce_range) -> (Tensor, Tensor)", namespace=None, skip=_SKIP,

@@ -97,13 +97,14 @@ standard_gamma = primitive(
 standard_gamma_grad = elementwise(
     "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", method=False, inplace=False, out=False,
     samples="positive_pairs", skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
-    doc="d output / d self of a gamma sample: minus the derivative of the distribution by its shape over the density.")
+    doc="d output / d self of a gamma sample: minus the derivative of the distribution by its shape over the density.",
+    cuda="gamma_slope(self, output)")
 dirichlet_grad = elementwise(
     "_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", method=False, inplace=False, out=False,
     samples="dirichlet_shares",
     skip=dict.fromkeys(("gradcheck", "gradgradcheck", "float32_gradient"), "no derivative"),
     doc="d x / d alpha of a share x, over 1 - x: minus the derivative of its marginal distribution, Beta(alpha, total "
-        "- alpha), by alpha, over the density and 1 - x.")
+        "- alpha), by alpha, over the density and 1 - x.", cuda="share_slope(x, alpha, total)")
 
 
 def _dirichlet_slope(g, self, result):

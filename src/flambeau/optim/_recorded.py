@@ -46,21 +46,40 @@ def recorded_step(optimizer, group):
                 _record(optimizer, param, group)
 
 
-def _record(optimizer, param, group):
+def composed_step(optimizer, params, group):
+    """One update of parameters that no native loop reaches, those of CUDA devices: the law as operators, in place."""
+    with flambeau.no_grad():
+        for param in params:
+            if param.grad is not None:
+                state, step, grad = _begun(optimizer, param, group, "a CUDA device")
+                kept = {key: value for key, value in state.items() if isinstance(value, flambeau.Tensor)}
+                _obey(optimizer, param, grad, kept, group, step)
+
+
+def _begun(optimizer, param, group, what):
+    """(state, number of the step, gradient) of a parameter whose step begins."""
     if param.grad.layout is not flambeau.strided:
-        raise RuntimeError(f"{type(optimizer).__name__}: differentiable=True needs dense gradients, got a sparse one")
+        raise RuntimeError(f"{type(optimizer).__name__}: {what} needs dense gradients, got a sparse one")
     state = optimizer.state[param]
     fresh = not any(isinstance(value, flambeau.Tensor) for value in state.values())
     optimizer._own_prepare(param, state, group)
     if "step" in state:
         state["step"] += 1
+    step = state["step"].item() if "step" in state else 0 if fresh else 1
+    return state, step, -param.grad if group["maximize"] else param.grad
+
+
+def _obey(optimizer, param, grad, kept, group, step):
+    views = {key: real_view(value) for key, value in kept.items()}
+    optimizer._update(real_view(param), real_view(grad), views, group, step)
+
+
+def _record(optimizer, param, group):
+    state, step, grad = _begun(optimizer, param, group, "differentiable=True")
     own = param.clone()
     kept = {key: value.clone() for key, value in state.items()
             if isinstance(value, flambeau.Tensor) and key != "step"}
-    grad = -param.grad if group["maximize"] else param.grad
-    views = {key: real_view(value) for key, value in kept.items()}
-    step = state["step"].item() if "step" in state else 0 if fresh else 1
-    optimizer._update(real_view(own), real_view(grad), views, group, step)
+    _obey(optimizer, own, grad, kept, group, step)
     param.copy_(own)
     for key, value in kept.items():
         state[key].copy_(value)

@@ -22,7 +22,7 @@ from ._for_others import _stack_if_compiling as _stack_if_compiling
 from ._for_others import _to_scalar as _to_scalar
 from ._for_others import _use_grad_for_differentiable as _use_grad_for_differentiable
 from ._for_others import _view_as_real as _view_as_real
-from ._recorded import recorded_step
+from ._recorded import composed_step, recorded_step
 from ._spread import step_on_parts
 
 #: passed as a default: the group must give a value itself
@@ -314,6 +314,9 @@ class Optimizer:
         if spread:
             step_on_parts(self, kind, group, spread, keys, numbers, flags)
             group = {**group, "params": [param for param in group["params"] if not hasattr(param, "_own_part")]}
+        if _C._cuda.opened() and (there := [param for param in group["params"] if param.is_cuda]):
+            composed_step(self, there, group)
+            group = {**group, "params": [param for param in group["params"] if not param.is_cuda]}
         new = _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, None)
         if new is not None:
             apart = [param for param in new if _wraps(param.grad)]

@@ -15,7 +15,8 @@ from .._shown import shown
 from .._tensor.overriding import TorchDispatchMode
 from ..autograd import Function, backward, enable_grad, is_grad_enabled, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..random import fork_rng, get_rng_state, set_rng_state
+from ..random import cuda_generators, fork_rng, get_rng_state, set_rng_state
+from ._pytree import tree_leaves
 from ._selective import SAC_IGNORED_OPS as SAC_IGNORED_OPS
 from ._selective import CheckpointPolicy as CheckpointPolicy
 from ._selective import SelectiveCheckpointContext as SelectiveCheckpointContext
@@ -74,14 +75,17 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args):
-    """(device indices, random states) of the arguments' devices other than the CPU: none here."""
-    return [], []
+    """(device indices, random states) of the CUDA devices that the arguments, and tensors in lists of them, are on."""
+    found = sorted({t.device.index for t in tree_leaves(args) if isinstance(t, _C.Tensor) and t.is_cuda})
+    return found, [g.get_state() for g in cuda_generators(found)]
 
 
 def set_device_states(devices, states, *, device_type=None):
     """Puts the states of get_device_states back."""
-    if devices:
+    if devices and not _C._cuda.available():
         raise RuntimeError(f"set_device_states: this machine has no device of type {device_type or 'cuda'}")
+    for generator, state in zip(cuda_generators(devices), states):
+        generator.set_state(state)
 
 
 class GraphExecGroup:
@@ -99,23 +103,28 @@ class GraphExecGroup:
 
 
 class _State:
-    """The CPU's random state and the autocast mode of the first run, for the second."""
+    """The random states and the autocast modes of the first run, for the second."""
 
     def __init__(self, keep_random):
         self.random = get_rng_state() if keep_random else None
-        self.autocast = _C.autocast_state()
+        self.others = [(g, g.get_state()) for g in cuda_generators()] if keep_random else []
+        self.autocast, self.cuda_autocast = _C.autocast_state(), _C.cuda_autocast_state()
 
     @contextmanager
     def again(self):
-        autocast = _C.autocast_state()
+        autocast, cuda_autocast = _C.autocast_state(), _C.cuda_autocast_state()
         _C.set_autocast_state(*self.autocast)
+        _C.set_cuda_autocast_state(*self.cuda_autocast)
         try:
             with fork_rng(enabled=self.random is not None):
                 if self.random is not None:
                     set_rng_state(self.random)
+                for generator, state in self.others:
+                    generator.set_state(state)
                 yield
         finally:
             _C.set_autocast_state(*autocast)
+            _C.set_cuda_autocast_state(*cuda_autocast)
             if not autocast[0]:
                 _C.clear_autocast_cache()  # converted weights live as long as the outermost scope
 

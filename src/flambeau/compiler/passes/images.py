@@ -61,7 +61,8 @@ def _rewrite(graph, convolution):
     graph.eliminate_dead_code(has_effect)
 
 
-_FRESH = {OPS[name] for name in ("_convolution_tail", "max_pool", "relu", "add", "mul", "silu", "hardswish")}
+_FRESH = {OPS[name] for name in ("_convolution_tail", "max_pool", "max_pool_values", "relu", "add", "mul", "silu",
+                                  "hardswish")}
 _VECTORS = {"scale": "weight", "shift": "bias", "mean": "running_mean", "var": "running_var"}
 
 

@@ -7,6 +7,7 @@ from collections import namedtuple
 from typing import Generic, TypeVar
 from warnings import warn
 
+from ... import _C
 from ..._shown import shown
 from ._utils.collate import default_collate, default_convert
 from ._utils.processes import Processes, context_of
@@ -128,7 +129,7 @@ class DataLoader(Generic[T]):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_choice("worker_method", worker_method, _METHODS)
         _check_choice("seeding", seeding, _SEEDINGS)
-        if pin_memory:
+        if pin_memory and not _C._cuda.available():
             warn("DataLoader: pin_memory=True has no effect: no accelerator is found", UserWarning, stacklevel=2)
         self.dataset, self._iterable = dataset, isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if self._iterable else _DatasetKind.Map

@@ -6,8 +6,10 @@ import weakref
 from itertools import cycle, islice
 from warnings import warn
 
+from ... import _C
 from ._utils.fetch import END, fetcher
 from ._utils.freed import keep_freed
+from ._utils.pinning import pinned
 from ._utils.streams import Lent, mixed
 from .sampler import fresh_seed
 from .state import Progress, numbered_batches
@@ -53,6 +55,8 @@ class Pass:
             progress.begun = start
         try:
             batch = self._next()
+            if self._loader.pin_memory and _C._cuda.available():
+                batch = pinned(batch)
             self._count += 1
             if self._count == self._told + 1:
                 self._warn_of_length()

@@ -1,0 +1,91 @@
+// Sums, differences, products and signs of halves without a detour through blocks of float32: they are widened and
+// rounded in registers. Python numbers keep their float32 value (the iterator sends those calls to the float32 loops).
+#include <algorithm>
+
+#include "loops.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace flambeau::FLAMBEAU_SIMD {
+
+inline float widen(uint16_t b) { return std::bit_cast<float>(uint32_t(b) << 16); }
+inline uint16_t narrow(float f) {
+  uint32_t u = std::bit_cast<uint32_t>(f), rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return uint16_t(f != f ? 0x7fc0u : rounded);
+}
+template <auto F> void bfloat16_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
+  const float alpha = number<float>(scalars[0]);
+  run2<uint16_t, uint16_t, uint16_t>(p, s, n,
+                                     [alpha](uint16_t a, uint16_t b) { return narrow(F(widen(a), widen(b), alpha)); });
+}
+template <auto F> ElementwiseRow of_bfloat16(const char* name) {
+  return from_loops<bfloat16>(name, 2, {bfloat16_loop<F>});
+}
+
+#ifdef __F16C__
+#ifdef __AVX512F__
+constexpr int kWidth = 16;
+inline __m512 load(const float16* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline void store(float16* p, __m512 v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+#else
+constexpr int kWidth = 8;
+inline __m256 load(const float16* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline void store(float16* p, __m256 v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+#endif
+template <auto F> void float16_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
+  const float alpha = number<float>(scalars[0]);
+  float16* out = reinterpret_cast<float16*>(p[0]);
+  const float16* from[2] = {reinterpret_cast<const float16*>(p[1]), reinterpret_cast<const float16*>(p[2])};
+  float16 last[2][kWidth] = {}, result[kWidth];
+  for (int k = 0; k < 2; ++k)
+    if (!s[k + 1]) std::fill_n(last[k], kWidth, *from[k]);
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth)
+    store(out + i, F(load(s[1] ? from[0] + i : last[0]), load(s[2] ? from[1] + i : last[1]), alpha));
+  if (i == n) return;
+  for (int k = 0; k < 2; ++k)
+    if (s[k + 1]) std::copy_n(from[k] + i, n - i, last[k]);
+  store(result, F(load(last[0]), load(last[1]), alpha));
+  std::copy_n(result, n - i, out + i);
+}
+template <auto F> ElementwiseRow of_float16(const char* name) {
+  return from_loops<float16>(name, 2, {float16_loop<F>});
+}
+#endif
+
+// Signs are bits, whatever the number: the NaNs are those above `infinity`.
+template <uint16_t infinity> void relu_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  run1<uint16_t, uint16_t>(p, n, [](uint16_t a) {
+    return uint16_t(a > 0x8000 && a <= 0x8000 + infinity ? 0 : a);
+  });
+}
+template <uint16_t keep, uint16_t change> void sign_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  run1<uint16_t, uint16_t>(p, n, [](uint16_t a) { return uint16_t((a & keep) ^ change); });
+}
+constexpr LoopFn kNegate = sign_loop<0xffff, 0x8000>, kAbsolute = sign_loop<0x7fff, 0>;
+
+constexpr auto kAdd = [](auto a, auto b, float alpha) { return a + alpha * b; };
+constexpr auto kSub = [](auto a, auto b, float alpha) { return a - alpha * b; };
+constexpr auto kMul = [](auto a, auto b, float) { return a * b; };
+
+static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({of_bfloat16<kAdd>("add"), of_bfloat16<kSub>("sub"), of_bfloat16<kMul>("mul"), of_bfloat16<kMul>("_mul_conj")});
+  r.add({from_loops<bfloat16, float16>("relu", 1, {relu_loop<0x7f80>, relu_loop<0x7c00>}),
+         from_loops<bfloat16, float16>("neg", 1, {kNegate, kNegate}),
+         from_loops<bfloat16, float16>("abs", 1, {kAbsolute, kAbsolute})});
+#ifdef __F16C__
+  r.add({of_float16<kAdd>("add"), of_float16<kSub>("sub"), of_float16<kMul>("mul"), of_float16<kMul>("_mul_conj")});
+#endif
+});
+
+}  // namespace flambeau::FLAMBEAU_SIMD
