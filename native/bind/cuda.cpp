@@ -268,15 +268,6 @@ void add_memory(nb::module_& m) {
 }  // namespace
 
 void add_cuda(PyObject* module) {
-  nb::register_exception_translator(
-      [](const std::exception_ptr& p, void*) {
-        try {
-          std::rethrow_exception(p);
-        } catch (const Error& e) {
-          set_error(e);
-        }
-      },
-      nullptr);
   nb::module_ m = nb::borrow<nb::module_>(module).def_submodule("_cuda");
   add_devices(m);
   add_streams(m);

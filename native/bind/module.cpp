@@ -36,6 +36,15 @@ nb::dict memory_stats_dict() {
   return d;
 }
 
+// What functions bound by nanobind throw becomes the same Python exception as anywhere else.
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& e) {
+    set_error(e);
+  }
+}
+
 // Memory, threads and defaults.
 void add_settings(nb::module_& m) {
   m.def("memory_stats", memory_stats_dict);
@@ -49,22 +58,8 @@ void add_settings(nb::module_& m) {
     set_num_threads(n);
   });
   m.def("default_device", [] { return nb::steal(device_object(default_device())); });
-  m.def("set_default_device", [](nb::object d) {
-    try {
-      set_default_device(parse_device(d.ptr()));
-    } catch (const std::exception& e) {
-      set_error(e);
-      throw nb::python_error();
-    }
-  });
-  m.def("placed_device", [](nb::handle d) {
-    try {
-      return nb::steal(device_object(placed(parse_device(d.ptr()))));
-    } catch (const std::exception& e) {
-      set_error(e);
-      throw nb::python_error();
-    }
-  });
+  m.def("set_default_device", [](nb::object d) { set_default_device(parse_device(d.ptr())); });
+  m.def("placed_device", [](nb::handle d) { return nb::steal(device_object(placed(parse_device(d.ptr())))); });
   m.def("set_flush_denormal", set_flush_denormal);
   m.def("default_dtype", [] { return nb::borrow(dtype_object(default_dtype())); });
   m.def("set_default_dtype", [](nb::object d) {
@@ -77,6 +72,7 @@ void add_settings(nb::module_& m) {
 
 NB_MODULE(_C, m) {
   nb::set_leak_warnings(false);
+  nb::register_exception_translator(translate);
   PyObject* module = m.ptr();
   add_types(module);
   add_errors(module);
