@@ -1,7 +1,19 @@
-"""Finds the library that the extension does not link to: LAPACK, when the first decomposition needs it."""
+"""Finds libraries that the extension does not link to, in the packages that bring them, when they are first wanted."""
 
+import importlib.metadata
 import importlib.util
+import re
 from pathlib import Path
+
+
+def in_packages(packages, pattern):
+    """The paths of the files of installed packages whose names match a pattern as a whole, in the packages' order."""
+    for package in packages:
+        try:
+            files = importlib.metadata.files(package) or ()
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        yield from (str(file.locate()) for file in files if re.fullmatch(pattern, file.name))
 
 
 def find_lapack():

@@ -5,15 +5,15 @@ GPUs is made. Communicators are made in its mode without blocking, so that time 
 """
 
 import ctypes
-import importlib.metadata
 import threading
 import time
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 
+from .._libraries import in_packages
 from ._errors import DistBackendError
 
 PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
-_FILE = "libnccl.so.2"
+_FILE = r"libnccl\.so\.2"
 MISSING = (f'backend "nccl" needs NVIDIA\'s library for exchange between GPUs: pip install {PACKAGES[0]} (or '
            f'{PACKAGES[1]} for CUDA 12); backend="gloo" exchanges tensors on the CPU')
 _SUCCESS, _IN_PROGRESS = 0, 7
@@ -53,15 +53,7 @@ _SIGNATURES = {
 
 def find():
     """The path of the library in the environment's packages, or None."""
-    for package in PACKAGES:
-        try:
-            files = importlib.metadata.files(package) or ()
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for file in files:
-            if file.name == _FILE:
-                return str(file.locate())
-    return None
+    return next(in_packages(PACKAGES, _FILE), None)
 
 
 def library():

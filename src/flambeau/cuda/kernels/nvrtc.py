@@ -1,9 +1,9 @@
 """CUDA C++ text to machine code by NVRTC, called through ctypes: no GPU, driver or toolkit is needed."""
 
 import ctypes
-import importlib.metadata
-import re
 from functools import cache
+
+from ..._libraries import in_packages
 
 #: the wheels that hold the library, newest first
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
@@ -14,21 +14,10 @@ class NvrtcMissing(ImportError):
     """There is no NVRTC on this machine."""
 
 
-def _in_wheels():
-    for wheel in _WHEELS:
-        try:
-            files = importlib.metadata.files(wheel) or ()
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        for file in files:
-            if re.fullmatch(r"libnvrtc\.so\.\d+", file.name):
-                yield str(file.locate())
-
-
 @cache
 def library():
     """The loaded library, from NVIDIA's wheel or the system. Raises NvrtcMissing."""
-    for path in (*_in_wheels(), *_SONAMES):
+    for path in (*in_packages(_WHEELS, r"libnvrtc\.so\.\d+"), *_SONAMES):
         try:
             found = ctypes.CDLL(path)
         except OSError:
