@@ -53,36 +53,26 @@ template <class T, class A> struct All : One {
   INLINE Acc combine(Acc a, Acc b) const { return a & b; }
   INLINE bool finish(Acc a, int64_t) const { return a; }
 };
-// The largest element and the first of its places; a NaN is larger than all numbers.
+// The largest (or smallest) element and the first of its places; a NaN comes before all numbers.
 template <class A> struct Placed {
   A value;
   int64_t place;
 };
-template <class T, class A> struct ArgMax : One {
+template <class T, class A, bool LARGEST> struct ArgBest : One {
   typedef Placed<A> Acc;
-  INLINE Acc init() const { return {Limits<A>::lowest(), int64_t(1) << 62}; }
+  INLINE Acc init() const { return {LARGEST ? Limits<A>::lowest() : Limits<A>::highest(), int64_t(1) << 62}; }
   INLINE Acc add(Acc a, T v, int64_t place) const { return combine(a, Acc{cast<A>(v), place}); }
   INLINE Acc combine(Acc a, Acc b) const {
     const bool odd_a = a.value != a.value, odd_b = b.value != b.value;
     const bool second = odd_a != odd_b ? odd_b
                         : odd_a || a.value == b.value ? b.place < a.place
-                                                      : a.value < b.value;
+                                                      : (LARGEST ? a.value < b.value : b.value < a.value);
     return second ? b : a;
   }
   INLINE int64_t finish(Acc a, int64_t) const { return a.place; }
 };
-template <class T, class A> struct ArgMin : ArgMax<T, A> {
-  typedef Placed<A> Acc;
-  INLINE Acc init() const { return {Limits<A>::highest(), int64_t(1) << 62}; }
-  INLINE Acc add(Acc a, T v, int64_t place) const { return combine(a, Acc{cast<A>(v), place}); }
-  INLINE Acc combine(Acc a, Acc b) const {
-    const bool odd_a = a.value != a.value, odd_b = b.value != b.value;
-    const bool second = odd_a != odd_b ? odd_b
-                        : odd_a || a.value == b.value ? b.place < a.place
-                                                      : b.value < a.value;
-    return second ? b : a;
-  }
-};
+template <class T, class A> struct ArgMax : ArgBest<T, A, true> {};
+template <class T, class A> struct ArgMin : ArgBest<T, A, false> {};
 template <class T, class A> struct MaxDim : ArgMax<T, A> {
   static constexpr bool pair = true;
   INLINE A finish(Placed<A> a, int64_t) const { return a.value; }

@@ -64,34 +64,39 @@ INLINE void softmax_backward(const T* grad, const T* y, O* out, Index rows, Inde
 }
 
 // --- layer, rms and group norm: rows of n elements; weight and bias belong to element i / inner % weights
+
+// A row's mean (0 where nothing is CENTRED) and 1 / deviation, by all threads of its block.
+template <class A> struct Moments {
+  A mean, scale;
+};
+template <class A, bool CENTRED, class T, class Index>
+INLINE Moments<A> row_moments(const T* row, Index n, double eps) {
+  if constexpr (CENTRED) {
+    typedef Lanes<Variance<T, A>> Op;
+    __shared__ typename Op::Acc room[32];
+    const Op op{};
+    typename Op::Acc acc = op.init();
+    for (Index i = threadIdx.x; i < n; i += blockDim.x) acc = op.add(acc, row[i], i);
+    acc = combine_block(op, acc, room);
+    return {acc.mean, rsqrt(acc.squares / A(n) + A(eps))};
+  } else {
+    __shared__ A squares[32];
+    A sum = A(0);
+    for (Index i = threadIdx.x; i < n; i += blockDim.x) {
+      const A v = cast<A>(row[i]);
+      sum += v * v;
+    }
+    return {A(0), rsqrt(combine_block(SumOf<A>(), sum, squares) / A(n) + A(eps))};
+  }
+}
 template <class A, bool CENTRED, class T, class W, class Index>
 INLINE void norm_forward(const T* x, const W* weight, const W* bias, T* out, Index n, Index inner, Index groups,
                          Index weights, double eps) {
-  typedef Lanes<Variance<T, A>> Op;
-  __shared__ typename Op::Acc room[32];
-  __shared__ A squares[32];
   const Index row = blockIdx.x, at = row * n, from = row % groups * (n / inner);
-  A mean = A(0), var;
-  if constexpr (CENTRED) {
-    Op op;
-    op.correction = 0;
-    typename Op::Acc acc = op.init();
-    for (Index i = threadIdx.x; i < n; i += blockDim.x) acc = op.add(acc, x[at + i], i);
-    acc = combine_block(op, acc, room);
-    mean = acc.mean;
-    var = acc.squares / A(n);
-  } else {
-    A sum = A(0);
-    for (Index i = threadIdx.x; i < n; i += blockDim.x) {
-      const A v = cast<A>(x[at + i]);
-      sum += v * v;
-    }
-    var = combine_block(SumOf<A>(), sum, squares) / A(n);
-  }
-  const A scale = rsqrt(var + A(eps));
+  const Moments<A> own = row_moments<A, CENTRED>(x + at, n, eps);
   for (Index i = threadIdx.x; i < n; i += blockDim.x) {
     const Index c = (from + i / inner) % weights;
-    A v = (cast<A>(x[at + i]) - mean) * scale;
+    A v = (cast<A>(x[at + i]) - own.mean) * own.scale;
     if (weight) v = v * cast<A>(weight[c]);
     if (bias) v = v + cast<A>(bias[c]);
     out[at + i] = cast<T>(v);
@@ -102,25 +107,9 @@ INLINE void norm_forward(const T* x, const W* weight, const W* bias, T* out, Ind
 template <class A, bool CENTRED, class T, class W, class Index>
 INLINE void norm_backward(const T* grad, const T* x, const W* weight, T* out, A* means, A* scales, Index n,
                           Index inner, Index groups, Index weights, double eps) {
-  typedef Lanes<Variance<T, A>> Op;
-  __shared__ typename Op::Acc room[32];
   __shared__ A sums[32];
   const Index row = blockIdx.x, at = row * n, from = row % groups * (n / inner);
-  A mean = A(0), var;
-  if constexpr (CENTRED) {
-    Op op;
-    op.correction = 0;
-    typename Op::Acc acc = op.init();
-    for (Index i = threadIdx.x; i < n; i += blockDim.x) acc = op.add(acc, x[at + i], i);
-    acc = combine_block(op, acc, room);
-    mean = acc.mean;
-    var = acc.squares / A(n);
-  } else {
-    A sum = A(0);
-    for (Index i = threadIdx.x; i < n; i += blockDim.x) sum += cast<A>(x[at + i]) * cast<A>(x[at + i]);
-    var = combine_block(SumOf<A>(), sum, sums) / A(n);
-  }
-  const A scale = rsqrt(var + A(eps));
+  const auto [mean, scale] = row_moments<A, CENTRED>(x + at, n, eps);
   A h_sum = A(0), hx_sum = A(0);
   for (Index i = threadIdx.x; i < n; i += blockDim.x) {
     const A w = weight ? cast<A>(weight[(from + i / inner) % weights]) : A(1), h = cast<A>(grad[at + i]) * w;
