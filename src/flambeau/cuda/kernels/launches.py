@@ -137,7 +137,7 @@ class Build:
         packed = self.room(name, kind, numel(info), self.size(info))
         if numel(info):
             self._copy(Parameter(f"{kind}* out", packed.value), tensor("x", info, self.call.name), info.shape,
-                       _row_major(info.shape), info.strides, kind)
+                       row_major(info.shape), info.strides, kind)
         return Parameter(f"const {kind}* {name}", packed.value)
 
     def optional(self, name, info, like):
@@ -154,7 +154,7 @@ class Build:
         packed = self.room(name, kind, numel(info), self.size(info))
         if numel(info):
             self._after.append((tensor("out", info, self.call.name, True), Parameter(f"const {kind}* x", packed.value),
-                                info.shape, info.strides, _row_major(info.shape), kind))
+                                info.shape, info.strides, row_major(info.shape), kind))
         return packed
 
     def _copy(self, out, x, sizes, to, strides, kind):
@@ -190,7 +190,8 @@ class Build:
         return Plan(tuple(self.steps), tuple(self.scratch_sizes))
 
 
-def _row_major(shape):
+def row_major(shape):
+    """The strides of a contiguous tensor."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)

@@ -1,11 +1,11 @@
 """From a call's signature to what native code launches for it."""
 
-from . import attention, indexing, moves, pools, products, random, reductions, rows, scans, sorting, tables
+from . import attention, indexing, moves, pools, products, random, reductions, rows, scans, scattering, sorting, tables
 from .pointwise import lower_pointwise
 
 #: operator -> function(call) -> Plan
 RULES = (reductions.RULES | rows.RULES | indexing.RULES | moves.RULES | scans.RULES | random.RULES
-         | products.RULES | pools.RULES | sorting.RULES | attention.RULES | tables.RULES)
+         | products.RULES | pools.RULES | sorting.RULES | attention.RULES | tables.RULES | scattering.RULES)
 
 
 def lower(call):

@@ -2,6 +2,7 @@
 
 import math
 
+from ...ops.dims import wrap_dim, wrap_dims
 from .launches import (
     Build,
     collapse,
@@ -10,6 +11,7 @@ from .launches import (
     nothing,
     number,
     numel,
+    row_major,
     sizes,
     tensor,
 )
@@ -22,7 +24,7 @@ def _joined(stack):
     def rule(call):
         tensors, dim = call.args
         build, out = Build(call), call.results[0]
-        dim, at, kind = dim % max(len(out.shape), 1), 0, build.type(out)
+        dim, at, kind = wrap_dim(dim, len(out.shape), call.name), 0, build.type(out)
         for info in tensors:
             if stack:
                 shape = [*info.shape[:dim], 1, *info.shape[dim:]]
@@ -58,7 +60,7 @@ def _places(call, x, out, text, more=()):
 
 def _flip(call):
     x, dims = call.args
-    dims = [d % max(len(x.shape), 1) for d in dims] if x.shape else []
+    dims = wrap_dims(dims, len(x.shape), call.name) if x.shape else []
     return _places(call, x, call.results[0],
                    "".join(f"  place[{d}] = Index(shape.size[{d}]) - 1 - place[{d}];\n" for d in dims))
 
@@ -75,7 +77,7 @@ def _roll(call):
         return build.plan()
     by = {}
     for shift, d in zip(shifts, dims, strict=True):
-        d %= len(x.shape)
+        d = wrap_dim(d, len(x.shape), call.name)
         by[d] = (by.get(d, 0) - shift) % x.shape[d]
     text = "".join(f"  place[{d}] = Index((place[{d}] + by{d}) % shape.size[{d}]);\n" for d in by)
     return _places(call, x, call.results[0], text, sizes(**{f"by{d}": v for d, v in by.items()}))
@@ -166,10 +168,9 @@ def _border(backward):
             return nothing()
         text = "".join(f"  {{\n    const int64_t at = place[{d}] - before{d}, n = own.size[{d}];\n"
                        f"    place[{d}] = Index({_MODES[mode]});\n  }}\n" for d in before)
-        row_major = [0] * rank
-        own = layout("own", own_shape, _row_major(own_shape))
+        own = layout("own", own_shape, row_major(own_shape))
         head = f"  Index place[{rank}];\n  unravel(i_, wide, place);\n{text}"
-        given_at = [layout("wide", wide_shape, row_major), own,
+        given_at = [layout("wide", wide_shape, [0] * rank), own,
                     *sizes(**{f"before{d}": v for d, v in before.items()})]
         if not backward:
             build.each(numel(result), f"{head}  out[i_] = x[offset(own, place)];\n",
@@ -197,23 +198,15 @@ def accumulator(build, info):
                                     [build.output("out", info), room])
 
 
-def _row_major(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return strides[::-1]
-
-
 def _unfold_backward(call):
     """Windows of `size` elements, `step` apart along `dim`, are added to where they came from."""
     grad, _, dim, _, step = call.args
     build, out, rank = Build(call), call.results[0], max(len(call.results[0].shape), 1)
     sums, finish = accumulator(build, out)
-    dim %= rank
-    strides = [*_row_major(out.shape), 1] if out.shape else [1, 1]
+    dim = wrap_dim(dim, rank, call.name)
+    strides = [*row_major(out.shape), 1] if out.shape else [1, 1]
     strides[dim] *= step
-    strides[-1] = _row_major(out.shape)[dim] if out.shape else 1
+    strides[-1] = row_major(out.shape)[dim] if out.shape else 1
     build.each(numel(grad), f"  atomic_add(sums + offset_of(i_, to), cast<{sums.declaration.split('*')[0]}>(x[i_]));\n",
                [build.input("x", grad), sums, layout("to", grad.shape, strides[:len(grad.shape)])],
                files=("indexing.cuh",))

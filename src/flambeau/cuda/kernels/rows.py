@@ -2,6 +2,7 @@
 
 import math
 
+from ...ops.dims import wrap_dim
 from .launches import Build, Parameter, blocks, contiguous, nothing, number, numel, refuse, sizes
 from .plans import Number
 
@@ -12,9 +13,10 @@ _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "floa
 class Rows:
     """[outer, n, inner] around dimension `dim`: a block for each row, or a thread for each column."""
 
-    def __init__(self, shape, dim):
+    def __init__(self, shape, dim, name):
         shape = list(shape) or [1]
-        self.n, self.inner = shape[dim], math.prod(shape[dim % len(shape) + 1:])
+        dim = wrap_dim(dim, len(shape), name)
+        self.n, self.inner = shape[dim], math.prod(shape[dim + 1:])
         self.rows = math.prod(shape) // max(self.n, 1)
         self.columns = self.inner > 1
         self.threads = 256 if self.columns or self.n > 1024 else 128 if self.n > 128 else 32
@@ -36,7 +38,7 @@ def _softmax(log):
         x, dim, result = call.args[0], call.args[1], call.results[0]
         if numel(x) == 0:
             return nothing()
-        build, rows = Build(call), Rows(x.shape, dim or 0)
+        build, rows = Build(call), Rows(x.shape, dim or 0, call.name)
         rows.run(build, f"softmax<{build.wide(result)}, {_flag(log)}, {_flag(rows.columns)}>"
                         "(x, out, Index(rows), Index(n), Index(inner));",
                  [build.input("x", x), build.output("out", result)])
@@ -49,7 +51,7 @@ def _softmax_backward(log):
         grad, y, dim = call.args[:3]
         if numel(y) == 0:
             return nothing()
-        build, rows = Build(call), Rows(y.shape, dim)
+        build, rows = Build(call), Rows(y.shape, dim, call.name)
         rows.run(build, f"softmax_backward<{build.wide(y)}, {_flag(log)}, {_flag(rows.columns)}>"
                         "(grad, y, out, Index(rows), Index(n), Index(inner));",
                  [build.input("grad", grad), build.input("y", y), build.output("out", call.results[0])])
@@ -243,7 +245,7 @@ def _batch_norm_backward(call):
 
 def _reading(build, x, target, weight, ignored):
     """(rows, the statement that makes `labels`, its parameters)."""
-    rows = Rows(x.shape, 0 if len(x.shape) == 1 else 1)
+    rows = Rows(x.shape, 0 if len(x.shape) == 1 else 1, build.call.name)
     wide = build.wide(x)
     kinds = f"{wide}, {build.type(x)}, {build.type(target)}"
     return rows, f"const Labels<{kinds}> labels{{label, weight, ignored, n_classes}};\n  ", [

@@ -14,7 +14,7 @@ def _scan(operation):
         if operation != "RunningSum" and operation != "RunningProduct" and x.dtype.startswith("complex"):
             refuse(call, f"for dtype {x.dtype}")
         build, places = Build(call), call.results[-1]
-        rows = Rows(x.shape, dim)
+        rows = Rows(x.shape, dim, call.name)
         wide = build.wide(out)
         if wide in ("uint8_t", "int8_t", "int16_t", "bool") and operation in ("RunningSum", "RunningProduct"):
             wide = "int64_t"

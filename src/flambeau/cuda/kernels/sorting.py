@@ -2,6 +2,7 @@
 
 import math
 
+from ...ops.dims import wrap_dim
 from .launches import Build, nothing, numel, sizes
 
 _FILES = ("sort.cuh",)
@@ -14,7 +15,7 @@ class Sorted:
 
     def __init__(self, build, x, dim, descending, source=None):
         shape = list(x.shape) or [1] if dim is not None else [numel(x)]
-        dim = (dim or 0) % len(shape)
+        dim = wrap_dim(dim or 0, len(shape), build.call.name)
         self.build, self.n, self.inner = build, shape[dim], math.prod(shape[dim + 1:])
         self.rows = math.prod(shape) // max(self.n, 1)
         self.wide = build.wide(x)

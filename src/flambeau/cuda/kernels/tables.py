@@ -1,7 +1,7 @@
 """Elements by flat position, and rows of tables: take, put, embeddings, one_hot. See indexing.cuh."""
 
-from .indexing import Index, Places, begin_with, write
 from .launches import Build, contiguous, index_type, nothing, numel, refuse, sizes
+from .places import Index, Places, begin_with, write
 
 _FILES = ("indexing.cuh",)
 
