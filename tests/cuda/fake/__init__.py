@@ -21,7 +21,8 @@ VARIABLE = "FLAMBEAU_CUDA_DRIVER"
 def build(name, *flags):
     """The shared object of one of the files beside this one, made once per text."""
     source = HERE / f"{name}.cpp"
-    digest = hashlib.sha256(source.read_bytes() + repr((COMPILER, flags)).encode()).hexdigest()[:16]
+    texts = source.read_bytes() + (HERE.parents[2] / "native" / "core" / "dtype.h").read_bytes()
+    digest = hashlib.sha256(texts + repr((COMPILER, flags)).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"flambeau-fake-cuda-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     made = folder / f"{name}-{digest}.so"

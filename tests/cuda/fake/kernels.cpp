@@ -3,39 +3,25 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../../../native/core/dtype.h"
+
 namespace {
+
+using namespace flambeau;
 
 struct Geometry {
   int32_t ndim, unused;
   int64_t sizes[8];
   int64_t strides[6][8];
 };
-struct bfloat16 {
-  uint16_t bits;
-  bfloat16() = default;
-  bfloat16(float value) {
-    uint32_t u;
-    std::memcpy(&u, &value, 4);
-    bits = (u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-  }
-  operator float() const {
-    uint32_t u = uint32_t(bits) << 16;
-    float value;
-    std::memcpy(&value, &u, 4);
-    return value;
-  }
-};
-using float16 = _Float16;
-using complex64 = std::complex<float>;
-using complex128 = std::complex<double>;
-template <class T> constexpr bool is_complex = false;
-template <class R> constexpr bool is_complex<std::complex<R>> = true;
+template <class T> constexpr bool is_complex_number = false;
+template <class R> constexpr bool is_complex_number<std::complex<R>> = true;
 
 template <class To, class From>
 To convert(From v) {
-  if constexpr (is_complex<To> && is_complex<From>) return To(typename To::value_type(v.real()), typename To::value_type(v.imag()));
-  else if constexpr (is_complex<To>) return To(typename To::value_type(float(0) + typename To::value_type(v)), 0);
-  else if constexpr (is_complex<From>) return std::is_same_v<To, bool> ? To(v != From(0)) : convert<To>(v.real());
+  if constexpr (is_complex_number<To> && is_complex_number<From>) return To(typename To::value_type(v.real()), typename To::value_type(v.imag()));
+  else if constexpr (is_complex_number<To>) return To(typename To::value_type(float(0) + typename To::value_type(v)), 0);
+  else if constexpr (is_complex_number<From>) return std::is_same_v<To, bool> ? To(v != From(0)) : convert<To>(v.real());
   else if constexpr (std::is_same_v<To, bool>) return v != From(0);
   else if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) return To(int64_t(v));
   else if constexpr (std::is_integral_v<From> && sizeof(To) == 2 && !std::is_integral_v<To>) return To(float(v));

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 import flambeau
+from flambeau.cuda._calls import Operand
 from flambeau.cuda.kernels import pointwise
 from flambeau.cuda.kernels.compiling import compile
 from flambeau.ops.kinds import FACTS, OPS
@@ -20,12 +21,6 @@ _PASSED = {int: "int64", float: "float64", complex: "complex128"}
 
 def short(dtype):
     return str(dtype).removeprefix("torch.").removeprefix("flambeau.")
-
-
-class Operand(NamedTuple):
-    kind: str
-    dtype: str
-    loop_dtype: str
 
 
 class Call(NamedTuple):

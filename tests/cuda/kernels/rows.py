@@ -1,9 +1,9 @@
 """Calls of operators that are not pointwise, lowered to plans that run on the CPU."""
 
 import ctypes
-from typing import NamedTuple
 
 import flambeau
+from flambeau.cuda._calls import RowCall, TensorInfo
 from flambeau.cuda.kernels import lower
 from flambeau.cuda.kernels.plans import Copy, Fill, Launch, Number, Plan, Pointer, Seed
 from flambeau.ops.kinds import FACTS, OPS
@@ -13,21 +13,6 @@ from .. import emulate
 from .harness import short
 
 SEED = 1234
-
-
-class TensorInfo(NamedTuple):
-    k: int
-    dtype: str
-    shape: tuple
-    strides: tuple
-    aligned: bool
-
-
-class RowCall(NamedTuple):
-    name: str
-    args: tuple
-    results: tuple
-    arch: str = "emulate"
 
 
 def arguments(name, args, kwargs):
