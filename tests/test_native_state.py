@@ -51,7 +51,6 @@ ALLOWED = [
     (r"listening", "who hears of the steps of this thread's plans"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
     (r"lapack::.*|LeastSquares<.*>::\w+\(.*\)::\w+", "LAPACK's routines, found once"),
-    (r"kept_scratch", "scratch memory for the next kernel; taken and given back by atomic exchanges"),
     (r"buffers|converted|spare|outer_devices|recorder", "scratch memory, autocast's copies, spare lists of a thread"),
     (r"default_generator\(\)::g", "the default generator; it has its own lock"),
     # --- CUDA

@@ -2,7 +2,6 @@
 
 #include "free_list.h"
 #include "sanitize.h"
-#include "scratch.h"
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -108,7 +107,6 @@ void empty_cache() {
   for (FreeBlock*& bin : bins)
     while (bin) std::free(std::exchange(bin, bin->next));
   stats.cached = 0;
-  empty_scratch();
   for (FreeListBase* list = FreeListBase::all; list; list = list->next) list->clear();
 #ifdef __GLIBC__
   malloc_trim(0);  // small blocks go back to the system too

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "../core/scratch.h"
 #include "options.h"
+#include "scratch.h"
 #include "steady.h"
 
 namespace flambeau {
@@ -48,13 +48,14 @@ void count(const int64_t* x, int64_t n, int64_t size, int64_t* out) {
     return;
   }
   const int64_t parts = (n + kGrain - 1) / kGrain;
-  Scratch<int64_t> tables(parts * 4 * size);
+  int64_t* const tables = scratch<int64_t>(kScratchA, parts * 4 * size);
   parallel_for(parts, 1, [&](int64_t part, int64_t last) {
     for (; part < last; ++part)
-      count_part(x, part * kGrain, std::min(n, (part + 1) * kGrain), size, tables.data() + part * 4 * size);
+      count_part(x, part * kGrain, std::min(n, (part + 1) * kGrain), size, tables + part * 4 * size);
   });
   for (int64_t t = 0; t < parts * 4; ++t)
     for (int64_t k = 0; k < size; ++k) out[k] += tables[t * size + k];
+  trim_scratch();
 }
 template <class T>
 void add_weights(const int64_t* x, const T* w, int64_t n, int64_t size, T* out) {

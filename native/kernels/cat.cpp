@@ -1,10 +1,8 @@
-// Copies: joining, repeating, rolling and flipping tensors, clone, copy_, triangles.
+// Copies: joining and repeating tensors, clone, copy_, triangles.
 #include <algorithm>
-#include <array>
-#include <cstring>
 
-#include "move.h"
 #include "options.h"
+#include "pieces.h"
 #include "walk.h"
 #include "views.h"
 
@@ -55,81 +53,12 @@ void infer_cat(Call& c) {
   c.output(l.shape(), joint_dtype(tensors), first->device);
 }
 
-struct Piece {
-  const char* from;
-  int64_t bytes, at, step;  // so many bytes of every row, where in the row, and how far the source's rows are apart
-};
-
-// A few pieces need no allocation.
-struct Pieces {
-  Piece few[8];
-  std::vector<Piece> many;
-  Piece* place;
-  size_t count = 0;
-  explicit Pieces(size_t most) : many(most > std::size(few) ? most : 0), place(many.empty() ? few : many.data()) {}
-  void add(const Piece& p) { place[count++] = p; }
-  std::span<const Piece> all() const { return {place, count}; }
-};
-
-// Pieces of one element each: every row is N elements, one of each source.
-template <class T, size_t N>
-void interleave(char* out, std::span<const Piece> pieces, int64_t begin, int64_t end) {
-  std::array<const T*, N> from;
-  for (size_t k = 0; k < N; ++k) from[k] = reinterpret_cast<const T*>(pieces[k].from);
-  T* to = reinterpret_cast<T*>(out);
-  for (int64_t row = begin; row < end; ++row)
-    for (size_t k = 0; k < N; ++k) to[row * int64_t(N) + int64_t(k)] = from[k][row];
-}
-// Pieces of few bytes: block by block of rows that stay in a cache, one piece after the other.
-template <class T>
-void spread(char* out, int64_t pitch, std::span<const Piece> pieces, int64_t begin, int64_t end) {
-  const int64_t block = std::max<int64_t>(16, 16384 / pitch);
-  for (int64_t first = begin; first < end; first += block)
-    for (const Piece& p : pieces) {
-      const int64_t last = std::min(end, first + block), count = p.bytes / int64_t(sizeof(T));
-      char* to = out + p.at + first * pitch;
-      const char* from = p.from + first * p.step;
-      for (int64_t row = first; row < last; ++row, to += pitch, from += p.step)
-        for (int64_t k = 0; k < count; ++k) reinterpret_cast<T*>(to)[k] = reinterpret_cast<const T*>(from)[k];
-    }
-}
-template <class T>
-void copy_narrow_pieces(char* out, int64_t pitch, std::span<const Piece> pieces, int64_t begin, int64_t end) {
-  bool single = int64_t(pieces.size() * sizeof(T)) == pitch;
-  for (const Piece& p : pieces) single &= p.bytes == sizeof(T) && p.step == sizeof(T);
-  if (single && pieces.size() == 2) return interleave<T, 2>(out, pieces, begin, end);
-  if (single && pieces.size() == 3) return interleave<T, 3>(out, pieces, begin, end);
-  if (single && pieces.size() == 4) return interleave<T, 4>(out, pieces, begin, end);
-  spread<T>(out, pitch, pieces, begin, end);
-}
-
-// out is [outer, pitch bytes]; piece p occupies bytes [at, at + bytes) of every row.
-void copy_pieces(char* out, int64_t outer, int64_t pitch, int64_t item, std::span<const Piece> pieces) {
-  LockRelease lock(outer * pitch / 4);
-  if (outer == 1) {
-    for (const Piece& p : pieces)
-      parallel_for(p.bytes, 1 << 18, [&](int64_t a, int64_t b) { move_bytes(out + p.at + a, p.from + a, b - a); });
-    return;
-  }
-  bool narrow = true;
-  for (const Piece& p : pieces) narrow &= p.bytes <= 32;
-  const int64_t grain = std::max<int64_t>(1, kGrain * 8 / std::max<int64_t>(pitch, 1));
-  if (narrow)
-    return visit_size(item, [&]<class T>() {
-      parallel_for(outer, grain, [&](int64_t a, int64_t b) { copy_narrow_pieces<T>(out, pitch, pieces, a, b); });
-    });
-  parallel_for(outer, grain, [&](int64_t a, int64_t b) {
-    for (int64_t row = a; row < b; ++row)
-      for (const Piece& p : pieces) move_bytes(out + row * pitch + p.at, p.from + row * p.step, p.bytes);
-  });
-}
-
 void join(Tensor& out, std::span<Tensor* const> tensors, int64_t d, bool stacked) {
   int64_t outer = 1;
   for (int k = 0; k < d; ++k) outer *= out.sizes[k];
   if (out.numel == 0) return;
   int64_t pitch = out.nbytes() / outer, at = 0;
-  Pieces pieces(tensors.size());
+  RowPieces pieces(tensors.size());
   for (Tensor* t : tensors) {
     if (!stacked && skipped(*t)) continue;
     int64_t bytes = t->numel * out.itemsize() / outer;
@@ -243,117 +172,6 @@ void cpu_repeat_interleave(Call& c) {
     left -= n;
   }
   std::fill_n(out, left, int64_t(0));
-}
-
-// --- roll and flip ---------------------------------------------------------------------------------------------------
-
-void infer_roll(Call& c) {
-  const Tensor& t = c.tensor(0);
-  Dims shifts = c.ints(1), dims = c.ints(2);
-  if (shifts.empty()) runtime_error(c.name(), ": `shifts` required");
-  if (dims.empty() ? shifts.size() != 1 : shifts.size() != dims.size())
-    runtime_error(c.name(), ": one shift per dimension is expected, got ", shifts.size(), " shifts and ", dims.size(),
-                  " dims");
-  if (t.ndim == 0 && !dims.empty()) index_error(c.name(), ": dim ", dims[0], " of a tensor that has no dimensions");
-  for (int64_t d : dims) wrap_dim(d, t.ndim, c.name());
-  c.output_like(t);
-}
-
-int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
-
-// The pieces of `from` in every dimension of `shift` (0: not rolled) go to the places after and before the cut.
-void roll_from(Tensor& out, const Tensor& from, const int64_t* shift, int d, Layout to, Layout source) {
-  while (d < to.ndim && shift[d] == 0) ++d;
-  if (d == to.ndim) {
-    TensorRef place = to.of(out), piece = source.of(from);
-    return copy_into(*place, *piece);
-  }
-  int64_t n = to.sizes[d], cut = n - shift[d], item = out.itemsize();
-  Layout a = to, b = source;
-  apply_slice(a, d, {shift[d], 1, cut}, item);
-  apply_slice(b, d, {0, 1, cut}, item);
-  roll_from(out, from, shift, d + 1, a, b);
-  apply_slice(to, d, {0, 1, shift[d]}, item);
-  apply_slice(source, d, {cut, 1, shift[d]}, item);
-  roll_from(out, from, shift, d + 1, to, source);
-}
-// One dimension d of memory without gaps: every row is two pieces.
-void roll_rows(Tensor& out, const char* from, int64_t outer, int64_t n, int64_t shift) {
-  const int64_t pitch = out.nbytes() / outer, moved = pitch / n * shift;
-  const Piece pieces[] = {{from, pitch - moved, moved, pitch}, {from + pitch - moved, moved, 0, pitch}};
-  copy_pieces(out.data, outer, pitch, out.itemsize(), {pieces, moved ? 2u : 1u});
-}
-void cpu_roll(Call& c) {
-  const Tensor& t = c.tensor(0);
-  Tensor& out = c.out();
-  if (out.numel == 0) return;
-  Dims shifts = c.ints(1), dims = c.ints(2);
-  int64_t shift[kMaxDims + 1] = {};
-  if (dims.empty()) {  // rolled as one long row
-    TensorRef flat = contiguous(t);
-    return roll_rows(out, flat->data, 1, t.numel, modulo(shifts[0], t.numel));
-  }
-  for (size_t k = 0; k < dims.size(); ++k) {
-    int64_t d = wrap_dim(dims[k], t.ndim, c.name());
-    if (t.ndim > 0) shift[d] = modulo(shift[d] + modulo(shifts[k], t.sizes[d]), t.sizes[d]);
-  }
-  if (t.contiguous() && out.contiguous() && t.ndim > 0 && std::count(shift, shift + t.ndim, 0) >= t.ndim - 1) {
-    const int64_t d = std::find_if(shift, shift + t.ndim - 1, [](int64_t n) { return n != 0; }) - shift;
-    int64_t outer = 1;
-    for (int64_t k = 0; k < d; ++k) outer *= t.sizes[k];
-    return roll_rows(out, t.data, outer, t.sizes[d], shift[d]);
-  }
-  roll_from(out, t, shift, 0, Layout(out), Layout(t));
-}
-
-uint64_t flip_dims(Call& c) {
-  const Tensor& t = c.tensor(0);
-  uint64_t bits = 0;
-  for (int64_t given : c.ints(1)) {
-    uint64_t bit = uint64_t(1) << wrap_dim(given, t.ndim, c.name());
-    if (bits & bit) runtime_error(c.name(), ": dim ", given, " is given twice");
-    bits |= bit;
-  }
-  return bits;
-}
-// out = the elements at `from`, whose rows run backwards.
-void reverse_rows(Tensor& out, const Layout& from) {
-  Walk<2> w;  // the rows; the innermost dimension of the walk is the row itself
-  int last = out.ndim - 1;
-  for (int d = 0; d < last; ++d) w.add(out.sizes[d], {out.strides[d], from.strides[d]});
-  w.done();
-  int64_t n = out.sizes[last], run = w.length(), to_step = w.stride[0][w.ndim - 1], from_step = w.stride[1][w.ndim - 1];
-  visit_size(out.itemsize(), [&]<class T>() {
-    const T* source = reinterpret_cast<const T*>(from.data);
-    LockRelease lock(out.numel);
-    w.each_row(0, w.rows, [&](const int64_t* offset) {
-      parallel_for(run, std::max<int64_t>(1, kGrain / n), [&](int64_t a, int64_t b) {
-        for (int64_t r = a; r < b; ++r) {
-          T* to = out.ptr<T>() + offset[0] + r * to_step;
-          const T* row = source + offset[1] + r * from_step;  // its last element
-          for (int64_t k = 0; k < n; ++k) to[k] = row[-k];
-        }
-      });
-    });
-  });
-}
-void infer_flip(Call& c) {
-  c.hand_over(flip_dims(c));
-  const Tensor& t = c.tensor(0);
-  c.output(t.shape(), t.dtype, t.device, like_strides(t));
-}
-void cpu_flip(Call& c) {
-  const Tensor& t = c.tensor(0);
-  const uint64_t bits = c.handed<uint64_t>();
-  if (t.numel == 0) return;
-  Layout l(t);
-  for (int d = 0; d < t.ndim; ++d)
-    if (bits >> d & 1) apply_slice(l, d, {t.sizes[d] - 1, -1, t.sizes[d]}, t.itemsize());
-  Tensor& out = c.out();
-  int last = t.ndim - 1;
-  if (last >= 0 && bits >> last & 1 && t.strides[last] == 1 && out.strides[last] == 1) return reverse_rows(out, l);
-  TensorRef source = l.of(t);
-  copy_into(out, *source);
 }
 
 // --- clone, copy_ ----------------------------------------------------------------------------------------------------
@@ -472,8 +290,6 @@ const Primitives rows{
     {"stack", infer_stack, cpu_stack},
     {"repeat", infer_repeat, cpu_repeat},
     {"repeat_interleave_index", infer_repeat_interleave, cpu_repeat_interleave, Infer::ReadsValues},
-    {"roll", infer_roll, cpu_roll},
-    {"flip", infer_flip, cpu_flip},
     {"clone", infer_clone, cpu_clone},
     {"copy_", infer_copy_, cpu_copy_},
     {"tril", infer_triangle, cpu_triangle<false>},

@@ -140,7 +140,7 @@ void infer_max_dim(Call& c) {
   for (int d = 0; d < x.ndim; ++d)
     if ((mask >> d & 1) && x.sizes[d] == 0)
       index_error(std::string_view(c.name()).substr(0, 3), "(): dim ", d, " has size 0, so there is nothing to reduce");
-  Shape s = reduced_shape(x, mask, c.boolean(2));
+  Sizes s = reduced_shape(x, mask, c.boolean(2));
   c.output(s, x.dtype, x.device);
   c.output(s, DType::Int64, x.device);
 }

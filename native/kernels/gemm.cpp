@@ -2,10 +2,8 @@
 // to oneDNN where the processor multiplies it; integers to plain loops, complex numbers to four real products.
 #include "gemm.h"
 
-#include <cstdlib>
 #include <memory>
 
-#include "../core/memory.h"
 #include "../core/machine.h"
 #include "elementwise.h"
 #include "half_rows.h"
@@ -25,37 +23,6 @@ template <>
 const GemmKernels<double>& gemm_kernels<double>() {
   static const auto& chosen = best_loops(gemm_kernels_f64);
   return chosen;
-}
-
-namespace {
-
-struct Buffer {
-  void* data = nullptr;
-  size_t size = 0;
-  ~Buffer() { std::free(data); }
-};
-thread_local Buffer buffers[2][kScratchSlots];  // [1]: of a signal's handler, which runs in the middle of a kernel
-
-}  // namespace
-
-void* scratch_bytes(ScratchSlot slot, size_t nbytes) {
-  Buffer& b = buffers[tls.running.in_handler][slot];
-  if (b.size < nbytes) {
-    std::free(b.data);
-    b.size = 0;
-    b.data = allocation_fails() ? nullptr : std::aligned_alloc(64, (nbytes + 4095) / 4096 * 4096);
-    if (!b.data) fail(ErrorKind::OutOfMemory, "out of memory: ", nbytes, " bytes of scratch memory");
-    b.size = nbytes;
-  }
-  return b.data;
-}
-
-void trim_scratch() {
-  for (Buffer& b : buffers[tls.running.in_handler])
-    if (b.size > (64 << 20)) {
-      std::free(b.data);
-      b.data = nullptr, b.size = 0;
-    }
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "../core/call.h"
+#include "scratch.h"
 
 namespace flambeau {
 
@@ -53,16 +54,6 @@ extern const GemmKernels<float>* gemm_kernels_f32[2];
 extern const GemmKernels<double>* gemm_kernels_f64[2];
 template <class T>
 const GemmKernels<T>& gemm_kernels();
-
-// Memory of the calling thread, 64-byte aligned, kept between calls; `slot` tells apart buffers alive together.
-enum ScratchSlot { kScratchA, kScratchB, kScratchC, kScratchD, kScratchSlots };
-void* scratch_bytes(ScratchSlot slot, size_t nbytes);
-void trim_scratch();  // gives back this thread's buffers past 64 MiB
-
-template <class T>
-T* scratch(ScratchSlot slot, int64_t n) {
-  return static_cast<T*>(scratch_bytes(slot, size_t(size_product("matmul", {n, int64_t(sizeof(T))}))));
-}
 
 struct MatrixView {
   const void* data;

@@ -119,7 +119,7 @@ void infer_var(Call& c) {
   Tensor& x = c.tensor(0);
   const uint64_t mask = c.hand_over(dims_mask(c, 1, x.ndim));
   if (!is_floating(x.dtype)) runtime_error(c.name(), ": expected a floating point tensor, got ", dtype_name(x.dtype));
-  Shape s = reduced_shape(x, mask, c.boolean(3));
+  Sizes s = reduced_shape(x, mask, c.boolean(3));
   for (int k = 0; k < results; ++k) c.output(s, x.dtype, x.device);
 }
 template <bool root, bool with_mean>

@@ -9,6 +9,7 @@
 
 #include "../core/call.h"
 #include "vector.h"
+#include "views.h"
 
 namespace flambeau {
 
@@ -299,18 +300,18 @@ inline uint64_t dims_mask(const Call& c, int k, int ndim) {
   return mask & all;
 }
 
-struct Shape {
-  int64_t sizes[kMaxDims];
-  int n = 0;
-  operator Dims() const { return {sizes, size_t(n)}; }
-};
-inline Shape reduced_shape(const Tensor& x, uint64_t mask, bool keepdim) {
-  Shape s;
+inline Sizes reduced_shape(const Tensor& x, uint64_t mask, bool keepdim) {
+  Sizes s;
   for (int d = 0; d < x.ndim; ++d) {
-    if (!(mask >> d & 1)) s.sizes[s.n++] = x.sizes[d];
-    else if (keepdim) s.sizes[s.n++] = 1;
+    if (!(mask >> d & 1)) s.size[s.ndim++] = x.sizes[d];
+    else if (keepdim) s.size[s.ndim++] = 1;
   }
   return s;
+}
+
+inline void check_order(const Call& c, const Tensor& x) {
+  if (is_complex(x.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
 }
 
 // x as a kernel whose result has dtype `target` reads it: itself where its loader serves, else converted first.

@@ -3,9 +3,9 @@
 // Every element becomes an unsigned key whose order is the wanted one (NaN above all numbers; complemented to descend),
 // joined with its position: equal keys keep their order, so every sort here is stable, and values are fetched by
 // position.
-#include "../core/scratch.h"
 #include "radix.h"
 #include "reduce.h"
+#include "scratch.h"
 
 namespace flambeau {
 namespace {
@@ -113,11 +113,11 @@ FillKeys<E> fill_keys_of(DType t) {
 uint64_t nan_key(DType t) { return t == DType::Float64 ? ~uint64_t(0) : is_floating(t) ? 0xffffffffu : ~uint64_t(0); }
 
 constexpr int64_t kRadix = 512;  // fewer are compared
-// scratch: room for n elements, where there are kRadix of them or more
+// spare: room for n elements, where there are kRadix of them or more
 template <class E>
-void sort_keys(E* a, E* scratch, int64_t n) {
+void sort_keys(E* a, E* spare, int64_t n) {
   if (n < kRadix) std::sort(a, a + n);
-  else radix_sort(a, scratch, n, std::is_same_v<E, Narrow> ? 4 : 8, [](const E& e) { return key_of(e); });
+  else radix_sort(a, spare, n, std::is_same_v<E, Narrow> ? 4 : 8, [](const E& e) { return key_of(e); });
 }
 
 struct Fibres {
@@ -143,19 +143,20 @@ KeyRange key_range(const Tensor& x) {
   return {low, high - low};
 }
 
-// f(fibre, keys, scratch, base) for every fibre of contiguous x, in parallel; `low`: what its keys are counted from.
+// f(fibre, keys, spare, base) for every fibre of contiguous x, in parallel; `low`: what its keys are counted from.
 template <class E, class F>
 void each_fibre(const Tensor& x, const Fibres& f, bool descending, uint64_t low, F&& body) {
   FillKeys<E> fill = fill_keys_of<E>(x.dtype);
   const int64_t item = x.itemsize();
   parallel_for(f.outer * f.inner, std::max<int64_t>(1, 2048 / std::max<int64_t>(1, f.n)),
                [&](int64_t begin, int64_t end) {
-                 Scratch<E> keys(f.n), scratch(f.n < kRadix ? 0 : f.n);
+                 E *keys = scratch<E>(kScratchA, f.n), *spare = scratch<E>(kScratchB, f.n < kRadix ? 0 : f.n);
                  for (int64_t u = begin; u < end; ++u) {
                    const char* base = x.data + (u / f.inner * f.n * f.inner + u % f.inner) * item;
-                   fill(keys.data(), base, f.inner * item, f.n, descending, low);
-                   body(u, keys.data(), scratch.data(), base);
+                   fill(keys, base, f.inner * item, f.n, descending, low);
+                   body(u, keys, spare, base);
                  }
+                 trim_scratch();
                });
 }
 // f.operator()<kind of key>(what the keys are counted from)
@@ -178,11 +179,6 @@ void copy_element(char* to, const char* from, int64_t item) {
     case 4: std::memcpy(to, from, 4); break;
     default: std::memcpy(to, from, 8); break;
   }
-}
-
-void check_order(const Call& c, const Tensor& x) {
-  if (is_complex(x.dtype))
-    not_implemented(c.name(), ": not implemented for ", dtype_name(x.dtype), ": complex numbers have no order");
 }
 
 // Fibre u of the results: `count` elements from position `keys[first…]`.
@@ -272,8 +268,8 @@ void cpu_sort(Call& c) {
     LockRelease lock(given.numel * 16);
     const bool close = std::is_same_v<E, Narrow> && x->itemsize() == 8;
     const uint64_t flip = x->dtype == DType::Int64 ? uint64_t(1) << 63 : 0;
-    each_fibre<E>(*x, f, descending, low, [&](int64_t u, E* keys, E* scratch, const char* base) {
-      sort_keys(keys, scratch, f.n);
+    each_fibre<E>(*x, f, descending, low, [&](int64_t u, E* keys, E* spare, const char* base) {
+      sort_keys(keys, spare, f.n);
       if (!close) return results.put(u, keys, base);
       // the numbers from their keys: reading them from where they were would miss the cache
       const int64_t first = u / f.inner * f.n * f.inner + u % f.inner;
@@ -292,8 +288,8 @@ void infer_topk(Call& c) {
   const int64_t dim = c.dim(2, x.ndim), n = x.ndim ? x.size(int(dim)) : 1, k = c.integer(1);
   check_order(c, x);
   if (k < 0 || k > n) runtime_error("topk: k must be from 0 to ", n, ", the size of dim ", dim, ", got ", k);
-  Shape s = reduced_shape(x, 0, true);
-  if (x.ndim) s.sizes[dim] = k;
+  Sizes s = reduced_shape(x, 0, true);
+  if (x.ndim) s.size[dim] = k;
   c.output(s, x.dtype, x.device);
   c.output(s, DType::Int64, x.device);
 }
@@ -306,7 +302,7 @@ void cpu_topk(Call& c) {
   Results results(c.out(0), c.out(1), k, f, x->itemsize());
   visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 8);
-    each_fibre<E>(*x, f, c.boolean(3), low, [&](int64_t u, E* keys, E* scratch, const char* base) {
+    each_fibre<E>(*x, f, c.boolean(3), low, [&](int64_t u, E* keys, E* spare, const char* base) {
       if (k * 8 <= f.n) {  // few of many: a heap of the best so far, whose top most elements do not beat
         std::make_heap(keys, keys + k);
         for (int64_t i = k; i < f.n; ++i)
@@ -318,13 +314,13 @@ void cpu_topk(Call& c) {
       } else if (k < f.n) {
         std::nth_element(keys, keys + k - 1, keys + f.n);
       }
-      sort_keys(keys, scratch, k);
+      sort_keys(keys, spare, k);
       results.put(u, keys, base);
     });
   });
 }
 
-// One element of each fibre, chosen by pick(keys, n, scratch) -> its place among the keys.
+// One element of each fibre, chosen by pick(keys, n, spare) -> its place among the keys.
 template <class Pick>
 void select_element(Call& c, int64_t dim, Pick pick) {
   Tensor& given = c.tensor(0);
@@ -334,8 +330,8 @@ void select_element(Call& c, int64_t dim, Pick pick) {
   Results results(c.out(0), c.out(1), 1, f, x->itemsize());
   visit_keys(c, *x, f.n, [&]<class E>(uint64_t low) {
     LockRelease lock(given.numel * 8);
-    each_fibre<E>(*x, f, false, low, [&](int64_t u, E* keys, E* scratch, const char* base) {
-      results.put(u, keys + pick(keys, f.n, scratch), base);
+    each_fibre<E>(*x, f, false, low, [&](int64_t u, E* keys, E* spare, const char* base) {
+      results.put(u, keys + pick(keys, f.n, spare), base);
     });
   });
 }
@@ -345,7 +341,7 @@ void infer_select(Call& c, int dim_arg, int keepdim_arg) {
   check_order(c, x);
   if (x.ndim && x.size(int(dim)) == 0)
     index_error(c.name(), "(): dim ", dim, " has size 0, so there is nothing to reduce");
-  Shape s = reduced_shape(x, uint64_t(1) << dim, c.boolean(keepdim_arg));
+  Sizes s = reduced_shape(x, uint64_t(1) << dim, c.boolean(keepdim_arg));
   c.output(s, x.dtype, x.device);
   c.output(s, DType::Int64, x.device);
 }
@@ -400,16 +396,16 @@ void cpu_median_all(Call& c) {
   const int64_t n = x->numel, item = x->itemsize();
   visit_keys(c, *x, n, [&]<class E>(uint64_t low) {
     LockRelease lock(n * 8);
-    Scratch<E> keys(n);
-    fill_keys_of<E>(x->dtype)(keys.data(), x->data, item, n, false, low);
-    copy_element(c.out().data, x->data + index_of(keys[pick_median<skip_nan>(x->dtype, keys.data(), n)]) * item,
-                 item);
+    E* keys = scratch<E>(kScratchA, n);
+    fill_keys_of<E>(x->dtype)(keys, x->data, item, n, false, low);
+    copy_element(c.out().data, x->data + index_of(keys[pick_median<skip_nan>(x->dtype, keys, n)]) * item, item);
+    trim_scratch();
   });
 }
 // mode(self, dim, keepdim): the smallest of the most frequent elements, at its last position
 void cpu_mode(Call& c) {
-  select_element(c, c.dim(1, c.tensor(0).ndim), [](auto* keys, int64_t n, auto* scratch) {
-    sort_keys(keys, scratch, n);
+  select_element(c, c.dim(1, c.tensor(0).ndim), [](auto* keys, int64_t n, auto* spare) {
+    sort_keys(keys, spare, n);
     int64_t best = 0, longest = 0;
     for (int64_t i = 0; i < n;) {
       int64_t j = i;
@@ -424,43 +420,6 @@ void cpu_mode(Call& c) {
   });
 }
 
-// searchsorted(sorted_sequence, self, out_int32, right): where each element would go
-void infer_searchsorted(Call& c) {
-  Tensor &sorted = c.tensor(0), &x = c.tensor(1);
-  if (sorted.ndim == 0) runtime_error("searchsorted: expected boundaries of at least 1 dimension, got a 0-d tensor");
-  if (sorted.ndim != 1 && (sorted.ndim != x.ndim || !std::equal(x.sizes, x.sizes + x.ndim - 1, sorted.sizes)))
-    runtime_error("searchsorted: boundaries of shape ", shape_text(sorted.shape()),
-                  " must be 1-dimensional or match the input ", shape_text(x.shape()),
-                  " in all dimensions but the last");
-  check_order(c, sorted);
-  check_order(c, x);
-  c.output(x.shape(), c.boolean(2) ? DType::Int32 : DType::Int64, x.device);
-}
-template <class T>
-void search(const Tensor& sorted, const Tensor& x, Tensor& out, bool right) {
-  const int64_t n = sorted.size(sorted.ndim - 1),
-                per = sorted.ndim == 1 ? std::max<int64_t>(x.numel, 1) : x.size(x.ndim - 1);
-  const T *s = sorted.ptr<T>(), *v = x.ptr<T>();
-  auto below = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN above all
-  parallel_for(x.numel, 4096, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const T* row = sorted.ndim == 1 ? s : s + i / per * n;
-      int64_t at =
-          (right ? std::upper_bound(row, row + n, v[i], below) : std::lower_bound(row, row + n, v[i], below)) - row;
-      put<int64_t>(out.data, out.dtype, i, at);
-    }
-  });
-}
-void cpu_searchsorted(Call& c) {
-  if (!c.out().numel) return;
-  const bool exact =
-      category(c.tensor(0).dtype) <= Category::Integer && category(c.tensor(1).dtype) <= Category::Integer;
-  const DType t = exact ? DType::Int64 : DType::Float64;
-  TensorRef sorted = contiguous(*to_dtype(c.tensor(0), t)), x = contiguous(*to_dtype(c.tensor(1), t));
-  if (exact) search<int64_t>(*sorted, *x, c.out(), c.boolean(3));
-  else search<double>(*sorted, *x, c.out(), c.boolean(3));
-}
-
 const Primitives rows{
     {"sort", infer_sort, cpu_sort},
     {"topk", infer_topk, cpu_topk},
@@ -470,7 +429,6 @@ const Primitives rows{
     {"median.all", infer_median_all, cpu_median_all<false>},
     {"nanmedian.all", infer_median_all, cpu_median_all<true>},
     {"mode", infer_median, cpu_mode},
-    {"_searchsorted", infer_searchsorted, cpu_searchsorted},
 };
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <tuple>
 
-#include "../core/scratch.h"
 #include "radix.h"
 #include "reduce.h"
+#include "scratch.h"
 #include "steady.h"
 
 namespace flambeau {
@@ -166,15 +166,15 @@ Found by_sort(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t
               Place place) {
   using O = Order<S>;
   const int64_t count = n - range.nans;
-  Scratch<E> keys(count), scratch(count);
+  E *const keys = scratch<E>(kScratchA, count), *const spare = scratch<E>(kScratchB, count);
   int64_t filled = 0;
   for (int64_t i = 0; i < n; ++i)
     if (!O::nan(x[i])) keys[filled++] = make(O::key(x[i]) - range.low, i);
   auto less = [&](const E& a, const E& b) { return key(a) < key(b); };
-  if (!std::is_sorted(keys.data(), keys.data() + count, less)) {
+  if (!std::is_sorted(keys, keys + count, less)) {
     int digits = 1;
     while (digits < 8 && (range.high - range.low) >> (8 * digits)) ++digits;
-    radix_sort(keys.data(), scratch.data(), count, digits, key);
+    radix_sort(keys, spare, count, digits, key);
   }
   size_t distinct = 1;
   for (int64_t i = 1; i < count; ++i) distinct += key(keys[i]) != key(keys[i - 1]);
@@ -189,6 +189,7 @@ Found by_sort(const BitsOf<sizeof(S)>* x, int64_t n, const Range& range, int64_t
   }
   if (inverse && range.nans)
     put_inverse<S>(x, n, range.nans, int64_t(found.keys.size()), inverse, [&](int64_t i) { return inverse[i]; });
+  trim_scratch();
   return found;
 }
 

@@ -1,7 +1,9 @@
 """GraphModules: what they take from their root, copies and files, submodules, interpreters and transformers."""
 
 import copy
+import gc
 import importlib
+import linecache
 import operator
 import pickle
 import sys
@@ -188,3 +190,14 @@ def test_hooks_of_changes():
     gm.graph.erase_node(gm.graph.call_function(flambeau.abs, (add,)))
     assert [n.name for n in made] == ["neg", "abs_1"] and [n.name for n in erased] == ["abs_1"]
     assert replaced == [("add", "neg", "output")]
+
+
+def test_source_of_a_dead_graph_stays_until_the_next_is_made():
+    """A finalizer must not change `linecache.cache`: somebody may be in the middle of a loop over it."""
+    graph = fx.symbolic_trace(nn.Linear(2, 3))
+    name = graph.forward.__func__.__code__.co_filename
+    del graph
+    gc.collect()
+    assert name in linecache.cache
+    fx.symbolic_trace(nn.Linear(2, 3))
+    assert name not in linecache.cache

@@ -2,11 +2,8 @@
 // rounded in registers. Python numbers keep their float32 value (the iterator sends those calls to the float32 loops).
 #include <algorithm>
 
+#include "halves.h"
 #include "loops.h"
-
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 namespace flambeau::FLAMBEAU_SIMD {
 
@@ -25,37 +22,22 @@ template <auto F> ElementwiseRow of_bfloat16(const char* name) {
 }
 
 #ifdef __F16C__
-#ifdef __AVX512F__
-constexpr int kWidth = 16;
-inline __m512 load(const float16* p) {
-  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-}
-inline void store(float16* p, __m512 v) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-}
-#else
-constexpr int kWidth = 8;
-inline __m256 load(const float16* p) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
-inline void store(float16* p, __m256 v) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-}
-#endif
 template <auto F> void float16_loop(char* const* p, const int64_t* s, int64_t n, const Scalar* scalars) {
   const float alpha = number<float>(scalars[0]);
   float16* out = reinterpret_cast<float16*>(p[0]);
   const float16* from[2] = {reinterpret_cast<const float16*>(p[1]), reinterpret_cast<const float16*>(p[2])};
-  float16 last[2][kWidth] = {}, result[kWidth];
+  constexpr int width = Float16::width;
+  constexpr auto load = Float16::load;
+  float16 last[2][width] = {}, result[width];
   for (int k = 0; k < 2; ++k)
-    if (!s[k + 1]) std::fill_n(last[k], kWidth, *from[k]);
+    if (!s[k + 1]) std::fill_n(last[k], width, *from[k]);
   int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth)
-    store(out + i, F(load(s[1] ? from[0] + i : last[0]), load(s[2] ? from[1] + i : last[1]), alpha));
+  for (; i + width <= n; i += width)
+    Float16::store(out + i, F(load(s[1] ? from[0] + i : last[0]), load(s[2] ? from[1] + i : last[1]), alpha));
   if (i == n) return;
   for (int k = 0; k < 2; ++k)
     if (s[k + 1]) std::copy_n(from[k] + i, n - i, last[k]);
-  store(result, F(load(last[0]), load(last[1]), alpha));
+  Float16::store(result, F(load(last[0]), load(last[1]), alpha));
   std::copy_n(result, n - i, out + i);
 }
 template <auto F> ElementwiseRow of_float16(const char* name) {

@@ -2,36 +2,11 @@
 // read.
 #include "../half_rows.h"
 
+#include "halves.h"
 #include "lanes.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
-
-#if FLAMBEAU_LEVEL == 1
-struct BF16 {
-  static F32::V load(const uint16_t* p) {
-    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-  }
-};
-struct F16 {
-  static F32::V load(const uint16_t* p) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
-};
-#else
-struct BF16 {
-  static F32::V load(const uint16_t* p) {
-    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-  }
-};
-struct F16 {
-  static F32::V load(const uint16_t* p) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  }
-};
-#endif
 
 // R rows of B with M vectors. The last k mod width halves are copied to a block that ends in zeros.
 template <class H, int R, int M>
@@ -85,7 +60,7 @@ void dots(int64_t count, int64_t k, const uint16_t* b, int64_t bs, int m, const 
   }
 }
 
-constexpr HalfKernels kKernels{dots<BF16>, dots<F16>};
+constexpr HalfKernels kKernels{dots<Bfloat16>, dots<Float16>};
 const bool registered = [] {
   half_kernels[FLAMBEAU_LEVEL] = &kKernels;
   return true;

@@ -1,14 +1,17 @@
 """Generated functions: made of source that tracebacks and debuggers can show, through `linecache`."""
 
 import linecache
+from collections import deque
 from itertools import count
 
 _numbers = count()
 _PREFIX = "<flambeau graph "
+_forgotten = deque()  # file names whose source nobody needs any more
 
 
 def compiled(code, filename=None):
     """The globals in which the source of a PythonCode has run; its lines appear in tracebacks."""
+    _drop_forgotten()
     filename = filename or f"{_PREFIX}{next(_numbers)}>"
     space = dict(code.globals)
     # a list without modification time stays in linecache until its graph is gone
@@ -24,5 +27,13 @@ def forward_of(code):
 
 
 def forget(function):
-    """Gives back the memory of a generated function's source."""
-    linecache.cache.pop(function.__code__.co_filename, None)
+    """Gives back the memory of a generated function's source, when the next one is made.
+
+    Not at once: a finalizer calls this, perhaps in the middle of somebody's loop over `linecache.cache`.
+    """
+    _forgotten.append(function.__code__.co_filename)
+
+
+def _drop_forgotten():
+    while _forgotten:
+        linecache.cache.pop(_forgotten.popleft(), None)
