@@ -1,4 +1,4 @@
-"""Four ranks, started once for a module, in which the tests make their calls."""
+"""Four ranks, started once and anew after a failure, in which the tests make their calls."""
 
 import os
 
@@ -7,11 +7,22 @@ import pytest
 from .pool import Ranks
 
 
-@pytest.fixture(scope="module")
-def ranks():
-    made = Ranks(4)
-    yield made
-    made.end()
+@pytest.fixture(scope="session")
+def _kept():
+    """The four ranks, from one test to the next."""
+    kept = []
+    yield kept
+    for one in kept:
+        one.end()
+
+
+@pytest.fixture
+def ranks(_kept):
+    if not _kept:
+        _kept.append(Ranks(4))
+    yield _kept[0]
+    if not _kept[0].whole:
+        _kept.pop().end()
 
 
 @pytest.fixture

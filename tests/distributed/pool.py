@@ -44,10 +44,13 @@ def free_port():
 
 
 class Ranks:
-    """`size` processes; `run` calls a function in all of them and returns their results in order."""
+    """`size` processes; `run` calls a function in all of them and returns their results in order.
+
+    `whole`: all have finished what they were given, and none has failed.
+    """
 
     def __init__(self, size, timeout=FIRST, port=None):
-        self.size, self.processes, self.pipes = size, [], []
+        self.size, self.processes, self.pipes, self.whole = size, [], [], True
         self.place = tempfile.mkdtemp()
         # unless a test asks for one: a port might be taken by other tests that run
         meet = f"tcp://localhost:{port}" if port else f"file://{self.place}/meet"
@@ -61,6 +64,7 @@ class Ranks:
         self.answers(60)
 
     def begin(self, function, *args):
+        self.whole = False
         for pipe in self.pipes:
             pipe.send((function, args))
 
@@ -77,6 +81,7 @@ class Ranks:
         found = [self.answer(rank, seconds) for rank in range(self.size)]
         for rank, (state, value) in enumerate(found):
             assert state in ("done", "ready"), f"rank {rank}: {value[2] if value else state}"
+        self.whole = True
         return [value for _, value in found]
 
     def run(self, function, *args):

@@ -6,6 +6,7 @@ what, and what happens when a rank fails.
 
 import contextlib
 import ctypes
+import fcntl
 import itertools
 import os
 import shutil
@@ -110,11 +111,17 @@ def in_group(ranks, timeout=20.0):
     return None if dist.get_rank() not in ranks else made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def fake(tmp_path_factory):
-    path = tmp_path_factory.mktemp("nccl") / "libnccl.so.2"
-    source = Path(__file__).with_name("fake_nccl.cpp")
-    subprocess.run(["g++", "-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-o", path, source], check=True)
+    """The library's path: whichever process of the tests is first compiles it for all."""
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "nccl"
+    place.mkdir(exist_ok=True)
+    path, source = place / "libnccl.so.2", Path(__file__).with_name("fake_nccl.cpp")
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            subprocess.run(["g++", "-std=c++20", "-O0", "-shared", "-fPIC", "-pthread", "-o", path, source], check=True)
     return str(path)
 
 

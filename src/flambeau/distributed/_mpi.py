@@ -18,6 +18,7 @@ from ._values import RedOpType
 _STARTED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 _SPIN = 200  # times that a request is asked at once; then with pauses
 _PAUSE = 2e-5  # seconds
+_TOLD = 0.2  # seconds in which mpiexec passes on what a process has printed: it does not once it ends them all
 _MOST = 1 << 30  # bytes of one call: MPI counts in 32 bits
 
 _OPS = {RedOpType.SUM: "SUM", RedOpType.AVG: "SUM", RedOpType.PRODUCT: "PROD", RedOpType.MIN: "MIN",
@@ -59,6 +60,7 @@ def end_all_on_error():
     def tell(*error):
         before(*error)
         sys.stderr.flush()
+        time.sleep(_TOLD)
         comm.Abort(1)
 
     sys.excepthook = tell
