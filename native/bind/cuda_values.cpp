@@ -34,6 +34,11 @@ void index(Call& c) {
 const Kernels rows(DeviceType::CUDA, {{"nonzero_rows", in_python},
                                       {"nonzero_numpy", in_python},
                                       {"masked_select", in_python},
+                                      {"_unique", in_python},
+                                      {"_without_repeats", in_python},
+                                      {"_bincount", in_python},
+                                      {"repeat_interleave_index", in_python},
+                                      {"nms", in_python},
                                       {"index", index},
                                       {"index_put", index}});
 

@@ -61,7 +61,9 @@ const Kernels rows(DeviceType::CUDA, {{"_to_copy", as_on_cpu},
                                       {"fill_scalar_", as_on_cpu},
                                       {"fill_tensor_", as_on_cpu},
                                       {"zero_", as_on_cpu},
-                                      {"eye", as_on_cpu}});
+                                      {"eye", as_on_cpu},
+                                      {"_with_part", as_on_cpu},
+                                      {"_with_number", as_on_cpu}});
 
 }  // namespace
 }  // namespace flambeau::cuda

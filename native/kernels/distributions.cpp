@@ -5,8 +5,12 @@
 #include "normal.h"
 #include "random.h"
 
+#define FLAMBEAU_INLINE inline
+
 namespace flambeau {
 namespace {
+
+#include "../../src/flambeau/cuda/kernels/shared/draws.h"
 
 // --- one element at a time -------------------------------------------------------------------------------------------
 
@@ -102,29 +106,6 @@ void cpu_log_normal_(Call& c) {
   each_double(c, c.out(), generator(c, 3), [=](Generator& g) { return std::exp(g.gauss() * std + mean); });
 }
 
-// Knuth's product of uniforms below 10, Hörmann's transformed rejection (PTRS, 1993) from there.
-double poisson(Generator& g, double rate) {
-  if (rate == 0) return 0;
-  if (rate < 10) {
-    double limit = std::exp(-rate), product = 1;
-    for (int64_t k = 0;; ++k) {
-      product *= g.u53();
-      if (product <= limit) return double(k);
-    }
-  }
-  double root = std::sqrt(rate), log_rate = std::log(rate);
-  double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
-  double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), vr = 0.9277 - 3.6224 / (b - 2);
-  for (;;) {
-    double u = g.u53() - 0.5, v = g.u53(), us = 0.5 - std::fabs(u);
-    double k = std::floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && v <= vr) return k;
-    if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <=
-        -rate + k * log_rate - std::lgamma(k + 1))
-      return k;
-  }
-}
 void infer_poisson(Call& c) {
   require_floating(c, c.tensor(0));
   c.output(c.tensor(0).shape(), c.tensor(0).dtype, c.tensor(0).device);
@@ -137,33 +118,11 @@ void cpu_poisson(Call& c) {
   for (int64_t k = 0; k < out.numel; ++k)
     if (!(rate[k] >= 0 && std::isfinite(rate[k])))
       runtime_error(c.name(), ": a rate must be finite and not negative, got ", rate[k]);
-  each_double(c, out, generator(c, 1), [rate](Generator& g) mutable { return poisson(g, *rate++); });
+  each_double(c, out, generator(c, 1), [rate](Generator& g) mutable { return draw_poisson(g, *rate++); });
 }
 
-// --- gamma, dirichlet, binomial
-// ---------------------------------------------------------------------------------------
+// --- gamma, dirichlet, binomial --------------------------------------------------------------------------------------
 
-// Marsaglia and Tsang 2000 (with constants rounded to float, as in PyTorch); below 1 the sample of alpha + 1 times a
-// power of a uniform number.
-double sample_gamma(Generator& g, double alpha) {
-  double scale = 1;
-  if (alpha < 1) {
-    if (alpha == 0) return 0;
-    scale = std::pow(1 - g.u53(), 1 / alpha);
-    alpha += 1;
-  }
-  const double d = alpha - double(1.0f / 3.0f), c = 1 / std::sqrt(9 * d);
-  for (;;) {
-    double x, y;
-    do {
-      x = g.gauss();
-      y = 1 + c * x;
-    } while (y <= 0);
-    const double v = y * y * y, u = 1 - g.u53(), square = x * x;
-    if (u < 1 - double(0.0331f) * square * square || std::log(u) < 0.5 * square + d * (1 - v + std::log(v)))
-      return scale * d * v;
-  }
-}
 void require_precise(const Call& c, const Tensor& t) {
   if (t.dtype != DType::Float32 && t.dtype != DType::Float64)
     not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype));
@@ -185,7 +144,7 @@ void cpu_gamma(Call& c) {
   const double least =
       out.dtype == DType::Float32 ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
   each_double(c, out, generator(c, 1),
-              [=](Generator& g) mutable { return std::max(least, sample_gamma(g, *alpha++)); });
+              [=](Generator& g) mutable { return std::max(least, draw_gamma(g, *alpha++)); });
 }
 void infer_dirichlet(Call& c) {
   const Tensor& t = c.tensor(0);
@@ -199,7 +158,7 @@ void cpu_dirichlet(Call& c) {
   TensorRef samples = doubles_like(c.tensor(0), out);
   double* x = samples->ptr<double>();
   Drawing drawing(g);
-  for (int64_t k = 0; k < out.numel; ++k) x[k] = std::max(std::numeric_limits<double>::min(), sample_gamma(g, x[k]));
+  for (int64_t k = 0; k < out.numel; ++k) x[k] = std::max(std::numeric_limits<double>::min(), draw_gamma(g, x[k]));
   const int64_t n = out.sizes[out.ndim - 1];
   auto share = [&]<class T>(T* to) {
     const T least = std::numeric_limits<T>::min(), most = std::nextafter(T(1), T(0));
@@ -213,47 +172,6 @@ void cpu_dirichlet(Call& c) {
   else share(out.ptr<double>());
 }
 
-// What Stirling's formula for log k! leaves out.
-double stirling_rest(double k) {
-  static const double small[] = {0.0810614667953272,  0.0413406959554092, 0.0276779256849983, 0.0207906721037650,
-                                 0.0166446911898211,  0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
-                                 0.00925546218271273, 0.00833056343336287};
-  if (k <= 9) return small[int(k)];
-  double z = 1 / ((k + 1) * (k + 1));
-  return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 * z) * z) / (k + 1);
-}
-// Hoermann's transformed rejection BTRS (1993): for n p >= 10, p <= 1/2.
-double binomial_rejection(Generator& g, double n, double p) {
-  const double deviation = std::sqrt(n * p * (1 - p)), b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p;
-  const double c = n * p + 0.5, v_r = 0.92 - 4.2 / b, odds = p / (1 - p), alpha = (2.83 + 5.1 / b) * deviation;
-  const double m = std::floor((n + 1) * p);
-  for (;;) {
-    const double u = g.u53() - 0.5, v = g.u53(), us = 0.5 - std::fabs(u), k = std::floor((2 * a / us + b) * u + c);
-    if (us >= 0.07 && v <= v_r) return k;
-    if (k < 0 || k > n) continue;
-    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (n - m + 1))) +
-                         (n + 1) * std::log((n - m + 1) / (n - k + 1)) +
-                         (k + 0.5) * std::log(odds * (n - k + 1) / (k + 1)) + stirling_rest(m) + stirling_rest(n - m) -
-                         stirling_rest(k) - stirling_rest(n - k);
-    if (std::log(v * alpha / (a / (us * us) + b)) <= bound) return k;
-  }
-}
-// Below that: how many geometric waiting times fit into n trials.
-double binomial_waiting(Generator& g, double n, double p) {
-  const double log_failure = std::log1p(-p);
-  double trials = 0;
-  for (int64_t successes = 0;; ++successes) {
-    trials += std::ceil(std::log(g.u53()) / log_failure);
-    if (trials > n) return double(successes);
-  }
-}
-double sample_binomial(Generator& g, double n, double p) {
-  if (n <= 0 || p <= 0) return 0;
-  if (p >= 1) return n;
-  if (p != p || n != n) return NAN;
-  const double q = p <= 0.5 ? p : 1 - p, k = n * q >= 10 ? binomial_rejection(g, n, q) : binomial_waiting(g, n, q);
-  return p <= 0.5 ? k : n - k;
-}
 // binomial(Tensor count, Tensor prob, Generator? generator): of one shape
 void infer_binomial(Call& c) {
   const Tensor &n = c.tensor(0), &p = c.tensor(1);
@@ -270,7 +188,7 @@ void cpu_binomial(Call& c) {
   Tensor& out = c.out();
   TensorRef counts = doubles_like(c.tensor(0), out), probabilities = doubles_like(c.tensor(1), out);
   const double *n = counts->ptr<double>(), *p = probabilities->ptr<double>();
-  each_double(c, out, generator(c, 2), [=](Generator& g) mutable { return sample_binomial(g, *n++, *p++); });
+  each_double(c, out, generator(c, 2), [=](Generator& g) mutable { return draw_binomial(g, *n++, *p++); });
 }
 
 // --- multinomial -----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@
 #define __shared__ static
 #define __constant__ static const
 #define __restrict__
+#define __grid_constant__
 
 struct dim3 { unsigned x, y, z; };
 static thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;

@@ -7,6 +7,7 @@ import pytest
 
 import flambeau as fb
 from flambeau.nn import functional as F
+from flambeau.vision import ops
 
 from .. import emulate
 
@@ -42,6 +43,19 @@ OPERATORS = {
     "nonzero in parts": lambda x: (x > 0).nonzero(as_tuple=True)[1],
     "masked_select": lambda x: x.masked_select(x[0] > -1.9),
     "nonzero of nothing": lambda x: (x > 9).nonzero(),
+    "unique": lambda x: x.round().unique(),
+    "unique with inverse": lambda x: x.round().unique(return_inverse=True)[1],
+    "unique with counts": lambda x: x.round().unique(return_counts=True)[1],
+    "unique of rows": lambda x: (x > 0).float().unique(dim=0),
+    "unique_consecutive": lambda x: x.round().unique_consecutive(),
+    "bincount": lambda x: (x + 2).long().reshape(-1).bincount(minlength=9),
+    "bincount with weights": lambda x: (x + 2).long().reshape(-1).bincount(x.reshape(-1)),
+    "repeat_interleave": lambda x: x[:, 0].repeat_interleave((x[:, 0] + 2).long()),
+    "mode": lambda x: x.round().mode(1).values,
+    "nms": lambda x: ops.nms(fb.cat([x.t(), x.t() + 1], 0)[:, [0, 1, 2, 3]].abs().cumsum(1), x.reshape(-1)[:12], 0.3),
+    "cdist": lambda x: fb.cdist(x, x[:2]),
+    "fold": lambda x: F.fold(F.unfold(x.reshape(1, 1, 4, 6), 3, padding=1), (4, 6), 3, padding=1),
+    "grid_sample": lambda x: F.grid_sample(x.reshape(1, 1, 4, 6), x.reshape(1, 3, 4, 2) / 3, align_corners=False),
 }
 
 
@@ -99,6 +113,20 @@ def test_copies_of_objects():
     assert close(layer(x).detach(), F.layer_norm(X, (6,)))
 
 
+def test_boxes_beyond_one_block_are_suppressed():
+    """More boxes than are looked at together: those of the first block suppress later ones."""
+    corner = fb.rand(1500, 2) * 8
+    boxes, scores = fb.cat([corner, corner + 1 + fb.rand(1500, 2)], 1), fb.rand(1500)
+    assert fb.equal(ops.nms(boxes.cuda(), scores.cuda(), 0.4).cpu(), ops.nms(boxes, scores, 0.4))
+
+
+def test_what_values_forbid_is_said():
+    with pytest.raises(RuntimeError, match="bincount: expected only non-negative integers, but one is -2"):
+        X.cuda().long().reshape(-1).bincount()
+    with pytest.raises(RuntimeError, match="repeats must not be negative"):
+        X.cuda()[0].repeat_interleave(fb.tensor([1, -1, 1, 1, 1, 1], device="cuda"))
+
+
 def test_what_has_no_kernel_says_so():
-    with pytest.raises(NotImplementedError, match="unique"):
-        X.cuda().unique()
+    with pytest.raises(NotImplementedError, match="cholesky_inverse"):
+        fb.eye(3, device="cuda").cholesky_inverse()

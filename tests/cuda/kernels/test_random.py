@@ -53,6 +53,36 @@ def test_distributions(name, mean, std, args, dtype):
     assert abs(x.std().item() - std) < 0.05 * std
 
 
+SPREAD = (  # operator, operands, mean and deviation
+    ("poisson", (3.5,), 3.5, math.sqrt(3.5)), ("poisson", (250.0,), 250, math.sqrt(250)),
+    ("_standard_gamma", (0.3,), 0.3, math.sqrt(0.3)), ("_standard_gamma", (4.0,), 4, 2),
+    ("_binomial", (9.0, 0.25), 2.25, math.sqrt(9 * 0.25 * 0.75)),
+    ("_binomial", (200.0, 0.7), 140, math.sqrt(42)),
+)
+
+
+@pytest.mark.parametrize(("name", "operands", "mean", "std"), SPREAD)
+def test_numbers_that_are_rejected_until_they_fit(name, operands, mean, std):
+    (x,), _ = drawn(name, *(flambeau.full((N,), v) for v in operands))
+    assert abs(x.mean().item() - mean) < 5 * std / math.sqrt(N)
+    assert abs(x.std().item() - std) < 0.05 * std
+    assert name == "_standard_gamma" or bool((x == x.round()).all())
+
+
+def test_rows_of_dirichlet_add_up():
+    weights = flambeau.tensor([0.5, 1.0, 2.5]).expand(4000, 3)
+    (x,), _ = drawn("_sample_dirichlet", weights)
+    assert flambeau.allclose(x.sum(1), flambeau.ones(4000)) and (x > 0).all()
+    assert flambeau.allclose(x.mean(0), weights[0] / 4, atol=0.02)
+
+
+def test_what_has_no_distribution_ends():
+    """Parameters that are no number, or negative, give NaN: a thread must not search for ever."""
+    bad = flambeau.tensor([math.nan, -1.0, -2.0, math.inf])
+    for name, x in (("poisson", bad), ("_standard_gamma", bad[:3] - 1)):
+        assert Lowered(name, (x,), results=[x]).run()[0].isnan().all(), name
+
+
 def test_uniform_numbers_fill_their_range():
     (x,), _ = drawn("rand", (N,))
     assert 0 <= x.min() < 0.001 and 0.999 < x.max() < 1

@@ -15,6 +15,7 @@ from flambeau.ops.kinds import OPS
 
 from ...ops import battery
 from .harness import same, short
+from .programs import PROGRAMS
 from .rows import Capture, Lowered
 
 FLOATS = (flambeau.float32, flambeau.bfloat16, flambeau.float64, flambeau.float16)
@@ -23,12 +24,15 @@ WHOLE = (flambeau.int64, flambeau.uint8, flambeau.bool)
 NAMES = sorted(set(RULES) - set(random.RULES))
 
 
+def backward_of(result):
+    loss = next((t for t in battery.tensors(result) if t.requires_grad), None)
+    if loss is not None:
+        loss.sum().backward()
+
+
 def _run(name, sample):
     try:
-        result = battery.run(name, sample)
-        loss = next((t for t in battery.tensors(result) if t.requires_grad), None)
-        if loss is not None:
-            loss.sum().backward()
+        backward_of(battery.run(name, sample))
     except (*battery.REFUSALS, AssertionError):
         pass  # what the CPU refuses is not asked of a GPU
 
@@ -48,6 +52,9 @@ def captured(dtype):
             for sample in samples:
                 with capture:
                     _run(name, sample)
+        for program in PROGRAMS.values() if dtype == flambeau.float32 else ():
+            with capture:
+                backward_of(program())
     for call in capture.calls:
         key = call[0], *((short(a.dtype), a.ndim) if isinstance(a, flambeau.Tensor) else str(a)[:20] for a in call[1])
         if key not in seen:
@@ -83,6 +90,7 @@ def own(name, *args):
 
 
 OWN = {
+    "csr_transpose": lambda: own("csr_transpose", flambeau.tensor([0, 2, 2, 5]), flambeau.tensor([1, 3, 0, 1, 3]), 5),
     "dropout_scale": lambda: own("dropout_scale", flambeau.randn(5, 6), flambeau.randn(5, 6) > 0, 0.25),
     "index_fill_tensor": lambda: own("index_fill_tensor", flambeau.randn(4, 5), 1, flambeau.tensor([3, 0]),
                                      flambeau.tensor(7.0)),

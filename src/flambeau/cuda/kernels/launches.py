@@ -173,16 +173,16 @@ class Build:
         self.each(n, f"  out[i_] = cast<{to}>(x[i_]);\n", [Parameter(f"{to}* out", out),
                                                          Parameter(f"const {source}* x", x)])
 
-    def each(self, n, body, parameters, index=None, files=(), threads=256):
+    def each(self, n, body, parameters, index=None, files=(), threads=256, before=""):
         """A launch whose threads compute one element each; `body` knows it as i_."""
         if n == 0:
             return
         index = index or ("int32_t" if n < 2**30 else "int64_t")
         body = _EACH.format(index=index, threads=threads, body=body)
-        self.run(body, [number("int64_t", "n_", n), *parameters], blocks(n, threads), threads, files)
+        self.run(body, [number("int64_t", "n_", n), *parameters], blocks(n, threads), threads, files, before)
 
-    def run(self, body, parameters, grid, threads, files=()):
-        self.steps.append(launch(self.call, body, parameters, grid, threads, files))
+    def run(self, body, parameters, grid, threads, files=(), before=""):
+        self.steps.append(launch(self.call, body, parameters, grid, threads, files, before))
 
     def plan(self):
         for out, x, sizes, to, strides, kind in self._after:

@@ -1,11 +1,31 @@
 """From a call's signature to what native code launches for it."""
 
-from . import attention, indexing, moves, pools, products, random, reductions, rows, scans, scattering, sorting, tables
+from . import (
+    attention,
+    ctc,
+    distances,
+    folding,
+    grids,
+    indexing,
+    moves,
+    pools,
+    products,
+    random,
+    reductions,
+    regions,
+    rows,
+    scans,
+    scattering,
+    sequences,
+    sorting,
+    tables,
+)
 from .pointwise import lower_pointwise
 
 #: operator -> function(call) -> Plan
 RULES = (reductions.RULES | rows.RULES | indexing.RULES | moves.RULES | scans.RULES | random.RULES
-         | products.RULES | pools.RULES | sorting.RULES | attention.RULES | tables.RULES | scattering.RULES)
+         | products.RULES | pools.RULES | sorting.RULES | attention.RULES | tables.RULES | scattering.RULES
+         | folding.RULES | distances.RULES | grids.RULES | ctc.RULES | regions.RULES | sequences.RULES)
 
 
 def lower(call):

@@ -140,14 +140,15 @@ def _constant_pad(call):
 {"".join(f"  place[{d}] -= Index(before{d});" + chr(10) for d in before)}\
   out[own] = {test} ? x[offset(from, place)] : cast<{kind}>(value);
 """, [tensor("x", x, call.name), tensor("out", out, call.name, True), layout("to", out.shape, out.strides),
-      layout("from", x.shape, x.strides), _passed("value", value),
+      layout("from", x.shape, x.strides), passed("value", value, call.name),
       *sizes(**{f"before{d}": v for d, v in before.items()})], index_type(x, out))
     return build.plan()
 
 
-def _passed(name, value):
+def passed(name, value, op):
+    """A number of the call as a parameter, whole or double."""
     if isinstance(value, complex):
-        raise NotImplementedError("constant_pad_nd has no CUDA kernel yet for complex values")
+        raise NotImplementedError(f"{op} has no CUDA kernel yet for complex values")
     return number("int64_t", name, int(value)) if isinstance(value, (bool, int)) else number("double", name, value)
 
 

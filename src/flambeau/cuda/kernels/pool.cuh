@@ -41,6 +41,14 @@ template <bool EVEN, bool PADDED> struct Windows {
   }
   INLINE bool empty() const { return w[0].begin >= w[0].end || w[1].begin >= w[1].end || w[2].begin >= w[2].end; }
 };
+// Where window o of fractional pooling begins, by a number of [0, 1).
+template <class A> INLINE int64_t drawn_start(const Axis& a, int64_t o, A sample) {
+  const int64_t last = a.in - a.kernel;
+  if (o == a.out - 1) return last;
+  const A step = A(last) / A(a.out - 1);
+  const int64_t at = int64_t((A(o) + sample) * step) - int64_t(sample * step);
+  return at < 0 ? 0 : at < last ? at : last;
+}
 
 // --- images resized: the taps of one result along one axis
 template <class A> INLINE A near_weight(A x, A a) { return fma(fma(a + 2, x, -(a + 3)) * x, x, A(1)); }
@@ -79,4 +87,38 @@ template <class A, char MODE> struct Taps {
     place[k] = at < 0 ? 0 : at < in ? at : in - 1;
     weight[k] = w;
   }
+};
+// MODE with antialias: every pixel that result o covers, weighted by a triangle, Keys' cubic with a = -1/2 (c), or three
+// lobes of a sinc (s); n: one pixel of an axis that has no other.
+template <class A, char MODE> struct Covered {
+  int64_t first, many;
+  A centre, shrink, total;
+  INLINE static A smooth(A x) {
+    x = fabs(x);
+    if constexpr (MODE == 'l') return x < 1 ? 1 - x : A(0);
+    if constexpr (MODE == 'c') return x < 1 ? near_weight(x, A(-0.5)) : x < 2 ? far_weight(x, A(-0.5)) : A(0);
+    if (x == 0 || x >= 3) return x == 0 ? A(1) : A(0);
+    const A pi = A(3.14159265358979323846) * x;
+    return 3 * sin(pi) * sin(pi / 3) / (pi * pi);
+  }
+  INLINE Covered(int64_t o, int64_t in, A scale) : first(0), many(1), centre(0), shrink(0), total(1) {
+    if constexpr (MODE != 'n') {
+      const A wide = scale > 1 ? scale : A(1), reach = (MODE == 'l' ? 1 : MODE == 'c' ? 2 : 3) * wide;
+      const int64_t most = int64_t(ceil(reach)) * 2 + 1;
+      centre = scale * (A(o) + A(0.5));
+      shrink = 1 / wide;
+      const int64_t begin = int64_t(centre - reach + A(0.5)), end = int64_t(centre + reach + A(0.5));
+      first = begin > 0 ? begin : 0;
+      many = (end < in ? end : in) - first;
+      many = many < 0 ? 0 : many < most ? many : most;
+      total = A(0);
+      for (int64_t k = 0; k < many; ++k) total += raw(k);
+      if (total == 0) total = A(1);
+    }
+  }
+  INLINE A raw(int64_t k) const {
+    if constexpr (MODE == 'n') return A(1);
+    else return smooth((A(k + first) - centre + A(0.5)) * shrink);
+  }
+  INLINE A weight(int64_t k) const { return raw(k) / total; }
 };

@@ -24,8 +24,9 @@ def _axes(inside, outside, kernel=(), stride=(), padding=(), dilation=()):
 
 
 def _max(call, axes, even):
-    x, (values, places) = call.args[0], call.results
+    x, values = call.args[0], call.results[0]
     build = Build(call)
+    second = [build.output("places", call.results[1])] if len(call.results) > 1 else []
     wide = build.wide(x)
     build.each(numel(values), f"""  typedef {wide} A;
   const Windows<{even}, false> w(axes, i_);
@@ -36,8 +37,8 @@ def _max(call, axes, even):
     if (v > best || v != v) best = v, place = at;
   }});
   out[i_] = cast<{build.type(values)}>(best);
-  places[i_] = place;
-""", [build.input("x", x), build.output("out", values), build.output("places", places), axes], files=_FILES)
+  {'places[i_] = place;' if second else ''}
+""", [build.input("x", x), build.output("out", values), *second, axes], files=_FILES)
     return build.plan()
 
 
@@ -45,6 +46,35 @@ def _max_pool(call):
     x, kernel, stride, padding, dilation, _, dims = call.args
     out = call.results[0]
     return _max(call, _axes(x.shape[-dims:], out.shape[-dims:], kernel, stride or kernel, padding, dilation), "true")
+
+
+def _fractional_max_pool(call):
+    """Windows of one size, whose steps along each axis come from one drawn number for each plane."""
+    x, kernel, size, samples, dims = call.args
+    build, (values, places) = Build(call), call.results
+    wide, order = build.wide(x), (2, 1) if dims == 2 else (0, 1, 2)  # which axis each of the numbers is for
+    draw = "".join(f"  const A u{axis} = cast<A>(samples[plane * {dims} + {k}]);\n" for k, axis in enumerate(order))
+    draw += "  const A u0 = A(0);\n" if dims == 2 else ""
+    build.each(numel(values), f"""  typedef {wide} A;
+  const Axis &d = axes.axis[0], &h = axes.axis[1], &w = axes.axis[2];
+  const int64_t plane = i_ / (d.out * h.out * w.out);
+{draw}  const int64_t i0 = drawn_start(d, i_ / (h.out * w.out) % d.out, u0);
+  const int64_t j0 = drawn_start(h, i_ / w.out % h.out, u1), k0 = drawn_start(w, i_ % w.out, u2);
+  const int64_t from = plane * d.in * h.in * w.in;
+  A best = Limits<A>::lowest();
+  int64_t place = (i0 * h.in + j0) * w.in + k0;
+  for (int64_t i = i0; i < i0 + d.kernel; ++i)
+    for (int64_t j = j0; j < j0 + h.kernel; ++j)
+      for (int64_t k = k0; k < k0 + w.kernel; ++k) {{
+        const int64_t at = (i * h.in + j) * w.in + k;
+        const A v = cast<A>(x[from + at]);
+        if (v > best || v != v) best = v, place = at;
+      }}
+  out[i_] = cast<{build.type(values)}>(best);
+  places[i_] = place;
+""", [build.input("x", x), build.input("samples", samples), build.output("out", values),
+      build.output("places", places), _axes(x.shape[-dims:], size, kernel)], files=_FILES, index="int64_t")
+    return build.plan()
 
 
 def _adaptive_max_pool(call):
@@ -131,15 +161,21 @@ def _adaptive_avg_pool_backward(call):
 # --- resize -----------------------------------------------------------------------------------------------------------
 
 _LETTERS = {"nearest": "n", "nearest-exact": "e", "linear": "l", "bilinear": "l", "trilinear": "l", "cubic": "c",
-            "bicubic": "c"}
+            "bicubic": "c", "lanczos": "s"}
+
+
+_COVERED = """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
+  for (int64_t a = 0; a < t0.many; ++a)
+    for (int64_t b = 0; b < t1.many; ++b) {
+      const A wide = t0.weight(a) * t1.weight(b);
+      for (int64_t c = 0; c < t2.many; ++c) {
+        const int64_t at = plane + ((t0.first + a) * in1 + t1.first + b) * in2 + t2.first + c;
+        const A w = wide * t2.weight(c);
+"""
 
 
 def _resized(call, small, large, factors, mode, align, antialias, body, parameters, build):
     """A thread for each element of `large`; `body` gets taps t0, t1, t2 and the plane's offset in the source."""
-    if antialias:
-        refuse(call, "with antialias=True")
-    if mode not in _LETTERS:
-        refuse(call, f"for mode {mode}")
     letter, rank = _LETTERS[mode], len(small.shape) - 2
     wide = "double" if small.dtype == "float64" else "float"
     corners = align and letter in "lc"
@@ -155,8 +191,9 @@ def _resized(call, small, large, factors, mode, align, antialias, body, paramete
         given += [*sizes(**{f"in{d}": inside, f"out{d}": outside}), number("double", f"scale{d}", scale),
                   number("float", f"step{d}", step)]
         at = {0: "i_ / (out2 * out1) % out0", 1: "i_ / out2 % out1", 2: "i_ % out2"}[d]
-        texts.append(f"  const Taps<A, '{way}'> t{d}({at}, in{d}, out{d}, A(scale{d}), step{d}, {_flag(corners)});\n")
-    loops = """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
+        more = f"in{d}, A(scale{d})" if antialias else f"in{d}, out{d}, A(scale{d}), step{d}, {_flag(corners)}"
+        texts.append(f"  const {'Covered' if antialias else 'Taps'}<A, '{way}'> t{d}({at}, {more});\n")
+    loops = _COVERED if antialias else """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
 #pragma unroll
   for (int a = 0; a < t0.many; ++a)
 #pragma unroll
@@ -167,7 +204,8 @@ def _resized(call, small, large, factors, mode, align, antialias, body, paramete
         const A w = t0.weight[a] * t1.weight[b] * t2.weight[c];
 """
     before, inner, after = body
-    build.each(numel(large), f"  typedef {wide} A;\n{''.join(texts)}{before}{loops}        {inner}\n      }}\n{after}",
+    build.each(numel(large), f"  typedef {wide} A;\n{''.join(texts)}{before}{loops}        {inner}\n      }}\n"
+               f"{'    }' if antialias else ''}\n{after}",
                [*parameters, *given], index="int64_t", files=("indexing.cuh", *_FILES))
 
 
@@ -203,7 +241,8 @@ def _resize_backward(call):
 
 
 RULES = {
-    "max_pool": _max_pool, "adaptive_max_pool": _adaptive_max_pool, "max_pool_backward": _max_pool_backward,
+    "max_pool": _max_pool, "max_pool_values": _max_pool, "fractional_max_pool": _fractional_max_pool,
+    "adaptive_max_pool": _adaptive_max_pool, "max_pool_backward": _max_pool_backward,
     "avg_pool": _avg_pool, "avg_pool_backward": _avg_pool_backward, "adaptive_avg_pool": _adaptive_avg_pool,
     "adaptive_avg_pool_backward": _adaptive_avg_pool_backward, "resize": _resize, "resize_backward": _resize_backward,
 }

@@ -171,6 +171,52 @@ def _dropout(call):
     return build.plan()
 
 
+#: draws of philox that a thread of such a kernel has to itself; one that needs more meets those of the next call
+_RESERVED = 64
+
+
+def _by_thread(value, more=(), least=False):
+    """A rule whose threads draw as often as they need: `value` is an expression of the generator g and the operands."""
+    def rule(call):
+        build, out = Build(call), call.results[0]
+        given = [build.input(name, info) for name, info in zip(("x", *more), call.args, strict=False)]
+        limit = {"float": "1.17549435e-38", "double": "2.2250738585072014e-308"}.get(build.type(out))
+        best = f"drawn < {limit} ? {limit} : drawn" if least else "drawn"
+        build.each(numel(out), f"""  ThreadDraws g{{from.seed, uint64_t(i_), from.offset / 4}};
+  const double drawn = {value};
+  out[i_] = cast<{build.type(out)}>({best});
+""", [Parameter("Drawn from", Seed(4 * _RESERVED)), *given, build.output("out", out)],
+                   files=(*_FILES, "draws.cuh"))
+        return build.plan()
+    return rule
+
+
+def _dirichlet(call):
+    """Gamma samples, then each row by its sum: inside (0, 1), however small a share is."""
+    x, out = call.args[0], call.results[0]
+    build, n = Build(call), x.shape[-1]
+    if numel(out) == 0:
+        return nothing()
+    parts = build.room("parts", "double", numel(x), 8)
+    build.each(numel(x), """  ThreadDraws g{from.seed, uint64_t(i_), from.offset / 4};
+  const double drawn = draws::draw_gamma(g, cast<double>(x[i_]));
+  parts[i_] = drawn < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : drawn;
+""", [Parameter("Drawn from", Seed(4 * _RESERVED)), build.input("x", x), parts], files=(*_FILES, "draws.cuh"))
+    kind = build.type(out)
+    low, high = (("1.17549435e-38f", "0.99999994f") if kind == "float" else
+                 ("2.2250738585072014e-308", "0.99999999999999988898"))
+    build.run(f"""  double sum = 0;
+  const double* row = parts + blockIdx.x * n;
+  for (int64_t k = threadIdx.x; k < n; k += blockDim.x) sum += row[k];
+  sum = sum_block(sum);
+  for (int64_t k = threadIdx.x; k < n; k += blockDim.x) {{
+    const {kind} v = {kind}(row[k] / sum);
+    out[blockIdx.x * n + k] = v < {low} ? {low} : v < {high} ? v : {high};
+  }}
+""", [parts, build.output("out", out), *sizes(n=n)], numel(x) // n, 128)
+    return build.plan()
+
+
 def _multinomial(call):
     """With replacement: each sample searches the running sum. Without: the largest of p / exponential, one by one."""
     weights, samples, replacement = call.args[:3]
@@ -243,5 +289,8 @@ RULES = {
     "geometric_": _geometric, "bernoulli_float_": _bernoulli, "bernoulli_tensor": _bernoulli_tensor,
     "randint.high": _randint(0), "randint.low": _randint(0), "randint_like.high": _randint(1),
     "randint_like.low": _randint(1), "random_": _random_, "dropout_forward": _dropout, "multinomial": _multinomial,
-    "randperm": _randperm,
+    "randperm": _randperm, "poisson": _by_thread("draws::draw_poisson(g, cast<double>(x[i_]))"),
+    "_standard_gamma": _by_thread("draws::draw_gamma(g, cast<double>(x[i_]))", least=True),
+    "_binomial": _by_thread("draws::draw_binomial(g, cast<double>(x[i_]), cast<double>(p[i_]))", ("p",)),
+    "_sample_dirichlet": _dirichlet,
 }

@@ -99,6 +99,33 @@ def _median(ignores_nan):
     return rule
 
 
+def _mode(call):
+    """The smallest of the most frequent elements, at its last place: a block for each row looks where runs end."""
+    x, dim = call.args[:2]
+    values, places = call.results
+    if numel(values) == 0:
+        return nothing()
+    build = Build(call)
+    found = Sorted(build, x, dim, False)
+    build.run(f"""  typedef {found.wide} A;
+  typedef Lanes<ArgMax<int64_t, int64_t>> Op;
+  __shared__ Op::Acc room[32];
+  const Item<A>* row = items + blockIdx.x * n;
+  const Op op;
+  Op::Acc acc = op.init();
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    if (i == 0 || comes_before<A, false>(row[i - 1].key, row[i].key))
+      acc = op.add(acc, count_before<false>(row, i, n, row[i].key, true), i);
+  acc = combine_block(op, acc, room);
+  if (threadIdx.x != 0) return;
+  const Item<A> best = row[acc.place + acc.value - 1];
+  values[blockIdx.x] = cast<{build.type(values)}>(best.key);
+  places[blockIdx.x] = best.place;
+""", [found.items, build.output("values", values), build.output("places", places), *sizes(n=found.n)],
+              found.rows, 128, ("reduce.cuh", *_FILES))
+    return build.plan()
+
+
 def _searchsorted(call):
     """Each value's place in its row of the sequence; one row serves all."""
     sequence, values, _, right = call.args
@@ -125,4 +152,5 @@ def _searchsorted(call):
 RULES = {
     "sort": _sort, "topk": _topk, "kthvalue": _kthvalue, "median.dim": _median(False), "median.all": _median(False),
     "nanmedian.dim": _median(True), "nanmedian.all": _median(True), "_searchsorted": _searchsorted,
+    "mode": _mode,
 }

@@ -1,0 +1,59 @@
+"""Every operator has a way to be computed on CUDA, or stands here with the reason why not."""
+
+import re
+from pathlib import Path
+
+from flambeau.cuda import _values
+from flambeau.cuda.kernels.lowering import RULES
+from flambeau.ops.kinds import FACTS, FORMULAS
+
+NATIVE = Path(__file__).parents[3] / "native"
+_LIBRARY = "a factorization: cuSOLVER's"
+_FFT = "cuFFT's"
+_PLANS = "made by the passes of `compile` for the CPU's kernels only"
+_BYTES = "a product of the CPU's kernels for weights of 8 bits"
+_RESERVES = "allocates memory and computes nothing"
+
+#: operator -> why no rule serves it
+WITHOUT = {
+    **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty"), _RESERVES),
+    **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _FFT),
+    **dict.fromkeys(("_householder_product", "_ldl_solve", "_linalg_check_errors", "_linalg_det", "_linalg_eig",
+                     "_linalg_eigh", "_linalg_lstsq", "_linalg_pinv", "_linalg_slogdet", "_linalg_solve_ex",
+                     "_linalg_svd", "_lu_solve", "_ormqr", "_permutation_of_pivots", "_smallest_pivot",
+                     "_solve_triangular", "cholesky_inverse", "cholesky_solve", "geqrf", "linalg_cholesky_ex",
+                     "linalg_inv_ex", "linalg_ldl_factor_ex", "linalg_lu_factor_ex", "linalg_qr"), _LIBRARY),
+    **dict.fromkeys(("_convolution_tail", "_linear_tail", "_linears"), _PLANS),
+    **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
+    "_optim_step": "optimizers take their steps there by other operators",
+    "recurrent_layer": "cuDNN's; cells and their loops are composed of operators that have kernels",
+    "recurrent_layer_backward": "with recurrent_layer",
+}
+
+
+def natively():
+    """The operators whose rows native code has for CUDA: they copy and fill, or ask Python what they are made of."""
+    texts = [path.read_text() for folder in ("cuda", "bind") for path in sorted((NATIVE / folder).glob("*.cpp"))]
+    lists = re.findall(r"Kernels \w+\(DeviceType::CUDA, \{(.*?)\}\);", "\n".join(texts), re.S)
+    return {name for rows in lists for name in re.findall(r'\{"(\w+(?:\.\w+)?)",', rows)}
+
+
+def test_every_operator_has_a_way():
+    served = set(RULES) | set(FORMULAS) | natively()
+    left = {name for name, (kind, *_) in FACTS.items() if kind not in ("composite", "view")} - served
+    assert left - set(WITHOUT) == set(), "have neither a rule nor a reason"
+
+
+def test_no_reason_is_left_over():
+    assert set(WITHOUT) & (set(RULES) | natively()) == set(), "have both a rule and a reason"
+    assert set(WITHOUT) <= set(FACTS)
+
+
+def test_rules_name_operators():
+    assert {name for name in RULES if name not in FACTS} == set()
+
+
+def test_what_native_code_asks_python_for_is_there():
+    source = (NATIVE / "bind" / "cuda_values.cpp").read_text()
+    asked = re.findall(r'\{"(\w+)", (?:in_python|index)\}', source)
+    assert len(asked) > 5 and all(callable(getattr(_values, name)) for name in asked)
