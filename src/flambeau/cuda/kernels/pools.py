@@ -174,7 +174,7 @@ _COVERED = """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in
 """
 
 
-def _resized(call, small, large, factors, mode, align, antialias, body, parameters, build):
+def _resized(small, large, factors, mode, align, antialias, body, parameters, build):
     """A thread for each element of `large`; `body` gets taps t0, t1, t2 and the plane's offset in the source."""
     letter, rank = _LETTERS[mode], len(small.shape) - 2
     wide = "double" if small.dtype == "float64" else "float"
@@ -220,7 +220,7 @@ def _resize(call):
     body = ("  A sum = A(0);\n", "sum += w * cast<A>(x[at]);", f"  out[i_] = cast<{kind}>(sum);\n")
     if _LETTERS.get(mode) in ("n", "e"):
         body = ("", "out[i_] = x[at];", "")
-    _resized(call, x, out, factors, mode, align, antialias, body,
+    _resized(x, out, factors, mode, align, antialias, body,
              [build.input("x", x), build.output("out", out)], build)
     return build.plan()
 
@@ -235,7 +235,7 @@ def _resize_backward(call):
     data = build.input("grad", grad)
     sums, finish = accumulator(build, out)
     body = ("", f"atomic_add(sums + at, cast<{_kind(sums)}>(w * cast<A>(grad[i_])));", "")
-    _resized(call, out, grad, factors, mode, align, antialias, body, [data, sums], build)
+    _resized(out, grad, factors, mode, align, antialias, body, [data, sums], build)
     finish()
     return build.plan()
 
