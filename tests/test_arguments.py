@@ -20,8 +20,7 @@ REASONS = {
         _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking; _tensor/methods: _type non_blocking;
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
-        cuda/kernels/indexing: _dimension given shape, _full build, _vector build, _as_result shape, _number build,
-        _masked target; cuda/kernels/reductions: _own result""",
+        cuda/kernels/reductions: _own result""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",

@@ -146,6 +146,13 @@ cuda::PointwisePlan upward::plan_pointwise(const cuda::PointwiseKey& k, const ch
   return made;
 }
 
+// (digest, image, function)
+void* upward::make_kernel(int device, const char* family, const std::string& key) {
+  Held made = make("kernel", Py_BuildValue("(iss#)", device, family, key.data(), Py_ssize_t(key.size())));
+  auto item = [&](Py_ssize_t j) { return PyTuple_GET_ITEM(made.p, j); };
+  return cuda::kernel_of(device, bytes_of(item(0)), bytes_of(item(1)), text_of(item(2)), 0);
+}
+
 // (sizes of scratch memory, steps)
 void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
   Described d;

@@ -113,7 +113,7 @@ void run_step(Call& c, const Gathered& all) {
     need_values(*t);
     if (tls.recorder) about_to_write(*t);
   }
-  run_on_memory(c);
+  run_on_memory(c, all.grads[0]);
 }
 
 // optim_step(kind, params, state, keys, numbers, flags, fresh) -> None, or the list of parameters without state or with

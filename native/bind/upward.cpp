@@ -74,6 +74,7 @@ constinit const Hooks hooks{
     .plan_program = plan_program,
     .plan_pointwise = plan_pointwise,
     .plan_row = plan_row,
+    .make_kernel = make_kernel,
     .lapack_library = lapack_library,
 };
 

@@ -46,6 +46,7 @@ Plan* plan_program(const Program&);
 // cuda_plans.cpp
 cuda::PointwisePlan plan_pointwise(const cuda::PointwiseKey&, const char* name);
 void plan_row(const Call&, int device, cuda::RowPlan&);
+void* make_kernel(int device, const char* family, const std::string& key);
 // profile.cpp
 void profile_node(Node&, bool begin);
 

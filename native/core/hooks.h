@@ -66,6 +66,8 @@ struct Hooks {
   // --- CUDA: the launch plan of a signature that is new
   cuda::PointwisePlan (&plan_pointwise)(const cuda::PointwiseKey&, const char* name);
   void (&plan_row)(const Call&, int device, cuda::RowPlan&);
+  // A kernel (CUfunction) that no signature names: `family` knows how to make the one called `key`.
+  void* (&make_kernel)(int device, const char* family, const std::string& key);
   // --- libraries
   std::string (&lapack_library)();  // where the installer put it
 };

@@ -72,6 +72,9 @@ struct RowPlan {
 Function kernel_of(int device, const std::string& digest, const std::string& image, const std::string& name,
                    unsigned shared);
 
+// A kernel that no signature names, by the family that makes it and what that is told; asked for once per device.
+Function named_kernel(int device, const char* family, const std::string& key);
+
 // --- using them ------------------------------------------------------------------------------------------------------
 
 void run_pointwise(Call& c, Pointwise& w);  // the device table's `pointwise`

@@ -102,6 +102,7 @@ struct Table {  // under the interpreter lock
   std::list<Entry> entries;  // the one used last first
   std::unordered_map<uint64_t, std::list<Entry>::iterator> places;
   std::vector<std::unique_ptr<Signature>> spare;
+  std::unordered_map<std::string, Function> named;
 };
 Table& table() {
   static Table* t = new Table;
@@ -243,9 +244,19 @@ void run_row(Call& c) {
   t.spare.push_back(std::move(s));
 }
 
+Function named_kernel(int device, const char* family, const std::string& key) {
+  const std::string whole = concat(device, " ", family, " ", key);
+  auto& named = table().named;
+  if (auto found = named.find(whole); found != named.end()) return found->second;
+  const auto made = static_cast<Function>(hooks.make_kernel(device, family, key));
+  table().named[whole] = made;
+  return made;
+}
+
 void forget_pointwise_plans();
 void forget_plans() {
   forget_pointwise_plans();
+  table().named.clear();
   table().places.clear();
   table().entries.clear();
 }

@@ -27,27 +27,6 @@ const OptimLoops& best_loops() {
   return cpu_level() >= kAvx512 && loops[kAvx512].f32[0] ? loops[kAvx512] : loops[kBaseline];
 }
 
-// The law's numbers for one parameter at its step, in double and in PyTorch's order.
-OptimNumbers numbers_of(OptimKind kind, const OptimArgs& a, const OptimSlot& slot) {
-  OptimNumbers n;
-  n.weight_decay = a.weight_decay;
-  n.flags = a.flags | (slot.fresh ? uint32_t(kFresh) : 0u);
-  auto set = [&](std::initializer_list<double> values) { std::copy(values.begin(), values.end(), n.k); };
-  switch (kind) {
-    case OptimKind::SGD: set({a.beta1, 1 - a.beta2, -a.lr}); break;
-    case OptimKind::Adam: {
-      double bias1 = 1 - std::pow(a.beta1, slot.step), bias2 = 1 - std::pow(a.beta2, slot.step);
-      if ((a.flags & kDecoupled) && a.weight_decay != 0) n.weight_decay = 1 - a.lr * a.weight_decay;
-      set({1 - a.beta1, a.beta2, 1 - a.beta2, std::sqrt(bias2), a.eps, -(a.lr / bias1)});
-      break;
-    }
-    case OptimKind::RMSprop: set({a.beta1, 1 - a.beta1, a.beta2, a.eps, -a.lr}); break;
-    case OptimKind::Adadelta: set({a.beta1, 1 - a.beta1, a.eps, -a.lr}); break;
-    case OptimKind::Adagrad: set({a.eps, -(a.lr / (1 + (slot.step - 1) * a.beta1))}); break;
-  }
-  return n;
-}
-
 // Every element exactly once in memory, whatever the order of dimensions.
 bool dense(const Tensor& t) {
   if (t.contiguous()) return true;
@@ -80,7 +59,7 @@ void check(OptimKind kind, const OptimSlot& slot, size_t index) {
   if (!is_differentiable(p.dtype) || item_size(p.dtype) == 1)
     runtime_error(kName[int(kind)], ": parameter ", index, " is ", dtype_name(p.dtype), "; it must be of a floating or "
                   "complex kind of 16 bits or more");
-  if (p.device.type != DeviceType::CPU && !p.is_meta())
+  if (p.device.type != DeviceType::CPU && p.device.type != DeviceType::CUDA && !p.is_meta())
     not_implemented(kName[int(kind)], ": parameter ", index, " is on ", device_name(p.device));
   auto same_shape = [&](const Tensor& t) {
     return t.ndim == p.ndim && std::equal(t.sizes, t.sizes + t.ndim, p.sizes) && t.device == p.device;
@@ -99,18 +78,13 @@ void check(OptimKind kind, const OptimSlot& slot, size_t index) {
                   " cannot be written to: its elements overlap or its memory is read-only");
 }
 
-// One slot ready for the loops: addresses, and what must be written back afterwards.
-struct Job {
+struct Job : OptimJob {
   OptimNumbers numbers;
-  char* data[kOptimArrays] = {};
-  DType dtype = DType::Float32;
-  int64_t n = 0;
-  TensorRef copies[kOptimArrays];
 };
+}  // namespace
 
-Job make_job(OptimKind kind, const OptimArgs& args, const OptimSlot& slot) {
-  Job job;
-  job.numbers = numbers_of(kind, args, slot);
+OptimJob make_job(const OptimSlot& slot) {
+  OptimJob job;
   Tensor* arrays[kOptimArrays] = {slot.param, slot.grad, slot.state[0], slot.state[1], slot.state[2]};
   const Tensor& p = *slot.param;
   bool direct = dense(p);
@@ -121,7 +95,7 @@ Job make_job(OptimKind kind, const OptimArgs& args, const OptimSlot& slot) {
   for (int k = 0; k < kOptimArrays; ++k) {
     if (!arrays[k]) continue;
     if (!direct) {
-      job.copies[k] = empty(p.shape(), compute);
+      job.copies[k] = empty(p.shape(), compute, p.device);
       copy_into(*job.copies[k], *arrays[k]);
     }
     job.data[k] = direct ? arrays[k]->data : job.copies[k]->data;
@@ -131,12 +105,13 @@ Job make_job(OptimKind kind, const OptimArgs& args, const OptimSlot& slot) {
   return job;
 }
 
-void write_back(Job& job, const OptimSlot& slot) {
+void write_back(OptimJob& job, const OptimSlot& slot) {
   Tensor* arrays[kOptimArrays] = {slot.param, nullptr, slot.state[0], slot.state[1], slot.state[2]};
   for (int k = 0; k < kOptimArrays; ++k)
     if (arrays[k] && job.copies[k]) copy_into(*arrays[k], *job.copies[k]);
 }
 
+namespace {
 template <class H>
 void run_halves(OptimLoop loop, const Job& job, int64_t begin, int64_t end) {
   alignas(64) float block[kOptimArrays][kBlock];
@@ -195,20 +170,21 @@ static void optim_step(OptimKind kind, const OptimArgs& args, std::span<OptimSlo
   std::vector<Job> jobs;
   jobs.reserve(slots.size());
   for (const OptimSlot& slot : slots)
-    jobs.push_back(slot.param->is_meta() ? Job{} : make_job(kind, args, slot));
+    jobs.push_back(slot.param->is_meta() ? Job{}
+                                         : Job{make_job(slot), optim_numbers(kind, args, slot.step, slot.fresh)});
   run_jobs(kind, jobs);
   for (size_t k = 0; k < slots.size(); ++k) write_back(jobs[k], slots[k]);
 }
 
 // --- the operator ----------------------------------------------------------------------------------------------------
 
-namespace {
-
 double count_of(const Tensor& step) {
   double value;
   make_cast(step.dtype, DType::Float64).apply(reinterpret_cast<char*>(&value), step.data, 1);
   return value;
 }
+
+namespace {
 
 // What is written by one step: n parameters, their three kinds of state, their counts.
 std::vector<OptimSlot> slots_of(const Call& c) {

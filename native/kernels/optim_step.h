@@ -1,38 +1,18 @@
 // One step of an optimizer over many tensors at once, the operator `_optim_step`: what its loops see.
 #pragma once
+#include <cmath>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "../core/tensor.h"
 
 namespace flambeau {
 
-enum class OptimKind : uint8_t { SGD, Adam, RMSprop, Adadelta, Adagrad };
-inline constexpr int kOptimKinds = 5;
-
-enum OptimFlag : uint32_t {
-  kMaximize = 1,    // ascend: the gradient's sign is turned
-  kNesterov = 2,    // SGD
-  kMomentum = 4,    // SGD, RMSprop: a momentum buffer is kept
-  kAmsgrad = 8,     // Adam: divide by the running maximum
-  kDecoupled = 16,  // AdamW: decay the weight, not the gradient
-  kCentered = 32,   // RMSprop: subtract the squared mean gradient
-  kFresh = 64,      // SGD: the buffer has no value yet and becomes the gradient
-};
-
-// The numbers of one parameter's update, already combined in double as the update's law says; see the loops.
-struct OptimNumbers {
-  double weight_decay = 0;
-  double k[6] = {};
-  uint32_t flags = 0;
-};
-
-struct OptimArgs {  // the numbers a parameter group gives
-  double lr = 0, weight_decay = 0, eps = 0;
-  double beta1 = 0, beta2 = 0;  // Adam's betas; SGD: momentum, dampening; RMSprop: alpha, momentum; Adadelta: rho;
-                                // Adagrad: lr_decay
-  uint32_t flags = 0;
-};
+#ifndef FLAMBEAU_INLINE
+#define FLAMBEAU_INLINE inline
+#endif
+#include "../../src/flambeau/cuda/kernels/shared/optim_numbers.h"
 
 struct OptimSlot {
   Tensor* param = nullptr;
@@ -43,6 +23,17 @@ struct OptimSlot {
 };
 
 inline constexpr int kOptimArrays = 5;  // param, grad, three states
+
+// One slot ready for loops and kernels: addresses, and what must be written back afterwards.
+struct OptimJob {
+  char* data[kOptimArrays] = {};
+  DType dtype = DType::Float32;  // of all arrays
+  int64_t n = 0;                 // real numbers
+  TensorRef copies[kOptimArrays];
+};
+OptimJob make_job(const OptimSlot& slot);
+void write_back(OptimJob& job, const OptimSlot& slot);
+double count_of(const Tensor& step);  // of a step count on the CPU
 
 // A loop over n elements; arrays the optimizer does not use are null.
 using OptimLoop = void (*)(const OptimNumbers&, void* const arrays[kOptimArrays], int64_t n);

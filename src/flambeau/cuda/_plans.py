@@ -36,6 +36,12 @@ def row(device, name, args, results):
     return tuple(plan.scratch), tuple(_STEPS[type(step).__name__](name, step) for step in plan.steps)
 
 
+def kernel(device, family, key):
+    """(digest, image, function) of a kernel that no signature names."""
+    image, function = kernels().named(family, key, arch_of(device))
+    return _digest(image), image, function
+
+
 @cache
 def _digest(image):
     return hashlib.sha256(image).digest()

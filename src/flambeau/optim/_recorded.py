@@ -46,20 +46,10 @@ def recorded_step(optimizer, group):
                 _record(optimizer, param, group)
 
 
-def composed_step(optimizer, params, group):
-    """One update of parameters that no native loop reaches, those of CUDA devices: the law as operators, in place."""
-    with flambeau.no_grad():
-        for param in params:
-            if param.grad is not None:
-                state, step, grad = _begun(optimizer, param, group, "a CUDA device")
-                kept = {key: value for key, value in state.items() if isinstance(value, flambeau.Tensor)}
-                _obey(optimizer, param, grad, kept, group, step)
-
-
-def _begun(optimizer, param, group, what):
+def _begun(optimizer, param, group):
     """(state, number of the step, gradient) of a parameter whose step begins."""
     if param.grad.layout is not flambeau.strided:
-        raise RuntimeError(f"{type(optimizer).__name__}: {what} needs dense gradients, got a sparse one")
+        raise RuntimeError(f"{type(optimizer).__name__}: differentiable=True needs dense gradients, got a sparse one")
     state = optimizer.state[param]
     fresh = not any(isinstance(value, flambeau.Tensor) for value in state.values())
     optimizer._own_prepare(param, state, group)
@@ -75,7 +65,7 @@ def _obey(optimizer, param, grad, kept, group, step):
 
 
 def _record(optimizer, param, group):
-    state, step, grad = _begun(optimizer, param, group, "differentiable=True")
+    state, step, grad = _begun(optimizer, param, group)
     own = param.clone()
     kept = {key: value.clone() for key, value in state.items()
             if isinstance(value, flambeau.Tensor) and key != "step"}

@@ -4,7 +4,7 @@ import flambeau
 
 from ._composed import decay
 from ._recorded import add_scaled, learned
-from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, step_count
 
 _KEYS = ("step", "square_avg", "acc_delta", None)
 
@@ -43,7 +43,7 @@ class Adadelta(Optimizer):
 
     def _own_begin(self, param, state, group):
         if "step" not in state:
-            state["step"] = flambeau.zeros((), dtype=flambeau.float32)
+            state["step"] = step_count(param, group)
         for key in _KEYS[1:3]:
             if key not in state:
                 state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)

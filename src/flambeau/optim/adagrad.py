@@ -4,7 +4,7 @@ import flambeau
 
 from ._composed import decay
 from ._recorded import add_quotient, learned
-from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, sparse_like
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, sparse_like, step_count
 
 _KEYS = ("step", "sum", None, None)
 
@@ -54,7 +54,7 @@ class Adagrad(Optimizer):
 
     def _own_begin(self, param, state, group):
         if "step" not in state:
-            state["step"] = flambeau.zeros((), dtype=flambeau.float32)
+            state["step"] = step_count(param, group)
         if "sum" not in state:
             start = group["initial_accumulator_value"]
             value = complex(start, start) if param.is_complex() else start

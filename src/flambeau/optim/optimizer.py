@@ -22,7 +22,7 @@ from ._for_others import _stack_if_compiling as _stack_if_compiling
 from ._for_others import _to_scalar as _to_scalar
 from ._for_others import _use_grad_for_differentiable as _use_grad_for_differentiable
 from ._for_others import _view_as_real as _view_as_real
-from ._recorded import composed_step, recorded_step
+from ._recorded import recorded_step
 from ._spread import step_on_parts
 
 #: passed as a default: the group must give a value itself
@@ -314,10 +314,12 @@ class Optimizer:
         if spread:
             step_on_parts(self, kind, group, spread, keys, numbers, flags)
             group = {**group, "params": [param for param in group["params"] if not hasattr(param, "_own_part")]}
-        if _C._cuda.opened() and (there := [param for param in group["params"] if param.is_cuda]):
-            composed_step(self, there, group)
-            group = {**group, "params": [param for param in group["params"] if not param.is_cuda]}
-        new = _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, None)
+        for params in _by_device(group["params"]) if _C._cuda.opened() else (group["params"],):
+            self._own_fused_step(kind, params, group, keys, numbers, flags)
+
+    def _own_fused_step(self, kind, params, group, keys, numbers, flags):
+        """The update of parameters of one device."""
+        new = _C.optim_step(kind, params, self.state, keys, numbers, flags, None)
         if new is not None:
             apart = [param for param in new if _wraps(param.grad)]
             if apart:
@@ -325,7 +327,7 @@ class Optimizer:
             fresh = [param for param in new if not _among(param, apart) and not _made_dense(self.state[param])]
             for param in fresh:
                 self._own_begin(param, self.state[param], group)
-            _C.optim_step(kind, group["params"], self.state, keys, numbers, flags, fresh + apart)
+            _C.optim_step(kind, params, self.state, keys, numbers, flags, fresh + apart)
             with flambeau.no_grad():
                 for param in apart:
                     self._own_sparse_step(param, _coordinates(param.grad), self.state[param], group)
@@ -372,6 +374,14 @@ def _coordinates(grad):
     return grad.to_sparse_coo().coalesce()
 
 
+def _by_device(params):
+    """Lists of the parameters of each device, those of the CPU first."""
+    lists = {"cpu": []}
+    for param in params:
+        lists.setdefault(str(param.device) if param.is_cuda else "cpu", []).append(param)
+    return lists.values()
+
+
 def sparse_like(grad, values):
     """Other values at the places of a sparse gradient."""
     return flambeau.sparse_coo_tensor(grad.indices(), values, grad.shape, is_coalesced=True, check_invariants=False)
@@ -398,6 +408,13 @@ def _loss_of(closure):
         return None
     with flambeau.enable_grad():
         return closure()
+
+
+def step_count(param, group):
+    """A count of steps that begins: on the parameter's CUDA device where a step may be recorded there, else on the
+    CPU."""
+    there = param.is_cuda and (group.get("capturable") or group.get("fused"))
+    return flambeau.zeros((), dtype=flambeau.float32, device=param.device if there else "cpu")
 
 
 def _counts_to_tensors(optimizer):

@@ -4,7 +4,7 @@ import flambeau
 
 from ._composed import decay
 from ._recorded import add_quotient, add_scaled, learned
-from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of
+from .optimizer import Optimizer, _check, _check_rate, _counts_to_tensors, _loss_of, step_count
 
 _MAXIMIZE, _MOMENTUM, _CENTERED = 1, 4, 32  # native/kernels/optim_step.h
 
@@ -50,7 +50,7 @@ class RMSprop(Optimizer):
 
     def _own_begin(self, param, state, group):
         if "step" not in state:
-            state["step"] = flambeau.zeros((), dtype=flambeau.float32)
+            state["step"] = step_count(param, group)
         for key in self._keys(group)[1:]:
             if key is not None and key not in state:
                 state[key] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)

@@ -1,7 +1,8 @@
 """Kernels compiled for the CPU by g++ from the text that NVRTC gets, and run there: numbers without a GPU.
 
 An image is the bytes of a shared object behind the mark "EMU0". For each kernel NAME it exports
-`emu_NAME(const unsigned grid[3], const unsigned block[3], unsigned shared, void** params)`.
+`emu_NAME(const unsigned grid[3], const unsigned block[3], unsigned shared, void** params)`, and the sizes of these
+parameters.
 """
 
 import ctypes
@@ -55,6 +56,7 @@ def build(source, name=""):
         return MARK + Path(out).read_bytes()
 
 
+build.version = hashlib.sha256((_HERE / "shim.h").read_bytes() + (_HERE / "halves.h").read_bytes()).hexdigest()
 compiling.builders["emulate"] = build
 
 

@@ -157,6 +157,10 @@ template <class... A, size_t... I> void call(void (*f)(A...), void** p, std::ind
 }
 template <class... A> void call(void (*f)(A...), void** p) { call(f, p, std::index_sequence_for<A...>()); }
 
+// The sizes of a kernel's parameters, ended by 0, for a driver that keeps them until the kernel runs.
+template <size_t N> struct Sizes { int of[N]; };
+template <class... A> constexpr Sizes<sizeof...(A) + 1> sizes_of(void (*)(A...)) { return {{int(sizeof(A))..., 0}}; }
+
 template <class T> T exchange(T v, unsigned from) {
   static_assert(sizeof(T) <= 8);
   const unsigned id = block.current->id;
@@ -174,6 +178,7 @@ inline unsigned base() { return block.current->id & ~31u; }
 
 #define EMULATED(NAME)                                                                                            \
   static void body_##NAME(void** p) { emulate::call(NAME, p); }                                                   \
+  extern "C" const decltype(emulate::sizes_of(NAME)) emu_##NAME##_sizes = emulate::sizes_of(NAME);                \
   extern "C" void emu_##NAME(const unsigned* grid, const unsigned* threads, unsigned, void** params) {            \
     emulate::launch(body_##NAME, grid, threads, params);                                                          \
   }

@@ -88,6 +88,69 @@ def test_optimizers_step_as_on_the_cpu(kind, options):
     assert close(parameters[1].detach(), parameters[0].detach())
 
 
+LAWS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {"amsgrad": True}),
+        ("AdamW", {"weight_decay": 0.1}), ("RMSprop", {"centered": True, "momentum": 0.5}), ("Adadelta", {"lr": 1.0}),
+        ("Adagrad", {"lr_decay": 0.1})]
+
+
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16), ids=str)
+@pytest.mark.parametrize("kind, options", LAWS)
+def test_one_launch_steps_many_parameters(fake, kind, options, dtype):
+    """50 parameters are two launches; some are transposed, one has no elements, and steps follow the CPU's."""
+    shapes = [(3, k % 5 + 1) for k in range(48)] + [(0, 2), (70, 70)]
+    on_cpu = [fb.nn.Parameter(fb.randn(s).to(dtype)) for s in shapes]
+    on_cpu[3] = fb.nn.Parameter(fb.randn(4, 5).to(dtype).t())
+    there = [fb.nn.Parameter(p.detach().cuda()) for p in on_cpu]
+    options = {"lr": 0.1, **options}
+    steps = [getattr(fb.optim, kind)(ps, **options) for ps in (on_cpu, there)]
+    for turn in range(3):
+        for p, q in zip(on_cpu, there, strict=True):
+            p.grad = fb.randn_like(p.detach())
+            q.grad = p.grad.cuda()
+        before = fake.calls("cuLaunchKernel")
+        for optimizer in steps:
+            optimizer.step()
+        assert turn == 0 or fake.calls("cuLaunchKernel") - before == 2
+    near = 2e-2 if dtype == fb.bfloat16 else 1e-5
+    assert all(fb.allclose(p.detach(), q.detach().cpu(), rtol=near, atol=near)
+               for p, q in zip(on_cpu, there, strict=True))
+
+
+def test_a_recorded_step_counts_on():
+    """With capturable=True the count of steps lies on the device: each replay is another step."""
+    def optimizer(p):
+        return fb.optim.AdamW([p], lr=0.1, capturable=p.is_cuda)
+
+    a, b = fb.nn.Parameter(X.clone()), fb.nn.Parameter(X.cuda())
+    one, two = optimizer(a), optimizer(b)
+    b.grad = X.cuda() * 0
+    for _ in range(2):
+        two.step()
+    assert two.state[b]["step"].is_cuda and two.state[b]["step"].item() == 2
+    graph = fb.cuda.CUDAGraph()
+    with fb.cuda.graph(graph):
+        two.step()
+    a.grad = X * 0
+    for _ in range(2):
+        one.step()
+    for turn in range(3):
+        a.grad = X * (turn + 1) - 1
+        b.grad.copy_(a.grad)
+        one.step()
+        graph.replay()
+    assert two.state[b]["step"].item() == 5
+    assert close(b.detach(), a.detach())
+
+
+def test_parameters_of_two_devices_step_in_one_group():
+    a, b = fb.nn.Parameter(X.clone()), fb.nn.Parameter(X.cuda())
+    optimizer = fb.optim.Adam([a, b], lr=0.1)
+    for p in (a, b):
+        p.grad = p.detach() * 2
+    optimizer.step()
+    assert close(b.detach(), a.detach())
+
+
 def test_training_goes_as_on_the_cpu():
     def losses(device):
         fb.manual_seed(0)

@@ -25,7 +25,6 @@ WITHOUT = {
                      "linalg_inv_ex", "linalg_ldl_factor_ex", "linalg_lu_factor_ex", "linalg_qr"), _LIBRARY),
     **dict.fromkeys(("_convolution_tail", "_linear_tail", "_linears"), _PLANS),
     **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
-    "_optim_step": "optimizers take their steps there by other operators",
     "recurrent_layer": "cuDNN's; cells and their loops are composed of operators that have kernels",
     "recurrent_layer_backward": "with recurrent_layer",
 }

@@ -7,6 +7,7 @@ import pytest
 
 import flambeau
 from flambeau.cuda.kernels import launches, nvrtc, pointwise
+from flambeau.cuda.kernels.named import FAMILIES
 
 from .harness import Batch, Call, Operand, PointwiseCall
 from .rows import Lowered
@@ -106,6 +107,21 @@ def test_a_kernel_of_every_rule(monkeypatch):
 def test_every_kernel_of_every_rule(monkeypatch, dtype, arch):
     for text, name in _texts(monkeypatch, dtype, 8).items():
         assert nvrtc.build(text, arch, name).startswith(b"\x7fELF")
+
+
+#: (family, key) of kernels that no signature names
+NAMED = [*(("optim", f"{law} {dtype}") for law in range(5) for dtype in ("float32", "float64", "bfloat16")),
+         ("optim_counts", "")]
+
+
+@pytest.mark.parametrize("arch", ("sm_90", *(pytest.param(a, marks=pytest.mark.exhaustive)
+                                             for a in ("sm_80", "sm_100"))))
+@pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "") else pytest.param(
+    *n, marks=pytest.mark.exhaustive) for n in NAMED])
+def test_kernels_that_no_signature_names(family, key, arch):
+    text = FAMILIES[family](key)
+    assert nvrtc.build(text, arch, family).startswith(b"\x7fELF")
+    assert ".local" not in nvrtc.build(text, arch, family, ptx=True).decode()
 
 
 def test_what_nvrtc_refuses_names_the_operator():

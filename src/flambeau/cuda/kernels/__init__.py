@@ -2,4 +2,5 @@
 
 from .compiling import compile as compile
 from .lowering import lower as lower
+from .named import named as named
 from .plans import Plan as Plan

@@ -10,7 +10,8 @@ from pathlib import Path
 from ...version import __version__
 from . import nvrtc
 
-#: arch -> function(source, name) -> image, beside NVRTC's own; tests put one here that runs kernels on the CPU
+#: arch -> function(source, name) -> image, beside NVRTC's own; tests put one here that runs kernels on the CPU.
+#: Its `version`, if it has one, tells its images from those of another
 builders = {}
 
 _MARK = b"flambeau cubin\n"
@@ -24,7 +25,7 @@ def folder():
 
 def key(source, arch):
     """What an image depends on: the text, the architecture, NVRTC's version and our own."""
-    made_by = arch if arch in builders else nvrtc.version()
+    made_by = (arch, getattr(builders[arch], "version", None)) if arch in builders else nvrtc.version()
     return hashlib.sha256(repr((source, arch, made_by, __version__)).encode()).hexdigest()
 
 

@@ -86,7 +86,7 @@ class _Indexed:
     def __init__(self, build, target, indices, shape_of_values=None):
         self.build, self.target = build, target
         self.list, dim = [], 0  # (dimension, shape, strides, pointer)
-        many = self._masked(target, indices, shape_of_values)
+        many = self._masked(indices, shape_of_values)
         for k, info in enumerate(indices):
             if info is None:
                 dim += 1
@@ -100,7 +100,7 @@ class _Indexed:
                 self.list.append((dim, info.shape, info.strides, tensor("index", info, build.call.name)))
                 dim += 1
 
-    def _masked(self, target, indices, result):
+    def _masked(self, indices, result):
         """How many elements masks select: the result's sizes tell, before anything is computed."""
         if not any(i is not None and i.dtype in ("bool", "uint8") for i in indices):
             return 0

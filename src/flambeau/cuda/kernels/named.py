@@ -1,0 +1,35 @@
+"""Kernels that no signature names: native code asks for them by a family and a key."""
+
+from .compiling import compile
+from .launches import FILES
+from .pointwise import text, type_of
+
+_LAWS = ("SGD", "Adam", "RMSprop", "Adadelta", "Adagrad")
+_OPTIM = """extern "C" __global__ void __launch_bounds__({threads}) kernel(const __grid_constant__ optim::Jobs jobs,
+    const optim::OptimArgs args) {{
+  {statement}
+}}
+"""
+
+
+def _optim(key):
+    """A step over many tensors: "1 float32" is Adam's for tensors of float32."""
+    number, dtype = key.split()
+    law = _LAWS[int(number)]
+    step = f"optim::step<optim::{law}, {type_of(dtype, law)[0]}>(optim::OptimKind::{law}, jobs, args);"
+    return text(*FILES, "optim.cuh") + _OPTIM.format(threads=256, statement=step)
+
+
+def _optim_counts(key):
+    """Step counts that lie on the device go on by one."""
+    assert not key
+    return text(*FILES, "optim.cuh") + _OPTIM.format(threads=64, statement="optim::count_steps(jobs);")
+
+
+#: family -> function(key) -> text with a kernel called `kernel`
+FAMILIES = {"optim": _optim, "optim_counts": _optim_counts}
+
+
+def named(family, key, arch):
+    """(image, function) of the kernel that a family makes for a key."""
+    return compile(FAMILIES[family](key), arch, f"{family} {key}".strip()), "kernel"
