@@ -114,7 +114,7 @@ REASONS = {
         ao/nn/quantized/dynamic/modules/linear: _load_from_state_dict strict;
         ao/nn/quantized/dynamic/modules/rnn: _load_from_state_dict strict;
         optim/rprop: _update step; optim/adadelta: _update step; optim/rmsprop: _update step;
-        optim/adadelta: _own_begin group; optim/adafactor: _own_begin group; optim/adamax: _own_begin group;
+        optim/adafactor: _own_begin group; optim/adamax: _own_begin group;
         optim/nadam: _own_begin group; optim/radam: _own_begin group; optim/sgd: _own_begin group;
         optim/lr_scheduler/_epochs: _factor epoch; optim/lr_scheduler/_plateau: _reduce_lr epoch;
         optim/swa_utils: ema_update num_averaged; utils/_selective: policy ctx args kwargs;

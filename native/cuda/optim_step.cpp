@@ -1,5 +1,5 @@
-// A step of an optimizer over many tensors on CUDA: one launch for up to 40 of them. Step counts on the device stay there,
-// so that a recorded graph counts on at each replay; those on the CPU are read and written there.
+// A step of an optimizer over many tensors on CUDA: one launch for up to 40 of them. Step counts on the device
+// stay there, so that a recorded graph counts on at each replay; those on the CPU are read and written there.
 #include "../kernels/optim_step.h"
 
 #include "../core/call.h"

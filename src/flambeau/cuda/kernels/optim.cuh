@@ -1,4 +1,5 @@
-// One step of an optimizer: a block for 4,096 elements of some tensor. The structs are those of native/cuda/optim_step.cpp.
+// One step of an optimizer: a block for 4,096 elements of some tensor. The structs are those of
+// native/cuda/optim_step.cpp.
 #ifndef FLAMBEAU_EMULATE
 namespace std {
 using ::pow; using ::sqrt;

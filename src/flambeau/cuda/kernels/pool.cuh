@@ -88,8 +88,8 @@ template <class A, char MODE> struct Taps {
     weight[k] = w;
   }
 };
-// MODE with antialias: every pixel that result o covers, weighted by a triangle, Keys' cubic with a = -1/2 (c), or three
-// lobes of a sinc (s); n: one pixel of an axis that has no other.
+// MODE with antialias: every pixel that result o covers, weighted by a triangle, Keys' cubic with a = -1/2 (c), or
+// three lobes of a sinc (s); n: one pixel of an axis that has no other.
 template <class A, char MODE> struct Covered {
   int64_t first, many;
   A centre, shrink, total;

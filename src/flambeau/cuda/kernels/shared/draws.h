@@ -1,5 +1,5 @@
-// Numbers of distributions that need an unknown number of draws: Poisson, gamma, binomial. A generator has u53(), uniform
-// in [0, 1), and gauss(). What is not a number stays that: every loop must come to an end.
+// Numbers of distributions that need an unknown number of draws: Poisson, gamma, binomial. A generator has u53(),
+// uniform in [0, 1), and gauss(). What is not a number stays that: every loop must come to an end.
 
 // Knuth's product of uniforms below 10, Hörmann's transformed rejection (PTRS, 1993) from there.
 template <class G> FLAMBEAU_INLINE double draw_poisson(G& g, double rate) {

@@ -1,7 +1,7 @@
 // The arithmetic of each optimizer, written once for vectors of float or double and for a thread's one number.
 //
-// Who includes it has fma, root (the square root), larger (of which a NaN stays), nearer_start(weight): weight < 1/2, and
-// Scalar<V>: the type of V's elements.
+// Who includes it has fma, root (the square root), larger (of which a NaN stays), nearer_start(weight): weight < 1/2,
+// and Scalar<V>: the type of V's elements.
 
 // The numbers of one update as vectors (or scalars).
 template <class V>
