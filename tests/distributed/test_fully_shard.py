@@ -12,6 +12,7 @@ from flambeau.distributed.fsdp import (
     CPUOffloadPolicy,
     FSDPModule,
     MixedPrecisionPolicy,
+    _group,
     fully_shard,
     register_fsdp_forward_method,
 )
@@ -122,6 +123,8 @@ def test_equals_one_process(size):
 
 
 OPTIONS = {"kept": {"reshard_after_forward": False}, "again": {"reshard_after_forward": True},
+           "by two": {"reshard_after_forward": 2}, "by two, halves": {
+               "reshard_after_forward": 2, "shard_placement_fn": lambda p: Shard(p.ndim - 1)},
            "offloaded": {"offload_policy": CPUOffloadPolicy()}, "second dimension": {
                "shard_placement_fn": lambda p: Shard(1) if p.ndim > 1 else None}}
 
@@ -132,6 +135,42 @@ def check_options(name):
     if name == "second dimension":
         assert mine.first.weight.placements == (Shard(1),) and mine.first.weight.to_local().shape == (9, 1)
     return far
+
+
+def check_neighbours():
+    """Between forward and backward two ranks have a block, and backward asks nobody else."""
+    mine, sizes = spread(net(), reshard_after_forward=2), []
+    gather = _group.collectives.all_gather_into_tensor
+
+    def counted(rows, sent, group, **options):
+        sizes.append(group.size())
+        return gather(rows, sent, group, **options)
+
+    whole = sum(p.numel() for p in mine.blocks[0].parameters()) * F64.itemsize
+    _group.collectives.all_gather_into_tensor = counted
+    try:
+        loss = mine(batch(0, 0)).square().mean()
+        assert sizes == [4] * 4 and all(isinstance(p, DTensor) for p in mine.parameters())
+        held = [block._fsdp_state.group._kept.numel() for block in mine.blocks]
+        assert all(whole / 2 <= each < whole * 0.6 for each in held)
+        loss.backward()
+        assert sizes == [4] * 4 + [2] * 4 and all(block._fsdp_state.group._kept is None for block in mine.blocks)
+        mine(batch(0, 0))
+        with flambeau.no_grad():
+            for p in mine.parameters():
+                p.add_(1)
+        first = mine(batch(0, 0))  # what was kept is of no use after a step
+    finally:
+        _group.collectives.all_gather_into_tensor = gather
+    theirs = net()
+    with flambeau.no_grad():
+        for p in theirs.parameters():
+            p.add_(1)
+    return (first - theirs(batch(0, 0))).abs().max().item()
+
+
+def test_few_ranks_keep_whole_parameters(ranks):
+    assert max(ranks.run(check_neighbours)) < 1e-12
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -341,7 +380,9 @@ def check_methods():
             (lambda: flambeau.save(mine.state_dict(), "/dev/null"), TypeError, "full_tensor"),
             (lambda: fully_shard(net().blocks), ValueError, "with a forward"),
             (lambda: fully_shard(net(), mesh=4), ValueError, "DeviceMesh"),
-            (lambda: fully_shard(net(), reshard_after_forward=2), NotImplementedError, "True or False"),
+            (lambda: fully_shard(net(), reshard_after_forward=3), ValueError, "must divide the 4 ranks"),
+            (lambda: fully_shard(net(), reshard_after_forward=2.0), TypeError, "a number of ranks"),
+            (lambda: fully_shard(net()).set_reshard_after_forward(2), ValueError, "an argument of fully_shard"),
             (lambda: spread(tied), ValueError, "is also norm.weight"),
             (lambda: mine.set_modules_to_forward_prefetch([nn.Linear(1, 1)]), ValueError, "applied to"),
             (lambda: fully_shard(nn.PReLU(), shard_placement_fn=lambda p: 0), ValueError, "Shard")]:

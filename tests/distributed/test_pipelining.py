@@ -11,14 +11,17 @@ from flambeau import nn
 from flambeau.distributed.pipelining import (
     PipelineStage,
     Schedule1F1B,
+    ScheduleDualPipeV,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
     ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
     SplitPoint,
     pipe_split,
     pipeline,
 )
+from flambeau.distributed.pipelining._split_backward import SplitBackward
 from flambeau.distributed.pipelining.microbatch import (
     TensorChunkSpec,
     _Replicate,
@@ -27,12 +30,15 @@ from flambeau.distributed.pipelining.microbatch import (
     sum_reducer,
 )
 from flambeau.distributed.pipelining.schedules import (
+    PipelineScheduleMulti,
     _ComputationType,
     get_schedule_class,
     interleaved,
     looped_bfs,
     one_forward_one_backward,
+    zero_bubble,
 )
+from flambeau.utils.flop_counter import FlopCounterMode
 
 
 class Block(nn.Module):
@@ -91,7 +97,7 @@ def whole(stages, count, scale=True):
 def simulated(orders, stages):
     """The most microbatches that a rank has kept at a time; AssertionError where the ranks would wait forever."""
     done, at, most = set(), [0] * len(orders), 0
-    forward, backward = _ComputationType
+    forward, inputs, weights, backward = _ComputationType
     kept = [0] * len(orders)
     while any(place < len(order) for place, order in zip(at, orders)):
         moved = False
@@ -100,12 +106,14 @@ def simulated(orders, stages):
                 stage, kind, k = order[at[rank]]
                 if kind is forward:
                     needs = [(stage - 1, forward, k)] if stage else []
+                elif kind is weights:
+                    needs = [(stage, inputs, k)]
                 else:
-                    needs = [(stage, forward, k)] + ([(stage + 1, backward, k)] if stage < stages - 1 else [])
+                    needs = [(stage, forward, k)] + ([(stage + 1, kind, k)] if stage < stages - 1 else [])
                 if not done.issuperset(needs):
                     break
                 done.add((stage, kind, k))
-                kept[rank] += 1 if kind is forward else -1
+                kept[rank] += {forward: 1, inputs: 0, weights: -1, backward: -1}[kind]
                 most, at[rank], moved = max(most, kept[rank]), at[rank] + 1, True
         assert moved, "every rank waits"
     return most
@@ -123,6 +131,37 @@ def test_orders_are_complete_and_never_stuck(ranks, each, rounds):
     assert simulated(orders, ranks) == min(count, ranks)
 
 
+def span(orders, stages):
+    """How long a step takes where a forward pass takes one tick, and backward two, or one for each of its halves."""
+    ends, free = {}, [0] * len(orders)
+    todo = [list(order) for order in orders]
+    while any(todo):
+        for rank, order in enumerate(todo):
+            while order:
+                stage, kind, k = order[0]
+                needs = {"F": [(stage - 1, "F", k)] if stage else [], "W": [(stage, "I", k)]}.get(
+                    kind.value, [(stage, "F", k)] + ([(stage + 1, kind.value, k)] if stage < stages - 1 else []))
+                if not all(need in ends for need in needs):
+                    break
+                free[rank] = ends[stage, kind.value, k] = max(
+                    [free[rank], *(ends[need] for need in needs)]) + (2 if kind.value == "B" else 1)
+                order.pop(0)
+    return max(free)
+
+
+@pytest.mark.parametrize(("ranks", "rounds"), [*product((1, 2, 3, 4, 8), (1, 2, 5))])
+def test_split_backward_fills_what_would_be_waiting(ranks, rounds):
+    count, v = ranks * rounds, [*range(ranks), *reversed(range(ranks))]
+    for owners, most in ([*range(ranks)], ranks), ([*range(ranks)] * 2, ranks + ranks // 2), (v, ranks):
+        orders = zero_bubble(owners, ranks, count, most)
+        assert all(len(order) == len(set(order)) == 3 * count * len(owners) // ranks for order in orders)
+        assert simulated(orders, len(owners)) <= most * len(owners) // ranks
+    assert span(zero_bubble(v, ranks, count, ranks), 2 * ranks) == 6 * count + ranks - 1  # the way to the last rank
+    alone = [one_forward_one_backward(rank, ranks, count) for rank in range(ranks)]
+    assert span(alone, ranks) == 3 * count + 3 * (ranks - 1)
+    assert span(zero_bubble([*range(ranks)], ranks, count, ranks), ranks) <= 3 * count + ranks + 1
+
+
 def test_the_interleaved_order_keeps_few_microbatches():
     orders = [interleaved([rank, rank + 4], 4, rank, 32) for rank in range(4)]
     assert simulated(orders, 8) <= 4 + 2 * 3 + 1
@@ -137,6 +176,52 @@ def test_one_process_runs_all_stages():
     out = ScheduleInterleaved1F1B(stages, 4, nn.functional.mse_loss).step(x, target=target, losses=found)
     assert flambeau.allclose(out, results) and [float(loss) for loss in found] == pytest.approx(losses, rel=1e-12)
     assert close({n: p.grad for n, p in model.named_parameters()}, grads)
+
+
+class Mixed(nn.Module):
+    """A weight used twice, one that is computed from others, one that an input goes into as well, and one unused."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.normed = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+        self.scale, self.unused = nn.Parameter(flambeau.rand(4)), nn.Parameter(flambeau.rand(4))
+
+    def forward(self, x, y):
+        x = self.first(flambeau.tanh(self.second(x))) * (self.scale + y)
+        return self.first(self.normed(x).relu()), (x * self.scale).sum(1)
+
+
+def test_both_halves_of_backward_are_the_whole():
+    flambeau.manual_seed(0)
+    model, given = Mixed().double(), [flambeau.randn(3, 4, dtype=flambeau.float64, requires_grad=True) for _ in "xy"]
+    grads = [flambeau.randn(3, 4, dtype=flambeau.float64), flambeau.randn(3, dtype=flambeau.float64)]
+    flambeau.autograd.backward(model(*given), grads)
+    expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    half = SplitBackward(model(*given), grads, given)
+    for x, found in zip(given, half.inputs(), strict=True):
+        assert flambeau.allclose(found, x.grad, rtol=1e-12)
+    early = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert early <= {"scale", "first.weight", "first.bias"}  # what is used on both sides of another layer
+    half.weights()
+    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert found.keys() == expected.keys() and close(found, expected)
+
+
+def test_nothing_is_computed_twice():
+    model, x = blocks(3), flambeau.randn(5, 4, dtype=flambeau.float64, requires_grad=True)
+
+    def flops(function):
+        with FlopCounterMode(display=False) as counter:
+            function()
+        return counter.get_total_flops()
+
+    y = model(x)
+    full = flops(lambda: y.backward(flambeau.ones_like(y)))
+    z = model(x)
+    half = SplitBackward([z], [flambeau.ones_like(z)], [x])
+    assert [flops(half.inputs), flops(half.weights)] == [full / 2, full / 2]
 
 
 def test_evaluation_leaves_no_gradients():
@@ -192,7 +277,9 @@ def test_a_model_says_where_it_is_cut():
     (lambda: ScheduleGPipe(PipelineStage(blocks(1), 0, 1, "cpu"), 2, nn.MSELoss()).step(batch()[0]), "give target"),
     (lambda: ScheduleGPipe(PipelineStage(blocks(1), 0, 2, "cpu"), 2), r"has stages \[0, 1\] of 2, got \[0\]"),
     (lambda: get_schedule_class("1f2b"), "no schedule is called '1f2b'; there are 1F1B"),
-    (lambda: ScheduleInterleavedZeroBubble([], 2), "not available"),
+    (lambda: ScheduleInterleavedZeroBubble([], 2), "got none"),
+    (lambda: ScheduleZBVZeroBubble([PipelineStage(blocks(1), 0, 1, "cpu")], 2), "1 ranks have 2, got 1"),
+    (lambda: ScheduleDualPipeV([], 2), "use ScheduleZBVZeroBubble"),
 ])
 def test_mistakes_are_named(call, message):
     with pytest.raises((ValueError, AttributeError, NotImplementedError), match=message):
@@ -216,23 +303,29 @@ def train(kind, per_rank, count, scale):
     """One step; each rank has its own stages of the same model."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     model, (x, target), losses = blocks(ranks * per_rank), batch(), []
-    stages = [PipelineStage(model[k], k, ranks * per_rank, "cpu") for k in range(rank, ranks * per_rank, ranks)]
-    schedule = kind(stages if per_rank > 1 else stages[0], count, nn.functional.mse_loss, scale_grads=scale)
+    own = [rank, 2 * ranks - 1 - rank] if kind is ScheduleZBVZeroBubble else range(rank, ranks * per_rank, ranks)
+    stages = [PipelineStage(model[k], k, ranks * per_rank, "cpu") for k in own]
+    several = issubclass(kind, PipelineScheduleMulti)
+    schedule = kind(stages if several else stages[0], count, nn.functional.mse_loss, scale_grads=scale)
     for _ in range(2):
         model.zero_grad()
-        out = schedule.step(*[x] * (rank == 0), target=target if rank == ranks - 1 else None, losses=losses)
+        out = schedule.step(*[x] * (rank == 0), target=target if own[-1] == ranks * per_rank - 1 else None,
+                            losses=losses)
     return out, [float(loss) for loss in losses], {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize(("kind", "per_rank", "count", "scale"), [
     (ScheduleGPipe, 1, 5, True), (Schedule1F1B, 1, 6, False), (Schedule1F1B, 1, 4, True),
-    (ScheduleInterleaved1F1B, 2, 8, True), (ScheduleLoopedBFS, 3, 3, True)])
+    (ScheduleInterleaved1F1B, 2, 8, True), (ScheduleLoopedBFS, 3, 3, True),
+    (ScheduleInterleavedZeroBubble, 1, 6, True), (ScheduleInterleavedZeroBubble, 2, 5, False),
+    (ScheduleZBVZeroBubble, 2, 6, True)])
 def test_ranks_train_as_one_process_does(ranks, kind, per_rank, count, scale):
     results, losses, grads = whole(4 * per_rank, count, scale)
     found = ranks.run(train, kind, per_rank, count, scale)
-    assert [out is None for out, _, _ in found] == [True] * 3 + [False]
-    assert flambeau.allclose(found[3][0], results)
-    assert found[3][1] == pytest.approx(losses, rel=1e-12) and found[0][1] == []
+    last = 0 if kind is ScheduleZBVZeroBubble else 3
+    assert [rank for rank, (out, _, _) in enumerate(found) if out is not None] == [last]
+    assert flambeau.allclose(found[last][0], results)
+    assert found[last][1] == pytest.approx(losses, rel=1e-12) and found[3 - last][1] == []
     together = {name: grad for _, _, own in found for name, grad in own.items()}
     assert together.keys() == grads.keys() and close(together, grads)
 
@@ -294,21 +387,23 @@ def test_tensors_of_any_kind_go_between_stages(ranks):
     assert flambeau.allclose(grad, flambeau.tensor([0, 1 / 3, 2 / 3, 0, 0.5])[:, None].expand(5, 2))
 
 
-def train_both_ways():
+def train_both_ways(kind):
     """Two pipelines of two stages; each stage is data parallel."""
     rank = dist.get_rank()
     along = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
     across = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
     model, (x, target) = blocks(2), batch()
     part = nn.parallel.DistributedDataParallel(model[rank % 2], process_group=across)
-    schedule = Schedule1F1B(PipelineStage(part, rank % 2, 2, "cpu", group=along), 3, nn.functional.mse_loss)
+    stage = PipelineStage(part, rank % 2, 2, "cpu", group=along)
+    schedule = kind(stage if kind is Schedule1F1B else [stage], 3, nn.functional.mse_loss)
     half = slice(6 * (rank // 2), 6 * (rank // 2) + 6)
     schedule.step(*[x[half]] * (rank % 2 == 0), target=target[half])
     return {f"{rank % 2}.{name}": p.grad for name, p in part.module.named_parameters()}
 
 
-def test_data_parallel_stages(ranks):
-    found = ranks.run(train_both_ways)
+@pytest.mark.parametrize("kind", [Schedule1F1B, ScheduleInterleavedZeroBubble])
+def test_data_parallel_stages(ranks, kind):
+    found = ranks.run(train_both_ways, kind)
     grads = whole(2, 6)[2]
     for k in (0, 2):
         assert close(found[k] | found[k + 1], grads)

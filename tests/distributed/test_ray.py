@@ -131,7 +131,9 @@ def alone():
 
 
 def test_a_run_goes_on_when_a_node_dies(nodes, capfd):
-    """First over shared memory, then with one worker, since there is room for no more; no step that was reported is lost or done twice."""
+    """Over shared memory, then with one worker, since there is room for no more; no step that was reported is lost or
+    done twice.
+    """
     made, found = nodes
     killed = []
 

@@ -1,5 +1,7 @@
 """fully_shard: parameters, gradients and the optimizer's state of a module, each rank with its part."""
 
+from weakref import WeakKeyDictionary
+
 from ..._shown import listed, shown
 from ...nn import Module, ModuleDict, ModuleList
 from ...ops.dims import wrap_dim
@@ -73,9 +75,14 @@ class FSDPModule:
             state.group.all_reduce = requires_all_reduce
 
     def set_reshard_after_forward(self, reshard_after_forward, recurse=True):
-        """Whether whole parameters are forgotten after forward, and gathered again in backward."""
+        """Whether whole parameters are forgotten after forward, and gathered again in backward. A bool: to keep them
+        on a few ranks is for `fully_shard` to say.
+        """
+        if not isinstance(reshard_after_forward, bool):
+            raise ValueError(f"set_reshard_after_forward: expected True or False, got {shown(reshard_after_forward)}; "
+                             "a number of ranks is an argument of fully_shard")
         for state in self._own_states(recurse):
-            state.reshard_after_forward = reshard_after_forward
+            state.reshard_after_forward, state.group.few = reshard_after_forward, None
 
     def set_reshard_after_backward(self, reshard_after_backward, *, recurse=True):
         """Whether whole parameters are forgotten after backward: False helps where several backwards make a step."""
@@ -130,8 +137,10 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     Apply it to the parts first (each layer of a transformer), then to the whole: each call takes the parameters that
     inner calls have left, and gathers and forgets them together. Make the optimizer afterwards, of the DTensors.
     A mesh of two dimensions cuts along the second and copies along the first. reshard_after_forward=False keeps whole
-    parameters until backward (as the outermost module does unless told otherwise). shard_placement_fn(parameter) may
-    return Shard(dim) to cut along another dimension   (Zhao et al. 2023; Rajbhandari et al. 2020, stage 3).
+    parameters until backward (as the outermost module does unless told otherwise); a number n, which must divide that
+    of the ranks, keeps them cut between n neighbours, which gather them for backward among themselves.
+    shard_placement_fn(parameter) may return Shard(dim) to cut along another dimension   (Zhao et al. 2023;
+    Rajbhandari et al. 2020, stage 3).
 
     >>> import flambeau
     >>> import flambeau.distributed as dist
@@ -150,10 +159,11 @@ def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placemen
     """
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     mesh = _mesh(mesh)
-    _check(modules, reshard_after_forward, offload_policy)
-    reshard = None if reshard_after_forward is None else bool(reshard_after_forward)
+    _check(modules, offload_policy)
+    reshard, ways = _resharding(reshard_after_forward, mesh.shape[-1])
     ignored = set(map(id, ignored_params or ()))
     group = ParameterGroup(_taken(modules, mesh, shard_placement_fn, ignored), mesh, mp_policy)
+    group.few = None if ways is None else _neighbours(group.shard_group, ways)
     state = State(modules, group, mp_policy, reshard)
     for part in modules:
         part.__dict__["_fsdp_state"] = state
@@ -186,7 +196,31 @@ def _default_mesh():
     return _defaults["mesh"]
 
 
-def _check(modules, reshard_after_forward, offload_policy):
+def _resharding(given, size):
+    """(whether whole parameters are forgotten after forward, between how many ranks they are kept or None)"""
+    if given is None or isinstance(given, bool):
+        return given, None
+    if type(given) is not int:
+        raise TypeError(f"fully_shard: reshard_after_forward must be True, False or a number of ranks, got "
+                        f"{shown(given)}")
+    if given < 1 or size % given:
+        raise ValueError(f"fully_shard: reshard_after_forward must divide the {size} ranks that parameters are spread "
+                         f"over, got {given}")
+    return given > 1, given if 1 < given < size else None
+
+
+_few = WeakKeyDictionary()  # group -> {n: the n neighbours in it that this rank belongs to}
+
+
+def _neighbours(group, count):
+    made = _few.setdefault(group, {})
+    if count not in made:
+        first = group.rank() // count * count
+        made[count] = _groups.new_group(group.ranks[first:first + count], use_local_synchronization=True)
+    return made[count]
+
+
+def _check(modules, offload_policy):
     if not isinstance(offload_policy, OffloadPolicy):
         raise TypeError(f"fully_shard: offload_policy must be an OffloadPolicy, got {shown(offload_policy)}")
     for part in modules:
@@ -195,9 +229,6 @@ def _check(modules, reshard_after_forward, offload_policy):
                              "list of the modules in it, or call it on each")
         if state_of(part) is not None:
             raise AssertionError("fully_shard: it was applied to this module before")
-    if reshard_after_forward is not None and not isinstance(reshard_after_forward, bool):
-        raise NotImplementedError("fully_shard: reshard_after_forward as a number of ranks is not available; give True "
-                                  "or False")
 
 
 def _taken(modules, mesh, placement, ignored):

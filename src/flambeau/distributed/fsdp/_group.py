@@ -40,6 +40,7 @@ class ParameterGroup:
         self.sync = self.all_reduce = True
         self.divisor, self.sum_only, self.reduced_hook, self.comm_hook = None, False, None, None
         self._gathering, self._reducing, self._partial = None, [], {}
+        self.few, self._kept = None, None  # the group that keeps whole parameters after forward, and this rank's part
 
     # --- parameters ---------------------------------------------------------------------------------------------------
 
@@ -48,16 +49,20 @@ class ParameterGroup:
         """Whether a gather is under way."""
         return self._gathering is not None
 
-    def unshard(self):
-        """Starts to gather the parameters, unless they are whole or on their way."""
+    def unshard(self, anew=True):
+        """Starts to gather the parameters, unless they are whole or on their way; with anew=False, from the few ranks
+        that have kept them since forward, if they have.
+        """
         if self.whole or self._gathering is not None or not self.params:
             return
         for p in self.params:
             p.refresh()
+        kept, self._kept = None if anew else self._kept, None
+        group = self.shard_group if kept is None else self.few
         with flambeau.no_grad():
-            sent = flambeau.cat([p.sent(self.policy.param_dtype) for p in self.params])
-            rows = flambeau.empty(self.shard_group.size(), sent.numel(), dtype=flambeau.uint8)
-            work = collectives.all_gather_into_tensor(rows, sent, self.shard_group, async_op=True)
+            sent = flambeau.cat([p.sent(self.policy.param_dtype) for p in self.params]) if kept is None else kept
+            rows = flambeau.empty(group.size(), sent.numel(), dtype=flambeau.uint8)
+            work = collectives.all_gather_into_tensor(rows, sent, group, async_op=True)
         self._gathering = work, rows
 
     def wait(self):
@@ -70,7 +75,7 @@ class ParameterGroup:
         at = 0
         with flambeau.no_grad():
             for p in self.params:
-                count = p.sent_bytes(self.policy.param_dtype)
+                count = p.sent_bytes(self.policy.param_dtype, len(rows))
                 p.received(rows[:, at:at + count], self.policy.param_dtype)
                 at += count
         self.whole = True
@@ -83,8 +88,19 @@ class ParameterGroup:
         for p in self.params:
             p.give(made[id(p)] if id(p) in made else p.full.detach())
 
+    def reshard_to_few(self):
+        """Forgets the whole parameters but for a part: those of the ranks of `few` together are all of them."""
+        self.wait()
+        if not self.whole or self.few is None:
+            return self.reshard()
+        with flambeau.no_grad():
+            kept = flambeau.cat([p.kept(self.few.rank(), self.few.size()) for p in self.params])
+        self.reshard()
+        self._kept = kept
+
     def reshard(self):
         """Forgets the whole parameters."""
+        self._kept = None
         if self._gathering is not None:
             self._gathering[0].wait()
             self._gathering = None

@@ -76,25 +76,29 @@ class ShardedParameter:
     @property
     def chunk(self):
         """The shape of all parts but the last."""
-        return tuple(chunk_sizes(n, self.ways)[0] if d == self.dim else n for d, n in enumerate(self.shape))
+        return self._chunk(self.ways)
+
+    def _chunk(self, ways):
+        return tuple(chunk_sizes(n, ways)[0] if d == self.dim else n for d, n in enumerate(self.shape))
 
     @property
     def chunk_numel(self):
         """How many elements the parts have."""
         return math.prod(self.chunk)
 
-    def sent_bytes(self, dtype):
-        """How many bytes a rank sends."""
-        return self.chunk_numel * self._gathered_dtype(dtype).itemsize
+    def sent_bytes(self, dtype, ways):
+        """How many bytes each of so many ranks sends."""
+        return math.prod(self._chunk(ways)) * self._gathered_dtype(dtype).itemsize
 
     def _gathered_dtype(self, dtype):
         return self.dtype if dtype is None or not self.dtype.is_floating_point else dtype
 
-    def padded(self, tensor):
+    def padded(self, tensor, ways=None):
         """A part, filled up to the shape that all parts have."""
-        if tuple(tensor.shape) == self.chunk:
+        chunk = self._chunk(ways or self.ways)
+        if tuple(tensor.shape) == chunk:
             return tensor
-        full = tensor.new_zeros(self.chunk)
+        full = tensor.new_zeros(chunk)
         full.narrow(self.dim, 0, tensor.shape[self.dim]).copy_(tensor)
         return full
 
@@ -107,11 +111,19 @@ class ShardedParameter:
                                "to_empty(device=\"cpu\") and initialize the model first")
         return self.padded(local).contiguous().view(-1).view(flambeau.uint8)
 
+    def kept(self, rank, ways):
+        """Part `rank` of `ways` of the whole values: a flat tensor of bytes."""
+        local = self.full._local_tensor if self.inner is not None else self.full
+        size, offset = chunk_of(self.shape[self.dim], ways, rank)
+        part = self.padded(local.narrow(self.dim, offset, size), ways)
+        return part.contiguous().view(-1).view(flambeau.uint8)
+
     def received(self, rows, dtype):
-        """Becomes whole, of the bytes of all ranks: [ranks, bytes]."""
-        parts = rows.contiguous().view(-1).view(self._gathered_dtype(dtype)).view(self.ways, *self.chunk)
+        """Becomes whole, of the bytes of all ranks that have parts: [ranks, bytes]."""
+        ways, chunk = len(rows), self._chunk(len(rows))
+        parts = rows.contiguous().view(-1).view(self._gathered_dtype(dtype)).view(ways, *chunk)
         if self.dim == 0:
-            full = parts.view(self.ways * self.chunk[0], *self.chunk[1:])
+            full = parts.view(ways * chunk[0], *chunk[1:])
         else:
             full = flambeau.cat(parts.unbind(0), self.dim)
         self.set_whole(full.narrow(self.dim, 0, self.shape[self.dim]).contiguous())

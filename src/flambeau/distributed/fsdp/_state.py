@@ -80,7 +80,7 @@ class State:
                 self.policy.cast_forward_inputs or (self.is_root and self.cast_root)):
             args, kwargs = cast((args, kwargs), self.policy.param_dtype)
         if self.run.backward or not self._ran:  # in backward it is the forward of checkpointing
-            self.group.unshard()
+            self.group.unshard(anew=not self.run.backward)
             self.group.wait()
             self.group.give(self)
             for state in self._next_in_forward():
@@ -114,8 +114,10 @@ class State:
         return outputs
 
     def _end_forward(self):
-        if self.reshard_after_forward or not flambeau.is_grad_enabled():
+        if not flambeau.is_grad_enabled():
             self.group.reshard()
+        elif self.reshard_after_forward:
+            self.group.reshard_to_few()
         if flambeau.is_grad_enabled():
             self.run.order.append(self)
 
@@ -128,12 +130,12 @@ class State:
             return
         self.gathered_in_backward = True
         with flambeau.no_grad():
-            self.group.unshard()
+            self.group.unshard(anew=False)
             self.group.wait()
             for p in self.group.params:
                 p.give_again()
             for state in self._next_in_backward():
-                state.group.unshard()
+                state.group.unshard(anew=False)
 
     def _next_in_backward(self):
         if self.backward_prefetch is not None:
@@ -155,7 +157,7 @@ class State:
             if self.prefetch_after:
                 at = self.run.order.index(self) if self in self.run.order else 0
                 for state in self.run.order[max(at - 1, 0):at]:
-                    state.group.unshard()
+                    state.group.unshard(anew=False)
 
     def after_backward_of_all(self, last):
         """At the end: gradients arrive, and nothing is left under way."""

@@ -13,16 +13,14 @@ from ._IR import pipeline as pipeline
 from .schedules import Schedule1F1B as Schedule1F1B
 from .schedules import ScheduleGPipe as ScheduleGPipe
 from .schedules import ScheduleInterleaved1F1B as ScheduleInterleaved1F1B
+from .schedules import ScheduleInterleavedZeroBubble as ScheduleInterleavedZeroBubble
 from .schedules import ScheduleLoopedBFS as ScheduleLoopedBFS
+from .schedules import ScheduleZBVZeroBubble as ScheduleZBVZeroBubble
 from .stage import PipelineStage as PipelineStage
 from .stage import build_stage as build_stage
 
-_REASON = "schedules that compute the gradients of inputs and of weights apart are not available; use " \
-          "ScheduleInterleaved1F1B"
+_REASON = "a schedule that runs a forward and a backward pass at the same time is not available; use ScheduleZBVZeroBubble"
 globals().update(refusals("distributed.pipelining", _REASON, """
-    ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec,
-    output_merge_spec, scale_grads, backward_requires_autograd, defer_pp_recv) ScheduleZBVZeroBubble(stages,
-    n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
-    backward_requires_autograd, defer_pp_recv) ScheduleDualPipeV(stages, n_microbatches, loss_fn, args_chunk_spec,
-    kwargs_chunk_spec, output_merge_spec, scale_grads, backward_requires_autograd, defer_pp_recv)
+    ScheduleDualPipeV(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
+    scale_grads, backward_requires_autograd, defer_pp_recv)
 """))

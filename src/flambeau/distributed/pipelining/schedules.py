@@ -1,101 +1,29 @@
-"""Schedules: in which order a rank runs the forward and backward passes of its stages' microbatches."""
+"""Schedules: they run the forward and backward passes of a rank's stages in their order, and pass on what comes of it."""
 
 from collections import Counter
-from enum import Enum
-from typing import NamedTuple
 
 import flambeau
 
 from ..._shown import shown
 from . import _transfer
+from ._orders import _Action as _Action
+from ._orders import _ComputationType as _ComputationType
+from ._orders import gpipe as gpipe
+from ._orders import interleaved as interleaved
+from ._orders import looped_bfs as looped_bfs
+from ._orders import one_forward_one_backward as one_forward_one_backward
+from ._orders import zero_bubble
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks
-
-
-class _ComputationType(Enum):
-    FORWARD = "F"
-    FULL_BACKWARD = "B"
-
-
-class _Action(NamedTuple):
-    """One pass of one microbatch through one stage, as in "2F0": stage, kind, microbatch."""
-
-    stage_index: int
-    computation_type: _ComputationType
-    microbatch_index: int
-
-    def __repr__(self):
-        return f"{self.stage_index}{self.computation_type.value}{self.microbatch_index}"
-
-
-def _forward(stage, k):
-    return _Action(stage, _ComputationType.FORWARD, k)
-
-
-def _backward(stage, k):
-    return _Action(stage, _ComputationType.FULL_BACKWARD, k)
-
-
-# --- the orders -------------------------------------------------------------------------------------------------------
-
-def gpipe(stage, count):
-    """All forward passes, then all backward passes.
-
-    >>> from flambeau.distributed.pipelining.schedules import gpipe
-    >>> gpipe(0, 2)
-    [0F0, 0F1, 0B0, 0B1]
-    """
-    return [_forward(stage, k) for k in range(count)] + [_backward(stage, k) for k in range(count)]
-
-
-def one_forward_one_backward(stage, stages, count):
-    """As many forward passes as there are stages from here on, then one backward and one forward in turn: at most so
-    many microbatches are kept.
-
-    >>> from flambeau.distributed.pipelining.schedules import one_forward_one_backward
-    >>> one_forward_one_backward(0, 2, 3)
-    [0F0, 0F1, 0B0, 0F2, 0B1, 0B2]
-    """
-    ahead = min(count, stages - stage)
-    order = [_forward(stage, k) for k in range(ahead)]
-    for k in range(count):
-        order.append(_backward(stage, k))
-        if k + ahead < count:
-            order.append(_forward(stage, k + ahead))
-    return order
-
-
-def looped_bfs(local, count):
-    """Stage after stage, each with all microbatches; backward from the last on."""
-    return ([_forward(stage, k) for stage in local for k in range(count)]
-            + [_backward(stage, k) for stage in reversed(local) for k in reversed(range(count))])
-
-
-def interleaved(local, ranks, rank, count):
-    """Microbatches go through a rank's stages in groups, as many in each as there are ranks (or more, where that fits);
-    otherwise one backward and one forward in turn (Narayanan et al. 2021, section 2.2).
-    """
-    rounds = max(1, count // ranks)
-    if count % rounds:
-        raise ValueError(f"ScheduleInterleaved1F1B: n_microbatches must be a multiple of {rounds} for {ranks} ranks, "
-                         f"got {count}")
-    each, total = count // rounds, len(local) * count
-    ahead = min(total, (len(local) - 1) * each + 2 * (ranks - 1 - rank))
-
-    def place(step):
-        return step // each % len(local), step // (each * len(local)) * each + step % each
-
-    forward = [_forward(local[stage], k) for stage, k in map(place, range(total))]
-    backward = [_backward(local[-1 - stage], k) for stage, k in map(place, range(total))]
-    order = forward[:ahead]
-    for k in range(total):
-        order += forward[ahead + k:ahead + k + 1] + backward[k:k + 1]
-    return order
-
 
 # --- running ----------------------------------------------------------------------------------------------------------
 
 class _PipelineSchedule:
-    """Runs the stages of this rank in the order that a subclass gives."""
+    """Runs the stages of this rank in the order that a subclass gives.
+
+    `_owners(stages, ranks)` are the ranks of the stages where stage k is not on rank k modulo their number.
+    """
+
+    _owners = None
 
     def __init__(self, stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
                  scale_grads, backward_requires_autograd=True):
@@ -105,7 +33,12 @@ class _PipelineSchedule:
         if not backward_requires_autograd:
             raise NotImplementedError(f"{name}: backward_requires_autograd=False is not available; leave it out")
         self._stages = {stage.stage_index: stage for stage in stages}
+        if not stages:
+            raise ValueError(f"{name}: expected the stages of this rank, got none")
         first = stages[0]
+        if self._owners is not None:
+            for stage in stages:
+                stage.stage_index_to_group_rank = dict(enumerate(self._owners(stage.num_stages, stage.group_size)))
         local = [k for k in range(first.num_stages) if first.stage_index_to_group_rank[k] == first.group_rank]
         if sorted(self._stages) != local:
             raise ValueError(f"{name}: rank {first.group_rank} of {first.group_size} has stages {local} of "
@@ -173,8 +106,13 @@ class _Run:
         self.left[action[:2]] -= 1
         if kind is _ComputationType.FORWARD:
             self.forward(stage, k)
-        elif self.schedule._has_backward:
-            self.backward(stage, k, last=self.left[action[:2]] == 0)
+        elif not self.schedule._has_backward:
+            return
+        elif kind is _ComputationType.BACKWARD_WEIGHT:
+            stage.backward_weight(k)
+        else:
+            run = stage.backward_input if kind is _ComputationType.BACKWARD_INPUT else stage.backward_one_chunk
+            self.backward(run, stage, k, last=self.left[action[:2]] == 0)
 
     def forward(self, stage, k):
         at, schedule = stage.stage_index, self.schedule
@@ -188,15 +126,15 @@ class _Run:
         elif schedule._has_backward:
             raise ValueError(f"{type(schedule).__name__}.step: the rank of the last stage must give target")
 
-    def backward(self, stage, k, last):
+    def backward(self, run, stage, k, last):
         at, schedule = stage.stage_index, self.schedule
         scale = 1.0 / schedule._n_microbatches if schedule.scale_grads else 1.0
         if stage.is_last:
-            grads = stage.backward_one_chunk(k, self.losses[k], scale=scale, last=last)
+            grads = run(k, self.losses[k], scale=scale, last=last)
             self.losses[k] = self.losses[k].detach()
         else:
             grads = self.take(_ComputationType.FULL_BACKWARD, at + 1, k)
-            grads = stage.backward_one_chunk(k, grads=grads, last=last)
+            grads = run(k, grads=grads, last=last)
         if not stage.is_first:
             self.give(_ComputationType.FULL_BACKWARD, at, at - 1, k, grads)
 
@@ -242,8 +180,8 @@ class PipelineScheduleMulti(_PipelineSchedule):
     def __init__(self, stages, n_microbatches, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
                  output_merge_spec=None, use_full_backward=None, scale_grads=True, backward_requires_autograd=True):
         if use_full_backward is False:
-            raise NotImplementedError(f"{type(self).__name__}: use_full_backward=False, gradients of inputs and "
-                                      "weights apart, is not available; leave it out")
+            raise NotImplementedError(f"{type(self).__name__}: use_full_backward=False is not available: "
+                                      "ScheduleInterleavedZeroBubble splits backward; leave it out")
         super().__init__(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
                          scale_grads, backward_requires_autograd)
 
@@ -300,10 +238,33 @@ class ScheduleInterleaved1F1B(_Looped):
         return interleaved(local, self._ranks, self._rank, self._n_microbatches)
 
 
+class ScheduleInterleavedZeroBubble(_Looped):
+    """Backward split, with any number of stages on each rank: parameters' gradients are computed where a rank would
+    wait (Qi et al. 2023).
+    """
+
+    def _order(self, local):
+        most = self._ranks if len(local) == 1 or self._owners else self._ranks + self._ranks // 2
+        return zero_bubble(list(self._to_rank.values()), self._ranks, self._n_microbatches, most)[self._rank]
+
+
+class ScheduleZBVZeroBubble(ScheduleInterleavedZeroBubble):
+    """Backward split, with two stages on each rank in the form of a V: rank r has stages r and 2 p - 1 - r of 2 p. The
+    last stage is on the first rank, whose gradients begin their way back without delay (Qi et al. 2024).
+    """
+
+    def _owners(self, stages, ranks):
+        if stages != 2 * ranks:
+            raise ValueError(f"ScheduleZBVZeroBubble: a rank has two stages, so {ranks} ranks have {2 * ranks}, got "
+                             f"{stages}")
+        return [*range(ranks), *reversed(range(ranks))]
+
+
 def get_schedule_class(schedule_name):
     """The schedule of this name, in any case. ValueError: there is none."""
     known = {"1F1B": Schedule1F1B, "Interleaved1F1B": ScheduleInterleaved1F1B, "GPipe": ScheduleGPipe,
-             "LoopedBFS": ScheduleLoopedBFS, "PipelineScheduleSingle": PipelineScheduleSingle,
+             "LoopedBFS": ScheduleLoopedBFS, "InterleavedZeroBubble": ScheduleInterleavedZeroBubble,
+             "ZBVZeroBubble": ScheduleZBVZeroBubble, "PipelineScheduleSingle": PipelineScheduleSingle,
              "PipelineScheduleMulti": PipelineScheduleMulti}
     found = next((kind for name, kind in known.items() if name.lower() == schedule_name.lower()), None)
     if found is None:

@@ -7,6 +7,7 @@ import flambeau
 from ..._shown import shown
 from ...nn.parallel import DistributedDataParallel
 from .. import _groups as groups
+from ._split_backward import SplitBackward
 from ._transfer import as_tuple
 
 
@@ -32,8 +33,8 @@ class PipelineStage:
         if flambeau.device(device).type != "cpu":
             raise RuntimeError(f"PipelineStage: device {shown(str(device))} is not here; stages are on the CPU")
         if dw_builder is not None or get_mesh is not None:
-            raise NotImplementedError("PipelineStage: dw_builder and get_mesh are for schedules and tensors that are "
-                                      "not available; leave them out")
+            raise NotImplementedError("PipelineStage: dw_builder (schedules split backward by themselves) and get_mesh "
+                                      "(stages pass plain tensors on) are not available; leave them out")
         self.submod, self.stage_index, self.num_stages, self.device = submodule, stage_index, num_stages, device
         self.group = group
         alone = group is None and not groups.is_initialized()
@@ -45,6 +46,7 @@ class PipelineStage:
         self.stage_index_to_group_rank = {k: k % self.group_size for k in range(num_stages)}
         self.has_backward = False
         self._kept = {}  # microbatch -> (inputs, what forward has returned)
+        self._halves = {}  # microbatch -> its backward, of which the half for the parameters is left
 
     @property
     def is_first(self):
@@ -59,6 +61,7 @@ class PipelineStage:
     def clear_runtime_states(self):
         """Forgets the microbatches that were not finished."""
         self._kept.clear()
+        self._halves.clear()
 
     def _copies(self):
         """The stage's copies on other ranks, where it is data parallel: they exchange gradients in the last backward
@@ -79,9 +82,7 @@ class PipelineStage:
         """The gradients of the inputs of microbatch k, None for those that have none. `grads` are those of its results,
         or `loss` is what they have become, whose gradient is `scale`.
         """
-        args, results = self._kept.pop(k)
-        if loss is not None:
-            results, grads = [loss], [flambeau.full_like(loss, scale)]
+        args, results, grads = self._taken(k, loss, grads, scale)
         pairs = [(result, grad) for result, grad in zip(results, grads, strict=True)
                  if grad is not None and result.requires_grad]
         copies = self._copies()
@@ -96,6 +97,27 @@ class PipelineStage:
             if is_tensor:
                 value.grad = None
         return tuple(found)
+
+    def backward_input(self, k, loss=None, grads=(), scale=1.0, last=True):
+        """`backward_one_chunk` as far as the inputs need it; `backward_weight` does the rest. A stage with copies on
+        other ranks, whose gradients are exchanged in one pass, does all at once.
+        """
+        if self._copies() is not None:
+            return self.backward_one_chunk(k, loss, grads, scale, last)
+        args, results, grads = self._taken(k, loss, grads, scale)
+        self._halves[k] = SplitBackward(results, grads, () if self.is_first else args)
+        return tuple(self._halves[k].inputs())
+
+    def backward_weight(self, k):
+        """Adds microbatch k to the gradients of the parameters."""
+        half = self._halves.pop(k, None)
+        if half is not None:
+            half.weights()
+
+    def _taken(self, k, loss, grads, scale):
+        """(the arguments of microbatch k, what was computed of them, the gradients of that)"""
+        args, results = self._kept.pop(k)
+        return (args, results, grads) if loss is None else (args, [loss], [flambeau.full_like(loss, scale)])
 
 
 def build_stage(stage_module, stage_index, pipe_info, device, group=None):
