@@ -99,7 +99,6 @@ distributed.fsdp.api distributed.fsdp LocalOptimStateDictConfig LocalStateDictCo
 distributed.fsdp.api distributed.fsdp OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
 distributed.fsdp.api distributed.fsdp ShardingStrategy StateDictConfig StateDictSettings StateDictType
 distributed.tensor.device_mesh distributed.device_mesh DeviceMesh init_device_mesh
-distributed.tensor.experimental distributed._elsewhere context_parallel
 distributed.tensor.parallel.loss distributed.tensor.parallel loss_parallel
 export.dynamic_shapes export Constraint Dim ShapesCollection dims
 export.exported_program export ExportedProgram ModuleCallEntry ModuleCallSignature

@@ -5,5 +5,4 @@ from .._absent import refusals
 _REASON = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed", _REASON, """
     Reducer Logger FakeProcessGroup
-    context_parallel(mesh, buffers, buffer_seq_dims, no_restore_buffers)
 """))

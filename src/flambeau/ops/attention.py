@@ -64,6 +64,8 @@ def _double(a, b, c, g, q, k, v, mask, is_causal, s):
 _FUSED = (_C.float32, _C.float16, _C.bfloat16)
 #: the ways that may be taken, in the order in which they are tried; nn.attention.sdpa_kernel sets it while it lasts
 allowed_backends = ("FLASH_ATTENTION", "MATH")
+#: computes attention of a sequence that several processes have parts of; context_parallel sets it while it lasts
+over_ranks = None
 
 
 def _by_parts(query, key, value, mask, dropout_p, is_causal, scale):
@@ -117,6 +119,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     if enable_gqa:
         heads = query.shape[-3] if query.ndim > 2 else None
         query, key, value, attn_mask = _grouped(query, key, value, attn_mask, name)
+    if over_ranks is not None:
+        out = over_ranks(query, key, value, attn_mask, dropout_p, is_causal, scale)
+        return out if heads is None else out.flatten(-4, -3)
     for backend in allowed_backends:
         if backend == "FLASH_ATTENTION" and _fits_kernel(query, attn_mask, dropout_p):
             query, key, value = _expanded(attn_mask, query, key, value)

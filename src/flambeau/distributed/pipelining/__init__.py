@@ -19,7 +19,7 @@ from .schedules import ScheduleZBVZeroBubble as ScheduleZBVZeroBubble
 from .stage import PipelineStage as PipelineStage
 from .stage import build_stage as build_stage
 
-_REASON = "a schedule that runs a forward and a backward pass at the same time is not available; use ScheduleZBVZeroBubble"
+_REASON = "forward and backward passes that run at the same time are not available; use ScheduleZBVZeroBubble"
 globals().update(refusals("distributed.pipelining", _REASON, """
     ScheduleDualPipeV(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
     scale_grads, backward_requires_autograd, defer_pp_recv)

@@ -1,4 +1,4 @@
-"""Schedules: they run the forward and backward passes of a rank's stages in their order, and pass on what comes of it."""
+"""Schedules: they run the passes of a rank's stages in their order, and pass on what comes of them."""
 
 from collections import Counter
 
