@@ -41,7 +41,7 @@ LAYERS = [
      "quasirandom", "array_api"},
     {"distributed.checkpoint", "distributed.ray", "fx", "utils.module_tracker"},
     {"export"},
-    {"distributed.pipelining", "utils.flop_counter"},
+    {"distributed.pipelining", "distributed.tensor.debug", "utils.flop_counter"},
     {"compiler"},
     {"ao"},
     {"quantization", "nn.quantized"},

@@ -6,10 +6,13 @@ from pathlib import Path
 _OWN = str(Path(__file__).resolve().parents[1]) + "/"
 _texts = {}  # (code, line, name, shape, dtype) -> text
 _MOST = 4096
+watchers = []  # functions that are told the name of each call of this process
 
 
 def where(name, tensor=None, more=""):
     """ "all_reduce [1024] float32 at train.py:40" """
+    for watcher in watchers:
+        watcher(name)
     frame = sys._getframe(2)
     while frame.f_code.co_filename.startswith(_OWN) and frame.f_back is not None:
         frame = frame.f_back
