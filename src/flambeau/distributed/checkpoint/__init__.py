@@ -6,13 +6,15 @@ True
 """
 
 from ..._absent import refusals
+from ._fsspec_filesystem import FsspecReader as FsspecReader
+from ._fsspec_filesystem import FsspecWriter as FsspecWriter
+from ._hf_writer import HuggingFaceStorageWriter as HuggingFaceStorageWriter
 from .api import CheckpointException as CheckpointException
 from .default_planner import DefaultLoadPlanner as DefaultLoadPlanner
 from .default_planner import DefaultSavePlanner as DefaultSavePlanner
 from .filesystem import FileSystemReader as FileSystemReader
 from .filesystem import FileSystemWriter as FileSystemWriter
 from .hf_storage import HuggingFaceStorageReader as HuggingFaceStorageReader
-from .hf_storage import HuggingFaceStorageWriter as HuggingFaceStorageWriter
 from .hf_storage import QuantizedHuggingFaceStorageReader as QuantizedHuggingFaceStorageReader
 from .metadata import BytesStorageMetadata as BytesStorageMetadata
 from .metadata import ChunkStorageMetadata as ChunkStorageMetadata
@@ -32,11 +34,6 @@ from .state_dict_saver import save_state_dict as save_state_dict
 from .storage import StorageReader as StorageReader
 from .storage import StorageWriter as StorageWriter
 
-_ELSEWHERE = "checkpoints are folders of this machine; copy them with what the other storage offers"
-globals().update(refusals("distributed.checkpoint", _ELSEWHERE, """
-    FsspecReader FsspecWriter(path, single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead,
-    cache_staged_state_dict, overwrite, _extensions, serialization_format)
-"""))
 _STATE = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed.checkpoint", _STATE, """
     load_sharded_optimizer_state_dict(model_state_dict, optimizer_key, storage_reader, planner) CheckpointableTensor

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import flambeau
 
-from ..._files.replacing import replacing
 from ..._shown import shown
 from ...futures import Future
 from . import _chunks
+from ._folders import LocalFolder
 from ._metadata_file import read_metadata, write_metadata
 from ._storage_info import _StorageInfo as _StorageInfo
 from .metadata import StorageMeta
@@ -53,8 +53,8 @@ def _done(value):
     return future
 
 
-def _metadata_path(folder, rank=None):
-    return folder / (_METADATA if rank is None else f"__{rank}{_METADATA}")
+def _metadata_name(rank=None):
+    return _METADATA if rank is None else f"__{rank}{_METADATA}"
 
 
 def _is_folder(checkpoint_id):
@@ -86,13 +86,22 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
                                       "safetensors format use flambeau.safetensors.save_file")
         if thread_count < 1:
             raise ValueError(f"FileSystemWriter: thread_count must be at least 1, got {shown(thread_count)}")
-        self.path, self.single_file_per_rank, self.sync_files = Path(path), single_file_per_rank, sync_files
+        self.folder = self._folder_at(path)
+        self.single_file_per_rank, self.sync_files = single_file_per_rank, sync_files
         self.thread_count, self.per_thread_copy_ahead, self.overwrite = thread_count, per_thread_copy_ahead, overwrite
         self.save_id, self.rank, self.use_collectives = str(uuid.uuid4()), None, True
 
+    def _folder_at(self, path):
+        return LocalFolder(path)
+
+    @property
+    def path(self):
+        """The folder's path."""
+        return self.folder.path
+
     def reset(self, checkpoint_id=None):
         if checkpoint_id:
-            self.path = Path(checkpoint_id)
+            self.folder = self._folder_at(checkpoint_id)
         self.save_id = str(uuid.uuid4())
 
     def set_up_storage_writer(self, is_coordinator, *args, **kwargs):
@@ -100,16 +109,16 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
 
     def _own_metadata(self):
         """The file that this rank's `finish` writes."""
-        return _metadata_path(self.path, None if self.use_collectives or self.rank is None else self.rank)
+        return _metadata_name(None if self.use_collectives or self.rank is None else self.rank)
 
     def _prefix(self, rank):
         """What the files of a rank begin with: nothing of a checkpoint that is there may have the name."""
-        return f"__{rank}_{self.save_id[:_SHORT]}_" if self._own_metadata().exists() else f"__{rank}_"
+        return f"__{rank}_{self.save_id[:_SHORT]}_" if self.folder.has(self._own_metadata()) else f"__{rank}_"
 
     def prepare_local_plan(self, plan):
-        self.path.mkdir(parents=True, exist_ok=True)
-        if not self.overwrite and self._own_metadata().exists():
-            raise RuntimeError(f"save: {self.path} has a checkpoint already; save into another folder, or with "
+        self.folder.make()
+        if not self.overwrite and self.folder.has(self._own_metadata()):
+            raise RuntimeError(f"save: {self.folder} has a checkpoint already; save into another folder, or with "
                                "FileSystemWriter(…, overwrite=True)")
         if self.rank is not None and not self.use_collectives:
             return replace(plan, storage_data=_StoragePrefix(self._prefix(self.rank)))
@@ -129,7 +138,7 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
     def _write(self, name, items, planner):
         """One file; items that are no tensors come first."""
         results = []
-        with open(self.path / name, "wb") as file:
+        with self.folder.open(name, "wb") as file:
             for item in sorted(items, key=lambda item: item.type != WriteItemType.BYTE_IO):
                 start, value = file.tell(), planner.resolve_data(item)
                 if item.type == WriteItemType.BYTE_IO:
@@ -140,27 +149,27 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
                 results.append(WriteResult(item.index, length, _StorageInfo(name, start, length)))
             if self.sync_files:
                 file.flush()
-                os.fsync(file.fileno())
+                with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # no file of this machine
+                    os.fsync(file.fileno())
         return results
 
     def finish(self, metadata, results):
         metadata.version = CURRENT_DCP_VERSION
         metadata.storage_data = {each.index: each.storage_data for part in results for each in part}
         metadata.storage_meta = self.storage_meta()
-        with replacing(self._own_metadata()) as file:
+        with self.folder.replace(self._own_metadata()) as file:
             write_metadata(metadata, file)
         self._clear({place.relative_path for place in metadata.storage_data.values()})
 
     def _clear(self, used):
         """Removes the files of checkpoints that this one has replaced, and of saves that were not completed."""
-        for entry in os.scandir(self.path):
-            found = _DATA.fullmatch(entry.name)
-            if found and entry.name not in used and (self.use_collectives or int(found[1]) == self.rank):
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
+        for name in self.folder.names():
+            found = _DATA.fullmatch(name)
+            if found and name not in used and (self.use_collectives or int(found[1]) == self.rank):
+                self.folder.remove(name)
 
     def storage_meta(self):
-        return StorageMeta(checkpoint_id=str(self.path), save_id=self.save_id)
+        return StorageMeta(checkpoint_id=str(self.folder), save_id=self.save_id)
 
     @property
     def checkpoint_id(self):
@@ -209,20 +218,29 @@ class FileSystemReader(StorageReader):
         if _extension_registry is not None:
             raise NotImplementedError("FileSystemReader: _extension_registry, whose extensions transform files, is not "
                                       "available; leave it out")
-        self.path, self.storage_data, self.load_id = Path(path), {}, str(uuid.uuid4())
+        self.folder, self.storage_data, self.load_id = self._folder_at(path), {}, str(uuid.uuid4())
         self.rank, self.use_collectives = None, True
+
+    def _folder_at(self, path):
+        return LocalFolder(path)
+
+    @property
+    def path(self):
+        """The folder's path."""
+        return self.folder.path
 
     def reset(self, checkpoint_id=None):
         if checkpoint_id:
-            self.path = Path(checkpoint_id)
+            self.folder = self._folder_at(checkpoint_id)
         self.storage_data, self.load_id = {}, str(uuid.uuid4())
 
     def read_metadata(self, *args, **kwargs):
-        path = _metadata_path(self.path, kwargs.get("rank"))
-        if not path.exists():
-            raise FileNotFoundError(f"load: {self.path} has no checkpoint: there is no {path.name} in it (a save that "
-                                    "was not completed leaves none)")
-        found = read_metadata(path.read_bytes(), str(path))
+        name = _metadata_name(kwargs.get("rank"))
+        if not self.folder.has(name):
+            raise FileNotFoundError(f"load: {self.folder} has no checkpoint: there is no {name} in it (a save that was "
+                                    "not completed leaves none)")
+        with self.folder.open(name) as file:
+            found = read_metadata(file.read(), f"{self.folder}/{name}")
         found.storage_meta = found.storage_meta or StorageMeta()
         found.storage_meta.load_id = self.load_id
         return found
@@ -230,7 +248,7 @@ class FileSystemReader(StorageReader):
     def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
         self.rank, self.use_collectives = kwargs.get("rank"), kwargs.get("use_collectives", True)
         if metadata.storage_data is None:
-            raise RuntimeError(f"load: the metadata of {self.path} do not say where its items lie")
+            raise RuntimeError(f"load: the metadata of {self.folder} do not say where its items lie")
         self.storage_data = metadata.storage_data
 
     def prepare_local_plan(self, plan):
@@ -244,23 +262,23 @@ class FileSystemReader(StorageReader):
         for item in plan.items:
             place = self.storage_data.get(item.storage_index)
             if place is None:
-                raise RuntimeError(f"load: the metadata of {self.path} do not say where "
+                raise RuntimeError(f"load: the metadata of {self.folder} do not say where "
                                    f"{shown(item.storage_index.fqn)} lies")
             if place.transform_descriptors:
                 raise NotImplementedError(f"load: {place.relative_path} was written through transformations "
                                           f"({shown(list(place.transform_descriptors))}), which are not available")
             files.setdefault(place.relative_path, {}).setdefault((place.offset, place.length), []).append(item)
         for name, pieces in files.items():
-            with open(self.path / name, "rb") as file:
-                self._read_file(file, pieces, planner)
+            with self.folder.open(name) as file:
+                self._read_file(file, pieces, planner, name)
         return _done(None)
 
-    def _read_file(self, file, pieces, planner):
+    def _read_file(self, file, pieces, planner, name):
         """The items of one file, front to back: {(offset, length): items}."""
-        size = os.fstat(file.fileno()).st_size
+        size, path = self.folder.size(name), f"{self.folder}/{name}"
         for (offset, length), items in sorted(pieces.items()):
             if offset + length > size:
-                raise RuntimeError(f"load: {file.name} has {size} bytes, expected at least {offset + length}: it is "
+                raise RuntimeError(f"load: {path} has {size} bytes, expected at least {offset + length}: it is "
                                    "not the file that was saved")
             tensor = None
             for item in items:
@@ -269,7 +287,7 @@ class FileSystemReader(StorageReader):
                     planner.load_bytes(item, io.BytesIO(file.read(length)))
                     continue
                 if tensor is None:
-                    tensor = self._tensor(file, offset, length)
+                    tensor = self._tensor(file, offset, length, path)
                 target = planner.resolve_tensor(item).detach()
                 found = _chunks.within(tensor, item.storage_offsets, item.lengths)
                 if target.shape != found.shape:
@@ -278,10 +296,10 @@ class FileSystemReader(StorageReader):
                 target.copy_(found)
                 planner.commit_tensor(item, target)
 
-    def _tensor(self, file, offset, length):
-        found = flambeau.load(_Part(file, offset, length), map_location="cpu")
+    def _tensor(self, file, offset, length, path):
+        found = flambeau.load(_Part(file, offset, length, path), map_location="cpu")
         if not isinstance(found, flambeau.Tensor):
-            raise RuntimeError(f"load: {file.name} has {shown(found)} at {offset}, expected a tensor")
+            raise RuntimeError(f"load: {path} has {shown(found)} at {offset}, expected a tensor")
         return found
 
     @property
@@ -297,8 +315,8 @@ class FileSystemReader(StorageReader):
 class _Part(io.RawIOBase):
     """`length` bytes of a file from `start` on, as a file of their own."""
 
-    def __init__(self, file, start, length):
-        self.file, self.start, self.length, self.at, self.name = file, start, length, 0, file.name
+    def __init__(self, file, start, length, name):
+        self.file, self.start, self.length, self.at, self.name = file, start, length, 0, name
 
     def readable(self):
         return True

@@ -20,7 +20,7 @@ from .metadata import (
 )
 
 #: what PyTorch's writer says of parts of tensors in the header of a file: {name: {"saved_offsets": […]}} as text
-_PARTS = "DCP_SHARDING_INFO"
+PARTS = "DCP_SHARDING_INFO"
 
 
 class HuggingFaceStorageReader(FileSystemReader):
@@ -52,7 +52,7 @@ class HuggingFaceStorageReader(FileSystemReader):
             raise FileNotFoundError(f"load: {self.path} has no files that end with .safetensors")
         stored, places = {}, {}
         for name, file in self._files.items():
-            parts = json.loads(file.metadata.get(_PARTS, "{}"))
+            parts = json.loads(file.metadata.get(PARTS, "{}"))
             for key, (_, shape, _, _) in file.tensors.items():
                 offsets = flambeau.Size(parts.get(key, {}).get("saved_offsets", [0] * len(shape)))
                 if len(offsets) != len(shape):
@@ -78,8 +78,7 @@ class HuggingFaceStorageReader(FileSystemReader):
         return future
 
 
-_REASON = "let rank 0 write full tensors with flambeau.safetensors.save_sharded, or save with FileSystemWriter"
+_REASON = "it is not available yet; docs/distributed.md says what is"
 globals().update(refusals("distributed.checkpoint", _REASON, """
-    HuggingFaceStorageWriter(path, fqn_to_index_mapping, thread_count, save_distributed, enable_consolidation,
-    thread_count_consolidation) QuantizedHuggingFaceStorageReader(path, thread_count, target_dtype, block_size)
+    QuantizedHuggingFaceStorageReader(path, thread_count, target_dtype, block_size)
 """))

@@ -5,6 +5,7 @@ import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from ...._shown import shown
 from ...._tensor.overriding import TorchDispatchMode
 from ....nn.modules._hooks import register_module_forward_pre_hook
 from ....utils.module_tracker import ModuleTracker
@@ -42,7 +43,7 @@ class _Tracker(ModuleTracker):
 
 def _checked(noise_level):
     if noise_level not in range(_MOST + 1):
-        raise ValueError(f"CommDebugMode: noise_level must be from 0 to {_MOST}, got {noise_level!r}")
+        raise ValueError(f"CommDebugMode: noise_level must be from 0 to {_MOST}, got {shown(noise_level)}")
     return noise_level
 
 
@@ -87,7 +88,7 @@ class CommDebugMode(TorchDispatchMode):
 
     # --- watching -----------------------------------------------------------------------------------------------------
 
-    def _begins(self, module, inputs):
+    def _begins(self, module, _):
         name = self._tracker._name(module)
         self._modules.setdefault(name, _Seen()).kind = f"{type(module).__module__}.{type(module).__qualname__}"
         own = dict(module.named_parameters(recurse=False))
@@ -153,13 +154,13 @@ class CommDebugMode(TorchDispatchMode):
                 lines += [f"{indent}  {key}: {getattr(p, 'placements', 'not spread')}"
                           for key, p in self._parameters.get(name, {}).items()]
             for title, counts, operators in zip(("forward", "backward"), seen.counts, seen.operators):
-                shown = self._shown_operators(operators, noise_level)
-                if counts or shown:
+                told = self._shown_operators(operators, noise_level)
+                if counts or told:
                     lines.append(f"{indent}  {title}")
                 lines += [f"{indent}    {key}: {count}" for key, count in counts.items()]
                 lines += [f"{indent}    aten.{each['name']}" + "".join(
                     f" {shape} {placement}" for shape, placement in zip(each["shapes"], each["placements"]))
-                    for each in shown]
+                    for each in told]
         return "\n".join(lines) + "\n"
 
     def log_comm_debug_tracing_table_to_file(self, file_name="comm_mode_log.txt", noise_level=3):
