@@ -1,4 +1,4 @@
-"""Checkpoints as folders of safetensors files, as Hugging Face's libraries read them: whole tensors, or ranks' parts."""
+"""Checkpoints as folders of safetensors files, as Hugging Face has them: whole tensors, or the parts of ranks."""
 
 import contextlib
 import json
