@@ -63,7 +63,7 @@ PyObject* op_of(const Entry& e) {
 
 // ([(operator, arguments, uses that are results, slots that it writes to, whether the result goes where the first
 // argument lies)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it or -1], [slots that are
-// wanted], fast). Arguments that a plan takes from the program are ("given", position, value).
+// wanted], fast, whether all of it is on the CPU). Arguments that a plan takes from the program are ("given", position, value).
 PyObject* describe_program(const Program& p) {
   Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0));
   for (const Entry& e : p.entries) {
@@ -92,7 +92,9 @@ PyObject* describe_program(const Program& p) {
   }
   const std::vector<int> held = p.wanted();
   Held wanted{numbers_object(std::vector<int64_t>(held.begin(), held.end()))};
-  return checked(PyTuple_Pack(5, entries.p, uses.p, slots.p, wanted.p, p.fast ? Py_True : Py_False)).give();
+  auto on_cpu = [](const Use& u) { return u.device.type == DeviceType::CPU; };
+  PyObject* cpu = std::ranges::all_of(p.uses, on_cpu) ? Py_True : Py_False;
+  return checked(PyTuple_Pack(6, entries.p, uses.p, slots.p, wanted.p, p.fast ? Py_True : Py_False, cpu)).give();
 }
 
 // Tensors over what comes from outside, by use; None for results.

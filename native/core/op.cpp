@@ -191,6 +191,17 @@ static void read_on_device(Call& c) {
   kernel(c);
 }
 
+// Where a call computes that has no result: where its arguments are.
+static Device place_of_arguments(const Call& c) {
+  for (int k = 0; k < c.nargs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) return v.tensor->device;
+    for (int64_t j = 0; v.tag == Tag::Tensors && j < v.tensors.size; ++j)
+      if (v.tensors.data[j]) return v.tensors.data[j]->device;
+  }
+  return Device{};
+}
+
 void run_on_memory(Call& c, const Tensor* first) {
   const OpDef& op = *c.op;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
@@ -199,8 +210,7 @@ void run_on_memory(Call& c, const Tensor* first) {
   if (__builtin_expect(op.row->reads_values && first && first->device.type == DeviceType::CUDA, 0))
     return read_on_device(c);
   op.row->infer(c);
-  const Tensor* where = c.out1 ? c.out1.get() : first;
-  compute(c, *op.row, where ? where->device : Device{});
+  compute(c, *op.row, c.out1 ? c.out1->device : first ? first->device : place_of_arguments(c));
 }
 
 TensorRef invoke(OpHandle& handle, std::initializer_list<Value> args) {

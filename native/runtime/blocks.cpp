@@ -263,7 +263,8 @@ static std::shared_ptr<const BlockCode> code_for(BlockStep& step, PlanRun& r, co
     seen.insert(seen.end(), u.dims, u.dims + 2 * u.ndim);
   }
   auto same = [&](const TensorRef& made_for, const Tensor* t) {
-    return made_for->dtype == t->dtype && laid_out(*t, made_for->shape(), made_for->stride());
+    return made_for->dtype == t->dtype && made_for->device == t->device &&
+           laid_out(*t, made_for->shape(), made_for->stride());
   };
   if (step.code && step.code->seen_as == seen && std::ranges::equal(step.code->made_for, tensors, same))
     return step.code;
@@ -286,11 +287,24 @@ static std::vector<Tensor*> tensors_of(const BlockStep& step, PlanRun& r, std::v
   return tensors;
 }
 
+DeviceGroup device_groups[kDeviceTypes] = {};
+
+// Whether one device computes the group: its results, what it reads and what it writes lie there.
+static bool is_at_home(const BlockCode& code, const std::vector<Tensor*>& tensors, Device& device) {
+  if (!tensors.empty()) device = tensors[0]->device;
+  constexpr int kMostDims = 8;  // of a kernel's parameters
+  const bool can = device.type == DeviceType::CPU ||
+                   (device_groups[int(device.type)] && code.space.ndim <= kMostDims);
+  return can && std::ranges::all_of(tensors, [&](const Tensor* t) { return t->device == device; }) &&
+         std::ranges::all_of(code.results, [&](const BlockCode::Result& r) { return r.device == device; });
+}
+
 void BlockStep::run(PlanRun& r) {
   std::vector<TensorRef> lying;
   const std::vector<Tensor*> tensors = tensors_of(*this, r, lying);
   const std::shared_ptr<const BlockCode> code = code_for(*this, r, tensors);
-  if (!code->possible) {
+  Device device;
+  if (!code->possible || !is_at_home(*code, tensors, device)) {
     for (const PlanCall& call : calls) run_call(call, r);
     return;
   }
@@ -313,7 +327,8 @@ void BlockStep::run(PlanRun& r) {
   };
   for (const Store& s : stores) bind(s.input);
   for (int input : code->inputs) bind(input);
-  if (code->numel) compute(prepared, held);
+  if (code->numel && device.type == DeviceType::CPU) compute(prepared, held);
+  else if (code->numel) device_groups[int(device.type)](*code, r, device, {prepared.memory, at});
   for (size_t k = 0; k < results.size(); ++k) {
     TensorRef made = std::move(held[k]);
     r.values[size_t(results[k])] = lying.empty() ? std::move(made) : as_plain(std::move(made));

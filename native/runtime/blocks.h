@@ -8,6 +8,7 @@
 // the last dimension a block is as many whole rows as fit, and values of one number per row are cells of their own.
 #pragma once
 #include <memory>
+#include <span>
 
 #include "../kernels/pointwise.h"
 #include "../kernels/row_folds.h"
@@ -42,6 +43,7 @@ struct BlockCode {
     bool per_row = false;   // of one number for each row
     bool by_row = false;    // row after row: some operands are one number for each
     LoopFn loop = nullptr;
+    DType compute{};        // of a loop: what its formula computes in
     RowFold fold = nullptr;
     Cast cast;
     const PlanCall* call = nullptr;
@@ -94,6 +96,11 @@ struct BlockStep final : Step {
 inline bool same_argument(const PlanArg& a, const PlanArg& b) {
   return a.kind == b.kind && a.at == b.at && a.of == b.of;
 }
+// The code as one kernel of a device that is not the CPU; `memory`: results, stores, inputs, as in the code's space.
+// Filled by what knows such a device; null: groups run call by call there.
+using DeviceGroup = void (*)(const BlockCode& code, const PlanRun& r, Device device, std::span<char* const> memory);
+extern DeviceGroup device_groups[kDeviceTypes];
+
 // The group over these tensors (blocks_making.cpp).
 std::shared_ptr<BlockCode> block_code(const BlockStep& group, PlanRun& r, const std::vector<Tensor*>& tensors);
 

@@ -231,6 +231,7 @@ void Builder::add_fold(const PlanCall& call) {
   BlockCode::Instruction i;
   i.what = BlockCode::What::Fold;
   i.fold = find_row_fold(call.op->name, made.tensor->dtype);
+  i.call = &call;
   const Tensor& x = value ? *value->tensor : *tensors[position(a)];
   possible &= i.fold && x.dtype == made.tensor->dtype && std::ranges::equal(x.shape(), shape) &&
               is_per_row(*made.tensor) && !code.cells[size_t(from)].constant;
@@ -242,6 +243,7 @@ void Builder::add(const PlanCall& call) {
   Own& made = own[size_t(call.makes[0])];
   BlockCode::Instruction i;
   i.loop = made.loop;
+  i.compute = made.compute;
   i.call = &call;
   i.count = row.operands + 1;
   i.scalars = std::min(std::max(int(call.args.size()) - row.operands, 0), pointwise::kMaxScalars);

@@ -155,6 +155,11 @@ int Program::note_use(const Tensor& t, int slot) {
   return int(uses.size()) - 1;
 }
 
+// A device as the key's highest bits; the CPU is 0.
+static uint64_t where_of(Device d) {
+  return d.type == DeviceType::CPU ? 0 : uint64_t(1 + uint8_t(d.index)) << 56;
+}
+
 int Program::use_of(const Tensor& t) {
   const int number = note_use(t, slot_of(t.storage));
   const Use& u = uses.back();
@@ -162,7 +167,7 @@ int Program::use_of(const Tensor& t) {
   key.resize(key.size() + 3 + size_t(n));
   uint64_t* to = key.data() + key.size() - 3 - n;
   *to++ = uint64_t(u.slot) << 32 | uint64_t(u.dtype) << 24 | uint64_t(u.ndim) << 16 | u.flags |
-          uint64_t(t.contiguous()) << 15;
+          uint64_t(t.contiguous()) << 15 | where_of(t.device);
   *to++ = named(u.offset);
   *to++ = named(t.numel);
   for (int k = 0; k < n; ++k) *to++ = named(u.dims[k]);
@@ -237,13 +242,14 @@ void Program::write_argument(const Value& from, const Arg& arg, Value& to) {
 
 // Whether all its arguments are values that a program can hold.
 bool Program::takes_all(const Call& c) const {
-  auto fits = [&](const Tensor& t) { return t.storage && t.device.type == DeviceType::CPU && ours(t); };
+  auto known = [](Device d) { return d.type == DeviceType::CPU || d.type == DeviceType::CUDA; };
+  auto fits = [&](const Tensor& t) { return t.storage && known(t.device) && ours(t); };
   for (int k = 0; k < c.nargs; ++k) {
     const Value& v = c.args[k];
     if (v.tag == Tag::Generator || v.tag == Tag::Object || v.tag == Tag::Bools || (v.tag == Tag::Int && v.huge))
       return false;
     if (v.tag == Tag::Tensor && !fits(*v.tensor)) return false;
-    if (v.tag == Tag::Device && v.device.type != DeviceType::CPU) return false;
+    if (v.tag == Tag::Device && !known(v.device)) return false;
     for (int64_t j = 0; v.tag == Tag::Tensors && j < v.tensors.size; ++j)
       if (v.tensors.data[j] && !fits(*v.tensors.data[j])) return false;
   }

@@ -15,6 +15,8 @@ from .passes.writes import forward_writes
 
 PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, products_with_tails,
           join_products, recompute, fold_constants)
+#: these make operators that only the CPU has
+OF_CPU = (convolutions_with_tails, products_with_tails, join_products)
 
 
 def plan(described):
@@ -24,7 +26,7 @@ def plan(described):
     if "graph" in LOGS:
         log("graph", f"a new program of {len(writer.program.calls)} calls", graph)
     for rewrite in (without_dead_code, *PASSES):
-        if rewrite is fast_math and not writer.program.fast:
+        if (rewrite is fast_math and not writer.program.fast) or (rewrite in OF_CPU and not writer.program.on_cpu):
             continue
         if "passes" in LOGS:
             rewritten(graph, rewrite)

@@ -55,7 +55,7 @@ class Program:
     """What native code has written down (bind/graph_plan.cpp says in which form)."""
 
     def __init__(self, described):
-        calls, uses, self.made_by, wanted, self.fast = described
+        calls, uses, self.made_by, wanted, self.fast, self.on_cpu = described
         self.calls = [Call(*c) for c in calls]
         self.uses = [Use(*u) for u in uses]
         self.wanted = set(wanted)

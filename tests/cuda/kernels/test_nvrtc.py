@@ -109,14 +109,22 @@ def test_every_kernel_of_every_rule(monkeypatch, dtype, arch):
         assert nvrtc.build(text, arch, name).startswith(b"\x7fELF")
 
 
+#: fused groups: ((x * 2 + 1).exp() - x).abs().sqrt(), and a softmax by hand
+CHAIN = ("each 32 uu 9 I float32 1 0 N float32 -1 -1 R float32 -1 0 N float32 -1 -1 R float32 -1 0 R float32 -1 0 "
+         "R float32 -1 0 R float32 -1 0 R float32 0 0 L 2 0 2 0 1 mul float32 0 L 4 0 2 2 3 add float32 1 int "
+         "L 5 0 1 4 exp float32 0 L 6 0 2 5 0 sub float32 1 int L 7 0 1 6 abs float32 0 L 8 0 1 7 sqrt float32 0")
+SOFTMAX = ("rows 32 ss 6 I float32 1 0 R float32 -1 1 R float32 -1 0 R float32 -1 0 R float32 -1 1 R float32 0 0 "
+           "F 1 1 1 0 amax L 2 0 2 0 1 sub float32 1 int L 3 0 1 2 exp float32 0 F 4 1 1 3 sum "
+           "L 5 0 2 3 4 div float32 1 absent")
+
 #: (family, key) of kernels that no signature names
 NAMED = [*(("optim", f"{law} {dtype}") for law in range(5) for dtype in ("float32", "float64", "bfloat16")),
-         ("optim_counts", "")]
+         ("optim_counts", ""), ("group", CHAIN), ("group", CHAIN.replace("uu", "ss")), ("group", SOFTMAX)]
 
 
 @pytest.mark.parametrize("arch", ("sm_90", *(pytest.param(a, marks=pytest.mark.exhaustive)
                                              for a in ("sm_80", "sm_100"))))
-@pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "") else pytest.param(
+@pytest.mark.parametrize(("family", "key"), [n if n[1] in ("1 float32", "", CHAIN, SOFTMAX) else pytest.param(
     *n, marks=pytest.mark.exhaustive) for n in NAMED])
 def test_kernels_that_no_signature_names(family, key, arch):
     text = FAMILIES[family](key)

@@ -1,5 +1,6 @@
 """Kernels that no signature names: native code asks for them by a family and a key."""
 
+from . import groups
 from .compiling import compile
 from .launches import FILES
 from .pointwise import text, type_of
@@ -27,7 +28,7 @@ def _optim_counts(key):
 
 
 #: family -> function(key) -> text with a kernel called `kernel`
-FAMILIES = {"optim": _optim, "optim_counts": _optim_counts}
+FAMILIES = {"optim": _optim, "optim_counts": _optim_counts, "group": groups.source}
 
 
 def named(family, key, arch):

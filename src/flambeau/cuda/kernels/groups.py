@@ -1,0 +1,211 @@
+"""Fused groups of compiled programs as kernels: the formulas that single calls have, one after the other in registers.
+
+A group comes as words (native/cuda/groups.cpp writes them): whether rows are reduced, bits of offsets, how each operand
+in memory lies; cells (inputs, registers, numbers); instructions. A value is rounded to its dtype between two formulas,
+as it would be in memory, so that a group gives what its calls give one by one. Rows that are summed have a block each:
+before every sum the elements are computed again from memory, which is cheaper than to keep them.
+"""
+
+from typing import NamedTuple
+
+from .launches import FILES
+from .pointwise import files_of, formula_of, names_of, text, type_of
+
+_FOLDS = {"sum": "Sum", "mean": "Mean", "amax": "Max", "amin": "Min"}
+_PASSED = {"int": "int64_t", "float": "double", "complex": "complex128"}
+_EACH = 4  # elements of a thread
+
+
+class Cell(NamedTuple):
+    """kind: "I" input, "R" register, "N" number, "A" absent. memory: of an input, or where a register is written (-1:
+    nowhere). extra: whether there is one number for each row; of a number, the cell it is converted from (or -1)."""
+    kind: str
+    dtype: str
+    memory: int
+    extra: int
+
+
+class Instruction(NamedTuple):
+    """what: "L" formula, "C" conversion, "F" reduction of a row, "S" a row's number for each element."""
+    what: str
+    to: int
+    per_row: bool
+    sources: tuple
+    op: str = ""
+    compute: str = ""
+    scalars: tuple = ()
+
+
+class Group:
+    """The words of a key, read."""
+
+    def __init__(self, key):
+        self.words = iter(key.split())
+        self.rows = next(self.words) == "rows"
+        self.index = f"int{next(self.words)}_t"
+        self.letters = next(self.words)
+        self.cells = [Cell(next(self.words), next(self.words), int(next(self.words)), int(next(self.words)))
+                      for _ in range(int(next(self.words)))]
+        self.code = []
+        for what in self.words:
+            self.code.append(self._instruction(what))
+        self.made_by = {i.to: i for i in self.code}
+
+    def _instruction(self, what):
+        to, per_row = int(next(self.words)), next(self.words) == "1"
+        sources = tuple(int(next(self.words)) for _ in range(int(next(self.words))))
+        if what in "CS":
+            return Instruction(what, to, per_row, sources)
+        op = next(self.words)
+        if what == "F":
+            return Instruction(what, to, per_row, sources, op)
+        return Instruction(what, to, per_row, sources, op, next(self.words),
+                           tuple(next(self.words) for _ in range(int(next(self.words)))))
+
+    def storage(self, cell):
+        return type_of(self.cells[cell].dtype, "a fused group")[0]
+
+    def one_per_row(self, cell):
+        return self.cells[cell].kind != "N" and bool(self.cells[cell].extra)
+
+    def files(self):
+        """The files that the formulas stand on, in the order they need."""
+        wanted = {f for i in self.code if i.op and i.what == "L" for f in files_of(i.op)}
+        special = ("special.cuh",) if "special.cuh" in wanted else ()
+        return (*FILES, *special, "pointwise.cuh", "reduce.cuh", "group.cuh")
+
+    # --- parameters
+
+    def parameters(self):
+        """(declarations, lines that come first): memory, the walk, the number of elements, numbers, scalars."""
+        of = {c.memory: (self.storage(k), c.kind) for k, c in enumerate(self.cells) if c.memory >= 0}
+        found = [f"{'const ' if of[m][1] == 'I' else ''}{of[m][0]}* m{m}" for m in sorted(of)]
+        found += ["const Walk walk", "int64_t count_"]
+        before = []
+        for k, cell in enumerate(self.cells):
+            if cell.kind == "N" and cell.extra < 0:
+                found.append(f"{self.storage(k)} v{k}")
+            elif cell.kind == "N":
+                source = self.cells[cell.extra]
+                given = f"*m{source.memory}" if source.kind == "I" else f"v{cell.extra}"
+                before.append(f"const {self.storage(k)} v{k} = cast<{self.storage(k)}>({given});")
+        for n, i in enumerate(self.code):
+            found += [f"{_PASSED[kind]} s{n}_{k}" for k, kind in enumerate(i.scalars) if kind in _PASSED]
+        return found, before
+
+    # --- instructions
+
+    def needed(self, cells):
+        """The instructions that compute these cells element by element, in order; what rows have is known already."""
+        wanted, left = set(), list(cells)
+        while left:
+            made = self.made_by.get(left.pop())
+            if made is None or made.per_row or made.to in wanted:
+                continue
+            wanted.add(made.to)
+            left += made.sources
+        return [(n, i) for n, i in enumerate(self.code) if i.to in wanted]
+
+    def read(self, cell, at):
+        """A cell's value at one element; at(memory) is its place there."""
+        c = self.cells[cell]
+        return f"m{c.memory}[{at(c.memory, bool(c.extra))}]" if c.kind == "I" else f"v{cell}"
+
+    def statement(self, n, i, at):
+        """One instruction for one element."""
+        to, storage = f"v{i.to}", self.storage(i.to)
+        values = [self.read(s, at) if self.cells[s].kind != "A" else None for s in i.sources]
+        if i.what in "CS":
+            return f"const {storage} {to} = cast<{storage}>({values[0]});"
+        names, wide = names_of(i.op), type_of(i.compute, i.op)[1]
+        lines = [f"typedef {wide} T;", f"typedef {type_of(i.compute, i.op)[0]} S;"]
+        for name, value, source in zip(names, values, i.sources, strict=False):
+            kind = "bool" if self.cells[source].dtype == "bool" else wide
+            lines.append(f"const Absent {name};" if value is None else f"const {kind} {name} = cast<{kind}>({value});")
+        lines += [self._scalar(n, k, name, kind, wide, i.op)
+                  for k, (name, kind) in enumerate(zip(names[len(values):], i.scalars, strict=False))]
+        lines.append(f"return cast<{storage}>(settle<T>({formula_of(i.op)}));")
+        return f"const {storage} {to} = [&]() {{ {' '.join(lines)} }}();"
+
+    def _scalar(self, n, k, name, kind, wide, op):
+        if kind in _PASSED:
+            return f"const {wide} {name} = cast<{wide}>(s{n}_{k});"
+        if kind in ("true", "false"):
+            return f"constexpr bool {name} = {kind};"
+        if kind == "absent":
+            letter = f"<{name}>" in formula_of(op)
+            return f"constexpr char {name} = 0;" if letter else f"const Absent {name};"
+        return f"constexpr char {name} = '{kind.removeprefix('text:')}';"
+
+    def results(self, per_row):
+        """(cell, memory) of what is written."""
+        return [(k, c.memory) for k, c in enumerate(self.cells)
+                if c.kind == "R" and c.memory >= 0 and bool(c.extra) == per_row]
+
+
+_KERNEL = """extern "C" __global__ void __launch_bounds__(256) kernel(
+    {declarations}) {{
+  typedef {index} Index;
+{body}}}
+"""
+
+
+def _by_elements(group):
+    """Every thread computes four elements, a block's width apart."""
+    strided = "s" in group.letters
+    place = {"u": "i_", "z": "0"}
+
+    def at(memory, _):
+        return f"at_[{memory}]" if strided else place[group.letters[memory]]
+    made = group.results(False)
+    lines = [group.statement(n, i, at) for n, i in group.needed([cell for cell, _ in made])]
+    lines += [f"m{memory}[{at(memory, False)}] = v{cell};" for cell, memory in made]
+    walk = f"Index at_[{len(group.letters)}];\n    walk_to<Index, {len(group.letters)}, 0>(walk, i_, at_);\n    "
+    return f"""  const Index n_ = Index(count_), first_ = Index(blockIdx.x) * {256 * _EACH} + threadIdx.x;
+#pragma unroll
+  for (int k_ = 0; k_ < {_EACH}; ++k_) {{
+    const Index i_ = first_ + k_ * 256;
+    if (i_ >= n_) break;
+    {walk if strided else ''}{(chr(10) + "    ").join(lines)}
+  }}
+"""
+
+
+def _by_rows(group):
+    """A block for each row: reductions one after the other, then the elements."""
+    many = len(group.letters)
+
+    def at(memory, per_row):
+        return "blockIdx.x" if per_row else f"at_[{memory}] + i_ * step_[{memory}]"
+    lines = [f"Index at_[{many}], step_[{many}];", f"walk_to<Index, {many}, 1>(walk, Index(blockIdx.x), at_);",
+             "#pragma unroll", f"for (int k_ = 0; k_ < {many}; ++k_) step_[k_] = Index(walk.strides[k_][0]);",
+             "const Index n_ = Index(count_);"]
+    loop = "for (Index i_ = threadIdx.x; i_ < n_; i_ += blockDim.x) {"
+    for n, i in enumerate(group.code):
+        if not i.per_row:
+            continue
+        if i.what != "F":
+            lines.append(group.statement(n, i, at))
+            continue
+        storage = group.storage(i.to)
+        lines += [f"typedef Lanes<{_FOLDS[i.op]}<{storage}, {storage}>> Op{n};", f"__shared__ Op{n}::Acc room{n}[32];",
+                  f"Op{n}::Acc acc{n} = Op{n}().init();", loop]
+        lines += ["  " + group.statement(*each, at) for each in group.needed(i.sources)]
+        lines += [f"  acc{n} = Op{n}().add(acc{n}, {group.read(i.sources[0], at)}, i_);", "}",
+                  f"acc{n} = combine_block(Op{n}(), acc{n}, room{n});",
+                  f"const {storage} v{i.to} = Op{n}().finish(acc{n}, n_);"]
+    lines += [f"if (threadIdx.x == 0) m{memory}[blockIdx.x] = v{cell};" for cell, memory in group.results(True)]
+    made = group.results(False)
+    if made:
+        lines += [loop, *("  " + group.statement(*each, at) for each in group.needed([cell for cell, _ in made])),
+                  *(f"  m{memory}[{at(memory, False)}] = v{cell};" for cell, memory in made), "}"]
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def source(key):
+    """The text of a group's kernel."""
+    group = Group(key)
+    declarations, before = group.parameters()
+    body = "".join(f"  {line}\n" for line in before) + (_by_rows if group.rows else _by_elements)(group)
+    kernel = _KERNEL.format(declarations=",\n    ".join(declarations), index=group.index, body=body)
+    return text(*group.files()) + kernel
