@@ -63,7 +63,8 @@ PyObject* op_of(const Entry& e) {
 
 // ([(operator, arguments, uses that are results, slots that it writes to, whether the result goes where the first
 // argument lies)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it or -1], [slots that are
-// wanted], fast, whether all of it is on the CPU). Arguments that a plan takes from the program are ("given", position, value).
+// wanted], fast, whether all of it is on the CPU). Arguments that a plan takes from the program are ("given", position,
+// value).
 PyObject* describe_program(const Program& p) {
   Held entries = checked(PyList_New(0)), uses = checked(PyList_New(0)), slots = checked(PyList_New(0));
   for (const Entry& e : p.entries) {

@@ -7,6 +7,7 @@
 #include "../core/generator.h"
 #include "../core/op.h"
 #include "allocator.h"
+#include "graphs.h"
 #include "launch.h"
 #include "plan.h"
 
@@ -166,20 +167,26 @@ struct Running {
                                                       : reinterpret_cast<Address>(call.tensors[size_t(p.index)]->data);
     return base + Address(p.offset);
   }
+  // Seed and offset; while work is recorded, the address where a replay finds them, and how far from there.
+  void draw(uint64_t count, uint64_t* given) const {
+    const RecordedDraws recorded = recorded_draws(device, *generator, count);
+    given[0] = generator->seed;
+    given[1] = recorded.state ? recorded.offset : generator->offset;
+    given[2] = recorded.state;
+    if (!recorded.state) generator->offset += count;
+  }
   void run_launch(const Step& s) const {
     constexpr size_t kMost = 64;
     if (s.parameters.size() > kMost) runtime_error(name, ": a kernel of ", s.parameters.size(), " parameters");
     void* parameters[kMost];
-    alignas(16) uint64_t values[kMost][2];
+    alignas(16) uint64_t values[kMost][4];
     for (size_t k = 0; k < s.parameters.size(); ++k) {
       const Parameter& p = s.parameters[k];
       parameters[k] = values[k];
       if (p.kind == Parameter::Number) {
         parameters[k] = const_cast<char*>(p.bytes.data());
       } else if (p.kind == Parameter::Seed) {
-        values[k][0] = generator->seed;
-        values[k][1] = generator->offset;
-        generator->offset += uint64_t(p.offset);
+        draw(uint64_t(p.offset), values[k]);
       } else {
         values[k][0] = address(p);
       }
@@ -215,9 +222,6 @@ Generator& generator_of(const Call& c, const Signature& s, int device) {
   if (g.device.type != DeviceType::CUDA || index_of(g.device) != device)
     runtime_error(c.name(), ": expected a generator of cuda:", device, ", got one of ", device_name(g.device),
                   "; make it with Generator(\"cuda\")");
-  if (capturing(current_stream(device)))
-    not_implemented(c.name(), ": random numbers in a recorded graph would be the same at every replay; draw them "
-                              "outside, into a tensor that the graph reads");
   return g;
 }
 

@@ -34,11 +34,11 @@ from ._devices import is_tf32_supported as is_tf32_supported
 from ._devices import set_device as set_device
 from ._devices import set_sync_debug_mode as set_sync_debug_mode
 from ._devices import synchronize as synchronize
+from ._graphed import make_graphed_callables as make_graphed_callables
 from ._graphs import CUDAGraph as CUDAGraph
 from ._graphs import graph as graph
 from ._graphs import graph_pool_handle as graph_pool_handle
 from ._graphs import is_current_stream_capturing as is_current_stream_capturing
-from ._graphs import make_graphed_callables as make_graphed_callables
 from ._memory import MemPool as MemPool
 from ._memory import caching_allocator_alloc as caching_allocator_alloc
 from ._memory import caching_allocator_delete as caching_allocator_delete

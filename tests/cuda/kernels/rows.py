@@ -62,7 +62,7 @@ class Lowered:
         if isinstance(p, Number):
             return (ctypes.c_char * max(len(p.data), 1)).from_buffer_copy(p.data)
         if isinstance(p, Seed):
-            return (ctypes.c_uint64 * 2)(SEED, offset)
+            return (ctypes.c_uint64 * 3)(SEED, offset, 0)
         return ctypes.c_void_p(self._address(p, scratch))
 
     def run(self):

@@ -5,7 +5,7 @@ import struct
 from typing import NamedTuple
 
 from .compiling import compile
-from .plans import Fill, Launch, Number, Plan, Pointer, Scratch
+from .plans import Fill, Launch, Number, Plan, Pointer, Scratch, Seed
 from .pointwise import text, type_of
 
 #: files that kernels of rows stand on
@@ -40,6 +40,8 @@ def tensor(name, info, op, written=False):
 def launch(call, body, parameters, grid, threads, files=(), before=""):
     """The launch of `body`, whose text must not depend on sizes: as parameters they let one image serve all shapes."""
     declarations = ",\n    ".join(p.declaration for p in parameters)
+    if any(isinstance(p.value, Seed) for p in parameters):
+        body = f"  const Drawn from(given_);\n{body}"
     source = (f'{text(*FILES, *files)}{before}extern "C" __global__ void __launch_bounds__({threads}) kernel(\n'
               f"    {declarations}) {{\n{body}}}\n")
     grid = (grid,) if isinstance(grid, int) else tuple(grid)

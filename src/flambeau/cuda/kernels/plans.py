@@ -21,7 +21,8 @@ class Number(NamedTuple):
 
 
 class Seed(NamedTuple):
-    """Two uint64, seed and offset of the device's generator; the offset is advanced by `count`."""
+    """Seed and offset of the device's generator and, in recorded graphs, the address where they lie; the offset is
+    advanced by `count`."""
     count: int
 
 

@@ -1,7 +1,13 @@
 // Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011): four words for every (seed, thread, offset), in any order.
 
-struct Drawn {  // what the generator hands over
+struct Given {  // what the generator hands over; in a recorded graph `state` is where both lie at each replay
   uint64_t seed, offset;
+  const uint64_t* state;
+};
+struct Drawn {
+  uint64_t seed, offset;
+  INLINE explicit Drawn(const Given& g)
+      : seed(g.state ? g.state[0] : g.seed), offset(g.state ? g.state[1] + g.offset : g.offset) {}
 };
 struct Four {
   uint32_t v[4];

@@ -21,8 +21,8 @@ def _draw(build, n, many, body, parameters):
     grid = min(math.ceil(n / _THREADS), _BLOCKS)
     calls = (n - 1) // (_THREADS * grid * 4) + 1
     text = f"  draw_elements<{many}>(from, n, [&](Four w, int64_t i, int64_t width) {{\n{body}  }});\n"
-    build.run(text, [Parameter("Drawn from", Seed(calls * 4 * (4 // many))), *sizes(n=n), *parameters], grid, _THREADS,
-              _FILES)
+    seed = Parameter("const Given given_", Seed(calls * 4 * (4 // many)))
+    build.run(text, [seed, *sizes(n=n), *parameters], grid, _THREADS, _FILES)
 
 
 def _numbers(call, out, value, parameters=(), normal=False, more=""):
@@ -185,7 +185,7 @@ def _by_thread(value, more=(), least=False):
         build.each(numel(out), f"""  ThreadDraws g{{from.seed, uint64_t(i_), from.offset / 4}};
   const double drawn = {value};
   out[i_] = cast<{build.type(out)}>({best});
-""", [Parameter("Drawn from", Seed(4 * _RESERVED)), *given, build.output("out", out)],
+""", [Parameter("const Given given_", Seed(4 * _RESERVED)), *given, build.output("out", out)],
                    files=(*_FILES, "draws.cuh"))
         return build.plan()
     return rule
@@ -201,7 +201,7 @@ def _dirichlet(call):
     build.each(numel(x), """  ThreadDraws g{from.seed, uint64_t(i_), from.offset / 4};
   const double drawn = draws::draw_gamma(g, cast<double>(x[i_]));
   parts[i_] = drawn < 2.2250738585072014e-308 ? 2.2250738585072014e-308 : drawn;
-""", [Parameter("Drawn from", Seed(4 * _RESERVED)), build.input("x", x), parts], files=(*_FILES, "draws.cuh"))
+""", [Parameter("const Given given_", Seed(4 * _RESERVED)), build.input("x", x), parts], files=(*_FILES, "draws.cuh"))
     kind = build.type(out)
     low, high = (("1.17549435e-38f", "0.99999994f") if kind == "float" else
                  ("2.2250738585072014e-308", "0.99999999999999988898"))
@@ -242,13 +242,13 @@ def _multinomial(call):
     if (sum >= aim && v > 0) break;
   }
   out[i] = best;
-""", [Parameter("Drawn from", Seed(4)), *given], math.ceil(rows * samples / 256), 256, _FILES)
+""", [Parameter("const Given given_", Seed(4)), *given], math.ceil(rows * samples / 256), 256, _FILES)
         return build.plan()
     keys = build.room("keys", "float", rows * n, 4)
     build.each(rows * n, """  const Four w = philox(from.seed, uint64_t(i_), from.offset / 4);
   const float p = cast<float>(weights[i_]);
   keys[i_] = p > 0 ? p / -log(unit(w.v[0]) * 0.99999994f) : -1.f;
-""", [Parameter("Drawn from", Seed(4)), keys, *given], files=_FILES)
+""", [Parameter("const Given given_", Seed(4)), keys, *given], files=_FILES)
     build.run("""  typedef Lanes<ArgMax<float, float>> Op;
   __shared__ Op::Acc room[32];
   const Op op;
@@ -275,7 +275,7 @@ def _randperm(call):
     keys = build.room("x", "int64_t", n, 8)
     build.each(n, """  const Four w = philox(from.seed, uint64_t(i_), from.offset / 4);
   x[i_] = int64_t(uint64_t(w.v[0]) << 32 | w.v[1]);
-""", [Parameter("Drawn from", Seed(4)), keys], files=_FILES)
+""", [Parameter("const Given given_", Seed(4)), keys], files=_FILES)
     info = out._replace(dtype="int64", shape=(n,), strides=(1,))
     found = Sorted(build, info, 0, False, keys._replace(declaration="const int64_t* x"))
     build.each(n, f"  out[i_] = cast<{build.type(out)}>(items[i_].place);\n",
