@@ -92,6 +92,23 @@ def test_what_safetensors_do_not_hold(tmp_path):
         dcp.HuggingFaceStorageWriter(tmp_path, enable_consolidation=True)
 
 
+# --- where values are read to -----------------------------------------------------------------------------------------
+
+def test_values_are_read_into_the_tensors_themselves(tmp_path):
+    stored = {"same": flambeau.randn(4, 3), "turned": flambeau.randn(3, 4).t(), "other": flambeau.arange(6),
+              "row": flambeau.randn(5, 2)[2], "empty": flambeau.zeros(0, 3)}
+    dcp.save(stored, checkpoint_id=tmp_path)
+    wanted = {"same": flambeau.zeros(4, 3), "turned": flambeau.zeros(4, 3), "other": flambeau.zeros(6).double(),
+              "row": flambeau.zeros(3, 2)[1], "empty": flambeau.zeros(0, 3)}
+    x = flambeau.ones(3, requires_grad=True)
+    saved = (x.sum() * wanted["same"]).sum()  # backward needs the values of before
+    dcp.load(wanted, checkpoint_id=tmp_path)
+    for name, value in stored.items():
+        assert flambeau.equal(wanted[name], value.to(wanted[name].dtype)), name
+    with pytest.raises(RuntimeError, match="version"):
+        saved.backward()
+
+
 # --- fsspec -----------------------------------------------------------------------------------------------------------
 
 def test_another_storage():

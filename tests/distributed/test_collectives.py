@@ -240,6 +240,35 @@ def check_coalesced():
     return [x.unique().item() for x in xs], [[x[0].item() for x in row] for row in lists]
 
 
+def check_managed(backend_group=None):
+    """Collectives that a manager makes one call of, with strides and dtypes that need copies."""
+    me, n = dist.get_rank(backend_group), dist.get_world_size(backend_group)
+    xs = [flambeau.full((3,), float(me)), flambeau.full((4, 2), me + 1.0)[:, ::2], flambeau.arange(3.0)]
+    whole, part = flambeau.zeros(2 * n), flambeau.zeros(2)
+    with dist._coalescing_manager(backend_group, async_ops=True) as manager:
+        work = dist.all_reduce(xs[0], group=backend_group, async_op=True)
+        assert dist.all_reduce(xs[1], group=backend_group) is None
+        dist.broadcast(xs[2], group_src=0, group=backend_group)
+        dist.all_gather_into_tensor(whole, flambeau.full((2,), float(me)), group=backend_group)
+        dist.reduce_scatter_tensor(part, flambeau.arange(2.0 * n), group=backend_group)
+        assert not whole.any()
+        for call in (lambda: dist.all_gather_object([None] * n, 1, group=backend_group),
+                     lambda: dist.barrier(backend_group), work.wait):
+            with pytest.raises(RuntimeError, match="_coalescing_manager"):
+                call()
+    manager.wait()
+    total = float(sum(range(n)))
+    assert (xs[0] == total).all() and (xs[1] == total + n).all() and xs[2].tolist() == [0, 1, 2]
+    assert whole.tolist() == [float(r) for r in range(n) for _ in range(2)] and part.tolist() == [2.0 * me * n,
+                                                                                                  (2 * me + 1.0) * n]
+    with dist._coalescing_manager(backend_group):
+        dist.all_reduce(xs[2], group=backend_group)
+    with pytest.raises(KeyError), dist._coalescing_manager(backend_group):
+        dist.all_reduce(xs[2], group=backend_group)
+        raise KeyError
+    return xs[2].tolist() == [0, n, 2 * n]
+
+
 def check_objects():
     me = dist.get_rank()
     every, part, objects = [None] * 4, [None], [{"a": me}, "x" * me] if me == 1 else [None, None]
@@ -310,6 +339,10 @@ def test_writes_are_noticed_by_autograd(ranks):
 
 def test_coalesced(ranks):
     assert ranks.run(check_coalesced) == [([6.0, 12.0], [[float(r), 10.0 + r] for r in range(4)])] * 4
+
+
+def test_calls_that_a_manager_makes_one_of(ranks):
+    assert ranks.run(check_managed) == [True] * 4
 
 
 def test_objects(ranks):

@@ -75,6 +75,23 @@ def test_what_groups_answer(ranks):
     assert ranks.run(outside_of_a_group) == [True] * 4
 
 
+def anew_by_themselves():
+    """A group that its ranks alone make, end, and make again."""
+    found = []
+    for _ in range(3):
+        group = dist.new_group([dist.get_rank() // 2 * 2, dist.get_rank() // 2 * 2 + 1], use_local_synchronization=True)
+        x = flambeau.ones(1)
+        dist.all_reduce(x, group=group)
+        dist.barrier(group)
+        dist.destroy_process_group(group)
+        found.append(x.item())
+    return found
+
+
+def test_a_group_of_a_few_may_be_made_anew(ranks):
+    assert ranks.run(anew_by_themselves) == [[2.0] * 3] * 4
+
+
 def test_sampler_asks_the_group(ranks):
     assert ranks.run(sampled) == [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]
 

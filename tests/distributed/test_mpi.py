@@ -38,6 +38,7 @@ def laws(backend, names):
     assert all((each == x).all() for each in every.chunk(4))
     assert calls.check_halves() and calls.check_premul() == [5.0] * 3
     assert calls.check_async()[1:4] == ([True] * 3, [[6.0]] * 3, 6000.0)
+    assert calls.check_managed()
     calls.check_objects()
     assert all(messages.ring()) and messages.batch(300_000) and messages.strides_and_dtypes() and messages.meanwhile()
     assert messages.tags() == ([3.0, 1.0, 4.0, 2.0] if dist.get_rank() == 1 else None)

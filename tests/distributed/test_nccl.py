@@ -22,6 +22,7 @@ import flambeau.distributed as dist
 from flambeau.distributed import ReduceOp, _backends, _nccl, _nccl_engine
 
 from .pool import Ranks
+from .test_collectives import check_managed
 
 if shutil.which("g++") is None:
     pytest.skip("the fake libnccl needs g++", allow_module_level=True)
@@ -223,6 +224,15 @@ def several():
 
 def test_several_at_once_and_objects(ranks):
     ranks.run(several)
+
+
+def managed():
+    group = in_group([0, 1, 2])
+    return check_managed(group)
+
+
+def test_calls_that_a_manager_makes_one_of(ranks):
+    assert ranks.run(managed) == [True] * 3
 
 
 def messages():

@@ -10,6 +10,7 @@ from . import _autograd as _autograd
 from . import _functional_collectives as _functional_collectives
 from . import algorithms as algorithms
 from ._buckets import GradBucket as GradBucket
+from ._coalescing import _coalescing_manager as _coalescing_manager
 from ._collectives import _make_nccl_premul_sum as _make_nccl_premul_sum
 from ._collectives import all_gather as all_gather
 from ._collectives import all_gather_coalesced as all_gather_coalesced

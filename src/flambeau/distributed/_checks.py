@@ -79,8 +79,10 @@ class Dense:
         if not home.is_contiguous():
             self.memory = self.home.contiguous() if read else self.home.new_empty(self.home.shape)
 
-    def back(self):
-        """After a result has come into the memory: saved uses of the tensor are noticed."""
+    def back(self, result=None):
+        """After a result has come into the memory, or into `result`: saved uses of the tensor are noticed."""
+        if result is not None and result is not self.memory:
+            self.memory.copy_(result)
         if self.memory is not self.home:
             self.home.copy_(self.memory)
         else:

@@ -1,6 +1,7 @@
 """Collective calls on tensors, with PyTorch's names: all ranks of a group make the same ones in the same order.
 
-Tensors may have any dtype and layout. With async_op=True a call returns a Work at once and goes on in a thread.
+Tensors may have any dtype and layout. With async_op=True a call returns a Work at once and goes on in a thread. What a
+group is given to `call` begins an exchange and returns what is left to do when it is over, or None.
 """
 
 from .. import _C
@@ -27,8 +28,7 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
 
     def call(timeout):
         engine.broadcast(dense.memory, root, text, timeout)
-        if root != group.rank():
-            dense.back()
+        return dense.back if root != group.rank() else None
 
     return group.call(engine, call, [tensor], async_op)
 
@@ -47,8 +47,7 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     def call(timeout):
         memory = _multiplied(dense.memory, factor, wide)
         engine.all_reduce(memory, kind, text, timeout)
-        _copied(memory, dense.memory)
-        dense.back()
+        return dense.back if memory is dense.memory else lambda: dense.back(memory)
 
     return group.call(engine, call, [tensor], async_op)
 
@@ -60,9 +59,9 @@ def _multiplied(memory, factor, dtype):
     return memory if factor is None else memory * factor
 
 
-def _copied(result, memory):
-    if result is not memory:
-        memory.copy_(result)
+def _all_back(targets):
+    for each in targets:
+        each.back()
 
 
 def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
@@ -78,9 +77,7 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
     def call(timeout):
         memory = _multiplied(dense.memory, factor, wide)
         engine.reduce(memory, kind, root, text, timeout)
-        if root == group.rank():
-            _copied(memory, dense.memory)
-            dense.back()
+        return (lambda: dense.back(memory)) if root == group.rank() else None
 
     return group.call(engine, call, [tensor], async_op)
 
@@ -97,8 +94,7 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
 
     def call(timeout):
         engine.all_gather([each.memory for each in targets], source.memory, text, timeout)
-        for each in targets:
-            each.back()
+        return lambda: _all_back(targets)
 
     return group.call(engine, call, outputs, async_op)
 
@@ -120,7 +116,7 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
 
     def call(timeout):
         engine.all_gather(_pieces(target.memory, group.size()), source.memory, text, timeout)
-        target.back()
+        return target.back
 
     return group.call(engine, call, [output_tensor], async_op)
 
@@ -156,9 +152,7 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
         with engine.grouped():
             for targets, source, text in steps:
                 engine.all_gather([each.memory for each in targets], source.memory, text, timeout)
-        for targets, _, _ in steps:
-            for each in targets:
-                each.back()
+        return lambda: _all_back([each for targets, _, _ in steps for each in targets])
 
     return group.call(engine, call, output_tensor_lists, async_op)
 
@@ -179,9 +173,7 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
         with engine.grouped():
             for memory, (_, text, _) in zip(memories, steps):
                 engine.all_reduce(memory, kind, text, timeout)
-        for memory, (dense, _, _) in zip(memories, steps):
-            _copied(memory, dense.memory)
-            dense.back()
+        return lambda: [dense.back(memory) for memory, (dense, _, _) in zip(memories, steps)]
 
     return group.call(engine, call, tensors, async_op)
 
@@ -199,8 +191,7 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
 
     def call(timeout):
         engine.gather([each.memory for each in targets], source.memory, root, text, timeout)
-        for each in targets:
-            each.back()
+        return lambda: _all_back(targets)
 
     return group.call(engine, call, outputs, async_op)
 
@@ -243,8 +234,7 @@ def _gathered_into(tensor, whole, dst, group, async_op, group_dst, name):
     def call(timeout):
         pieces = _pieces(target.memory, group.size()) if target else []
         engine.gather(pieces, source.memory, root, text, timeout)
-        if target:
-            target.back()
+        return target.back if target else None
 
     return group.call(engine, call, [] if whole is None else [whole], async_op)
 
@@ -261,7 +251,7 @@ def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, gro
 
     def call(timeout):
         engine.scatter(target.memory, [each.memory for each in inputs], root, text, timeout)
-        target.back()
+        return target.back
 
     return group.call(engine, call, [tensor], async_op)
 
@@ -286,8 +276,7 @@ def _reduce_scatter(group, output, sources, op, async_op, name):
         inputs = [_multiplied(each, factor, wide) for each in sources()]
         result = target.memory if target.memory.dtype is wide else target.memory.to(wide)
         engine.reduce_scatter(result, inputs, kind, text, timeout)
-        _copied(result, target.memory)
-        target.back()
+        return lambda: target.back(result)
 
     return group.call(engine, call, [output], async_op)
 
@@ -323,8 +312,7 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
 
     def call(timeout):
         engine.all_to_all([each.memory for each in targets], [each.memory for each in sources], text, timeout)
-        for each in targets:
-            each.back()
+        return lambda: _all_back(targets)
 
     return group.call(engine, call, outputs, async_op)
 
@@ -353,7 +341,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
     def call(timeout):
         engine.all_to_all(outputs, inputs, text, timeout)
-        target.back()
+        return target.back
 
     return group.call(engine, call, [output], async_op)
 

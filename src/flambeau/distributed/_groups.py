@@ -3,6 +3,7 @@
 import os
 import threading
 import warnings
+from collections import Counter
 from datetime import timedelta
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from ._work import Work, Worker
 
 _groups = {}  # group -> its name; those that this process is in
 _made = 0  # groups that all ranks have made, in the same order
+_made_alone = Counter()  # ranks -> groups that they alone have made
 
 
 class ProcessGroup:
@@ -30,6 +32,7 @@ class ProcessGroup:
         self.group_name, self.group_desc = name, desc
         self._calls, self._sent = Worker(f"flambeau-{name}"), Worker(f"flambeau-{name}-messages")
         self._turn = threading.Lock()
+        self.collected = None  # calls that _coalescing_manager makes one of
         self._place = {number: k for k, number in enumerate(ranks)}
 
     def rank(self):
@@ -79,6 +82,8 @@ class ProcessGroup:
 
     def call(self, engine, function, result, async_op, seconds=None):
         """Runs a collective after those before it: at once, on a stream, or in the group's thread; None, or its Work"""
+        if self.collected is not None:
+            return self.collected.put(engine, function, result, async_op)
         seconds = self.timeout if seconds is None else seconds
         if engine.launches:
             work = engine.launch(function, result, seconds)
@@ -90,7 +95,9 @@ class ProcessGroup:
 
     def _in_turn(self, function, seconds):
         with self._turn:
-            function(seconds)
+            rest = function(seconds)
+            if rest is not None:
+                rest()
 
     def message(self, function, work):
         """Finishes a message in the thread for messages, so that it moves while this process does something else."""
@@ -128,10 +135,12 @@ def world(name):
 def member(group, name):
     """The group meant by an argument; None, with a warning, where this process is not in it."""
     if group is None:
-        return world(name)
+        group = world(name)
     if isinstance(group, ProcessGroup):
         if group not in _groups:
             raise ValueError(f"distributed.{name}: the group has been destroyed")
+        if group.collected is not None:
+            group.collected.check(name)
         return group
     if group == GroupMember.NON_GROUP_MEMBER:
         warnings.warn(f"{name}: rank {world(name).rank()} is not in this group, so nothing is done",
@@ -293,6 +302,7 @@ def _become_world(made, inner, store, timeout, backends, name):
                          name or "world", "default_pg")
     group.outer_store = store
     _groups[group], _made = group.group_name, 0
+    _made_alone.clear()
     _ranks.world = group
 
 
@@ -330,7 +340,8 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     timeout = timeout_of(timeout, timedelta(seconds=everybody.timeout), "new_group").total_seconds()
     backends = everybody.backends if backend is None else backends_of(backend, "new_group")
     if use_local_synchronization:
-        name = f"ranks {'-'.join(map(str, ranks))} #{sum(group.ranks == ranks for group in _groups)}"
+        _made_alone[tuple(ranks)] += 1  # never again: the store keeps what a group before has left under its name
+        name = f"ranks {'-'.join(map(str, ranks))} #{_made_alone[tuple(ranks)]}"
     else:
         _made += 1
         name = str(_made)

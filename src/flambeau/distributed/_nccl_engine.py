@@ -89,7 +89,9 @@ class NCCLEngine(Engine):
         """Puts what the function does on the engine's stream, behind what the program has put on its own."""
         self._open()
         with self.cuda.stream(self._side):
-            function(timeout)
+            rest = function(timeout)
+            if rest is not None:
+                rest()
         return self._watched(StreamWork(self, self.last, timeout, result, function))
 
     def _open(self):

@@ -74,6 +74,10 @@ class Driver:
         """Keeps work until somebody waits for it, or `advance` does a piece of it."""
         self.library.fake_delay(on)
 
+    def expose(self, on):
+        """Lets another library of the tests at the device memory."""
+        self.library.fake_expose(on)
+
     def advance(self, stream):
         return bool(self.library.fake_advance(stream.cuda_stream))
 

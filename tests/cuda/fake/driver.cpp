@@ -64,7 +64,7 @@ struct State {
   std::map<void*, size_t> host;
   std::map<Stream*, std::unique_ptr<Stream>> streams;
   Stream default_stream[kDevices];
-  bool delayed = false;
+  bool delayed = false, exposed = false;
   int inside = 0, context = -1, capture_mode = 0, open_captures = 0;
   double clock = 0;
   std::map<std::string, long> calls;
@@ -87,7 +87,9 @@ size_t half(int device) { return kRegion / kDevices * size_t(device); }
 // Lets this process at the device memory while one lives.
 struct Open {
   Open() { if (state().inside++ == 0) protect(PROT_READ | PROT_WRITE); }
-  ~Open() { if (--state().inside == 0) protect(PROT_NONE); }
+  ~Open() {
+    if (--state().inside == 0 && !state().exposed) protect(PROT_NONE);
+  }
   static void protect(int how) {
     for (int d = 0; d < kDevices; ++d)
       if (reached[d]) mprotect(state().region + half(d), reached[d], how);
@@ -190,6 +192,12 @@ API long fake_calls(const char* function) { return state().calls[function]; }
 API void fake_limit(size_t bytes) { state().limit = bytes; }
 API size_t fake_used(int device) { return state().in_use[device]; }
 API size_t fake_blocks(int device) { return state().used[device].size(); }
+// Another library of the tests may use the memory as its own.
+API void fake_expose(int on) {
+  std::lock_guard guard(mutex);
+  Open open;
+  state().exposed = on;
+}
 API void fake_delay(int on) {
   std::lock_guard guard(mutex);
   for (auto& [stream, owner] : state().streams) run_all_of(*stream);

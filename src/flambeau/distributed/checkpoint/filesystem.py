@@ -21,6 +21,7 @@ from ...futures import Future
 from . import _chunks
 from ._folders import LocalFolder
 from ._metadata_file import read_metadata, write_metadata
+from ._reading import Part, TensorReader, fill
 from ._storage_info import _StorageInfo as _StorageInfo
 from .metadata import StorageMeta
 from .planner import LoadItemType, WriteItemType
@@ -275,7 +276,7 @@ class FileSystemReader(StorageReader):
 
     def _read_file(self, file, pieces, planner, name):
         """The items of one file, front to back: {(offset, length): items}."""
-        size, path = self.folder.size(name), f"{self.folder}/{name}"
+        size, path, reader = self.folder.size(name), f"{self.folder}/{name}", TensorReader()
         for (offset, length), items in sorted(pieces.items()):
             if offset + length > size:
                 raise RuntimeError(f"load: {path} has {size} bytes, expected at least {offset + length}: it is "
@@ -286,21 +287,15 @@ class FileSystemReader(StorageReader):
                     file.seek(offset)
                     planner.load_bytes(item, io.BytesIO(file.read(length)))
                     continue
-                if tensor is None:
-                    tensor = self._tensor(file, offset, length, path)
                 target = planner.resolve_tensor(item).detach()
+                if tensor is None:
+                    tensor = reader.read(Part(file, offset, length, path), target if len(items) == 1 else None)
                 found = _chunks.within(tensor, item.storage_offsets, item.lengths)
                 if target.shape != found.shape:
                     raise RuntimeError(f"load: {shown(item.dest_index.fqn)}: the planner gives a tensor of size "
                                        f"{tuple(target.shape)} for values of size {tuple(found.shape)}")
-                target.copy_(found)
+                fill(target, found)
                 planner.commit_tensor(item, target)
-
-    def _tensor(self, file, offset, length, path):
-        found = flambeau.load(_Part(file, offset, length, path), map_location="cpu")
-        if not isinstance(found, flambeau.Tensor):
-            raise RuntimeError(f"load: {path} has {shown(found)} at {offset}, expected a tensor")
-        return found
 
     @property
     def checkpoint_id(self):
@@ -310,30 +305,3 @@ class FileSystemReader(StorageReader):
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id):
         return _is_folder(checkpoint_id)
-
-
-class _Part(io.RawIOBase):
-    """`length` bytes of a file from `start` on, as a file of their own."""
-
-    def __init__(self, file, start, length, name):
-        self.file, self.start, self.length, self.at, self.name = file, start, length, 0, name
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def tell(self):
-        return self.at
-
-    def seek(self, offset, whence=os.SEEK_SET):
-        self.at = max(0, {os.SEEK_SET: 0, os.SEEK_CUR: self.at, os.SEEK_END: self.length}[whence] + offset)
-        return self.at
-
-    def readinto(self, memory):
-        count = max(0, min(len(memory), self.length - self.at))
-        self.file.seek(self.start + self.at)
-        count = self.file.readinto(memoryview(memory)[:count])
-        self.at += count
-        return count
