@@ -109,6 +109,19 @@ def test_a_temporary_file_taken_for_abandoned_before_it_was_locked_is_made_again
     assert flambeau.load(target) == 2 and names(target.parent) == ["x.pt"]
 
 
+def test_another_save_into_the_folder_comes_between_writing_and_moving(target, monkeypatch):
+    """The file is locked until it has its name."""
+    move = os.replace
+
+    def late(source, place):
+        _replacing._clear_abandoned(target.parent)  # as the other save does first
+        move(source, place)
+
+    monkeypatch.setattr(_replacing.os, "replace", late)
+    flambeau.save(2, target)
+    assert flambeau.load(target) == 2 and names(target.parent) == ["x.pt"]
+
+
 def test_a_file_system_without_locks_serves(target, monkeypatch):
     def none(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

@@ -40,7 +40,7 @@ def replacing(path):
             file.flush()
             os.fsync(file.fileno())
             _take_over_mode(file, target)
-        os.replace(temporary, target)
+            os.replace(temporary, target)  # while it is locked: others would take it for abandoned
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
