@@ -32,7 +32,8 @@ def test_files_of_packages_are_found_by_name():
     """In the packages' order, by the whole name; packages that are not there are passed over."""
     found = list(_libraries.in_packages(("no such package", "pytest", "numpy"), r"__init__\.py"))
     assert found and all(Path(path).is_file() and Path(path).name == "__init__.py" for path in found)
-    folders = [next(part for part in Path(path).parts[::-1] if part in ("_pytest", "pytest", "numpy")) for path in found]
+    packages = ("_pytest", "pytest", "numpy")
+    folders = [next(part for part in Path(path).parts[::-1] if part in packages) for path in found]
     assert folders.index("numpy") > folders.index("pytest") and folders[-1] == "numpy"
     assert list(_libraries.in_packages(("numpy",), r"init")) == []
 

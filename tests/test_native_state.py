@@ -63,6 +63,7 @@ ALLOWED = [
     (r"cuda::(plans\(\)::p|table\(\)::t|modules\(\)::m|plan_counts\(\)::counts)",
      "launch plans, kernels and their counts; under the interpreter lock"),
     (r"cuda::blocking\(\)::on", "what the environment says, read once"),
+    (r"cuda::(\w+::)?library_of\(.*\)::opened", "NVIDIA's libraries and their handles; under the interpreter lock"),
     (r"cuda_generators\(\)::g", "the default generators of CUDA devices; each has its own lock"),
     # --- forks, profiler
     (r"arenas|common|system_arenas|kPage", "pages that forked workers share; under the interpreter lock"),

@@ -260,9 +260,12 @@ void add_memory(nb::module_& m) {
     d["made"] = c.made;
     d["modules"] = c.modules;
     d["launches"] = c.launches;
+    d["libraries"] = c.libraries;
     return d;
   });
   m.def("forget_plans", cuda::forget_plans);
+  m.def("library_switches", [] { return process.library_switches; });
+  m.def("set_library_switches", [](uint64_t bits) { process.library_switches = bits; });
 }
 
 }  // namespace

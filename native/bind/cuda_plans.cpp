@@ -108,11 +108,43 @@ cuda::Parameter parameter_of(PyObject* o, cuda::RowPlan& plan, int tensors) {
   return {as, int(k), integer_of(PyTuple_GET_ITEM(o, 2)), {}};
 }
 
+// {name: an integer, a tuple of them, a number with a fraction, or a word}
+cuda::Constants constants_of(PyObject* dict, const char* op, PyObject* path) {
+  cuda::Constants c{op, text_of(path), {}, {}, {}};
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    const std::string name = text_of(key);
+    if (PyTuple_Check(value)) c.integers[name] = integers_of(value);
+    else if (PyFloat_Check(value)) c.numbers[name] = PyFloat_AS_DOUBLE(value);
+    else if (PyUnicode_Check(value)) c.words[name] = text_of(value);
+    else c.integers[name] = {integer_of(value)};
+  }
+  return c;
+}
+
+// ("library", function, path, operands, constants): its workspace becomes scratch memory of the plan.
+cuda::Step library_step(PyObject* o, const char* op, int device, cuda::RowPlan& plan, int tensors) {
+  cuda::Step s{cuda::Step::Library};
+  PyObject* operands = PyTuple_GET_ITEM(o, 3);
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(operands); ++k)
+    s.parameters.push_back(parameter_of(PyTuple_GET_ITEM(operands, k), plan, tensors));
+  if (s.parameters.size() > cuda::kMostOperands)
+    value_error(op, ": a library's call of ", s.parameters.size(), " operands");
+  const cuda::Constants constants = constants_of(PyTuple_GET_ITEM(o, 4), op, PyTuple_GET_ITEM(o, 2));
+  s.call = cuda::make_library_call(text_of(PyTuple_GET_ITEM(o, 1)), device, constants);
+  if (s.call->workspace) {
+    s.parameters.push_back({cuda::Parameter::Scratch, int(plan.scratch.size()), 0, {}});
+    plan.scratch.push_back(s.call->workspace);
+  }
+  return s;
+}
+
 // ("launch", digest, image, function, grid, block, shared, parameters), ("fill", to, value, bytes), ("copy", to, from,
-// bytes)
-cuda::Step step_of(PyObject* o, int device, cuda::RowPlan& plan, int tensors) {
+// bytes), and that of libraries
+cuda::Step step_of(PyObject* o, const char* op, int device, cuda::RowPlan& plan, int tensors) {
   auto item = [&](Py_ssize_t k) { return PyTuple_GET_ITEM(o, k); };
   const std::string kind = text_of(item(0));
+  if (kind == "library") return library_step(o, op, device, plan, tensors);
   cuda::Step s{cuda::Step::Launch};
   if (kind == "launch") {
     s.grid = triple_of(item(4));
@@ -153,17 +185,38 @@ void* upward::make_kernel(int device, const char* family, const std::string& key
   return cuda::kernel_of(device, bytes_of(item(0)), bytes_of(item(1)), text_of(item(2)), 0);
 }
 
+namespace {
+
 // (sizes of scratch memory, steps)
-void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
+void plan_row_with(const Call& c, int device, bool libraries, cuda::RowPlan& made) {
   Described d;
+  const char* op = c.op->row->name;
   Held args = checked(PyTuple_New(c.nargs)), results = checked(PyTuple_New(c.nout()));
   for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(d.value(c.args[k])).give());
   for (int k = 0; k < c.nout(); ++k) PyTuple_SET_ITEM(results.p, k, checked(d.tensor(&c.out(k))).give());
-  Held plan = make("row", Py_BuildValue("(isOO)", device, c.op->row->name, args.p, results.p));
+  Held plan = make("row", Py_BuildValue("(isOON)", device, op, args.p, results.p, PyBool_FromLong(libraries)));
   for (int64_t n : integers_of(PyTuple_GET_ITEM(plan.p, 0))) made.scratch.push_back(size_t(n));
   PyObject* steps = PyTuple_GET_ITEM(plan.p, 1);
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(steps); ++k)
-    made.steps.push_back(step_of(PyTuple_GET_ITEM(steps, k), device, made, d.next));
+    made.steps.push_back(step_of(PyTuple_GET_ITEM(steps, k), op, device, made, d.next));
+}
+
+}  // namespace
+
+// What a library cannot do is done by kernels of our own; where there are none, its own words are the error.
+void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
+  try {
+    return plan_row_with(c, device, true, made);
+  } catch (const cuda::Unsupported& refusal) {
+    made = {};
+    try {
+      return plan_row_with(c, device, false, made);
+    } catch (const PythonError&) {
+      if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) throw;
+      PyErr_Clear();
+      not_implemented(refusal.text, "; move the tensors to the CPU by .cpu()");
+    }
+  }
 }
 
 }  // namespace flambeau

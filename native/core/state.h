@@ -34,6 +34,7 @@ struct ProcessState {
   uint64_t passes = 0;            // backward passes so far
   bool anomaly_check = false;     // look for NaN in what rules return
   bool watch_creation = false;    // anomaly mode or a creation hook: tell of new nodes
+  uint64_t library_switches = 0;  // what NVIDIA's libraries may do, as bits that backends/_switches.py knows
   int profiling = 0;              // what a profiler wants to know (bind/profile.cpp); 0: none is on
 };
 inline constexpr int kMaxCudaDevices = 16;

@@ -29,6 +29,10 @@ void launch(const char* name, int device, Function function, std::array<unsigned
   check(d.launch(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, parameters,
                  nullptr),
         name);
+  wait_if_blocking(name, device, stream);
+}
+
+void wait_if_blocking(const char* name, int device, Stream stream) {
   if (__builtin_expect(blocking(), 0) && !capturing(stream)) synchronize_stream(device, stream, name);
 }
 

@@ -10,6 +10,7 @@
 #include "../core/call.h"
 #include "../kernels/pointwise.h"
 #include "driver.h"
+#include "library.h"
 
 namespace flambeau::cuda {
 
@@ -52,19 +53,22 @@ struct Parameter {
   std::string bytes;   // of a number
 };
 struct Step {
-  enum Kind : uint8_t { Launch, Fill, Copy } kind;
+  enum Kind : uint8_t { Launch, Fill, Copy, Library } kind;
   Function function = nullptr;
   std::array<unsigned, 3> grid{}, block{};
   unsigned shared = 0;
-  std::vector<Parameter> parameters;  // of Fill: where; of Copy: to, from
+  std::vector<Parameter> parameters;  // of Fill: where; of Copy: to, from; of Library: operands, then its workspace
   int value = 0;
   int64_t nbytes = 0;
+  std::shared_ptr<LibraryCall> call;
 };
 struct RowPlan {
   std::vector<Step> steps;
   std::vector<size_t> scratch;
   bool draws = false;
 };
+inline constexpr size_t kMostOperands = 32;  // of a library's call
+
 
 // --- making them (bind/cuda_plans.cpp asks Python) -------------------------------------------------------------------
 
@@ -82,7 +86,7 @@ void run_row(Call& c);                      // its `otherwise`
 void copy_strided(Tensor& dst, const Tensor& src);       // on one device, shapes equal
 void fill_strided(Tensor& dst, const char* value);       // one element of dst's dtype
 struct PlanCounts {
-  int64_t pointwise = 0, rows = 0, modules = 0, made = 0, launches = 0;
+  int64_t pointwise = 0, rows = 0, modules = 0, made = 0, launches = 0, libraries = 0;
 };
 PlanCounts& plan_counts();
 void forget_plans();

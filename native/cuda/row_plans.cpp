@@ -83,6 +83,7 @@ void Signature::add_value(const Value& v) {
 
 void Signature::read(const Call& c, int device) {
   clear();
+  add(process.library_switches);
   add(reinterpret_cast<uint64_t>(c.op->row) | uint64_t(device) << 56);
   for (int k = 0; k < c.nargs; ++k) add_value(c.args[k]);
   for (int k = 0; k < c.nout(); ++k) add_tensor(&c.out(k));
@@ -193,9 +194,19 @@ struct Running {
     }
     launch(name, device, s.function, s.grid, s.block, s.shared, parameters);
   }
+  void run_library(const Step& s, Stream stream) const {
+    Address operands[kMostOperands + 1] = {};
+    for (size_t k = 0; k < s.parameters.size(); ++k)
+      if (s.parameters[k].kind != Parameter::Number) operands[k] = address(s.parameters[k]);
+    note_launch(name);
+    ++plan_counts().libraries;
+    s.call->run({name, device, stream, operands, s.call->workspace ? operands[s.parameters.size() - 1] : 0});
+    wait_if_blocking(name, device, stream);
+  }
   void run_step(const Step& s) const {
     const Stream stream = current_stream(device);
     if (s.kind == Step::Launch) return run_launch(s);
+    if (s.kind == Step::Library) return run_library(s, stream);
     const Address to = address(s.parameters[0]);
     if (s.kind == Step::Fill)
       check(driver().fill8(to, static_cast<unsigned char>(s.value), size_t(s.nbytes), stream), name);

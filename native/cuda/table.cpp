@@ -38,7 +38,12 @@ const bool added = (devices[int(DeviceType::CUDA)].open = open, true);
 
 // Kernels of the CPU that only copy and fill, through the tables of whatever devices they find.
 void as_on_cpu(Call& c) { c.op->row->kernel[int(DeviceType::CPU)](c); }
+// The conjugate of real numbers is the tensor itself.
+void conj(Call& c) {
+  if (is_complex(c.tensor(0).dtype)) run_row(c);
+}
 const Kernels rows(DeviceType::CUDA, {{"_to_copy", as_on_cpu},
+                                      {"conj", conj},
                                       {"clone", as_on_cpu},
                                       {"contiguous", as_on_cpu},
                                       {"reshape", as_on_cpu},

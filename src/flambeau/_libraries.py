@@ -1,7 +1,9 @@
 """Finds libraries that the extension does not link to, in the packages that bring them, when they are first wanted."""
 
+import ctypes
 import importlib.metadata
 import importlib.util
+import os
 import re
 from pathlib import Path
 
@@ -14,6 +16,36 @@ def in_packages(packages, pattern):
         except importlib.metadata.PackageNotFoundError:
             continue
         yield from (str(file.locate()) for file in files if re.fullmatch(pattern, file.name))
+
+
+#: NVIDIA's libraries: name -> (the packages that bring it, names of its file with a version this is written for)
+NVIDIA = {
+    "cublaslt": (("nvidia-cublas-cu12",), ("libcublasLt.so.12",)),
+    "cublas": (("nvidia-cublas-cu12",), ("libcublas.so.12",)),
+    "cudnn": (("nvidia-cudnn-cu12",), ("libcudnn.so.9",)),
+    "cufft": (("nvidia-cufft-cu12",), ("libcufft.so.11",)),
+    "cusolver": (("nvidia-cusolver-cu12",), ("libcusolver.so.11",)),
+}
+
+
+def nvidia_library(name):
+    """The path of one of NVIDIA's libraries, in its package or by name on the system; None where it is not.
+
+    FLAMBEAU_CUDA_LIBRARIES names a folder that is looked through instead. A test's driver, which
+    FLAMBEAU_CUDA_DRIVER names, knows no other libraries than those.
+    """
+    packages, files = NVIDIA[name]
+    folder = os.environ.get("FLAMBEAU_CUDA_LIBRARIES")
+    if folder or os.environ.get("FLAMBEAU_CUDA_DRIVER"):
+        found = [os.path.join(folder, file) for file in files] if folder else []
+        return next(filter(os.path.exists, found), None)
+    for path in (*in_packages(packages, "|".join(map(re.escape, files))), *files):
+        try:
+            ctypes.CDLL(path)
+        except OSError:
+            continue
+        return path
+    return None
 
 
 def find_lapack():

@@ -5,6 +5,7 @@ import importlib
 from . import _C
 from ._shown import shown
 from ._tensor.methods import _type_named
+from .backends import _switches
 
 _STATE = {"precision": "highest", "warn_always": False, "interop": None}
 _PRECISIONS = ("highest", "high", "medium")
@@ -68,11 +69,15 @@ def set_default_tensor_type(t):
 
 def get_float32_matmul_precision():
     """The precision asked for: "highest", "high" or "medium"."""
-    return _STATE["precision"]
+    if not _switches.get("matmul_tf32"):
+        return "highest"
+    return "medium" if _STATE["precision"] == "medium" else "high"
 
 
 def set_float32_matmul_precision(precision):
-    """How exact float32 products must be; they are computed in float32 whatever is asked for.
+    """How exact float32 products on CUDA devices must be: "high" and "medium" allow TF32 there.
+
+    On the CPU they are computed in float32 whatever is asked for.
 
     >>> import flambeau
     >>> flambeau.set_float32_matmul_precision("high")
@@ -83,6 +88,7 @@ def set_float32_matmul_precision(precision):
     if precision not in _PRECISIONS:
         raise ValueError(f"set_float32_matmul_precision: expected one of {_PRECISIONS}, got {shown(precision)}")
     _STATE["precision"] = precision
+    _switches.set_precision("matmul", "ieee" if precision == "highest" else "tf32")
 
 
 def set_flush_denormal(mode):
@@ -112,6 +118,7 @@ def _deterministic(mode=None, warn_only=None):
     """Sets what was asked for, where given; returns it as (deterministic, warn only)."""
     if mode is not None:
         _mode[:] = mode, warn_only
+        _switches.put("only_deterministic", mode and not warn_only)
     return tuple(_mode)
 
 

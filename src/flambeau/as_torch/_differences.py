@@ -30,14 +30,16 @@ TABLE = {
         ("torch.nn.DataParallel torch.nn.parallel.DataParallel torch.nn.parallel.data_parallel",
          "Calls the module itself: there is one device."),
         ("torch.backends.cudnn.* torch.backends.cuda.* torch.backends.quantized.engine",
-         "Switches of libraries that are not used: they can be set and change nothing."),
+         "Switches of precision and of cuDNN count on CUDA devices where NVIDIA's libraries are installed; the others "
+         "can be set and change nothing."),
         ("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cuda.amp.autocast",
          "For \"cuda\" they switch themselves off with a warning where there is no GPU, as PyTorch does."),
     ],
     "Numbers": [
         ("torch.use_deterministic_algorithms torch.set_deterministic_debug_mode",
          "Accepted and reported back; results are always deterministic and do not depend on the number of threads."),
-        ("torch.set_float32_matmul_precision", "Accepted and reported back; float32 products are computed in float32."),
+        ("torch.set_float32_matmul_precision",
+         "TF32 is for CUDA devices; on the CPU float32 products are computed in float32."),
         ("torch.Tensor.conj torch.conj torch.Tensor.mH torch.Tensor.H",
          "The conjugate is a new tensor and shares no memory with its argument."),
         ("torch.nn.CrossMapLRN2d", "Follows the formula; PyTorch's sums count the first channel too often."),
@@ -100,7 +102,7 @@ def difference(name):
 
     >>> from flambeau.as_torch._differences import difference
     >>> difference("torch.set_float32_matmul_precision")
-    'Accepted and reported back; float32 products are computed in float32.'
+    'TF32 is for CUDA devices; on the CPU float32 products are computed in float32.'
     """
     if name in _EXACT:
         return _EXACT[name]

@@ -1,14 +1,13 @@
-"""CUDA: whether it can be used, and switches of libraries that are not used, which can be set and have no effect."""
+"""CUDA: whether it can be used, switches of its matrix products, and switches that have no effect here."""
 
 from contextlib import contextmanager
 from enum import Enum
-from types import SimpleNamespace
 
 from .. import _C
 from .._shown import shown
+from . import _switches
 
-matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
-                         allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False)
+matmul = _switches.Products("matmul")
 
 _on = {"flash_sdp": True, "mem_efficient_sdp": True, "math_sdp": True, "cudnn_sdp": True,
        "fp16_bf16_reduction_math_sdp": False}

@@ -1,24 +1,31 @@
-"""cuDNN: not used. Its switches can be set, so that programs that set them run, but have no effect."""
+"""cuDNN: whether it is there, and switches of what it computes on CUDA devices."""
 
+import ctypes
+import sys
 from contextlib import contextmanager
 
-enabled = True
-deterministic = False
-benchmark = False
-allow_tf32 = True
+from .. import _C
+from .._libraries import nvidia_library
+from . import _switches
+
 benchmark_limit = 10
-fp32_precision = "none"
 depthwise_kernel = "auto"
+conv, rnn = _switches.Precision("conv"), _switches.Precision("rnn")
 
 
 def is_available():
-    """Whether it is used."""
-    return False
+    """Whether there is a CUDA device, and cuDNN for it."""
+    return _C._cuda.available() and nvidia_library("cudnn") is not None
 
 
 def version():
-    """The version in use: none."""
-    return None
+    """The version in use, as 90100 for 9.1.0; None where there is none."""
+    path = nvidia_library("cudnn")
+    if path is None:
+        return None
+    asked = ctypes.CDLL(path).cudnnGetVersion
+    asked.restype = ctypes.c_size_t
+    return asked()
 
 
 @contextmanager
@@ -32,11 +39,38 @@ def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=Fals
     True
     """
     inside = {"enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit,
-              "deterministic": deterministic, "allow_tf32": allow_tf32, "fp32_precision": fp32_precision,
-              "depthwise_kernel": depthwise_kernel}
-    before = {name: globals().get(name) for name in inside}
-    globals().update(inside)
+              "deterministic": deterministic, "depthwise_kernel": depthwise_kernel}
+    module, precisions = sys.modules[__name__], _switches.precisions()
+    before = {name: getattr(module, name) for name in inside}
+    for name, value in inside.items():
+        setattr(module, name, value)
+    module.fp32_precision = fp32_precision if fp32_precision != "none" else "tf32" if allow_tf32 else "none"
     try:
         yield
     finally:
-        globals().update(before)
+        for name, value in before.items():
+            setattr(module, name, value)
+        _switches.restore_precisions(precisions)
+
+
+class _Switches(_switches.Module):
+    enabled = _switches.switch("cudnn", "Whether cuDNN is used at all.")
+    benchmark = _switches.switch("benchmark", "Whether the first call of a shape times the algorithms and keeps the "
+                                              "fastest of `benchmark_limit`.")
+    deterministic = _switches.switch("deterministic", "Whether only algorithms are used that give the same numbers in "
+                                                      "every run.")
+    fp32_precision = property(lambda self: _switches.precision("cudnn"),
+                              lambda self, value: _switches.set_precision("cudnn", value))
+
+    @property
+    def allow_tf32(self):
+        """Whether float32 convolutions and recurrent layers may compute in TF32."""
+        return _switches.get("conv_tf32") and _switches.get("rnn_tf32")
+
+    @allow_tf32.setter
+    def allow_tf32(self, value):
+        for part in ("conv", "rnn"):
+            _switches.set_precision(part, "tf32" if value else "none")
+
+
+sys.modules[__name__].__class__ = _Switches

@@ -40,8 +40,10 @@ class TensorInfo(NamedTuple):
 
 
 class RowCall(NamedTuple):
-    """The signature of any other call: the arguments of its schema, tensors as TensorInfo, and its results."""
+    """The signature of any other call: the arguments of its schema, tensors as TensorInfo, and its results; and
+    whether NVIDIA's libraries may be used."""
     name: str
     args: tuple
     results: tuple
     arch: str
+    libraries: bool

@@ -30,9 +30,10 @@ def pointwise(device, name, form, operands, compute, loop_out, result, scalars, 
     return _digest(plan.image), plan.image, plan.function, plan.vector, plan.threads
 
 
-def row(device, name, args, results):
+def row(device, name, args, results, libraries):
     """(bytes of each block of scratch memory, steps)."""
-    plan = kernels().lower(RowCall(name, tuple(map(_argument, args)), tuple(map(_argument, results)), arch_of(device)))
+    plan = kernels().lower(RowCall(name, tuple(map(_argument, args)), tuple(map(_argument, results)), arch_of(device),
+                                   libraries))
     return tuple(plan.scratch), tuple(_STEPS[type(step).__name__](name, step) for step in plan.steps)
 
 
@@ -71,14 +72,10 @@ def _launch(_, step):
             tuple(map(_place, step.params)))
 
 
-def _library(name, step):
-    raise NotImplementedError(f"{name} has no CUDA kernel yet: calls of vendors' libraries ({step.name}) are not made; "
-                              "move the tensors to the CPU by .cpu()")
-
-
 _STEPS = {
     "Launch": _launch,
     "Fill": lambda _, step: ("fill", _place(step.target), step.value_byte, step.nbytes),
     "Copy": lambda _, step: ("copy", _place(step.dst), _place(step.src), step.nbytes),
-    "Library": _library,
+    "Library": lambda _, step: ("library", step.function, step.path, tuple(map(_place, step.operands)),
+                                step.constants),
 }

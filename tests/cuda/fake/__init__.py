@@ -4,8 +4,10 @@ It must be named before a process asks for CUDA, so the cases (`case_*.py`) run 
 test_fake.py starts. `driver` is its control panel.
 """
 
+import contextlib
 import ctypes
 import hashlib
+import importlib
 import os
 import shutil
 import subprocess
@@ -21,10 +23,12 @@ VARIABLE = "FLAMBEAU_CUDA_DRIVER"
 def build(name, *flags):
     """The shared object of one of the files beside this one, made once per text."""
     source = HERE / f"{name}.cpp"
-    texts = source.read_bytes() + (HERE.parents[2] / "native" / "core" / "dtype.h").read_bytes()
-    digest = hashlib.sha256(texts + repr((COMPILER, flags)).encode()).hexdigest()[:16]
+    texts = [path.read_bytes() for path in (source, HERE.parents[2] / "native" / "core" / "dtype.h",
+                                            *sorted(source.parent.glob("*.h")))]
+    digest = hashlib.sha256(b"".join(texts) + repr((COMPILER, flags)).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"flambeau-fake-cuda-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    name = source.stem
     made = folder / f"{name}-{digest}.so"
     if not made.exists():
         fresh = folder / f"{name}-{digest}.{os.getpid()}"
@@ -38,6 +42,48 @@ def build(name, *flags):
 
 def build_driver():
     return build("driver", "-O1", "-fvisibility=hidden")
+
+
+#: files of NVIDIA's libraries that the ones in `libraries` stand for
+LIBRARIES = {"cublaslt": "libcublasLt.so.12"}
+LIBRARY_FOLDER = "FLAMBEAU_CUDA_LIBRARIES"
+
+
+def build_libraries():
+    """A folder with the fake libraries under NVIDIA's names."""
+    built = [build(f"libraries/{name}", "-O1", "-fvisibility=hidden") for name in LIBRARIES]
+    folder = built[0].parent / "-".join(["libraries", *(path.stem[-16:-8] for path in built)])
+    if not folder.exists():
+        fresh = Path(tempfile.mkdtemp(dir=built[0].parent))
+        for path, file in zip(built, LIBRARIES.values(), strict=True):
+            (fresh / file).symlink_to(path)
+        with contextlib.suppress(OSError):  # another process was faster
+            fresh.rename(folder)
+    return folder
+
+
+class FakeLibrary:
+    """What tests tell a fake library, and ask it."""
+
+    def __init__(self, name):
+        self.library = library = ctypes.CDLL(os.path.join(os.environ[LIBRARY_FOLDER], LIBRARIES[name]))
+        library.fake_fail.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
+        library.fake_calls.argtypes = [ctypes.c_char_p]
+        library.fake_calls.restype = library.fake_alive.restype = library.fake_left.restype = ctypes.c_long
+
+    def fail(self, n, function="", status=13):
+        """The n-th call from now on, of one function or of any, fails with that status; 0: none does."""
+        self.library.fake_fail(function.encode(), n, status)
+
+    def calls(self, function=""):
+        return self.library.fake_calls(function.encode())
+
+    def left(self):
+        return self.library.fake_left()
+
+    def alive(self):
+        """How many descriptors there are."""
+        return self.library.fake_alive()
 
 
 class Driver:
@@ -94,6 +140,15 @@ class Driver:
 def driver():
     """The control panel of the driver that this process uses."""
     return Driver(os.environ[VARIABLE])
+
+
+def use_own_kernels(monkeypatch):
+    """Kernels are the generated ones, compiled for the CPU."""
+    from flambeau.cuda import _plans
+
+    from .. import emulate
+    assert emulate.MARK  # importing it is enough
+    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
 
 
 # --- kernels by hand --------------------------------------------------------------------------------------------------

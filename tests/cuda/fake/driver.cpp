@@ -187,6 +187,12 @@ API void fake_fail(const char* function, long n, int code) {
   state().until_failure = n;
   state().failure = code;
 }
+// For the fake libraries: work of a stream, and whether memory belongs to one allocation.
+API int fake_submit(void* stream, std::function<void()>* work) {
+  std::lock_guard guard(mutex);
+  return submit(stream, *work);
+}
+API int fake_valid(uint64_t address, size_t bytes) { return valid(address, bytes); }
 API long fake_left() { return state().until_failure; }
 API long fake_calls(const char* function) { return state().calls[function]; }
 API void fake_limit(size_t bytes) { state().limit = bytes; }

@@ -38,7 +38,7 @@ class Lowered:
         self.results = [flambeau.empty_like(t) for t in self.expected]
         if name.endswith("_"):
             self.results = [self.tensors[0]]
-        self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch)
+        self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch, False)
         self.plan = lower(self.call)
         assert isinstance(self.plan, Plan)
 

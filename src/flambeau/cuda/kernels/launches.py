@@ -133,8 +133,10 @@ class Build:
 
     def input(self, name, info):
         """A pointer to the operand's elements in row-major order: the tensor itself, or a copy."""
-        if contiguous(info):
-            return tensor(name, info, self.call.name)
+        return tensor(name, info, self.call.name) if contiguous(info) else self.packed(name, info)
+
+    def packed(self, name, info):
+        """A pointer to a copy of the operand's elements in row-major order."""
         kind = self.type(info)
         packed = self.room(name, kind, numel(info), self.size(info))
         if numel(info):
@@ -169,6 +171,13 @@ class Build:
         """The elements of a tensor into another of its shape and dtype, whatever their strides."""
         self._copy(tensor("out", out, self.call.name, True), tensor("x", x, self.call.name), x.shape, out.strides,
                    x.strides, kind)
+
+    def spread(self, out, strides, x):
+        """The elements of a tensor into memory that a parameter points to, by these strides."""
+        kind = self.type(x)
+        if numel(x):
+            self._copy(Parameter(f"{kind}* out", out.value), tensor("x", x, self.call.name), x.shape, strides,
+                       x.strides, kind)
 
     def copy(self, out, x, n, to, source):
         """Elements of one C++ type to another, both in row-major order."""

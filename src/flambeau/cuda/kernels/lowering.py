@@ -2,6 +2,7 @@
 
 from . import (
     attention,
+    by_libraries,
     ctc,
     distances,
     folding,
@@ -33,6 +34,8 @@ def lower(call):
     Raises NotImplementedError where an operator has no CUDA kernel."""
     if hasattr(call, "form"):
         return lower_pointwise(call)
+    if (plan := by_libraries.lower(call)) is not None:
+        return plan
     rule = RULES.get(call.name)
     if rule is None:
         raise NotImplementedError(f"{call.name} has no CUDA kernel yet; move the tensors to the CPU by .cpu()")

@@ -51,9 +51,11 @@ class Copy(NamedTuple):
 
 
 class Library(NamedTuple):
-    """A call of a vendor's library."""
-    name: str
-    args: tuple
+    """A call of one of NVIDIA's libraries: what native/cuda/libraries knows as `function`, in the library at `path`."""
+    function: str
+    path: str
+    operands: tuple
+    constants: dict
 
 
 class Plan(NamedTuple):

@@ -1,7 +1,7 @@
 """Matrix products and convolutions by kernels of our own, right everywhere, slow: see products.cuh.
 
-NVIDIA's cuBLASLt and cuDNN are many times faster; these are for machines where they are missing, for whole numbers,
-and for layouts that the libraries do not take.
+NVIDIA's libraries are many times faster (cublaslt.py, cudnn.py); these are for machines where they are missing, for
+whole numbers, and for what the libraries do not take.
 """
 
 import math
@@ -13,7 +13,7 @@ from .plans import Number
 _FILES = ("products.cuh",)
 
 
-def _accumulated(build, info):
+def accumulated(build, info):
     wide = build.wide(info)
     return "int64_t" if wide in ("uint8_t", "int8_t", "int16_t", "int32_t", "bool") else wide
 
@@ -22,7 +22,7 @@ def _steps(name, row, column):
     return Parameter(f"Steps {name}", Number(struct.pack("<2q", row, column)))
 
 
-def _batched(info, batch):
+def batched(info, batch):
     """Strides of an operand's leading dimensions, expanded to `batch`."""
     own, strides = info.shape[:-2], info.strides[:-2]
     lead = len(batch) - len(own)
@@ -36,8 +36,8 @@ def product(build, a, b, c, batch, alpha=1, beta=0, d=None):
     count = math.prod(batch)
     if count * m * n == 0:
         return
-    wide = _accumulated(build, c)
-    layouts = [layout(f"batch_{k}", batch, _batched(x, batch) if x else [0] * len(batch))
+    wide = accumulated(build, c)
+    layouts = [layout(f"batch_{k}", batch, batched(x, batch) if x else [0] * len(batch))
                for k, x in zip("abcd", (a, b, c, d), strict=True)]
     steps = [_steps(f"s{k}", *(x.strides[-2:] if x else (0, 0))) for k, x in zip("abcd", (a, b, c, d), strict=True)]
     added = tensor("d", d, build.call.name) if d else Parameter(f"const {build.type(c)}* d", Number(bytes(8)))
@@ -62,15 +62,20 @@ def _with_dimension(info, at):
                          strides=(*info.strides[:at], 0, *info.strides[at:]))
 
 
-def _matmul(call):
-    a, b = call.args[:2]
-    build, out = Build(call), call.results[0]
+def matrices(a, b, out):
+    """Operands and result of a product where vectors have become matrices of one row or column."""
     if len(a.shape) == 1:
         a = a._replace(shape=(1, *a.shape), strides=(0, *a.strides))
         out = _with_dimension(out, len(out.shape) - (len(b.shape) > 1))
     if len(b.shape) == 1:
         b = b._replace(shape=(*b.shape, 1), strides=(*b.strides, 0))
         out = _with_dimension(out, len(out.shape))
+    return a, b, out
+
+
+def _matmul(call):
+    a, b, out = matrices(*call.args[:2], call.results[0])
+    build = Build(call)
     product(build, a, b, out, out.shape[:-2])
     return build.plan()
 
@@ -79,21 +84,21 @@ def _added(call):
     """addmm and baddbmm: beta self + alpha product; with beta 0 what self holds does not count."""
     self, a, b, beta, alpha = call.args
     build, out = Build(call), call.results[0]
-    d = _expanded(self, out.shape) if beta != 0 else None
+    d = expanded(self, out.shape) if beta != 0 else None
     product(build, a, b, out, out.shape[:-2], alpha, beta, d)
     return build.plan()
 
 
-def _expanded(info, shape):
+def expanded(info, shape):
+    """The operand broadcast to a shape."""
     lead = len(shape) - len(info.shape)
     strides = [0] * lead + [0 if s == 1 and shape[lead + d] != 1 else t
                             for d, (s, t) in enumerate(zip(info.shape, info.strides, strict=True))]
     return info._replace(shape=tuple(shape), strides=tuple(strides))
 
 
-def _linear(call):
-    x, weight, bias = call.args[:3]
-    build, out = Build(call), call.results[0]
+def layer_matrices(x, weight, out):
+    """Operands and result of a layer as those of a product: the weight transposed, vectors as matrices."""
     one = len(weight.shape) == 1  # a row of weights: no dimension of results
     w = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1])
     if one:
@@ -102,9 +107,26 @@ def _linear(call):
     if len(x.shape) == 1:
         x = x._replace(shape=(1, *x.shape), strides=(0, *x.strides))
         out = out._replace(shape=(1, *out.shape), strides=(0, *out.strides))
-    d = _expanded(bias, out.shape) if bias else None
+    return x, w, out
+
+
+def _linear(call):
+    x, w, out = layer_matrices(*call.args[:2], call.results[0])
+    build, bias = Build(call), call.args[2]
+    d = expanded(bias, out.shape) if bias else None
     product(build, x, w, out, out.shape[:-2], 1, 1, d)
     return build.plan()
+
+
+def conjugated(build, name, info):
+    """A pointer to the operand's elements in row-major order, conjugated where they are complex."""
+    given = build.input(name, info)
+    if not info.dtype.startswith("complex"):
+        return given
+    kind = build.type(info)
+    room = build.room("out", kind, numel(info), build.size(info))
+    build.each(numel(info), "  out[i_] = conjugate(x[i_]);\n", [room, _renamed("x", given)])
+    return Parameter(f"const {kind}* {name}", room.value)
 
 
 def _linear_backward(call):
@@ -112,8 +134,8 @@ def _linear_backward(call):
     build, (to_x, to_w, to_b) = Build(call), call.results
     n, k = (weight.shape[0], weight.shape[-1]) if len(weight.shape) == 2 else (1, weight.shape[0])
     rows = numel(grad) // max(n, 1)
-    g, data, w = build.input("grad", grad), build.input("x", x), build.input("w", weight)
-    wide = _accumulated(build, grad)
+    g, data, w = build.input("grad", grad), conjugated(build, "x", x), conjugated(build, "w", weight)
+    wide = accumulated(build, grad)
 
     def run(a, b, out, m, depth, columns, sa, sb):
         if m * columns == 0:
@@ -130,7 +152,7 @@ def _linear_backward(call):
     if mask & 2:
         run(g, data, build.output("c", to_w), n, rows, k, (1, n), (k, 1))
     if mask & 4 and n:
-        _bias(build, g, build.output("out", to_b), to_b, rows, n, 1, wide)
+        channel_sums(build, g, build.output("out", to_b), to_b, rows, n, 1, wide)
     return build.plan()
 
 
@@ -138,7 +160,8 @@ def _renamed(name, parameter):
     return Parameter(f"{parameter.declaration.rpartition(' ')[0]} {name}", parameter.value)
 
 
-def _bias(build, grad, out, info, batch, channels, inner, wide):
+def channel_sums(build, grad, out, info, batch, channels, inner, wide):
+    """A bias's gradient: the sums of each channel's elements."""
     build.run(f"  const {wide} sum = channel_sum<{wide}>(grad, batch, channels, inner, blockIdx.x);\n"
               f"  if (threadIdx.x == 0) out[blockIdx.x] = cast<{build.type(info)}>(sum);\n",
               [_renamed("grad", grad), out, *sizes(batch=batch, channels=channels, inner=inner)], channels, 256, _FILES)
@@ -162,7 +185,7 @@ def _described(batch, small, big, groups, p, q, taps, stride, padding, dilation)
 
 def _side(build, way, source, weight, out, conv, info, bias=None):
     """Every element of one side from the other."""
-    wide = _accumulated(build, info)
+    wide = accumulated(build, info)
     inner = math.prod(info.shape[2:])
     more, plus = [], ""
     if bias:
@@ -190,7 +213,7 @@ def _convolution_backward(call):
     small, big = (x, grad) if transposed else (grad, x)
     conv = _described(x.shape[0], small.shape[1], big.shape[1], groups, small.shape[2:], big.shape[2:],
                       weight.shape[2:], list(stride), list(padding), list(dilation))
-    g, data, wide = build.input("grad", grad), build.input("x", x), _accumulated(build, grad)
+    g, data, wide = build.input("grad", grad), build.input("x", x), accumulated(build, grad)
     if mask & 1:
         _side(build, "gather_small" if transposed else "gather_big", g, build.input("w", weight),
               build.output("out", to_x), conv, to_x)
@@ -201,7 +224,8 @@ def _convolution_backward(call):
                   [_renamed("small", sides[0]), _renamed("big", sides[1]), build.output("out", to_w), conv],
                   numel(weight), 256, _FILES)
     if mask & 4 and grad.shape[1]:
-        _bias(build, g, build.output("out", to_b), to_b, grad.shape[0], grad.shape[1], math.prod(grad.shape[2:]), wide)
+        inner = math.prod(grad.shape[2:])
+        channel_sums(build, g, build.output("out", to_b), to_b, grad.shape[0], grad.shape[1], inner, wide)
     return build.plan()
 
 

@@ -1,0 +1,11 @@
+// What each library can be asked for; the constants and operands of a call stand beside its function.
+#pragma once
+#include "../library.h"
+
+namespace flambeau::cuda {
+
+std::unique_ptr<LibraryCall> make_cublaslt_matmul(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cudnn_convolution(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cudnn_batch_norm(int device, const Constants& constants);
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,85 @@
+// cuDNN's functions, its handle of each device, and descriptors that end with their owner.
+#pragma once
+#include "calls.h"
+
+namespace flambeau::cuda::cudnn {
+
+using Status = int;
+struct Handle;
+struct TensorDesc;
+using Desc = void*;  // of the backend interface
+
+// clang-format off
+#define FLAMBEAU_CUDNN_FUNCTIONS(X)                                                                                    \
+  X(create, Status, "cudnnCreate", (Handle**))                                                                         \
+  X(set_stream, Status, "cudnnSetStream", (Handle*, Stream))                                                           \
+  X(status_name, const char*, "cudnnGetErrorString", (Status))                                                         \
+  X(desc_create, Status, "cudnnBackendCreateDescriptor", (int kind, Desc*))                                            \
+  X(desc_destroy, Status, "cudnnBackendDestroyDescriptor", (Desc))                                                     \
+  X(desc_finalize, Status, "cudnnBackendFinalize", (Desc))                                                             \
+  X(desc_set, Status, "cudnnBackendSetAttribute", (Desc, int attribute, int type, int64_t count, const void*))         \
+  X(desc_get, Status, "cudnnBackendGetAttribute",                                                                      \
+    (Desc, int attribute, int type, int64_t asked, int64_t* count, void*))                                             \
+  X(execute, Status, "cudnnBackendExecute", (Handle*, Desc plan, Desc pack))                                           \
+  X(tensor_create, Status, "cudnnCreateTensorDescriptor", (TensorDesc**))                                              \
+  X(tensor_destroy, Status, "cudnnDestroyTensorDescriptor", (TensorDesc*))                                             \
+  X(tensor_set, Status, "cudnnSetTensorNdDescriptor",                                                                  \
+    (TensorDesc*, int type, int ndim, const int* sizes, const int* strides))                                           \
+  X(norm_train, Status, "cudnnBatchNormalizationForwardTraining",                                                      \
+    (Handle*, int mode, const void* alpha, const void* beta, TensorDesc*, const void* x, TensorDesc*, void* y,         \
+     TensorDesc*, const void* scale, const void* bias, double factor, void* running_mean, void* running_var,           \
+     double eps, void* mean, void* deviation))                                                                         \
+  X(norm_infer, Status, "cudnnBatchNormalizationForwardInference",                                                     \
+    (Handle*, int mode, const void* alpha, const void* beta, TensorDesc*, const void* x, TensorDesc*, void* y,         \
+     TensorDesc*, const void* scale, const void* bias, const void* mean, const void* var, double eps))                 \
+  X(norm_backward, Status, "cudnnBatchNormalizationBackward",                                                          \
+    (Handle*, int mode, const void* alpha, const void* beta, const void* alpha_p, const void* beta_p, TensorDesc*,     \
+     const void* x, TensorDesc*, const void* dy, TensorDesc*, void* dx, TensorDesc*, const void* scale,                \
+     void* to_scale, void* to_bias, double eps, const void* mean, const void* deviation))
+// clang-format on
+
+inline constexpr const char* kName = "cuDNN";
+struct Library {
+  FLAMBEAU_CUDNN_FUNCTIONS(FLAMBEAU_LIBRARY_MEMBER)
+  Handle* handles[kMaxCudaDevices] = {};
+};
+Library& library_of(const Constants& constants);
+Handle* handle_of(Library& l, int device, const char* op);
+int type_of(const std::string& dtype, const Constants& constants);  // cuDNN has numbers of its own
+
+// Throws for a status that is an error: Unsupported where cuDNN has nothing for what was described.
+void check(const Library& l, Status status, const char* op, const char* where);
+inline bool unsupported(Status s) { return s >= 3000 && s < 4000; }
+
+class Descriptor {
+ public:
+  Descriptor(Library& l, int kind, const char* op) : l_(&l), op_(op) {
+    check(l, l.desc_create(kind, &desc_), op, "cudnnBackendCreateDescriptor");
+  }
+  Descriptor(Descriptor&& other) noexcept : l_(other.l_), op_(other.op_), desc_(std::exchange(other.desc_, nullptr)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(l_, other.l_), std::swap(op_, other.op_), std::swap(desc_, other.desc_);
+    return *this;
+  }
+  ~Descriptor() { if (desc_) l_->desc_destroy(desc_); }
+  Desc get() const { return desc_; }
+
+  void set(int attribute, int type, int64_t count, const void* values) {
+    check(*l_, l_->desc_set(desc_, attribute, type, count, values), op_, "cudnnBackendSetAttribute");
+  }
+  template <class T>
+  void set(int attribute, int type, const T& value) { set(attribute, type, 1, &value); }
+  void set(int attribute, const std::vector<int64_t>& values) {
+    set(attribute, 3, int64_t(values.size()), values.data());
+  }
+  void set(int attribute, const Descriptor& other) { set(attribute, 15, other.desc_); }
+  void finish() { check(*l_, try_finish(), op_, "cudnnBackendFinalize"); }
+  Status try_finish() { return l_->desc_finalize(desc_); }
+
+ private:
+  Library* l_;
+  const char* op_;  // of the plan's operator, whose name lives as long as the program
+  Desc desc_ = nullptr;
+};
+
+}  // namespace flambeau::cuda::cudnn

@@ -1,0 +1,71 @@
+// Calls of NVIDIA's libraries as steps of plans: described by Python once per signature, made here, then repeated.
+//
+// Each library is opened by name when a plan first calls it; nothing of it is needed to build or to import. What it
+// is told about the operands (descriptors, the algorithm it chooses) is made with the plan and lives as long.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stream.h"
+
+namespace flambeau::cuda {
+
+// What a rule says about a call beside its operands: numbers, lists of numbers and words, by name.
+struct Constants {
+  const char* op;    // the operator, for errors: a name that lives as long as the program
+  std::string path;  // of the library
+  std::map<std::string, std::vector<int64_t>, std::less<>> integers;
+  std::map<std::string, double, std::less<>> numbers;
+  std::map<std::string, std::string, std::less<>> words;
+
+  int64_t integer(std::string_view name) const { return list(name).at(0); }
+  const std::vector<int64_t>& list(std::string_view name) const;
+  double number(std::string_view name) const;  // of an integer too
+  const std::string& word(std::string_view name) const;
+  bool has(std::string_view name) const;
+};
+
+// Where one call happens.
+struct LibrarySite {
+  const char* op;
+  int device;
+  Stream stream;
+  const Address* operands;  // 0: an operand that is absent
+  Address workspace;
+  void* pointer(size_t k) const { return reinterpret_cast<void*>(operands[k]); }
+  void* room() const { return reinterpret_cast<void*>(workspace); }
+};
+
+class LibraryCall {
+ public:
+  virtual ~LibraryCall() = default;
+  virtual void run(const LibrarySite& at) = 0;
+  size_t workspace = 0;  // bytes of scratch memory that `run` is given
+};
+
+// A library that cannot do what it was asked for: the plan is made again without libraries.
+struct Unsupported : Error {
+  explicit Unsupported(std::string text) : Error(ErrorKind::NotImplemented, std::move(text)) {}
+};
+
+// The call `function` ("cublaslt.matmul") of a library. Throws Unsupported, and what the library reports otherwise.
+std::shared_ptr<LibraryCall> make_library_call(const std::string& function, int device, const Constants& constants);
+
+// Opens a library once; its functions, found by name. Both say what to install where something is missing.
+void* open_library(const char* name, const Constants& constants);
+void* library_function(void* library, const char* symbol, const char* name, const Constants& constants);
+
+// "mm: cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13) in cublasLtMatmul"
+[[noreturn]] void library_failed(const char* op, const char* library, const char* status, int code, const char* where);
+
+// CUDA's numbers of dtypes, which the libraries share; throws Unsupported for those it has none for.
+int cuda_type(const std::string& dtype, const Constants& constants);
+
+// Tables of functions as X(member, result, symbol, parameters), and how they are filled.
+#define FLAMBEAU_LIBRARY_MEMBER(member, result, symbol, parameters) result(*member) parameters = nullptr;
+#define FLAMBEAU_LIBRARY_FIND(member, result, symbol, parameters) \
+  t->member = reinterpret_cast<result(*) parameters>(library_function(library, symbol, kName, constants));
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,117 @@
+"""How exact NVIDIA's libraries must be and which algorithms they may choose: bits that native code makes part of every
+launch plan's key, so that a changed switch counts from the next call on.
+"""
+
+import types
+
+from .. import _C
+from .._shown import shown
+
+#: switch -> (its bit, whether it is on unless set otherwise)
+_SWITCHES = {name: (1 << k, on) for k, (name, on) in enumerate({
+    "matmul_tf32": False, "conv_tf32": True, "rnn_tf32": True, "cudnn": True, "benchmark": False,
+    "deterministic": False, "float16_reduced": True, "bfloat16_reduced": True, "float16_accumulation": False,
+    "only_deterministic": False}.items())}
+_PRECISIONS = ("none", "ieee", "tf32")
+#: whose precision counts where one's own is "none"
+_ABOVE = {"matmul": "all", "cudnn": "all", "conv": "cudnn", "rnn": "cudnn"}
+_precision = {"all": "none", "matmul": "none", "cudnn": "none", "conv": "tf32", "rnn": "tf32"}
+
+
+def get(name):
+    """Whether a switch is on."""
+    bit, on = _SWITCHES[name]
+    return bool(_C._cuda.library_switches() & bit) != on
+
+
+def put(name, on):
+    """Turns a switch on or off."""
+    bit, default = _SWITCHES[name]
+    bits = _C._cuda.library_switches()
+    _C._cuda.set_library_switches(bits | bit if bool(on) != default else bits & ~bit)
+
+
+def precision(name):
+    """The precision of float32 numbers in "matmul", "conv" or "rnn", "cudnn" or "all": its own, or that above it."""
+    own = _precision[name]
+    return precision(_ABOVE[name]) if own == "none" and name in _ABOVE else own
+
+
+def set_precision(name, value):
+    """Sets it. RuntimeError for what is none of "none", "ieee" and "tf32"."""
+    if value not in _PRECISIONS:
+        raise RuntimeError(f"fp32_precision: expected one of {_PRECISIONS}, got {shown(value)}")
+    _precision[name] = value
+    if name == "cudnn":
+        _precision["conv"] = _precision["rnn"] = value
+    _follow()
+
+
+def precisions():
+    """All of them, for `restore_precisions`."""
+    return dict(_precision)
+
+
+def restore_precisions(before):
+    """Puts back what `precisions` gave."""
+    _precision.update(before)
+    _follow()
+
+
+def _follow():
+    for part in ("matmul", "conv", "rnn"):
+        put(f"{part}_tf32", precision(part) == "tf32")
+
+
+class Precision:
+    """What has a precision and nothing else: `backends.cudnn.conv`, `backends.cudnn.rnn`."""
+
+    def __init__(self, name):
+        self._name = name
+
+    @property
+    def fp32_precision(self):
+        """ "ieee", "tf32", or "none" for that of what stands above."""
+        return precision(self._name)
+
+    @fp32_precision.setter
+    def fp32_precision(self, value):
+        set_precision(self._name, value)
+
+
+class Products(Precision):
+    """Switches of matrix products on CUDA devices."""
+
+    @property
+    def allow_tf32(self):
+        """Whether float32 products may be computed in TF32 (10 bits of fraction), which is several times faster."""
+        return get("matmul_tf32")
+
+    @allow_tf32.setter
+    def allow_tf32(self, value):
+        set_precision("matmul", "tf32" if value else "ieee")
+
+    def __setattr__(self, name, value):
+        if name != "_name" and not hasattr(type(self), name):
+            raise AttributeError(f"backends.cuda.matmul has no switch {name}")
+        super().__setattr__(name, value)
+
+
+def switch(name, doc):
+    """A switch as a property."""
+    return property(lambda self: get(name), lambda self, on: put(name, on), doc=doc)
+
+
+class Module(types.ModuleType):
+    """A module whose switches are properties; `dir` names them too."""
+
+    def __dir__(self):
+        return [*super().__dir__(), *(name for name, v in vars(type(self)).items() if isinstance(v, property))]
+
+
+Products.allow_fp16_reduced_precision_reduction = switch(
+    "float16_reduced", "Whether partial sums of float16 products may be kept in float16.")
+Products.allow_bf16_reduced_precision_reduction = switch(
+    "bfloat16_reduced", "Whether partial sums of bfloat16 products may be kept in bfloat16.")
+Products.allow_fp16_accumulation = switch(
+    "float16_accumulation", "Whether float16 products may be summed in float16.")

@@ -1,0 +1,225 @@
+"""Matrix products by cuBLASLt: what it is told about the operands, and which go another way.
+
+cuBLAS knows matrices by columns. A matrix of rows is its own transpose there, so C = A B is asked for as C' = B' A'.
+"""
+
+from typing import NamedTuple
+
+from ...backends import _switches
+from .launches import Build, collapse, contiguous, numel, row_major, tensor
+from .libraries import present, run
+from .plans import Pointer
+from .products import accumulated, batched, channel_sums, conjugated, expanded, layer_matrices, matrices
+
+#: dtype -> (what it is computed in, bytes of an element)
+_TYPES = {"float32": ("float32", 4), "float64": ("float64", 8), "float16": ("float32", 2), "bfloat16": ("float32", 2),
+          "complex64": ("complex64", 8), "complex128": ("complex128", 16), "int8": ("int32", 1)}
+_WITH_BIAS = ("float32", "float16", "bfloat16")
+_MOST_WORKSPACE = 32 << 20
+
+
+class Matrix(NamedTuple):
+    """Matrices in memory: where, of which dtype, sizes and strides (batch, rows, columns), and alignment in bytes."""
+    value: object
+    dtype: str
+    shape: tuple
+    strides: tuple
+    alignment: int
+
+
+def usable(call, *infos):
+    """Whether the library is there and multiplies these tensors."""
+    return present(call, "cublaslt") and all(x.dtype in _TYPES and x.dtype == infos[0].dtype for x in infos)
+
+
+def _computes(dtype):
+    if dtype in ("float32", "complex64") and _switches.get("matmul_tf32"):
+        return "tf32" if dtype == "float32" else "complex64_tf32"
+    if dtype == "float16" and _switches.get("float16_accumulation"):
+        return "float16"
+    return _TYPES[dtype][0]
+
+
+def _alignment(info):
+    return 16 if info.aligned else _TYPES[info.dtype][1]
+
+
+def _step(shape, strides):
+    """(step between rows, whether each row lies in one run), or (step between columns, False); None for neither."""
+    (rows, columns), (row, column) = shape, strides
+    if columns == 1:
+        column = 1
+    if rows == 1:
+        row = max(columns, 1)
+    if column == 1 and row >= max(columns, 1):
+        return row, True
+    if columns == 1:
+        column = max(rows, 1)
+    if (row == 1 or rows == 1) and column >= max(rows, 1):
+        return column, False
+    return None
+
+
+def _operand(build, info, batch):
+    """A Matrix over `batch`: the tensor itself, or a packed copy where its layout is nothing cuBLAS can be told."""
+    strides = batched(info, batch)
+    if len(collapse(batch, strides)[0]) <= 1 and _step(info.shape[-2:], info.strides[-2:]) is not None:
+        return Matrix(Pointer(info.k), info.dtype, (*batch, *info.shape[-2:]), (*strides, *info.strides[-2:]),
+                      _alignment(info))
+    wide = expanded(info, (*batch, *info.shape[-2:]))
+    packed = build.packed("a", wide)
+    return _packed(packed, wide, 16)
+
+
+def _packed(parameter, info, alignment):
+    return Matrix(parameter.value, info.dtype, tuple(info.shape), tuple(row_major(info.shape)), alignment)
+
+
+def _folded(a, c):
+    """a and c with their batch as more rows, where one matrix serves all of the batch; else as they are."""
+    sizes, sa, sc = collapse((*a.shape[:-1],), a.strides[:-1], c.strides[:-1])
+    if len(sizes) != 1 or a.strides[-1] != 1 or c.strides[-1] != 1:
+        return None
+    return (a._replace(shape=(sizes[0], a.shape[-1]), strides=(sa[0], 1)),
+            c._replace(shape=(sizes[0], c.shape[-1]), strides=(sc[0], 1)))
+
+
+def multiply(build, a, b, c, alpha=1, beta=0, bias=None, activation="none"):
+    """The step c = activation(alpha a b + beta c + bias) for Matrix values over one batch; c's rows are runs."""
+    batch = c.shape[:-2]
+    if batch and not any(b.strides[:-2]) and (folded := _folded(a, c)):
+        a, c = folded
+        b = b._replace(shape=b.shape[-2:], strides=b.strides[-2:])
+        batch = ()
+    sizes, *steps = collapse(batch, a.strides[:-2], b.strides[:-2], c.strides[:-2])
+    if len(sizes) > 1:
+        raise AssertionError("operands are packed before they are multiplied")
+    told = {}
+    for name, x, step in zip("bac", (a, b, c), steps, strict=True):  # exchanged: cuBLAS multiplies the transposes
+        ld, by_rows = _step(x.shape[-2:], x.strides[-2:])
+        rows, columns = x.shape[-2:]
+        told[name] = (*((columns, rows) if by_rows else (rows, columns)), ld, step[0] if step else 0)
+        if name != "c":
+            told[f"{name}_transposed"] = not by_rows
+    compute = _computes(a.dtype)
+    run(build, "cublaslt.matmul", (b.value, a.value, None, c.value, bias), **told, d=told["c"],
+        a_type=b.dtype, b_type=a.dtype, c_type=c.dtype, d_type=c.dtype, compute=compute,
+        batch=sizes[0] if sizes else 1, bias=bias is not None, activation=activation, alpha=complex(alpha).real,
+        alpha_imaginary=complex(alpha).imag, beta=complex(beta).real, beta_imaginary=complex(beta).imag,
+        alignment=(b.alignment, a.alignment, c.alignment, c.alignment), most_workspace=_MOST_WORKSPACE,
+        whole_sums=a.dtype in ("float16", "bfloat16") and not _switches.get(f"{a.dtype}_reduced"))
+
+
+def product(build, a, b, out, alpha=1, beta=0, add=None, bias=None, activation="none"):
+    """out = activation(alpha a b + beta add + bias) for tensors with matrices in their last two dimensions."""
+    batch = out.shape[:-2]
+    if a.dtype == "int8":
+        return _whole(build, a, b, out, batch)
+    target, step = None, _step(out.shape[-2:], out.strides[-2:])
+    if step and step[1] and len(collapse(batch, out.strides[:-2])[0]) <= 1:
+        strides = (*out.strides[:-2], step[0], 1)
+        target = Matrix(Pointer(out.k), out.dtype, tuple(out.shape), strides, _alignment(out))
+        place, places = tensor("out", out, build.call.name, True), out.strides
+    else:
+        place, places = build.output("c", out), row_major(out.shape)
+        target = _packed(place, out, 16)
+    a, b = _operand(build, a, batch), _operand(build, b, batch)
+    if add is not None:
+        build.spread(place, places, expanded(add, out.shape))
+    multiply(build, a, b, target, alpha, beta if add is not None else 0, bias, activation)
+    return None
+
+
+def _whole(build, a, b, out, batch):
+    """int8: products are summed in 32 bits, and the lowest 8 are the result."""
+    room = build.room("sums", "int32_t", numel(out), 4)
+    wide = out._replace(dtype="int32")
+    multiply(build, _operand(build, a, batch), _operand(build, b, batch), _packed(room, wide, 16))
+    build.copy(build.output("out", out).value, room.value, numel(out), "int8_t", "int32_t")
+
+
+def _nothing_to_multiply(out, depth):
+    return numel(out) == 0 or depth == 0
+
+
+# --- rules: None where the library is not there or cannot be told -----------------------------------------------------
+
+def _matmul(call):
+    a, b, out = matrices(*call.args[:2], call.results[0])
+    if not usable(call, a, b, out) or _nothing_to_multiply(out, a.shape[-1]):
+        return None
+    build = Build(call)
+    product(build, a, b, out)
+    return build.plan()
+
+
+def _row_of(info, columns):
+    """Whether it is one row for all rows of a result, in one run."""
+    return (info.shape[-1:] == (columns,) and numel(info) == columns and (columns == 1 or info.strides[-1] == 1))
+
+
+def _sum(build, a, b, out, self, beta=1, alpha=1, activation="none"):
+    """A product and `self`, as the epilogue's bias where that is one row."""
+    if self is None:
+        return product(build, a, b, out, alpha, activation=activation)
+    if beta == 1 and _row_of(self, out.shape[-1]) and out.dtype in _WITH_BIAS and self.dtype == out.dtype:
+        bias = Pointer(self.k) if self.aligned else build.packed("bias", self).value
+        return product(build, a, b, out, alpha, bias=bias, activation=activation)
+    return product(build, a, b, out, alpha, beta, self, activation=activation)
+
+
+def _added(call):
+    self, a, b, beta, alpha = call.args
+    out = call.results[0]
+    if not usable(call, a, b, out, self) or a.dtype == "int8" or _nothing_to_multiply(out, a.shape[-1]):
+        return None
+    build = Build(call)
+    _sum(build, a, b, out, self if beta != 0 else None, beta, alpha)
+    return build.plan()
+
+
+def _linear(call):
+    x, weight, bias = call.args[:3]
+    given = (x, weight, bias) if bias else (x, weight)
+    x, w, out = layer_matrices(x, weight, call.results[0])
+    if not usable(call, *given, out) or x.dtype == "int8" or _nothing_to_multiply(out, x.shape[-1]):
+        return None
+    build = Build(call)
+    _sum(build, x, w, out, bias)
+    return build.plan()
+
+
+def _flat(place, info, rows):
+    """A tensor as one matrix of that many rows."""
+    columns = numel(info) // rows
+    return Matrix(place.value, info.dtype, (rows, columns), (columns, 1), _alignment(info) if contiguous(info) else 16)
+
+
+def _transposed(m):
+    return m._replace(shape=m.shape[::-1], strides=m.strides[::-1])
+
+
+def _linear_backward(call):
+    grad, x, weight, mask = call.args
+    to_x, to_w, to_b = call.results
+    if not usable(call, grad, x, weight) or grad.dtype == "int8" or not numel(grad) or not numel(x):
+        return None
+    n = weight.shape[0] if len(weight.shape) == 2 else 1
+    rows, build = numel(grad) // n, Build(call)
+    place = build.input("grad", grad)
+    g = _flat(place, grad, rows)
+    if mask & 1:
+        w = _flat(conjugated(build, "w", weight), weight, n)
+        multiply(build, g, w, _flat(build.output("c", to_x), to_x, rows))
+    if mask & 2:
+        data = _flat(conjugated(build, "x", x), x, rows)
+        multiply(build, _transposed(g), data, _flat(build.output("c", to_w), to_w, n))
+    if mask & 4:
+        channel_sums(build, place, build.output("out", to_b), to_b, rows, n, 1, accumulated(build, grad))
+    return build.plan()
+
+
+RULES = {
+    "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
+    "baddbmm": _added, "linear": _linear, "linear_backward": _linear_backward,
+}

@@ -1,0 +1,266 @@
+"""Plans that call NVIDIA's libraries: matrix products by a cuBLASLt that is a fake, and what all libraries share."""
+
+import pytest
+
+import flambeau as fb
+from flambeau import _C
+from flambeau.nn import functional as F
+
+from . import FakeLibrary, numbers, use_own_kernels
+
+LT = FakeLibrary("cublaslt")
+
+
+@pytest.fixture(autouse=True)
+def own_kernels(fresh, monkeypatch):
+    use_own_kernels(monkeypatch)
+    yield
+    LT.fail(0)
+
+
+def calls(f):
+    """How many products the library computed meanwhile."""
+    before = LT.calls("matmul")
+    f()
+    return LT.calls("matmul") - before
+
+
+def ramp(*shape, dtype=fb.float32):
+    n = fb.Size(shape).numel()
+    return (fb.arange(n) % 13 - 6).to(dtype).view(shape) / 4 if dtype.is_floating_point else \
+        (fb.arange(n) % 13 - 6).to(dtype).view(shape)
+
+
+PRODUCTS = ("mm", "bmm", "mv", "dot", "matmul", "addmm", "baddbmm", "linear", "addmm_", "baddbmm_", "addbmm",
+            "chain_matmul", "einsum", "bilinear")
+
+
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.float16, fb.bfloat16, fb.complex64, fb.complex128),
+                         ids=str)
+def test_products_of_the_op_table(dtype):
+    total, before = 0, LT.calls("matmul")
+    for name in PRODUCTS:
+        if name not in numbers.battery.OPS:
+            continue
+        agreed, wrong = numbers.compare(name, dtype)
+        assert not wrong, wrong[0]
+        total += agreed
+    assert total > 20 and LT.calls("matmul") - before > total
+
+
+@pytest.mark.parametrize("dtype", (fb.int64, fb.int8, fb.uint8), ids=str)
+def test_whole_numbers(dtype):
+    a, b = ramp(4, 8, dtype=dtype), ramp(8, 4, dtype=dtype)
+    assert fb.equal((a.cuda() @ b.cuda()).cpu(), a @ b)
+
+
+def test_int8_goes_through_the_library():
+    a, b = ramp(4, 8, dtype=fb.int8).cuda(), ramp(8, 4, dtype=fb.int8).cuda()
+    assert calls(lambda: a @ b) == 1
+    assert calls(lambda: a[:, :7] @ b[:7, :3]) == 1  # its rows are 8 apart
+    assert calls(lambda: a[:, :7].contiguous() @ b[:7]) == 0  # and here 7, which the library does not take
+
+
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: x.transpose(-1, -2).contiguous().transpose(-1, -2),
+    "padded": lambda x: fb.cat([x, x], -1)[..., :x.shape[-1]],
+    "every other": lambda x: fb.stack([x, x], -1).flatten(-2)[..., ::2],
+    "shifted": lambda x: fb.cat([x.reshape(-1)[:1], x.reshape(-1)])[1:].view(x.shape),
+    "batch last": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
+    "expanded": lambda x: x[:1].expand(x.shape),
+}
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_layouts(left, right):
+    a, b = ramp(3, 4, 5), ramp(3, 5, 6) * 2
+    def one(device):
+        x, y = LAYOUTS[left](a.to(device)), LAYOUTS[right](b.to(device))
+        return x @ y, fb.baddbmm(x[:, :, :1].expand(3, 4, 6), x, y, beta=0.5, alpha=2)
+    for found, expected in zip(one("cuda"), one("cpu"), strict=True):
+        assert numbers.same(found, expected)
+
+
+def test_one_matrix_for_a_batch_is_one_product():
+    x, w = ramp(2, 3, 4, 5).cuda(), ramp(6, 5).cuda()
+    b = ramp(6).cuda()
+    assert calls(lambda: x @ w.t()) == calls(lambda: F.linear(x, w, b)) == 1
+    assert numbers.same(F.linear(x, w, b), F.linear(x.cpu(), w.cpu(), b.cpu()))
+    assert numbers.same(x.transpose(1, 2) @ w.t(), x.cpu().transpose(1, 2) @ w.cpu().t())
+
+
+def test_a_result_given_in_any_layout():
+    a, b = ramp(4, 5), ramp(5, 6)
+    for out in (fb.empty(6, 4).t(), fb.empty(4, 12)[:, ::2], fb.empty(4, 7)[:, :6]):
+        there = out.cuda()
+        there = fb.empty_strided(out.shape, out.stride(), device="cuda") if out.stride() != there.stride() else there
+        fb.mm(a.cuda(), b.cuda(), out=there)
+        assert numbers.same(there, a @ b)
+
+
+def test_nothing_to_multiply():
+    for m, k, n in ((0, 3, 2), (2, 0, 3), (2, 3, 0)):
+        a, b = fb.ones(m, k), fb.ones(k, n)
+        assert fb.equal((a.cuda() @ b.cuda()).cpu(), a @ b)
+        assert fb.equal(fb.addmm(fb.ones(n).cuda(), a.cuda(), b.cuda()).cpu(), fb.addmm(fb.ones(n), a, b))
+
+
+# --- switches ---------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def switches():
+    before = fb.get_float32_matmul_precision()
+    yield fb.backends.cuda.matmul
+    fb.set_float32_matmul_precision(before)
+
+
+def test_tf32_is_for_those_who_ask(switches):
+    a = fb.tensor([[1 + 2.0**-12]])
+    there = a.cuda()
+
+    def found():
+        return (there @ there).item()
+    exact = (a @ a).item()
+    assert found() == exact
+    switches.allow_tf32 = True
+    assert found() == 1 and fb.get_float32_matmul_precision() == "high"
+    switches.allow_tf32 = False
+    assert found() == exact
+    fb.set_float32_matmul_precision("medium")
+    assert found() == 1 and switches.fp32_precision == "tf32"
+    fb.set_float32_matmul_precision("highest")
+    assert found() == exact
+    switches.fp32_precision = "tf32"
+    assert found() == 1
+    switches.fp32_precision = "none"
+    fb.backends.fp32_precision = "tf32"
+    try:
+        assert found() == 1
+    finally:
+        fb.backends.fp32_precision = "none"
+    assert found() == exact
+
+
+def test_switches_back_and_forth_make_no_new_plans(switches):
+    a = ramp(4, 4).cuda()
+
+    def both():
+        for on in (True, False):
+            switches.allow_tf32 = on
+            a @ a
+    both()
+    before = _C._cuda.plan_counts()["made"]
+    both()
+    assert _C._cuda.plan_counts()["made"] == before
+
+
+# --- what all libraries share -----------------------------------------------------------------------------------------
+
+def test_repeated_calls_describe_nothing():
+    w, x = ramp(8, 8).cuda(), ramp(2, 8).cuda()
+    F.linear(x, w)
+    before = {f: LT.calls(f) for f in ("desc_create", "layout_create", "heuristic")}
+    plans = _C._cuda.plan_counts()
+    for _ in range(5):
+        F.linear(x, w)
+    assert before == {f: LT.calls(f) for f in before}
+    after = _C._cuda.plan_counts()
+    assert after["libraries"] == plans["libraries"] + 5 and after["made"] == plans["made"]
+
+
+def test_descriptors_die_with_their_plans():
+    _C._cuda.forget_plans()
+    before = LT.alive()
+    ramp(4, 4).cuda() @ ramp(4, 4).cuda()
+    assert LT.alive() == before + 5  # one of the product, four of the operands
+    _C._cuda.forget_plans()
+    assert LT.alive() == before
+
+
+def test_every_status_in_turn_leaves_everything_usable():
+    a, b = ramp(3, 4), ramp(4, 5)
+    expected = a @ b
+    _C._cuda.forget_plans()
+    alive = LT.alive()
+    for n in range(1, 40):
+        x, y = a.cuda(), b.cuda()
+        LT.fail(n)
+        try:
+            found = x @ y
+        except RuntimeError as error:
+            assert "matmul: cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13) in cublasLt" in str(error) or \
+                "mm: cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13) in cublasLt" in str(error)
+        else:
+            if LT.left():
+                break
+        LT.fail(0)
+        assert numbers.same(x @ y, expected)
+        _C._cuda.forget_plans()
+        assert LT.alive() == alive
+    assert n > 10
+    assert numbers.same(found, expected)
+
+
+def test_what_the_library_does_not_support_is_computed_by_our_own_kernel():
+    a, b = ramp(3, 4), ramp(4, 5)
+    x, y = a.cuda(), b.cuda()
+    _C._cuda.forget_plans()
+    LT.fail(1, "heuristic", 15)
+    assert calls(lambda: numbers.same(x @ y, a @ b)) == 0 and numbers.same(x @ y, a @ b)
+
+
+def test_a_workspace_that_cannot_be_had(fake):
+    x, y = ramp(3, 4).cuda(), ramp(4, 5).cuda()
+    expected = (x @ y).cpu()
+    fb.cuda.empty_cache()
+    fake.limit(fake.used())
+    held = []
+    try:
+        while True:
+            held.append(fb.empty(128, device="cuda"))
+    except fb.cuda.OutOfMemoryError:
+        pass
+    out = held.pop().view(-1)[:15].view(3, 5)
+    with pytest.raises(fb.cuda.OutOfMemoryError, match="mm"):
+        fb.mm(x, y, out=out)
+    del held
+    fake.limit()
+    assert numbers.same(fb.mm(x, y, out=out), expected)
+
+
+def test_products_are_recorded_in_graphs():
+    a, w, bias = ramp(3, 4), ramp(5, 4).cuda(), ramp(5).cuda()
+    x = a.cuda()
+    F.linear(x, w, bias)
+    graph = fb.cuda.CUDAGraph()
+    with fb.cuda.graph(graph):
+        y = F.linear(x, w, bias)
+    for k in (1, 2):
+        x.copy_(a * k)
+        graph.replay()
+        assert numbers.same(y, F.linear(a * k, w.cpu(), bias.cpu()))
+
+
+def test_products_go_to_the_current_stream(fake):
+    x = ramp(4, 4).cuda()
+    x @ x
+    fb.cuda.synchronize()
+    stream = fb.cuda.Stream()
+    fake.delay(True)
+    with fb.cuda.stream(stream):
+        y = x @ x
+    assert fake.waiting(stream) == 1
+    stream.synchronize()
+    fake.delay(False)
+    assert numbers.same(y, x.cpu() @ x.cpu())
+
+
+def test_without_the_library_our_own_kernel_multiplies(monkeypatch):
+    from flambeau.cuda.kernels import libraries
+    monkeypatch.setattr(libraries, "path_of", lambda name: None)
+    _C._cuda.forget_plans()
+    x = ramp(4, 4).cuda()
+    assert calls(lambda: x @ x) == 0 and numbers.same(x @ x, x.cpu() @ x.cpu())
+    _C._cuda.forget_plans()

@@ -1,0 +1,177 @@
+// A cuBLASLt for tests: checks what descriptors say and multiplies on the fake driver's memory.
+#include <algorithm>
+#include <cmath>
+
+#include "common.h"
+
+namespace {
+
+enum { kInvalid = 7, kNotSupported = 15 };
+struct Handle {};
+struct Layout {
+  int type;
+  uint64_t rows, columns;
+  int64_t ld, step = 0;
+  int32_t batch = 1;
+  size_t bytes() const {
+    return (size_t(batch - 1) * size_t(step) + (columns - 1) * size_t(ld) + rows) * bytes_of(type);
+  }
+};
+struct Desc {
+  int compute, scale;
+  int32_t transposed[2] = {};
+  uint32_t epilogue = 1;
+  const void* bias = nullptr;
+};
+struct Preference {
+  uint64_t workspace = 0;
+  uint32_t reductions = 7, alignment[4] = {256, 256, 256, 256};
+};
+struct Algorithm {
+  uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+constexpr size_t kWorkspace = 512;
+uint64_t mark(const Desc& d, Layout* const* layouts) {  // of the problem an algorithm was chosen for
+  uint64_t h = uint64_t(d.compute) * 31 + d.epilogue;
+  for (int k = 0; k < 4; ++k)
+    for (uint64_t v : {uint64_t(layouts[k]->type), layouts[k]->rows, layouts[k]->columns, uint64_t(layouts[k]->ld),
+                       uint64_t(layouts[k]->batch), uint64_t(layouts[k]->step)})
+      h = h * 0x9e3779b97f4a7c15u + v;
+  return h;
+}
+
+// Whether these types go together, as the library's documentation lists them.
+bool supported(const Desc& d, Layout* const* l) {
+  const int a = l[0]->type, c = l[2]->type;
+  if (a != l[1]->type || c != l[3]->type) return false;
+  switch (d.compute) {
+    case 64: return a == 2 && c == 2 && d.scale == 2;
+    case 68: case 77:
+      if (d.scale == 4) return a == 4 && c == 4 && d.epilogue == 1;
+      return d.scale == 0 && (a == c || c == 0) && (a == 0 || (d.compute == 68 && (a == 2 || a == 14)));
+    case 70: return (d.scale == a && a == c && (a == 1 || a == 5)) && d.epilogue == 1;
+    case 72: return a == 3 && c == 10 && d.scale == 10 && l[0]->ld % 4 == 0 && l[1]->ld % 4 == 0;
+  }
+  return false;
+}
+bool fits(const Desc& d, Layout* const* l) {
+  const auto m = l[3]->rows, n = l[3]->columns;
+  const auto& a = *l[0];
+  const auto& b = *l[1];
+  const auto depth = d.transposed[0] ? a.rows : a.columns;
+  bool good = (d.transposed[0] ? a.columns : a.rows) == m && (d.transposed[1] ? b.rows : b.columns) == n &&
+              (d.transposed[1] ? b.columns : b.rows) == depth && l[2]->rows == m && l[2]->columns == n;
+  for (int k = 0; k < 4; ++k) good = good && uint64_t(l[k]->ld) >= l[k]->rows && l[k]->batch == l[0]->batch;
+  return good;
+}
+
+Number scalar(int type, const void* p) { return load(type, p, 0); }
+
+}  // namespace
+
+API int cublasLtCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
+API size_t cublasLtGetVersion() { return 120900; }
+API const char* cublasLtGetStatusName(int s) {
+  return s == 3 ? "CUBLAS_STATUS_ALLOC_FAILED" : s == 7 ? "CUBLAS_STATUS_INVALID_VALUE"
+         : s == 13 ? "CUBLAS_STATUS_EXECUTION_FAILED" : s == 15 ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_?";
+}
+API int cublasLtMatmulDescCreate(Desc** d, int compute, int scale) {
+  ENTER("desc_create");
+  *d = make(new Desc{compute, scale});
+  return 0;
+}
+API int cublasLtMatmulDescDestroy(Desc* d) { return drop(d) ? 0 : kInvalid; }
+API int cublasLtMatmulDescSetAttribute(Desc* d, int attribute, const void* p, size_t n) {
+  ENTER("desc_set");
+  if (!known(d) || n != (attribute == 8 ? 8 : 4)) return kInvalid;
+  if (attribute == 3 || attribute == 4) d->transposed[attribute - 3] = as<int32_t>(p);
+  else if (attribute == 7) d->epilogue = as<uint32_t>(p);
+  else if (attribute == 8) d->bias = as<const void*>(p);
+  else return kInvalid;
+  return 0;
+}
+API int cublasLtMatrixLayoutCreate(Layout** l, int type, uint64_t rows, uint64_t columns, int64_t ld) {
+  ENTER("layout_create");
+  *l = make(new Layout{type, rows, columns, ld});
+  return 0;
+}
+API int cublasLtMatrixLayoutDestroy(Layout* l) { return drop(l) ? 0 : kInvalid; }
+API int cublasLtMatrixLayoutSetAttribute(Layout* l, int attribute, const void* p, size_t n) {
+  ENTER("layout_set");
+  if (!known(l)) return kInvalid;
+  if (attribute == 5 && n == 4) l->batch = as<int32_t>(p);
+  else if (attribute == 6 && n == 8) l->step = as<int64_t>(p);
+  else return kInvalid;
+  return 0;
+}
+API int cublasLtMatmulPreferenceCreate(Preference** p) { ENTER("preference"); *p = make(new Preference); return 0; }
+API int cublasLtMatmulPreferenceDestroy(Preference* p) { return drop(p) ? 0 : kInvalid; }
+API int cublasLtMatmulPreferenceSetAttribute(Preference* q, int attribute, const void* p, size_t n) {
+  ENTER("preference_set");
+  if (!known(q)) return kInvalid;
+  if (attribute == 1 && n == 8) q->workspace = as<uint64_t>(p);
+  else if (attribute == 3 && n == 4) q->reductions = as<uint32_t>(p);
+  else if (attribute >= 5 && attribute <= 8 && n == 4) q->alignment[attribute - 5] = as<uint32_t>(p);
+  else return kInvalid;
+  return 0;
+}
+API int cublasLtMatmulAlgoGetHeuristic(Handle*, Desc* d, Layout* a, Layout* b, Layout* c, Layout* out, Preference* p,
+                                       int asked, Heuristic* found, int* count) {
+  ENTER("heuristic");
+  Layout* l[] = {a, b, c, out};
+  *count = 0;
+  if (asked < 1 || !known(d) || !known(p) || !fits(*d, l)) return kInvalid;
+  if (!supported(*d, l)) return kNotSupported;
+  *found = {{{mark(*d, l), p->alignment[0], p->alignment[1], p->alignment[3]}}, p->workspace ? kWorkspace : 0, 0, 1, {}};
+  *count = 1;
+  return 0;
+}
+API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layout* la, const void* b, Layout* lb,
+                       const void* beta, const void* c, Layout* lc, void* out, Layout* ld, const Algorithm* algorithm,
+                       void* workspace, size_t bytes, void* stream) {
+  ENTER("matmul");
+  Layout* l[] = {la, lb, lc, ld};
+  const void* at[] = {a, b, c, out};
+  if (algorithm->data[0] != mark(*d, l) || bytes < kWorkspace || !valid(workspace, bytes)) return kInvalid;
+  for (int k = 0; k < 4; ++k)
+    if (!valid(at[k], l[k]->bytes())) return kInvalid;
+  if (reinterpret_cast<uintptr_t>(a) % algorithm->data[1] || reinterpret_cast<uintptr_t>(b) % algorithm->data[2] ||
+      reinterpret_cast<uintptr_t>(out) % algorithm->data[3])
+    return kInvalid;
+  const bool biased = d->epilogue & 4;
+  if (biased && (!valid(d->bias, ld->rows * bytes_of(ld->type)) || reinterpret_cast<uintptr_t>(d->bias) % 16))
+    return kInvalid;
+  const Number by = scalar(d->scale, alpha), kept = scalar(d->scale, beta);
+  return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased] {
+    const auto depth = int64_t(d.transposed[0] ? la.rows : la.columns);
+    auto element = [&](const Layout& l, const void* p, bool transposed, int64_t i, int64_t j) {
+      const Number v = load(l.type, p, transposed ? j + i * l.ld : i + j * l.ld);
+      return d.compute == 77 ? Number(tf32(v.real()), tf32(v.imag())) : v;
+    };
+    for (int64_t q = 0; q < ld.batch; ++q)
+      for (int64_t j = 0; j < int64_t(ld.columns); ++j)
+        for (int64_t i = 0; i < int64_t(ld.rows); ++i) {
+          auto place = [&](const Layout& l, const void* p) {
+            return static_cast<const char*>(p) + q * l.step * int64_t(bytes_of(l.type));
+          };
+          Number sum = 0;
+          for (int64_t k = 0; k < depth; ++k)
+            sum += element(la, place(la, a), d.transposed[0], i, k) * element(lb, place(lb, b), d.transposed[1], k, j);
+          sum *= by;
+          if (kept != Number(0)) sum += kept * load(lc.type, place(lc, c), i + j * lc.ld);
+          if (biased) sum += load(ld.type, d.bias, i);
+          double v = sum.real();
+          if (d.epilogue & 2) sum = std::max(v, 0.0);
+          if (d.epilogue & 32) sum = v / 2 * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+          store(ld.type, const_cast<char*>(place(ld, out)), i + j * ld.ld, sum);
+        }
+  });
+}

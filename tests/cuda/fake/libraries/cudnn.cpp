@@ -1,0 +1,311 @@
+// A cuDNN for tests: descriptors of its backend interface, convolutions and batch normalisation.
+//
+// Engine 0 computes float32 in TF32, engine 1 says that its numbers differ from run to run, engine 2 is plain.
+#include <algorithm>
+#include <cmath>
+
+#include "common.h"
+
+namespace {
+
+enum { kBad = 2000, kUnsupported = 3000 };
+enum { kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan = 5, kForward = 10, kFilter = 11, kData = 12,
+       kGraph = 15, kPack = 16, kTensor = 17 };
+constexpr size_t kWorkspace = 256;
+int last_engine = -1;
+int fastest = -1;  // the engine that does not take its time
+
+struct Handle {
+  void* stream = nullptr;
+};
+struct Desc {
+  int kind;
+  bool finished = false;
+  std::map<int, std::vector<char>> values;
+  int engine = -1;
+  std::shared_ptr<Desc> held;  // a copy of what it was made of: the parts may be destroyed
+
+  template <class T>
+  std::vector<T> list(int attribute) const {
+    auto found = values.find(attribute);
+    if (found == values.end()) return {};
+    std::vector<T> v(found->second.size() / sizeof(T));
+    std::memcpy(v.data(), found->second.data(), found->second.size());
+    return v;
+  }
+  template <class T>
+  T one(int attribute) const { return list<T>(attribute).at(0); }
+  bool has(int attribute) const { return values.contains(attribute); }
+};
+constexpr size_t kSizes[] = {8, 4, 1, 8, 4, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 8};  // of the types of attributes
+
+struct Tensor {
+  int type = -1;
+  std::vector<int64_t> sizes, strides;
+  int64_t id = 0, alignment = 1;
+  size_t bytes() const {
+    int64_t far = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) far += (sizes[d] - 1) * strides[d];
+    return size_t(far) * bytes_of(type);
+  }
+};
+struct Operation {
+  int kind;
+  Tensor x, w, y;
+  std::vector<int64_t> dilation, stride, padding;
+};
+int element_type(int cudnn_type) { return cudnn_type == 9 ? 14 : cudnn_type; }  // CUDA's number of bfloat16
+
+Tensor tensor_of(const Desc& d) {
+  return {element_type(d.one<int>(901)), d.list<int64_t>(902), d.list<int64_t>(903), d.one<int64_t>(906),
+          d.one<int64_t>(900)};
+}
+bool consistent(const Operation& o) {
+  const size_t rank = o.stride.size();
+  if (o.x.sizes.size() != rank + 2 || o.w.sizes.size() != rank + 2 || o.y.sizes.size() != rank + 2) return false;
+  bool good = o.x.sizes[0] == o.y.sizes[0] && o.w.sizes[0] == o.y.sizes[1] && o.x.sizes[1] % o.w.sizes[1] == 0 &&
+              o.x.type == o.w.type && o.x.type == o.y.type;
+  for (size_t d = 0; d < rank; ++d)
+    good = good && (o.x.sizes[d + 2] + 2 * o.padding[d] - o.dilation[d] * (o.w.sizes[d + 2] - 1) - 1) / o.stride[d] + 1 ==
+                       o.y.sizes[d + 2];
+  return good;
+}
+
+// f(places of one element of x, w and y) for every product of a convolution
+template <class F>
+void each_product(const Operation& o, F f) {
+  const int rank = int(o.stride.size());
+  const int64_t groups = o.x.sizes[1] / o.w.sizes[1], per = o.y.sizes[1] / groups;
+  int64_t outputs = 1, taps = 1;
+  for (int d = 0; d < rank; ++d) outputs *= o.y.sizes[d + 2], taps *= o.w.sizes[d + 2];
+  for (int64_t n = 0; n < o.y.sizes[0]; ++n)
+    for (int64_t k = 0; k < o.y.sizes[1]; ++k)
+      for (int64_t p = 0; p < outputs; ++p)
+        for (int64_t t = 0; t < taps; ++t) {
+          int64_t x = n * o.x.strides[0], y = n * o.y.strides[0] + k * o.y.strides[1], w = k * o.w.strides[0];
+          int64_t rest = p, tap = t;
+          bool inside = true;
+          for (int d = rank - 1; d >= 0; --d) {
+            const int64_t i = rest % o.y.sizes[d + 2], j = tap % o.w.sizes[d + 2];
+            rest /= o.y.sizes[d + 2], tap /= o.w.sizes[d + 2];
+            const int64_t at = i * o.stride[d] - o.padding[d] + j * o.dilation[d];
+            inside = inside && at >= 0 && at < o.x.sizes[d + 2];
+            x += at * o.x.strides[d + 2], y += i * o.y.strides[d + 2], w += j * o.w.strides[d + 2];
+          }
+          if (!inside) continue;
+          for (int64_t c = 0; c < o.w.sizes[1]; ++c)
+            f(x + (k / per * o.w.sizes[1] + c) * o.x.strides[1], w + c * o.w.strides[1], y);
+        }
+}
+void compute(const Operation& o, void* x, void* w, void* y, bool rounded) {
+  const Tensor& out = o.kind == kForward ? o.y : o.kind == kData ? o.x : o.w;
+  void* to = o.kind == kForward ? y : o.kind == kData ? x : w;
+  std::vector<double> sums(out.bytes() / bytes_of(out.type));
+  std::vector<bool> reached(sums.size());
+  auto read = [&](const Tensor& t, const void* p, int64_t at) {
+    const double v = load(t.type, p, at).real();
+    return rounded && t.type == 0 ? tf32(v) : v;
+  };
+  each_product(o, [&](int64_t i, int64_t j, int64_t k) {
+    if (o.kind == kForward) sums[size_t(k)] += read(o.x, x, i) * read(o.w, w, j);
+    else if (o.kind == kData) sums[size_t(i)] += read(o.y, y, k) * read(o.w, w, j);
+    else sums[size_t(j)] += read(o.y, y, k) * read(o.x, x, i);
+  });
+  int64_t n = 1;
+  for (int64_t s : out.sizes) n *= s;
+  for (int64_t e = 0; e < n; ++e) {
+    int64_t rest = e, at = 0;
+    for (int d = int(out.sizes.size()) - 1; d >= 0; rest /= out.sizes[size_t(d--)])
+      at += rest % out.sizes[size_t(d)] * out.strides[size_t(d)];
+    store(out.type, to, at, sums[size_t(at)]);
+  }
+}
+
+// What a graph's operation says; kept beside the graph when that is finished.
+std::map<const void*, Operation>& operations() {
+  static auto* m = new std::map<const void*, Operation>;
+  return *m;
+}
+
+int finish_operation(Desc* d) {
+  const int first = d->kind == kForward ? 700 : d->kind == kData ? 706 : 712;
+  for (int a = first; a < first + 6; ++a)
+    if (!d->has(a)) return kBad;
+  auto part = [&](int a) { return d->one<Desc*>(first + a); };
+  for (int a = 2; a < 6; ++a)
+    if (!known(part(a)) || !part(a)->finished) return kBad;
+  Desc* conv = part(2);
+  Operation o{d->kind, tensor_of(*part(4)), tensor_of(*part(3)), tensor_of(*part(5)), conv->list<int64_t>(102),
+              conv->list<int64_t>(103), conv->list<int64_t>(104)};
+  if (conv->list<int64_t>(105) != o.padding || conv->one<int>(101) != 1) return kBad;
+  if (conv->one<int64_t>(106) != int64_t(o.stride.size()) || !consistent(o)) return kBad;
+  operations()[d] = o;
+  return 0;
+}
+
+}  // namespace
+
+API int fake_last_engine() { return last_engine; }
+API void fake_fastest(int engine) { fastest = engine; }
+
+API int cudnnCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
+API int cudnnSetStream(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
+API size_t cudnnGetVersion() { return 91000; }
+API const char* cudnnGetErrorString(int s) {
+  return s == 2000 ? "CUDNN_STATUS_BAD_PARAM" : s == 3000 ? "CUDNN_STATUS_NOT_SUPPORTED"
+         : s == 5000 ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_?";
+}
+API int cudnnBackendCreateDescriptor(int kind, Desc** d) { ENTER("desc_create"); *d = make(new Desc{kind}); return 0; }
+API int cudnnBackendDestroyDescriptor(Desc* d) { operations().erase(d); return drop(d) ? 0 : kBad; }
+API int cudnnBackendSetAttribute(Desc* d, int attribute, int type, int64_t n, const void* p) {
+  ENTER("desc_set");
+  if (!known(d) || d->finished || n < 1) return kBad;
+  const auto* bytes = static_cast<const char*>(p);
+  d->values[attribute] = std::vector<char>(bytes, bytes + size_t(n) * kSizes[type]);
+  return 0;
+}
+API int cudnnBackendFinalize(Desc* d) {
+  ENTER("finalize");
+  if (!known(d) || d->finished) return kBad;
+  if (d->kind >= kForward && d->kind <= kData)
+    if (int s = finish_operation(d)) return s;
+  if (d->kind == kGraph) {
+    if (!d->has(800)) return kBad;
+    operations()[d] = operations().at(d->one<const void*>(801));
+  }
+  if (d->kind == kHeuristics) operations()[d] = operations().at(d->one<const void*>(201));
+  if (d->kind == kPlan) {
+    auto* config = d->one<Desc*>(401);
+    d->engine = config->engine;
+    operations()[d] = operations().at(config);
+    if (operations()[d].x.type == 1 && d->engine != 2) return kUnsupported;
+  }
+  if (d->kind == kPack && (d->list<int64_t>(1000).size() != d->list<void*>(1001).size() || !d->has(1003))) return kBad;
+  d->finished = true;
+  return 0;
+}
+API int cudnnBackendGetAttribute(Desc* d, int attribute, int type, int64_t asked, int64_t* n, void* p) {
+  ENTER("desc_get");
+  if (!known(d)) return kBad;
+  if (attribute == 202) {  // engines by a heuristic
+    const std::vector<int> engines = d->one<int>(200) == 3 ? std::vector<int>{0, 1, 2} : std::vector<int>{2};
+    *n = int64_t(engines.size());
+    for (int64_t k = 0; k < std::min<int64_t>(asked, *n); ++k) {
+      Desc* config = static_cast<Desc**>(p)[k];
+      config->engine = engines[size_t(k)];
+      config->finished = true;
+      operations()[config] = operations().at(d);
+    }
+  } else if (attribute == 300) {
+    (*static_cast<Desc**>(p))->engine = d->engine;
+    *n = 1;
+  } else if (attribute == 1303) {
+    *n = d->engine == 2 ? 0 : 1;
+    if (*n) *static_cast<int*>(p) = d->engine == 0 ? 0 : 4;
+  } else if (attribute == 402 && type == 3) {
+    *static_cast<int64_t*>(p) = int64_t(kWorkspace);
+    *n = 1;
+  } else {
+    return kBad;
+  }
+  return 0;
+}
+API int cudnnBackendExecute(Handle* h, Desc* plan, Desc* pack) {
+  ENTER("execute");
+  if (!known(plan) || !known(pack) || !plan->finished || !pack->finished) return kBad;
+  const Operation o = operations().at(plan);
+  const auto places = pack->list<void*>(1001);
+  const Tensor* tensors[] = {&o.x, &o.w, &o.y};
+  for (int k = 0; k < 3; ++k)
+    if (pack->list<int64_t>(1000)[size_t(k)] != tensors[k]->id || !valid(places[size_t(k)], tensors[k]->bytes()) ||
+        reinterpret_cast<uintptr_t>(places[size_t(k)]) % size_t(tensors[k]->alignment))
+      return kBad;
+  if (!valid(pack->one<void*>(1003), kWorkspace)) return kBad;
+  last_engine = plan->engine;
+  return submit(h->stream, [o, places, rounded = plan->engine == 0] { compute(o, places[0], places[1], places[2], rounded); });
+}
+
+// --- batch normalisation ---------------------------------------------------------------------------------------------
+
+API int cudnnCreateTensorDescriptor(Tensor** t) { ENTER("tensor_create"); *t = make(new Tensor); return 0; }
+API int cudnnDestroyTensorDescriptor(Tensor* t) { return drop(t) ? 0 : kBad; }
+API int cudnnSetTensorNdDescriptor(Tensor* t, int type, int ndim, const int* sizes, const int* strides) {
+  ENTER("tensor_set");
+  if (!known(t) || ndim < 4) return kBad;
+  *t = {element_type(type), {sizes, sizes + ndim}, {strides, strides + ndim}, 0, 1};
+  return 0;
+}
+
+namespace {
+
+// f(place of the element) for all elements of a channel
+template <class F>
+void each_of(const Tensor& t, int64_t channel, F f) {
+  for (int64_t n = 0; n < t.sizes[0]; ++n)
+    for (int64_t h = 0; h < t.sizes[2]; ++h)
+      for (int64_t w = 0; w < t.sizes[3]; ++w)
+        f(n * t.strides[0] + channel * t.strides[1] + h * t.strides[2] + w * t.strides[3]);
+}
+bool is_one(const Tensor& x, const void* p, double v) {
+  return (x.type == 1 ? as<double>(p) : as<float>(p)) == v;
+}
+bool channels_fit(const Tensor& x, const Tensor& c) {
+  return c.type == (x.type == 1 ? 1 : 0) && c.sizes[1] == x.sizes[1] && c.sizes[0] == 1 && c.strides[1] == 1;
+}
+
+}  // namespace
+
+API int cudnnBatchNormalizationForwardTraining(Handle* h, int mode, const void* alpha, const void* beta, Tensor* tx,
+                                               const void* x, Tensor* ty, void* y, Tensor* tc, const void* scale,
+                                               const void* bias, double factor, void* running_mean, void* running_var,
+                                               double eps, void* mean, void* deviation) {
+  ENTER("norm_train");
+  if (mode != 1 || !known(tx) || !known(ty) || !known(tc) || !channels_fit(*tx, *tc) || !is_one(*tx, alpha, 1) ||
+      !is_one(*tx, beta, 0) || !scale || !bias || !running_mean != !running_var || !valid(x, tx->bytes()) ||
+      !valid(y, ty->bytes()) || !valid(mean, tc->bytes()) || !valid(deviation, tc->bytes()))
+    return kBad;
+  return submit(h->stream, [=, t = *tx, c = *tc] {
+    for (int64_t k = 0; k < t.sizes[1]; ++k) {
+      double sum = 0, square = 0, n = 0;
+      each_of(t, k, [&](int64_t at) { sum += load(t.type, x, at).real(), ++n; });
+      const double m = sum / n;
+      each_of(t, k, [&](int64_t at) { square += std::pow(load(t.type, x, at).real() - m, 2); });
+      const double r = 1 / std::sqrt(square / n + eps);
+      each_of(t, k, [&](int64_t at) {
+        store(t.type, y, at, (load(t.type, x, at).real() - m) * r * load(c.type, scale, k) + load(c.type, bias, k));
+      });
+      store(c.type, mean, k, m);
+      store(c.type, deviation, k, r);
+      if (!running_mean) continue;
+      store(c.type, running_mean, k, load(c.type, running_mean, k) * (1 - factor) + m * factor);
+      store(c.type, running_var, k, load(c.type, running_var, k) * (1 - factor) + square / (n - 1) * factor);
+    }
+  });
+}
+API int cudnnBatchNormalizationBackward(Handle* h, int mode, const void* alpha, const void* beta, const void* alpha_p,
+                                        const void* beta_p, Tensor* tx, const void* x, Tensor* ty, const void* dy,
+                                        Tensor* tdx, void* dx, Tensor* tc, const void* scale, void* to_scale,
+                                        void* to_bias, double, const void* mean, const void* deviation) {
+  ENTER("norm_backward");
+  if (mode != 1 || !known(tx) || !known(ty) || !known(tdx) || !channels_fit(*tx, *tc) || !is_one(*tx, alpha, 1) ||
+      !is_one(*tx, beta, 0) || !is_one(*tx, alpha_p, 1) || !is_one(*tx, beta_p, 0) || !valid(x, tx->bytes()) ||
+      !valid(dy, ty->bytes()) || !valid(dx, tdx->bytes()) || !valid(to_scale, tc->bytes()) ||
+      !valid(to_bias, tc->bytes()))
+    return kBad;
+  return submit(h->stream, [=, t = *tx, c = *tc] {
+    for (int64_t k = 0; k < t.sizes[1]; ++k) {
+      const double m = load(c.type, mean, k).real(), r = load(c.type, deviation, k).real();
+      double sum = 0, with = 0, n = 0;
+      each_of(t, k, [&](int64_t at) {
+        const double g = load(t.type, dy, at).real();
+        sum += g, with += g * (load(t.type, x, at).real() - m) * r, ++n;
+      });
+      each_of(t, k, [&](int64_t at) {
+        const double hat = (load(t.type, x, at).real() - m) * r, g = load(t.type, dy, at).real();
+        store(t.type, dx, at, load(c.type, scale, k).real() * r * (g - sum / n - hat * with / n));
+      });
+      store(c.type, to_scale, k, with);
+      store(c.type, to_bias, k, sum);
+    }
+  });
+}

@@ -1,0 +1,64 @@
+"""Operators on the device and on the CPU: the op table's samples, results and gradients, side by side."""
+
+import flambeau as fb
+
+from ...ops import battery
+
+#: how far results of two ways to compute may lie apart, by dtype
+NEAR = {fb.float16: 4e-3, fb.bfloat16: 3e-2, fb.float32: 1e-4, fb.complex64: 1e-4, fb.float64: 1e-9,
+        fb.complex128: 1e-9}
+
+
+def moved(sample):
+    """The same call on the device; gradients are asked for where they were."""
+    return battery.map_tensors(lambda t: t.detach().to("cuda").requires_grad_(t.requires_grad), sample)
+
+
+def leaves(sample):
+    return [t for t in battery.tensors((*sample.args, *sample.kwargs.values())) if t.requires_grad]
+
+
+def gradients(name, sample, results):
+    """The gradients of a sum of the results with fixed weights, by the leaves in order."""
+    losses = [(t.abs() if t.is_complex() else t).cpu() for t in results if t.requires_grad]
+    if not losses:
+        return []
+    sum((loss * fb.linspace(0.5, 1.5, loss.numel(), dtype=loss.dtype).view(loss.shape)).sum()
+        for loss in losses).backward()
+    return [t.grad for t in leaves(sample) if t.grad is not None]
+
+
+def same(a, b, near=None):
+    if a.dtype not in NEAR:
+        return bool((a.cpu() == b).all())
+    a, b = (fb.view_as_real(t.detach().cpu().resolve_conj()) if t.is_complex() else t.detach().cpu() for t in (a, b))
+    near = near or NEAR[b.dtype]
+    return a.shape == b.shape and fb.allclose(a.double(), b.double(), rtol=near, atol=near, equal_nan=True)
+
+
+def compare(name, dtype, near=None, invariant=None):
+    """Runs an operator's samples here and there; (how many agreed, what did not). `invariant`: of results that are not
+    unique, what is."""
+    agreed, wrong = 0, []
+    floating = dtype.is_floating_point or dtype.is_complex
+    try:
+        samples = battery.samples(name, dtype, requires_grad=floating)
+    except battery.REFUSALS:
+        return 0, []
+    for sample in samples:
+        there = moved(sample)
+        try:
+            expected = battery.tensors(battery.run(name, sample))
+        except battery.REFUSALS:
+            continue
+        found = battery.tensors(battery.run(name, there))
+        if invariant:
+            expected, found = ([invariant(t, s)] for t, s in ((expected, sample), (found, there)))
+        pairs = [*zip(found, expected, strict=True)]
+        if floating:
+            pairs += zip(gradients(name, there, found), gradients(name, sample, expected), strict=True)
+        if all(a.is_cuda and same(a, b, near) for a, b in pairs):
+            agreed += 1
+        else:
+            wrong.append((name, dtype, sample, [(a.cpu(), b) for a, b in pairs if not same(a, b, near)]))
+    return agreed, wrong
