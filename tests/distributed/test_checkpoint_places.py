@@ -8,7 +8,10 @@ import pytest
 import flambeau
 import flambeau.distributed as dist
 import flambeau.distributed.checkpoint as dcp
-from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
+from flambeau.distributed.checkpoint import _process
+from flambeau.distributed.checkpoint.staging import BlockingAsyncStager
+from flambeau.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
+from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 SHAPES = {"w": (7, 5), "few": (3, 2), "none": (0, 4), "b": (2, 3, 5)}
 _meshes = []
@@ -21,7 +24,7 @@ def whole(fill=1):
 
 def spread(placement, fill=1):
     if not _meshes:
-        _meshes.append(dist.init_device_mesh("cpu", (4,)))
+        _meshes.append(dist.init_device_mesh("cpu", (dist.get_world_size(),)))
     return {name: distribute_tensor(x, _meshes[0], [placement]) for name, x in whole(fill).items()}
 
 
@@ -107,6 +110,59 @@ def test_values_are_read_into_the_tensors_themselves(tmp_path):
         assert flambeau.equal(wanted[name], value.to(wanted[name].dtype)), name
     with pytest.raises(RuntimeError, match="version"):
         saved.backward()
+
+
+# --- in another process -----------------------------------------------------------------------------------------------
+
+class Shouting(dcp.DefaultSavePlanner):
+    """A planner of a program's own."""
+
+    def lookup_object(self, index):
+        found = super().lookup_object(index)
+        return found * 2 if index.fqn == "w" else found
+
+
+def in_process(place):
+    kind, state = AsyncCheckpointerType.PROCESS, spread(Shard(0)) | {"step": 3, "nested": [flambeau.ones(2), "x"]}
+    futures = [dcp.async_save(state, checkpoint_id=f"{place}/{k}", async_checkpointer_type=kind) for k in range(2)]
+    for x in state.values():
+        if isinstance(x, DTensor):
+            x.to_local().zero_()
+    futures.append(dcp.async_save(spread(Shard(0)), checkpoint_id=f"{place}/2", async_checkpointer_type=kind,
+                                  planner=Shouting(), async_stager=BlockingAsyncStager()))
+    metadata = [each.result() for each in futures]
+    try:
+        dcp.async_save({"w": flambeau.ones(dist.get_rank() + 1)}, checkpoint_id=f"{place}/3",
+                       async_checkpointer_type=kind).result()
+    except dcp.CheckpointException as error:
+        assert "on one rank and" in str(error)
+        return len(metadata[0].state_dict_metadata)
+
+
+def test_another_process_saves(few, tmp_path):
+    assert few(2).run(in_process, tmp_path) == [7] * 2
+    for k in range(2):
+        state = whole(0) | {"step": None, "nested": [flambeau.zeros(2), None]}
+        dcp.load(state, checkpoint_id=tmp_path / str(k))
+        assert state["step"] == 3 and state["nested"][0].tolist() == [1, 1] and state["nested"][1] == "x"
+        assert all(flambeau.equal(state[name], x) for name, x in whole().items())
+    state = whole(0)
+    dcp.load(state, checkpoint_id=tmp_path / "2")
+    assert flambeau.equal(state["w"], whole()["w"] * 2) and flambeau.equal(state["b"], whole()["b"])
+
+
+def test_a_process_that_dies_is_told(tmp_path):
+    kind, state = AsyncCheckpointerType.PROCESS, {"w": flambeau.ones(3)}
+    assert dcp.async_save(state, checkpoint_id=tmp_path, async_checkpointer_type=kind).result().state_dict_metadata
+    writer = _process.writer_of(None)
+    writer._process.kill()
+    with pytest.raises(RuntimeError, match="has ended"):
+        dcp.async_save(state, checkpoint_id=tmp_path, async_checkpointer_type=kind).result()
+    state["w"].zero_()
+    dcp.async_save(state, checkpoint_id=tmp_path, async_checkpointer_type=kind).result()  # with another one
+    dcp.load(found := {"w": flambeau.ones(3)}, checkpoint_id=tmp_path)
+    assert not found["w"].any()
+    _process._writers.pop(None).end()
 
 
 # --- fsspec -----------------------------------------------------------------------------------------------------------

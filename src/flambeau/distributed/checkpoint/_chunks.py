@@ -21,8 +21,14 @@ class Held:
     is_part: bool
 
 
+#: in place of a tensor that lies on other processes only
+NOWHERE = Held(None, None, None, True)
+
+
 def is_stored_as_tensor(value):
     """Whether a value is stored element by element, so that it can be cut anew. Others are stored as `save` does."""
+    if isinstance(value, Held):
+        return True
     return isinstance(value, flambeau.Tensor) and value.layout is flambeau.strided and not value.is_quantized
 
 
@@ -32,7 +38,9 @@ def whole(value):
 
 
 def held(name, value):
-    """The Held of a tensor; None where the tensor lies on other processes only."""
+    """The Held of a tensor, or of its Held; None where the tensor lies on other processes only."""
+    if isinstance(value, Held):
+        return value if value.local is not None else None
     if not isinstance(value, DTensor):
         return Held(value.detach(), whole(value), value.size(), False)
     if value.device_mesh.get_coordinate() is None:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from ..._shown import shown
 from .. import _groups as groups
+from ._process import writer_of
 from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
 from .staging import AsyncStager, DefaultStager
@@ -156,7 +157,9 @@ os.register_at_fork(after_in_child=_forget)
 def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None,
                async_checkpointer_type=AsyncCheckpointerType.THREAD, async_stager=None, no_dist=False,
                use_collectives=True):
-    """`save` in the background: the values are copied, and a thread writes them while the program goes on.
+    """`save` in the background: the values are copied, and a thread writes them while the program goes on, or with
+    `async_checkpointer_type=AsyncCheckpointerType.PROCESS` another process, which takes no time of this one's
+    interpreter. The first call starts it, and the ranks' processes form a group; writer and planner are pickled for it.
 
     Returns a `concurrent.futures.Future` of the Metadata, whose `result()` waits and raises what went wrong. Saves
     come one after the other, in the order of the calls; the program waits for them before it ends. The ranks exchange
@@ -173,13 +176,12 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
     tensor([1., 1.])
     >>> place.cleanup()
     """
-    if AsyncCheckpointerType(async_checkpointer_type) is AsyncCheckpointerType.PROCESS:
-        raise NotImplementedError("async_save: AsyncCheckpointerType.PROCESS is not available; THREAD writes without "
-                                  "holding up the program")
     writer = storage_of(storage_writer, checkpoint_id, FileSystemWriter, "async_save")
     no_dist = alone(no_dist)
     group = None if no_dist else _own_group(process_group)
     stager = async_stager or (writer if isinstance(writer, AsyncStager) else DefaultStager())
+    if AsyncCheckpointerType(async_checkpointer_type) is AsyncCheckpointerType.PROCESS:
+        return _in_process(_states_of(state_dict), async_stager, writer, planner, group, use_collectives)
     staged = stager.stage(_states_of(state_dict))
     later = isinstance(staged, Future)
 
@@ -191,3 +193,14 @@ def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=N
     if stager.should_synchronize_after_execute:
         stager.synchronize_staging()
     return AsyncSaveResponse(staged, upload) if later else upload
+
+
+def _in_process(state, stager, writer, planner, group, use_collectives):
+    """Hands the values over to the process that saves; a stager that a program gives copies them before."""
+    process, rest = writer_of(group), (writer, planner, group is None, use_collectives)
+    staged = stager.stage(state) if stager is not None else state
+    if isinstance(staged, Future):
+        upload = _thread().submit(lambda: process.save(process.stage(staged.result(), rest)))
+        return AsyncSaveResponse(staged, upload)
+    copied = process.stage(staged, rest)
+    return _thread().submit(lambda: process.save(copied))
