@@ -1,17 +1,17 @@
-// Batch normalisation by cuDNN: training, with running statistics, and backwards.
+// Batch normalisation by cuDNN in training: forwards, with running statistics, and backwards.
 #include "cudnn.h"
 
 namespace flambeau::cuda {
 namespace {
 
 using namespace cudnn;
-constexpr int kSpatial = 1, kPersistent = 2;  // modes; the second is faster where the channels lie last, in halves
+constexpr int kSpatial = 1;  // the mode: one mean for each channel
 
 class BatchNorm final : public LibraryCall {
  public:
   BatchNorm(int device, const Constants& c)
       : l_(library_of(c)), handle_(handle_of(l_, device, c.op)), way_(c.word("way")), eps_(c.number("eps")),
-        factor_(c.number("momentum")), mode_(c.integer("persistent") ? kPersistent : kSpatial) {
+        factor_(c.number("momentum")) {
     const bool wide = c.word("dtype") == "float64";
     if (wide) one_.d = 1, zero_.d = 0;
     else one_.f = 1, zero_.f = 0;
@@ -32,16 +32,12 @@ class BatchNorm final : public LibraryCall {
     check(l_, l_.set_stream(handle_, at.stream), at.op, "cudnnSetStream");
     auto p = [&](size_t k) { return at.pointer(k); };
     if (way_ == "train")  // x, scale, bias, running mean and variance, y, mean, 1 / deviation
-      check(l_, l_.norm_train(handle_, mode_, &one_, &zero_, x_, p(0), x_, p(5), channels_, p(1), p(2), factor_, p(3),
-                              p(4), eps_, p(6), p(7)),
+      check(l_, l_.norm_train(handle_, kSpatial, &one_, &zero_, x_, p(0), x_, p(5), channels_, p(1), p(2), factor_,
+                              p(3), p(4), eps_, p(6), p(7)),
             at.op, "cudnnBatchNormalizationForwardTraining");
-    else if (way_ == "infer")  // x, scale, bias, mean, variance, y
-      check(l_, l_.norm_infer(handle_, kSpatial, &one_, &zero_, x_, p(0), x_, p(5), channels_, p(1), p(2), p(3), p(4),
-                              eps_),
-            at.op, "cudnnBatchNormalizationForwardInference");
     else  // gradient, x, scale, mean, 1 / deviation, gradients of x, scale and bias
-      check(l_, l_.norm_backward(handle_, mode_, &one_, &zero_, &one_, &zero_, x_, p(1), x_, p(0), x_, p(5), channels_,
-                                 p(2), p(6), p(7), eps_, p(3), p(4)),
+      check(l_, l_.norm_backward(handle_, kSpatial, &one_, &zero_, &one_, &zero_, x_, p(1), x_, p(0), x_, p(5),
+                                 channels_, p(2), p(6), p(7), eps_, p(3), p(4)),
             at.op, "cudnnBatchNormalizationBackward");
   }
 
@@ -50,7 +46,6 @@ class BatchNorm final : public LibraryCall {
   Handle* handle_;
   const std::string way_;
   const double eps_, factor_;
-  const int mode_;
   union {
     float f;
     double d;

@@ -7,5 +7,6 @@ namespace flambeau::cuda {
 std::unique_ptr<LibraryCall> make_cublaslt_matmul(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_convolution(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_batch_norm(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cufft_transform(int device, const Constants& constants);
 
 }  // namespace flambeau::cuda

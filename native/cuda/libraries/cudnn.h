@@ -29,9 +29,6 @@ using Desc = void*;  // of the backend interface
     (Handle*, int mode, const void* alpha, const void* beta, TensorDesc*, const void* x, TensorDesc*, void* y,         \
      TensorDesc*, const void* scale, const void* bias, double factor, void* running_mean, void* running_var,           \
      double eps, void* mean, void* deviation))                                                                         \
-  X(norm_infer, Status, "cudnnBatchNormalizationForwardInference",                                                     \
-    (Handle*, int mode, const void* alpha, const void* beta, TensorDesc*, const void* x, TensorDesc*, void* y,         \
-     TensorDesc*, const void* scale, const void* bias, const void* mean, const void* var, double eps))                 \
   X(norm_backward, Status, "cudnnBatchNormalizationBackward",                                                          \
     (Handle*, int mode, const void* alpha, const void* beta, const void* alpha_p, const void* beta_p, TensorDesc*,     \
      const void* x, TensorDesc*, const void* dy, TensorDesc*, void* dx, TensorDesc*, const void* scale,                \

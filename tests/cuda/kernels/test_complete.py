@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 from flambeau.cuda import _values
-from flambeau.cuda.kernels.lowering import RULES
+from flambeau.cuda.kernels import by_libraries, lowering
 from flambeau.ops.kinds import FACTS, FORMULAS
 
+RULES = lowering.RULES | by_libraries.RULES
 NATIVE = Path(__file__).parents[3] / "native"
 _LIBRARY = "a factorization: cuSOLVER's"
-_FFT = "cuFFT's"
 _PLANS = "made by the passes of `compile` for the CPU's kernels only"
 _BYTES = "a product of the CPU's kernels for weights of 8 bits"
 _RESERVES = "allocates memory and computes nothing"
@@ -17,7 +17,6 @@ _RESERVES = "allocates memory and computes nothing"
 #: operator -> why no rule serves it
 WITHOUT = {
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty"), _RESERVES),
-    **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _FFT),
     **dict.fromkeys(("_householder_product", "_ldl_solve", "_linalg_check_errors", "_linalg_det", "_linalg_eig",
                      "_linalg_eigh", "_linalg_lstsq", "_linalg_pinv", "_linalg_slogdet", "_linalg_solve_ex",
                      "_linalg_svd", "_lu_solve", "_ormqr", "_permutation_of_pivots", "_smallest_pivot",

@@ -137,11 +137,15 @@ class Build:
 
     def packed(self, name, info):
         """A pointer to a copy of the operand's elements in row-major order."""
+        return self.input_as(name, info, row_major(info.shape))
+
+    def input_as(self, name, info, strides):
+        """A pointer to a copy of the operand's elements by strides that leave no gaps."""
         kind = self.type(info)
         packed = self.room(name, kind, numel(info), self.size(info))
         if numel(info):
             self._copy(Parameter(f"{kind}* out", packed.value), tensor("x", info, self.call.name), info.shape,
-                       row_major(info.shape), info.strides, kind)
+                       strides, info.strides, kind)
         return Parameter(f"const {kind}* {name}", packed.value)
 
     def optional(self, name, info, like):
@@ -152,14 +156,9 @@ class Build:
 
     def output(self, name, info):
         """A pointer where the result's elements are written in row-major order."""
-        kind = self.type(info)
         if contiguous(info):
             return tensor(name, info, self.call.name, True)
-        packed = self.room(name, kind, numel(info), self.size(info))
-        if numel(info):
-            self._after.append((tensor("out", info, self.call.name, True), Parameter(f"const {kind}* x", packed.value),
-                                info.shape, info.strides, row_major(info.shape), kind))
-        return packed
+        return self.output_as(name, info, row_major(info.shape))
 
     def _copy(self, out, x, sizes, to, strides, kind):
         sizes, to, strides = collapse(sizes, to, strides)
@@ -178,6 +177,15 @@ class Build:
         if numel(x):
             self._copy(Parameter(f"{kind}* out", out.value), tensor("x", x, self.call.name), x.shape, strides,
                        x.strides, kind)
+
+    def output_as(self, name, info, strides):
+        """A pointer where the result's elements are written by strides that leave no gaps, to be moved afterwards."""
+        kind = self.type(info)
+        packed = self.room(name, kind, numel(info), self.size(info))
+        if numel(info):
+            self._after.append((tensor("out", info, self.call.name, True), Parameter(f"const {kind}* x", packed.value),
+                                info.shape, info.strides, list(strides), kind))
+        return packed
 
     def copy(self, out, x, n, to, source):
         """Elements of one C++ type to another, both in row-major order."""

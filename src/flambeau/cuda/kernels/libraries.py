@@ -4,10 +4,13 @@ from functools import cache
 
 from ..._libraries import nvidia_library
 from ...backends import _switches
+from .launches import refuse
 from .plans import Library, Number
 
 #: whose functions a library opens by name itself, so that they must be there first
 _BEFORE = {"cudnn": ("cublaslt",), "cusolver": ("cublaslt", "cublas")}
+_TITLES = {"cufft": ("cuFFT", "nvidia-cufft-cu12"), "cusolver": ("cuSOLVER", "nvidia-cusolver-cu12"),
+           "cublas": ("cuBLAS", "nvidia-cublas-cu12"), "cudnn": ("cuDNN", "nvidia-cudnn-cu12")}
 NULL = Number(bytes(8))
 
 
@@ -22,6 +25,12 @@ def path_of(name):
 def present(call, name):
     """Whether a rule may use the library for this call."""
     return call.libraries and path_of(name) is not None
+
+
+def refuse_without(call, name):
+    """NotImplementedError of an operator that only the library computes."""
+    title, package = _TITLES[name]
+    refuse(call, f"without {title} (pip install {package}, part of flambeau[cuda])")
 
 
 def deterministic():
