@@ -21,6 +21,8 @@ REASONS = {
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
+    "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
+        _absent/streams: __new__ options, __init__ device; cuda/_streams: __new__ device priority args kwargs""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",

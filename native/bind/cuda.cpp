@@ -266,6 +266,10 @@ void add_memory(nb::module_& m) {
   m.def("forget_plans", cuda::forget_plans);
   m.def("library_switches", [] { return process.library_switches; });
   m.def("set_library_switches", [](uint64_t bits) { process.library_switches = bits; });
+  m.def("profiler", [](bool on) {
+    cuda::use_device(tls.cuda_device);
+    cuda::check(on ? cuda::driver().profiler_start() : cuda::driver().profiler_stop(), "cuda.profiler");
+  });
 }
 
 }  // namespace

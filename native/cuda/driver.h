@@ -97,7 +97,9 @@ enum : Result {
   X(graph_nodes, "cuGraphGetNodes", (Graph graph, GraphNode* nodes, size_t* count))                                    \
   X(graph_print, "cuGraphDebugDotPrint", (Graph graph, const char* path, unsigned flags))                              \
   X(graph_destroy, "cuGraphDestroy", (Graph graph))                                                                    \
-  X(exec_destroy, "cuGraphExecDestroy", (GraphExec exec))
+  X(exec_destroy, "cuGraphExecDestroy", (GraphExec exec))                                                              \
+  X(profiler_start, "cuProfilerStart", ())                                                                             \
+  X(profiler_stop, "cuProfilerStop", ())
 
 struct Driver {
 #define FLAMBEAU_CUDA_MEMBER(member, symbol, parameters) Result(*member) parameters = nullptr;

@@ -119,7 +119,8 @@ _LAZY_FROM = {
     "_tensor.types": "FloatTensor DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor "
                      "LongTensor BoolTensor ComplexFloatTensor ComplexDoubleTensor",
     "library._enumerations": "Tag DispatchKey AggregationType",
-    "_absent.streams": "Stream Event AcceleratorError",
+    "_absent.streams": "AcceleratorError",
+    "cuda._any": "Stream Event",
     "_symbolic.numbers": "SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt "
                        "sym_fresh_size",
     "control_flow": "cond while_loop",

@@ -1,4 +1,5 @@
-"""Streams, events and accelerators: work on the CPU is done when a call returns, and there is no other device."""
+"""Streams and events of whichever device: those of the CPU stand here, since its work is done when a call returns;
+those of other devices are subclasses, whose `made_for` names the kind of device."""
 
 from .. import _C
 
@@ -7,25 +8,41 @@ class AcceleratorError(RuntimeError):
     """An error of a device other than the CPU."""
 
 
-def _cpu(name, device):
-    if device is not None and _C.device(device).type not in ("cpu",):
-        raise RuntimeError(f"{name}: this build has no device {device}")
+def _kind(device):
+    """The kind of device that is meant: an accelerator, if there is one, where nothing is said."""
+    if device is None:
+        return "cuda" if _C._cuda.available() else "cpu"
+    return "cuda" if isinstance(device, int) else _C.device(device).type
+
+
+def _class_for(base, device):
+    """The subclass that is made for a device of that kind."""
+    kind, left = _kind(device), [base]
+    for found in left:
+        if found.__dict__.get("made_for") == kind:
+            return found
+        left += found.__subclasses__()
+    raise RuntimeError(f"{base.__name__}: this build has no device {device}")
 
 
 class Stream:
-    """A queue of work: on the CPU it is always empty, since every call is complete when it returns.
+    """A queue of work of a device, by default of the accelerator: on the CPU it is always empty, since every call is
+    complete when it returns. On CUDA it is a `cuda.Stream`.
 
     >>> import flambeau
     >>> flambeau.Stream(device="cpu").query()
     True
     """
 
+    made_for = "cpu"
     device_index, stream_id, native_handle = -1, 0, 0
-    device_type = "cpu"
+    device_type, device = 0, _C.device("cpu")
+
+    def __new__(cls, device=None, **options):
+        return object.__new__(_class_for(Stream, device) if cls is Stream else cls)
 
     def __init__(self, device=None, *, priority=0):
-        _cpu("Stream", device)
-        self.device = _C.device("cpu")
+        pass
 
     def query(self):
         """Whether all work is done: always."""
@@ -61,16 +78,19 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream: passed as soon as it is made."""
+    """A mark in a stream of a device, by default of the accelerator: on the CPU it is passed as soon as it is made. On
+    CUDA it is a `cuda.Event`."""
 
-    event_id = 0
+    made_for = "cpu"
+    event_id, device = 0, _C.device("cpu")
+
+    def __new__(cls, device=None, **options):
+        return object.__new__(_class_for(Event, device) if cls is Event else cls)
 
     def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):
-        _cpu("Event", device)
         if enable_timing or interprocess:
             raise RuntimeError("Event: the CPU has no events with times and none between processes; "
                                "take times with time.perf_counter()")
-        self.device = _C.device("cpu")
 
     def query(self):
         """Whether the work before it is done: always."""

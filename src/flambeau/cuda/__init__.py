@@ -65,6 +65,12 @@ from ._memory import reset_peak_host_memory_stats as reset_peak_host_memory_stat
 from ._memory import reset_peak_memory_stats as reset_peak_memory_stats
 from ._memory import set_per_process_memory_fraction as set_per_process_memory_fraction
 from ._memory import use_mem_pool as use_mem_pool
+from ._nvml import clock_rate as clock_rate
+from ._nvml import list_gpu_processes as list_gpu_processes
+from ._nvml import memory_usage as memory_usage
+from ._nvml import power_draw as power_draw
+from ._nvml import temperature as temperature
+from ._nvml import utilization as utilization
 from ._random import generators as _generators
 from ._random import get_rng_state as get_rng_state
 from ._random import get_rng_state_all as get_rng_state_all
@@ -87,10 +93,6 @@ from ._streams import stream as stream
 
 _NO = "not available in flambeau; "
 has_half = has_magma = False
-globals().update(refusals("cuda", _NO + "ask the system's nvidia-smi", """
-    list_gpu_processes(device) memory_usage(device) utilization(device) temperature(device) power_draw(device)
-    clock_rate(device)
-"""))
 globals().update(refusals("cuda", _NO + "the driver is opened by flambeau itself, which hands no library out", """
     cudart current_blas_handle current_solver_handle
 """))

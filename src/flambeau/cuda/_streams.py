@@ -2,18 +2,24 @@
 
 from .. import _C
 from .._absent import devices as absent
+from .._absent import streams
 from ._devices import device as _on
 from ._devices import index_of, need
 
 _cuda = _C._cuda
 
 
-class Stream:
+class Stream(streams.Stream):
     """A queue of work of one device: what is launched on it happens in order, beside the work of other streams.
 
     device: where; the current device by default. priority: lower numbers are served first, as far as the device has
     them. There are 32 streams per device and priority, which are given out in turn.
     """
+
+    made_for = "cuda"
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        return object.__new__(cls)
 
     def __init__(self, device=None, priority=0, **kwargs):
         need("Stream")
@@ -113,12 +119,15 @@ class ExternalStream(Stream):
         super().__init__(device_index=index_of(device), stream_id=int(stream_ptr), **kwargs)
 
 
-class Event:
+class Event(streams.Event):
     """A mark in the work of a stream: others can wait for it, and two of them say how long the work between took.
 
     enable_timing: whether elapsed_time can be asked. blocking is accepted: waiting never keeps the CPU busy. Events
     between processes (`interprocess`) and external ones are not available.
     """
+
+    def __new__(cls, *args, **kwargs):
+        return object.__new__(cls)
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         need("Event")
@@ -179,6 +188,17 @@ class Event:
 
     def __repr__(self):
         return f"<torch.cuda.Event 0x{self.cuda_event:x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"
+
+
+class _DeviceEvent(Event):
+    """What flambeau.Event makes for a CUDA device."""
+
+    made_for = "cuda"
+
+    def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):
+        super().__init__(enable_timing, blocking, interprocess)
+        if device is not None:
+            self._made_on(index_of(device))
 
 
 class StreamContext:

@@ -1,7 +1,28 @@
-"""NVIDIA's profiler: it needs a CUDA device; each name says so when used."""
+"""When NVIDIA's profiler looks: from `start` to `stop`, if it was told to (nsys profile -c cudaProfilerApi)."""
 
-from .._absent import refusals
+import contextlib
 
-globals().update(refusals("cuda.profiler", "flambeau was built without CUDA; use flambeau.profiler", """
-    start stop profile
-"""))
+from .. import _C
+from ._devices import need
+
+
+def start():
+    """The profiler begins to look at this process's work on the current device."""
+    need("profiler.start")
+    _C._cuda.profiler(True)
+
+
+def stop():
+    """The profiler no longer looks."""
+    need("profiler.stop")
+    _C._cuda.profiler(False)
+
+
+@contextlib.contextmanager
+def profile():
+    """Context in which the profiler looks."""
+    start()
+    try:
+        yield
+    finally:
+        stop()
