@@ -7,7 +7,7 @@ namespace {
 
 OpHandle op_add{"add"}, op_clone{"clone"}, op_contiguous{"contiguous"}, op_copy{"copy_"}, op_zero{"zero_"},
     op_zeros_like{"zeros_like"}, op_as_strided{"as_strided"}, op_view_as_real{"view_as_real"},
-    op_view_as_complex{"view_as_complex"};
+    op_view_as_complex{"view_as_complex"}, op_conj{"conj"}, op_neg_view{"_neg_view"};
 
 void inplace(OpHandle& op, Tensor& self, Tensor* other) {
   Value args[4] = {Value(&self), other ? Value(other) : Value()};
@@ -48,9 +48,7 @@ TensorRef strided(Tensor& whole, Dims shape, Dims stride, int64_t offset) {
   return invoke(op_as_strided, {Value(&whole), Value(shape), Value(stride), Value(offset)});
 }
 
-}  // namespace
-
-TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin) {
+TensorRef placed(const Tensor& view, Tensor& whole, int64_t origin) {
   if (is_complex(view.dtype) == is_complex(whole.dtype))
     return strided(whole, view.shape(), view.stride(), view.offset() - origin);
   if (is_complex(whole.dtype)) {
@@ -65,6 +63,15 @@ TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin) {
   return invoke(op_view_as_complex, {Value(pairs.get())});
 }
 
+}  // namespace
+
+TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin, unsigned lazy) {
+  TensorRef seen = placed(view, whole, origin);
+  if (lazy & kConj) seen = invoke(op_conj, {Value(seen.get())});
+  if (lazy & kNeg) seen = invoke(op_neg_view, {Value(seen.get())});
+  return seen;
+}
+
 void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, TensorRef* out) {
   auto& [view_ref, base_ref, fn_ref, written] = *static_cast<Slices*>(node.payload);
   Tensor& view = *view_ref;
@@ -72,7 +79,7 @@ void copy_slices_backward(Node& node, const bool* needs, TensorRef* grads, Tenso
   Node& fn = *fn_ref;
   if (!grads[0]) return;
   TensorRef whole = laid_out(base, *grads[0]);
-  TensorRef slice = seen_through(view, *whole, base.offset());
+  TensorRef slice = seen_through(view, *whole, base.offset(), lazy_difference(view, base));
   TensorRef incoming = invoke(op_clone, {Value(slice.get())});
   auto inner_needs = std::make_unique<bool[]>(size_t(fn.nedges) + 1);
   for (int k = 0, at = 1; k < fn.nedges; ++k) inner_needs[k] = k == written || needs[at++];

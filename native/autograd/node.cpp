@@ -260,7 +260,7 @@ Node* grad_fn_of(Tensor& t) {
   if (!t.base || !t.storage || t.view_version == t.storage->version || (t.flags & kNoGradView)) return t.grad_fn;
   if (!t.base->grad_fn || !is_differentiable(t.dtype) || real_of(t.dtype) != real_of(t.base->dtype)) return t.grad_fn;
   GradMode on(true);
-  TensorRef again = seen_through(t, *t.base, 0);
+  TensorRef again = seen_through(t, *t.base, 0, lazy_difference(t, *t.base));
   if (again->grad_fn) {
     set_history(t, again->grad_fn, again->output_nr);
     t.view_version = t.storage->version;

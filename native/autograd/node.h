@@ -153,8 +153,9 @@ struct Slices {
   int written;           // its edge that belongs to the view; -1: none
 };
 // The view's elements in `whole`, whose element 0 of the storage is the base's element `origin`. A view may see complex
-// numbers as pairs of real ones, or pairs as complex numbers.
-TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin);
+// numbers as pairs of real ones, or pairs as complex numbers. `lazy`: the flags in which the view differs from its base.
+TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin, unsigned lazy);
+inline unsigned lazy_difference(const Tensor& view, const Tensor& base) { return (view.flags ^ base.flags) & kLazy; }
 void copy_slices_backward(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
 void free_copy_slices(Node&);
 void accumulate_grad(Tensor& leaf, TensorRef grad, bool create_graph);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "../core/device_table.h"
+#include "../core/lazy.h"
 #include "../core/recording.h"
 #include "../kernels/cast.h"
 #include "foreign.h"
@@ -115,7 +116,7 @@ TensorRef block(PyObject* o) {
   if (!is_tensor(o)) return from_buffer(o);
   refuse_meta(*as_tensor(o));
   need_values(*as_tensor(o));
-  return TensorRef::borrow(as_tensor(o));
+  return resolved(*as_tensor(o));
 }
 
 void find_shape(PyObject* o, std::vector<int64_t>& shape) {

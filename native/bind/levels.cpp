@@ -3,6 +3,7 @@
 // read through it. Those of a user's class with __torch_dispatch__ have no memory at all.
 #include <unordered_set>
 
+#include "../core/lazy.h"
 #include "python.h"
 #include "reading.h"
 #include "slot.h"
@@ -222,6 +223,7 @@ TensorRef readable(const Tensor& t) {
       if (!is_tensor(value.p)) type_error("_value_of must return a tensor");
       return TensorRef::borrow(as_tensor(value.p));
     }
+    if (is_lazy(t)) return readable(*resolved(t));
     need_values(t);
     if (t.device.type == DeviceType::CPU) return TensorRef::borrow(const_cast<Tensor*>(&t));
     TensorRef here = empty(t.shape(), t.dtype);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../core/lazy.h"
 #include "../core/pending.h"
 #include "../core/recording.h"
 #include "python.h"
@@ -91,8 +92,8 @@ Gathered gather(PyObject* list, PyObject* state, PyObject* keys, PyObject* fresh
       all.written[size_t(k * count) + all.grads.size()] = kinds[k];
       if (kinds[k]) all.held.push_back(TensorRef::borrow(kinds[k]));
     }
-    all.grads.push_back(param->grad);
-    all.held.push_back(TensorRef::borrow(param->grad));
+    all.held.push_back(resolved(*param->grad));
+    all.grads.push_back(all.held.back().get());
   }
   const size_t n = all.grads.size();  // those without a gradient leave room
   for (size_t k = 1; k <= kKeys && n < size_t(count); ++k)

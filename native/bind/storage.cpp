@@ -33,6 +33,7 @@ PyObject* storage_bytes(PyObject*, PyObject* o) {
     int64_t size[] = {int64_t(t.storage->nbytes)}, step[] = {1};
     TensorRef bytes = view_of(t, size, step, static_cast<char*>(t.storage->data));
     bytes->dtype = DType::UInt8;
+    bytes->flags &= uint16_t(~kLazy);  // the memory itself, whatever it stands for
     return take_object(std::move(bytes));
   });
 }

@@ -119,7 +119,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (v.storage) retain(v.storage);
     Storage* old = std::exchange(t.storage, v.storage);
     t.data = v.data;
-    t.flags &= uint16_t(~kPending);  // v passed the gate
+    t.flags = uint16_t((t.flags & ~(kPending | kLazy)) | (v.flags & kLazy));  // v passed the gate
     t.dtype = v.dtype;
     t.device = v.device;
     if (old) release(old);

@@ -54,6 +54,8 @@ int get_buffer(PyObject* o, Py_buffer* view, int flags) {
                             ? "its values are not in its own memory (it is inside a transform, or a wrapper)"
                         : !t.storage                                      ? "it has no memory"
                         : !format                                         ? "its dtype has no buffer format"
+                        : t.flags & kConj ? "its memory holds the conjugate: export x.resolve_conj()"
+                        : t.flags & kNeg  ? "its memory holds the negative: export x.resolve_neg()"
                         : t.is_meta()                                     ? "meta tensors have no data"
                         : t.device.type != DeviceType::CPU ? "its memory is on another device: export x.cpu()"
                         : tls.grad_enabled && tensor_requires_grad(t)         ? "it requires grad: export x.detach()"

@@ -59,6 +59,8 @@ PyObject* t_element_size(PyObject* o, PyObject*) { return PyLong_FromLongLong(se
 PyObject* t_is_floating(PyObject* o, PyObject*) { return PyBool_FromLong(is_floating(self(o).dtype)); }
 PyObject* t_is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(is_complex(self(o).dtype)); }
 PyObject* t_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self(o).device.index); }
+PyObject* t_is_conj(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).flags & kConj); }
+PyObject* t_is_neg(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).flags & kNeg); }
 PyObject* t_is_inference(PyObject* o, PyObject*) { return PyBool_FromLong(self(o).flags & kInference); }
 
 bool channels_last(const Tensor& t, int ndim) {  // dense with the channel dimension innermost
@@ -228,6 +230,10 @@ PyMethodDef tensor_methods[] = {
     {"is_floating_point", slot<t_is_floating>, METH_NOARGS,
      "is_floating_point($self, /)\n--\n\nWhether the dtype is a floating-point type."},
     {"is_complex", slot<t_is_complex>, METH_NOARGS, "is_complex($self, /)\n--\n\nWhether the dtype is complex."},
+    {"is_conj", slot<t_is_conj>, METH_NOARGS,
+     "is_conj($self, /)\n--\n\nWhether its memory holds the conjugate of its values (conj() computes when used)."},
+    {"is_neg", slot<t_is_neg>, METH_NOARGS,
+     "is_neg($self, /)\n--\n\nWhether its memory holds the negative of its values (imag of a conjugate)."},
     {"is_inference", slot<t_is_inference>, METH_NOARGS,
      "is_inference($self, /)\n--\n\nWhether it was made in inference mode."},
     {"get_device", slot<t_get_device>, METH_NOARGS, "get_device($self, /)\n--\n\nIndex of the device; -1 on the CPU."},

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "images.h"
+#include "lazy.h"
 #include "recording.h"
 
 namespace flambeau {
@@ -150,15 +151,16 @@ static void each_tensor(const Call& c, F f) {
   if (c.given) f(*c.given);
 }
 
-// Modes, levels, tensor subclasses; then recording; then the gate: what is left runs on real memory. True: done.
-static bool detour(Call& c) {
+// Modes, levels, tensor subclasses; then lazy conjugates; then recording; then the gate: what is left runs on real memory. True: done.
+static bool detour(Call& c, unsigned flags) {
   if (hooks.dispatch_override(c)) return true;
+  if (flags & kLazy && c.op->kind != Kind::View) return run_resolved(c), true;
   each_tensor(c, settle);
   if (Recorder* recorder = tls.recorder) {
     each_tensor(c, [](const Tensor& t) {
       if (last_images(t)) make_values(t);
     });
-    if (recorder->take(c)) return true;
+    if (!(flags & kLazy) && recorder->take(c)) return true;
     each_tensor(c, [&](const Tensor& t) { recorder->before_read(t); });
     if (c.op->random) recorder->before_draw();
     if (c.given) recorder->before_write(*c.given);
@@ -177,7 +179,7 @@ static bool detour(Call& c) {
 void execute(Call& c) {
   Arguments a = look_at(c);
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
-  if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c)) return;
+  if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c, flags)) return;
   if (c.op->row && c.op->row->images == Images::Begins && run_on_images(c)) return;
   const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
   run_on_memory(c, first);

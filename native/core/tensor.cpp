@@ -329,7 +329,7 @@ TensorRef view_of(const Tensor& base, Dims shape, Dims strides, char* data) {
   t->storage = base.storage;
   if (t->storage) retain(t->storage);
   t->data = data;
-  t->flags |= base.flags & kPending;
+  t->flags |= base.flags & (kPending | kLazy);
   return t;
 }
 
@@ -341,7 +341,7 @@ TensorRef alias(const Tensor& t) {
   int64_t* sizes = dims_memory(*a, t.ndim);
   std::copy(t.sizes, t.sizes + 2 * t.ndim, sizes);
   a->numel = t.numel;
-  a->flags = t.flags & (kContiguous | kWrappedNumber | kInference | kPending);
+  a->flags = t.flags & (kContiguous | kWrappedNumber | kInference | kPending | kLazy);
   a->storage = t.storage;
   if (a->storage) retain(a->storage);
   a->data = t.data;

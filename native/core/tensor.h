@@ -97,7 +97,10 @@ enum TensorFlag : uint16_t {
   kNoGradView = 128,     // a view made while gradients were off
   kDispatch = 256,       // its Python type defines __torch_dispatch__
   kPending = 512,        // its values are not in its memory yet (pending.h)
-  kIndirect = kDispatch | kPending,
+  kConj = 1024,          // its memory holds the conjugate of its values (lazy.h)
+  kNeg = 2048,           // its memory holds their negative
+  kLazy = kConj | kNeg,
+  kIndirect = kDispatch | kPending | kLazy,
 };
 
 struct Tensor : Object {

@@ -1,36 +1,27 @@
-// conj: the tensor itself where it is real; conjugated values where it is complex.
+// Lazy conjugates and negatives: views whose memory holds the other value (core/lazy.h).
 #include "../core/call.h"
-#include "../core/tensor.h"
 
 namespace flambeau {
-
 namespace {
 
+void toggled(Call& c, uint16_t flag) {
+  TensorRef r = alias(c.tensor(0));
+  r->flags ^= flag;
+  c.view(std::move(r));
+}
 void infer_conj(Call& c) {
-  Tensor& self = c.tensor(0);
-  if (is_complex(self.dtype)) c.output(self.shape(), self.dtype, self.device);
-  else c.push(TensorRef::borrow(&self));
+  if (is_complex(c.tensor(0).dtype)) toggled(c, kConj);
+  else c.push(TensorRef::borrow(&c.tensor(0)));
+}
+void infer_neg_view(Call& c) {
+  const Tensor& t = c.tensor(0);
+  if (t.dtype == DType::Bool) runtime_error(c.name(), ": a bool has no negative; use logical_not() or ~");
+  if (is_float8(t.dtype))
+    not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype), ", which is only stored; convert it first");
+  toggled(c, kNeg);
 }
 
-template <class T> void negate_imaginary(Tensor& t) {
-  T* p = t.ptr<T>();
-  parallel_for(t.numel, 32768, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) p[2 * i + 1] = -p[2 * i + 1];
-  });
-}
-
-void cpu_conj(Call& c) {
-  Tensor& self = c.tensor(0);
-  if (!is_complex(self.dtype)) return;
-  Tensor& out = c.out();
-  copy_into(out, self);
-  if (self.dtype == DType::Complex32) negate_imaginary<float16>(out);
-  else if (self.dtype == DType::Complex64) negate_imaginary<float>(out);
-  else negate_imaginary<double>(out);
-}
-
-const Primitives rows{{"conj", infer_conj, cpu_conj}};
+const Primitives rows{{"conj", infer_conj, nullptr}, {"_neg_view", infer_neg_view, nullptr}};
 
 }  // namespace
-
 }  // namespace flambeau

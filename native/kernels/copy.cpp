@@ -2,6 +2,7 @@
 //
 // Same dtype: bytes move by element size; whole runs are memcpy, transposes go tile by tile through a small buffer.
 // Different dtypes: block by block, through the loops of cast.h.
+#include "../core/lazy.h"
 #include "../core/recording.h"
 #include "cast.h"
 #include "simd/blocks.h"
@@ -195,6 +196,8 @@ bool same_place(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 void copy_into(Tensor& dst, const Tensor& src) {
+  if (__builtin_expect((dst.flags | src.flags) & kLazy, 0))
+    return is_lazy(dst) ? write_lazy(dst, src) : copy_into(dst, *resolved(src));
   need_memory(dst), need_values(src);
   if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
   if (dst.device.type != DeviceType::CPU || src.device.type != DeviceType::CPU) return copy_by_table(dst, src);

@@ -4,10 +4,18 @@
 namespace flambeau {
 namespace {
 
+// The memory of a lazy conjugate or negative is not its values, and another dtype has no flag that would say so.
+[[noreturn]] void refuse_lazy(const Call& c, const Tensor& t) {
+  const char* what = t.flags & kConj ? "conj" : "neg";
+  runtime_error(c.name(), ": the memory of this tensor holds its ", t.flags & kConj ? "conjugate" : "negative",
+                ", so its bytes cannot be seen as other numbers; call resolve_", what, "() first, which copies");
+}
+
 void infer_view_dtype(Call& c) {
   const Tensor& t = c.tensor(0);
   DType d = c.args[1].dtype;
   int64_t old_size = t.itemsize(), new_size = item_size(d);
+  if (t.flags & kLazy && d != t.dtype) refuse_lazy(c, t);
   Layout l(t);
   if (old_size != new_size) {
     if (t.ndim == 0)
@@ -50,6 +58,7 @@ void part_view(Call& c, int64_t part) {
   for (int k = 0; k < l.ndim; ++k) l.strides[k] *= 2;
   l.data += part * (t.itemsize() / 2);
   TensorRef r = l.of(t);
+  if (r->flags & kConj) r->flags ^= part ? kConj | kNeg : kConj;
   r->dtype = real_of(t.dtype);
   c.view(std::move(r));
 }
@@ -59,6 +68,7 @@ void infer_imag(Call& c) { part_view(c, 1); }
 void infer_view_as_real(Call& c) {
   const Tensor& t = c.tensor(0);
   if (!is_complex(t.dtype)) runtime_error(c.name(), ": expected a complex tensor, got ", dtype_name(t.dtype));
+  if (t.flags & kConj) refuse_lazy(c, t);
   Layout l(t);
   for (int k = 0; k < l.ndim; ++k) l.strides[k] *= 2;
   l.push(2, 1);

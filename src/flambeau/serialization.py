@@ -143,9 +143,11 @@ class _Collector:
         place = str(t.device) if t.is_cuda else "cpu"
         storage = Persistent(("storage", kind, str(number), place, nbytes // item, *self.more))
         args = (storage, t.storage_offset(), shape, strides, requires_grad, OrderedDict())
+        bits = {key: True for key, is_set in (("conj", t.is_conj()), ("neg", t.is_neg())) if is_set}
+        more = (bits,) if bits else ()
         if typed and typed == first:
-            return Reduce(Global("torch._utils", "_rebuild_tensor_v2"), args)
-        return Reduce(Global("torch._utils", "_rebuild_tensor_v3"), (*args, Global("torch", name)))
+            return Reduce(Global("torch._utils", "_rebuild_tensor_v2"), args + more)
+        return Reduce(Global("torch._utils", "_rebuild_tensor_v3"), (*args, Global("torch", name), *more))
 
 
 class _Content:

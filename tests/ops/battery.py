@@ -165,9 +165,7 @@ def to_numpy(x):
     x = x.detach()
     if x.dtype in (flambeau.float16, flambeau.bfloat16):
         x = x.to(flambeau.float32)
-    if x.is_conj():
-        x = x.resolve_conj()
-    return x.numpy()
+    return x.resolve_conj().resolve_neg().numpy()
 
 
 def tolerance(dtype, atol=None):

@@ -113,7 +113,7 @@ def test_reference(name, dtype):
         t = battery.tolerance(results[0].dtype, fact(name, "atol"))
         for x, y in zip(results, map(np.asarray, expected), strict=True):
             assert tuple(x.shape) == y.shape, f"{name}{sample}"
-            assert kind_of(x.numpy().dtype) == kind_of(y.dtype), f"{name}{sample}: {x.dtype}, the reference {y.dtype}"
+            assert kind_of(to_numpy(x).dtype) == kind_of(y.dtype), f"{name}{sample}: {x.dtype}, the reference {y.dtype}"
             np.testing.assert_allclose(to_numpy(x), y, rtol=max(t, 2e-6 if dtype == flambeau.float32 else 1e-9),
                                        atol=t, err_msg=f"{name}{sample}")
             checked += 1

@@ -105,6 +105,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary_n<[](auto a, auto b, auto alpha) { return b - alpha * a; }, 1, float, double>("rsub"),
       binary<[](auto a, auto b) { return a * b; }, float, double>("mul"),
       binary<[](auto a, auto b) { return a * b; }, float, double>("_mul_conj"),
+      unary<[](auto a) { return a; }, float, double>("_conj_physical"),
       binary<[](auto a, auto b) { return a / b; }, float, double>("_div_conj"),
       unary<[]<class T>(T) { return T(0); }, float, double>("_zero"),
       from_loops<float, double>("div", 2, {div_loop<float>, div_loop<double>}),

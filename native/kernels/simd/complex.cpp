@@ -123,6 +123,7 @@ static const ElementwiseRows arithmetic(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       binary<[]<class T>(T a, T b) { return times(a, std::conj(b)); }, FLAMBEAU_COMPLEX>("_mul_conj"),
       binary<[]<class T>(T a, T b) { return over(a, std::conj(b)); }, FLAMBEAU_COMPLEX>("_div_conj", 2),
       unary<[]<class T>(T) { return T(0); }, FLAMBEAU_COMPLEX>("_zero"),
+      unary<[]<class T>(T a) { return std::conj(a); }, FLAMBEAU_COMPLEX>("_conj_physical"),
       binary<[]<class T>(T a, T b) { return logaddexp_complex(a, b); }, FLAMBEAU_COMPLEX>("logaddexp", 32),
       binary<[]<class T>(T a, T b) { return pow_complex(a, b); }, FLAMBEAU_COMPLEX>("pow", 32),
       ternary_n<[]<class T>(T a, T b, T c, T value) { return a + times(value, times(b, c)); }, 1, FLAMBEAU_COMPLEX>(

@@ -14,6 +14,7 @@ import flambeau
 
 from .. import _C
 from .._shown import shown
+from .._tensor.copying import as_lazy
 from . import known, quantized
 from .extent import Outside, PickleError
 from .known import checked as _checked
@@ -66,7 +67,6 @@ class Loader:
         self.encoding = encoding
         self.skip_data = skip_data
         self.memory = {}
-        self.changed = {}     # (number, dtype, conj, neg) -> a storage's bytes conjugated or negated
         self.states = {}      # id of an object -> its attributes
         self.kept = []        # those objects: their ids must stay theirs
         self.objects = Objects(weights_only)
@@ -190,17 +190,6 @@ class Loader:
         raise PickleError(f"a tensor was saved on device {shown(location)} and is wanted on {shown(wanted)}, which is "
                           "not there; use map_location='cpu'")
 
-    def change(self, storage, dtype, conj, neg):
-        """A storage's bytes with all its elements of that dtype conjugated or negated: once for all its tensors."""
-        key = storage.number, dtype, conj, neg
-        if key not in self.changed:
-            if sum(memory.numel() for memory in self.changed.values()) > 2 * self.archive.bytes:
-                raise PickleError("its storages are to be conjugated or negated in more ways than they have bytes")
-            values = _C.storage_view(storage.memory, dtype, 0, (storage.memory.numel() // dtype.itemsize,), (1,))
-            values = values.conj() if conj else values
-            self.changed[key] = _C.storage_bytes(values.neg() if neg else values)
-        return self.changed[key]
-
     # --- tensors
 
     def tensor(self, storage, offset, size, stride, requires_grad, hooks, metadata=None):
@@ -228,12 +217,12 @@ class Loader:
             raise PickleError(f"a tensor of dtype {dtype} without a scale")
         _check_layout(offset, size, stride, storage.memory.numel() // dtype.itemsize, dtype)
         _check_flag(requires_grad)
-        conj, neg = _bits(metadata)
+        conj, neg = _bits(metadata, dtype)
         if storage.device.type == "meta":
             result = flambeau.empty_strided(size, stride, dtype=dtype, device="meta")
         else:
-            memory = self.change(storage, dtype, conj, neg) if conj or neg else storage.memory
-            result = _C.storage_view(memory, dtype, offset, size, stride)
+            result = _C.storage_view(storage.memory, dtype, offset, size, stride)
+        result = as_lazy(result, conj, neg)
         return result.requires_grad_() if requires_grad else result
 
     def meta(self, dtype, size, stride, requires_grad):
@@ -345,11 +334,13 @@ def _container(kind):
 _FACTORIES = [None, list, dict, set, int, float, str, bool, tuple]
 
 
-def _bits(metadata):
+def _bits(metadata, dtype):
     """Whether a tensor's storage holds its conjugate, and whether its negative."""
     values = [_checked(metadata, dict).get(name, False) for name in ("conj", "neg")] if metadata else [False, False]
     if not all(type(value) is bool for value in values):
         raise PickleError(f"a tensor whose conj and neg are {shown(values)}, expected bools")
+    if values[1] and dtype is _C.bool:
+        raise PickleError("a tensor of bools, which have no negative, that is marked as one")
     return values
 
 

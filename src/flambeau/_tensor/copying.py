@@ -37,14 +37,21 @@ def _shared_bytes(data, device="cpu"):
     return SharedBytes(memory.to(device))
 
 
-def _rebuild(kind, shared, dtype, offset, shape, strides, requires_grad):
+def _rebuild(kind, shared, dtype, offset, shape, strides, requires_grad, lazy=None):
     t = _C.storage_view(shared.memory, getattr(_C, dtype), offset, shape, strides)
-    return _finished(kind, t, requires_grad)
+    return _finished(kind, as_lazy(t, *lazy) if lazy else t, requires_grad)
 
 
 def _rebuild_meta(kind, dtype, shape, strides, requires_grad):
     t = OPS["empty_strided"](shape, strides, dtype=getattr(_C, dtype), device="meta")
     return _finished(kind, t, requires_grad)
+
+
+def as_lazy(t, conj, neg):
+    """The same memory as that of a conjugate, a negative, or both; t itself as that of neither."""
+    if conj:
+        t = t.conj().detach()
+    return t._neg_view().detach() if neg else t
 
 
 def _finished(kind, t, requires_grad):
@@ -61,7 +68,8 @@ def reduce_tensor(self):
         call = _rebuild_meta, (type(self), dtype, shape, strides, self.requires_grad)
     else:
         shared = SharedBytes.of(self)
-        call = _rebuild, (type(self), shared, dtype, self.storage_offset(), shape, strides, self.requires_grad)
+        lazy = ((self.is_conj(), self.is_neg()),) if self.is_conj() or self.is_neg() else ()
+        call = _rebuild, (type(self), shared, dtype, self.storage_offset(), shape, strides, self.requires_grad, *lazy)
     return (*call, dict(self.__dict__)) if self.__dict__ else call
 
 
@@ -80,7 +88,8 @@ def deepcopy_tensor(self, memo):
         key = ("storage", _C.storage_id(self))
         if key not in memo:
             memo[key] = _C.storage_bytes(self.detach()).clone()
-        t = _C.storage_view(memo[key], self.dtype, self.storage_offset(), shape, strides)
+        t = as_lazy(_C.storage_view(memo[key], self.dtype, self.storage_offset(), shape, strides),
+                    self.is_conj(), self.is_neg())
     result = memo[id(self)] = _finished(type(self), t, self.requires_grad)
     if self.grad is not None:
         result.grad = deepcopy_tensor(self.grad, memo)

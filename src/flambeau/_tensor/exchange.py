@@ -19,10 +19,13 @@ def numpy(self, *, force=False):
     """
     np = importlib.import_module("numpy")  # only here, so that importing flambeau does not load NumPy
     if force:
-        self = self.detach()
+        self = self.detach().resolve_conj().resolve_neg()
     if self.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("numpy: this tensor requires grad, and a NumPy array would lose its history; call "
                            "x.detach().numpy()")
+    if self.is_conj() or self.is_neg():
+        raise RuntimeError("numpy: this tensor's memory holds the conjugate or the negative of its values; call "
+                           "x.resolve_conj().resolve_neg().numpy(), which copies, or numpy(force=True)")
     if self.is_meta:
         raise TypeError("can't convert meta device type tensor to numpy: it has no data")
     if _C.level_of(self):

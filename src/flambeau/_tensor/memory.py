@@ -61,6 +61,9 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
     if source.dtype is not self.dtype:
         raise RuntimeError(f"set_: expected a source of dtype {self.dtype}, got {source.dtype}")
+    if source.is_conj() or source.is_neg() or self.is_conj() or self.is_neg():
+        raise NotImplementedError("set_: the memory of one of the two tensors holds the conjugate or the negative of "
+                                  "its values; call resolve_conj() and resolve_neg() first")
     size = tuple(source.shape) if size is None else tuple(size)
     if stride is None:
         stride, step = [], 1

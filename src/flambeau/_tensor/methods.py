@@ -319,18 +319,6 @@ def __format__(self, spec):
 
 
 @method
-def is_conj(self):
-    """False: conj() conjugates at once."""
-    return False
-
-
-@method
-def is_neg(self):
-    """False: imag of a conjugate is computed at once."""
-    return False
-
-
-@method
 def where(self, condition, other):
     """self where the condition holds, other elsewhere.
 
@@ -362,8 +350,7 @@ def polygamma_(self, n):
     return self.copy_(OPS["polygamma"](n, self.clone() if self.requires_grad else self))
 
 
-for _function in (queries.equal, queries.allclose, queries.is_nonzero,
-                  queries.is_conj, queries.resolve_conj):
+for _function in (queries.equal, queries.allclose, queries.is_nonzero):
     method(_function)
 
 

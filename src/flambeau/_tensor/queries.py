@@ -86,13 +86,18 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 def is_conj(input):
-    """Whether the tensor is a conjugate that was not computed yet: never, since conj() computes at once."""
-    return False
+    """Whether the tensor is a conjugate that is not computed yet: its memory holds the other value.
+
+    >>> import flambeau
+    >>> flambeau.is_conj(flambeau.ones(2, dtype=flambeau.complex64).conj())
+    True
+    """
+    return input.is_conj()
 
 
 def resolve_conj(input):
-    """The tensor itself: conj() computes at once, so that nothing is left to do."""
-    return input
+    """The values in memory that holds them: a copy of a conjugate that was not computed yet, else the tensor."""
+    return OPS["resolve_conj"](input)
 
 
 def typename(obj):

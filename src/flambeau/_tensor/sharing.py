@@ -82,7 +82,10 @@ def reduce_tensor(t):
                            "it cannot be sent to another process, because its graph stays in this one; send x.detach()")
     if t.is_meta:
         return t.__reduce_ex__(2)
-    plain = t if memory.of(t) is not None else _shared(t)
+    if t.is_conj() or t.is_neg():  # the values: who gets them has another view of the memory, or none
+        plain = share(t.detach().clone())
+    else:
+        plain = t if memory.of(t) is not None else _shared(t)
     dtype = str(t.dtype).rpartition(".")[2]
     layout = plain.storage_offset(), tuple(plain.shape), tuple(plain.stride())
     return _rebuild, (type(t), handover.send(memory.of(plain)), dtype, layout, t.requires_grad, dict(t.__dict__))

@@ -20,25 +20,39 @@ zero = elementwise(
 
 conj = view(
     "conj(Tensor self) -> Tensor", d={"self": lambda g: g.conj()}, ref="numpy.conj", samples="reals",
-    doc="The complex conjugate; a real tensor is its own.\n\n"
+    doc="The complex conjugate, as a view that is computed where it is used; a real tensor is its own.\n\n"
         ">>> flambeau.conj(flambeau.tensor([1 + 2j]))\ntensor([1.-2.j])")
+neg_view = view(
+    "_neg_view(Tensor self) -> Tensor", d={"self": lambda g: neg(g)}, ref="numpy.negative", samples="reals",
+    doc="The negative, as a view that is computed where it is used.")
+_conjugated = elementwise(
+    "_conj_physical(Tensor self) -> Tensor", inplace=False, out=True, d={"self": lambda g: g.conj()},
+    ref="numpy.conj", samples="reals", cuda="conjugate(self)", doc="The complex conjugate in new memory.")
 
 @composite("conj_physical(Tensor self) -> Tensor", inplace=True, out=True, ref="numpy.conj", samples="reals")
 def conj_physical(self):
     """The complex conjugate in new memory; a real tensor itself."""
-    return self.conj()
+    return _conjugated(self) if self.is_complex() else self
 
 
 @composite("resolve_conj(Tensor self) -> Tensor", samples="reals")
 def resolve_conj(self):
-    """self: conjugates are never lazy here."""
-    return self
+    """The values in memory that holds them: a copy of a conjugate that was not computed yet, else self.
+
+    >>> flambeau.tensor([1 + 2j]).conj().resolve_conj().is_conj()
+    False
+    """
+    return self.clone() if self.is_conj() else self
 
 
 @composite("resolve_neg(Tensor self) -> Tensor", samples="reals")
 def resolve_neg(self):
-    """self: negatives are never lazy here."""
-    return self
+    """The values in memory that holds them: a copy of a negative that was not computed yet, else self.
+
+    >>> flambeau.tensor([1 + 2j]).conj().imag.resolve_neg()
+    tensor([-2.])
+    """
+    return self.clone() if self.is_neg() else self
 
 
 def _times(g, number):

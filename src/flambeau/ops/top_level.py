@@ -238,8 +238,12 @@ def get_device(self):
 
 @_flat("is_neg(Tensor self) -> any")
 def is_neg(self):
-    """Whether the negative bit is set; never, here."""
-    return False
+    """Whether the tensor is a negative that is not computed yet: its memory holds the other value.
+
+    >>> flambeau.is_neg(flambeau.ones(2, dtype=flambeau.complex64).conj().imag)
+    True
+    """
+    return self.is_neg()
 
 
 @_flat("is_distributed(Tensor self) -> any")

@@ -93,10 +93,14 @@ def _rebuild_tensor(storage, storage_offset, size, stride):
 
 def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
     """A tensor over a storage's memory with its hooks, as files of tensors describe it."""
+    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    metadata = dict(metadata or {})
+    tensor = tensor.conj() if metadata.pop("conj", False) else tensor
+    tensor = tensor._neg_view() if metadata.pop("neg", False) else tensor
     if metadata:
         raise NotImplementedError(f"_rebuild_tensor_v2: metadata {shown(metadata)} is not understood; load the file "
                                   "with flambeau.load")
-    tensor = _rebuild_tensor(storage, storage_offset, size, stride).requires_grad_(requires_grad)
+    tensor.requires_grad_(requires_grad)
     for hook in (backward_hooks or {}).values():
         tensor.register_hook(hook)
     return tensor
