@@ -17,7 +17,9 @@ def test_tensors_are_rebuilt():
     (rebuilt * 2).sum().backward()
     assert rebuilt.tolist() == [0, 3] and seen[0].tolist() == [2, 2]
     with pytest.raises(NotImplementedError, match="metadata"):
-        _utils._rebuild_tensor_v2(typed, 0, (2,), (3,), False, {}, {"neg": True})
+        _utils._rebuild_tensor_v2(typed, 0, (2,), (3,), False, {}, {"other": True})
+    negative = _utils._rebuild_tensor_v2(typed, 0, (2,), (3,), False, {}, {"neg": True})
+    assert negative.is_neg() and negative.tolist() == [0, -3]
     parameter = _utils._rebuild_parameter_with_state(flambeau.ones(2), True, {}, {"mine": 3})
     assert isinstance(parameter, flambeau.nn.Parameter) and parameter.mine == 3
 

@@ -52,7 +52,7 @@ def test_every_way_of_reading_sees_the_values(pair):
     assert repr(x) == repr(flambeau.from_numpy(wanted.copy()))
     for read in (lambda x: x + 1, lambda x: 2 * x, lambda x: x.sum(0), lambda x: flambeau.cat([x, x]),
                  lambda x: x.clone(), lambda x: x.reshape(-1), lambda x: x.to(flambeau.complex64), abs,
-                 lambda x: flambeau.stack([x, x]), lambda x: flambeau.tensor(x.tolist()), 
+                 lambda x: flambeau.stack([x, x]), lambda x: flambeau.tensor(x.tolist()),
                  lambda x: flambeau.atleast_2d(x) @ x.t(),
                  lambda x: x.unsqueeze(0).expand(2, *x.shape).contiguous(), lambda x: flambeau.where(x == x, x, 0),
                  lambda x: flambeau.fft.fft(x), lambda x: x.cumsum(0), lambda x: x[..., :1].squeeze()):

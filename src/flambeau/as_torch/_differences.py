@@ -40,8 +40,6 @@ TABLE = {
          "Accepted and reported back; results are always deterministic and do not depend on the number of threads."),
         ("torch.set_float32_matmul_precision",
          "TF32 is for CUDA devices; on the CPU float32 products are computed in float32."),
-        ("torch.Tensor.conj torch.conj torch.Tensor.mH torch.Tensor.H",
-         "The conjugate is a new tensor and shares no memory with its argument."),
         ("torch.nn.CrossMapLRN2d", "Follows the formula; PyTorch's sums count the first channel too often."),
         ("torch.utils.data.DataLoader",
          "Random numbers of samples do not depend on num_workers; `seeding=\"worker\"` gives PyTorch's."),
