@@ -96,3 +96,51 @@ def test_batch_norm_of_channels_last_images(training):
         made.append([y, *stats, *[t.grad for t in given]])
     for found, expected in zip(*made, strict=True):
         assert flambeau.allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+KERNELS = {
+    "windows that overlap": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "the padding does not count": lambda x: F.avg_pool2d(x, (2, 3), 1, 1, count_include_pad=False),
+    "a divisor": lambda x: F.avg_pool2d(x, 3, 3, ceil_mode=True, divisor_override=5),
+    "long windows": lambda x: F.avg_pool2d(x, (3, 9), 1),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+    "one mean": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "groups": lambda x: F.group_norm(x, x.shape[1] // 3, *(flambeau.linspace(k, 2, x.shape[1], dtype=x.dtype)
+                                                           for k in (1, -1))),
+    "one group": lambda x: F.group_norm(x, 1),
+    "nearest": lambda x: F.interpolate(x, (7, 23)),
+    "bilinear": lambda x: F.interpolate(x, (7, 23), mode="bilinear"),
+    "corners": lambda x: F.interpolate(x, (23, 7), mode="bilinear", align_corners=True),
+    "bicubic": lambda x: F.interpolate(x, (7, 23), mode="bicubic"),
+    "antialiased": lambda x: F.interpolate(x, (5, 7), mode="bilinear", antialias=True),
+}
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float16, flambeau.float64])
+@pytest.mark.parametrize("shape", [(2, 6, 11, 13), (1, 69, 9, 9)])
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_channels_last_images(name, shape, dtype):
+    exact = image(*shape).to(dtype).double().requires_grad_()
+    last = exact.detach().to(dtype).contiguous(memory_format=LAST).requires_grad_()
+    expected, found = KERNELS[name](exact), KERNELS[name](last)
+    assert found.dtype == dtype and found.shape == expected.shape
+    grad = flambeau.randn(expected.shape).to(dtype)
+    expected.backward(grad.double())
+    found.backward(grad.contiguous(memory_format=LAST))
+    error = {flambeau.float16: 2e-2, flambeau.float32: 2e-5, flambeau.float64: 1e-12}[dtype]
+    assert flambeau.allclose(found.double(), expected, atol=error, rtol=error)
+    assert flambeau.allclose(last.grad.double(), exact.grad, atol=2 * error, rtol=error)
+
+
+@pytest.mark.parametrize("name", ["windows that overlap", "nearest", "bilinear", "bicubic"])
+def test_both_layouts_give_the_same_bits(name):
+    x = flambeau.randn(2, 5, 12, 14)
+    assert flambeau.equal(KERNELS[name](x), KERNELS[name](x.contiguous(memory_format=LAST)))
+
+
+def test_pooled_volumes_of_channels_last_images():
+    x = flambeau.randn(2, 5, 6, 7, 8)
+    last = x.contiguous(memory_format=flambeau.channels_last_3d)
+    for call in (lambda x: F.avg_pool3d(x, 2, 1, 1), lambda x: F.adaptive_avg_pool3d(x, (2, 3, 5)),
+                 lambda x: F.interpolate(x, (5, 6, 7), mode="trilinear"), lambda x: F.group_norm(x, 5)):
+        assert flambeau.allclose(call(last), call(x), atol=1e-5) and call(last).stride(1) == 1

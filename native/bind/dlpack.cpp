@@ -111,8 +111,8 @@ PyObject* to_dlpack(PyObject*, PyObject* const* a, Py_ssize_t n) {
     if (tensor_requires_grad(t)) return refuse("this tensor requires grad, which an exported one cannot; export "
                                                "x.detach()");
     if (t.level) return refuse("a tensor inside a transform (vmap, jvp …) has no memory of its own there");
-    if (t.flags & kLazy) return refuse("the tensor's memory holds its conjugate or negative; export x.resolve_conj() or "
-                                       "x.resolve_neg()");
+    if (t.flags & kLazy) return refuse("the tensor's memory holds its conjugate or negative; export "
+                                       "x.resolve_conj() or x.resolve_neg()");
     if (t.is_meta()) return refuse("Cannot pack tensors on meta: they have no memory");
     if (t.device.type != DeviceType::CPU && t.device.type != DeviceType::CUDA) 
       return refuse("the tensor's device has no number in DLPack; export x.cpu()");

@@ -82,7 +82,8 @@ const Tensor& plain(PyObject* o) {
   if (!is_tensor(o)) type_error("SharedGroup: expected a Tensor, got ", Py_TYPE(o)->tp_name);
   const Tensor& t = *as_tensor(o);
   need_values(t);
-  if (!t.contiguous() || t.is_meta() || t.flags & kLazy) value_error("SharedGroup: expected a contiguous tensor with values");
+  if (t.flags & kLazy) value_error("SharedGroup: expected values, got a lazy view of them; call resolve_conj() first");
+  if (!t.contiguous() || t.is_meta()) value_error("SharedGroup: expected a contiguous tensor with values");
   return t;
 }
 

@@ -151,7 +151,8 @@ static void each_tensor(const Call& c, F f) {
   if (c.given) f(*c.given);
 }
 
-// Modes, levels, tensor subclasses; then lazy conjugates; then recording; then the gate: what is left runs on real memory. True: done.
+// Modes, levels, tensor subclasses; then lazy conjugates; then recording; then the gate: what is left runs on real
+// memory. True: done.
 static bool detour(Call& c, unsigned flags) {
   if (hooks.dispatch_override(c)) return true;
   if (flags & kLazy && c.op->kind != Kind::View) return run_resolved(c), true;

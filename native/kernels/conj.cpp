@@ -17,7 +17,8 @@ void infer_neg_view(Call& c) {
   const Tensor& t = c.tensor(0);
   if (t.dtype == DType::Bool) runtime_error(c.name(), ": a bool has no negative; use logical_not() or ~");
   if (is_float8(t.dtype))
-    not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype), ", which is only stored; convert it first");
+    not_implemented(c.name(), ": not implemented for ", dtype_name(t.dtype),
+                    ", which is only stored; convert it first");
   toggled(c, kNeg);
 }
 

@@ -1,7 +1,6 @@
 // Batch normalisation, forward and fused backward: each channel by the batch's mean and deviation, which are saved,
 // since computing them again would cost one more pass over memory, or by the running ones.
-#include "../core/channels_last.h"
-#include "norm.h"
+#include "norm_columns.h"
 
 namespace flambeau::norm {
 namespace {
@@ -25,10 +24,6 @@ void check_batch(const Call& c, const Tensor& x) {
   check_floating(c, x);
   if (x.ndim < 2)
     runtime_error("batch_norm: expected an input of at least 2 dimensions, got shape ", shape_text(x.shape()));
-}
-void declare_like(Call& c, const Tensor& x) {
-  if (has_channels_last(x)) c.output(x.shape(), x.dtype, x.device, channels_last_strides(x.shape()));
-  else c.output_like(x);
 }
 void infer_batch_norm(Call& c) {
   Tensor& x = c.tensor(0);
@@ -65,49 +60,6 @@ void update_running(Tensor* running, const std::vector<double>& batch, double mo
     put<double>(at, running->dtype, 0, (1 - momentum) * old + momentum * batch[size_t(j)] * scale);
   }
 }
-// Sums down the columns of [batch, channels], `many` per column: add(row, sums, memory, memory) adds one row to them.
-template <class T, class Add>
-std::vector<double> column_totals(const Batch& s, int64_t many, Add&& add) {
-  const int64_t width = many * s.channels, rows = s.batch;
-  const int64_t pieces =
-      std::clamp<int64_t>(rows * s.channels / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, rows)));
-  std::vector<double> total(size_t(width * pieces), 0.0);
-  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> part(size_t(width), T(0)), a(size_t(s.channels)), b(size_t(s.channels));
-    for (int64_t piece = begin; piece < end; ++piece) {
-      const int64_t first = rows * piece / pieces, last = rows * (piece + 1) / pieces;
-      for (int64_t r = first; r < last; ++r) {
-        add(r, part.data(), a.data(), b.data());
-        if ((r - first) % 64 == 63 || r + 1 == last)  // blocks, so that the error grows with rows / 64
-          for (int64_t i = 0; i < width; ++i) {
-            total[size_t(width * piece + i)] += double(part[size_t(i)]);
-            part[size_t(i)] = 0;
-          }
-      }
-    }
-  });
-  for (int64_t i = width; i < width * pieces; ++i) total[size_t(i % width)] += total[size_t(i)];
-  return total;
-}
-// Mean and variance of the columns of [batch, channels]: two passes, since both fit in cache where it matters.
-template <class T>
-void column_moments(const RowReader<T>& xs, const Batch& s, std::vector<double>& mean, std::vector<double>& var) {
-  const int64_t c = s.channels;
-  mean = column_totals<T>(s, 1, [&](int64_t r, T* sums, T* a, T*) {
-    const T* x = xs.at(r * c, c, a);
-    each<T>(c, [&](int64_t i, int k) { give<T>(sums + i, take(sums + i, k) + take(x + i, k), k); });
-  });
-  for (double& v : mean) v /= double(s.batch);
-  std::vector<T> center(mean.begin(), mean.end());
-  var = column_totals<T>(s, 1, [&](int64_t r, T* sums, T* a, T*) {
-    const T *x = xs.at(r * c, c, a), *m = center.data();
-    each<T>(c, [&](int64_t i, int k) {
-      Vector<T> d = take(x + i, k) - take(m + i, k);
-      give<T>(sums + i, take(sums + i, k) + d * d, k);
-    });
-  });
-  for (double& v : var) v /= double(s.batch);
-}
 template <class T>
 void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batch& s, const T* scale, const T* shift) {
   const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
@@ -130,7 +82,7 @@ void scale_and_shift(const RowReader<T>& in, const RowWriter<T>& out, const Batc
 // Mean and variance of every channel of the batch.
 template <class T>
 void batch_moments(const Tensor& x, const Batch& s, std::vector<double>& mean, std::vector<double>& var) {
-  if (s.spatial == 1 && s.batch > 0) return column_moments(RowReader<T>(x), s, mean, var);
+  if (s.spatial == 1 && s.batch > 0) return column_moments(RowReader<T>(x), 0, s.batch, s.channels, mean, var);
   run_moments("batch_norm", x, ~uint64_t(2), [&](int64_t o, double, double average, double m2) {
     mean[size_t(o)] = average;
     var[size_t(o)] = m2 / double(s.per_channel());
@@ -215,7 +167,7 @@ void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s
     return;
   }
   const int64_t c = s.channels;
-  std::vector<double> total = column_totals<T>(s, 2, [&](int64_t r, T* sums, T* a, T* b) {
+  std::vector<double> total = column_totals<T>(s.batch, c, 2, [&](int64_t r, T* sums, T* a, T* b) {
     const T *g = gs.at(r * c, c, a), *x = xs.at(r * c, c, b);
     each<T>(c, [&](int64_t i, int k) {
       Vector<T> v = take(g + i, k);

@@ -1,19 +1,10 @@
 // group_norm, forward and fused backward: each group of channels of a sample by its own mean and deviation. The
 // backward kernel computes them again from the input, which is in cache anyway, so nothing has to be saved.
-#include "norm.h"
+#include "norm_group.h"
 
 namespace flambeau::norm {
 namespace {
 
-struct Groups {
-  int64_t batch, channels, groups, per, spatial, row;
-  Groups(const Tensor& x, int64_t groups) : batch(x.size(0)), channels(x.size(1)), groups(groups) {
-    per = channels / groups;
-    spatial = 1;
-    for (int d = 2; d < x.ndim; ++d) spatial *= x.size(d);
-    row = per * spatial;
-  }
-};
 void check_groups(const Call& c, const Tensor& x, int64_t groups) {
   check_floating(c, x);
   if (x.ndim < 2) runtime_error(c.name(), ": input must have at least 2 dimensions (batch, channels), got ",
@@ -29,7 +20,7 @@ void infer_group_norm(Call& c) {
   const int64_t channels[] = {x.size(1)};
   check_parameter(c, 2, "weight", channels);
   check_parameter(c, 3, "bias", channels);
-  c.output_like(x);
+  declare_like(c, x);
 }
 void cpu_group_norm(Call& c) {
   Tensor& given = c.tensor(0);
@@ -37,6 +28,7 @@ void cpu_group_norm(Call& c) {
   const Groups s(given, c.integer(1));
   const double eps = c.real(4);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
+    if (has_channels_last(given)) return group_norm_last<T>(c, s, eps);
     TensorRef x = contiguous(given);
     std::vector<T> weight = parameter<T>(c.optional_tensor(2), s.channels, T(1)),
                    bias = parameter<T>(c.optional_tensor(3), s.channels, T(0));
@@ -72,17 +64,10 @@ void infer_group_norm_backward(Call& c) {
   check_same_shape(c, c.tensor(0), x);
   const int64_t channels[] = {x.size(1)};
   check_parameter(c, 3, "weight", channels);
-  c.output_like(x);
+  declare_like(c, x);
   DType t = c.optional_tensor(3) ? c.tensor(3).dtype : x.dtype;
   c.output(channels, t, x.device);
   c.output(channels, t, x.device);
-}
-void sum_over_batch(const Groups& s, const std::vector<double>& of_samples, Tensor& sums) {
-  for (int64_t j = 0; j < s.channels; ++j) {
-    double sum = 0;
-    for (int64_t b = 0; b < s.batch; ++b) sum += of_samples[size_t(b * s.channels + j)];
-    put<double>(sums.data, sums.dtype, j, sum);
-  }
 }
 // long because: three gradients from one reading of each group
 void cpu_group_norm_backward(Call& c) {
@@ -95,6 +80,7 @@ void cpu_group_norm_backward(Call& c) {
   const Groups s(given, c.integer(2));
   const double eps = c.real(4);
   visit_rows(c.name(), given.dtype, [&]<class T>() {
+    if (has_channels_last(given)) return group_norm_backward_last<T>(c, s, eps);
     TensorRef input = contiguous(given), grad = rows_of<T>(c.tensor(0), given.dtype);
     std::vector<T> weight = parameter<T>(c.optional_tensor(3), s.channels, T(1));
     Tensor &dx = c.out(0), &dw = c.out(1), &db = c.out(2);
@@ -141,8 +127,8 @@ void cpu_group_norm_backward(Call& c) {
 }
 
 const Primitives rows{
-    {"group_norm", infer_group_norm, cpu_group_norm},
-    {"_group_norm_backward", infer_group_norm_backward, cpu_group_norm_backward},
+    {"group_norm", infer_group_norm, cpu_group_norm, Images::Kept},
+    {"_group_norm_backward", infer_group_norm_backward, cpu_group_norm_backward, Images::Kept},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Mean pooling, plain and adaptive, and its gradient.
+#include "../core/channels_last.h"
 #include "pool.h"
 #include "rows.h"
 #include "widened.h"
@@ -96,6 +97,70 @@ void mean_planes(const Shape& s, const T* x, T* y, double divisor) {
   });
 }
 
+// Images whose channels lie last: the channels of one place of the result, from those of the places in its window.
+void add_pixel(const float* __restrict x, float* __restrict to, int64_t channels) {
+  for (int64_t k = 0; k < channels; ++k) to[k] += x[k];
+}
+// The share of a window in its mean; 0 where it lies outside.
+float share_of(const Window& d, const Window& h, const Window& w, double divisor) {
+  if (d.begin >= d.end || h.begin >= h.end || w.begin >= w.end) return 0;
+  return divisor ? float(divisor) : float(d.extent * h.extent * w.extent);
+}
+void mean_pixels(const Shape& s, const float* x, float* y, double divisor) {
+  const int64_t channels = s.channels;
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const int64_t rows = s.planes / channels * D.out * H.out;
+  const int64_t grain = std::max<int64_t>(1, s.grain() * D.out * H.out / channels);
+  parallel_for(rows, grain, [&](int64_t row, int64_t end) {
+    Poll poll;
+    std::vector<float> line(static_cast<size_t>(channels));  // of a window's row: long sums are made of short ones
+    for (; row < end; ++row) {
+      const Window d = D.window(row / H.out % D.out), h = H.window(row % H.out);
+      const float* image = x + row / H.out / D.out * s.in() * channels;
+      for (int64_t o = 0; o < W.out; ++o) {
+        const Window w = W.window(o);
+        const bool wide = w.end - w.begin >= 8;
+        float* to = y + (row * W.out + o) * channels;
+        std::fill_n(to, channels, 0.f);
+        for (int64_t i = d.begin; i < d.end; ++i)
+          for (int64_t j = h.begin; j < h.end; ++j, row_done(poll)) {
+            const float* from = image + (i * H.in + j) * W.in * channels;
+            float* sum = wide ? line.data() : to;
+            if (wide) std::ranges::fill(line, 0.f);
+            for (int64_t q = w.begin; q < w.end; ++q) add_pixel(from + q * channels, sum, channels);
+            if (wide) add_pixel(sum, to, channels);
+          }
+        const float share = share_of(d, h, w, divisor);
+        for (int64_t k = 0; k < channels; ++k) to[k] = share ? to[k] / share : 0.f;
+      }
+    }
+  });
+}
+void mean_backward_pixels(const Shape& s, const float* g, float* x, double divisor) {
+  const int64_t channels = s.channels, blocks = (channels + 63) / 64;
+  const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
+  const int64_t grain = std::max<int64_t>(1, s.grain() / std::min<int64_t>(64, channels));
+  parallel_for(s.planes / channels * blocks, grain, [&](int64_t piece, int64_t end) {
+    Poll poll;
+    float share[64];
+    for (; piece < end; ++piece) {  // some channels of one image
+      const int64_t first = piece % blocks * 64, n = std::min<int64_t>(64, channels - first);
+      float* image = x + piece / blocks * s.in() * channels + first;
+      const float* from = g + piece / blocks * s.out() * channels + first;
+      for (int64_t at = 0; at < s.in(); ++at) std::fill_n(image + at * channels, n, 0.f);
+      for (int64_t o = 0; o < s.out(); ++o, from += channels, row_done(poll)) {
+        const Window d = D.window(o / W.out / H.out), h = H.window(o / W.out % H.out), w = W.window(o % W.out);
+        const float by = share_of(d, h, w, divisor);
+        for (int64_t k = 0; k < n; ++k) share[k] = by ? from[k] / by : 0.f;
+        for (int64_t i = d.begin; i < d.end; ++i)
+          for (int64_t j = h.begin; j < h.end; ++j)
+            for (int64_t q = w.begin; q < w.end; ++q)
+              add_pixel(share, image + ((i * H.in + j) * W.in + q) * channels, n);
+      }
+    }
+  });
+}
+
 template <class T>
 void mean_backward_planes(const Shape& s, const T* g, T* x, double divisor) {
   const Axis &D = s.axis[0], &H = s.axis[1], &W = s.axis[2];
@@ -134,8 +199,14 @@ template <bool Backward>
 void run_mean(Call& c, Shape& s, double divisor) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
-  if (!Backward) s.axis[2].make_taps();
   if (c.tensor(0).numel == 0) return fill(out, 0);
+  if (s.channels) {
+    const TensorRef from = with_channels_last(c.tensor(0));
+    LockRelease lock(s.visits());
+    if (Backward) return mean_backward_pixels(s, from->ptr<float>(), out.ptr<float>(), divisor);
+    return mean_pixels(s, from->ptr<float>(), out.ptr<float>(), divisor);
+  }
+  if (!Backward) s.axis[2].make_taps();
   WideResult to(out);
   TensorRef from = to.operand(c.tensor(0));
   {
@@ -144,6 +215,13 @@ void run_mean(Call& c, Shape& s, double divisor) {
     else mean<Backward, float>(s, *from, *to.memory, divisor);
   }
   to.finish();
+}
+
+// The result of shape `size`, laid out as the images are.
+void declare(Call& c, Shape& s, const Tensor& from, Dims size, int nd) {
+  if (from.ndim == nd + 2 && from.dtype == DType::Float32 && has_channels_last(from)) s.channels = from.size(1);
+  if (s.channels) c.output(size, from.dtype, from.device, channels_last_strides(size));
+  else c.output(size, from.dtype, from.device);
 }
 
 // avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dims)
@@ -161,7 +239,8 @@ Shape mean_shape(const Call& c) {
 void infer_avg_pool(Call& c) {
   need_floating(c, c.tensor(0).dtype);
   divisor_of(c, 6);
-  c.output(c.hand_over(mean_shape(c)).result, c.tensor(0).dtype, c.tensor(0).device);
+  Shape& s = c.hand_over(mean_shape(c));
+  declare(c, s, c.tensor(0), s.result, int(c.integer(7)));
 }
 void cpu_avg_pool(Call& c) { run_mean<false>(c, c.handed<Shape>(), divisor_of(c, 6)); }
 
@@ -180,15 +259,15 @@ Shape mean_backward_shape(const Call& c) {
 }
 void infer_avg_backward(Call& c) {
   need_floating(c, c.tensor(0).dtype);
-  c.hand_over(mean_backward_shape(c));
-  c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device);
+  declare(c, c.hand_over(mean_backward_shape(c)), c.tensor(0), c.ints(1), int(c.ints(2).size()));
 }
 void cpu_avg_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), divisor_of(c, 7)); }
 
 // adaptive_avg_pool(self, output_size, dims); adaptive_avg_pool_backward(grad, size, dims)
 void infer_adaptive_avg(Call& c) {
   need_floating(c, c.tensor(0).dtype);
-  c.output(c.hand_over(adaptive_of(c)).result, c.tensor(0).dtype, c.tensor(0).device);
+  Shape& s = c.hand_over(adaptive_of(c));
+  declare(c, s, c.tensor(0), s.result, int(c.integer(2)));
 }
 void cpu_adaptive_avg(Call& c) { run_mean<false>(c, c.handed<Shape>(), 0); }
 
@@ -205,8 +284,7 @@ Shape adaptive_backward_shape(const Call& c) {
 }
 void infer_adaptive_backward(Call& c) {
   need_floating(c, c.tensor(0).dtype);
-  c.hand_over(adaptive_backward_shape(c));
-  c.output(c.ints(1), c.tensor(0).dtype, c.tensor(0).device);
+  declare(c, c.hand_over(adaptive_backward_shape(c)), c.tensor(0), c.ints(1), int(c.integer(2)));
 }
 void cpu_adaptive_backward(Call& c) { run_mean<true>(c, c.handed<Shape>(), 0); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../core/call.h"
+#include "../core/channels_last.h"
 
 namespace flambeau {
 namespace {
@@ -180,17 +181,37 @@ void stretch(const Axis<T>& W, const T* row, T* to) {
       to[q] = total;
     }
 }
+// The same of pixels whose channels lie together.
 template <class T>
-void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
+void stretch_pixels(const Axis<T>& W, const T* row, T* to, int64_t channels) {
+  for (int64_t q = 0; q < W.out; ++q, to += channels) {
+    const int64_t* at = &W.place[q * W.taps];
+    const T *w = &W.weight[q * W.taps], *first = row + at[0] * channels;
+    if (W.taps == 1) {
+      std::copy_n(first, channels, to);
+    } else if (W.taps == 2) {
+      const T* second = row + at[1] * channels;
+      for (int64_t c = 0; c < channels; ++c) to[c] = first[c] * w[0] + second[c] * w[1];
+    } else {
+      std::fill_n(to, channels, T(0));
+      for (int64_t k = 0; k < W.taps; ++k)
+        for (int64_t c = 0; c < channels; ++c) to[c] += row[at[k] * channels + c] * w[k];
+    }
+  }
+}
+// Planes, or images of so many channels that lie last.
+template <class T>
+void forward(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes, int64_t channels) {
   const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
-  const int64_t in = D.in * H.in * W.in, rows = D.out * H.out;
-  const int64_t work = W.in * D.taps * H.taps + W.out * W.taps;
+  const int64_t width = W.in * channels, in = D.in * H.in * width, rows = D.out * H.out;
+  const int64_t work = width * D.taps * H.taps + W.out * W.taps * channels;
   parallel_for(planes * rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)),
                [&](int64_t begin, int64_t end) {
-    std::vector<T> mixed(static_cast<size_t>(W.in));
+    std::vector<T> mixed(static_cast<size_t>(width));
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t d = r % rows / H.out, h = r % H.out;
-      stretch(W, mixed_row(D, H, W.in, x + r / rows * in, d, h, mixed), y + r * W.out);
+      const T* row = mixed_row(D, H, width, x + r / rows * in, r % rows / H.out, r % H.out, mixed);
+      if (channels == 1) stretch(W, row, y + r * W.out);
+      else stretch_pixels(W, row, y + r * W.out * channels, channels);
     }
   });
 }
@@ -294,39 +315,73 @@ void bilinear(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes
     }
   });
 }
+// The same sums of images whose channels lie last.
+template <class T>
+void bilinear_pixels(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t images, int64_t channels) {
+  const Axis<T> &H = axes[1], &W = axes[2];
+  const int64_t width = W.in * channels;
+  const int64_t grain = std::max<int64_t>(1, 32768 / (8 * W.out * channels));
+  parallel_for(images * H.out, grain, [&](int64_t r, int64_t end) {
+    for (; r < end; ++r) {
+      const int64_t h = r % H.out;
+      const T *image = x + r / H.out * H.in * width, *top = image + H.place[2 * h] * width,
+              *bottom = image + H.place[2 * h + 1] * width;
+      const T upper = H.weight[2 * h], lower = H.weight[2 * h + 1];
+      for (int64_t q = 0; q < W.out; ++q) {
+        const int64_t left = W.place[2 * q] * channels, right = W.place[2 * q + 1] * channels;
+        const T near = W.weight[2 * q], far = W.weight[2 * q + 1];
+        const T w[] = {upper * near, upper * far, lower * near, lower * far};
+        const T *a = top + left, *b = top + right, *c = bottom + left, *d = bottom + right;
+        T* __restrict to = y + (r * W.out + q) * channels;
+        for (int64_t k = 0; k < channels; ++k)
+          to[k] = std::fma(d[k], w[3], std::fma(c[k], w[2], std::fma(a[k], w[0], b[k] * w[1])));
+      }
+    }
+  });
+}
 // Whether an axis has the two taps of linear interpolation.
 template <class T>
 bool mixes(const Axis<T>& a) { return a.taps == 2; }
 
 template <class T>
-void resize_plane(const Plan& p, const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes) {
+void resize_plane(const Plan& p, const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes,
+                  int64_t channels) {
   if (p.antialias && p.nd == 2) return averages(axes, x, y, planes);
-  if (p.mode == Mode::Linear && p.nd == 2 && mixes(axes[1]) && mixes(axes[2])) return bilinear(axes, x, y, planes);
-  forward(axes, x, y, planes);
+  const bool linear = p.mode == Mode::Linear && p.nd == 2 && mixes(axes[1]) && mixes(axes[2]);
+  if (linear && channels > 1) return bilinear_pixels(axes, x, y, planes, channels);
+  if (linear) return bilinear(axes, x, y, planes);
+  forward(axes, x, y, planes, channels);
 }
 
+// What each pixel of a row gets of the gradient of a row of the result.
 template <class T>
-void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t planes) {
+void spread_row(const Axis<T>& W, const T* row, std::vector<T>& spread, int64_t channels) {
+  std::fill(spread.begin(), spread.end(), T(0));
+  for (int64_t q = 0; q < W.out; ++q, row += channels)
+    for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) {
+      T* to = &spread[W.place[k] * channels];
+      for (int64_t c = 0; c < channels; ++c) to[c] += W.weight[k] * row[c];
+    }
+}
+template <class T>
+void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t planes, int64_t channels) {
   const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
-  const int64_t in = D.in * H.in * W.in, rows = D.out * H.out;
-  const int64_t work = rows * (W.in * D.taps * H.taps + W.out * W.taps);
+  const int64_t width = W.in * channels, in = D.in * H.in * width, rows = D.out * H.out;
+  const int64_t work = rows * (width * D.taps * H.taps + W.out * W.taps * channels);
   parallel_for(planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
-    std::vector<T> spread(static_cast<size_t>(W.in));
+    std::vector<T> spread(static_cast<size_t>(width));
     for (; p < end; ++p) {
       T* plane = to + p * in;
       std::fill_n(plane, in, T(0));
       for (int64_t r = 0; r < rows; ++r) {
-        const T* row = g + (p * rows + r) * W.out;
-        std::fill(spread.begin(), spread.end(), T(0));
-        for (int64_t q = 0; q < W.out; ++q)
-          for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) spread[W.place[k]] += W.weight[k] * row[q];
+        spread_row(W, g + (p * rows + r) * W.out * channels, spread, channels);
         const int64_t d = r / H.out, h = r % H.out;
         for (int64_t i = 0; i < D.taps; ++i)
           for (int64_t j = 0; j < H.taps; ++j) {
             const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
             if (w == 0) continue;
-            T* target = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * W.in;
-            for (int64_t q = 0; q < W.in; ++q) target[q] += w * spread[q];
+            T* target = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * width;
+            for (int64_t q = 0; q < width; ++q) target[q] += w * spread[q];
           }
       }
     }
@@ -480,12 +535,22 @@ void check_sizes(const Call& c, const Tensor& x, Dims in, Dims out) {
     runtime_error(c.name(), ": not implemented for dtype ", dtype_name(x.dtype));
 }
 
+// The channels of images that lie last and are computed so, else 1.
+int64_t together(const Plan& p, const Tensor& x) {
+  const bool plain = x.dtype == DType::Float32 || x.dtype == DType::Float64;
+  return plain && !(p.antialias && p.nd == 2) && has_channels_last(x) ? x.size(1) : 1;
+}
+void declare(Call& c, const Plan& p, const Tensor& x, Dims shape) {
+  if (together(p, x) > 1) c.output(shape, x.dtype, x.device, channels_last_strides(shape));
+  else c.output(shape, x.dtype, x.device);
+}
+
 template <class F>
-void computed(Call& c, const Tensor& given, F&& f) {
+void computed(Call& c, const Tensor& given, bool last, F&& f) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const DType compute = out.dtype == DType::Float64 ? DType::Float64 : DType::Float32;
-  TensorRef x = contiguous(*to_dtype(given, compute)), wide;
+  TensorRef x = last ? with_channels_last(given) : contiguous(*to_dtype(given, compute)), wide;
   Tensor* to = &out;
   if (compute != out.dtype) wide = empty(out.shape(), compute, out.device), to = wide.get();
   {
@@ -509,15 +574,16 @@ void infer_resize(Call& c) {
   check_sizes(c, x, x.shape().subspan(2), p.size);
   std::vector<int64_t> shape(x.sizes, x.sizes + 2);
   shape.insert(shape.end(), p.size.begin(), p.size.end());
-  c.output(shape, x.dtype, x.device);
+  declare(c, p, x, shape);
 }
 void cpu_resize(Call& c) {
   Tensor& x = c.tensor(0);
   const Plan& p = c.handed<Plan>();
   if (x.dtype == DType::UInt8 && p.mode >= Mode::Linear && p.nd == 2 && c.out().numel)
     return resize_bytes(p, x, c.out());
-  computed(c, x, [&]<class T>(const T* from, T* to) {
-    resize_plane<T>(p, axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1));
+  const int64_t channels = together(p, x);
+  computed(c, x, channels > 1, [&]<class T>(const T* from, T* to) {
+    resize_plane<T>(p, axes_of<T>(p, x.sizes + 2), from, to, x.size(0) * x.size(1) / channels, channels);
   });
 }
 
@@ -531,19 +597,20 @@ void infer_resize_backward(Call& c) {
   check_sizes(c, g, in, p.size);
   std::vector<int64_t> shape(g.sizes, g.sizes + 2);
   shape.insert(shape.end(), in.begin(), in.end());
-  c.output(shape, g.dtype, g.device);
+  declare(c, p, g, shape);
 }
 void cpu_resize_backward(Call& c) {
   Tensor& g = c.tensor(0);
   const Plan& p = c.handed<Plan>();
-  computed(c, g, [&]<class T>(const T* from, T* to) {
-    backward<T>(axes_of<T>(p, c.ints(1).data()), from, to, g.size(0) * g.size(1));
+  const int64_t channels = together(p, g);
+  computed(c, g, channels > 1, [&]<class T>(const T* from, T* to) {
+    backward<T>(axes_of<T>(p, c.ints(1).data()), from, to, g.size(0) * g.size(1) / channels, channels);
   });
 }
 
 const Primitives rows{
-    {"resize", infer_resize, cpu_resize},
-    {"resize_backward", infer_resize_backward, cpu_resize_backward},
+    {"resize", infer_resize, cpu_resize, Images::Kept},
+    {"resize_backward", infer_resize_backward, cpu_resize_backward, Images::Kept},
 };
 
 }  // namespace
