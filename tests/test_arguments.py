@@ -90,7 +90,7 @@ REASONS = {
         load trust_repo force_reload verbose skip_validation""",
     "always false, or always the argument itself": """
         package: is_from_package obj;
-        _tensor/queries: is_conj input; masked: is_masked_tensor obj""",
+        masked: is_masked_tensor obj""",
     "private in PyTorch (an underscore); accepted, since other code passes it": """
         serialization: save _disable_byteorder_record; _tensor/storage: __init__ _internal""",
     "kept for programs that pass it; documented as without effect": """

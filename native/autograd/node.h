@@ -153,7 +153,7 @@ struct Slices {
   int written;           // its edge that belongs to the view; -1: none
 };
 // The view's elements in `whole`, whose element 0 of the storage is the base's element `origin`. A view may see complex
-// numbers as pairs of real ones, or pairs as complex numbers. `lazy`: the flags in which the view differs from its base.
+// numbers as pairs of real ones, or pairs as complex numbers. `lazy`: flags in which the view and its base differ.
 TensorRef seen_through(const Tensor& view, Tensor& whole, int64_t origin, unsigned lazy);
 inline unsigned lazy_difference(const Tensor& view, const Tensor& base) { return (view.flags ^ base.flags) & kLazy; }
 void copy_slices_backward(Node&, const bool* needs, TensorRef* grads, TensorRef* out);
