@@ -91,20 +91,27 @@ def test_one_failure_ends_all(script, capfd):
     assert all_gone([int(pid) for line in out.splitlines() for pid in line.split()])
 
 
-def as_program(script, out):
+def as_program(arguments, out):
     """What `flambeau launch` does, without the time that a new Python takes to begin."""
     os.dup2(out, 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    main(["--nproc-per-node", "2", script])
+    os.environ["PYTHONPATH"] = f"{SOURCES}{os.pathsep}{PATH}"
+    main(arguments)
+
+
+def launcher(*arguments):
+    """(a process that launches, what it prints)"""
+    reads, writes = os.pipe()
+    process = multiprocessing.get_context("fork").Process(target=as_program, args=(arguments, writes))
+    process.start()
+    os.close(writes)
+    return process, open(reads)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_launcher(script, number):
-    reads, writes = os.pipe()
-    process = multiprocessing.get_context("fork").Process(target=as_program, args=(script(SLEEPS), writes))
-    process.start()
-    os.close(writes)
-    with open(reads) as lines:
+    process, lines = launcher("--nproc-per-node", "2", script(SLEEPS))
+    with lines:
         pids = [int(lines.readline().split()[0]) for _ in range(2)]
         os.kill(process.pid, number)
         process.join(20)
@@ -122,11 +129,13 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("command, size", [("torch.distributed.run", 2), ("torch.distributed.launch --use_env", 1)])
+@pytest.mark.parametrize("command, size", [("torch.distributed.run", 2), ("torch.distributed.launch --use_env", 1),
+                                           ("flambeau launch", 1)])
 def test_programs_meet(script, command, size):
+    path = SOURCES if command.startswith("flambeau") else f"{SOURCES}{os.pathsep}{PATH}"
     done = subprocess.run([sys.executable, "-m", *command.split(), "--nproc_per_node", str(size), script(TRAINS)],
                           check=False, capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PYTHONPATH": f"{SOURCES}{os.pathsep}{PATH}"})
+                          env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0 and done.stdout == f"{size}.0 True\n" * size, done.stderr[-2000:]
 
 
@@ -146,8 +155,10 @@ def test_two_launchers(script):
     """On one host: each starts its own processes, and all are in one group."""
     program, port = script(TRAINS), flambeau.distributed.TCPStore("localhost", 0, is_master=True)
     port.close()
-    command = [sys.executable, "-m", "flambeau", "launch", "--nnodes", "2", "--rdzv-backend", "c10d",
-               "--rdzv-endpoint", f"localhost:{port.port}", program]
-    environment = {**os.environ, "PYTHONPATH": SOURCES}
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
-    assert [process.communicate(timeout=60)[0] for process in both] == ["2.0 True\n"] * 2
+    both = [launcher("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port.port}", program)
+            for _ in range(2)]
+    for process, lines in both:
+        with lines:
+            assert lines.read() == "2.0 True\n"
+        process.join(60)
+        assert process.exitcode == 0

@@ -15,10 +15,14 @@ ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 
+_PRESTART = "RAY_enable_worker_prestart"
+
+
 @pytest.fixture(scope="module")
 def nodes():
     """The program's own node and another, with room for one worker each."""
     own_print = builtins.print  # Ray replaces it in the whole process
+    os.environ[_PRESTART] = "0"  # read when a node begins: no workers before they are wanted
     few = {"num_cpus": 1, "include_dashboard": False, "include_log_monitor": False}
     made = cluster_utils.Cluster(initialize_head=True, head_node_args=few)
     found = [made.add_node(**few)]
@@ -26,6 +30,7 @@ def nodes():
     yield made, found
     ray.shutdown()
     made.shutdown()
+    del os.environ[_PRESTART]
     builtins.print = own_print
 
 
