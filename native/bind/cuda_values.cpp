@@ -1,4 +1,5 @@
-// Rows whose result's size depends on values, on CUDA: Python says what they are made of (flambeau.cuda._values).
+// Rows that are made of other operators on CUDA: Python says of which (flambeau.cuda._values). Of most, the result's
+// size depends on values.
 #include "../core/device_table.h"
 #include "../core/op.h"
 #include "../cuda/plan.h"
@@ -7,18 +8,31 @@
 namespace flambeau {
 namespace {
 
-// Calls the function of the row's name with its arguments; what it returns are the results.
-void in_python(Call& c) {
+// Calls the function of the row's name with its arguments.
+Held called(const Call& c) {
   GradMode off(false);
   Held module = checked(PyImport_ImportModule("flambeau.cuda._values"));
   Held function = checked(PyObject_GetAttrString(module.p, c.op->row->name));
   Held args = checked(PyTuple_New(c.nargs));
   for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
-  Held found = checked(PyObject_CallObject(function.p, args.p));
+  return checked(PyObject_CallObject(function.p, args.p));
+}
+
+// What the function returns are the results.
+void in_python(Call& c) {
+  Held found = called(c);
   if (is_tensor(found.p)) return c.push(TensorRef::borrow(as_tensor(found.p)));
   Held results = checked(PySequence_Tuple(found.p));
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results.p); ++k)
     c.push(TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(results.p, k))));
+}
+
+// What it returns is copied into the results, for which there is room already.
+void copied_from_python(Call& c) {
+  Held found = called(c);
+  if (is_tensor(found.p)) return copy_into(c.out(), *as_tensor(found.p));
+  Held results = checked(PySequence_Tuple(found.p));
+  for (int k = 0; k < c.nout(); ++k) copy_into(c.out(k), *as_tensor(PyTuple_GET_ITEM(results.p, k)));
 }
 
 // Indices of integers on the tensor's own device decide the size by their shapes alone.
@@ -39,6 +53,12 @@ const Kernels rows(DeviceType::CUDA, {{"nonzero_rows", in_python},
                                       {"_bincount", in_python},
                                       {"repeat_interleave_index", in_python},
                                       {"nms", in_python},
+                                      {"cholesky_solve", copied_from_python},
+                                      {"_lu_solve", copied_from_python},
+                                      {"_linalg_solve_ex", copied_from_python},
+                                      {"linalg_inv_ex", copied_from_python},
+                                      {"_linalg_det", copied_from_python},
+                                      {"_linalg_slogdet", copied_from_python},
                                       {"index", index},
                                       {"index_put", index}});
 

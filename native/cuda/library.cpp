@@ -27,6 +27,8 @@ constexpr Entry kCalls[] = {
     {"cudnn.convolution", make_cudnn_convolution},
     {"cudnn.batch_norm", make_cudnn_batch_norm},
     {"cufft.transform", make_cufft_transform},
+    {"cusolver.decomposition", make_cusolver_decomposition},
+    {"cublas.triangular", make_cublas_triangular},
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "pinned.h"
 #include "plan.h"
 
+#include <utility>
+
 namespace flambeau::cuda {
 namespace {
 
@@ -38,12 +40,27 @@ const bool added = (devices[int(DeviceType::CUDA)].open = open, true);
 
 // Kernels of the CPU that only copy and fill, through the tables of whatever devices they find.
 void as_on_cpu(Call& c) { c.op->row->kernel[int(DeviceType::CPU)](c); }
+// Whether a decomposition has failed is seen on the CPU.
+void check_errors(Call& c) {
+  const Tensor& info = c.tensor(0);
+  TensorRef here = empty(info.shape(), info.dtype);
+  copy_into(*here, info);
+  Value args[] = {c.args[0], c.args[1], c.args[2]};
+  args[0].tensor = here.get();
+  struct Exchanged {
+    Call& c;
+    const Value* before;
+    ~Exchanged() { c.args = before; }
+  } exchanged{c, std::exchange(c.args, args)};
+  as_on_cpu(c);
+}
 // The conjugate of real numbers is the tensor itself.
 void conj(Call& c) {
   if (is_complex(c.tensor(0).dtype)) run_row(c);
 }
 const Kernels rows(DeviceType::CUDA, {{"_to_copy", as_on_cpu},
                                       {"conj", conj},
+                                      {"_linalg_check_errors", check_errors},
                                       {"clone", as_on_cpu},
                                       {"contiguous", as_on_cpu},
                                       {"reshape", as_on_cpu},

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flambeau._libraries import find_lapack
+
 from . import fake
 
 CASES = sorted(fake.HERE.glob("case_*.py"))
@@ -16,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_cases(path):
-    libraries = {fake.LIBRARY_FOLDER: str(fake.build_libraries())} if "libraries" in path.stem else {}
+    libraries = {}
+    if "libraries" in path.stem:
+        libraries = {fake.LIBRARY_FOLDER: str(fake.build_libraries()), "FLAMBEAU_FAKE_LAPACK": find_lapack()}
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider",
                           str(path.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=300,
                          env={**os.environ, fake.VARIABLE: str(fake.build_driver()), **libraries})

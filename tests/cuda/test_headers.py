@@ -29,7 +29,7 @@ constexpr bool alike<R (*)(P...), S (*)(Q...)> = [] {
   else return false;
 }();
 """
-#: source file -> (package, headers, namespace inside flambeau::cuda, {our name or number: theirs})
+#: source file -> (packages, headers, namespace inside flambeau::cuda, {our name or number: theirs})
 SOURCES = {
     "cublaslt.cpp": ("nvidia-cublas-cu12", ["cublasLt.h"], "", """
         kNotSupported=CUBLAS_STATUS_NOT_SUPPORTED kLayoutBatch=CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
@@ -83,15 +83,23 @@ SOURCES = {
         kReal=CUFFT_R2C kToReal=CUFFT_C2R kComplex=CUFFT_C2C kReal+kWide=CUFFT_D2Z kToReal+kWide=CUFFT_Z2D
         kComplex+kWide=CUFFT_Z2Z -1=CUFFT_FORWARD 1=CUFFT_INVERSE 2=CUFFT_ALLOC_FAILED 8=CUFFT_INVALID_SIZE
         16=CUFFT_NOT_SUPPORTED"""),
+    "cublas.cpp": ("nvidia-cublas-cu12", ["cublas_v2.h"], "", """
+        0=CUBLAS_SIDE_LEFT 1=CUBLAS_SIDE_RIGHT 0=CUBLAS_FILL_MODE_LOWER 1=CUBLAS_FILL_MODE_UPPER 0=CUBLAS_OP_N
+        0=CUBLAS_DIAG_NON_UNIT 1=CUBLAS_DIAG_UNIT"""),
+    "cusolver.cpp": ("nvidia-cusolver-cu12 nvidia-cublas-cu12", ["cusolverDn.h", "cublas_v2.h"], "", """
+        0=CUSOLVER_EIG_MODE_NOVECTOR 1=CUSOLVER_EIG_MODE_VECTOR 1=CUSOLVER_STATUS_NOT_INITIALIZED
+        2=CUSOLVER_STATUS_ALLOC_FAILED 3=CUSOLVER_STATUS_INVALID_VALUE 4=CUSOLVER_STATUS_ARCH_MISMATCH
+        5=CUSOLVER_STATUS_MAPPING_ERROR 6=CUSOLVER_STATUS_EXECUTION_FAILED 7=CUSOLVER_STATUS_INTERNAL_ERROR
+        8=CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED 9=CUSOLVER_STATUS_NOT_SUPPORTED"""),
 }
 
 
 def program(name):
     """What the compiler is shown; skips where the package is not installed."""
-    package, headers, space, numbers = SOURCES[name]
-    found = next(in_packages((package,), re.escape(headers[0])), None)
-    if found is None or fake.COMPILER is None:
-        pytest.skip(f"needs a compiler and the headers of {package}")
+    packages, headers, space, numbers = SOURCES[name]
+    found = [next(in_packages(packages.split(), re.escape(header)), None) for header in headers]
+    if None in found or fake.COMPILER is None:
+        pytest.skip(f"needs a compiler and the headers of {packages}")
     lines = [f"#include <{header}>" for header in headers] + [f'#include "{LIBRARIES / name}"', ALIKE]
     lines.append(f"namespace flambeau::cuda{'::' + space if space else ''} {{ namespace {{")
     text = (LIBRARIES / name).read_text()
@@ -105,16 +113,16 @@ def program(name):
     for pair in numbers.split():
         ours, theirs = pair.split("=")
         lines.append(f'static_assert(int64_t({ours}) == int64_t({theirs}), "{pair}");')
-    return "\n".join([*lines, "}}"]), Path(found).parent
+    return "\n".join([*lines, "}}"]), [Path(path).parent for path in found]
 
 
-def compiled(source, include):
+def compiled(source, folders):
     """What a compiler says about it; nothing where all is well."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "headers.cpp")
         path.write_text(source)
         done = subprocess.run([fake.COMPILER, "-std=c++20", "-fsyntax-only", "-w", "-mf16c", f"-I{HERE / 'headers'}",
-                               f"-I{include}", str(path)], capture_output=True, text=True)
+                               *(f"-I{folder}" for folder in folders), str(path)], capture_output=True, text=True)
     return done.stderr
 
 
@@ -125,6 +133,6 @@ def test_declarations_are_the_library_s(name):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_wrong_declaration_is_seen(name):
-    source, include = program(name)
+    source, folders = program(name)
     wrong = source.replace("(*) (", "(*) (double, ", 1)
-    assert "static assertion failed" in compiled(wrong, include)
+    assert "static assertion failed" in compiled(wrong, folders)

@@ -8,5 +8,7 @@ std::unique_ptr<LibraryCall> make_cublaslt_matmul(int device, const Constants& c
 std::unique_ptr<LibraryCall> make_cudnn_convolution(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_batch_norm(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cufft_transform(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cusolver_decomposition(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cublas_triangular(int device, const Constants& constants);
 
 }  // namespace flambeau::cuda

@@ -153,3 +153,63 @@ def _overlap(a, b, area_a, area_b):
     sides = (OPS["minimum"](a[:, None, 2:], b[:, 2:]) - low).clamp(min=0)
     both = sides[..., 0] * sides[..., 1]
     return both / (area_a[:, None] + area_b - both)
+
+
+# --- made of other operators, whose results are copied to where native code has made room -----------------------------
+
+def cholesky_solve(self, input2, upper):
+    """X of A X = self for A = L L^H, or U^H U."""
+    solve, adjoint = OPS["_solve_triangular"], input2.mH
+    first, second = (adjoint, input2) if upper else (input2, adjoint)
+    return solve(second, solve(first, self, False, True, False), True, True, False)
+
+
+def _rows(tensor, order):
+    """Rows of matrices in another order."""
+    tensor, order = OPS["broadcast_tensors"](tensor, order.unsqueeze(-1))
+    return OPS["gather"](tensor, -2, order)
+
+
+def _lu_solve(LU, pivots, B, left, adjoint):
+    """X of A X = B, or X A = B, for A = P L U; adjoint: with the adjoint of A."""
+    if not left:
+        return _lu_solve(LU, pivots, B.mH, True, not adjoint).mH
+    solve, order = OPS["_solve_triangular"], OPS["_permutation_of_pivots"](pivots, LU.shape[-1]).to(_C.int64)
+    if not adjoint:
+        return solve(LU, solve(LU, _rows(B, order), False, True, True), True, True, False)
+    found = solve(LU.mH, solve(LU.mH, B, False, True, False), True, True, True)
+    return _rows(found, order.argsort(-1))
+
+
+def _linalg_solve_ex(A, B, left):
+    """(X, LU, pivots, info)."""
+    LU, pivots, info = OPS["linalg_lu_factor_ex"](A)
+    return _lu_solve(LU, pivots, B, left, False), LU, pivots, info
+
+
+def linalg_inv_ex(A, check_errors):
+    """(the inverse, info)."""
+    LU, pivots, info = OPS["linalg_lu_factor_ex"](A)
+    if check_errors:
+        OPS["_linalg_check_errors"](info, "linalg.inv_ex", A.ndim == 2)
+    unit = OPS["eye"](A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
+    return _lu_solve(LU, pivots, unit, True, False), info
+
+
+def _exchanges(pivots):
+    """1 or -1: whether the rows were exchanged an even number of times."""
+    own = OPS["arange"](1, pivots.shape[-1] + 1, device=pivots.device)
+    return 1 - 2 * (OPS["ne"](pivots, own).sum(-1) % 2)
+
+
+def _linalg_det(A):
+    """(the determinant, LU, pivots)."""
+    LU, pivots, _ = OPS["linalg_lu_factor_ex"](A)
+    return LU.diagonal(0, -2, -1).prod(-1) * _exchanges(pivots), LU, pivots
+
+
+def _linalg_slogdet(A):
+    """(sign, logarithm of the absolute value, LU, pivots)."""
+    LU, pivots, _ = OPS["linalg_lu_factor_ex"](A)
+    diagonal = LU.diagonal(0, -2, -1)
+    return diagonal.sgn().prod(-1) * _exchanges(pivots), diagonal.abs().log().sum(-1), LU, pivots

@@ -45,7 +45,8 @@ def build_driver():
 
 
 #: files of NVIDIA's libraries that the ones in `libraries` stand for
-LIBRARIES = {"cublaslt": "libcublasLt.so.12", "cudnn": "libcudnn.so.9", "cufft": "libcufft.so.11"}
+LIBRARIES = {"cublaslt": "libcublasLt.so.12", "cudnn": "libcudnn.so.9", "cufft": "libcufft.so.11",
+             "cublas": "libcublas.so.12", "cusolver": "libcusolver.so.11"}
 LIBRARY_FOLDER = "FLAMBEAU_CUDA_LIBRARIES"
 
 

@@ -17,11 +17,8 @@ _RESERVES = "allocates memory and computes nothing"
 #: operator -> why no rule serves it
 WITHOUT = {
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty"), _RESERVES),
-    **dict.fromkeys(("_householder_product", "_ldl_solve", "_linalg_check_errors", "_linalg_det", "_linalg_eig",
-                     "_linalg_eigh", "_linalg_lstsq", "_linalg_pinv", "_linalg_slogdet", "_linalg_solve_ex",
-                     "_linalg_svd", "_lu_solve", "_ormqr", "_permutation_of_pivots", "_smallest_pivot",
-                     "_solve_triangular", "cholesky_inverse", "cholesky_solve", "geqrf", "linalg_cholesky_ex",
-                     "linalg_inv_ex", "linalg_ldl_factor_ex", "linalg_lu_factor_ex", "linalg_qr"), _LIBRARY),
+    **dict.fromkeys(("_householder_product", "_ldl_solve", "_linalg_eig", "_linalg_lstsq", "_linalg_pinv", "_ormqr",
+                     "_smallest_pivot", "cholesky_inverse", "geqrf", "linalg_ldl_factor_ex", "linalg_qr"), _LIBRARY),
     **dict.fromkeys(("_convolution_tail", "_linear_tail", "_linears"), _PLANS),
     **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
     "recurrent_layer": "cuDNN's; cells and their loops are composed of operators that have kernels",
@@ -53,5 +50,5 @@ def test_rules_name_operators():
 
 def test_what_native_code_asks_python_for_is_there():
     source = (NATIVE / "bind" / "cuda_values.cpp").read_text()
-    asked = re.findall(r'\{"(\w+)", (?:in_python|index)\}', source)
+    asked = re.findall(r'\{"(\w+)", (?:in_python|copied_from_python|index)\}', source)
     assert len(asked) > 5 and all(callable(getattr(_values, name)) for name in asked)
