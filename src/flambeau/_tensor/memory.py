@@ -44,8 +44,9 @@ def share_memory_(self):
 
 @method
 def is_shared(self):
-    """Whether other processes can use this tensor's memory."""
-    return _C.shared_memory_of(self) is not None
+    """Whether other processes can use this tensor's memory; of a CUDA device's, which share_memory_ leaves as it is:
+    yes."""
+    return self.is_cuda or _C.shared_memory_of(self) is not None
 
 
 @method

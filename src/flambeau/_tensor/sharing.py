@@ -15,7 +15,10 @@ _AT_ONCE = 1 << 14  # containers looked into at a time
 # --- into shared memory ----------------------------------------------------------------------------------------------
 
 def share(t):
-    """Moves the memory a tensor lies in to where other processes can use it; returns the tensor."""
+    """Moves the memory a tensor lies in to where other processes can use it; returns the tensor. That of a CUDA device
+    stays where it is."""
+    if t.is_cuda:
+        return t
     if t.is_meta:
         raise NotImplementedError("share_memory_: a tensor on the meta device has no memory to share; give it some "
                                   "first: module.to_empty(device='cpu'), or empty_like(x, device='cpu')")
@@ -82,6 +85,7 @@ def reduce_tensor(t):
                            "it cannot be sent to another process, because its graph stays in this one; send x.detach()")
     if t.is_meta:
         return t.__reduce_ex__(2)
+    _check_place(t)
     if t.is_conj() or t.is_neg():  # the values: who gets them has another view of the memory, or none
         plain = share(t.detach().clone())
     else:
@@ -89,6 +93,12 @@ def reduce_tensor(t):
     dtype = str(t.dtype).rpartition(".")[2]
     layout = plain.storage_offset(), tuple(plain.shape), tuple(plain.stride())
     return _rebuild, (type(t), handover.send(memory.of(plain)), dtype, layout, t.requires_grad, dict(t.__dict__))
+
+
+def _check_place(t):
+    if t.is_cuda:
+        raise NotImplementedError(f"memory of {t.device} cannot be sent to another process: that of CUDA devices is "
+                                  "not shared between processes; send x.cpu() and move it to the device there")
 
 
 def _shared(t):
@@ -114,6 +124,7 @@ def _rebuild(kind, place, dtype, layout, requires_grad, state):
 
 def reduce_storage(s):
     """How a queue or pipe takes a storage apart."""
+    _check_place(s._owner)
     return _rebuild_storage, (type(s), s.dtype, handover.send(memory.of(share(s._owner))))
 
 
