@@ -78,7 +78,9 @@ class TensorReader:
         return found
 
     def _room_of(self, target):
-        if target is None or target.device.type != "cpu" or not target.is_contiguous() or target.is_conj():
+        if target is None or target.device.type != "cpu" or not target.is_contiguous():
+            return self._room
+        if target.is_conj() or target.is_neg():
             return self._room
         memory = target.view(-1).view(flambeau.uint8)
         return lambda size: memory if memory.numel() == size else self._room(size)
