@@ -368,3 +368,10 @@ def test_without_the_library(monkeypatch, tmp_path):
         flambeau.safetensors.load_file(tmp_path / "x.safetensors")
     with pytest.raises(ImportError, match="pip install 'safetensors"):
         flambeau.load(io.BytesIO(head({"a": entry()})))
+
+
+def test_safetensors_of_what_only_looks_conjugated(safetensors, tmp_path):
+    x = flambeau.tensor([1 + 2j, 3 - 1j]).conj()
+    safetensors.save_file({"x": x}, tmp_path / "x.safetensors")
+    for found in (safetensors.load_file(tmp_path / "x.safetensors"), safetensors.load(safetensors.save({"x": x}))):
+        assert found["x"].tolist() == [1 - 2j, 3 + 1j]

@@ -206,7 +206,7 @@ def _specs(tensors, name):
         if other != key:
             raise RuntimeError(f"{name}: {shown(other)} and {shown(key)} share memory, which safetensors cannot say: "
                                "store clones, or the model with save_model, which stores what is shared once")
-        kept[key] = t.detach()
+        kept[key] = t.detach().resolve_conj().resolve_neg()
     return {key: spec(dtype=_spec_dtype(t), shape=list(t.shape), data_ptr=t.data_ptr(), data_len=t.nbytes)
             for key, t in kept.items()}, kept
 
