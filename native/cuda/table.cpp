@@ -54,12 +54,7 @@ void check_errors(Call& c) {
   } exchanged{c, std::exchange(c.args, args)};
   as_on_cpu(c);
 }
-// The conjugate of real numbers is the tensor itself.
-void conj(Call& c) {
-  if (is_complex(c.tensor(0).dtype)) run_row(c);
-}
 const Kernels rows(DeviceType::CUDA, {{"_to_copy", as_on_cpu},
-                                      {"conj", conj},
                                       {"_linalg_check_errors", check_errors},
                                       {"clone", as_on_cpu},
                                       {"contiguous", as_on_cpu},

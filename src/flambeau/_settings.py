@@ -123,7 +123,9 @@ def _deterministic(mode=None, warn_only=None):
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Asks for deterministic algorithms: every operator's is, so that no error and no warning can follow.
+    """Asks for deterministic algorithms: every operator's is on the CPU; of cuDNN's only such are taken then.
+
+    Sums of atomic additions on CUDA devices (`index_add`, `scatter_add`) are neither refused nor warned of.
 
     >>> import flambeau
     >>> flambeau.use_deterministic_algorithms(True)

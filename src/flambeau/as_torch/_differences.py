@@ -37,7 +37,8 @@ TABLE = {
     ],
     "Numbers": [
         ("torch.use_deterministic_algorithms torch.set_deterministic_debug_mode",
-         "Accepted and reported back; results are always deterministic and do not depend on the number of threads."),
+         "On the CPU results are always deterministic and do not depend on the number of threads. On CUDA devices it "
+         "keeps cuDNN to such algorithms; sums of atomic additions are not refused."),
         ("torch.set_float32_matmul_precision",
          "TF32 is for CUDA devices; on the CPU float32 products are computed in float32."),
         ("torch.nn.CrossMapLRN2d", "Follows the formula; PyTorch's sums count the first channel too often."),

@@ -276,18 +276,10 @@ def _dropout_scale(call):
     return build.plan()
 
 
-def _conj(call):
-    x, out = call.args[0], call.results[0]
-    build = Build(call)
-    build.each(numel(x), "  out[i_] = conjugate(x[i_]);\n", [build.input("x", x), build.output("out", out)])
-    return build.plan()
-
-
 RULES = {
     "cat": _joined(False), "stack": _joined(True), "flip": _flip, "roll": _roll, "tril": _triangle(False),
     "triu": _triangle(True), "tril_indices": _triangle_indices(False), "triu_indices": _triangle_indices(True),
     "constant_pad_nd": _constant_pad, "_border": _border(False), "_border_backward": _border(True),
     "unfold_backward": _unfold_backward, "arange": _arange, "linspace": _linspace(False), "logspace": _linspace(True),
     "_same": _same, "dropout_scale": _dropout_scale,
-    "conj": _conj,
 }
