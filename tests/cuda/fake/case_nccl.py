@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import flambeau
+
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
@@ -73,7 +75,7 @@ def test_collectives_on_streams(tmp_path):
     library = tmp_path / "libnccl.so.2"
     subprocess.run(["g++", "-std=c++20", "-O0", "-shared", "-fPIC", "-pthread", "-o", library,
                     ROOT / "tests/distributed/fake_nccl.cpp"], check=True)
-    places = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    places = os.pathsep.join([str(Path(flambeau.__file__).parents[1]), str(ROOT)])
     ranks = [subprocess.Popen([sys.executable, "-c", PROGRAM, library, tmp_path, str(rank)], cwd=ROOT, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env={**os.environ, "PYTHONPATH": places, "TMPDIR": str(tmp_path)}) for rank in (0, 1)]
