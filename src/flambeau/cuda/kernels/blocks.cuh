@@ -74,6 +74,20 @@ template <class T> struct LargestOf {
   INLINE T combine_lanes(T a, T b, bool) const { return larger(a, b); }
   INLINE T shuffle(T v, int k) const { return shuffle_xor(v, k); }
 };
+// The combination of the values of all threads up to one's own, in a block of 256. `part`: shared, one for each thread;
+// afterwards it holds what every thread got.
+template <class Op> INLINE typename Op::Acc scan_block(const Op& op, typename Op::Acc own, typename Op::Acc* part) {
+  __syncthreads();  // the scan before may still be read
+  part[threadIdx.x] = own;
+  __syncthreads();
+  for (int step = 1; step < 256; step *= 2) {
+    if (threadIdx.x >= step) own = op.combine(part[threadIdx.x - step], own);
+    __syncthreads();
+    part[threadIdx.x] = own;
+    __syncthreads();
+  }
+  return own;
+}
 template <class T> INLINE T sum_block(T v) {
   __shared__ T room[32];
   return combine_block(SumOf<T>(), v, room);

@@ -160,7 +160,7 @@ def _by_elements(group):
     made = group.results(False)
     lines = [group.statement(n, i, at) for n, i in group.needed([cell for cell, _ in made])]
     lines += [f"m{memory}[{at(memory, False)}] = v{cell};" for cell, memory in made]
-    walk = f"Index at_[{len(group.letters)}];\n    walk_to<Index, {len(group.letters)}, 0>(walk, i_, at_);\n    "
+    walk = f"Index at_[{len(group.letters)}];\n    offsets_of<Index, {len(group.letters)}>(walk, i_, at_);\n    "
     return f"""  const Index n_ = Index(count_), first_ = Index(blockIdx.x) * {256 * _EACH} + threadIdx.x;
 #pragma unroll
   for (int k_ = 0; k_ < {_EACH}; ++k_) {{
@@ -177,7 +177,7 @@ def _by_rows(group):
 
     def at(memory, per_row):
         return "blockIdx.x" if per_row else f"at_[{memory}] + i_ * step_[{memory}]"
-    lines = [f"Index at_[{many}], step_[{many}];", f"walk_to<Index, {many}, 1>(walk, Index(blockIdx.x), at_);",
+    lines = [f"Index at_[{many}], step_[{many}];", f"offsets_of<Index, {many}, 1>(walk, Index(blockIdx.x), at_);",
              "#pragma unroll", f"for (int k_ = 0; k_ < {many}; ++k_) step_[k_] = Index(walk.strides[k_][0]);",
              "const Index n_ = Index(count_);"]
     loop = "for (Index i_ = threadIdx.x; i_ < n_; i_ += blockDim.x) {"

@@ -56,17 +56,9 @@ INLINE void places_of_pieces(int64_t* counts, int64_t pieces) {
   int64_t total = 0;
   for (int64_t begin = 0; begin < pieces; begin += 256) {
     const int64_t i = begin + threadIdx.x, own = i < pieces ? counts[i] : 0;
-    part[threadIdx.x] = own;
-    __syncthreads();
-    for (int step = 1; step < 256; step *= 2) {
-      const int64_t more = threadIdx.x >= step ? part[threadIdx.x - step] : 0;
-      __syncthreads();
-      part[threadIdx.x] += more;
-      __syncthreads();
-    }
-    if (i < pieces) counts[i] = total + part[threadIdx.x] - own;
+    const int64_t sum = scan_block(SumOf<int64_t>(), own, part);
+    if (i < pieces) counts[i] = total + sum - own;
     total += part[255];
-    __syncthreads();
   }
   if (threadIdx.x == 0) counts[pieces] = total;
 }
@@ -77,16 +69,8 @@ template <class T, class Take> INLINE void each_true(const T* x, int64_t n, cons
   for (int k = 0; k < kPiece / 256; ++k) {
     const int64_t i = int64_t(blockIdx.x) * kPiece + k * 256 + threadIdx.x;
     const int32_t own = i < n && cast<bool>(x[i]);
-    part[threadIdx.x] = own;
-    __syncthreads();
-    for (int step = 1; step < 256; step *= 2) {
-      const int32_t more = threadIdx.x >= step ? part[threadIdx.x - step] : 0;
-      __syncthreads();
-      part[threadIdx.x] += more;
-      __syncthreads();
-    }
-    if (own) take(i, before + part[threadIdx.x] - 1);
+    const int32_t number = scan_block(SumOf<int32_t>(), own, part);
+    if (own) take(i, before + number - 1);
     before += part[255];
-    __syncthreads();
   }
 }

@@ -166,13 +166,15 @@ struct Geometry {
 };
 template <class Index> struct Unsigned { typedef uint64_t type; };
 template <> struct Unsigned<int32_t> { typedef uint32_t type; };
-template <class Index, int COUNT> INLINE void offsets_of(const Geometry& g, Index at, Index* offset) {
+// The offsets of element `at` in the first COUNT operands, dimensions below FIRST left out.
+template <class Index, int COUNT, int FIRST = 0, class Sizes>
+INLINE void offsets_of(const Sizes& g, Index at, Index* offset) {
   typedef typename Unsigned<Index>::type Size;
 #pragma unroll
   for (int k = 0; k < COUNT; ++k) offset[k] = 0;
   Size rest = Size(at);
 #pragma unroll
-  for (int d = 0; d < 8; ++d) {
+  for (int d = FIRST; d < 8; ++d) {
     if (d >= g.ndim) break;
     const Size size = Size(g.sizes[d]), next = rest / size;
     const Index place = Index(rest - next * size);

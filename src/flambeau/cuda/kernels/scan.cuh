@@ -59,22 +59,13 @@ INLINE void scan_rows(const T* x, O* out, P* places, Index n, Index inner) {
   Acc before = op.init();
   for (Index begin = 0; begin < n; begin += 256) {
     const Index i = begin + threadIdx.x;
-    part[threadIdx.x] = i < n ? op.of(x[at + i * inner], i) : op.init();
-    __syncthreads();
-    for (int step = 1; step < 256; step *= 2) {
-      Acc own = part[threadIdx.x];
-      if (threadIdx.x >= step) own = op.combine(part[threadIdx.x - step], own);
-      __syncthreads();
-      part[threadIdx.x] = own;
-      __syncthreads();
-    }
-    const Acc all = op.combine(before, part[threadIdx.x]);
+    const Acc own = i < n ? op.of(x[at + i * inner], i) : op.init();
+    const Acc all = op.combine(before, scan_block(op, own, part));
     if (i < n) {
       out[at + i * inner] = cast<O>(op.value(all));
       if constexpr (Op::pair) places[at + i * inner] = cast<P>(op.second(all));
     }
     before = op.combine(before, part[255]);
-    __syncthreads();
   }
 }
 // Neighbouring rows lie in neighbouring columns: one thread each.
