@@ -63,9 +63,20 @@ void* library_function(void* library, const char* symbol, const char* name, cons
 // CUDA's numbers of dtypes, which the libraries share; throws Unsupported for those it has none for.
 int cuda_type(const std::string& dtype, const Constants& constants);
 
-// Tables of functions as X(member, result, symbol, parameters), and how they are filled.
+// A table of functions X(member, result, symbol, parameters) as members of a struct, which `open_table` fills; `kName`
+// is the library's name where the struct stands.
 #define FLAMBEAU_LIBRARY_MEMBER(member, result, symbol, parameters) result(*member) parameters = nullptr;
 #define FLAMBEAU_LIBRARY_FIND(member, result, symbol, parameters) \
-  t->member = reinterpret_cast<result(*) parameters>(library_function(library, symbol, kName, constants));
+  member = reinterpret_cast<result(*) parameters>(library_function(library, symbol, kName, constants));
+#define FLAMBEAU_LIBRARY(functions)   \
+  functions(FLAMBEAU_LIBRARY_MEMBER)  \
+  void find(void* library, const Constants& constants) { functions(FLAMBEAU_LIBRARY_FIND) }
+
+template <class Library>
+Library* open_table(const char* name, const Constants& constants) {
+  auto table = std::make_unique<Library>();
+  table->find(open_library(name, constants), constants);
+  return table.release();  // a library stays open
+}
 
 }  // namespace flambeau::cuda

@@ -30,16 +30,11 @@ struct Handle;
 // clang-format on
 
 struct Library {
-  FUNCTIONS(FLAMBEAU_LIBRARY_MEMBER)
+  FLAMBEAU_LIBRARY(FUNCTIONS)
   Handle* handles[kMaxCudaDevices] = {};
 };
 Library& library_of(const Constants& constants) {
-  static Library* opened = [&] {
-    void* library = open_library(kName, constants);
-    auto t = std::make_unique<Library>();
-    FUNCTIONS(FLAMBEAU_LIBRARY_FIND)
-    return t.release();
-  }();
+  static Library* opened = open_table<Library>(kName, constants);
   return *opened;
 }
 

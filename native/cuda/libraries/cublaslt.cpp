@@ -40,7 +40,6 @@ enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 
 #define FUNCTIONS(X)                                                                                                   \
   X(create, Status, "cublasLtCreate", (Handle**))                                                                      \
   X(status_name, const char*, "cublasLtGetStatusName", (Status))                                                       \
-  X(version, size_t, "cublasLtGetVersion", ())                                                                         \
   X(desc_create, Status, "cublasLtMatmulDescCreate", (Desc**, int compute, int scale))                                 \
   X(desc_destroy, Status, "cublasLtMatmulDescDestroy", (Desc*))                                                        \
   X(desc_set, Status, "cublasLtMatmulDescSetAttribute", (Desc*, int attribute, const void*, size_t))                   \
@@ -59,16 +58,11 @@ enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 
 // clang-format on
 
 struct Library {
-  FUNCTIONS(FLAMBEAU_LIBRARY_MEMBER)
+  FLAMBEAU_LIBRARY(FUNCTIONS)
   Handle* handles[kMaxCudaDevices] = {};
 };
 Library& library_of(const Constants& constants) {
-  static Library* opened = [&] {
-    void* library = open_library(kName, constants);
-    auto t = std::make_unique<Library>();
-    FUNCTIONS(FLAMBEAU_LIBRARY_FIND)
-    return t.release();
-  }();
+  static Library* opened = open_table<Library>(kName, constants);
   return *opened;
 }
 

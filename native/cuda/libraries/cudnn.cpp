@@ -5,12 +5,7 @@
 namespace flambeau::cuda::cudnn {
 
 Library& library_of(const Constants& constants) {
-  static Library* opened = [&] {
-    void* library = open_library(kName, constants);
-    auto t = std::make_unique<Library>();
-    FLAMBEAU_CUDNN_FUNCTIONS(FLAMBEAU_LIBRARY_FIND)
-    return t.release();
-  }();
+  static Library* opened = open_table<Library>(kName, constants);
   return *opened;
 }
 

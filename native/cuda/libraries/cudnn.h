@@ -37,7 +37,7 @@ using Desc = void*;  // of the backend interface
 
 inline constexpr const char* kName = "cuDNN";
 struct Library {
-  FLAMBEAU_CUDNN_FUNCTIONS(FLAMBEAU_LIBRARY_MEMBER)
+  FLAMBEAU_LIBRARY(FLAMBEAU_CUDNN_FUNCTIONS)
   Handle* handles[kMaxCudaDevices] = {};
 };
 Library& library_of(const Constants& constants);

@@ -28,15 +28,10 @@ enum { kReal = 0x2a, kToReal = 0x2c, kComplex = 0x29, kWide = 0x40 };  // single
 // clang-format on
 
 struct Library {
-  FUNCTIONS(FLAMBEAU_LIBRARY_MEMBER)
+  FLAMBEAU_LIBRARY(FUNCTIONS)
 };
 Library& library_of(const Constants& constants) {
-  static Library* opened = [&] {
-    void* library = open_library(kName, constants);
-    auto t = std::make_unique<Library>();
-    FUNCTIONS(FLAMBEAU_LIBRARY_FIND)
-    return t.release();
-  }();
+  static Library* opened = open_table<Library>(kName, constants);
   return *opened;
 }
 

@@ -43,17 +43,12 @@ struct Settings;
 // clang-format on
 
 struct Library {
-  FUNCTIONS(FLAMBEAU_LIBRARY_MEMBER)
+  FLAMBEAU_LIBRARY(FUNCTIONS)
   Handle* handles[kMaxCudaDevices] = {};
   Settings* settings_of[kMaxCudaDevices] = {};
 };
 Library& library_of(const Constants& constants) {
-  static Library* opened = [&] {
-    void* library = open_library(kName, constants);
-    auto t = std::make_unique<Library>();
-    FUNCTIONS(FLAMBEAU_LIBRARY_FIND)
-    return t.release();
-  }();
+  static Library* opened = open_table<Library>(kName, constants);
   return *opened;
 }
 

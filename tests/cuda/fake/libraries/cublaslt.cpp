@@ -78,7 +78,6 @@ Number scalar(int type, const void* p) { return load(type, p, 0); }
 }  // namespace
 
 API int cublasLtCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
-API size_t cublasLtGetVersion() { return 120900; }
 API const char* cublasLtGetStatusName(int s) {
   return s == 3 ? "CUBLAS_STATUS_ALLOC_FAILED" : s == 7 ? "CUBLAS_STATUS_INVALID_VALUE"
          : s == 13 ? "CUBLAS_STATUS_EXECUTION_FAILED" : s == 15 ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_?";
