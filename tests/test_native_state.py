@@ -56,6 +56,7 @@ ALLOWED = [
     # --- CUDA
     (r"cuda::(state\(\)::s|known\(int\)::all)", "the driver and what it said of devices; under the interpreter lock"),
     (r"cuda::(kept\(int\)::all|captures\(\)::count)", "streams made so far, spare events; under the interpreter lock"),
+    (r"cuda::pool_of\(int\)::pools", "the memory that graphs of one stream share; under the interpreter lock"),
     (r"cuda::open_graphs\(\)::all", "graphs that are being recorded; under the interpreter lock"),
     (r"cuda::current", "the stream of each device that a thread works on"),
     (r"cuda::(memory(_of\(int\)::all|\(\)::m)|new_pool\(\)::pools)",
@@ -69,7 +70,7 @@ ALLOWED = [
     (r"arenas|common|system_arenas|kPage", "pages that forked workers share; under the interpreter lock"),
     (r"gate(_memory)?", "what a fork waits for; its own mutex"),
     (r"events|session|open_events|open_session|node_events", "the profiler's events; under the interpreter lock"),
-    (r"(devices|tables|device_tables|device_groups).*", "tables of devices, filled under the interpreter lock"),
+    (r"(devices|tables|device_tables|device_groups|device_recordings).*", "tables of devices, filled under the interpreter lock"),
 ]
 
 

@@ -3,10 +3,19 @@
 #include "../core/device_table.h"
 #include "../core/op.h"
 #include "../cuda/plan.h"
+#include "../cuda/stream.h"
 #include "python.h"
 
 namespace flambeau {
 namespace {
+
+// What Python cannot do while a graph is recorded ends the recording, as any failure there does.
+[[noreturn]] void not_recorded() {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  const Held kept_type{type}, kept_value{value}, kept_trace{trace};
+  runtime_error(value ? text_of(value) : "an operator has failed");
+}
 
 // Calls the function of the row's name with its arguments.
 Held called(const Call& c) {
@@ -15,7 +24,9 @@ Held called(const Call& c) {
   Held function = checked(PyObject_GetAttrString(module.p, c.op->row->name));
   Held args = checked(PyTuple_New(c.nargs));
   for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
-  return checked(PyObject_CallObject(function.p, args.p));
+  Held result{PyObject_CallObject(function.p, args.p)};
+  if (!result && cuda::any_capture() && PyErr_ExceptionMatches(PyExc_RuntimeError)) not_recorded();
+  return checked(result.give());
 }
 
 // What the function returns are the results.

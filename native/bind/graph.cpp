@@ -26,9 +26,10 @@ PyObject* end(PyObject*, PyObject* capsule) {
   Py_RETURN_NONE;
 }
 
-// graph_call(function, args, kwargs or None, whole=False, planner=None, exact=False, fast=False): the call, captured.
-// whole: nobody may look before it ends; planner: makes the plans, of (program, inputs); exact: each plan serves one
-// set of sizes; fast: and of numbers, and may round differently
+// graph_call(function, args, kwargs or None, whole=False, planner=None, exact=False, fast=False, record=False): the
+// call, captured. whole: nobody may look before it ends; planner: makes the plans, of (program, inputs); exact: each
+// plan serves one set of sizes; fast: and of numbers, and may round differently; record: devices repeat its runs as a
+// whole
 PyObject* call(PyObject*, PyObject* all) { return graph_call(HandedOn(all)); }
 
 // graph_pause(function, args, kwargs or None): the call, not captured

@@ -26,7 +26,8 @@ constexpr Lines lines;
 }  // namespace
 
 HandedOn::HandedOn(PyObject* all) {
-  if (!PyArg_ParseTuple(all, "OO!O|pOpp", &function, &PyTuple_Type, &args, &kwargs, &whole, &planner, &exact, &fast))
+  if (!PyArg_ParseTuple(all, "OO!O|pOppp", &function, &PyTuple_Type, &args, &kwargs, &whole, &planner, &exact, &fast,
+                        &record))
     throw PythonError();
   if (kwargs == Py_None) kwargs = nullptr;
   else if (!PyDict_Check(kwargs)) type_error("compile: keywords are a dict with str as keys");
@@ -45,6 +46,7 @@ Capture::Capture(const HandedOn& to) : Capture() {
   tracer.whole = to.whole;
   tracer.exact = to.exact;
   tracer.fast = to.fast;
+  tracer.record = to.record;
   tracer.planner = to.planner == Py_None ? nullptr : reinterpret_cast<Object*>(to.planner);
 }
 void Capture::finish_after_failure() {

@@ -5,10 +5,11 @@
 
 namespace flambeau {
 
-// A call that is handed on: (function, args, kwargs or None, whole, planner, exact, fast), as graph_call takes them.
+// A call that is handed on: (function, args, kwargs or None, whole, planner, exact, fast,
+// record), as graph_call takes them.
 struct HandedOn {
   PyObject *function, *args, *kwargs;
-  int whole = 0, exact = 0, fast = 0;
+  int whole = 0, exact = 0, fast = 0, record = 0;
   PyObject* planner = Py_None;
   explicit HandedOn(PyObject* all);
   PyObject* run() const { return PyObject_Call(function, args, kwargs); }

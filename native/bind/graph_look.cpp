@@ -55,10 +55,10 @@ const char* reason(const Call& c) {
   return "other";
 }
 
-// ("at once", operator, reason, line), ("runs", why, known, number of calls, line), ("step", calls, seconds, block or
-// 0, whether its values are those of an earlier run), where a call is (operator or None, arguments, results, line), and
-// a tensor ("input", slot, dtype, sizes, strides) or ("value", number, dtype, sizes, strides), with None for what a
-// group keeps to itself.
+// ("at once", operator, reason, line), ("runs", why, known, number of calls, line), ("recording", what became of it),
+// ("step", calls, seconds, block or 0, whether its values are those of an earlier run), where a call is (operator or
+// None, arguments, results, line), and a tensor ("input", slot, dtype, sizes, strides) or ("value", number, dtype,
+// sizes, strides), with None for what a group keeps to itself.
 struct Events final : Listener {
   Held list = checked(PyList_New(0));
   void add(PyObject* event) { checked(PyList_Append(list.p, Held(checked(event)).p)); }
@@ -74,6 +74,7 @@ struct Events final : Listener {
     add(Py_BuildValue("(ssNns)", "runs", kWhy[size_t(p.why)], PyBool_FromLong(known), Py_ssize_t(p.entries.size()),
                       line.c_str()));
   }
+  void recording(const std::string& text) override { add(Py_BuildValue("(ss)", "recording", text.c_str())); }
   void done(const Step& step, PlanRun& r, double seconds) override {
     Held calls = checked(PyList_New(0));
     for (const PlanCall& call : step.calls) checked(PyList_Append(calls.p, Held(call_object(call, r)).p));

@@ -37,14 +37,16 @@ struct Flat {
 
   void add_tensor(Tensor& t) {
     settle(t);
-    if (t.flags & (kDispatch | kPending) || t.level || !t.storage || t.device.type != DeviceType::CPU) good = false;
+    const bool known = t.device.type == DeviceType::CPU || t.device.type == DeviceType::CUDA;
+    if (t.flags & (kDispatch | kPending) || t.level || !t.storage || !known) good = false;
     if (!good) return;
     Storage* memory = owner_of(t.storage);
     size_t alike = 0;
     while (alike < tensors.size() && owner_of(tensors[alike]->storage) != memory) ++alike;
     words.push_back(uint64_t(t.dtype) << 48 | uint64_t(t.ndim) << 40 | uint64_t(t.flags) << 8 |
                     uint64_t(t.requires_grad()) << 1 | uint64_t(memory->resizable));
-    words.push_back(alike << 32 | uint64_t(t.storage->readonly || memory->readonly));
+    words.push_back(alike << 32 | uint64_t(t.device.type) << 16 | uint64_t(uint8_t(t.device.index)) << 8 |
+                    uint64_t(t.storage->readonly || memory->readonly));
     words.push_back(uint64_t(t.offset()));
     words.insert(words.end(), t.sizes, t.sizes + t.ndim);
     words.insert(words.end(), t.strides, t.strides + t.ndim);
@@ -301,8 +303,8 @@ uint64_t state_word() {
          uint64_t(tls.autocast_dtype) << 8 | uint64_t(default_dtype()) << 16;
 }
 
-// pure_call(calls, checks, function, args, kwargs or None, whole, planner, exact, fast): graph_call for a function
-// whose calls are kept; checks: it is called nevertheless, and compared
+// pure_call(calls, checks, function, args, kwargs or None, whole, planner, exact, fast, record): graph_call for a
+// function whose calls are kept; checks: it is called nevertheless, and compared
 PyObject* pure_call(PyObject*, PyObject* all) {
   return guarded([&]() -> PyObject* {
     if (PyTuple_GET_SIZE(all) < 5) type_error("pure_call: expected (calls, checks, function, args, kwargs, …)");

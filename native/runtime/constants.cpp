@@ -9,6 +9,8 @@ namespace {
 constexpr int64_t kMostOfPlan = 4 << 20, kMostOfAll = 64 << 20;  // bytes
 int64_t bytes_of_constants = 0;  // under the interpreter lock
 
+}  // namespace
+
 void add_words(std::vector<uint64_t>& to, const Value& v) {
   to.push_back(uint64_t(v.tag));
   switch (v.tag) {
@@ -30,8 +32,6 @@ void add_words(std::vector<uint64_t>& to, const Value& v) {
     default: break;  // the key says all of it
   }
 }
-
-}  // namespace
 
 KeptStep::KeptStep(std::vector<std::unique_ptr<Step>> inner) : steps(std::move(inner)) {
   for (const auto& step : steps)
@@ -68,7 +68,13 @@ void KeptStep::run(PlanRun& r) {
     step->run(r);
     r.let_go();
   }
-  keep(r, std::move(now));
+  if (!r.recording) keep(r, std::move(now));  // else there is nothing in it yet
+}
+
+std::vector<TensorRef> KeptStep::tensors() const {
+  std::vector<TensorRef> all;
+  for (const Kept& k : kept_) all.push_back(k.tensor);
+  return all;
 }
 
 void KeptStep::forget() {

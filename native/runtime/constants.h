@@ -4,6 +4,9 @@
 
 namespace flambeau {
 
+// Words that say what a value is, beside what a program's key says of it.
+void add_words(std::vector<uint64_t>& to, const Value& v);
+
 struct KeptStep final : Step {
   std::vector<std::unique_ptr<Step>> steps;
   bool taken = false;  // in the last run, from an earlier one
@@ -12,6 +15,7 @@ struct KeptStep final : Step {
   ~KeptStep() override { forget(); }
   void run(PlanRun& r) override;
   std::string text() const override { return "constants"; }
+  std::vector<TensorRef> tensors() const;  // that are kept
 
  private:
   struct Kept {

@@ -6,6 +6,7 @@
 
 #include "../core/images.h"
 #include "../core/recording.h"
+#include "constants.h"
 
 namespace flambeau {
 
@@ -94,22 +95,28 @@ void run_timed(Step& step, PlanRun& r) {
   listening->done(step, r, took.count());
 }
 
-// Whoever holds results gets their memory; of a run that failed, those that are there.
+// Of a run that failed, the results that are there.
 void hand_out(PlanRun& r) {
   for (auto [slot, value, last] : r.plan.results) {
     TensorRef made = r.values[size_t(value)];
     if (last) r.values[size_t(value)] = nullptr;
-    Storage* s = r.program.slots[size_t(slot)].storage;
-    const Use& u = r.program.made_as(slot);
-    if (!made || made->flags & kPending || !is_pending(*s) || !laid_out(*made, u.sizes(), u.strides())) continue;
-    retain(made->storage);
-    struct Let { Storage* s; ~Let() { release(s); } } memory{made->storage};
-    made = nullptr;  // so that its memory can be taken
-    adopt(*s, *memory.s);
+    if (made) hand_out(r.program, slot, std::move(made));
   }
 }
 
 }  // namespace
+
+std::unique_ptr<Recordings> (*device_recordings[kDeviceTypes])() = {};
+
+void hand_out(const Program& p, int slot, TensorRef made) {
+  Storage* s = p.slots[size_t(slot)].storage;
+  const Use& u = p.made_as(slot);
+  if (made->flags & kPending || !is_pending(*s) || !laid_out(*made, u.sizes(), u.strides())) return;
+  retain(made->storage);
+  struct Let { Storage* s; ~Let() { release(s); } } memory{made->storage};
+  made = nullptr;  // so that its memory can be taken
+  adopt(*s, *memory.s);
+}
 
 Listener::Listener() : before_(std::exchange(listening, this)) {}
 Listener::~Listener() { listening = before_; }
@@ -131,13 +138,7 @@ static void add_lines(std::string& error, const Step& step, const Program& p) {
   for (size_t k = 0; k < lines.size(); ++k) error += (k ? "\n  or in " : "\n  called in ") + lines[k];
 }
 
-void Plan::run(Program& p) {
-  Plainly plainly;
-  PlanRun r(*this, p);
-  struct Out {
-    PlanRun& r;
-    ~Out() { hand_out(r); }
-  } out{r};
+void Plan::run_steps(PlanRun& r) {
   const Step* running = nullptr;
   try {
     for (const auto& step : steps) {
@@ -148,10 +149,46 @@ void Plan::run(Program& p) {
       for (int value : step->drops) r.values[size_t(value)] = nullptr;
     }
   } catch (Error& e) {
-    if (e.kind != ErrorKind::Python) add_lines(e.text, *running, p);
+    if (e.kind != ErrorKind::Python) add_lines(e.text, *running, r.program);
     throw;
   }
+}
+
+void Plan::run(Program& p) {
+  Plainly plainly;
+  if (p.record && repeat(p)) return;
+  PlanRun r(*this, p);
+  struct Out {
+    PlanRun& r;
+    ~Out() { hand_out(r); }
+  } out{r};
+  run_steps(r);
   for (const Result& result : results) r.as_made(result.value, result.slot);
+}
+
+// By what the device has recorded; who listens wants to see the steps.
+bool Plan::repeat(Program& p) {
+  if (!recordings_)
+    for (const Use& u : p.uses)
+      if (auto make = device_recordings[int(u.device.type)]) {
+        recordings_ = make();
+        break;
+      }
+  if (!recordings_) return false;
+  if (!listening) return recordings_->run(*this, p);
+  listening->recording(recordings_->text());
+  return false;
+}
+
+std::vector<TensorRef> Plan::record(Program& p, std::vector<TensorRef>& constants) {
+  PlanRun r(*this, p);
+  r.recording = true;
+  run_steps(r);
+  if (!steps.empty())
+    if (auto* first = dynamic_cast<const KeptStep*>(steps[0].get())) constants = first->tensors();
+  std::vector<TensorRef> made;
+  for (const Result& result : results) made.push_back(TensorRef::borrow(&r.as_made(result.value, result.slot)));
+  return made;
 }
 
 bool Step::ends_here(const PlanArg& a, const PlanRun& r) const {

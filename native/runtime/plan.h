@@ -52,6 +52,7 @@ struct PlanRun {
   Plan& plan;
   Program& program;
   std::vector<TensorRef> values;
+  bool recording = false;  // nothing is computed: what the steps launch is recorded
   PlanRun(Plan& plan, Program& program);
   ~PlanRun();
   Tensor* tensor(const PlanArg& a);  // has memory until let_go, or is images that lie otherwise (core/images.h)
@@ -98,6 +99,15 @@ struct PartStep final : Step {
   std::string text() const override;
 };
 
+// What a device has recorded of a plan's runs, to repeat them as a whole.
+struct Recordings {
+  virtual ~Recordings() = default;
+  virtual bool run(Plan& plan, Program& p) = 0;  // false: nothing has happened, the steps are to run one by one
+  virtual std::string text() const = 0;          // what became of the last program that was asked for
+};
+// How they are made, by device type; null: such devices record nothing.
+extern std::unique_ptr<Recordings> (*device_recordings[kDeviceTypes])();
+
 struct Plan {
   int values = 0, kept = 0;
   Ref<Object> planner;      // who made it, where it was not this library
@@ -111,17 +121,26 @@ struct Plan {
 
   void finish();  // works out when values are let go
   void run(Program& p);
+  // The steps of a run that is recorded: its results, and in `constants` what it reads of earlier runs.
+  std::vector<TensorRef> record(Program& p, std::vector<TensorRef>& constants);
 
  private:
   friend struct PlanRun;
   std::vector<TensorRef> kept_;  // of the last run, for the next
+  std::unique_ptr<Recordings> recordings_;
+
+  void run_steps(PlanRun& r);
+  bool repeat(Program& p);
 };
+// Whoever holds the result in this slot gets `made` as its memory, if it has the layout of the slot.
+void hand_out(const Program& p, int slot, TensorRef made);
 
 // While one lives in this thread, it hears what becomes of the calls that are captured there.
 struct Listener {
   virtual void at_once(const Call& c, const Places* places) = 0;  // a call that cannot be put off
   virtual void runs(const Program& p, bool known) = 0;            // known: its plan was there
   virtual void done(const Step& step, PlanRun& r, double seconds) = 0;
+  virtual void recording(const std::string& text) = 0;            // of the program that runs, which asks for it
   static Listener* of_thread();
   // While it lives nobody hears anything: a planner captures programs of its own.
   struct Unheard {

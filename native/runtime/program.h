@@ -108,6 +108,7 @@ struct Program {
   Object* planner = nullptr;
   bool exact = false;            // sizes are part of the key
   bool fast = false;             // numbers too, and results may be rounded differently
+  bool record = false;           // devices that can repeat its runs as a whole do
   const void* thread = nullptr;  // that runs it
   std::shared_ptr<Plan> plan;    // with which it has run
   int64_t refcount = 1;

@@ -144,6 +144,7 @@ bool Tracer::take(Call& c) {
     program->places = places;
     program->exact = exact || fast || planner;
     program->fast = fast;
+    program->record = record;
     program->key.push_back(reinterpret_cast<uint64_t>(planner) ^ program->exact ^ uint64_t(fast) << 1);
   }
   const bool taken = program->add(c);

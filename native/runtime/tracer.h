@@ -11,7 +11,7 @@ struct Tracer final : Recorder {
   Program* program = nullptr;  // being written; null: nothing yet
   bool whole = false;          // nobody may look at a value before the end
   Object* planner = nullptr;   // as in Program; borrowed
-  bool exact = false, fast = false;  // the same
+  bool exact = false, fast = false, record = false;  // the same
   int64_t at_once = 0;         // what could not be put off so far: calls, looks at memory, seeds
   const Places* places = nullptr;
   ~Tracer() override;

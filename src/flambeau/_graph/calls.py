@@ -8,7 +8,8 @@ from .._shown import shown
 
 BACKENDS = ("inductor", "eager")
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_OPTIONS = ("fast_math", "pure")
+_RECORDING = ("reduce-overhead", "max-autotune")
+_OPTIONS = ("fast_math", "pure", "triton.cudagraphs")
 #: how compiled functions run, as set_stance() says
 STANCE = ["default"]
 
@@ -19,8 +20,7 @@ def check(name, backend, mode, options):
         raise RuntimeError(f"{name}: mode={shown(mode)} and options={shown(options)} exclude each other; pass one of "
                            "them")
     if mode is not None and mode not in _MODES:
-        raise RuntimeError(f"{name}: mode={shown(mode)} is not known; known are {', '.join(map(repr, _MODES))}, which "
-                           "all do the same here")
+        raise RuntimeError(f"{name}: mode={shown(mode)} is not known; known are {', '.join(map(repr, _MODES))}")
     others = [shown(key) for key in options or () if key not in _OPTIONS]
     if others:
         say_once(f"{name}: the options {', '.join(others)} are those of another compiler and change nothing here")
@@ -29,13 +29,14 @@ def check(name, backend, mode, options):
                            f"{', '.join(map(repr, BACKENDS))}, and any function of a graph and its inputs")
 
 
-def promises(options):
-    """(whether other rounding is allowed, whether the function is pure: False, True or "check") of options."""
+def promises(mode, options):
+    """(whether other rounding is allowed, whether the function is pure: False, True or "check", whether devices record
+    its programs) of mode and options."""
     options = options or {}
     pure = options.get("pure", False)
     if pure not in (False, True, "check"):
         raise RuntimeError(f"compile: the option 'pure' must be True, False or 'check', got {shown(pure)}")
-    return bool(options.get("fast_math", False)), pure
+    return bool(options.get("fast_math", False)), pure, mode in _RECORDING or bool(options.get("triton.cudagraphs"))
 
 
 class Capture:
@@ -44,11 +45,12 @@ class Capture:
     `whole`: a value that is asked for before the end raises RuntimeError. `planner`: makes the plans, of a described
     program and its inputs; None: the compiler does. `exact`: each plan serves one set of sizes. `fast`: and of numbers,
     and may round differently. `pure`: a call that looks like an earlier one runs the program of that, and no Python;
-    "check": it runs both and compares.
+    "check": it runs both and compares. `record`: CUDA devices record what a program does, and repeat it as a whole.
     """
 
-    def __init__(self, whole=False, planner=None, exact=False, fast=False, pure=False):
+    def __init__(self, whole=False, planner=None, exact=False, fast=False, pure=False, record=False):
         self.whole, self.planner, self.exact, self.fast, self.pure = whole, planner, exact, fast, pure
+        self.record = record and planner is None
         self.calls = {}  # of pure functions: what is kept of their calls
 
     def __call__(self, fn, args, kwargs, module=None):
@@ -59,8 +61,8 @@ class Capture:
             key = fn, getattr(fn if module is None else module, "training", None)
             calls = self.calls.get(key) or self.calls.setdefault(key, _C.pure_calls())
             return _C.pure_call(calls, self.pure == "check", fn, args, kwargs, self.whole, self.planner, self.exact,
-                                self.fast)
-        return _C.graph_call(fn, args, kwargs, self.whole, self.planner, self.exact, self.fast)
+                                self.fast, self.record)
+        return _C.graph_call(fn, args, kwargs, self.whole, self.planner, self.exact, self.fast, self.record)
 
 
 def captured(fn, how):
@@ -91,4 +93,5 @@ class CapturedForward:
                                       "backend=…)")
         module.__dict__.pop("forward", None)
         if not disable and backend != "eager":
-            module.__dict__["forward"] = cls(module, Capture(fullgraph, None, dynamic is False, *promises(options)))
+            how = Capture(fullgraph, None, dynamic is False, *promises(mode, options))
+            module.__dict__["forward"] = cls(module, how)

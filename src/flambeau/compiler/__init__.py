@@ -75,7 +75,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         backend: None or "inductor": what is described here. "eager": the function runs as it is. A function of an
             fx.GraphModule and the list of its inputs: it returns what runs instead, a function of the inputs that
             returns the graph's results; numbers in the graph are constants there.
-        mode: "default", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" do the same.
+        mode: "reduce-overhead", "max-autotune": on CUDA tensors, what the function does is recorded as a CUDA graph
+            when it comes for the second time, for each set of shapes and numbers, and launched as a whole from then
+            on. On other tensors, and with "default" and "max-autotune-no-cudagraphs", nothing is recorded.
         options: {"fast_math": True}: what is written out (softmax, layer norm, RMS norm, gelu, silu, their kin) becomes
             the operator that it is, where no gradient needs its parts: faster, rounded differently. Each set of numbers
             and sizes has a plan then.
@@ -83,6 +85,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
             in their place, as parameters do. Calls whose arguments look like those of an earlier call, apart from
             values, then run no Python. Results that require gradients, or were not made in the call, are computed
             as without. "check": Python runs each time, and RuntimeError tells when it does something else.
+            {"triton.cudagraphs": True}: what mode="reduce-overhead" does, beside other options.
             Others are those of another compiler; a warning says once that they change
             nothing.
         name, recompile_limit, isolate_recompiles, shapes_spec: there is nothing to name, limit or isolate.
@@ -105,7 +108,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     backend = _default[0] if backend is None else backend
     plain = disable or backend == "eager"
     planner = planner_of(backend) if callable(backend) and not disable else None
-    how = Capture(fullgraph, planner, dynamic is False, *promises(options))
+    how = Capture(fullgraph, planner, dynamic is False, *promises(mode, options))
     if isinstance(model, Module):
         return OptimizedModule(model, _plain if plain else how)
     return model if plain else _with_looks(captured(model, how))

@@ -43,15 +43,16 @@ class Report:
         return self.rates.least_seconds(step.bytes, step.flops) / max(step.seconds, 1e-9)
 
     def reasons(self):
-        """What was not fused and why, what ran at once, and where programs ended: a line each."""
+        """What was not fused and why, what ran at once, where programs ended, what was recorded: a line each."""
         lines = Counter()
         for run in self.runs:
             lines.update(_at_once(call) for call in run.before)
             lines.update(filter(None, map(_not_fused, run.steps)))
         lines.update(_at_once(call) for call in self.after)
         told = [line if n == 1 else f"{line} ({n} times)" for line, n in lines.items()]
-        return told + [f"program {k} ended: {ENDS[run.why]}{_place(run.line)}"
-                       for k, run in enumerate(self.runs, 1) if run.why in ENDS]
+        told += [f"program {k} ended: {ENDS[run.why]}{_place(run.line)}"
+                 for k, run in enumerate(self.runs, 1) if run.why in ENDS]
+        return told + [f"program {k} {text}" for k, run in enumerate(self.runs, 1) for text in run.recording]
 
     def __str__(self):
         total = self.seconds or 1e-9

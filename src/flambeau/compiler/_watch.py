@@ -122,6 +122,7 @@ class Run(NamedTuple):
     line: str
     steps: list
     before: list  # calls that could not be put off, since the program before
+    recording: list  # what became of its recording, where it was asked for
 
 
 def watched(name, fn, args, kwargs):
@@ -131,8 +132,10 @@ def watched(name, fn, args, kwargs):
         if kind == "at once":
             before.append(AtOnce(*event))
         elif kind == "runs":
-            runs.append(Run(*event, [], before))
+            runs.append(Run(*event, [], before, []))
             before = []
+        elif kind == "recording":
+            runs[-1].recording.extend(event)
         else:
             calls, *rest = event
             runs[-1].steps.append(Step([_call(c) for c in calls], *rest))
