@@ -188,13 +188,13 @@ void* upward::make_kernel(int device, const char* family, const std::string& key
 namespace {
 
 // (sizes of scratch memory, steps)
-void plan_row_with(const Call& c, int device, bool libraries, cuda::RowPlan& made) {
+void plan_row_with(const Call& c, int device, cuda::RowPlan& made) {
   Described d;
   const char* op = c.op->row->name;
   Held args = checked(PyTuple_New(c.nargs)), results = checked(PyTuple_New(c.nout()));
   for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(d.value(c.args[k])).give());
   for (int k = 0; k < c.nout(); ++k) PyTuple_SET_ITEM(results.p, k, checked(d.tensor(&c.out(k))).give());
-  Held plan = make("row", Py_BuildValue("(isOON)", device, op, args.p, results.p, PyBool_FromLong(libraries)));
+  Held plan = make("row", Py_BuildValue("(isOOi)", device, op, args.p, results.p, int(made.use)));
   for (int64_t n : integers_of(PyTuple_GET_ITEM(plan.p, 0))) made.scratch.push_back(size_t(n));
   PyObject* steps = PyTuple_GET_ITEM(plan.p, 1);
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(steps); ++k)
@@ -203,18 +203,23 @@ void plan_row_with(const Call& c, int device, bool libraries, cuda::RowPlan& mad
 
 }  // namespace
 
-// What a library cannot do is done by kernels of our own; where there are none, its own words are the error.
+// What a library cannot do is asked for in smaller parts, then done by kernels of our own; where there are none, its
+// own words are the error.
 void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
-  try {
-    return plan_row_with(c, device, true, made);
-  } catch (const cuda::Unsupported& refusal) {
-    made = {};
+  std::string refusal;
+  while (true) {
     try {
-      return plan_row_with(c, device, false, made);
+      return plan_row_with(c, device, made);
+    } catch (const cuda::Unsupported& e) {
+      if (made.use == cuda::LibraryUse::None) throw;
+      refusal = e.text;
+      const auto left = std::min(e.left, cuda::LibraryUse(int(made.use) - 1));
+      made = {};
+      made.use = left;
     } catch (const PythonError&) {
-      if (!PyErr_ExceptionMatches(PyExc_NotImplementedError)) throw;
+      if (refusal.empty() || !PyErr_ExceptionMatches(PyExc_NotImplementedError)) throw;
       PyErr_Clear();
-      not_implemented(refusal.text, "; move the tensors to the CPU by .cpu()");
+      not_implemented(refusal, "; move the tensors to the CPU by .cpu()");
     }
   }
 }

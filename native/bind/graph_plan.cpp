@@ -62,7 +62,7 @@ PyObject* op_of(const Entry& e) {
 }
 
 // ([(operator, arguments, uses that are results, slots that it writes to, whether the result goes where the first
-// argument lies)], [(slot, dtype, sizes, strides, offset, flags)], [entry that makes it or -1], [slots that are
+// argument lies)], [(slot, dtype, sizes, strides, offset, flags, device)], [entry that makes it or -1], [slots that are
 // wanted], fast, whether all of it is on the CPU). Arguments that a plan takes from the program are ("given", position,
 // value).
 PyObject* describe_program(const Program& p) {
@@ -83,8 +83,9 @@ PyObject* describe_program(const Program& p) {
     checked(PyList_Append(entries.p, entry.p));
   }
   for (const Use& u : p.uses) {
-    Held use = checked(Py_BuildValue("(iONNLi)", u.slot, dtype_object(u.dtype), numbers_object(u.sizes()),
-                                     numbers_object(u.strides()), (long long)u.offset, int(u.flags)));
+    Held use = checked(Py_BuildValue("(iONNLiN)", u.slot, dtype_object(u.dtype), numbers_object(u.sizes()),
+                                     numbers_object(u.strides()), (long long)u.offset, int(u.flags),
+                                     device_object(u.device)));
     checked(PyList_Append(uses.p, use.p));
   }
   for (const ProgramSlot& s : p.slots) {

@@ -45,9 +45,14 @@ class LibraryCall {
   size_t workspace = 0;  // bytes of scratch memory that `run` is given
 };
 
-// A library that cannot do what it was asked for: the plan is made again without libraries.
+// How much a plan asks of libraries: nothing; single calls; calls that compute on the way what comes next.
+enum class LibraryUse : int8_t { None, Plain, All };
+
+// A library that cannot do what it was asked for: the plan is made again, asking for no more than `left`.
 struct Unsupported : Error {
-  explicit Unsupported(std::string text) : Error(ErrorKind::NotImplemented, std::move(text)) {}
+  LibraryUse left;
+  explicit Unsupported(std::string text, LibraryUse left = LibraryUse::None)
+      : Error(ErrorKind::NotImplemented, std::move(text)), left(left) {}
 };
 
 // The call `function` ("cublaslt.matmul") of a library. Throws Unsupported, and what the library reports otherwise.

@@ -66,6 +66,7 @@ struct RowPlan {
   std::vector<Step> steps;
   std::vector<size_t> scratch;
   bool draws = false;
+  LibraryUse use = LibraryUse::All;  // before it is made: how much it may ask of libraries
 };
 inline constexpr size_t kMostOperands = 32;  // of a library's call
 

@@ -111,18 +111,14 @@ Table& table() {
   return *t;
 }
 
-std::shared_ptr<const RowPlan> plan_of(const Call& c, int device, const Signature& s) {
+// A new plan that asks libraries for no more than `use`; it takes the place of the one there was.
+std::shared_ptr<const RowPlan> make_plan(const Call& c, int device, const Signature& s, uint64_t hash, LibraryUse use) {
   Table& t = table();
-  const uint64_t hash = hash_of(s.words);
-  auto found = t.places.find(hash);
-  if (found != t.places.end() && found->second->words == s.words) {
-    t.entries.splice(t.entries.begin(), t.entries, found->second);
-    return found->second->plan;
-  }
   ++plan_counts().made;
   auto made = std::make_shared<RowPlan>();
+  made->use = use;
   hooks.plan_row(c, device, *made);
-  found = t.places.find(hash);  // Python ran: the table may be another
+  const auto found = t.places.find(hash);  // after Python ran: the table may be another
   if (found != t.places.end()) {
     t.entries.erase(found->second);
     t.places.erase(found);
@@ -134,6 +130,15 @@ std::shared_ptr<const RowPlan> plan_of(const Call& c, int device, const Signatur
     t.entries.pop_back();
   }
   return made;
+}
+
+std::shared_ptr<const RowPlan> plan_of(const Call& c, int device, const Signature& s) {
+  Table& t = table();
+  const uint64_t hash = hash_of(s.words);
+  const auto found = t.places.find(hash);
+  if (found == t.places.end() || found->second->words != s.words) return make_plan(c, device, s, hash, LibraryUse::All);
+  t.entries.splice(t.entries.begin(), t.entries, found->second);
+  return found->second->plan;
 }
 
 // Scratch memory of one call: given back when the steps are launched, which is in time on one stream.
@@ -236,6 +241,31 @@ Generator& generator_of(const Call& c, const Signature& s, int device) {
   return g;
 }
 
+void run_plan(const Call& c, int device, const Signature& s, const RowPlan& plan) {
+  use_device(device);
+  const ScratchMemory scratch(c.name(), device, plan.scratch);
+  const Running running{c.name(), device, s, scratch, plan.draws ? &generator_of(c, s, device) : nullptr};
+  for (const Step& step : plan.steps) running.run_step(step);
+}
+
+// A library may find out only now that it cannot do what it was told; then the call is made anew by another plan, which
+// stays. Steps before have written nothing that a plan reads.
+void run_or_replan(const Call& c, int device, const Signature& s) {
+  std::shared_ptr<const RowPlan> plan = plan_of(c, device, s);
+  while (true) {
+    Generator* const drawn = plan->draws ? &generator_of(c, s, device) : nullptr;
+    const uint64_t before = drawn ? drawn->offset : 0;
+    try {
+      return run_plan(c, device, s, *plan);
+    } catch (const Unsupported& refusal) {
+      if (plan->use == LibraryUse::None) throw;
+      if (drawn) drawn->offset = before;
+      const auto left = std::min(refusal.left, LibraryUse(int(plan->use) - 1));
+      plan = make_plan(c, device, s, hash_of(s.words), left);
+    }
+  }
+}
+
 }  // namespace
 
 void run_row(Call& c) {
@@ -251,11 +281,7 @@ void run_row(Call& c) {
   s->read(c, device);
   check_places(c, *s, device);
   ++plan_counts().rows;
-  const std::shared_ptr<const RowPlan> plan = plan_of(c, device, *s);
-  use_device(device);
-  const ScratchMemory scratch(c.name(), device, plan->scratch);
-  Running running{c.name(), device, *s, scratch, plan->draws ? &generator_of(c, *s, device) : nullptr};
-  for (const Step& step : plan->steps) running.run_step(step);
+  run_or_replan(c, device, *s);
   t.spare.push_back(std::move(s));
 }
 

@@ -61,10 +61,11 @@ bool is_one_row(const Tensor& other, const Tensor& result) { return other.ndim =
 void infer_tail(Call& c) {
   const Tensor &x = c.tensor(kInput), &w = c.tensor(kWeight);
   const bool columns = c.boolean(kColumns);
-  if (x.dtype != DType::Float32 || w.dtype != DType::Float32 || x.ndim < 1 || w.ndim != 2 ||
-      x.size(x.ndim - 1) != w.size(columns ? 0 : 1))
-    runtime_error(kTail, ": expected float32 rows, and a matrix that fits them, got ", dtype_name(x.dtype),
-                  shape_text(x.shape()), " and ", dtype_name(w.dtype), shape_text(w.shape()));
+  const bool half = x.dtype == DType::Float16 || x.dtype == DType::BFloat16;
+  if (!(x.dtype == DType::Float32 || (half && x.device.type == DeviceType::CUDA)) || w.dtype != x.dtype ||
+      x.ndim < 1 || w.ndim != 2 || x.size(x.ndim - 1) != w.size(columns ? 0 : 1))
+    runtime_error(kTail, ": expected float32 rows (on CUDA halves too), and a matrix that fits them, got ",
+                  dtype_name(x.dtype), shape_text(x.shape()), " and ", dtype_name(w.dtype), shape_text(w.shape()));
   std::vector<int64_t> shape(x.sizes, x.sizes + x.ndim);
   shape.back() = w.size(columns ? 1 : 0);
   const Tensor *bias = c.optional_tensor(kBias), *other = c.optional_tensor(kOther);

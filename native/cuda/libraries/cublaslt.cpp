@@ -34,7 +34,7 @@ enum { kNotSupported = 15 };
 enum { kLayoutBatch = 5, kLayoutStep = 6 };
 enum { kDescTransposeA = 3, kDescTransposeB = 4, kDescEpilogue = 7, kDescBias = 8 };
 enum { kPreferWorkspace = 1, kPreferReduction = 3, kPreferAlignment = 5 };  // of A; B, C and D follow
-enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32 };
+enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32, kEpilogueBiasGradient = 512 };
 
 // clang-format off
 #define FUNCTIONS(X)                                                                                                   \
@@ -89,7 +89,7 @@ struct Problem {
   std::vector<int64_t> matrices[4];  // rows, columns, step between columns, step between matrices
   int64_t batch;
   bool transposed[2], bias;
-  std::string activation;
+  int epilogue;  // without the bias
   double alpha[2], beta[2];
 };
 
@@ -106,6 +106,16 @@ std::pair<int, int> computing(const Constants& c) {
   value_error(c.op, ": cuBLASLt does not compute in ", c.word("compute"));
 }
 
+// What is done with a product on the way out. The library's gelu is the one with tanh; "bias_gradient" stores the sums
+// of op(B)'s columns where a bias would lie.
+int epilogue_of(const Constants& c) {
+  constexpr std::pair<std::string_view, int> known[] = {
+      {"none", 0}, {"relu", kEpilogueRelu}, {"gelu_tanh", kEpilogueGelu}, {"bias_gradient", kEpilogueBiasGradient}};
+  for (const auto& [name, number] : known)
+    if (name == c.word("activation")) return number;
+  value_error(c.op, ": cuBLASLt computes no ", c.word("activation"), " after a product");
+}
+
 Problem problem_of(const Constants& c) {
   Problem p;
   const std::string names[] = {"a", "b", "c", "d"};
@@ -117,7 +127,7 @@ Problem problem_of(const Constants& c) {
   p.batch = c.integer("batch");
   p.transposed[0] = c.integer("a_transposed"), p.transposed[1] = c.integer("b_transposed");
   p.bias = c.integer("bias");
-  p.activation = c.word("activation");
+  p.epilogue = epilogue_of(c);
   p.alpha[0] = c.number("alpha"), p.alpha[1] = c.number("alpha_imaginary");
   p.beta[0] = c.number("beta"), p.beta[1] = c.number("beta_imaginary");
   return p;
@@ -147,9 +157,11 @@ class Matmul final : public LibraryCall {
       check(l_.desc_set(desc_, kDescBias, &bias, sizeof bias), at.op, "cublasLtMatmulDescSetAttribute");
     }
     const void* added = with_sum_ && at.operands[2] ? at.pointer(2) : at.pointer(3);
-    check(l_.matmul(handle_, desc_, alpha_.bytes, at.pointer(0), layouts_[0], at.pointer(1), layouts_[1], beta_.bytes,
-                    added, layouts_[2], at.pointer(3), layouts_[3], &algorithm_, at.room(), workspace, at.stream),
-          at.op, "cublasLtMatmul");
+    const Status status =
+        l_.matmul(handle_, desc_, alpha_.bytes, at.pointer(0), layouts_[0], at.pointer(1), layouts_[1], beta_.bytes,
+                  added, layouts_[2], at.pointer(3), layouts_[3], &algorithm_, at.room(), workspace, at.stream);
+    if (__builtin_expect(status == kNotSupported, 0)) refuse(at.op);
+    check(status, at.op, "cublasLtMatmul");
   }
 
  private:
@@ -165,6 +177,10 @@ class Matmul final : public LibraryCall {
   void check(Status status, const char* op, const char* where) const {
     if (__builtin_expect(status != 0, 0)) library_failed(op, kName, l_.status_name(status), status, where);
   }
+  [[noreturn]] void refuse(const char* op) const {
+    throw Unsupported(concat(op, ": cuBLASLt has no algorithm for a product of these types and layouts"),
+                      p_.epilogue ? LibraryUse::Plain : LibraryUse::None);
+  }
   void drop() {
     if (desc_) l_.desc_destroy(desc_);
     for (Layout* layout : layouts_)
@@ -178,8 +194,7 @@ class Matmul final : public LibraryCall {
     check(l_.desc_create(&desc_, p_.compute, p_.scale), op, "cublasLtMatmulDescCreate");
     set(kDescTransposeA, int32_t(p_.transposed[0]), op);
     set(kDescTransposeB, int32_t(p_.transposed[1]), op);
-    const int activation = p_.activation == "relu" ? kEpilogueRelu : p_.activation == "gelu" ? kEpilogueGelu : 0;
-    const int epilogue = activation | (p_.bias ? kEpilogueBias : 0);
+    const int epilogue = p_.epilogue | (p_.bias && p_.epilogue != kEpilogueBiasGradient ? kEpilogueBias : 0);
     set(kDescEpilogue, uint32_t(epilogue ? epilogue : kEpilogueNone), op);
     for (int k = 0; k < 4; ++k) {
       const auto& m = p_.matrices[k];
@@ -207,7 +222,7 @@ class Matmul final : public LibraryCall {
     const auto& l = layouts_;
     const Status status = l_.heuristic(handle_, desc_, l[0], l[1], l[2], l[3], preference, 1, &best, &found);
     if (status == kNotSupported || (status == 0 && (found == 0 || best.state != 0)))
-      throw Unsupported(concat(op, ": cuBLASLt has no algorithm for a product of these types and layouts"));
+      refuse(op);
     check(status, op, "cublasLtMatmulAlgoGetHeuristic");
     algorithm_ = best.algorithm;
     workspace = best.workspace;

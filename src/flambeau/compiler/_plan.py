@@ -9,14 +9,23 @@ from .passes.common import common_subexpressions
 from .passes.constants import fold_constants
 from .passes.fast_math import fast_math
 from .passes.images import convolutions_with_tails
-from .passes.products import join_products, products_with_tails
+from .passes.products import (
+    join_products,
+    products_with_epilogues,
+    products_with_rough_epilogues,
+    products_with_tails,
+)
 from .passes.recompute import recompute
 from .passes.writes import forward_writes
 
 PASSES = (forward_writes, simplify, common_subexpressions, fast_math, convolutions_with_tails, products_with_tails,
-          join_products, recompute, fold_constants)
+          products_with_epilogues, products_with_rough_epilogues, join_products, recompute, fold_constants)
 #: these make operators that only the CPU has
 OF_CPU = (convolutions_with_tails, products_with_tails, join_products)
+#: these make what NVIDIA's libraries do in one call
+OF_CUDA = (products_with_epilogues, products_with_rough_epilogues)
+#: these round differently
+ROUGH = (fast_math, products_with_rough_epilogues)
 
 
 def plan(described):
@@ -26,7 +35,7 @@ def plan(described):
     if "graph" in LOGS:
         log("graph", f"a new program of {len(writer.program.calls)} calls", graph)
     for rewrite in (without_dead_code, *PASSES):
-        if (rewrite is fast_math and not writer.program.fast) or (rewrite in OF_CPU and not writer.program.on_cpu):
+        if (rewrite in ROUGH and not writer.program.fast) or rewrite in (OF_CUDA if writer.program.on_cpu else OF_CPU):
             continue
         if "passes" in LOGS:
             rewritten(graph, rewrite)

@@ -12,6 +12,7 @@ class Use(NamedTuple):
     strides: tuple
     offset: int
     flags: int
+    device: object
 
     @property
     def numel(self):

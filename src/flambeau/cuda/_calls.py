@@ -40,10 +40,10 @@ class TensorInfo(NamedTuple):
 
 
 class RowCall(NamedTuple):
-    """The signature of any other call: the arguments of its schema, tensors as TensorInfo, and its results; and
-    whether NVIDIA's libraries may be used."""
+    """The signature of any other call: the arguments of its schema, tensors as TensorInfo, and its results; and how
+    much may be asked of NVIDIA's libraries: 0 nothing, 1 single calls, 2 also what follows, on the way."""
     name: str
     args: tuple
     results: tuple
     arch: str
-    libraries: bool
+    libraries: int

@@ -52,7 +52,7 @@ linear = primitive(
 linear_tail = primitive(
     "_linear_tail(Tensor input, Tensor weight, Tensor? bias, Tensor? other, str activation, bool columns) -> Tensor",
     namespace=None,
-    doc="""A product of float32 rows and what follows it, as one; graphs are rewritten to it.
+    doc="""A product of float32 rows (on CUDA halves too) and what follows it, as one; graphs are rewritten to it.
 
     activation(linear(input, weight, bias) + other). columns: the weight is [in, out], as in `input @ weight`. `other`
     has the result's shape or is one row. `activation` is none, relu, gelu, gelu_tanh, silu, tanh or sigmoid.

@@ -1,5 +1,7 @@
 """Plans that call NVIDIA's libraries: matrix products by a cuBLASLt that is a fake, and what all libraries share."""
 
+import itertools
+
 import pytest
 
 import flambeau as fb
@@ -107,6 +109,103 @@ def test_nothing_to_multiply():
         assert fb.equal(fb.addmm(fb.ones(n).cuda(), a.cuda(), b.cuda()).cpu(), fb.addmm(fb.ones(n), a, b))
 
 
+# --- what follows a product -------------------------------------------------------------------------------------------
+
+TAILS = ("none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid")
+
+
+@pytest.mark.parametrize("library", (True, False))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float16, fb.bfloat16), ids=str)
+def test_tails(dtype, library, monkeypatch):
+    if not library:
+        without_libraries(monkeypatch)
+    tail = fb.ops.aten._linear_tail.default
+    x, w, b, whole = (ramp(*shape).cuda() for shape in ((2, 3, 5), (4, 5), (4,), (2, 3, 4)))
+    for bias, other, name in itertools.product((None, b), (None, b * 2, whole), TAILS):
+        expected = F.linear(x.cpu(), w.cpu(), None if bias is None else bias.cpu())
+        expected = expected if other is None else expected + other.cpu()
+        expected = ACTIVATIONS[name](expected).to(dtype)
+        args = [None if t is None else t.to(dtype) for t in (x, w, bias, other)]
+        for columns in (False, True):
+            args[1] = w.to(dtype).t().contiguous() if columns else w.to(dtype)
+            found = []
+            assert calls(lambda: found.append(tail(*args, name, columns))) == library  # noqa: B023
+            assert numbers.same(found[0], expected)
+
+
+ACTIVATIONS = {"none": lambda y: y, "relu": fb.relu, "gelu": F.gelu, "silu": F.silu, "tanh": fb.tanh,
+               "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"), "sigmoid": fb.sigmoid}
+
+
+def launches(fake, f):
+    before = fake.calls("cuLaunchKernel")
+    f()
+    return fake.calls("cuLaunchKernel") - before
+
+
+def test_activations_on_the_way_need_no_kernel(fake):
+    tail, x, w, b = fb.ops.aten._linear_tail.default, ramp(3, 4).cuda(), ramp(8, 4).cuda(), ramp(8).cuda()
+    for name in ("relu", "gelu_tanh"):
+        tail(x, w, b, None, name, False)
+        assert launches(fake, lambda name=name: tail(x, w, b, None, name, False)) == 0
+        assert launches(fake, lambda name=name: tail(x, w, None, b, name, False)) == 0
+    assert launches(fake, lambda: tail(x, w, b, None, "silu", False)) == 1
+
+
+def test_a_compiled_layer_is_one_call_with_its_activation(fake):
+    x, w, b = ramp(3, 4).cuda(), ramp(8, 4).cuda(), ramp(8).cuda()
+    forms = {"relu": lambda x, w, b: F.relu(F.linear(x, w, b)), "a row": lambda x, w, b: (x @ w.t() + b).relu(),
+             "halves": lambda x, w, b: F.linear(x.half(), w.half(), b.half()).relu()}
+    for name, f in forms.items():
+        compiled, expected = fb.compile(f), f(x.cpu(), w.cpu(), b.cpu())
+        assert numbers.same(compiled(x, w, b), expected)
+        assert calls(lambda compiled=compiled: compiled(x, w, b)) == 1
+        assert "_linear_tail" in str(compiled.report(x, w, b)), name
+    rough = {"fast_math": True}
+
+    def gelu(x, w, b):
+        return F.gelu(F.linear(x, w, b), approximate="tanh")
+    assert "_linear_tail" not in str(fb.compile(gelu).report(x, w, b))
+    compiled = fb.compile(gelu, options=rough)
+    assert numbers.same(compiled(x, w, b), gelu(x.cpu(), w.cpu(), b.cpu()))
+    assert launches(fake, lambda: compiled(x, w, b)) == 0
+
+
+def test_halves_on_the_cpu_keep_their_calls_beside_a_device():
+    x, w = ramp(3, 4), ramp(8, 4)
+    compiled = fb.compile(lambda x, w, there: (F.relu(F.linear(x.half(), w.half())), there * 2))
+    assert numbers.same(compiled(x, w, x.cuda())[0], F.relu(F.linear(x.half(), w.half())))
+
+
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float16, fb.bfloat16, fb.float64, fb.complex64), ids=str)
+def test_a_bias_s_gradient_comes_with_the_weight_s(dtype, fake):
+    def gradients(device):
+        x, w, b = (ramp(*shape).to(device, dtype).requires_grad_() for shape in ((2, 3, 5), (8, 5), (8,)))
+        out = F.linear(x, w, b)
+        found = fb.autograd.grad(out, (x, w, b), fb.ones_like(out), retain_graph=True)
+        return found, lambda: fb.autograd.grad(out, (w, b), fb.ones_like(out))
+    there, again = gradients("cuda")
+    assert all(map(numbers.same, there, gradients("cpu")[0]))
+    one = fb.ones(1, device="cuda").to(dtype)
+    if dtype in (fb.float32, fb.float16, fb.bfloat16):
+        assert launches(fake, again) == launches(fake, lambda: fb.ones_like(one))
+
+
+def test_what_cannot_be_done_on_the_way_is_done_after():
+    _C._cuda.forget_plans()
+    x, w, b = ramp(6, 5).cuda(), ramp(8, 5).cuda().requires_grad_(), ramp(8).cuda().requires_grad_()
+    loss = F.linear(x, w, b).sum()
+    LT.fail(1, "heuristic", 15)
+    assert calls(lambda: loss.backward()) == 1 and numbers.same(b.grad, fb.full((8,), 6.0))
+    assert numbers.same(w.grad, fb.ones(8, 6) @ x.cpu())
+    _C._cuda.forget_plans()
+    LT.fail(1, "heuristic", 15)
+    with fb.no_grad():
+        tail = fb.ops.aten._linear_tail.default
+        assert calls(lambda: tail(x, w, b, None, "relu", False)) == 1
+        assert numbers.same(tail(x, w, b, None, "relu", False), F.relu(F.linear(x.cpu(), w.cpu(), b.cpu())))
+
+
 # --- switches ---------------------------------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -211,6 +310,18 @@ def test_what_the_library_does_not_support_is_computed_by_our_own_kernel():
     assert calls(lambda: numbers.same(x @ y, a @ b)) == 0 and numbers.same(x @ y, a @ b)
 
 
+def test_what_the_library_refuses_when_it_runs_is_computed_by_our_own_kernel():
+    a, b = ramp(3, 4), ramp(4, 5)
+    x, y = a.cuda(), b.cuda()
+    for ready in (False, True):  # a plan that is new, and one that has served before
+        _C._cuda.forget_plans()
+        if ready:
+            assert calls(lambda: x @ y) == 1
+        LT.fail(1, "matmul", 15)
+        assert numbers.same(x @ y, a @ b)
+        assert calls(lambda: x @ y) == 0  # what has been found stays
+
+
 def test_a_workspace_that_cannot_be_had(fake):
     x, y = ramp(3, 4).cuda(), ramp(4, 5).cuda()
     expected = (x @ y).cpu()
@@ -257,10 +368,14 @@ def test_products_go_to_the_current_stream(fake):
     assert numbers.same(y, x.cpu() @ x.cpu())
 
 
-def test_without_the_library_our_own_kernel_multiplies(monkeypatch):
+def without_libraries(monkeypatch):
     from flambeau.cuda.kernels import libraries
     monkeypatch.setattr(libraries, "path_of", lambda name: None)
     _C._cuda.forget_plans()
+
+
+def test_without_the_library_our_own_kernel_multiplies(monkeypatch):
+    without_libraries(monkeypatch)
     x = ramp(4, 4).cuda()
     assert calls(lambda: x @ x) == 0 and numbers.same(x @ x, x.cpu() @ x.cpu())
     _C._cuda.forget_plans()

@@ -132,6 +132,7 @@ def test_every_status_in_turn_leaves_everything_usable(status):
             assert numbers.same(F.conv1d(a, b), expected)
         except RuntimeError as error:
             assert "convolution: cuDNN: CUDNN_STATUS_" in str(error) and " in cudnn" in str(error)
+            assert status != 3000  # not supported: our own kernel computes
         left = DNN.left()
         DNN.fail(0)
         assert numbers.same(F.conv1d(a, b), expected)
@@ -170,6 +171,26 @@ def test_batch_norm_with_the_channels_last_and_without_statistics():
     y = F.batch_norm(x.cuda(), None, None, w.cuda(), b.cuda(), training=True)
     assert numbers.same(y, F.batch_norm(x, None, None, w, b, training=True))
     assert y.is_contiguous(memory_format=fb.channels_last)
+
+
+@pytest.mark.parametrize("function", ("norm_train", "norm_backward", "tensor_set"))
+def test_batch_norm_that_cudnn_refuses_is_computed_by_our_own_kernel(function):
+    x, w, b = fb.linspace(-1, 2, 24).sin().view(4, 3, 2), fb.linspace(0.5, 1.5, 3), fb.linspace(-1, 1, 3)
+    results = []
+    for device in ("cpu", "cuda"):
+        _C._cuda.forget_plans()
+        a, mean, var = (t.to(device).detach() for t in (x, fb.zeros(3), fb.ones(3)))
+        a.requires_grad_()
+        for k in range(2):
+            if k and device == "cuda":
+                DNN.fail(1, function, 3000)
+                if function == "tensor_set":
+                    _C._cuda.forget_plans()
+            y = F.batch_norm(a, mean, var, w.to(device), b.to(device), training=True)
+            (y * y.detach().cos()).sum().backward()
+        results.append((y.detach(), mean, var, a.grad))
+    assert DNN.left() == 0
+    assert all(map(numbers.same, results[1], results[0]))
 
 
 def test_batch_norm_of_the_op_table():

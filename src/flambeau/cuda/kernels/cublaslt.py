@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 from ...backends import _switches
 from .launches import Build, collapse, contiguous, numel, row_major, tensor
-from .libraries import present, run
+from .libraries import on_the_way, present, run
 from .plans import Pointer
-from .products import accumulated, batched, channel_sums, conjugated, expanded, layer_matrices, matrices
+from .products import accumulated, batched, channel_sums, conjugated, expanded, finish, layer_matrices, matrices
 
 #: dtype -> (what it is computed in, bytes of an element)
 _TYPES = {"float32": ("float32", 4), "float64": ("float64", 8), "float16": ("float32", 2), "bfloat16": ("float32", 2),
           "complex64": ("complex64", 8), "complex128": ("complex128", 16), "int8": ("int32", 1)}
 _WITH_BIAS = ("float32", "float16", "bfloat16")
+#: what the library can do with a product on the way out
+_ACTIVATIONS = ("none", "relu", "gelu_tanh")
 _MOST_WORKSPACE = 32 << 20
 
 
@@ -189,6 +191,21 @@ def _linear(call):
     return build.plan()
 
 
+def _linear_tail(call):
+    x, weight, bias, other, activation, columns = call.args
+    w = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1]) if columns else weight
+    x, w, out = layer_matrices(x, w, call.results[0])
+    if not usable(call, x, weight, out) or _nothing_to_multiply(out, x.shape[-1]):
+        return None
+    build, row = Build(call), other is not None and _row_of(other, out.shape[-1])
+    if on_the_way(call) and activation in _ACTIVATIONS and (other is None or (row and not bias)):
+        _sum(build, x, w, out, bias or other, activation=activation)
+    else:
+        _sum(build, x, w, out, bias)
+        finish(build, call.results[0], other, activation)
+    return build.plan()
+
+
 def _flat(place, info, rows):
     """A tensor as one matrix of that many rows."""
     columns = numel(info) // rows
@@ -211,15 +228,18 @@ def _linear_backward(call):
     if mask & 1:
         w = _flat(conjugated(build, "w", weight), weight, n)
         multiply(build, g, w, _flat(build.output("c", to_x), to_x, rows))
+    summed = mask & 6 == 6 and on_the_way(call) and grad.dtype in _WITH_BIAS and to_b.aligned and contiguous(to_b)
     if mask & 2:
         data = _flat(conjugated(build, "x", x), x, rows)
-        multiply(build, _transposed(g), data, _flat(build.output("c", to_w), to_w, n))
-    if mask & 4:
+        multiply(build, _transposed(g), data, _flat(build.output("c", to_w), to_w, n),
+                 **({"bias": Pointer(to_b.k), "activation": "bias_gradient"} if summed else {}))
+    if mask & 4 and not summed:
         channel_sums(build, place, build.output("out", to_b), to_b, rows, n, 1, accumulated(build, grad))
     return build.plan()
 
 
 RULES = {
     "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
-    "baddbmm": _added, "linear": _linear, "linear_backward": _linear_backward,
+    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail,
+    "linear_backward": _linear_backward,
 }

@@ -24,7 +24,12 @@ def path_of(name):
 
 def present(call, name):
     """Whether a rule may use the library for this call."""
-    return call.libraries and path_of(name) is not None
+    return call.libraries > 0 and path_of(name) is not None
+
+
+def on_the_way(call):
+    """Whether a library may be asked for more than one call: products and what follows them."""
+    return call.libraries > 1
 
 
 def refuse_without(call, name):

@@ -9,6 +9,7 @@ import struct
 
 from .launches import Build, Parameter, blocks, layout, number, numel, sizes, tensor
 from .plans import Number
+from .pointwise import formula_of
 
 _FILES = ("products.cuh",)
 
@@ -116,6 +117,35 @@ def _linear(call):
     d = expanded(bias, out.shape) if bias else None
     product(build, x, w, out, out.shape[:-2], 1, 1, d)
     return build.plan()
+
+
+def _linear_tail(call):
+    x, weight, bias, other, activation, columns = call.args
+    w = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1]) if columns else weight
+    x, w, out = layer_matrices(x, w, call.results[0])
+    build = Build(call)
+    product(build, x, w, out, out.shape[:-2], 1, 1, expanded(bias, out.shape) if bias else None)
+    finish(build, call.results[0], other, activation)
+    return build.plan()
+
+
+def finish(build, out, other, activation):
+    """What follows a product whose rows lie in a run, by a kernel of its own: out = activation(out + other)."""
+    if other is None and activation == "none":
+        return
+    kind, wide, (name, _, option) = build.type(out), build.wide(out), activation.partition("_")
+    formula = "self" if name == "none" else formula_of(name)
+    value, more = "cast<T>(out[i_])", []
+    if other is not None:
+        value = f"cast<T>(cast<{kind}>({value} + cast<T>(other[offset_of<int64_t>(i_, places)])))"
+        wide_other = expanded(other, out.shape)
+        more = [tensor("other", other, build.call.name), layout("places", wide_other.shape, wide_other.strides)]
+    build.each(numel(out), f"""  typedef {wide} T;
+  constexpr char approximate = '{option[:1] or "n"}';
+  (void)approximate;
+  const T self = {value};
+  out[i_] = cast<{kind}>({formula});
+""", [tensor("out", out, build.call.name, True), *more])
 
 
 def conjugated(build, name, info):
@@ -231,6 +261,6 @@ def _convolution_backward(call):
 
 RULES = {
     "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
-    "baddbmm": _added, "linear": _linear, "linear_backward": _linear_backward, "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
+    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail, "linear_backward": _linear_backward,
+    "convolution": _convolution, "convolution_backward": _convolution_backward,
 }

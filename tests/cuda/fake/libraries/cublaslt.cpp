@@ -6,7 +6,7 @@
 
 namespace {
 
-enum { kInvalid = 7, kNotSupported = 15 };
+enum { kInvalid = 7, kNotSupported = 15, kBiasGradient = 512 };
 struct Handle {};
 struct Layout {
   int type;
@@ -50,10 +50,11 @@ uint64_t mark(const Desc& d, Layout* const* layouts) {  // of the problem an alg
 
 // Whether these types go together, as the library's documentation lists them.
 bool supported(const Desc& d, Layout* const* l) {
+  if (d.epilogue == kBiasGradient && l[3]->batch != 1) return false;
   const int a = l[0]->type, c = l[2]->type;
   if (a != l[1]->type || c != l[3]->type) return false;
   switch (d.compute) {
-    case 64: return a == 2 && c == 2 && d.scale == 2;
+    case 64: return d.epilogue != kBiasGradient && a == 2 && c == 2 && d.scale == 2;
     case 68: case 77:
       if (d.scale == 4) return a == 4 && c == 4 && d.epilogue == 1;
       return d.scale == 0 && (a == c || c == 0) && (a == 0 || (d.compute == 68 && (a == 2 || a == 14)));
@@ -145,16 +146,21 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
   if (reinterpret_cast<uintptr_t>(a) % algorithm->data[1] || reinterpret_cast<uintptr_t>(b) % algorithm->data[2] ||
       reinterpret_cast<uintptr_t>(out) % algorithm->data[3])
     return kInvalid;
-  const bool biased = d->epilogue & 4;
-  if (biased && (!valid(d->bias, ld->rows * bytes_of(ld->type)) || reinterpret_cast<uintptr_t>(d->bias) % 16))
-    return kInvalid;
+  const bool biased = d->epilogue & 4, sums = d->epilogue == kBiasGradient;
+  const size_t row = (sums ? ld->columns : ld->rows) * bytes_of(ld->type);
+  if ((biased || sums) && (!valid(d->bias, row) || reinterpret_cast<uintptr_t>(d->bias) % 16)) return kInvalid;
   const Number by = scalar(d->scale, alpha), kept = scalar(d->scale, beta);
-  return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased] {
+  return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased, sums] {
     const auto depth = int64_t(d.transposed[0] ? la.rows : la.columns);
     auto element = [&](const Layout& l, const void* p, bool transposed, int64_t i, int64_t j) {
       const Number v = load(l.type, p, transposed ? j + i * l.ld : i + j * l.ld);
       return d.compute == 77 ? Number(tf32(v.real()), tf32(v.imag())) : v;
     };
+    for (int64_t j = 0; sums && j < int64_t(ld.columns); ++j) {
+      Number sum = 0;
+      for (int64_t k = 0; k < depth; ++k) sum += load(lb.type, b, d.transposed[1] ? j + k * lb.ld : k + j * lb.ld);
+      store(ld.type, const_cast<void*>(d.bias), j, sum);
+    }
     for (int64_t q = 0; q < ld.batch; ++q)
       for (int64_t j = 0; j < int64_t(ld.columns); ++j)
         for (int64_t i = 0; i < int64_t(ld.rows); ++i) {
