@@ -64,13 +64,15 @@ ALLOWED = [
     (r"cuda::(plans\(\)::p|table\(\)::t|modules\(\)::m|plan_counts\(\)::counts)",
      "launch plans, kernels and their counts; under the interpreter lock"),
     (r"cuda::blocking\(\)::on", "what the environment says, read once"),
-    (r"cuda::(\w+::)?library_of\(.*\)::opened", "NVIDIA's libraries and their handles; under the interpreter lock"),
+    (r"cuda::(\w+::)?(library|newer)_of\(.*\)::opened",
+     "NVIDIA's libraries and their handles; under the interpreter lock"),
     (r"cuda_generators\(\)::g", "the default generators of CUDA devices; each has its own lock"),
     # --- forks, profiler
     (r"arenas|common|system_arenas|kPage", "pages that forked workers share; under the interpreter lock"),
     (r"gate(_memory)?", "what a fork waits for; its own mutex"),
     (r"events|session|open_events|open_session|node_events", "the profiler's events; under the interpreter lock"),
-    (r"(devices|tables|device_tables|device_groups|device_recordings).*", "tables of devices, filled under the interpreter lock"),
+    (r"(devices|tables|device_tables|device_groups|device_recordings).*",
+     "tables of devices, filled under the interpreter lock"),
 ]
 
 

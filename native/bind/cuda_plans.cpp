@@ -140,12 +140,20 @@ cuda::Step library_step(PyObject* o, const char* op, int device, cuda::RowPlan& 
 }
 
 // ("launch", digest, image, function, grid, block, shared, parameters), ("fill", to, value, bytes), ("copy", to, from,
-// bytes), and that of libraries
+// bytes), ("check", place, how many, api, whether there is a batch), and that of libraries
 cuda::Step step_of(PyObject* o, const char* op, int device, cuda::RowPlan& plan, int tensors) {
   auto item = [&](Py_ssize_t k) { return PyTuple_GET_ITEM(o, k); };
   const std::string kind = text_of(item(0));
   if (kind == "library") return library_step(o, op, device, plan, tensors);
   cuda::Step s{cuda::Step::Launch};
+  if (kind == "check") {
+    s.kind = cuda::Step::Check;
+    s.parameters.push_back(parameter_of(item(1), plan, tensors));
+    s.nbytes = integer_of(item(2));
+    s.api = text_of(item(3));
+    s.value = PyObject_IsTrue(item(4));
+    return s;
+  }
   if (kind == "launch") {
     s.grid = triple_of(item(4));
     s.block = triple_of(item(5));

@@ -1,5 +1,5 @@
-// Rows that are made of other operators on CUDA: Python says of which (flambeau.cuda._values). Of most, the result's
-// size depends on values.
+// Rows that are made of other operators on CUDA: Python says of which. The size of the results of those in
+// flambeau.cuda._values depends on values; those in flambeau.cuda._matrices fill results for which there is room.
 #include "../core/device_table.h"
 #include "../core/op.h"
 #include "../cuda/plan.h"
@@ -17,10 +17,10 @@ namespace {
   runtime_error(value ? text_of(value) : "an operator has failed");
 }
 
-// Calls the function of the row's name with its arguments.
-Held called(const Call& c) {
+// Calls the module's function of the row's name with its arguments.
+Held called(const Call& c, const char* where) {
   GradMode off(false);
-  Held module = checked(PyImport_ImportModule("flambeau.cuda._values"));
+  Held module = checked(PyImport_ImportModule(where));
   Held function = checked(PyObject_GetAttrString(module.p, c.op->row->name));
   Held args = checked(PyTuple_New(c.nargs));
   for (int k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(args.p, k, checked(value_object(c.args[k])).give());
@@ -31,16 +31,16 @@ Held called(const Call& c) {
 
 // What the function returns are the results.
 void in_python(Call& c) {
-  Held found = called(c);
+  Held found = called(c, "flambeau.cuda._values");
   if (is_tensor(found.p)) return c.push(TensorRef::borrow(as_tensor(found.p)));
   Held results = checked(PySequence_Tuple(found.p));
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results.p); ++k)
     c.push(TensorRef::borrow(as_tensor(PyTuple_GET_ITEM(results.p, k))));
 }
 
-// What it returns is copied into the results, for which there is room already.
+// What it returns is copied into the results.
 void copied_from_python(Call& c) {
-  Held found = called(c);
+  Held found = called(c, "flambeau.cuda._matrices");
   if (is_tensor(found.p)) return copy_into(c.out(), *as_tensor(found.p));
   Held results = checked(PySequence_Tuple(found.p));
   for (int k = 0; k < c.nout(); ++k) copy_into(c.out(k), *as_tensor(PyTuple_GET_ITEM(results.p, k)));
@@ -70,6 +70,10 @@ const Kernels rows(DeviceType::CUDA, {{"nonzero_rows", in_python},
                                       {"linalg_inv_ex", copied_from_python},
                                       {"_linalg_det", copied_from_python},
                                       {"_linalg_slogdet", copied_from_python},
+                                      {"_linalg_lstsq", copied_from_python},
+                                      {"_linalg_pinv", copied_from_python},
+                                      {"_smallest_pivot", copied_from_python},
+                                      {"cholesky_inverse", copied_from_python},
                                       {"index", index},
                                       {"index_put", index}});
 

@@ -28,7 +28,10 @@ constexpr Entry kCalls[] = {
     {"cudnn.batch_norm", make_cudnn_batch_norm},
     {"cufft.transform", make_cufft_transform},
     {"cusolver.decomposition", make_cusolver_decomposition},
+    {"cusolver.factors", make_cusolver_factors},
+    {"cusolver.cholesky", make_cusolver_cholesky},
     {"cublas.triangular", make_cublas_triangular},
+    {"cublas.batched", make_cublas_batched},
 };
 
 }  // namespace

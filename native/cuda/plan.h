@@ -53,13 +53,15 @@ struct Parameter {
   std::string bytes;   // of a number
 };
 struct Step {
-  enum Kind : uint8_t { Launch, Fill, Copy, Library } kind;
+  enum Kind : uint8_t { Launch, Fill, Copy, Library, Check } kind;
   Function function = nullptr;
   std::array<unsigned, 3> grid{}, block{};
   unsigned shared = 0;
-  std::vector<Parameter> parameters;  // of Fill: where; of Copy: to, from; of Library: operands, then its workspace
-  int value = 0;
-  int64_t nbytes = 0;
+  // Of Fill: where; of Copy: to, from; of Library: operands, then its workspace; of Check: where.
+  std::vector<Parameter> parameters;
+  int value = 0;       // of Fill the byte; of Check, whether there is a batch
+  int64_t nbytes = 0;  // of Check: how many numbers of 32 bits
+  std::string api;     // of Check: the function that errors name
   std::shared_ptr<LibraryCall> call;
 };
 struct RowPlan {

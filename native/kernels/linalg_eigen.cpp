@@ -9,7 +9,6 @@ namespace flambeau {
 namespace {
 
 // The first matrix that did not converge, for an error after the lock is taken again; -1: none.
-constexpr int kNotFinite = -1;
 struct Failure {
   int64_t batch = -1;
   int info = 0;
@@ -18,13 +17,11 @@ struct Failure {
     std::lock_guard guard(mutex);
     if (batch < 0 || b < batch) batch = b, info = found;
   }
-  void raise(const char* api, bool batched, const char* what) const {
+  void raise(const char* api, bool batched) const {
     if (batch < 0) return;
     std::string which = batched ? concat(": (Batch element ", batch, ")") : std::string();
-    if (info == kNotFinite)
-      fail(ErrorKind::LinAlg, api, which, ": the matrix holds inf or nan");
-    fail(ErrorKind::LinAlg, api, which, ": the iteration did not converge, because the matrix ", what, " (code ", info,
-         ")");
+    const std::string why = info == kNotFinite ? "the matrix holds inf or nan" : failure_text(api, info);
+    fail(ErrorKind::LinAlg, api, which, ": ", why);
   }
 };
 
@@ -73,7 +70,7 @@ void cpu_eigh(Call& c) {
       });
     });
   }
-  failure.raise("linalg.eigh", A.ndim > 2, "has eigenvalues that are too close or too far apart");
+  failure.raise("linalg.eigh", A.ndim > 2);
 }
 
 // --- any square matrix
@@ -137,7 +134,7 @@ void cpu_eig(Call& c) {
     });
   }
   if (infinite) runtime_error("linalg.eig: the matrix holds inf or nan");
-  failure.raise("linalg.eig", A.ndim > 2, "has eigenvalues that are too close or too far apart");
+  failure.raise("linalg.eig", A.ndim > 2);
 }
 
 // --- singular values
@@ -192,7 +189,7 @@ void cpu_svd(Call& c) {
       }
     });
   });
-  failure.raise("linalg.svd", A.ndim > 2, "has singular values that are too close or too far apart");
+  failure.raise("linalg.svd", A.ndim > 2);
 }
 
 // --- pseudo-inverse: its record computes it from singular values

@@ -1,6 +1,7 @@
 // LU decompositions and what is made of them: solutions, inverses, determinants.
 //
 // Small matrices are decomposed by the loops here: a call into LAPACK costs more than they do.
+#include <algorithm>
 #include <limits>
 
 #include "steady.h"
@@ -437,25 +438,7 @@ void infer_check(Call& c) {
 }
 void cpu_check(Call& c) {
   TensorRef info = contiguous(c.tensor(0));
-  std::string_view api = c.str(1);
-  bool batched = !c.boolean(2);
-  const int32_t* p = info->ptr<int32_t>();
-  for (int64_t b = 0; b < info->numel; ++b) {
-    int32_t k = p[b];
-    if (!k) continue;
-    std::string head = batched ? concat(api, ": (Batch element ", b, ")") : std::string(api);
-    if (k < 0) fail(ErrorKind::LinAlg, head, ": info ", -k, " says that argument was not valid, which is an error of "
-                    "this library; please report it");
-    std::string text;
-    if (api.find("inv") != api.npos) text = zero_diagonal(k);
-    else if (api.find("cholesky") != api.npos)
-      text = concat("the matrix is not positive definite (its leading minor of order ", k, " is not)");
-    else if (api.find("lu_factor") != api.npos) text = zero_pivot(k);
-    else if (api.find("ldl") != api.npos)
-      text = concat("the matrix is singular: D[", k, ",", k, "] is zero");
-    else text = "the matrix is singular, so the system has no unique solution";
-    fail(ErrorKind::LinAlg, head, ": ", text);
-  }
+  raise_failures(info->ptr<int32_t>(), info->numel, c.str(1), !c.boolean(2));
 }
 
 // --- a pivot so small that it does not count, where one is needed that is not zero
@@ -494,4 +477,32 @@ const Primitives rows{
 };
 
 }  // namespace
+
+std::string failure_text(std::string_view api, int32_t info) {
+  auto about = [&](std::string_view word) { return api.find(word) != api.npos; };
+  if (about("eig") || about("svd"))
+    return concat("the iteration did not converge, because the matrix has ",
+                  about("svd") ? "singular values" : "eigenvalues", " that are too close or too far apart (code ", info,
+                  ")");
+  if (info < 0)
+    return concat("info ", -info, " says that argument was not valid, which is an error of this library; please report "
+                  "it");
+  if (about("inv")) return zero_diagonal(info);
+  if (about("cholesky"))
+    return concat("the matrix is not positive definite (its leading minor of order ", info, " is not)");
+  if (about("lu_factor")) return zero_pivot(info);
+  if (about("ldl")) return concat("the matrix is singular: D[", info, ",", info, "] is zero");
+  return "the matrix is singular, so the system has no unique solution";
+}
+
+void raise_failures(const int32_t* info, int64_t n, std::string_view api, bool batched) {
+  const int32_t* found = std::find_if(info, info + n, [](int32_t k) { return k != 0; });
+  if (found == info + n) return;
+  const std::string which = batched ? concat(api, ": (Batch element ", found - info, "): ") : concat(api, ": ");
+  if (*found == kNotFinite && (api == "linalg.eig" || api == "linalg.svd"))
+    fail(api == "linalg.eig" ? ErrorKind::Runtime : ErrorKind::LinAlg, api == "linalg.eig" ? "linalg.eig: " : which,
+         "the matrix holds inf or nan");
+  fail(ErrorKind::LinAlg, which, failure_text(api, *found));
+}
+
 }  // namespace flambeau

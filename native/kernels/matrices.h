@@ -148,6 +148,13 @@ void check_info(const Call& c, const int32_t* info, int64_t n, bool batched, F&&
     }
 }
 
+// What a decomposition's number says, by the function that the user has called. Of eigenvalues and singular values,
+// kNotFinite: the matrix holds an infinity or NaN.
+constexpr int32_t kNotFinite = -1;
+std::string failure_text(std::string_view api, int32_t info);
+// LinAlgError for the first that is not 0.
+void raise_failures(const int32_t* info, int64_t n, std::string_view api, bool batched);
+
 // LAPACK may never return from a matrix with NaN or infinity in it.
 template <class T>
 bool finite(const T* a, int64_t n) {

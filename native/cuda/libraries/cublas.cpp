@@ -1,4 +1,4 @@
-// cuBLAS: triangular systems, which cuBLASLt does not solve.
+// cuBLAS: triangular systems, which cuBLASLt does not solve, and decompositions of whole batches of small matrices.
 #include <array>
 
 #include "calls.h"
@@ -15,18 +15,38 @@ struct Handle;
   X(create, Status, "cublasCreate_v2", (Handle**))                                                                     \
   X(set_stream, Status, "cublasSetStream_v2", (Handle*, Stream))                                                       \
   X(status_name, const char*, "cublasGetStatusName", (Status))                                                         \
-  X(strsm, Status, "cublasStrsm_v2_64", \
+  X(strsm, Status, "cublasStrsm_v2_64",                                                                                \
     (Handle*, int side, int uplo, int transposed, int unit, int64_t m, int64_t n, const void* alpha, const void* a,    \
-     int64_t lda, void* b, int64_t ldb))                                                                         \
-  X(dtrsm, Status, "cublasDtrsm_v2_64", \
+     int64_t lda, void* b, int64_t ldb))                                                                               \
+  X(dtrsm, Status, "cublasDtrsm_v2_64",                                                                                \
     (Handle*, int side, int uplo, int transposed, int unit, int64_t m, int64_t n, const void* alpha, const void* a,    \
-     int64_t lda, void* b, int64_t ldb))                                                                         \
-  X(ctrsm, Status, "cublasCtrsm_v2_64", \
+     int64_t lda, void* b, int64_t ldb))                                                                               \
+  X(ctrsm, Status, "cublasCtrsm_v2_64",                                                                                \
     (Handle*, int side, int uplo, int transposed, int unit, int64_t m, int64_t n, const void* alpha, const void* a,    \
-     int64_t lda, void* b, int64_t ldb))                                                                         \
-  X(ztrsm, Status, "cublasZtrsm_v2_64", \
+     int64_t lda, void* b, int64_t ldb))                                                                               \
+  X(ztrsm, Status, "cublasZtrsm_v2_64",                                                                                \
     (Handle*, int side, int uplo, int transposed, int unit, int64_t m, int64_t n, const void* alpha, const void* a,    \
-     int64_t lda, void* b, int64_t ldb))
+     int64_t lda, void* b, int64_t ldb))                                                                               \
+  X(sgetrf_batched, Status, "cublasSgetrfBatched",                                                                     \
+    (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(strsm_batched, Status, "cublasStrsmBatched",                                                                       \
+    (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
+     a, int lda, void* const* b, int ldb, int batch))                                                                  \
+  X(dgetrf_batched, Status, "cublasDgetrfBatched",                                                                     \
+    (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(dtrsm_batched, Status, "cublasDtrsmBatched",                                                                       \
+    (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
+     a, int lda, void* const* b, int ldb, int batch))                                                                  \
+  X(cgetrf_batched, Status, "cublasCgetrfBatched",                                                                     \
+    (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(ctrsm_batched, Status, "cublasCtrsmBatched",                                                                       \
+    (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
+     a, int lda, void* const* b, int ldb, int batch))                                                                  \
+  X(zgetrf_batched, Status, "cublasZgetrfBatched",                                                                     \
+    (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(ztrsm_batched, Status, "cublasZtrsmBatched",                                                                       \
+    (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
+     a, int lda, void* const* b, int ldb, int batch))
 // clang-format on
 
 struct Library {
@@ -38,42 +58,78 @@ Library& library_of(const Constants& constants) {
   return *opened;
 }
 
+// The library as a call of one dtype on one device sees it.
+struct Blas {
+  Library& l;
+  Handle* handle;
+  int type;
+  double one[2] = {0, 0};  // in the dtype
+  Blas(int device, const Constants& c) : l(library_of(c)), type(cuda_type(c.word("dtype"), c)) {
+    if (!l.handles[device]) check(l.create(&l.handles[device]), c.op, "cublasCreate_v2");
+    handle = l.handles[device];
+    if (type == 0 || type == 4) reinterpret_cast<float*>(one)[0] = 1;
+    else one[0] = 1;
+  }
+  void follow(const LibrarySite& at) const { check(l.set_stream(handle, at.stream), at.op, "cublasSetStream_v2"); }
+  // The one of four functions that is for the dtype.
+  template <class F>
+  F pick(F s, F d, F c, F z) const { return type == 0 ? s : type == 1 ? d : type == 4 ? c : z; }
+  void check(Status s, const char* op, const char* where) const {
+    if (__builtin_expect(s != 0, 0)) library_failed(op, kName, l.status_name(s), s, where);
+  }
+};
+
 class Triangular final : public LibraryCall {
  public:
   Triangular(int device, const Constants& c)
-      : l_(library_of(c)), m_(c.integer("m")), n_(c.integer("n")), batch_(c.integer("batch")),
-        left_(c.integer("left") != 0), upper_(c.integer("upper") != 0), unit_(c.integer("unit") != 0),
-        type_(cuda_type(c.word("dtype"), c)) {
-    if (!l_.handles[device]) check(l_.create(&l_.handles[device]), c.op, "cublasCreate_v2");
-    handle_ = l_.handles[device];
-    if (type_ == 0) reinterpret_cast<float*>(one_)[0] = 1;
-    else if (type_ == 4) reinterpret_cast<float*>(one_)[0] = 1;
-    else one_[0] = 1;
-  }
+      : x_(device, c), m_(c.integer("m")), n_(c.integer("n")), batch_(c.integer("batch")),
+        left_(c.integer("left") != 0), upper_(c.integer("upper") != 0), unit_(c.integer("unit") != 0) {}
 
   void run(const LibrarySite& at) override {
-    check(l_.set_stream(handle_, at.stream), at.op, "cublasSetStream_v2");
-    const auto solve = type_ == 0 ? l_.strsm : type_ == 1 ? l_.dtrsm : type_ == 4 ? l_.ctrsm : l_.ztrsm;
-    const int64_t size = type_ == 0 ? 4 : type_ == 5 ? 16 : 8, order = left_ ? m_ : n_;
+    x_.follow(at);
+    const auto solve = x_.pick(x_.l.strsm, x_.l.dtrsm, x_.l.ctrsm, x_.l.ztrsm);
+    const int64_t size = x_.type == 0 ? 4 : x_.type == 5 ? 16 : 8, order = left_ ? m_ : n_;
     for (int64_t k = 0; k < batch_; ++k) {
       const char* a = static_cast<const char*>(at.pointer(0)) + k * order * order * size;
       char* b = static_cast<char*>(at.pointer(1)) + k * m_ * n_ * size;
-      check(solve(handle_, left_ ? 0 : 1, upper_ ? 1 : 0, 0, unit_ ? 1 : 0, m_, n_, one_, a, order, b, m_), at.op,
-            "cublasXtrsm_v2_64");
+      x_.check(solve(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, a, order, b, m_), at.op,
+               "cublasXtrsm_v2_64");
     }
   }
 
  private:
-  Library& l_;
-  Handle* handle_ = nullptr;
+  const Blas x_;
   const int64_t m_, n_, batch_;
   const bool left_, upper_, unit_;
-  const int type_;
-  double one_[2] = {0, 0};
+};
 
-  void check(Status s, const char* op, const char* where) const {
-    if (__builtin_expect(s != 0, 0)) library_failed(op, kName, l_.status_name(s), s, where);
+// Of all matrices of a batch at once: "lu" (operands: addresses, pivots or nothing, info) of square ones, and
+// "triangular" (addresses of A and of B).
+class Batched final : public LibraryCall {
+ public:
+  Batched(int device, const Constants& c)
+      : x_(device, c), solves_(c.word("way") == "triangular"), m_(int(c.integer("m"))), n_(int(c.integer("n"))),
+        batch_(int(c.integer("batch"))), left_(c.integer("left") != 0), upper_(c.integer("upper") != 0),
+        unit_(c.integer("unit") != 0) {}
+
+  void run(const LibrarySite& at) override {
+    x_.follow(at);
+    auto** a = static_cast<void**>(at.pointer(0));
+    if (!solves_) {
+      const auto f = x_.pick(x_.l.sgetrf_batched, x_.l.dgetrf_batched, x_.l.cgetrf_batched, x_.l.zgetrf_batched);
+      return x_.check(f(x_.handle, n_, a, n_, static_cast<int*>(at.pointer(1)), static_cast<int*>(at.pointer(2)),
+                        batch_), at.op, "cublasXgetrfBatched");
+    }
+    const auto f = x_.pick(x_.l.strsm_batched, x_.l.dtrsm_batched, x_.l.ctrsm_batched, x_.l.ztrsm_batched);
+    x_.check(f(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, a, left_ ? m_ : n_,
+               static_cast<void**>(at.pointer(1)), m_, batch_), at.op, "cublasXtrsmBatched");
   }
+
+ private:
+  const Blas x_;
+  const bool solves_;
+  const int m_, n_, batch_;
+  const bool left_, upper_, unit_;
 };
 
 }  // namespace
@@ -81,6 +137,9 @@ class Triangular final : public LibraryCall {
 // Operands: A, B, both by columns; B becomes X of A X = B ("left") or X A = B.
 std::unique_ptr<LibraryCall> make_cublas_triangular(int device, const Constants& constants) {
   return std::make_unique<Triangular>(device, constants);
+}
+std::unique_ptr<LibraryCall> make_cublas_batched(int device, const Constants& constants) {
+  return std::make_unique<Batched>(device, constants);
 }
 
 }  // namespace flambeau::cuda

@@ -1,56 +1,10 @@
-// cuSOLVER: decompositions of matrices that lie by columns, one after the other over a batch, by its 64-bit interface.
-#include "calls.h"
+// cuSOLVER: decompositions of matrices, one after the other over a batch, by its 64-bit interface.
+#include <algorithm>
+
+#include "cusolver.h"
 
 namespace flambeau::cuda {
-namespace {
-
-constexpr const char* kName = "cuSOLVER";
-using Status = int;
-struct Handle;
-struct Settings;
-
-// clang-format off
-#define FUNCTIONS(X)                                                                                                   \
-  X(create, Status, "cusolverDnCreate", (Handle**))                                                                    \
-  X(set_stream, Status, "cusolverDnSetStream", (Handle*, Stream))                                                      \
-  X(settings, Status, "cusolverDnCreateParams", (Settings**))                                                          \
-  X(potrf_room, Status, "cusolverDnXpotrf_bufferSize",                                                                 \
-    (Handle*, Settings*, int uplo, int64_t n, int type, const void* a, int64_t lda, int computes, size_t* device,      \
-     size_t* host))                                                                                                    \
-  X(potrf, Status, "cusolverDnXpotrf",                                                                                 \
-    (Handle*, Settings*, int uplo, int64_t n, int type, void* a, int64_t lda, int computes, void* room, size_t device, \
-     void* host_room, size_t host, int* info))                                                                         \
-  X(getrf_room, Status, "cusolverDnXgetrf_bufferSize",                                                                 \
-    (Handle*, Settings*, int64_t m, int64_t n, int type, const void* a, int64_t lda, int computes, size_t* device,     \
-     size_t* host))                                                                                                    \
-  X(getrf, Status, "cusolverDnXgetrf",                                                                                 \
-    (Handle*, Settings*, int64_t m, int64_t n, int type, void* a, int64_t lda, int64_t* pivots, int computes,          \
-     void* room, size_t device, void* host_room, size_t host, int* info))                                              \
-  X(syevd_room, Status, "cusolverDnXsyevd_bufferSize",                                                                 \
-    (Handle*, Settings*, int vectors, int uplo, int64_t n, int type, const void* a, int64_t lda, int values_type,      \
-     const void* values, int computes, size_t* device, size_t* host))                                                  \
-  X(syevd, Status, "cusolverDnXsyevd",                                                                                 \
-    (Handle*, Settings*, int vectors, int uplo, int64_t n, int type, void* a, int64_t lda, int values_type,            \
-     void* values, int computes, void* room, size_t device, void* host_room, size_t host, int* info))                  \
-  X(gesvd_room, Status, "cusolverDnXgesvd_bufferSize",                                                                 \
-    (Handle*, Settings*, signed char u_job, signed char v_job, int64_t m, int64_t n, int type, const void* a,          \
-     int64_t lda, int s_type, const void* s, int u_type, const void* u, int64_t ldu, int v_type, const void* v,        \
-     int64_t ldv, int computes, size_t* device, size_t* host))                                                         \
-  X(gesvd, Status, "cusolverDnXgesvd",                                                                                 \
-    (Handle*, Settings*, signed char u_job, signed char v_job, int64_t m, int64_t n, int type, void* a, int64_t lda,   \
-     int s_type, void* s, int u_type, void* u, int64_t ldu, int v_type, void* v, int64_t ldv, int computes,            \
-     void* room, size_t device, void* host_room, size_t host, int* info))
-// clang-format on
-
-struct Library {
-  FLAMBEAU_LIBRARY(FUNCTIONS)
-  Handle* handles[kMaxCudaDevices] = {};
-  Settings* settings_of[kMaxCudaDevices] = {};
-};
-Library& library_of(const Constants& constants) {
-  static Library* opened = open_table<Library>(kName, constants);
-  return *opened;
-}
+namespace cusolver {
 
 // The library has no function that names its status.
 void check(Status s, const char* op, const char* where) {
@@ -62,35 +16,47 @@ void check(Status s, const char* op, const char* where) {
   library_failed(op, kName, name.c_str(), s, where);
 }
 
+static Library& library_of(const Constants& constants) {
+  static Library* opened = open_table<Library>(kName, constants);
+  return *opened;
+}
+Solver::Solver(int device, const Constants& c) : l(library_of(c)), type(cuda_type(c.word("dtype"), c)) {
+  if (!l.handles[device]) check(l.create(&l.handles[device]), c.op, "cusolverDnCreate");
+  if (!l.settings[device]) check(l.create_settings(&l.settings[device]), c.op, "cusolverDnCreateParams");
+  handle = l.handles[device];
+  settings = l.settings[device];
+  real = type == 4 ? 0 : type == 5 ? 1 : type;
+}
+
+}  // namespace cusolver
+namespace {
+
+using namespace cusolver;
+
 class Decomposition final : public LibraryCall {
  public:
   Decomposition(int device, const Constants& c)
-      : l_(library_of(c)), way_(c.word("way")), m_(c.integer("m")), n_(c.integer("n")), batch_(c.integer("batch")),
-        upper_(int(c.integer("upper"))), vectors_(int(c.integer("vectors"))), type_(cuda_type(c.word("dtype"), c)) {
-    if (!l_.handles[device]) check(l_.create(&l_.handles[device]), c.op, "cusolverDnCreate");
-    if (!l_.settings_of[device]) check(l_.settings(&l_.settings_of[device]), c.op, "cusolverDnCreateParams");
-    handle_ = l_.handles[device];
-    settings_ = l_.settings_of[device];
-    real_ = type_ == 4 ? 0 : type_ == 5 ? 1 : type_;
+      : solver_(device, c), way_(c.word("way")), m_(c.integer("m")), n_(c.integer("n")), batch_(c.integer("batch")),
+        upper_(int(c.integer("upper"))), vectors_(int(c.integer("vectors"))) {
     measure(c.op);
     workspace = room_;
     host_.resize(std::max<size_t>(host_room_, 1));
   }
 
   void run(const LibrarySite& at) override {
-    check(l_.set_stream(handle_, at.stream), at.op, "cusolverDnSetStream");
+    solver_.follow(at);
     for (int64_t b = 0; b < batch_; ++b) run_one(at, b);
   }
 
  private:
-  Library& l_;
-  Handle* handle_ = nullptr;
-  Settings* settings_ = nullptr;
+  const Solver solver_;
+  Library& l_ = solver_.l;
+  Handle* const handle_ = solver_.handle;
+  Settings* const settings_ = solver_.settings;
   const std::string way_;
   const int64_t m_, n_, batch_;
   const int upper_, vectors_;  // vectors: 0 none, 1 as many as there are values, 2 all
-  const int type_;
-  int real_;
+  const int type_ = solver_.type, real_ = solver_.real;
   size_t room_ = 0, host_room_ = 0;
   std::vector<char> host_;
 
@@ -115,7 +81,7 @@ class Decomposition final : public LibraryCall {
             op, "cusolverDnXgesvd_bufferSize");
   }
   void run_one(const LibrarySite& at, int64_t b) {
-    const int64_t size = type_ == 0 ? 4 : type_ == 5 ? 16 : 8, real_size = real_ == 0 ? 4 : 8;
+    const int64_t size = solver_.size(), real_size = solver_.real_size();
     const int64_t values = std::min(m_, n_);
     auto place = [&](size_t k, int64_t step) { return static_cast<char*>(at.pointer(k)) + b * step; };
     void *a = place(0, m_ * n_ * size), *host = host_.data();

@@ -76,6 +76,7 @@ _STEPS = {
     "Launch": _launch,
     "Fill": lambda _, step: ("fill", _place(step.target), step.value_byte, step.nbytes),
     "Copy": lambda _, step: ("copy", _place(step.dst), _place(step.src), step.nbytes),
+    "Check": lambda _, step: ("check", _place(step.place), step.count, step.api, step.batched),
     "Library": lambda _, step: ("library", step.function, step.path, tuple(map(_place, step.operands)),
                                 step.constants),
 }

@@ -199,7 +199,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
     return (values > tolerance.unsqueeze(-1)).sum(-1)
 
 
-def _pinv_values(A, atol, rtol, hermitian):
+def pinv_values(A, atol, rtol, hermitian):
     """The pseudo-inverse itself, by eigenvalues or singular values."""
     if A.numel() == 0:
         return A.new_zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]))
@@ -214,7 +214,7 @@ def _pinv_values(A, atol, rtol, hermitian):
     return (_h(Vh) * inverse.unsqueeze(-2)) @ _h(U)
 
 
-_pinv = primitive("_linalg_pinv(Tensor A, any atol, any rtol, bool hermitian) -> Tensor", kernel=_pinv_values,
+_pinv = primitive("_linalg_pinv(Tensor A, any atol, any rtol, bool hermitian) -> Tensor", kernel=pinv_values,
                   d={"A": lambda g, A, result: rules.pinv(g, A, result)}, namespace=None, skip=_KERNEL)
 
 

@@ -186,10 +186,10 @@ _EPSILON = {"torch.float32": 2.0 ** -23, "torch.float64": 2.0 ** -52, "torch.com
            aliases=("linalg.lstsq",), out=True, samples="lstsq",
            skip={"gradcheck": "the singular values pass nothing on: tests/ops/test_decompositions.py"})
 def lstsq(A, B, rcond=None, *, driver=None):
-    """X with the least |A X - B|. Drivers: "gels" (A of full rank), "gelsy" (the default), "gelsd", "gelss" (any rank,
-    singular values up to rcond times the largest counting as zero). residuals: squares of what is left, where there are
-    more equations than unknowns, the rank is full and the driver another than gelsy; rank and singular_values as far as
-    the driver finds them.
+    """X with the least |A X - B|. Drivers: "gels" (A of full rank; the only one on CUDA), "gelsy" (the default on the
+    CPU), "gelsd", "gelss" (any rank, singular values up to rcond times the largest counting as zero). residuals:
+    squares of what is left, where there are more equations than unknowns, the rank is full and the driver another than
+    gelsy; rank and singular_values as far as the driver finds them.
 
     >>> import flambeau
     >>> A, B = flambeau.tensor([[1., 0.], [1., 1.], [1., 2.]]), flambeau.tensor([[1.], [2.], [3.]])
@@ -204,7 +204,10 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if B.ndim < 1 or not A.ndim - 1 <= B.ndim <= A.ndim:
         raise RuntimeError("linalg.lstsq: B must have as many dimensions as A, or one less for a single right-hand "
                            f"side, got A {list(A.shape)} and B {list(B.shape)}")
-    driver = driver or "gelsy"
+    if A.is_cuda and driver not in (None, "gels"):
+        raise RuntimeError("linalg.lstsq: on CUDA there is the driver 'gels' (A of full rank), got "
+                           f"{shown(driver)}; leave it out, or move A and B to the CPU")
+    driver = driver or ("gels" if A.is_cuda else "gelsy")
     m, n = A.shape[-2:]
     vector = B.ndim == A.ndim - 1
     if rcond is None:

@@ -19,14 +19,21 @@ def own_kernels(fresh, monkeypatch):
 
 
 NAMES = ("linalg_cholesky_ex", "linalg_cholesky", "linalg_solve_triangular", "linalg_lu_factor_ex", "linalg_lu_factor",
-         "linalg_lu", "linalg_eigvalsh", "linalg_svdvals", "cholesky_solve", "linalg_solve", "linalg_inv", "linalg_det",
-         "linalg_slogdet", "linalg_lu_solve")
+         "linalg_lu", "linalg_eigvalsh", "linalg_svdvals", "cholesky_solve", "linalg_solve", "linalg_inv",
+         "linalg_det", "linalg_slogdet", "linalg_lu_solve", "linalg_qr", "qr", "linalg_householder_product", "ormqr",
+         "linalg_eigvals", "linalg_pinv", "pinverse", "cholesky_inverse", "linalg_inv_ex", "linalg_solve_ex",
+         "linalg_cond", "linalg_tensorinv", "linalg_matrix_norm")
+
+
+#: those that have no derivative
+WITHOUT_DERIVATIVES = ("geqrf", "linalg_ldl_factor_ex", "linalg_ldl_factor", "linalg_matrix_rank")
 
 
 @pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.complex64, fb.complex128), ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, *WITHOUT_DERIVATIVES))
 def test_decompositions_of_the_op_table(name, dtype):
-    agreed, wrong = numbers.compare(name, dtype, near=1e-3 if dtype in (fb.float32, fb.complex64) else 1e-8)
+    agreed, wrong = numbers.compare(name, dtype, near=1e-3 if dtype in (fb.float32, fb.complex64) else 1e-8,
+                                    backward=name not in WITHOUT_DERIVATIVES)
     assert not wrong, wrong[0]
     assert agreed
 
@@ -76,8 +83,105 @@ def test_matrices_without_a_decomposition_raise():
         linalg.cholesky(fb.tensor([[1.0, 0], [0, -1]]).cuda())
     with pytest.raises(linalg.LinAlgError, match="Batch element 1"):
         linalg.cholesky(fb.stack([fb.eye(2), -fb.eye(2)]).cuda())
-    with pytest.raises(NotImplementedError, match=r"use linalg\.cholesky"):
-        linalg.cholesky_ex(fb.eye(2).cuda(), check_errors=True)
+
+
+@pytest.mark.parametrize("name", ("cholesky_ex", "lu_factor_ex", "ldl_factor_ex", "inv_ex"))
+def test_check_errors_raises_what_the_cpu_raises(name):
+    for a in (fb.zeros(2, 2), fb.stack([fb.eye(3), fb.zeros(3, 3)])):
+        said = []
+        for there in (a, a.cuda()):
+            with pytest.raises(linalg.LinAlgError) as error:
+                getattr(linalg, name)(there, check_errors=True)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+        assert getattr(linalg, name)(a.cuda()).info.cpu().tolist() == getattr(linalg, name)(a).info.tolist()
+
+
+@pytest.mark.parametrize("f", (linalg.eigvalsh, linalg.svdvals), ids=("eigh", "svd"))
+def test_what_does_not_converge_raises(f):
+    a = fb.eye(3).cuda()
+    for given, where in ((a, ""), (a.expand(2, 3, 3), r": \(Batch element 0\)")):
+        SOLVER.library.fake_unconverged(2)
+        with pytest.raises(linalg.LinAlgError, match=where + r": the iteration did not converge.*\(code 2\)"):
+            f(given)
+    assert f(a).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("f", (linalg.eigvals, linalg.svdvals), ids=("eig", "svd"))
+def test_matrices_that_are_not_finite_raise_what_the_cpu_raises(f):
+    a = fb.stack([fb.eye(2), fb.eye(2) * float("nan")])
+    with pytest.raises(RuntimeError) as expected:
+        f(a)
+    with pytest.raises(type(expected.value)) as found:
+        f(a.cuda())
+    assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("shape", ((4, 4), (2, 3, 5, 5)), ids=str)
+@pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
+def test_eigenvectors_of_any_matrix(dtype, shape):
+    a = matrices(*shape, dtype=dtype)
+    values, vectors = (t.cpu() for t in linalg.eig(a.cuda()))
+    assert values.is_complex() and bool((values.imag != 0).any())
+    assert numbers.same(a.to(values.dtype) @ vectors, vectors * values.unsqueeze(-2), 1e-4)
+    assert numbers.same(linalg.vector_norm(vectors, dim=-2), fb.ones(values.shape, dtype=values.real.dtype), 1e-4)
+
+
+@pytest.mark.parametrize("batch", ((), (2, 1)), ids=str)
+@pytest.mark.parametrize("shape", ((5, 3), (3, 5), (4, 4), (0, 3), (3, 0)), ids=str)
+@pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
+def test_least_squares(dtype, shape, batch):
+    a, b = matrices(*batch, *shape, dtype=dtype), matrices(*batch[:1], 3, *shape[:1], 2, dtype=dtype) \
+        if batch else matrices(shape[0], 2, dtype=dtype)
+    a = a + fb.eye(*shape, dtype=dtype)
+    found, expected = linalg.lstsq(a.cuda(), b.cuda()), linalg.lstsq(a, b, driver="gels")
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.shape == other.shape and mine.dtype == other.dtype and numbers.same(mine, other, 1e-3)
+    with pytest.raises(RuntimeError, match="'gels'"):
+        linalg.lstsq(a.cuda(), b.cuda(), driver="gelsd")
+
+
+@pytest.mark.parametrize("dtype", (fb.float64, fb.complex128), ids=str)
+def test_ldl_of_indefinite_matrices_solves(dtype):
+    a = matrices(2, 5, 5, dtype=dtype)
+    a = (a + a.mT) * fb.where(fb.eye(5) == 1, 0.0, 1.0)  # no pivot on the diagonal: pairs of rows
+    b = matrices(2, 5, 3, dtype=dtype)
+    factors, pivots = linalg.ldl_factor(a.cuda())
+    assert fb.equal(pivots.cpu(), linalg.ldl_factor(a).pivots) and bool((pivots < 0).any())
+    assert numbers.same(linalg.ldl_solve(factors, pivots, b.cuda()), linalg.solve(a, b), 1e-8)
+    assert numbers.same(linalg.ldl_solve(factors[:1], pivots[:1], b.cuda()), linalg.solve(a[:1], b), 1e-8)
+    if dtype.is_complex:
+        with pytest.raises(NotImplementedError, match="hermitian=True"):
+            linalg.ldl_factor(a.cuda(), hermitian=True)
+
+
+def test_whole_batches_of_small_matrices_are_one_call():
+    a = matrices(7, 4, 4) + 5 * fb.eye(4, dtype=fb.float64)
+    a = a @ a.mT
+    for f, library, one, many in ((linalg.cholesky, SOLVER, "potrf", "potrf_batched"),
+                                  (linalg.lu_factor, BLAS, "getrf", "getrf_batched"),
+                                  (lambda x: linalg.solve_triangular(x, x, upper=True), BLAS, "trsm", "trsm_batched")):
+        before = library.calls(one), library.calls(many)
+        found, expected = f(a.cuda()), f(a)
+        for x, y in zip(*((r,) if isinstance(r, fb.Tensor) else r for r in (found, expected)), strict=True):
+            assert numbers.same(x, y, 1e-8)
+        assert (library.calls(one), library.calls(many)) == (before[0], before[1] + 1)
+
+
+def test_lu_without_pivots_of_one_and_of_many():
+    for a in (matrices(4, 4) + 5 * fb.eye(4, dtype=fb.float64), matrices(3, 4, 4) + 5 * fb.eye(4, dtype=fb.float64)):
+        factors, pivots = linalg.lu_factor(a.cuda(), pivot=False)
+        lower, upper = fb.tril(factors.cpu(), -1) + fb.eye(4, dtype=fb.float64), fb.triu(factors.cpu())
+        assert numbers.same(lower @ upper, a, 1e-8) and bool((pivots.cpu() == fb.arange(1, 5)).all())
+
+
+def test_the_gradient_of_a_determinant_that_is_zero():
+    grads = []
+    for device in ("cpu", "cuda"):
+        a = fb.tensor([[1.0, 2], [2, 4]], dtype=fb.float64, device=device, requires_grad=True)
+        linalg.det(a).backward()
+        grads.append(a.grad.cpu())
+    assert numbers.same(grads[1], grads[0], 1e-8)
 
 
 def test_every_status_in_turn_leaves_everything_usable():

@@ -36,11 +36,11 @@ def same(a, b, near=None):
     return a.shape == b.shape and fb.allclose(a.double(), b.double(), rtol=near, atol=near, equal_nan=True)
 
 
-def compare(name, dtype, near=None, invariant=None):
+def compare(name, dtype, near=None, invariant=None, backward=True):
     """Runs an operator's samples here and there; (how many agreed, what did not). `invariant`: of results that are not
-    unique, what is."""
+    unique, what is. `backward`: gradients too."""
     agreed, wrong = 0, []
-    floating = dtype.is_floating_point or dtype.is_complex
+    floating = backward and (dtype.is_floating_point or dtype.is_complex)
     try:
         samples = battery.samples(name, dtype, requires_grad=floating)
     except battery.REFUSALS:

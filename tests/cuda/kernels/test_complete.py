@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
-from flambeau.cuda import _values
+from flambeau.cuda import _matrices, _values
 from flambeau.cuda.kernels import by_libraries, lowering
 from flambeau.ops.kinds import FACTS, FORMULAS
 
 RULES = lowering.RULES | by_libraries.RULES
 NATIVE = Path(__file__).parents[3] / "native"
-_LIBRARY = "a factorization: cuSOLVER's"
 _PLANS = "made by the passes of `compile` for the CPU's kernels only"
 _BYTES = "a product of the CPU's kernels for weights of 8 bits"
 _RESERVES = "allocates memory and computes nothing"
@@ -17,8 +16,6 @@ _RESERVES = "allocates memory and computes nothing"
 #: operator -> why no rule serves it
 WITHOUT = {
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "new_empty"), _RESERVES),
-    **dict.fromkeys(("_householder_product", "_ldl_solve", "_linalg_eig", "_linalg_lstsq", "_linalg_pinv", "_ormqr",
-                     "_smallest_pivot", "cholesky_inverse", "geqrf", "linalg_ldl_factor_ex", "linalg_qr"), _LIBRARY),
     **dict.fromkeys(("_convolution_tail", "_linears"), _PLANS),
     **dict.fromkeys(("_choose_affine", "_int8_linear", "_weight_int8pack_mm"), _BYTES),
     "recurrent_layer": "cuDNN's; cells and their loops are composed of operators that have kernels",
@@ -50,5 +47,6 @@ def test_rules_name_operators():
 
 def test_what_native_code_asks_python_for_is_there():
     source = (NATIVE / "bind" / "cuda_values.cpp").read_text()
-    asked = re.findall(r'\{"(\w+)", (?:in_python|copied_from_python|index)\}', source)
-    assert len(asked) > 5 and all(callable(getattr(_values, name)) for name in asked)
+    for way, module in (("in_python|index", _values), ("copied_from_python", _matrices)):
+        asked = re.findall(rf'\{{"(\w+)", (?:{way})\}}', source)
+        assert len(asked) > 5 and all(callable(getattr(module, name)) for name in asked)

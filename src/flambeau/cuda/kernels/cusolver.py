@@ -1,16 +1,21 @@
-"""Decompositions by cuSOLVER and triangular systems by cuBLAS, matrix by matrix; both know matrices by columns."""
+"""Decompositions by cuSOLVER and triangular systems by cuBLAS; both know matrices by columns.
+
+Batches of small matrices are decomposed by one call where the libraries have one, else matrix by matrix.
+"""
 
 import math
 
 from .launches import Build, Parameter, layout, nothing, numel, refuse, row_major, sizes, tensor
 from .libraries import NULL, present, refuse_without, run
+from .plans import Check
 from .products import expanded
 
 _TYPES = ("float32", "float64", "complex64", "complex128")
-_REAL = {"complex64": "float32", "complex128": "float64"}
+#: the largest matrices of which several are decomposed by one call
+_SMALL = 512
 
 
-def _begin(call, library):
+def begin(call, library):
     """A Build, once the library is there and computes in the dtype."""
     if not present(call, library):
         refuse_without(call, library)
@@ -19,73 +24,120 @@ def _begin(call, library):
     return Build(call)
 
 
-def _by_columns(shape):
+def by_columns(shape):
     """The strides of matrices that lie one behind the other, each by its columns."""
     return [*row_major((*shape[:-2], shape[-1], shape[-2]))[:-2], 1, max(shape[-2], 1)]
 
 
-def _columns(build, info):
+def columns(build, info):
     """A copy of matrices that may be overwritten."""
-    return build.input_as("a", info, _by_columns(info.shape))
+    return build.input_as("a", info, by_columns(info.shape))
 
 
-def _batch(info):
+def batch_of(info):
     return math.prod(info.shape[:-2])
 
 
 def _decompose(build, a, operands, way, **more):
     told = {"upper": 0, "vectors": 0, **more}
-    run(build, "cusolver.decomposition", operands, way=way, m=a.shape[-2], n=a.shape[-1], batch=_batch(a),
+    run(build, "cusolver.decomposition", operands, way=way, m=a.shape[-2], n=a.shape[-1], batch=batch_of(a),
         dtype=a.dtype, **told)
 
 
-def _take(build, out, room, condition="true"):
+def take(build, out, room, condition="true"):
     """Elements of matrices by columns into a result; 0 where the condition on `row` and `column` does not hold."""
     kind = build.type(out)
     build.each(numel(out), f"""  const int64_t row = i_ / columns % rows, column = i_ % columns;
   out[offset_of<Index>(i_, to)] = {condition} ? x[offset_of<Index>(i_, from)] : {kind}();
 """, [Parameter(f"{kind}* out", tensor("out", out, build.call.name, True).value),
       Parameter(f"const {kind}* x", room.value), layout("to", out.shape, out.strides),
-      layout("from", out.shape, _by_columns(out.shape)), *sizes(rows=out.shape[-2], columns=out.shape[-1])],
+      layout("from", out.shape, by_columns(out.shape)), *sizes(rows=out.shape[-2], columns=out.shape[-1])],
                index="int64_t")
 
 
-def _zero(build, info):
+def zero(build, info):
     if numel(info):
         build.zeros(build.output("info", info), numel(info) * build.size(info))
+
+
+def check(build, info, a, api):
+    """Raises what the numbers in `info`, one for each matrix, tell of a failure."""
+    build.steps.append(Check(info.value, batch_of(a), api, len(a.shape) > 2))
+
+
+class Infinite:
+    """Finds matrices that hold an infinity or NaN before they are decomposed, and marks them as failed afterwards
+    (kNotFinite of native/kernels/matrices.h)."""
+
+    def __init__(self, build, given, a):
+        self.build, self.count = build, batch_of(a)
+        self.found = build.room("found", "int", self.count, 4)
+        build.run("""  int odd = 0;
+  for (int64_t k = threadIdx.x; k < count; k += blockDim.x) odd |= !is_finite(x[blockIdx.x * count + k]);
+  odd = largest_block(odd);
+  if (threadIdx.x == 0) found[blockIdx.x] = odd;
+""", [Parameter(f"const {build.type(a)}* x", given.value), self.found, *sizes(count=a.shape[-2] * a.shape[-1])],
+                  self.count, 256)
+
+    def mark(self, info):
+        self.build.each(self.count, "  if (found[i_]) info[i_] = -1;\n",
+                        [self.found, Parameter("int* info", info.value)])
+
+
+def addresses(build, given, a):
+    """The addresses of the matrices of a batch, one after the other in memory of the device."""
+    room = build.room("places", "int64_t", batch_of(a), 8)
+    build.each(batch_of(a), "  places[i_] = reinterpret_cast<int64_t>(x + i_ * count);\n",
+               [room, Parameter(f"const {build.type(a)}* x", given.value),
+                *sizes(count=a.shape[-2] * a.shape[-1])], index="int64_t")
+    return room
+
+
+def _at_once(a):
+    return batch_of(a) > 1 and max(a.shape[-2:]) <= _SMALL
 
 
 def _cholesky(call):
     a, upper, check_errors = call.args
     out, info = call.results
-    build = _begin(call, "cusolver")
-    if check_errors:
-        refuse(call, "with check_errors=True; use linalg.cholesky, which raises")
+    build = begin(call, "cusolver")
     if not numel(a):
-        _zero(build, info)
+        zero(build, info)
         return build.plan()
-    given = _columns(build, a)
-    _decompose(build, a, (given, build.output("info", info)), "cholesky", upper=int(upper))
-    _take(build, out, given, "row <= column" if upper else "column <= row")
+    given, failed = columns(build, a), build.output("info", info)
+    if _at_once(a):
+        run(build, "cusolver.cholesky", (addresses(build, given, a), failed), n=a.shape[-1], batch=batch_of(a),
+            upper=int(upper), dtype=a.dtype)
+    else:
+        _decompose(build, a, (given, failed), "cholesky", upper=int(upper))
+    take(build, out, given, "row <= column" if upper else "column <= row")
+    if check_errors:
+        check(build, failed, a, call.name)
     return build.plan()
 
 
 def _lu(call):
     a, pivot, check_errors = call.args
     out, pivots, info = call.results
-    build = _begin(call, "cusolver")
-    if check_errors:
-        refuse(call, "with check_errors=True; use linalg.lu_factor, which raises")
+    build = begin(call, "cusolver")
     if not numel(a):
-        _zero(build, info)
+        zero(build, info)
         return build.plan()
-    given = _columns(build, a)
-    order = build.room("order", "int64_t", numel(pivots), 8)
-    _decompose(build, a, (given, order if pivot else NULL, build.output("info", info)), "lu")
-    _take(build, out, given)
-    build.each(numel(pivots), "  out[i_] = order ? int(order[i_]) : int(i_ % count) + 1;\n",
-               [build.output("out", pivots), Parameter("const int64_t* order", order.value if pivot else NULL),
-                *sizes(count=pivots.shape[-1])])
+    given, failed, rows = columns(build, a), build.output("info", info), build.output("out", pivots)
+    if _at_once(a) and a.shape[-2] == a.shape[-1] and present(call, "cublas"):
+        run(build, "cublas.batched", (addresses(build, given, a), rows if pivot else NULL, failed), way="lu",
+            m=a.shape[-2], n=a.shape[-1], batch=batch_of(a), left=0, upper=0, unit=0, dtype=a.dtype)
+        order = None
+    else:
+        order = build.room("order", "int64_t", numel(pivots), 8)
+        _decompose(build, a, (given, order if pivot else NULL, failed), "lu")
+    take(build, out, given)
+    if order or not pivot:
+        build.each(numel(pivots), "  out[i_] = order ? int(order[i_]) : int(i_ % count) + 1;\n",
+                   [rows, Parameter("const int64_t* order", order.value if pivot else NULL),
+                    *sizes(count=pivots.shape[-1])])
+    if check_errors:
+        check(build, failed, a, call.name)
     return build.plan()
 
 
@@ -94,12 +146,13 @@ def _eigh(call):
     values, out = call.results
     if not numel(a):
         return nothing()
-    build = _begin(call, "cusolver")
-    given, info = _columns(build, a), build.room("info", "int", _batch(a), 4)
+    build = begin(call, "cusolver")
+    given, info = columns(build, a), build.room("info", "int", batch_of(a), 4)
     _decompose(build, a, (given, build.output("values", values), info), "eigh", upper=int(uplo in ("U", "u")),
                vectors=int(vectors))
     if vectors:
-        _take(build, out, given)
+        take(build, out, given)
+    check(build, info, a, "linalg.eigh")
     return build.plan()
 
 
@@ -111,7 +164,7 @@ def _transposed(info):
 def _svd(call):
     a, full, vectors = call.args
     u, s, v = call.results
-    build = _begin(call, "cusolver")
+    build = begin(call, "cusolver")
     if not numel(a):  # then any orthogonal matrices are right
         for out in filter(numel, (u, v)):
             kind = build.type(out)
@@ -119,31 +172,37 @@ def _svd(call):
                        [build.output("out", out), *sizes(rows=out.shape[-2], columns=out.shape[-1])])
         return build.plan()
     if a.shape[-2] < a.shape[-1]:  # cuSOLVER wants no fewer rows than columns: the transpose exchanges U and V
-        a, u, v = _transposed(a), _transposed(v), _transposed(u)
-    given, info = _columns(build, a), build.room("info", "int", _batch(a), 4)
-    left = right = NULL
+        a = _transposed(a)
+        u, v = (_transposed(v), _transposed(u)) if vectors else (u, v)
+    given, info = columns(build, a), build.room("info", "int", batch_of(a), 4)
+    infinite, left, right = Infinite(build, given, a), NULL, NULL
     if vectors:
         left, right = (build.room(name, build.type(t), numel(t), build.size(t)) for name, t in (("u", u), ("v", v)))
     _decompose(build, a, (given, build.output("s", s), left, right, info), "svd", vectors=(2 if full else 1) if vectors
                else 0)
+    infinite.mark(info)
     if vectors:
-        _take(build, u, left)
-        _take(build, v, right)
+        take(build, u, left)
+        take(build, v, right)
+    check(build, info, a, "linalg.svd")
     return build.plan()
 
 
 def _triangular(call):
     a, b, upper, left, unit = call.args
     out = call.results[0]
-    build = _begin(call, "cublas")
+    build = begin(call, "cublas")
     if not numel(out):
         return nothing()
     n = a.shape[-1]
     wide_a, wide_b = expanded(a, (*out.shape[:-2], n, n)), expanded(b, out.shape)
-    factor, given = _columns(build, wide_a), _columns(build, wide_b)
-    run(build, "cublas.triangular", (factor, given), m=out.shape[-2], n=out.shape[-1], batch=_batch(out), left=left,
-        upper=upper, unit=unit, dtype=out.dtype)
-    _take(build, out, given)
+    factor, given = columns(build, wide_a), columns(build, wide_b)
+    operands, way = (factor, given), {}
+    if _at_once(wide_a):
+        operands, way = (addresses(build, factor, wide_a), addresses(build, given, wide_b)), {"way": "triangular"}
+    run(build, "cublas.batched" if way else "cublas.triangular", operands, m=out.shape[-2], n=out.shape[-1],
+        batch=batch_of(out), left=left, upper=upper, unit=unit, dtype=out.dtype, **way)
+    take(build, out, given)
     return build.plan()
 
 

@@ -58,6 +58,15 @@ class Library(NamedTuple):
     constants: dict
 
 
+class Check(NamedTuple):
+    """The CPU waits for `count` numbers of 32 bits at a Pointer or Scratch, and raises LinAlgError for the first that
+    is not 0: what `api` says of it. In recorded work nobody looks."""
+    place: object
+    count: int
+    api: str
+    batched: bool
+
+
 class Plan(NamedTuple):
     """What one call does, in order; `scratch` lists byte counts of temporary memory."""
     steps: tuple

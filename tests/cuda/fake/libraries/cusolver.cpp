@@ -1,5 +1,6 @@
 // A cuSOLVER for tests: its calls go to LAPACK, on the fake driver's memory.
 #include <algorithm>
+#include <utility>
 
 #include "common.h"
 #include "lapack.h"
@@ -13,6 +14,12 @@ struct Handle {
 };
 struct Settings {};
 
+// The next decomposition by iteration says that it has not converged: what tests ask for.
+int& unconverged() {
+  static int info = 0;
+  return info;
+}
+
 int sizes(size_t* device, size_t* host) {
   *device = kRoom;
   *host = kHostRoom;
@@ -24,6 +31,7 @@ bool rooms(const void* device, size_t n, const void* host, size_t m) {
 
 }  // namespace
 
+API void fake_unconverged(int info) { unconverged() = info; }
 API int cusolverDnCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
 API int cusolverDnSetStream(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
 API int cusolverDnCreateParams(Settings** s) { ENTER("settings"); *s = new Settings; return 0; }
@@ -96,6 +104,7 @@ API int cusolverDnXsyevd(Handle* h, Settings*, int vectors, int uplo, int64_t n,
     std::vector<char> work(size_t(length) * 16), more(size_t(3 * n + 1) * 8);
     if (type < 2) lapack(type, "syev", &job, &triangle, &size, a, &step, values, work.data(), &length, info);
     else lapack(type, "heev", &job, &triangle, &size, a, &step, values, work.data(), &length, more.data(), info);
+    if (const int told = std::exchange(unconverged(), 0)) *info = told;
   });
 }
 API int cusolverDnXgesvd_bufferSize(Handle*, Settings*, signed char, signed char, int64_t m, int64_t n, int,
@@ -124,5 +133,178 @@ API int cusolverDnXgesvd(Handle* h, Settings*, signed char u_job, signed char v_
     else
       lapack(type, "gesvd", &ju, &jv, &rows, &columns, a, &step, s, u, &su, v, &sv, work.data(), &length, more.data(),
              info);
+    if (const int told = std::exchange(unconverged(), 0)) *info = told;
   });
 }
+
+// --- reflections, LDL, eigenvalues of any matrix ---------------------------------------------------------------------
+
+API int cusolverDnXgeqrf_bufferSize(Handle*, Settings*, int64_t, int64_t, int, const void*, int64_t, int, const void*,
+                                    int, size_t* device, size_t* host) {
+  ENTER("room");
+  return sizes(device, host);
+}
+API int cusolverDnXgeqrf(Handle* h, Settings*, int64_t m, int64_t n, int type, void* a, int64_t lda, int tau_type,
+                         void* tau, int computes, void* room, size_t device, void* host, size_t host_bytes, int* info) {
+  ENTER("geqrf");
+  if (lda < m || tau_type != type || computes != type || !rooms(room, device, host, host_bytes) || !valid(info, 4) ||
+      !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(tau, size_t(std::min(m, n)) * bytes_of(type)))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    int rows = int(m), columns = int(n), step = int(lda), length = int(64 * (m + n));
+    std::vector<char> work(size_t(length) * 16);
+    lapack(type, "geqrf", &rows, &columns, a, &step, tau, work.data(), &length, info);
+  });
+}
+API int cusolverDnXsytrs_bufferSize(Handle*, int, int64_t, int64_t, int, const void*, int64_t, const int64_t*, int,
+                                    void*, int64_t, size_t* device, size_t* host) {
+  ENTER("room");
+  return sizes(device, host);
+}
+API int cusolverDnXsytrs(Handle* h, int uplo, int64_t n, int64_t columns, int type, const void* a, int64_t lda,
+                         const int64_t* pivots, int b_type, void* b, int64_t ldb, void* room, size_t device, void* host,
+                         size_t host_bytes, int* info) {
+  ENTER("sytrs");
+  if (uplo || lda < n || ldb < n || b_type != type || !rooms(room, device, host, host_bytes) || !valid(info, 4) ||
+      !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(pivots, size_t(n) * 8) ||
+      !valid(b, size_t(ldb * columns) * bytes_of(type)))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    char triangle = 'L';
+    int order = int(n), width = int(columns), step = int(lda), other = int(ldb);
+    std::vector<int> narrow(pivots, pivots + n);
+    lapack(type, "sytrs", &triangle, &order, &width, a, &step, narrow.data(), b, &other, info);
+  });
+}
+API int cusolverDnXgeev_bufferSize(Handle*, Settings*, int, int, int64_t, int, const void*, int64_t, int, const void*,
+                                   int, const void*, int64_t, int, const void*, int64_t, int, size_t* device,
+                                   size_t* host) {
+  ENTER("room");
+  return sizes(device, host);
+}
+API int cusolverDnXgeev(Handle* h, Settings*, int left, int right, int64_t n, int type, void* a, int64_t lda,
+                        int values_type, void* values, int, void*, int64_t, int right_type, void* vectors, int64_t ldr,
+                        int computes, void* room, size_t device, void* host, size_t host_bytes, int* info) {
+  ENTER("geev");
+  const int wide = type == 0 || type == 4 ? 4 : 5;
+  if (left || lda < n || values_type != wide || right_type != type || computes != type || !valid(info, 4) ||
+      !rooms(room, device, host, host_bytes) || !valid(a, size_t(lda * n) * bytes_of(type)) ||
+      !valid(values, size_t(n) * bytes_of(wide)) || (right && !valid(vectors, size_t(ldr * n) * bytes_of(type))))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    char none = 'N', job = right ? 'V' : 'N';
+    int order = int(n), step = int(lda), one = 1, other = int(ldr), length = int(64 * n + 64);
+    const int64_t size = type == 0 ? 4 : 8;
+    std::vector<char> work(size_t(length) * 16), re(size_t(n) * 16), im(size_t(n) * 16);
+    if (type >= 2) {
+      lapack(type, "geev", &none, &job, &order, a, &step, values, nullptr, &one, vectors, &other, work.data(), &length,
+             re.data(), info);
+      return;
+    }
+    lapack(type, "geev", &none, &job, &order, a, &step, re.data(), im.data(), nullptr, &one, vectors, &other,
+           work.data(), &length, info);
+    for (int64_t k = 0; k < n; ++k) {
+      std::memcpy(static_cast<char*>(values) + 2 * k * size, re.data() + k * size, size_t(size));
+      std::memcpy(static_cast<char*>(values) + (2 * k + 1) * size, im.data() + k * size, size_t(size));
+    }
+  });
+}
+
+namespace {
+
+constexpr int kLength = 100;  // elements that the older functions ask for
+
+int make_q(Handle* h, int type, int m, int n, int k, void* a, int lda, const void* tau, void* room, int length,
+           int* info) {
+  if (n > m || k > n || lda < m || length != kLength || !valid(room, size_t(length) * bytes_of(type)) ||
+      !valid(info, 4) || !valid(a, size_t(lda) * size_t(n) * bytes_of(type)) ||
+      !valid(tau, size_t(k) * bytes_of(type)))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    int rows = m, columns = n, taken = k, step = lda, size = 64 * (m + n);
+    std::vector<char> work(size_t(size) * 16);
+    lapack(type, type < 2 ? "orgqr" : "ungqr", &rows, &columns, &taken, a, &step, tau, work.data(), &size, info);
+  });
+}
+int multiply_q(Handle* h, int type, int side, int transposed, int m, int n, int k, const void* a, int lda,
+               const void* tau, void* c, int ldc, void* room, int length, int* info) {
+  const int order = side ? n : m;
+  if (k > order || lda < order || ldc < m || transposed == (type < 2 ? 2 : 1) || length != kLength ||
+      !valid(room, size_t(length) * bytes_of(type)) || !valid(info, 4) ||
+      !valid(a, size_t(lda) * size_t(k) * bytes_of(type)) || !valid(tau, size_t(k) * bytes_of(type)) ||
+      !valid(c, size_t(ldc) * size_t(n) * bytes_of(type)))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    char s = side ? 'R' : 'L', t = transposed == 0 ? 'N' : transposed == 1 ? 'T' : 'C';
+    int rows = m, columns = n, taken = k, step = lda, other = ldc, size = 64 * (m + n);
+    std::vector<char> work(size_t(size) * 16);
+    lapack(type, type < 2 ? "ormqr" : "unmqr", &s, &t, &rows, &columns, &taken, a, &step, tau, c, &other, work.data(),
+           &size, info);
+  });
+}
+int factor_symmetric(Handle* h, int type, int uplo, int n, void* a, int lda, int* pivots, void* room, int length,
+                     int* info) {
+  if (uplo || lda < n || length != kLength || !valid(room, size_t(length) * bytes_of(type)) || !valid(info, 4) ||
+      !valid(pivots, size_t(n) * 4) || !valid(a, size_t(lda) * size_t(n) * bytes_of(type)))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    char triangle = 'L';
+    int order = n, step = lda, size = 64 * n + 64;
+    std::vector<char> work(size_t(size) * 16);
+    lapack(type, "sytrf", &triangle, &order, a, &step, pivots, work.data(), &size, info);
+  });
+}
+int factor_all(Handle* h, int type, int uplo, int n, void** matrices, int lda, int* info, int batch) {
+  if (lda < n || !valid(matrices, size_t(batch) * 8) || !valid(info, size_t(batch) * 4)) return kInvalid;
+  return submit(h->stream, [=] {
+    char triangle = uplo ? 'U' : 'L';
+    int order = n, step = lda;
+    for (int k = 0; k < batch; ++k)
+      if (!valid(matrices[k], size_t(lda) * size_t(n) * bytes_of(type))) info[k] = -4;
+      else lapack(type, "potrf", &triangle, &order, matrices[k], &step, info + k);
+  });
+}
+int length_of(int* length) {
+  *length = kLength;
+  return 0;
+}
+
+}  // namespace
+
+#define OF_TYPE(L, O, TYPE)                                                                                           \
+  API int cusolverDn##L##O##gqr_bufferSize(Handle*, int, int, int, const void*, int, const void*, int* length) {      \
+    ENTER("room");                                                                                                    \
+    return length_of(length);                                                                                         \
+  }                                                                                                                   \
+  API int cusolverDn##L##O##gqr(Handle* h, int m, int n, int k, void* a, int lda, const void* tau, void* room,        \
+                                int length, int* info) {                                                              \
+    ENTER("orgqr");                                                                                                   \
+    return make_q(h, TYPE, m, n, k, a, lda, tau, room, length, info);                                                 \
+  }                                                                                                                   \
+  API int cusolverDn##L##O##mqr_bufferSize(Handle*, int, int, int, int, int, const void*, int, const void*,           \
+                                           const void*, int, int* length) {                                           \
+    ENTER("room");                                                                                                    \
+    return length_of(length);                                                                                         \
+  }                                                                                                                   \
+  API int cusolverDn##L##O##mqr(Handle* h, int side, int transposed, int m, int n, int k, const void* a, int lda,     \
+                                const void* tau, void* c, int ldc, void* room, int length, int* info) {               \
+    ENTER("ormqr");                                                                                                   \
+    return multiply_q(h, TYPE, side, transposed, m, n, k, a, lda, tau, c, ldc, room, length, info);                   \
+  }                                                                                                                   \
+  API int cusolverDn##L##sytrf_bufferSize(Handle*, int, void*, int, int* length) {                                    \
+    ENTER("room");                                                                                                    \
+    return length_of(length);                                                                                         \
+  }                                                                                                                   \
+  API int cusolverDn##L##sytrf(Handle* h, int uplo, int n, void* a, int lda, int* pivots, void* room, int length,     \
+                               int* info) {                                                                           \
+    ENTER("sytrf");                                                                                                   \
+    return factor_symmetric(h, TYPE, uplo, n, a, lda, pivots, room, length, info);                                    \
+  }                                                                                                                   \
+  API int cusolverDn##L##potrfBatched(Handle* h, int uplo, int n, void** matrices, int lda, int* info, int batch) {   \
+    ENTER("potrf_batched");                                                                                           \
+    return factor_all(h, TYPE, uplo, n, matrices, lda, info, batch);                                                  \
+  }
+OF_TYPE(S, or, 0)
+OF_TYPE(D, or, 1)
+OF_TYPE(C, un, 4)
+OF_TYPE(Z, un, 5)
