@@ -32,7 +32,9 @@ static_assert(sizeof(Heuristic) == 96);
 
 enum { kNotSupported = 15 };
 enum { kLayoutBatch = 5, kLayoutStep = 6 };
-enum { kDescTransposeA = 3, kDescTransposeB = 4, kDescEpilogue = 7, kDescBias = 8 };
+enum { kDescTransposeA = 3, kDescTransposeB = 4, kDescEpilogue = 7, kDescBias = 8, kDescScaleA = 17, kDescScaleB = 18,
+       kDescScaleD = 20, kDescFastSums = 25, kDescBiasType = 26, kDescScaleModeA = 31, kDescScaleModeB = 32 };
+constexpr int kScaleByRow = 3;  // one number for each row of op(A), or column of op(B)
 enum { kPreferWorkspace = 1, kPreferReduction = 3, kPreferAlignment = 5 };  // of A; B, C and D follow
 enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32, kEpilogueBiasGradient = 512 };
 
@@ -90,6 +92,8 @@ struct Problem {
   int64_t batch;
   bool transposed[2], bias;
   int epilogue;  // without the bias
+  bool scaled, by_row, scaled_result, fast_sums;  // operands of 8 bits come with scales
+  int bias_type;
   double alpha[2], beta[2];
 };
 
@@ -128,6 +132,11 @@ Problem problem_of(const Constants& c) {
   p.transposed[0] = c.integer("a_transposed"), p.transposed[1] = c.integer("b_transposed");
   p.bias = c.integer("bias");
   p.epilogue = epilogue_of(c);
+  p.scaled = c.has("scaled");
+  if (p.scaled) {
+    p.by_row = c.integer("scaled") == 2, p.scaled_result = c.integer("scaled_result");
+    p.fast_sums = c.integer("fast_sums"), p.bias_type = cuda_type(c.word("bias_type"), c);
+  }
   p.alpha[0] = c.number("alpha"), p.alpha[1] = c.number("alpha_imaginary");
   p.beta[0] = c.number("beta"), p.beta[1] = c.number("beta_imaginary");
   return p;
@@ -156,7 +165,9 @@ class Matmul final : public LibraryCall {
       const void* bias = at.pointer(4);
       check(l_.desc_set(desc_, kDescBias, &bias, sizeof bias), at.op, "cublasLtMatmulDescSetAttribute");
     }
-    const void* added = with_sum_ && at.operands[2] ? at.pointer(2) : at.pointer(3);
+    if (p_.scaled) point_at_scales(at.pointer(5), at.pointer(6), at.pointer(7), at.op);
+    const void* itself = p_.types[2] == p_.types[3] ? at.pointer(3) : nullptr;
+    const void* added = with_sum_ && at.operands[2] ? at.pointer(2) : itself;
     const Status status =
         l_.matmul(handle_, desc_, alpha_.bytes, at.pointer(0), layouts_[0], at.pointer(1), layouts_[1], beta_.bytes,
                   added, layouts_[2], at.pointer(3), layouts_[3], &algorithm_, at.room(), workspace, at.stream);
@@ -179,7 +190,7 @@ class Matmul final : public LibraryCall {
   }
   [[noreturn]] void refuse(const char* op) const {
     throw Unsupported(concat(op, ": cuBLASLt has no algorithm for a product of these types and layouts"),
-                      p_.epilogue ? LibraryUse::Plain : LibraryUse::None);
+                      p_.epilogue || p_.scaled ? LibraryUse::Plain : LibraryUse::None);
   }
   void drop() {
     if (desc_) l_.desc_destroy(desc_);
@@ -190,12 +201,29 @@ class Matmul final : public LibraryCall {
   void set(int attribute, T value, const char* op) {
     check(l_.desc_set(desc_, attribute, &value, sizeof value), op, "cublasLtMatmulDescSetAttribute");
   }
+  void point_at_scales(const void* a, const void* b, const void* d, const char* op) {
+    set(kDescScaleA, a, op);
+    set(kDescScaleB, b, op);
+    if (p_.scaled_result) set(kDescScaleD, d, op);
+  }
+  // An old library knows no scales by row, and refuses the attribute.
+  void describe_scales(const char* op) {
+    const int32_t mode = kScaleByRow;
+    if (p_.by_row)
+      for (int attribute : {kDescScaleModeA, kDescScaleModeB})
+        if (l_.desc_set(desc_, attribute, &mode, sizeof mode) != 0) refuse(op);
+    const auto* somewhere = reinterpret_cast<const void*>(uintptr_t(256));  // they are there; where, it hears later
+    point_at_scales(somewhere, somewhere, somewhere, op);
+    set(kDescFastSums, int8_t(p_.fast_sums), op);
+    if (p_.bias) set(kDescBiasType, int32_t(p_.bias_type), op);
+  }
   void describe(const char* op) {
     check(l_.desc_create(&desc_, p_.compute, p_.scale), op, "cublasLtMatmulDescCreate");
     set(kDescTransposeA, int32_t(p_.transposed[0]), op);
     set(kDescTransposeB, int32_t(p_.transposed[1]), op);
     const int epilogue = p_.epilogue | (p_.bias && p_.epilogue != kEpilogueBiasGradient ? kEpilogueBias : 0);
     set(kDescEpilogue, uint32_t(epilogue ? epilogue : kEpilogueNone), op);
+    if (p_.scaled) describe_scales(op);
     for (int k = 0; k < 4; ++k) {
       const auto& m = p_.matrices[k];
       check(l_.layout_create(&layouts_[k], p_.types[k], uint64_t(m[0]), uint64_t(m[1]), m[2]), op,
@@ -232,6 +260,7 @@ class Matmul final : public LibraryCall {
 }  // namespace
 
 // Operands: A, B, C, D, bias. D = activation(alpha op(A) op(B) + beta C + bias); without C, D is added to itself.
+// Then, of operands of 8 bits, the addresses of their scales and of that of the result.
 std::unique_ptr<LibraryCall> make_cublaslt_matmul(int device, const Constants& constants) {
   return std::make_unique<Matmul>(device, constants);
 }

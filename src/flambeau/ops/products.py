@@ -28,6 +28,17 @@ mm = primitive(
             [3.]])
     """)
 
+_scaled_mm = primitive(
+    "_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, "
+    "Tensor? scale_result=None, dtype? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+    method=False, out=True, skip="tested with 8-bit floats, by name",
+    doc="""(self scale_a) @ (mat2 scale_b) + bias for matrices of 8-bit floats (float8_e4m3fn, float8_e5m2).
+
+    The scales are float32: one number each, or [m, 1] and [1, n] with one for each row of self and column of mat2. Sums
+    are float32, the result out_dtype, or that of self. A result of 8 bits is multiplied by scale_result before it is
+    rounded. use_fast_accum lets a GPU keep sums less exactly.
+    """)
+
 bmm = primitive(
     "bmm(Tensor self, Tensor mat2) -> Tensor", autocast="half",
     d={"self": lambda g, mat2: bmm(g, _h(mat2)), "mat2": lambda g, self: bmm(_h(self), g)},

@@ -89,7 +89,9 @@ recurrent_layer = primitive(
 
 
 def _layer(input):
-    return recurrent_layer if input.is_floating_point() else _by_steps  # complex numbers, whole numbers
+    if input.is_cuda or not input.is_floating_point():  # on CUDA, complex numbers, whole numbers
+        return _by_steps
+    return recurrent_layer
 
 # --- stacks of layers -------------------------------------------------------------------------------------------------
 

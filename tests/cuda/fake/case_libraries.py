@@ -206,6 +206,62 @@ def test_what_cannot_be_done_on_the_way_is_done_after():
         assert numbers.same(tail(x, w, b, None, "relu", False), F.relu(F.linear(x.cpu(), w.cpu(), b.cpu())))
 
 
+# --- 8-bit floats with scales -----------------------------------------------------------------------------------------
+
+E4, E5 = fb.float8_e4m3fn, fb.float8_e5m2
+
+
+@pytest.mark.parametrize("library", (True, False))
+@pytest.mark.parametrize("shape", ((3, 32, 16), (5, 7, 3)), ids=("as the library takes it", "any"))
+@pytest.mark.parametrize("kinds", ((E4, E4), (E5, E4), (E4, E5), (E5, E5)), ids=str)
+def test_products_of_8_bit_floats(kinds, shape, library, monkeypatch):
+    if not library:
+        without_libraries(monkeypatch)
+    m, k, n = shape
+    a, b = ramp(m, k).to(kinds[0]), ramp(n, k).to(kinds[1])
+    scales = {"one": (fb.tensor(0.5), fb.tensor([2.0])), "rows": (1 + fb.arange(m).view(m, 1) / 8,
+                                                                  2 - fb.arange(n).view(1, n) / 32)}
+    for of_a, of_b in scales.values():
+        for bias, to in ((None, None), (None, fb.float32), (fb.bfloat16, fb.bfloat16), (fb.float16, fb.float16),
+                         (fb.float32, fb.float32), (fb.bfloat16, E4)):
+            row = None if bias is None else ramp(n, dtype=fb.float32).to(bias)
+            for right in (b.t(), b.t().contiguous()):
+                expected = fb._scaled_mm(a, right, of_a, of_b, row, None, to)
+                args = [None if t is None else t.cuda() for t in (a, b, of_a, of_b, row)]
+                args[1] = args[1].t() if right.stride(0) == 1 else args[1].t().contiguous()
+                found = []
+                assert calls(lambda: found.append(fb._scaled_mm(*args, None, to))) == library  # noqa: B023
+                assert found[0].dtype == expected.dtype and numbers.same(found[0].float(), expected.float(), 1e-2)
+    scale = fb.tensor(0.25)
+    found = fb._scaled_mm(a.cuda(), b.cuda().t(), *(s.cuda() for s in scales["one"]), None, scale.cuda())
+    assert numbers.same(found.float(), fb._scaled_mm(a, b.t(), *scales["one"], None, scale).float(), 0.1)
+
+
+def test_a_library_without_scales_by_row_multiplies_in_bfloat16():
+    a, b = ramp(4, 32).to(E4), ramp(16, 32).to(E4)
+    of_a, of_b = fb.full((4, 1), 0.5), fb.full((1, 16), 2.0)
+    expected = fb._scaled_mm(a, b.t(), of_a, of_b, out_dtype=fb.bfloat16)
+    _C._cuda.forget_plans()
+    LT.fail(4, "desc_set", 7)  # the attribute that an old one does not know
+    found = []
+    there = [t.cuda() for t in (a, b, of_a, of_b)]
+    assert calls(lambda: found.append(fb._scaled_mm(there[0], there[1].t(), *there[2:], out_dtype=fb.bfloat16))) == 1
+    assert numbers.same(found[0], expected)
+
+
+def test_8_bit_floats_are_converted_on_the_device():
+    x = fb.cat([fb.linspace(-600, 600, 4001), fb.linspace(-0.02, 0.02, 999), fb.linspace(-7e4, 7e4, 999),
+                fb.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")])])
+    for dtype in (E4, E5):
+        there = x.cuda().to(dtype)
+        assert fb.equal(there.cpu().view(fb.uint8), x.to(dtype).view(fb.uint8))
+        every = fb.arange(256).to(fb.uint8).view(dtype)
+        for to in (fb.float32, fb.float16, fb.bfloat16, E4, E5):
+            found, expected = every.cuda().to(to).cpu().float(), every.to(to).float()
+            assert fb.equal(found.isnan(), expected.isnan())
+            assert fb.equal(found.nan_to_num(9e9), expected.nan_to_num(9e9))
+
+
 # --- switches ---------------------------------------------------------------------------------------------------------
 
 @pytest.fixture

@@ -9,11 +9,24 @@ from ...backends import _switches
 from .launches import Build, collapse, contiguous, numel, row_major, tensor
 from .libraries import on_the_way, present, run
 from .plans import Pointer
-from .products import accumulated, batched, channel_sums, conjugated, expanded, finish, layer_matrices, matrices
+from .products import (
+    accumulated,
+    batched,
+    channel_sums,
+    conjugated,
+    expanded,
+    finish,
+    finish_scaled,
+    layer_matrices,
+    matrices,
+)
 
 #: dtype -> (what it is computed in, bytes of an element)
 _TYPES = {"float32": ("float32", 4), "float64": ("float64", 8), "float16": ("float32", 2), "bfloat16": ("float32", 2),
           "complex64": ("complex64", 8), "complex128": ("complex128", 16), "int8": ("int32", 1)}
+#: dtypes that are multiplied with scales, and of the results
+_EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
+_SCALED_RESULTS = (*_EIGHT_BITS, "float16", "bfloat16", "float32")
 _WITH_BIAS = ("float32", "float16", "bfloat16")
 #: what the library can do with a product on the way out
 _ACTIVATIONS = ("none", "relu", "gelu_tanh")
@@ -43,7 +56,7 @@ def _computes(dtype):
 
 
 def _alignment(info):
-    return 16 if info.aligned else _TYPES[info.dtype][1]
+    return 16 if info.aligned or info.dtype in _EIGHT_BITS else _TYPES[info.dtype][1]
 
 
 def _step(shape, strides):
@@ -86,8 +99,9 @@ def _folded(a, c):
             c._replace(shape=(sizes[0], c.shape[-1]), strides=(sc[0], 1)))
 
 
-def multiply(build, a, b, c, alpha=1, beta=0, bias=None, activation="none"):
-    """The step c = activation(alpha a b + beta c + bias) for Matrix values over one batch; c's rows are runs."""
+def multiply(build, a, b, c, alpha=1, beta=0, bias=None, activation="none", scales=(), **scaling):
+    """The step c = activation(alpha a b + beta c + bias) for Matrix values over one batch; c's rows are runs. scales:
+    the addresses of those of b, a and c, which `scaling` describes."""
     batch = c.shape[:-2]
     if batch and not any(b.strides[:-2]) and (folded := _folded(a, c)):
         a, c = folded
@@ -103,9 +117,10 @@ def multiply(build, a, b, c, alpha=1, beta=0, bias=None, activation="none"):
         told[name] = (*((columns, rows) if by_rows else (rows, columns)), ld, step[0] if step else 0)
         if name != "c":
             told[f"{name}_transposed"] = not by_rows
-    compute = _computes(a.dtype)
-    run(build, "cublaslt.matmul", (b.value, a.value, None, c.value, bias), **told, d=told["c"],
-        a_type=b.dtype, b_type=a.dtype, c_type=c.dtype, d_type=c.dtype, compute=compute,
+    compute = "float32" if scales else _computes(a.dtype)
+    added = "bfloat16" if scales and c.dtype in _EIGHT_BITS else c.dtype  # what nothing is added in
+    run(build, "cublaslt.matmul", (b.value, a.value, None, c.value, bias, *scales), **told, d=told["c"],
+        a_type=b.dtype, b_type=a.dtype, c_type=added, d_type=c.dtype, compute=compute, **scaling,
         batch=sizes[0] if sizes else 1, bias=bias is not None, activation=activation, alpha=complex(alpha).real,
         alpha_imaginary=complex(alpha).imag, beta=complex(beta).real, beta_imaginary=complex(beta).imag,
         alignment=(b.alignment, a.alignment, c.alignment, c.alignment), most_workspace=_MOST_WORKSPACE,
@@ -238,8 +253,60 @@ def _linear_backward(call):
     return build.plan()
 
 
+# --- 8-bit floats with scales -----------------------------------------------------------------------------------------
+
+def _scaled_mm(call):
+    """In 8 bits where the library takes these dtypes and sizes; else widened to bfloat16, which loses nothing."""
+    a, b, _, _, bias = call.args[:5]
+    out = call.results[0]
+    if not present(call, "cublaslt") or _nothing_to_multiply(out, a.shape[-1]):
+        return None
+    build = Build(call)
+    if on_the_way(call) and _fits_scaled(a, b, out, bias):
+        _in_eight_bits(build, *call.args, out)
+        return build.plan()
+    wide = [_packed(build.room(name, "bfloat16", numel(x), 2), x._replace(dtype="bfloat16"), 16)
+            for name, x in (("a", a), ("b", b))]
+    for x, to in zip((a, b), wide, strict=True):
+        build.copy(to.value, build.input("x", x).value, numel(x), "bfloat16", build.type(x))
+    sums = build.room("sums", "float", numel(out), 4)
+    multiply(build, *wide, _packed(sums, out._replace(dtype="float32"), 16))
+    finish_scaled(build, sums, *call.args[2:6], out)
+    return build.plan()
+
+
+def _fits_scaled(a, b, out, bias):
+    """As the library's documentation lists it: one is e4m3, sizes are multiples of 16, and a bias is a half."""
+    kinds = (a.dtype, b.dtype, out.dtype)
+    return ("float8_e4m3fn" in kinds[:2] and out.dtype in _SCALED_RESULTS and a.shape[1] % 16 == b.shape[1] % 16 == 0
+            and (out.dtype != "float8_e5m2" or "float8_e5m2" in kinds[:2])
+            and (bias is None or bias.dtype == ("float16" if out.dtype == "float16" else "bfloat16")))
+
+
+def _in_eight_bits(build, a, b, scale_a, scale_b, bias, scale_result, _, fast, out):
+    """The second matrix lies by columns: of its first operand the library takes only the transpose."""
+    right = b._replace(shape=b.shape[::-1], strides=b.strides[::-1])
+    b = _transposed(_operand(build, right, ())) if _by_rows(right) else \
+        _transposed(_packed(build.packed("b", right), right, 16))
+    a = _operand(build, a, ()) if _by_rows(a) else _packed(build.packed("a", a), a, 16)
+    target = _packed(build.output("c", out), out, 16)
+    if bias is not None:
+        bias = Pointer(bias.k) if bias.aligned and contiguous(bias) else build.packed("bias", bias).value
+    given = scale_result is not None
+    scales = (Pointer(scale_b.k), Pointer(scale_a.k), Pointer(scale_result.k) if given else None)
+    by_row = len(scale_a.shape) == len(scale_b.shape) == 2 and numel(scale_a) * numel(scale_b) > 1
+    multiply(build, a, b, target, bias=bias, scales=scales, scaled=2 if by_row else 1, scaled_result=given,
+             fast_sums=fast, bias_type="float16" if out.dtype == "float16" else "bfloat16")
+
+
+def _by_rows(info):
+    """Whether it can be passed as rows, 16 bytes apart."""
+    step = _step(info.shape, info.strides)
+    return info.aligned and step is not None and step[1] and step[0] % 16 == 0
+
+
 RULES = {
     "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
-    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail,
+    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail, "_scaled_mm": _scaled_mm,
     "linear_backward": _linear_backward,
 }

@@ -15,7 +15,8 @@ TYPES = {
     "uint32": ("uint32_t", "uint32_t", 4), "int64": ("int64_t", "int64_t", 8), "uint64": ("uint64_t", "uint64_t", 8),
     "float16": ("float16", "float", 2), "bfloat16": ("bfloat16", "float", 2), "float32": ("float", "float", 4),
     "float64": ("double", "double", 8), "complex64": ("complex64", "complex64", 8),
-    "complex128": ("complex128", "complex128", 16),
+    "complex128": ("complex128", "complex128", 16), "float8_e4m3fn": ("float8_e4m3fn", "float", 1),
+    "float8_e5m2": ("float8_e5m2", "float", 1),
 }
 THREADS = 256
 _FOLDER = Path(__file__).parent

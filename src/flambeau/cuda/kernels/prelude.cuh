@@ -33,6 +33,9 @@ typedef Complex<float> complex64;
 typedef Complex<double> complex128;
 struct float16 { uint16_t bits; };
 struct bfloat16 { uint16_t bits; };
+template <int MANTISSA, int BIAS, bool INFINITE> struct Float8 { uint8_t bits; };
+typedef Float8<3, 7, false> float8_e4m3fn;
+typedef Float8<2, 15, true> float8_e5m2;
 
 template <class T> struct IsComplex { static constexpr bool value = false; };
 template <class R> struct IsComplex<Complex<R>> { static constexpr bool value = true; };
@@ -44,13 +47,17 @@ template <class T> struct IsFloat {
 template <class T> struct IsHalf {
   static constexpr bool value = Same<T, float16>::value || Same<T, bfloat16>::value;
 };
+template <class T> struct IsFloat8 { static constexpr bool value = false; };
+template <int M, int B, bool I> struct IsFloat8<Float8<M, B, I>> { static constexpr bool value = true; };
 template <class T> struct IsWhole {
-  static constexpr bool value = !IsFloat<T>::value && !IsComplex<T>::value && !IsHalf<T>::value;
+  static constexpr bool value =
+      !IsFloat<T>::value && !IsComplex<T>::value && !IsHalf<T>::value && !IsFloat8<T>::value;
 };
 // What sums of a type are kept in, and what it is computed in.
 template <class T> struct Wide { typedef T type; };
 template <> struct Wide<float16> { typedef float type; };
 template <> struct Wide<bfloat16> { typedef float type; };
+template <int M, int B, bool I> struct Wide<Float8<M, B, I>> { typedef float type; };
 
 // Limits: the largest and the smallest number.
 template <class T> struct Limits {
@@ -149,7 +156,41 @@ template <class S> struct Cast<float16, Complex<S>> {
 template <class S> struct Cast<bfloat16, Complex<S>> {
   static INLINE bfloat16 of(Complex<S> v) { return Cast<bfloat16, S>::of(v.re); }
 };
-template <class To, class From> INLINE To cast(From v) { return Cast<To, From>::of(v); }
+
+// 8-bit floats: sign, exponent, M bits of mantissa. Without infinities all ones is NaN, and what is too large becomes the
+// largest number. 2 to the power `e`, for exponents of normal numbers:
+INLINE float power_of_two(int e) { return __uint_as_float(uint32_t(127 + e) << 23); }
+template <int M, int B, bool I> INLINE float float8_value(Float8<M, B, I> v) {
+  const uint32_t sign = uint32_t(v.bits & 0x80) << 24, code = v.bits & 0x7f, exponent = code >> M;
+  if (I ? exponent == 0x7f >> M : code == 0x7f)
+    return __uint_as_float(sign | 0x7f800000 | (I ? (code & ((1 << M) - 1)) << (23 - M) : 0x400000));
+  if (exponent) return __uint_as_float(sign | ((code << (23 - M)) + (uint32_t(127 - B) << 23)));
+  const float small = float(code) * power_of_two(1 - B - M);
+  return sign ? -small : small;
+}
+template <class To> struct ToFloat8;
+template <int M, int B, bool I> struct ToFloat8<Float8<M, B, I>> {
+  static INLINE Float8<M, B, I> of(float v) {
+    const uint32_t whole = __float_as_uint(v), sign = whole >> 24 & 0x80, u = whole & 0x7fffffff;
+    const uint32_t most = I ? 0x7f >> M << M : 0x7e;
+    uint32_t code;
+    if (u > 0x7f800000) code = 0x7f;
+    else if (__uint_as_float(u) < power_of_two(1 - B)) {  // the sum is rounded to the last place of what is stored
+      const float shift = power_of_two(1 - B - M + 23);
+      code = __float_as_uint(__uint_as_float(u) + shift) - __float_as_uint(shift);
+    } else {
+      code = ((u + ((1u << (22 - M)) - 1) + (u >> (23 - M) & 1)) >> (23 - M)) - (uint32_t(127 - B) << M);
+      if (code > most) code = most;
+    }
+    return Float8<M, B, I>{uint8_t(sign | code)};
+  }
+};
+template <class To, class From> INLINE To cast(From v) {
+  if constexpr (Same<To, From>::value) return v;
+  else if constexpr (IsFloat8<From>::value) return cast<To>(float8_value(v));
+  else if constexpr (IsFloat8<To>::value) return ToFloat8<To>::of(Cast<float, From>::of(v));
+  else return Cast<To, From>::of(v);
+}
 template <class T> INLINE typename Wide<T>::type widen(T v) { return cast<typename Wide<T>::type>(v); }
 
 // --- N elements that are read or written at once: 16 bytes are one instruction

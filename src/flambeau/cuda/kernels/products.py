@@ -148,6 +148,40 @@ def finish(build, out, other, activation):
 """, [tensor("out", out, build.call.name, True), *more])
 
 
+def _scaled_mm(call):
+    """Widened to float32."""
+    a, b = call.args[:2]
+    build, out = Build(call), call.results[0]
+    if numel(out) == 0:
+        return build.plan()
+    wide = []
+    for name, x in (("a", a), ("b", b)):
+        wide.append(build.room(name, "float", numel(x), 4))
+        build.copy(wide[-1].value, build.input("x", x).value, numel(x), "float", build.type(x))
+    (m, depth), n = a.shape, b.shape[1]
+    sums = build.room("sums", "float", m * n, 4)
+    _matrix_product(build, *wide, sums, m, depth, n, (depth, 1), (n, 1), "float", "float")
+    finish_scaled(build, sums, *call.args[2:6], out)
+    return build.plan()
+
+
+def finish_scaled(build, sums, scale_a, scale_b, bias, scale_result, out):
+    """What follows sums of products of scaled operands, in float32: scales, bias, the result's scale."""
+    more, plus, by = [], "", ""
+    if bias is not None:
+        more.append(build.input("bias", bias))
+        plus = " + cast<float>(bias[j])"
+    if scale_result is not None:
+        more.append(build.input("scale_result", scale_result))
+        by = " * scale_result[0]"
+    build.each(numel(out), f"""  const int64_t i = i_ / columns, j = i_ % columns;
+  const float v = sums[i_] * (scale_a[i * row] * scale_b[j * column]){plus};
+  out[i_] = cast<{build.type(out)}>((v){by});
+""", [Parameter("const float* sums", sums.value), build.input("scale_a", scale_a), build.input("scale_b", scale_b),
+      *more, build.output("out", out), *sizes(columns=out.shape[1], row=numel(scale_a) > 1, column=numel(scale_b) > 1)],
+               index="int64_t")
+
+
 def conjugated(build, name, info):
     """A pointer to the operand's elements in row-major order, conjugated where they are complex."""
     given = build.input(name, info)
@@ -167,16 +201,8 @@ def _linear_backward(call):
     g, data, w = build.input("grad", grad), conjugated(build, "x", x), conjugated(build, "w", weight)
     wide = accumulated(build, grad)
 
-    def run(a, b, out, m, depth, columns, sa, sb):
-        if m * columns == 0:
-            return
-        none = Parameter(f"const {build.type(grad)}* d", Number(bytes(8)))
-        flat = [layout(f"batch_{c}", (), ()) for c in "abcd"]
-        build.run(f"  matmul<{wide}>(a, b, d, c, batch_a, batch_b, batch_c, batch_d, sa, sb, sc, sd, 1, m, n, depth, "
-                  f"{wide}(1), {wide}(0));\n",
-                  [_renamed("a", a), _renamed("b", b), none, _renamed("c", out), *flat, _steps("sa", *sa),
-                   _steps("sb", *sb), _steps("sc", columns, 1), _steps("sd", 0, 0),
-                   *sizes(m=m, n=columns, depth=depth)], (blocks(columns, 64), blocks(m, 64), 1), 256, _FILES)
+    def run(*given):
+        _matrix_product(build, *given, wide, build.type(grad))
     if mask & 1:
         run(g, w, build.output("c", to_x), rows, n, k, (n, 1), (k, 1))
     if mask & 2:
@@ -184,6 +210,19 @@ def _linear_backward(call):
     if mask & 4 and n:
         channel_sums(build, g, build.output("out", to_b), to_b, rows, n, 1, wide)
     return build.plan()
+
+
+def _matrix_product(build, a, b, out, m, depth, columns, sa, sb, wide, kind):
+    """out [m, columns] = a b, of parameters and the steps of a's and b's rows and columns."""
+    if m * columns == 0:
+        return
+    none = Parameter(f"const {kind}* d", Number(bytes(8)))
+    flat = [layout(f"batch_{c}", (), ()) for c in "abcd"]
+    build.run(f"  matmul<{wide}>(a, b, d, c, batch_a, batch_b, batch_c, batch_d, sa, sb, sc, sd, 1, m, n, depth, "
+              f"{wide}(1), {wide}(0));\n",
+              [_renamed("a", a), _renamed("b", b), none, _renamed("c", out), *flat, _steps("sa", *sa),
+               _steps("sb", *sb), _steps("sc", columns, 1), _steps("sd", 0, 0),
+               *sizes(m=m, n=columns, depth=depth)], (blocks(columns, 64), blocks(m, 64), 1), 256, _FILES)
 
 
 def _renamed(name, parameter):
@@ -261,6 +300,6 @@ def _convolution_backward(call):
 
 RULES = {
     "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
-    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail, "linear_backward": _linear_backward,
-    "convolution": _convolution, "convolution_backward": _convolution_backward,
+    "baddbmm": _added, "_scaled_mm": _scaled_mm, "linear": _linear, "_linear_tail": _linear_tail,
+    "linear_backward": _linear_backward, "convolution": _convolution, "convolution_backward": _convolution_backward,
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstdlib>
@@ -91,6 +92,28 @@ T as(const void* p) { T v; std::memcpy(&v, p, sizeof v); return v; }
 template <class T>
 void put(void* p, T v) { std::memcpy(p, &v, sizeof v); }
 
+// 8-bit floats: e4m3 without infinities, and e5m2.
+inline double float8_value(int type, uint8_t bits) {
+  const int m = type == 28 ? 3 : 2, bias = type == 28 ? 7 : 15, code = bits & 0x7f, mantissa = code & ((1 << m) - 1);
+  const double sign = bits & 0x80 ? -1 : 1;
+  if (type == 28 ? code == 0x7f : code > 0x7c) return NAN;
+  if (type == 29 && code == 0x7c) return sign * INFINITY;
+  return sign * (code >> m ? std::ldexp(mantissa + (1 << m), (code >> m) - bias - m)
+                           : std::ldexp(mantissa, 1 - bias - m));
+}
+// The nearest code; of two that are as near the even one. What is too large becomes the largest number.
+inline uint8_t float8_code(int type, double v) {
+  const uint8_t sign = std::signbit(v) ? 0x80 : 0;
+  if (v != v) return uint8_t(sign | 0x7f);
+  const int top = type == 28 ? 0x7e : 0x7b;
+  int best = 0;
+  for (int code = 0; code <= top; ++code) {
+    const double there = std::abs(float8_value(type, uint8_t(code)) - std::abs(v));
+    const double here = std::abs(float8_value(type, uint8_t(best)) - std::abs(v));
+    if (there < here || (there == here && code % 2 == 0)) best = code;
+  }
+  return uint8_t(sign | best);
+}
 inline Number load(int type, const void* base, int64_t i) {
   const char* p = static_cast<const char*>(base) + i * int64_t(bytes_of(type));
   switch (type) {
@@ -101,6 +124,7 @@ inline Number load(int type, const void* base, int64_t i) {
     case 4: return {as<float>(p), as<float>(p + 4)};
     case 5: return {as<double>(p), as<double>(p + 8)};
     case 10: return as<int32_t>(p);
+    case 28: case 29: return float8_value(type, as<uint8_t>(p));
     case 14: {
       const uint32_t bits = uint32_t(as<uint16_t>(p)) << 16;
       return as<float>(&bits);
@@ -117,6 +141,7 @@ inline void store(int type, void* base, int64_t i, Number v) {
     case 4: return put(p, float(v.real())), put(p + 4, float(v.imag()));
     case 5: return put(p, v.real()), put(p + 8, v.imag());
     case 10: return put(p, int32_t(int64_t(v.real())));
+    case 28: case 29: return put(p, float8_code(type, v.real()));
     case 14: {
       const float f = float(v.real());
       const uint32_t u = as<uint32_t>(&f);

@@ -22,6 +22,12 @@ struct Desc {
   int32_t transposed[2] = {};
   uint32_t epilogue = 1;
   const void* bias = nullptr;
+  const void* scales[4] = {};  // of A, B, C and D: one number each, or (of A and B) one for each row or column
+  int32_t by_row[2] = {}, bias_type = -1;
+  int8_t fast = 0;
+  size_t scale_bytes(int k, const Layout& d) const {
+    return 4 * (k < 2 && by_row[k] ? k == 0 ? d.rows : d.columns : 1);
+  }
 };
 struct Preference {
   uint64_t workspace = 0;
@@ -48,9 +54,22 @@ uint64_t mark(const Desc& d, Layout* const* layouts) {  // of the problem an alg
   return h;
 }
 
+// Operands of 8 bits: op(A) is A', sizes are multiples of 16, one of the two is e4m3, nothing is added.
+bool eight_bits(const Desc& d, Layout* const* l) {
+  const int a = l[0]->type, b = l[1]->type, c = l[2]->type, to = l[3]->type;
+  const bool narrow = to == 28 || to == 29;
+  const int bias = to == 2 ? 2 : 14;
+  return (a == 28 || b == 28) && (b == 28 || b == 29) && (a == 28 || a == 29) && d.compute == 68 && d.scale == 0 &&
+         d.transposed[0] && !d.transposed[1] && l[0]->rows % 16 == 0 && l[0]->columns % 16 == 0 &&
+         l[0]->ld % 16 == 0 && l[1]->ld % 16 == 0 && (narrow ? c == 14 || c == 2 : c == to && (to == 0 || to == 2 || to == 14)) &&
+         (to != 29 || a == 29 || b == 29) && d.scales[0] && d.scales[1] && (narrow || !d.scales[3]) &&
+         (d.epilogue == 1 || (d.epilogue == 4 && d.bias_type == bias));
+}
+
 // Whether these types go together, as the library's documentation lists them.
 bool supported(const Desc& d, Layout* const* l) {
   if (d.epilogue == kBiasGradient && l[3]->batch != 1) return false;
+  if (l[0]->type >= 28) return eight_bits(d, l);
   const int a = l[0]->type, c = l[2]->type;
   if (a != l[1]->type || c != l[3]->type) return false;
   switch (d.compute) {
@@ -91,10 +110,15 @@ API int cublasLtMatmulDescCreate(Desc** d, int compute, int scale) {
 API int cublasLtMatmulDescDestroy(Desc* d) { return drop(d) ? 0 : kInvalid; }
 API int cublasLtMatmulDescSetAttribute(Desc* d, int attribute, const void* p, size_t n) {
   ENTER("desc_set");
-  if (!known(d) || n != (attribute == 8 ? 8 : 4)) return kInvalid;
+  const bool address = attribute == 8 || (attribute >= 17 && attribute <= 20);
+  if (!known(d) || n != (address ? 8 : attribute == 25 ? 1 : 4)) return kInvalid;
   if (attribute == 3 || attribute == 4) d->transposed[attribute - 3] = as<int32_t>(p);
   else if (attribute == 7) d->epilogue = as<uint32_t>(p);
   else if (attribute == 8) d->bias = as<const void*>(p);
+  else if (address) d->scales[attribute - 17] = as<const void*>(p);
+  else if (attribute == 25) d->fast = as<int8_t>(p);
+  else if (attribute == 26) d->bias_type = as<int32_t>(p);
+  else if ((attribute == 31 || attribute == 32) && as<int32_t>(p) == 3) d->by_row[attribute - 31] = 3;
   else return kInvalid;
   return 0;
 }
@@ -142,15 +166,18 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
   const void* at[] = {a, b, c, out};
   if (algorithm->data[0] != mark(*d, l) || bytes < kWorkspace || !valid(workspace, bytes)) return kInvalid;
   for (int k = 0; k < 4; ++k)
-    if (!valid(at[k], l[k]->bytes())) return kInvalid;
+    if (!(k == 2 && !at[k] && as<float>(beta) == 0) && !valid(at[k], l[k]->bytes())) return kInvalid;
+  for (int k = 0; k < 4; ++k)
+    if (d->scales[k] && !valid(d->scales[k], d->scale_bytes(k, *ld))) return kInvalid;
   if (reinterpret_cast<uintptr_t>(a) % algorithm->data[1] || reinterpret_cast<uintptr_t>(b) % algorithm->data[2] ||
       reinterpret_cast<uintptr_t>(out) % algorithm->data[3])
     return kInvalid;
   const bool biased = d->epilogue & 4, sums = d->epilogue == kBiasGradient;
-  const size_t row = (sums ? ld->columns : ld->rows) * bytes_of(ld->type);
+  const int bias_type = d->bias_type < 0 ? ld->type : d->bias_type;
+  const size_t row = (sums ? ld->columns : ld->rows) * bytes_of(bias_type);
   if ((biased || sums) && (!valid(d->bias, row) || reinterpret_cast<uintptr_t>(d->bias) % 16)) return kInvalid;
   const Number by = scalar(d->scale, alpha), kept = scalar(d->scale, beta);
-  return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased, sums] {
+  return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased, sums, bias_type] {
     const auto depth = int64_t(d.transposed[0] ? la.rows : la.columns);
     auto element = [&](const Layout& l, const void* p, bool transposed, int64_t i, int64_t j) {
       const Number v = load(l.type, p, transposed ? j + i * l.ld : i + j * l.ld);
@@ -171,8 +198,11 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
           for (int64_t k = 0; k < depth; ++k)
             sum += element(la, place(la, a), d.transposed[0], i, k) * element(lb, place(lb, b), d.transposed[1], k, j);
           sum *= by;
+          for (int s = 0; s < 2; ++s)
+            if (d.scales[s]) sum *= as<float>(static_cast<const float*>(d.scales[s]) + (d.by_row[s] ? s ? j : i : 0));
           if (kept != Number(0)) sum += kept * load(lc.type, place(lc, c), i + j * lc.ld);
-          if (biased) sum += load(ld.type, d.bias, i);
+          if (biased) sum += load(bias_type, d.bias, i);
+          if (d.scales[3]) sum *= as<float>(d.scales[3]);
           double v = sum.real();
           if (d.epilogue & 2) sum = std::max(v, 0.0);
           if (d.epilogue & 32) sum = v / 2 * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
