@@ -76,7 +76,7 @@ def gpt(torch):
 
 
 def training(torch, dist, make):
-    """(seconds of a step alone, and with DistributedDataParallel): both at the same time on both ranks, in turns."""
+    """(seconds of a step alone, and with DistributedDataParallel), until both ranks are done, in turns."""
     torch.manual_seed(0)
     model, x = make(torch)
     wrapped = torch.nn.parallel.DistributedDataParallel(make(torch)[0])
@@ -84,6 +84,7 @@ def training(torch, dist, make):
     def step(model):
         model.zero_grad()
         model(x).square().mean().backward()
+        dist.barrier()
 
     pairs = [(seconds(dist, lambda: step(model), 1), seconds(dist, lambda: step(wrapped), 1)) for _ in range(8)][2:]
     return median(a for a, _ in pairs), median(b for _, b in pairs)

@@ -165,7 +165,7 @@ void need_parts(const Collective& c, const Segment& s) {
   switch (c.kind) {
     case CollectiveKind::Barrier: in = out = 0; break;
     case CollectiveKind::Broadcast: in = root, out = !root; break;
-    case CollectiveKind::AllReduce: break;
+    case CollectiveKind::AllReduce: in = out = c.in.size(); break;
     case CollectiveKind::Reduce: out = root; break;
     case CollectiveKind::AllGather: out = n; break;
     case CollectiveKind::Gather: out = root ? n : 0; break;
@@ -188,10 +188,12 @@ PyObject* group_run(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   c.kind = CollectiveKind(kind), c.op = Reduction(op);
   c.text = utf8_of(args[1]);
   c.root = rank_of(args[2], g.segment);
-  const bool uneven = c.kind == CollectiveKind::AllToAll;
+  const bool uneven = c.kind == CollectiveKind::AllToAll || c.kind == CollectiveKind::AllReduce;
   parts_of(args[4], c, c.in, uneven ? &c.in_bytes : nullptr);
   parts_of(args[5], c, c.out, uneven ? &c.out_bytes : nullptr);
   need_parts(c, g.segment);
+  if (c.kind == CollectiveKind::AllReduce)
+    for (int64_t bytes : c.in_bytes) c.bytes += bytes;
   c.timeout = seconds_of(args[6]);
   if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::Reduce ||
       c.kind == CollectiveKind::ReduceScatter) {

@@ -23,7 +23,10 @@ uint64_t key_of(const Collective& c) {
   h = mixed(h, uint64_t(c.root));
   h = mixed(h, uint64_t(c.dtype));
   h = mixed(h, uint64_t(c.op));
-  return mixed(h, uint64_t(c.bytes));
+  h = mixed(h, uint64_t(c.bytes));
+  for (int64_t bytes : c.kind == CollectiveKind::AllReduce ? c.in_bytes : std::vector<int64_t>())
+    h = mixed(h, uint64_t(bytes));
+  return h;
 }
 
 // The part of rank r when `count` elements are shared out to n ranks: whole cache lines of 4-byte elements.
@@ -46,6 +49,7 @@ void Collectives::begin(const Collective& c) {
   call.text[length] = 0;
   s_.own().started.store(number, std::memory_order_release);
   checked_.resize(size_t(s_.size()));
+  sources_.resize(size_t(s_.size()));
   deadline_ = Clock::now() + c.timeout;
 }
 
@@ -322,66 +326,75 @@ void Collectives::reduce_scatter(const Collective& c) {
 }
 
 void Collectives::all_reduce(const Collective& c) {
-  if (size_t(c.bytes) <= kSmall || s_.size() == 1) all_reduce_small(c);
-  else all_reduce_large(c);
+  const Joined own(c.out, c.in_bytes);
+  if (size_t(c.bytes) <= kSmall || s_.size() == 1) all_reduce_small(c, own);
+  else all_reduce_large(c, own);
 }
 
-void Collectives::all_reduce_small(const Collective& c) {
+// Bytes [from, to) of all of this rank's tensors become the reduction of its own and of what lies at source(r) of
+// another rank; f(address, offset from `from`, bytes) is called for each piece of them then.
+template <class Source, class F>
+void Collectives::reduce_pieces(const Collective& c, const Joined& own, size_t from, size_t to, const Source& source,
+                                const F& f) {
   const int me = s_.rank(), n = s_.size();
-  std::vector<const char*> sources(size_t(n), nullptr);
+  own.each(from, to, [&](char* address, size_t at, size_t bytes) {
+    for (int r = 0; r < n; ++r) sources_[size_t(r)] = r == me ? address : source(r) + (at - from);
+    c.reduce(address, sources_.data(), n, int64_t(bytes) / item_size(c.dtype));
+    f(address, at - from, bytes);
+  });
+}
+
+void Collectives::all_reduce_small(const Collective& c, const Joined& own) {
+  const int me = s_.rank(), n = s_.size();
   each_round(c, s_.chunk(), [&](uint64_t t, size_t offset, size_t bytes) {
-    copy(s_.slot(me, t), c.in[0] + offset, bytes);
+    own.copy_to(s_.slot(me, t), offset, offset + bytes);
     wrote(t);
-    for (int r = 0; r < n; ++r) {
+    for (int r = 0; r < n; ++r)
       if (r != me) await_in(c, r, t);
-      sources[size_t(r)] = s_.slot(r, t);
-    }
-    c.reduce(c.out[0] + offset, sources.data(), n, int64_t(bytes) / item_size(c.dtype));
+    reduce_pieces(c, own, offset, offset + bytes, [&](int r) { return s_.slot(r, t); }, [](char*, size_t, size_t) {});
   });
 }
 
 // long because: the three phases share where a chunk's parts lie
 // Round t is copied in (what other ranks reduce of it), while t - 1 is reduced (this rank's share) and t - 2 is copied
 // out (what others have reduced).
-void Collectives::all_reduce_large(const Collective& c) {
+void Collectives::all_reduce_large(const Collective& c, const Joined& own) {
   const int me = s_.rank(), n = s_.size();
   const int64_t item = item_size(c.dtype), elements = c.bytes / item, unit = int64_t(s_.chunk()) / item;
   const uint64_t rounds = uint64_t((elements + unit - 1) / unit), first = round_;
   last_ = first + rounds;
-  std::vector<const char*> sources(size_t(n), nullptr);
-  auto each_share = [&](uint64_t k, const auto& f) {  // f(rank, offset in the chunk, offset in all, bytes)
+  auto each_share = [&](uint64_t k, const auto& f) {  // f(rank, offset in the chunk, offset in all, and where it ends)
     const int64_t from = int64_t(k) * unit, count = std::min(unit, elements - from);
     for (int r = 0; r < n; ++r) {
       const int64_t a = share_begin(count, r, n), b = share_begin(count, r + 1, n);
-      f(r, size_t(a * item), size_t((from + a) * item), size_t((b - a) * item));
+      f(r, size_t(a * item), size_t((from + a) * item), size_t((from + b) * item));
     }
   };
   for (uint64_t k = 0; k < rounds + 2; ++k) {
     if (k < rounds) {
       open_round(c, first + k);
-      each_share(k, [&](int r, size_t at, size_t from, size_t bytes) {
-        if (r != me) copy(s_.slot(me, first + k) + at, c.in[0] + from, bytes);
+      each_share(k, [&](int r, size_t at, size_t from, size_t to) {
+        if (r != me) own.copy_to(s_.slot(me, first + k) + at, from, to);
       });
       wrote(first + k);
     }
-    if (k >= 1 && k - 1 < rounds) each_share(k - 1, [&](int owner, size_t at, size_t from, size_t bytes) {
+    if (k >= 1 && k - 1 < rounds) each_share(k - 1, [&](int owner, size_t at, size_t from, size_t to) {
       const uint64_t t = first + k - 1;
       if (owner != me) return;
-      for (int r = 0; r < n; ++r) {
+      for (int r = 0; r < n; ++r)
         if (r != me) await_in(c, r, t);
-        sources[size_t(r)] = r == me ? c.in[0] + from : s_.slot(r, t) + at;
-      }
-      c.reduce(c.out[0] + from, sources.data(), n, int64_t(bytes) / item);
-      copy(s_.slot(me, t) + at, c.out[0] + from, bytes);
+      char* result = s_.slot(me, t) + at;
+      reduce_pieces(c, own, from, to, [&](int r) { return s_.slot(r, t) + at; },
+                    [&](char* address, size_t offset, size_t bytes) { copy(result + offset, address, bytes); });
       s_.own().reduced.store(t + 1, std::memory_order_release);
       s_.ring_others();
     });
     if (k >= 2) {
       const uint64_t t = first + k - 2;
-      each_share(k - 2, [&](int r, size_t at, size_t from, size_t bytes) {
+      each_share(k - 2, [&](int r, size_t at, size_t from, size_t to) {
         if (r == me) return;
         await_reduced(c, r, t);
-        copy(c.out[0] + from, s_.slot(r, t) + at, bytes);
+        own.copy_from(s_.slot(r, t) + at, from, to);
       });
       close_round(t);
     }

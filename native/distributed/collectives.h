@@ -1,5 +1,6 @@
 // Collective calls over a shared segment: who writes what in which round, and who waits for whom.
 #pragma once
+#include "joined.h"
 #include "reduce.h"
 #include "segment.h"
 
@@ -19,7 +20,7 @@ struct Collective {
   std::vector<const char*> in;   // one, or one for each rank
   std::vector<char*> out;        // one, or one for each rank
   int64_t bytes = 0;             // of each part
-  std::vector<int64_t> in_bytes, out_bytes;  // of AllToAll
+  std::vector<int64_t> in_bytes, out_bytes;  // of AllToAll, and of AllReduce: of each tensor
   std::string text;              // what this call is and where it stands in the program
   std::function<bool()> interrupted;  // may be null
   std::chrono::nanoseconds timeout{};
@@ -49,8 +50,10 @@ class Collectives {
   void barrier(const Collective& c);
   void broadcast(const Collective& c);
   void all_reduce(const Collective& c);
-  void all_reduce_small(const Collective& c);
-  void all_reduce_large(const Collective& c);
+  template <class Source, class F>
+  void reduce_pieces(const Collective& c, const Joined& own, size_t from, size_t to, const Source& source, const F& f);
+  void all_reduce_small(const Collective& c, const Joined& own);
+  void all_reduce_large(const Collective& c, const Joined& own);
   void reduce(const Collective& c);
   void all_gather(const Collective& c);
   void gather(const Collective& c);
@@ -64,6 +67,7 @@ class Collectives {
   uint64_t round_ = 0;   // rounds of all calls done
   uint64_t last_ = 0;    // where the rounds of this call end
   uint64_t free_ = kSlots;  // rounds before this one may be begun
+  std::vector<const char*> sources_;  // of a reduction, by rank
   std::vector<uint64_t> checked_;  // by rank: the last call that was found the same
   Clock::time_point deadline_;
 };

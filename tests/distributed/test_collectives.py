@@ -237,6 +237,13 @@ def check_coalesced():
     dist.all_reduce_coalesced(xs)
     lists = [[flambeau.zeros(2), flambeau.zeros(3)] for _ in range(4)]
     dist.all_gather_coalesced(lists, [flambeau.full((2,), float(me)), flambeau.full((3,), 10.0 + me)])
+    sizes = [3, 0, 200_001, 1, 70_000, 5, 131_072]  # that begin and end anywhere in the ring's chunks
+    long = [values((size,), "float32", me, k) for k, size in enumerate(sizes)]
+    whole = [values((2, 3), "int64", me)]
+    dist.all_reduce_coalesced([*long, *whole])
+    for k, x in enumerate(long):
+        assert flambeau.equal(x, sum(values((sizes[k],), "float32", r, k) for r in range(4))), k
+    assert flambeau.equal(whole[0], sum(values((2, 3), "int64", r) for r in range(4)))
     return [x.unique().item() for x in xs], [[x[0].item() for x in row] for row in lists]
 
 

@@ -104,18 +104,36 @@ def check_exchange_begins_early():
 
 
 def check_whose_memory():
-    """A gradient that somebody else holds is written to; one that only the parameter has becomes part of the bucket."""
+    """Gradients are exchanged where they are, also those that somebody else holds; views of a bucket where one asks."""
     model, x = DistributedDataParallel(nn.Linear(4, 2)), flambeau.ones(3, 4) * (dist.get_rank() + 1)
     weight, bias = model.module.weight, model.module.bias
     model(x).sum().backward()
     first, held = weight.grad, bias.grad.clone()
     bias.grad = held
-    assert first._base is not None
+    assert first._base is None
     model(x).sum().backward()
     assert bias.grad is held and weight.grad is first and (held == 6).all() and (first == 9).all()
     model.zero_grad()
     model(x).sum().backward()
     assert weight.grad.data_ptr() != first.data_ptr() and (first == 9).all() and (weight.grad == 4.5).all()
+    model.register_comm_hook(None, default_hooks.allreduce_hook)  # which sees a bucket as one tensor
+    model.zero_grad()
+    model(x).sum().backward()
+    assert weight.grad._base is not None and (weight.grad == 4.5).all()
+
+
+def check_layouts():
+    """Gradients that are not dense, or have a graph of their own, are exchanged as copies."""
+    model, me = DistributedDataParallel(nn.Linear(4, 2)), dist.get_rank()
+    weight, bias = model.module.weight, model.module.bias
+    kept = weight.grad = flambeau.zeros(4, 2).mT
+    model(flambeau.ones(3, 4) * (me + 1)).square().sum().backward(create_graph=True)
+    expected = nn.Linear(4, 2)
+    expected.load_state_dict(model.module.state_dict())
+    for r in range(2):
+        (expected(flambeau.ones(3, 4) * (r + 1)).square().sum() / 2).backward()
+    assert not kept.is_contiguous()
+    return distance([weight.grad.detach(), bias.grad.detach()], [expected.weight.grad, expected.bias.grad])
 
 
 def check_unused():
@@ -393,3 +411,7 @@ def test_gradients_are_exchanged_while_backward_goes_on_in_every_step(two):
 
 def test_gradients_that_others_hold_are_written_to(two):
     two.run(check_whose_memory)
+
+
+def test_gradients_that_are_copied(two):
+    assert max(two.run(check_layouts)) < 1e-6

@@ -20,6 +20,7 @@ class GradBucket:
         self._index, self._parameters, self._last = index, parameters, False
         self._elements = sum(p.numel() for p in parameters)
         self.leave_memory()
+        self.parts = [None] * len(parameters)  # what is exchanged where the gradients stay in their own memory
         self.waiting, self.result = 0, None  # parameters without a gradient yet; what the exchange returned
 
     def leave_memory(self):

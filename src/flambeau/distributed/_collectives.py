@@ -158,22 +158,29 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """`all_reduce` of several tensors of one dtype."""
-    group = member(group, "all_reduce_coalesced")
+    """`all_reduce` of several tensors."""
+    return all_reduce_list(tensors, op, group, async_op, "all_reduce_coalesced")
+
+
+def all_reduce_list(tensors, op, group, async_op, name):
+    """`all_reduce` of several tensors, under a name."""
+    group = member(group, name)
     if group is None:
         return None
-    name = "all_reduce_coalesced"
     tensors = checks.tensors([tensors] if isinstance(tensors, _C.Tensor) else tensors, name, "tensors")
     kind, factor = checks.reduction(op, name)
     engine = group.engine_of(tensors[0], name) if tensors else group.engine
-    steps = [(Dense(each), where(name, each), checks.reducible(each, kind, engine, name)) for each in tensors]
+    steps = [(Dense(each), checks.reducible(each, kind, engine, name)) for each in tensors]
+    more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
+    text = where(name, tensors[0], checks.named(kind) + more) if tensors else name
 
     def call(timeout):
-        memories = [_multiplied(dense.memory, factor, wide) for dense, _, wide in steps]
-        with engine.grouped():
-            for memory, (_, text, _) in zip(memories, steps):
-                engine.all_reduce(memory, kind, text, timeout)
-        return lambda: [dense.back(memory) for memory, (dense, _, _) in zip(memories, steps)]
+        memories, kinds = [_multiplied(dense.memory, factor, wide) for dense, wide in steps], {}
+        for memory in memories:
+            kinds.setdefault(memory.dtype, []).append(memory)
+        for each in kinds.values():
+            engine.all_reduce_coalesced(each, kind, text, timeout)
+        return lambda: [dense.back(memory) for memory, (dense, _) in zip(memories, steps)]
 
     return group.call(engine, call, tensors, async_op)
 

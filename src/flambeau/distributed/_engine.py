@@ -14,6 +14,7 @@ class Engine:
     """The interface, for one group of processes; `rank` and `size` are this process's place in it."""
 
     name = "none"
+    joins = False  # whether several tensors are reduced as quickly as one of as many elements
     launches = False  # whether a call only begins what a stream carries out; such an engine has `launch`
 
     def __init__(self, rank, size):
@@ -31,6 +32,12 @@ class Engine:
         """All tensors become their reduction, with the same bits everywhere."""
         raise NotImplementedError(f"{self.name}: all_reduce")
 
+    def all_reduce_coalesced(self, tensors, op, where, timeout):
+        """`all_reduce` of several tensors of one dtype."""
+        with self.grouped():
+            for tensor in tensors:
+                self.all_reduce(tensor, op, where, timeout)
+
     def reduce(self, tensor, op, root, where, timeout):
         """The root's tensor becomes the reduction of all."""
         raise NotImplementedError(f"{self.name}: reduce")
@@ -41,11 +48,15 @@ class Engine:
 
     def gather(self, outputs, tensor, root, where, timeout):
         """Output r of the root becomes the tensor of rank r; others have no outputs."""
-        raise NotImplementedError(f"{self.name}: gather")
+        nothing = tensor.view(-1)[:0]
+        self.all_to_all(outputs or [nothing] * self.size, [tensor if r == root else nothing for r in range(self.size)],
+                        where, timeout)
 
     def scatter(self, tensor, inputs, root, where, timeout):
         """The tensor of rank r becomes input r of the root; others have no inputs."""
-        raise NotImplementedError(f"{self.name}: scatter")
+        nothing = tensor.view(-1)[:0]
+        self.all_to_all([tensor if r == root else nothing for r in range(self.size)], inputs or [nothing] * self.size,
+                        where, timeout)
 
     def reduce_scatter(self, tensor, inputs, op, where, timeout):
         """The tensor of rank r becomes the reduction of everybody's input r."""

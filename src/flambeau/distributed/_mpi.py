@@ -136,16 +136,6 @@ class MPIEngine(Engine):
     def all_gather(self, outputs, tensor, where, timeout):
         self.all_to_all(outputs, [tensor] * self.size, where, timeout)
 
-    def gather(self, outputs, tensor, root, where, timeout):
-        nothing = tensor.view(-1)[:0]
-        self.all_to_all(outputs or [nothing] * self.size, [tensor if r == root else nothing for r in range(self.size)],
-                        where, timeout)
-
-    def scatter(self, tensor, inputs, root, where, timeout):
-        nothing = tensor.view(-1)[:0]
-        self.all_to_all([tensor if r == root else nothing for r in range(self.size)], inputs or [nothing] * self.size,
-                        where, timeout)
-
     def reduce_scatter(self, tensor, inputs, op, where, timeout):
         whole = OPS["stack"](list(inputs))
         self.all_reduce(whole, op, where, timeout)

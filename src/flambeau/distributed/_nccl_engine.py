@@ -157,16 +157,6 @@ class NCCLEngine(Engine):
         else:
             self.all_to_all(outputs, [tensor] * self.size, where, timeout)
 
-    def gather(self, outputs, tensor, root, where, timeout):
-        nothing = tensor.reshape(-1)[:0]
-        self.all_to_all(outputs or [nothing] * self.size, [tensor if r == root else nothing for r in range(self.size)],
-                        where, timeout)
-
-    def scatter(self, tensor, inputs, root, where, timeout):
-        nothing = tensor.reshape(-1)[:0]
-        self.all_to_all([tensor if r == root else nothing for r in range(self.size)], inputs or [nothing] * self.size,
-                        where, timeout)
-
     def reduce_scatter(self, tensor, inputs, op, where, timeout):
         count, kind, how = _numbers(tensor, op)
         if _in_a_row(inputs):

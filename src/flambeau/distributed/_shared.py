@@ -37,6 +37,7 @@ class SharedMemoryEngine(Engine):
     """All ranks of a group on one host."""
 
     name = "shared memory"
+    joins = True
 
     def __init__(self, rank, size, store, timeout):
         super().__init__(rank, size)
@@ -140,6 +141,9 @@ class SharedMemoryEngine(Engine):
         broken = self._group.run(_ALL_REDUCE, where, 0, op, tensors, tensors, timeout)
         if broken is not None:
             raise DistBackendError(broken)
+
+    def all_reduce_coalesced(self, tensors, op, where, timeout):
+        self._run(_ALL_REDUCE, where, 0, op, tensors, tensors, timeout)
 
     def reduce(self, tensor, op, root, where, timeout):
         self._run(_REDUCE, where, root, op, (tensor,), (tensor,) if root == self.rank else (), timeout)

@@ -17,7 +17,23 @@ def _is_url(checkpoint_id):
     return True
 
 
-class FsspecWriter(FileSystemWriter):
+class _AtURL:
+    """What reader and writer have of a URL; `_options` go to the file system."""
+
+    def _folder_at(self, path):
+        return RemoteFolder(path, self._options)
+
+    @property
+    def checkpoint_id(self):
+        """The URL."""
+        return self.folder.url
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id):
+        return _is_url(checkpoint_id)
+
+
+class FsspecWriter(_AtURL, FileSystemWriter):
     """`FileSystemWriter` for a URL; further keywords go to the file system. A save counts when `.metadata` is there.
 
     >>> import flambeau
@@ -38,34 +54,10 @@ class FsspecWriter(FileSystemWriter):
         super().__init__(path, single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead, False, overwrite,
                          _extensions, serialization_format)
 
-    def _folder_at(self, path):
-        return RemoteFolder(path, self._options)
 
-    @property
-    def checkpoint_id(self):
-        """The URL."""
-        return self.folder.url
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id):
-        return _is_url(checkpoint_id)
-
-
-class FsspecReader(FileSystemReader):
+class FsspecReader(_AtURL, FileSystemReader):
     """`FileSystemReader` for a URL; keywords go to the file system."""
 
     def __init__(self, path, **kwargs):
         self._options = kwargs
         super().__init__(path)
-
-    def _folder_at(self, path):
-        return RemoteFolder(path, self._options)
-
-    @property
-    def checkpoint_id(self):
-        """The URL."""
-        return self.folder.url
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id):
-        return _is_url(checkpoint_id)

@@ -114,14 +114,11 @@ class Reducer:
     def _take(self, p, finishing=False):
         """Puts a gradient into its bucket; begins to exchange the buckets that are full, in their order."""
         bucket, k = self._home[id(p)]
-        view = bucket.gradients()[k]
         with flambeau.no_grad():
-            if p.grad is None:
-                view.zero_()
-            elif p.grad.data_ptr() != view.data_ptr() or p.grad.dtype is not view.dtype:
-                view.copy_(p.grad)
-                if self.views:
-                    p.grad = view
+            if self._in_place:
+                bucket.parts[k] = self._part(p)
+            else:
+                self._copy(p, bucket.gradients()[k])
         bucket.waiting -= 1
         while self._next < len(self.buckets) and self.buckets[self._next].waiting == 0:
             self._exchange(self.buckets[self._next])
@@ -129,16 +126,39 @@ class Reducer:
         if self._next == len(self.buckets) and not finishing and len(self._unused) < len(self.parameters):
             _C.queue_callback(self.finish)
 
+    @property
+    def _in_place(self):
+        """Whether gradients are exchanged where they are: nobody wants to see them one after the other."""
+        return self.hook is None and not self.views and self.group.engine_of(self.parameters[0], "DDP").joins
+
+    def _part(self, p):
+        """What is exchanged for a parameter: its gradient itself, where no other value is to be kept."""
+        grad = p.grad
+        if grad is None:
+            return flambeau.zeros(p.shape, dtype=p.dtype, device=p.device)
+        if id(p) in self._unused or grad.requires_grad or grad.dtype is not p.dtype or not grad.is_contiguous():
+            return flambeau.empty(p.shape, dtype=p.dtype, device=p.device).copy_(grad)
+        return grad
+
+    def _copy(self, p, view):
+        """Puts a gradient into its part of the bucket."""
+        if p.grad is None:
+            view.zero_()
+        elif p.grad.data_ptr() != view.data_ptr() or p.grad.dtype is not view.dtype:
+            view.copy_(p.grad)
+            if self.views:
+                p.grad = view
+
     def _exchange(self, bucket):
         if self.hook is not None:
             bucket.result = self.hook(self.hook_state, bucket)
             return
-        buffer, dist = bucket.buffer(), flambeau.distributed
+        parts, dist = bucket.parts if self._in_place else [bucket.buffer()], flambeau.distributed
         mean = self.divisor is None
         if not mean:
-            buffer.div_(self.divisor)
+            flambeau._foreach_div_(parts, self.divisor)
         op = dist.ReduceOp.AVG if mean else dist.ReduceOp.SUM
-        bucket.result = dist.all_reduce(buffer, op, self.group, async_op=True)
+        bucket.result = dist._collectives.all_reduce_list(parts, op, self.group, True, "all_reduce")
 
     def finish(self):
         """Backward is over: waits for what is under way and gives the parameters their gradients."""
@@ -155,17 +175,18 @@ class Reducer:
     def _give(self, bucket, used):
         """Parts of the bucket become `grad`, where nobody else has the tensor that it was; else they are copied there.
         """
-        homes, parts = [], []
-        for p, view in zip(bucket.parameters(), bucket.gradients()):
+        homes, parts, in_place = [], [], self._in_place
+        for p, part in zip(bucket.parameters(), bucket.parts if in_place else bucket.gradients()):
             if id(p) not in used:
                 continue
-            if p.grad is None or (not self.views and _only_known_to(p)):
-                p.grad = view
-            elif p.grad.data_ptr() != view.data_ptr():
+            if p.grad is None or (not in_place and not self.views and _only_known_to(p)):
+                p.grad = part
+            elif p.grad.data_ptr() != part.data_ptr():
                 homes.append(p.grad)
-                parts.append(view)
+                parts.append(part)
         if homes:
             flambeau._foreach_copy_(homes, parts)
+        bucket.parts = [None] * len(bucket.parts)
         if not self.views:
             bucket.leave_memory()
 
@@ -183,7 +204,10 @@ class Reducer:
         """The collectives of one backward, with zeros: for a rank that has no more batches."""
         self._unused = set(map(id, self.parameters))
         for bucket in self.buckets:
-            bucket.buffer().zero_()
+            if self._in_place:
+                bucket.parts = [flambeau.zeros(p.shape, dtype=p.dtype, device=p.device) for p in bucket.parameters()]
+            else:
+                bucket.buffer().zero_()
             self._exchange(bucket)
         used = self._used_anywhere()
         with flambeau.no_grad():
