@@ -20,6 +20,13 @@ TensorRef run(OpHandle& op, Tensor& t) {
   return std::move(c.out1);
 }
 
+// The tensor whose values are what t's memory holds.
+TensorRef without_lazy(const Tensor& t) {
+  TensorRef plain = alias(t);
+  plain->flags &= uint16_t(~kLazy);
+  return plain;
+}
+
 // The arguments of a call with copies in place of the lazy ones.
 struct Resolved {
   struct Pair {
@@ -59,12 +66,6 @@ struct Resolved {
 };
 
 }  // namespace
-
-TensorRef without_lazy(const Tensor& t) {
-  TensorRef plain = alias(t);
-  plain->flags &= uint16_t(~kLazy);
-  return plain;
-}
 
 TensorRef resolved(const Tensor& t) {
   if (!is_lazy(t)) return TensorRef::borrow(const_cast<Tensor*>(&t));

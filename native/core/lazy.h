@@ -8,8 +8,6 @@ namespace flambeau {
 inline bool is_lazy(const Tensor& t) { return t.flags & kLazy; }
 // The values in memory that holds them: t itself unless it is lazy, else a copy without history.
 FLAMBEAU_API TensorRef resolved(const Tensor& t);
-// The tensor whose values are what t's memory holds.
-TensorRef without_lazy(const Tensor& t);
 void write_lazy(Tensor& t, const Tensor& values);  // of any dtype; broadcast to t's shape
 // Executes a call that has lazy arguments.
 void run_resolved(Call& c);

@@ -166,41 +166,23 @@ void channel_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Batch& s
     });
     return;
   }
-  const int64_t c = s.channels;
-  std::vector<double> total = column_totals<T>(s.batch, c, 2, [&](int64_t r, T* sums, T* a, T* b) {
-    const T *g = gs.at(r * c, c, a), *x = xs.at(r * c, c, b);
-    each<T>(c, [&](int64_t i, int k) {
-      Vector<T> v = take(g + i, k);
-      give<T>(sums + i, take(sums + i, k) + v, k);
-      give<T>(sums + c + i, take(sums + c + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
-    });
-  });
-  for (int64_t i = 0; i < c; ++i) level[i] += total[size_t(i)], along[i] += total[size_t(c + i)];
+  const std::vector<double> total = gradient_sums(gs, xs, 0, s.batch, s.channels, mean);
+  for (int64_t i = 0; i < s.channels; ++i) level[i] += total[size_t(i)], along[i] += total[size_t(s.channels + i)];
 }
 template <class T>
 void batch_norm_input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Batch& s,
-                               const std::vector<T>& mean, const std::vector<T>& of_grad,
-                               const std::vector<T>& of_input, const std::vector<T>& constant) {
-  const int64_t width = s.spatial > 1 ? s.spatial : s.channels, rows = s.spatial > 1 ? s.batch * s.channels : s.batch;
-  parallel_for(rows, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
+                               const Mixture<T>& mixture) {
+  if (s.spatial == 1) return mix_rows(gs, xs, out, 0, s.batch, mixture);
+  const int64_t width = s.spatial;
+  parallel_for(s.batch * s.channels, std::max<int64_t>(1, kGrain / width), [&](int64_t begin, int64_t end) {
     std::vector<T> a(gs.direct ? 0 : size_t(width)), b(xs.direct ? 0 : size_t(width)),
         d(out.direct ? 0 : size_t(width));
     for (int64_t r = begin; r < end; ++r) {
       const T *g = gs.at(r * width, width, a.data()), *x = xs.at(r * width, width, b.data());
       T* to = out.at(r * width, d.data());
-      if (s.spatial > 1) {
-        const size_t j = size_t(r % s.channels);
-        const T p = of_grad[j], q = of_input[j], o = constant[j], m = mean[j];
-        each<T>(width,
-                [&](int64_t i, int k) { give<T>(to + i, take(g + i, k) * p + (take(x + i, k) - m) * q + o, k); });
-      } else {
-        const T *p = of_grad.data(), *q = of_input.data(), *o = constant.data(), *m = mean.data();
-        each<T>(width, [&](int64_t i, int k) {
-          give<T>(to + i,
-                  take(g + i, k) * take(p + i, k) + (take(x + i, k) - take(m + i, k)) * take(q + i, k) + take(o + i, k),
-                  k);
-        });
-      }
+      const size_t j = size_t(r % s.channels);
+      const T p = mixture.p[j], q = mixture.q[j], o = mixture.o[j], m = mixture.mean[j];
+      each<T>(width, [&](int64_t i, int k) { give<T>(to + i, take(g + i, k) * p + (take(x + i, k) - m) * q + o, k); });
       out.done(r * width, width, to);
     }
   });
@@ -222,19 +204,20 @@ void cpu_batch_norm_backward(Call& c) {
     {
       LockRelease lock(given.numel * 2);
       RowReader<T> gs(*grad), xs(*input);
-      std::vector<T> mean(center.begin(), center.end()), of_grad(size_t(s.channels)), of_input(size_t(s.channels)),
-          constant(size_t(s.channels));
-      std::vector<double> level(size_t(s.channels), 0.0), along(size_t(s.channels), 0.0);
-      if (given.numel) channel_sums(gs, xs, s, mean.data(), level.data(), along.data());
-      for (size_t j = 0; j < size_t(s.channels); ++j) {
+      const size_t channels = size_t(s.channels);
+      Mixture<T> mixture{{center.begin(), center.end()}, std::vector<T>(channels), std::vector<T>(channels),
+                         std::vector<T>(channels)};
+      std::vector<double> level(channels, 0.0), along(channels, 0.0);
+      if (given.numel) channel_sums(gs, xs, s, mixture.mean.data(), level.data(), along.data());
+      for (size_t j = 0; j < channels; ++j) {
         const double a = double(weight[j]) * rstd[j], b = training ? -a * rstd[j] * rstd[j] * along[j] / n : 0;
-        of_grad[j] = T(a);
-        of_input[j] = T(b);
-        constant[j] = training ? T(-a * level[j] / n) : T(0);
+        mixture.p[j] = T(a);
+        mixture.q[j] = T(b);
+        mixture.o[j] = training ? T(-a * level[j] / n) : T(0);
         put<double>(dw.data, c.out(1).dtype, int64_t(j), along[j] * rstd[j]);
         put<double>(db.data, c.out(2).dtype, int64_t(j), level[j]);
       }
-      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx), s, mean, of_grad, of_input, constant);
+      if (given.numel) batch_norm_input_gradient(gs, xs, RowWriter<T>(dx), s, mixture);
     }
   });
 }

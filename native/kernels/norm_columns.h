@@ -55,4 +55,43 @@ void column_moments(const RowReader<T>& xs, int64_t first, int64_t rows, int64_t
   });
   for (double& v : var) v /= double(rows);
 }
+
+// The sums down the columns of so many rows from `first` on of g and of g (x - mean): [2, channels].
+template <class T>
+std::vector<double> gradient_sums(const RowReader<T>& gs, const RowReader<T>& xs, int64_t first, int64_t rows,
+                                  int64_t channels, const T* mean) {
+  const int64_t c = channels;
+  return column_totals<T>(rows, c, 2, [&](int64_t r, T* sums, T* a, T* b) {
+    const T *g = gs.at((first + r) * c, c, a), *x = xs.at((first + r) * c, c, b);
+    each<T>(c, [&](int64_t i, int k) {
+      Vector<T> v = take(g + i, k);
+      give<T>(sums + i, take(sums + i, k) + v, k);
+      give<T>(sums + c + i, take(sums + c + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
+    });
+  });
+}
+// What the gradient of a norm's input is made of: g p + (x - mean) q + o, by channel.
+template <class T>
+struct Mixture {
+  std::vector<T> mean, p, q, o;
+};
+template <class T>
+void mix_rows(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, int64_t first, int64_t rows,
+              const Mixture<T>& mixture) {
+  const int64_t c = int64_t(mixture.mean.size());
+  const T *mean = mixture.mean.data(), *p = mixture.p.data(), *q = mixture.q.data(), *o = mixture.o.data();
+  parallel_for(rows, std::max<int64_t>(1, kGrain / c), [&](int64_t row, int64_t end) {
+    std::vector<T> a(gs.direct ? 0 : size_t(c)), b(xs.direct ? 0 : size_t(c)), d(out.direct ? 0 : size_t(c));
+    for (; row < end; ++row) {
+      const int64_t at = (first + row) * c;
+      const T *g = gs.at(at, c, a.data()), *x = xs.at(at, c, b.data());
+      T* to = out.at(at, d.data());
+      each<T>(c, [&](int64_t i, int k) {
+        const Vector<T> centred = take(x + i, k) - take(mean + i, k);
+        give<T>(to + i, take(g + i, k) * take(p + i, k) + centred * take(q + i, k) + take(o + i, k), k);
+      });
+      out.done(at, c, to);
+    }
+  });
+}
 }  // namespace flambeau::norm

@@ -46,65 +46,25 @@ void normalize_sample(const RowReader<T>& in, const RowWriter<T>& out, const Gro
   });
 }
 
-// The sums over one sample of g and of g xhat, by channel: [2, channels].
 template <class T>
-std::vector<double> gradient_sums(const RowReader<T>& gs, const RowReader<T>& xs, const Groups& s, int64_t sample,
-                                  const SampleStatistics<T>& stats) {
-  const int64_t c = s.channels;
-  const T* mean = stats.center.data();
-  std::vector<double> sums = column_totals<T>(s.spatial, c, 2, [&](int64_t r, T* to, T* a, T* b) {
-    const int64_t at = (sample * s.spatial + r) * c;
-    const T *g = gs.at(at, c, a), *x = xs.at(at, c, b);
-    each<T>(c, [&](int64_t i, int k) {
-      Vector<T> v = take(g + i, k);
-      give<T>(to + i, take(to + i, k) + v, k);
-      give<T>(to + c + i, take(to + c + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
-    });
-  });
-  for (int64_t k = 0; k < c; ++k) sums[size_t(c + k)] *= stats.rstd[size_t(k)];
-  return sums;
-}
-
-// What the gradient of the input is made of: g p + (x - mean) q + o, by channel.
-template <class T>
-struct Mixture {
-  std::vector<T> p, q, o;
-  Mixture(const Groups& s, const SampleStatistics<T>& stats, const std::vector<T>& weight, const double* level,
-          const double* along)
-      : p(size_t(s.channels)), q(size_t(s.channels)), o(size_t(s.channels)) {
-    for (int64_t first = 0; first < s.channels; first += s.per) {
-      double group_level = 0, group_along = 0;
-      for (int64_t k = first; k < first + s.per; ++k) {
-        group_level += double(weight[size_t(k)]) * level[k];
-        group_along += double(weight[size_t(k)]) * along[k];
-      }
-      for (size_t k = size_t(first); k < size_t(first + s.per); ++k) {
-        const double rstd = stats.rstd[k];
-        p[k] = T(rstd * double(weight[k]));
-        q[k] = T(-rstd * rstd * group_along / double(s.row));
-        o[k] = T(-rstd * group_level / double(s.row));
-      }
+Mixture<T> mixture_of(const Groups& s, const SampleStatistics<T>& stats, const std::vector<T>& weight,
+                      const double* level, const double* along) {
+  const size_t channels = size_t(s.channels);
+  Mixture<T> mixture{stats.center, std::vector<T>(channels), std::vector<T>(channels), std::vector<T>(channels)};
+  for (int64_t first = 0; first < s.channels; first += s.per) {
+    double group_level = 0, group_along = 0;
+    for (int64_t k = first; k < first + s.per; ++k) {
+      group_level += double(weight[size_t(k)]) * level[k];
+      group_along += double(weight[size_t(k)]) * along[k];
+    }
+    for (size_t k = size_t(first); k < size_t(first + s.per); ++k) {
+      const double rstd = stats.rstd[k];
+      mixture.p[k] = T(rstd * double(weight[k]));
+      mixture.q[k] = T(-rstd * rstd * group_along / double(s.row));
+      mixture.o[k] = T(-rstd * group_level / double(s.row));
     }
   }
-};
-template <class T>
-void input_gradient(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, const Groups& s,
-                    int64_t sample, const T* mean, const Mixture<T>& mix) {
-  const int64_t c = s.channels;
-  const T *p = mix.p.data(), *q = mix.q.data(), *o = mix.o.data();
-  parallel_for(s.spatial, std::max<int64_t>(1, kGrain / c), [&](int64_t row, int64_t end) {
-    std::vector<T> a(gs.direct ? 0 : size_t(c)), b(xs.direct ? 0 : size_t(c)), d(out.direct ? 0 : size_t(c));
-    for (; row < end; ++row) {
-      const int64_t at = (sample * s.spatial + row) * c;
-      const T *g = gs.at(at, c, a.data()), *x = xs.at(at, c, b.data());
-      T* to = out.at(at, d.data());
-      each<T>(c, [&](int64_t i, int k) {
-        const Vector<T> centred = take(x + i, k) - take(mean + i, k);
-        give<T>(to + i, take(g + i, k) * take(p + i, k) + centred * take(q + i, k) + take(o + i, k), k);
-      });
-      out.done(at, c, to);
-    }
-  });
+  return mixture;
 }
 
 }  // namespace
@@ -141,11 +101,12 @@ void group_norm_backward_last(Call& c, const Groups& s, double eps) {
     parallel_for(s.batch, std::max<int64_t>(1, kGrain / (s.spatial * s.channels)), [&](int64_t sample, int64_t end) {
       for (; sample < end; ++sample) {
         const SampleStatistics<T> stats(xs, s, sample, eps);
-        const std::vector<double> sums = gradient_sums(gs, xs, s, sample, stats);
-        const Mixture<T> mix(s, stats, weight, sums.data(), sums.data() + s.channels);
-        input_gradient(gs, xs, out, s, sample, stats.center.data(), mix);
-        std::copy_n(sums.data(), s.channels, level.data() + sample * s.channels);
-        std::copy_n(sums.data() + s.channels, s.channels, along.data() + sample * s.channels);
+        const int64_t first = sample * s.spatial, c = s.channels;
+        std::vector<double> sums = gradient_sums(gs, xs, first, s.spatial, c, stats.center.data());
+        for (int64_t k = 0; k < c; ++k) sums[size_t(c + k)] *= stats.rstd[size_t(k)];
+        mix_rows(gs, xs, out, first, s.spatial, mixture_of(s, stats, weight, sums.data(), sums.data() + c));
+        std::copy_n(sums.data(), c, level.data() + sample * c);
+        std::copy_n(sums.data() + c, c, along.data() + sample * c);
       }
     });
   }
