@@ -1,8 +1,9 @@
 // What a recurrent layer (one layer in one direction, over all its steps) is asked for: its sizes, results and checks.
 //
 // Sequences lie step by step: `batch_sizes[t]` rows belong to step t, sequences of falling length, so a padded input
-// and a packed one are the same here. A thread owns some sequences and walks through all steps of these without waiting
-// for others; how they are divided changes no result.
+// and a packed one are the same here. Of many sequences a thread owns some and walks through all steps of these without
+// waiting for others. Of few it owns some units: their columns of the weights stay in its cache, and the threads meet
+// once a step. How they are divided changes no result.
 #include "recurrent_layer.h"
 
 namespace flambeau {
@@ -72,6 +73,14 @@ Layer layer_of(const Call& c, int shift) {
       runtime_error(c.name(), ": expected input, states and weights of one dtype, got ", dtype_name(x.dtype), " and ",
                     dtype_name(t->dtype));
   return l;
+}
+
+Parts parts_of(const Layer& l) {
+  constexpr int64_t few = 48;  // sequences of a thread: more of them read the weights seldom enough
+  const int64_t threads = num_threads(), step = l.batch * l.gates * l.state;
+  if (l.steps < 2 || in_parallel() || l.batch > few * threads || step < 1 << 17 || l.gates * l.state < 1 << 16)
+    return {};
+  return {std::max<int64_t>(1, std::min(threads, l.hidden / 32))};
 }
 
 namespace {

@@ -70,9 +70,10 @@ void backward(Call& c) {
   TensorRef unprojected = make(l.projected() ? l.batch : 0, n);
   T *dg = sums->ptr<T>(), *dh = states->ptr<T>(), *dc = dcell->ptr<T>(), *h_before = before->ptr<T>();
   T *total = totals->ptr<T>(), *draw = unprojected->ptr<T>();
-  Operand<T> state(in.weight(kWhh), gru ? 2 * n : l.gates, p, p, 1, l.steps), fresh, project;
-  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, n, p, p, 1, l.steps);
-  if (l.projected()) project = Operand<T>(in.weight(kWhr), p, n, n, 1, l.steps);
+  const Parts parts = parts_of(l);
+  Operand<T> state(in.weight(kWhh), gru ? 2 * n : l.gates, p, 1, p, 1, l.steps, parts), fresh, project;
+  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, n, p, 1, p, 1, l.steps, parts);
+  if (l.projected()) project = Operand<T>(in.weight(kWhr), p, n, 1, n, 1, l.steps, parts);
   {
     LockRelease lock(2 * work_of(l));
     state.pack(), gru ? fresh.pack() : void(), l.projected() ? project.pack() : void();
@@ -87,36 +88,61 @@ void backward(Call& c) {
       const int64_t row = earlier(t, b);
       return row >= 0 ? all + row * width : first ? first + b * width : nullptr;
     };
-    walk<T>(l, true, {&state, &fresh, &project}, [&](int64_t t, int64_t b, int64_t m, int64_t row) {
-      T *d = dh + b * p, *g = dg + row * ld;
-      if (dout) kernels.add(m * p, dout + row * p, d);
-      if (h_before)
-        for (int64_t i = 0; i < m && wants(kWhh); ++i) {
-          const T* h = state_before(t, b + i, out, in[kH0], p);
-          h ? (void)std::copy_n(h, p, h_before + (row + i) * p) : (void)std::fill_n(h_before + (row + i) * p, p, T(0));
-        }
-      switch (l.mode) {
-        case Mode::LSTM: {
-          const T* dhidden = d;
-          if (l.projected()) {
-            std::copy_n(d, m * p, total + row * p);
-            project.multiply(m, d, p, draw + b * n, n, {});
-            dhidden = draw + b * n;
-          }
-          for (int64_t i = 0; i < m; ++i)
-            kernels.lstm_back(n, gates + (row + i) * ld, cells + (row + i) * n,
-                              state_before(t, b + i, cells, in[kC0], n), dhidden + i * n, dc + (b + i) * n, g + i * ld);
-          break;
-        }
-        case Mode::GRU:
-          for (int64_t i = 0; i < m; ++i)
-            kernels.gru_back(n, gates + (row + i) * ld, state_before(t, b + i, out, in[kH0], n), d + i * n, g + i * ld);
-          fresh.multiply(m, g + 3 * n, ld, d, p, {1, 1});
-          break;
-        case Mode::Tanh: kernels.tanh_back(m * n, out + row * n, d, g); break;
-        case Mode::Relu: kernels.relu_back(m * n, out + row * n, d, g); break;
+    // what reaches the states of a step from outside of it, and what is kept of them for the sums over all steps
+    auto arrive = [&](int64_t part, int64_t t, int64_t b, int64_t m, int64_t row) {
+      const int64_t first = parts.begin(part, p), count = parts.begin(part + 1, p) - first;
+      for (int64_t i = 0; i < m; ++i) {
+        T *d = dh + (b + i) * p + first, *kept = h_before + (row + i) * p + first;
+        if (dout) kernels.add(count, dout + (row + i) * p + first, d);
+        if (l.projected()) std::copy_n(d, count, total + (row + i) * p + first);
+        if (!wants(kWhh)) continue;
+        const T* h = state_before(t, b + i, out, in[kH0], p);
+        h ? (void)std::copy_n(h + first, count, kept) : (void)std::fill_n(kept, count, T(0));
       }
-      state.multiply(m, g, ld, d, p, {1, gru ? T(1) : T(0)});
+    };
+    auto activations = [&](int64_t part, int64_t t, int64_t b, int64_t m, int64_t row) {
+      const int64_t first = parts.begin(part, n), count = parts.begin(part + 1, n) - first;
+      for (int64_t i = 0; i < m; ++i) {
+        T *g = dg + (row + i) * ld + first, *d = (l.projected() ? draw : dh) + (b + i) * n + first;
+        const T *made = out + (row + i) * n + first, *used = gates + (row + i) * ld + first;
+        auto before = [&](const T* all, const T* start) {
+          const T* at = state_before(t, b + i, all, start, n);
+          return at ? at + first : nullptr;
+        };
+        switch (l.mode) {
+          case Mode::LSTM:
+            kernels.lstm_back(count, n, used, cells + (row + i) * n + first, before(cells, in[kC0]), d,
+                              dc + (b + i) * n + first, g);
+            break;
+          case Mode::GRU: kernels.gru_back(count, n, used, before(out, in[kH0]), d, g); break;
+          case Mode::Tanh: kernels.tanh_back(count, made, d, g); break;
+          case Mode::Relu: kernels.relu_back(count, made, d, g); break;
+        }
+      }
+    };
+    walk(l, parts, [&](auto&& each, int64_t begin, int64_t end) {
+      int64_t behind = 0;  // sequences of the step that was left last, whose sums are still to be taken to the states
+      const T* left = nullptr;
+      T* d = dh + begin * p;
+      auto carry = [&](int64_t part) {
+        if (!behind) return;
+        if (gru) fresh.multiply(part, behind, left + 3 * n, ld, d, p, {1, 1});
+        state.multiply(part, behind, left, ld, d, p, {1, gru ? T(1) : T(0)});
+      };
+      steps(l, true, begin, end, [&](int64_t t, int64_t m, int64_t row) {
+        each([&](int64_t part) {
+          carry(part);
+          arrive(part, t, begin, m, row);
+          if (!l.projected()) activations(part, t, begin, m, row);
+        });
+        if (l.projected())
+          each([&](int64_t part) {
+            project.multiply(part, m, d, p, draw + begin * n, n, {});
+            activations(part, t, begin, m, row);
+          });
+        behind = m, left = dg + row * ld;
+      });
+      if (wants(kH0)) each(carry);
     });
     if (wants(kH0)) std::copy_n(dh, l.batch * p, to[kH0]);
     if (wants(kC0)) std::copy_n(dc, l.batch * n, to[kC0]);

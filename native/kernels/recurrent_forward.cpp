@@ -17,14 +17,15 @@ static std::vector<T> joined_bias(const Layer& l, const T* ih, const T* hh) {
 
 // The input's share of all gates, with the biases.
 template <class T>
-static void input_shares(DType given, const Layer& l, Operand<T>& input, const T* x, const T* bias, T* gates) {
-  if (given == DType::BFloat16 && multiplies_bfloat16() && !input.b.halves)
-    return large_product<T>(given, l.rows, l.gates, l.inputs, x, l.inputs, 1, input.b.wide, 1, l.inputs, gates, l.ld,
+static void input_shares(DType given, const Layer& l, Weight<T> weight, Operand<T>& input, const T* x, const T* bias,
+                         T* gates) {
+  if (given == DType::BFloat16 && multiplies_bfloat16() && !weight.halves)
+    return large_product<T>(given, l.rows, l.gates, l.inputs, x, l.inputs, 1, weight.wide, 1, l.inputs, gates, l.ld,
                             bias);
   input.pack();
-  parallel_for(l.rows, input.panels ? std::max<int64_t>(1, (1 << 19) / (l.gates * l.inputs)) : l.rows,
+  parallel_for(l.rows, input.packed() ? std::max<int64_t>(1, (1 << 19) / (l.gates * l.inputs)) : l.rows,
                [&](int64_t row, int64_t end) {
-    input.multiply(end - row, x + row * l.inputs, l.inputs, gates + row * l.ld, l.ld, {1, 0, bias});
+    input.multiply(0, end - row, x + row * l.inputs, l.inputs, gates + row * l.ld, l.ld, {1, 0, bias});
   });
 }
 
@@ -45,12 +46,13 @@ void forward(Call& c) {
   const int64_t n = l.hidden, p = l.state, ld = l.ld;
   const bool gru = l.mode == Mode::GRU, gated = gru || l.mode == Mode::LSTM;
   T *out = to[0], *h = to[1], *cell = to[2], *gates = gated ? to[3] : out, *cells = to[4], *raw = to[5];
-  Operand<T> state(in.weight(kWhh), p, gru ? 2 * n : l.gates, 1, p, l.steps), fresh, project;
-  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, p, n, 1, p, l.steps);
-  if (l.projected()) project = Operand<T>(in.weight(kWhr), n, p, 1, n, l.steps);
+  const Parts parts = parts_of(l);
+  Operand<T> state(in.weight(kWhh), p, n, gru ? 2 : l.gates / n, 1, p, l.steps, parts), fresh, project;
+  if (gru) fresh = Operand<T>(in.weight(kWhh) + 2 * n * p, p, n, 1, 1, p, l.steps, parts);
+  if (l.projected()) project = Operand<T>(in.weight(kWhr), n, p, 1, 1, n, l.steps, parts);
   // packed where many rows meet it and a panel stays in the first two caches; otherwise gemm chooses the way
   const bool packed = l.rows >= 64 && l.inputs <= 1024;
-  Operand<T> input(in.weight(kWih), l.inputs, l.gates, 1, l.inputs, packed ? l.steps : 1);
+  Operand<T> input(in.weight(kWih), l.inputs, l.gates, 1, 1, l.inputs, packed ? l.steps : 1);
   const std::vector<T> bias = joined_bias(l, in[kBih], in[kBhh]);
   {
     LockRelease lock(work_of(l));
@@ -58,26 +60,30 @@ void forward(Call& c) {
     in[kH0] ? (void)std::copy_n(in[kH0], l.batch * p, h) : (void)std::fill_n(h, l.batch * p, T(0));
     if (l.mode == Mode::LSTM)
       in[kC0] ? (void)std::copy_n(in[kC0], l.batch * n, cell) : (void)std::fill_n(cell, l.batch * n, T(0));
-    input_shares(c.tensor(kInput).dtype, l, input, in[kInput], bias.empty() ? nullptr : bias.data(), gates);
-    walk<T>(l, false, {&state, &fresh, &project}, [&](int64_t, int64_t b, int64_t m, int64_t row) {
-      T *g = gates + row * ld, *y = out + row * p;
-      state.multiply(m, h + b * p, p, g, ld, {1, 1});
-      switch (l.mode) {
-        case Mode::LSTM: {
-          T* to = l.projected() ? raw + row * n : y;
-          for (int64_t i = 0; i < m; ++i)
-            kernels.lstm(n, g + i * ld, cell + (b + i) * n, cells + (row + i) * n, to + i * n);
-          if (l.projected()) project.multiply(m, to, n, y, p, {});
-          break;
-        }
-        case Mode::GRU:
-          fresh.multiply(m, h + b * p, p, g + 3 * n, ld, {1, 0, in[kBhh] ? in[kBhh] + 2 * n : nullptr});
-          for (int64_t i = 0; i < m; ++i) kernels.gru(n, g + i * ld, h + (b + i) * n, y + i * n);
-          return;
-        case Mode::Tanh: kernels.tanh(m * n, y); break;
-        case Mode::Relu: kernels.relu(m * n, y); break;
-      }
-      std::copy_n(y, m * p, h + b * p);
+    input_shares(c.tensor(kInput).dtype, l, in.weight(kWih), input, in[kInput], bias.empty() ? nullptr : bias.data(),
+                 gates);
+    walk(l, parts, [&](auto&& each, int64_t begin, int64_t end) {
+      steps(l, false, begin, end, [&](int64_t, int64_t m, int64_t row) {
+        T *g = gates + row * ld, *y = out + row * p, *before = h + begin * p, *made = l.projected() ? raw + row * n : y;
+        each([&](int64_t part) {
+          const int64_t first = parts.begin(part, n), count = parts.begin(part + 1, n) - first;
+          state.multiply(part, m, before, p, g, ld, {1, 1});
+          if (gru) fresh.multiply(part, m, before, p, g + 3 * n, ld, {1, 0, in[kBhh] ? in[kBhh] + 2 * n : nullptr});
+          for (int64_t i = 0; i < m; ++i) {
+            T *of_row = g + i * ld + first, *result = made + i * n + first;
+            switch (l.mode) {
+              case Mode::LSTM:
+                kernels.lstm(count, n, of_row, cell + (begin + i) * n + first, cells + (row + i) * n + first, result);
+                break;
+              case Mode::GRU: kernels.gru(count, n, of_row, before + i * p + first, result); break;
+              case Mode::Tanh: kernels.tanh(count, result); break;
+              case Mode::Relu: kernels.relu(count, result); break;
+            }
+          }
+        });
+        if (l.projected()) each([&](int64_t part) { project.multiply(part, m, made, n, y, p, {}); });
+        std::copy_n(y, m * p, before);
+      });
     });
   }
   to.round();

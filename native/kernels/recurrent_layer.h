@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../core/call.h"
@@ -57,61 +58,90 @@ struct Weight {
   }
 };
 
-// A fixed right operand B[k, n] that meets another left one at each step. For more than one step it is packed once;
-// halves, which lie along k, are read as they are.
-template <class T>
-struct Operand {
-  Weight<T> b;
-  int64_t k, n, ks, ns;
-  TensorRef memory;
-  const T* panels = nullptr;
-  Team* team = nullptr;  // threads that share the columns of each product
+// How threads share a layer's units (or any other columns): part k of them has [begin(k), begin(k + 1)), in whole
+// vectors.
+struct Parts {
+  int64_t count = 1;
+  int64_t begin(int64_t part, int64_t n) const { return part == count ? n : n * part / count / 16 * 16; }
+};
 
+// A fixed right operand B[k, blocks n] that meets another left one at each step; each part has its columns of every
+// block of n. For more than one step it is packed once; halves, which lie along k, are read as they are.
+template <class T>
+class Operand {
+ public:
   Operand() = default;
-  Operand(Weight<T> b, int64_t k, int64_t n, int64_t ks, int64_t ns, int64_t steps) : b(b), k(k), n(n), ks(ks), ns(ns) {
-    if (steps < 2 || !k || b.halves) return;
-    const auto& kernels = gemm_kernels<T>();
-    int64_t shape[] = {kernels.direct_scratch(n, k)};
-    memory = empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
-    panels = memory->ptr<T>();
+  Operand(Weight<T> b, int64_t k, int64_t n, int64_t blocks, int64_t ks, int64_t ns, int64_t steps, Parts parts = {})
+      : b_(b), k_(k), n_(n * blocks), ks_(ks), ns_(ns) {
+    if (!b.halves && (steps < 2 || !k)) return;
+    if (parts.count == 1) n *= std::exchange(blocks, 1);
+    for (int64_t part = 0; part < parts.count; ++part) {
+      for (int64_t block = 0; block < blocks; ++block)
+        add_panels(block * n + parts.begin(part, n), block * n + parts.begin(part + 1, n));
+      ends_.push_back(panels_.size());
+    }
+    if (b.halves) return;
+    int64_t shape[] = {k * columns_};
+    memory_ = empty(shape, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
   }
+  bool packed() const { return !panels_.empty() && memory_; }
   void pack() {
-    if (!panels) return;
-    const auto& kernels = gemm_kernels<T>();
-    const int64_t nr = kernels.nr;
-    parallel_for((n + nr - 1) / nr, std::max<int64_t>(1, (1 << 15) / (nr * k)), [&](int64_t j, int64_t end) {
-      for (; j < end; ++j)
-        kernels.pack(memory->ptr<T>() + j * nr * k, width(j), b.wide + j * nr * ns, ns, ks, std::min(nr, n - j * nr),
-                     k);
+    if (!packed()) return;
+    parallel_for(int64_t(panels_.size()), std::max<int64_t>(1, (1 << 15) / (gemm_kernels<T>().nr * k_)),
+                 [&](int64_t j, int64_t end) {
+      for (; j < end; ++j) {
+        const Panel& p = panels_[size_t(j)];
+        gemm_kernels<T>().pack(memory_->template ptr<T>() + p.at * k_, p.width, b_.wide + p.column * ns_, ns_, ks_,
+                               p.columns, k_);
+      }
     });
   }
-  int width(int64_t panel) const {  // of a panel, in whole vectors
-    const auto& kernels = gemm_kernels<T>();
-    const int64_t cols = std::min<int64_t>(kernels.nr, n - panel * kernels.nr);
-    return int((cols + kernels.width - 1) / kernels.width * kernels.width);
-  }
-  // C[m, n] = A B + beta C + bias; the tiles of A are of even height
-  void multiply(int64_t m, const T* a, int64_t ars, T* c, int64_t crs, const Epilogue<T>& e) const {
-    if constexpr (sizeof(T) == 4)
-      if (b.halves) return half_rows(b.dtype, m, n, k, a, ars, b.halves, ns, c, crs, e);
-    if (!panels) return gemm<T>(m, n, k, a, ars, 1, b.wide, ks, ns, c, crs, e);
-    const int64_t nr = gemm_kernels<T>().nr, count = (n + nr - 1) / nr;
-    if (!team) return multiply_panels(0, count, m, a, ars, c, crs, e);
-    team->share(count, std::max<int64_t>(1, (1 << 15) / (nr * k * m)),
-                [&](int64_t from, int64_t to) { multiply_panels(from, to, m, a, ars, c, crs, e); });
-  }
-  void multiply_panels(int64_t from, int64_t to, int64_t m, const T* a, int64_t ars, T* c, int64_t crs,
-                       const Epilogue<T>& e) const {
-    const auto& kernels = gemm_kernels<T>();
-    const int64_t nr = kernels.nr, tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
-    for (int64_t j = from * nr; j < std::min(n, to * nr); j += nr) {
-      Epilogue<T> tile = e;
-      if (tile.bias_col) tile.bias_col += j;
-      for (int64_t i = 0; i < m; i += mr)
-        kernels.direct(std::min(mr, m - i), std::min(nr, n - j), k, a + i * ars, ars, 1, panels + j * k,
-                       width(j / nr), 1, c + i * crs + j, crs, tile, nullptr);
+  // C[m, n] = A B + beta C + bias, in the part's columns; the tiles of A are of even height
+  void multiply(int64_t part, int64_t m, const T* a, int64_t ars, T* c, int64_t crs, const Epilogue<T>& e) const {
+    if (panels_.empty()) return gemm<T>(m, n_, k_, a, ars, 1, b_.wide, ks_, ns_, c, crs, e);
+    for (size_t j = part ? ends_[size_t(part) - 1] : 0; j < ends_[size_t(part)]; ++j) {
+      const Panel& p = panels_[j];
+      Epilogue<T> of_panel = e;
+      if (of_panel.bias_col) of_panel.bias_col += p.column;
+      multiply_panel(p, m, a, ars, c + p.column, crs, of_panel);
     }
   }
+
+ private:
+  struct Panel {
+    int64_t column, columns;  // of B
+    int64_t at;               // its place in memory, in columns
+    int width;                // in memory: whole vectors
+  };
+  void add_panels(int64_t begin, int64_t end) {
+    const auto& kernels = gemm_kernels<T>();
+    const int64_t most = b_.halves ? end - begin : kernels.nr;
+    for (; begin < end; begin += most) {
+      const int64_t columns = std::min(most, end - begin);
+      const int64_t width = (columns + kernels.width - 1) / kernels.width * kernels.width;
+      panels_.push_back({begin, columns, columns_, int(width)});
+      columns_ += width;
+    }
+  }
+  void multiply_panel(const Panel& p, int64_t m, const T* a, int64_t ars, T* c, int64_t crs,
+                      const Epilogue<T>& e) const {
+    if constexpr (sizeof(T) == 4)
+      if (b_.halves)
+        return half_rows(b_.dtype, m, p.columns, k_, a, ars, b_.halves + p.column * ns_, ns_, c, crs, e, false);
+    const auto& kernels = gemm_kernels<T>();
+    const T* panel = memory_->template ptr<T>() + p.at * k_;
+    const int64_t tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
+    for (int64_t i = 0; i < m; i += mr)
+      kernels.direct(std::min(mr, m - i), p.columns, k_, a + i * ars, ars, 1, panel, p.width, 1, c + i * crs, crs, e,
+                     nullptr);
+  }
+
+  Weight<T> b_;
+  int64_t k_ = 0, n_ = 0, ks_ = 0, ns_ = 0;
+  int64_t columns_ = 0;  // of all panels, in whole vectors
+  std::vector<Panel> panels_;
+  std::vector<size_t> ends_;  // of each part's panels
+  TensorRef memory_;
 };
 
 // The large products, over the rows of all steps: those of halves where the processor is at its fastest.
@@ -122,31 +152,34 @@ void large_product(DType given, int64_t m, int64_t n, int64_t k, const T* a, int
   else gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {1, 0, bias});
 }
 
-// Sequences [begin, end) of all steps.
+// Calls step(t, number of sequences, first row) for all steps of sequences [begin, end), in their order or backwards.
 template <class F>
-void steps(const Layer& l, bool backwards, int64_t begin, int64_t end, F& step) {
+void steps(const Layer& l, bool backwards, int64_t begin, int64_t end, F&& step) {
   for (int64_t s = 0; s < l.steps; ++s) {
     interruption_point();
     const int64_t t = l.reverse != backwards ? l.steps - 1 - s : s;
     const int64_t m = std::min(end, l.batch_sizes[t]) - begin;
-    if (m > 0) step(t, begin, m, l.offsets[t] + begin);
+    if (m > 0) step(t, m, l.offsets[t] + begin);
   }
 }
-// Calls step(t, first sequence, number of sequences, first row) for all steps, in their order or backwards, for each
-// part of the batch. Threads share the batch or, where it is too small for that, the columns of the products `by`.
-template <class T, class F>
-void walk(const Layer& l, bool backwards, std::initializer_list<Operand<T>*> by, F&& step) {
-  const int64_t work = l.rows * l.gates * l.state, enough = 1 << 18;
-  // fewer than 4 rows leave a thread waiting for its own sums
-  const int64_t grain = l.steps == 1 || work < enough ? l.batch : std::max<int64_t>(4, l.batch * (enough / 2) / work);
-  const bool narrow = l.steps > 1 && l.batch < 8 && l.gates * l.state >= 1 << 16;
-  if (narrow)
+// Few sequences: threads share the units of each step. More of them: the sequences.
+Parts parts_of(const Layer& l);
+// Calls body(each, begin, end), which walks with sequences [begin, end) and calls each(f) for what f(part) does in all
+// parts of a step, which may be done side by side.
+template <class F>
+void walk(const Layer& l, Parts parts, F&& body) {
+  if (parts.count > 1)
     return with_team([&](Team& team) {
-      for (Operand<T>* o : by) o->team = &team;
-      steps(l, backwards, 0, l.batch, step);
+      auto each = [&](auto&& f) {
+        team.share(parts.count, 1, [&](int64_t part, int64_t end) { for (; part < end; ++part) f(part); });
+      };
+      body(each, 0, l.batch);
     });
+  // all that a thread has at once, since every walk reads the weights; fewer than 4 leave it waiting for its own sums
+  const int64_t threads = num_threads(), share = std::max<int64_t>(4, (l.batch + threads - 1) / threads);
+  const int64_t grain = l.steps == 1 || l.rows * l.gates * l.state < 1 << 18 ? l.batch : share;
   parallel_for(l.batch, std::max<int64_t>(1, grain),
-               [&](int64_t begin, int64_t end) { steps(l, backwards, begin, end, step); });
+               [&](int64_t begin, int64_t end) { body([](auto&& f) { f(0); }, begin, end); });
 }
 template <class T>
 TensorRef dense(const Tensor* t) {

@@ -19,11 +19,9 @@ void relus(int64_t n, T* x) {
 }
 
 template <class T>
-void lstm(int64_t n, T* __restrict gates, T* __restrict c, T* __restrict cell, T* __restrict h) {
-  sigmoids(2 * n, gates);
-  tanhs(n, gates + 2 * n);
-  sigmoids(n, gates + 3 * n);
-  const T *i = gates, *f = gates + n, *g = gates + 2 * n, *o = gates + 3 * n;
+void lstm(int64_t n, int64_t apart, T* __restrict gates, T* __restrict c, T* __restrict cell, T* __restrict h) {
+  T *i = gates, *f = gates + apart, *g = gates + 2 * apart, *o = gates + 3 * apart;
+  sigmoids(n, i), sigmoids(n, f), tanhs(n, g), sigmoids(n, o);
   for (int64_t j = 0; j < n; ++j) {
     const T next = f[j] * c[j] + i[j] * g[j];
     c[j] = cell[j] = next;
@@ -32,10 +30,10 @@ void lstm(int64_t n, T* __restrict gates, T* __restrict c, T* __restrict cell, T
 }
 
 template <class T>
-void lstm_back(int64_t n, const T* __restrict gates, const T* __restrict cell, const T* __restrict before,
-               const T* __restrict dh, T* __restrict dc, T* __restrict dgates) {
-  const T *i = gates, *f = gates + n, *g = gates + 2 * n, *o = gates + 3 * n;
-  T *di = dgates, *df = dgates + n, *dg = dgates + 2 * n, *d_o = dgates + 3 * n;
+void lstm_back(int64_t n, int64_t apart, const T* __restrict gates, const T* __restrict cell,
+               const T* __restrict before, const T* __restrict dh, T* __restrict dc, T* __restrict dgates) {
+  const T *i = gates, *f = gates + apart, *g = gates + 2 * apart, *o = gates + 3 * apart;
+  T *di = dgates, *df = dgates + apart, *dg = dgates + 2 * apart, *d_o = dgates + 3 * apart;
   for (int64_t j = 0; j < n; ++j) d_o[j] = tanh_(cell[j]);
   for (int64_t j = 0; j < n; ++j) {
     const T t = d_o[j];
@@ -53,21 +51,21 @@ void lstm_back(int64_t n, const T* __restrict gates, const T* __restrict cell, c
 }
 
 template <class T>
-void gru(int64_t n, T* __restrict gates, T* __restrict h, T* __restrict out) {
-  sigmoids(2 * n, gates);
-  const T *r = gates, *z = gates + n, *share = gates + 3 * n;
-  T* fresh = gates + 2 * n;
+void gru(int64_t n, int64_t apart, T* __restrict gates, const T* __restrict h, T* __restrict out) {
+  T *r = gates, *z = gates + apart, *fresh = gates + 2 * apart;
+  const T* share = gates + 3 * apart;
+  sigmoids(n, r), sigmoids(n, z);
   for (int64_t j = 0; j < n; ++j) {
     fresh[j] = tanh_(fresh[j] + r[j] * share[j]);
-    h[j] = out[j] = fresh[j] + z[j] * (h[j] - fresh[j]);
+    out[j] = fresh[j] + z[j] * (h[j] - fresh[j]);
   }
 }
 
 template <class T>
-void gru_back(int64_t n, const T* __restrict gates, const T* __restrict before, T* __restrict dh,
+void gru_back(int64_t n, int64_t apart, const T* __restrict gates, const T* __restrict before, T* __restrict dh,
               T* __restrict dgates) {
-  const T *r = gates, *z = gates + n, *fresh = gates + 2 * n, *share = gates + 3 * n;
-  T *dr = dgates, *dz = dgates + n, *dn = dgates + 2 * n, *dshare = dgates + 3 * n;
+  const T *r = gates, *z = gates + apart, *fresh = gates + 2 * apart, *share = gates + 3 * apart;
+  T *dr = dgates, *dz = dgates + apart, *dn = dgates + 2 * apart, *dshare = dgates + 3 * apart;
   for (int64_t j = 0; j < n; ++j) {
     const T d = dh[j] * (T(1) - z[j]) * (T(1) - fresh[j] * fresh[j]);
     dz[j] = dh[j] * ((before ? before[j] : T(0)) - fresh[j]) * z[j] * (T(1) - z[j]);
