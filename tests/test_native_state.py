@@ -48,6 +48,7 @@ ALLOWED = [
     (r"weights_stay\(.*\)::seen", "at which version weights were seen, to guess whether keeping them packed pays"),
     (r"bytes_of_constants", "what plans keep of numbers; under the interpreter lock"),
     (r"cache", "plans of captured programs; under the interpreter lock"),
+    (r"alone|patience", "whether threads that share short loops found others on the processor"),
     (r"listening", "who hears of the steps of this thread's plans"),
     (r"onednn::(engine\(\)::e|stream\(\)::s)", "oneDNN's engine, and its stream of each thread"),
     (r"lapack::.*|LeastSquares<.*>::\w+\(.*\)::\w+", "LAPACK's routines, found once"),

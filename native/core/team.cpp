@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 
 namespace flambeau {
@@ -12,6 +13,11 @@ namespace {
 
 constexpr uint64_t kMost = 0xffff;  // chunks of a loop
 constexpr int kAwake = 4096;        // looks before a waiting thread lets others run
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::microseconds kLong{500};  // a wait for a thread that does not run
+constexpr int kShortest = 8, kLongest = 1024;
+std::atomic<int> alone{0};             // loops that are not shared from now on: others need the processor
+std::atomic<int> patience{kShortest};  // how many they are after the next long wait
 
 int64_t chunks_of(uint64_t ticket) { return int64_t(ticket >> 16 & kMost); }
 int64_t taken_of(uint64_t ticket) { return int64_t(ticket & kMost); }
@@ -20,6 +26,17 @@ void rest(int& looks) {
   if (++looks < kAwake) return;
   looks = 0;
   sched_yield();
+}
+bool stays_alone() {
+  const int left = alone.load(std::memory_order_relaxed);
+  if (left > 0) alone.store(left - 1, std::memory_order_relaxed);
+  return left > 0;
+}
+// What a wait for the others teaches about the next loops.
+void learn(bool long_wait) {
+  const int now = patience.load(std::memory_order_relaxed);
+  if (long_wait) alone.store(now, std::memory_order_relaxed);
+  patience.store(long_wait ? std::min(2 * now, kLongest) : std::max(now - 1, kShortest), std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -43,13 +60,17 @@ void Team::wait_for_work() {
 
 void Team::share_range(int64_t n, int64_t grain, Piece piece, void* f) {
   const int64_t chunks = std::min<int64_t>({2 * threads_, (n - 1) / std::max<int64_t>(grain, 1) + 1, int64_t(kMost)});
-  if (threads_ == 1 || chunks == 1) return piece(f, 0, n);
+  if (chunks == 1 || stays_alone() || threads_ == 1) return piece(f, 0, n);
+  const auto begun = Clock::now();
   n_ = n, piece_ = piece, f_ = f;
   done_.store(0, std::memory_order_relaxed);
   const uint64_t number = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
   ticket_.store(number << 32 | uint64_t(chunks) << 16, std::memory_order_release);
   while (take_chunk()) {}
+  const auto ready = Clock::now();
   for (int looks = 0; done_.load(std::memory_order_acquire) < uint32_t(chunks);) rest(looks);
+  const auto waited = Clock::now() - ready;
+  learn(waited > kLong && waited > 2 * (ready - begun));
 }
 
 namespace {
@@ -62,9 +83,10 @@ struct Members {
 };
 }  // namespace
 
-void run_team(void (*body)(void*, Team&), void* context) {
+void run_team(int64_t loops, void (*body)(void*, Team&), void* context) {
   Team team;
-  if (in_parallel() || num_threads() == 1) return body(context, team);
+  if (in_parallel() || num_threads() == 1 || loops <= alone.load(std::memory_order_relaxed))
+    return body(context, team);
   team.threads_ = num_threads();
   Members members{team, body, context, &tls, nullptr};
   happens_before(&team);

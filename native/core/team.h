@@ -7,7 +7,9 @@
 namespace flambeau {
 
 // Threads that wait, awake, beside one that works alone, and take chunks of the loops it shares: each costs a fraction
-// of a microsecond, where starting threads costs several. A thread that is late finds nothing left to do.
+// of a microsecond, where starting threads costs several. A thread that is late finds nothing left to do. Where the
+// processor is busy with other programs, a chunk can lie for milliseconds with a thread that does not run: after such a
+// wait some loops are not shared, twice as many each time.
 class Team {
  public:
   // f(begin, end) over [0, n), n > 0, in chunks of at least `grain`; f does not throw. Only the body calls this.
@@ -19,7 +21,7 @@ class Team {
   }
 
  private:
-  friend void run_team(void (*)(void*, Team&), void*);
+  friend void run_team(int64_t, void (*)(void*, Team&), void*);
   void share_range(int64_t n, int64_t grain, Piece piece, void* f);
   bool take_chunk();
   void wait_for_work();
@@ -32,12 +34,13 @@ class Team {
   Piece piece_ = nullptr;
   void* f_ = nullptr;
 };
-void run_team(void (*body)(void*, Team&), void* context);
-// body(team) in this thread, with as many others beside it as there are; alone inside another loop.
+void run_team(int64_t loops, void (*body)(void*, Team&), void* context);
+// body(team) in this thread, with as many others beside it as there are; alone inside another loop. It shares about so
+// many loops.
 template <class F>
-void with_team(F&& body) {
+void with_team(int64_t loops, F&& body) {
   using Body = std::remove_reference_t<F>;
-  run_team([](void* f, Team& team) { (*static_cast<Body*>(f))(team); },
+  run_team(loops, [](void* f, Team& team) { (*static_cast<Body*>(f))(team); },
            const_cast<void*>(static_cast<const void*>(&body)));
 }
 

@@ -169,7 +169,7 @@ Parts parts_of(const Layer& l);
 template <class F>
 void walk(const Layer& l, Parts parts, F&& body) {
   if (parts.count > 1)
-    return with_team([&](Team& team) {
+    return with_team(l.steps, [&](Team& team) {
       auto each = [&](auto&& f) {
         team.share(parts.count, 1, [&](int64_t part, int64_t end) { for (; part < end; ++part) f(part); });
       };
