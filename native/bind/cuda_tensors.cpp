@@ -69,7 +69,7 @@ nb::object over_address(uintptr_t address, nb::tuple shape, nb::tuple strides, n
   }
   char* data = reinterpret_cast<char*>(address);
   TensorRef t = over_foreign(data + low, size_t(count(sizes) ? high - low : 0), false, d, data);
-  t->device = t->storage->device = cuda::device_at(device);
+  t->device = t->storage->device = placed(cuda::device_at(device));  // the first tensor of a process, perhaps
   set_dims(*t, sizes, steps);
   t->storage->context = owner.release().ptr();
   t->storage->free = free_foreign;

@@ -29,6 +29,10 @@ using Function = FunctionHandle*;
 using Graph = GraphHandle*;
 using GraphExec = GraphExecHandle*;
 using GraphNode = GraphNodeHandle*;
+// By which another process finds memory or an event.
+struct IpcHandle {
+  char bytes[64];
+};
 
 enum : Result {
   kSuccess = 0,
@@ -86,6 +90,11 @@ enum : Result {
   X(event_query, "cuEventQuery", (Event event))                                                                        \
   X(event_synchronize, "cuEventSynchronize", (Event event))                                                            \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                                \
+  X(ipc_memory, "cuIpcGetMemHandle", (IpcHandle* handle, Address address))                                             \
+  X(ipc_open_memory, "cuIpcOpenMemHandle_v2", (Address* address, IpcHandle handle, unsigned flags))                    \
+  X(ipc_close_memory, "cuIpcCloseMemHandle", (Address address))                                                        \
+  X(ipc_event, "cuIpcGetEventHandle", (IpcHandle* handle, Event event))                                                \
+  X(ipc_open_event, "cuIpcOpenEventHandle", (Event* event, IpcHandle handle))                                          \
   X(module_load, "cuModuleLoadData", (Module* module, const void* image))                                              \
   X(module_function, "cuModuleGetFunction", (Function* function, Module module, const char* name))                     \
   X(function_set, "cuFuncSetAttribute", (Function function, int attribute, int value))                                 \

@@ -85,20 +85,21 @@ def reduce_tensor(t):
                            "it cannot be sent to another process, because its graph stays in this one; send x.detach()")
     if t.is_meta:
         return t.__reduce_ex__(2)
-    _check_place(t)
     if t.is_conj() or t.is_neg():  # the values: who gets them has another view of the memory, or none
         plain = share(t.detach().clone())
     else:
-        plain = t if memory.of(t) is not None else _shared(t)
+        plain = t if t.is_cuda or memory.of(t) is not None else _shared(t)
     dtype = str(t.dtype).rpartition(".")[2]
     layout = plain.storage_offset(), tuple(plain.shape), tuple(plain.stride())
-    return _rebuild, (type(t), handover.send(memory.of(plain)), dtype, layout, t.requires_grad, dict(t.__dict__))
+    return _rebuild, (type(t), *_sent(plain), dtype, layout, t.requires_grad, dict(t.__dict__))
 
 
-def _check_place(t):
+def _sent(t):
+    """(how the receiver finds the memory of a tensor, what that is told); it is kept until then."""
     if t.is_cuda:
-        raise NotImplementedError(f"memory of {t.device} cannot be sent to another process: that of CUDA devices is "
-                                  "not shared between processes; send x.cpu() and move it to the device there")
+        way = _C._cuda.ipc()
+        return way.receive, way.send(t)
+    return handover.receive, handover.send(memory.of(share(t)))
 
 
 def _shared(t):
@@ -110,8 +111,8 @@ def _shared(t):
     return t
 
 
-def _rebuild(kind, place, dtype, layout, requires_grad, state):
-    t = _C.storage_view(handover.receive(*place), getattr(_C, dtype), *layout)
+def _rebuild(kind, receive, place, dtype, layout, requires_grad, state):
+    t = _C.storage_view(receive(*place), getattr(_C, dtype), *layout)
     if kind is not _C.Tensor:
         t = _C.Tensor._make_subclass(kind, t, requires_grad)
     elif requires_grad:
@@ -124,22 +125,21 @@ def _rebuild(kind, place, dtype, layout, requires_grad, state):
 
 def reduce_storage(s):
     """How a queue or pipe takes a storage apart."""
-    _check_place(s._owner)
-    return _rebuild_storage, (type(s), s.dtype, handover.send(memory.of(share(s._owner))))
+    return _rebuild_storage, (type(s), s.dtype, *_sent(s._owner))
 
 
-def _rebuild_storage(kind, dtype, place):
-    whole = handover.receive(*place)
+def _rebuild_storage(kind, dtype, receive, place):
+    whole = receive(*place)
     return storage._over(kind, whole if dtype is _C.uint8 else whole.view(dtype))
 
 
 def _reduce_bytes(shared):
     """The memory of a tensor subclass, which pickle takes apart by itself."""
-    return _rebuild_bytes, (handover.send(memory.of(share(shared.memory))),)
+    return _rebuild_bytes, _sent(shared.memory)
 
 
-def _rebuild_bytes(place):
-    return SharedBytes(handover.receive(*place))
+def _rebuild_bytes(receive, place):
+    return SharedBytes(receive(*place))
 
 
 def register(*kinds):

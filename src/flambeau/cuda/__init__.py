@@ -26,7 +26,6 @@ from ._devices import get_device_properties as get_device_properties
 from ._devices import get_gencode_flags as get_gencode_flags
 from ._devices import get_sync_debug_mode as get_sync_debug_mode
 from ._devices import init as init
-from ._devices import ipc_collect as ipc_collect
 from ._devices import is_available as is_available
 from ._devices import is_bf16_supported as is_bf16_supported
 from ._devices import is_initialized as is_initialized
@@ -50,6 +49,7 @@ from ._memory import get_allocator_backend as get_allocator_backend
 from ._memory import get_per_process_memory_fraction as get_per_process_memory_fraction
 from ._memory import host_memory_stats as host_memory_stats
 from ._memory import host_memory_stats_as_nested_dict as host_memory_stats_as_nested_dict
+from ._memory import ipc_collect as ipc_collect
 from ._memory import max_memory_allocated as max_memory_allocated
 from ._memory import max_memory_reserved as max_memory_reserved
 from ._memory import mem_get_info as mem_get_info

@@ -188,10 +188,6 @@ def synchronize(device=None):
     _cuda.synchronize(index_of(device))
 
 
-def ipc_collect():
-    """Nothing: no memory of a device is shared between processes."""
-
-
 def get_sync_debug_mode():
     """What happens where an operation waits for a device: 0, nothing."""
     need("get_sync_debug_mode")

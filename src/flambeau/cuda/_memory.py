@@ -1,6 +1,7 @@
 """Memory of CUDA devices: what is in use, what is kept for reuse, and its limits."""
 
 import contextlib
+import sys
 from collections import OrderedDict
 
 from .. import _C
@@ -12,7 +13,15 @@ _cuda = _C._cuda
 def empty_cache():
     """Gives device memory back that is kept for reuse and in no tensor."""
     if _cuda.available():
+        ipc_collect()
         _cuda.empty_cache()
+
+
+def ipc_collect():
+    """Lets go of memory that was sent to other processes, where they have let go of it; sending more does so, too."""
+    sending = sys.modules.get(f"{__package__}._ipc")  # where nothing was sent it is not loaded
+    if sending:
+        sending.collect()
 
 
 def memory_stats(device=None):

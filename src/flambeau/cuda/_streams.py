@@ -122,8 +122,9 @@ class ExternalStream(Stream):
 class Event(streams.Event):
     """A mark in the work of a stream: others can wait for it, and two of them say how long the work between took.
 
-    enable_timing: whether elapsed_time can be asked. blocking is accepted: waiting never keeps the CPU busy. Events
-    between processes (`interprocess`) and external ones are not available.
+    enable_timing: whether elapsed_time can be asked. blocking is accepted: waiting never keeps the CPU busy.
+    interprocess: whether other processes can wait for it, by `ipc_handle()`; such an event keeps no time. External ones
+    are not available.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -131,15 +132,18 @@ class Event(streams.Event):
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         need("Event")
-        if interprocess or external:
-            raise NotImplementedError("Event: events between processes, and those of external work in graphs, are not "
-                                      "available; leave interprocess and external out")
-        self.enable_timing, self.blocking = enable_timing, blocking
+        if external:
+            raise NotImplementedError("Event: events of external work in graphs are not available; leave external out")
+        if interprocess and enable_timing:
+            raise ValueError("Event: an event between processes keeps no time; leave enable_timing or interprocess out")
+        self.enable_timing, self.blocking, self.interprocess = enable_timing, blocking, interprocess
         self.cuda_event, self.device_index = 0, None
 
     def _made_on(self, device_index):
         if not self.cuda_event:
-            self.cuda_event, self.device_index = _cuda.new_event(device_index, self.enable_timing), device_index
+            self.cuda_event = _cuda.ipc_new_event(device_index) if self.interprocess else _cuda.new_event(
+                device_index, self.enable_timing)
+            self.device_index = device_index
         elif device_index != self.device_index:
             raise RuntimeError(f"Event.record: the event belongs to cuda:{self.device_index} and the stream to "
                                f"cuda:{device_index}; make an event for each device")
@@ -178,13 +182,23 @@ class Event(streams.Event):
         return _cuda.event_elapsed(self.cuda_event, end_event.cuda_event)
 
     def ipc_handle(self):
-        """Not available: no events are shared between processes."""
-        raise NotImplementedError("Event.ipc_handle: events between processes are not available; synchronize before "
-                                  "other processes go on")
+        """The bytes by which another process finds the event, with `from_ipc_handle`; this one has to keep it."""
+        if not self.interprocess:
+            raise RuntimeError("Event.ipc_handle: expected an event that was made with interprocess=True")
+        self._made_on(current_stream().device_index if self.device_index is None else self.device_index)
+        return _cuda.ipc_event(self.device_index, self.cuda_event)
+
+    @classmethod
+    def from_ipc_handle(cls, device, handle):
+        """The event of another process, on the same device."""
+        event = cls(interprocess=True)
+        event.device_index = index_of(device)
+        event.cuda_event = _cuda.ipc_open_event(event.device_index, handle)
+        return event
 
     def __del__(self):
         if getattr(self, "cuda_event", 0):
-            _cuda.drop_event(self.device_index, self.cuda_event, self.enable_timing)
+            _cuda.drop_event(self.device_index, self.cuda_event, self.enable_timing or self.interprocess)
 
     def __repr__(self):
         return f"<torch.cuda.Event 0x{self.cuda_event:x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"

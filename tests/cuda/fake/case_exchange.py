@@ -1,7 +1,6 @@
 """Files, storages, DLPack, arrays of other libraries, loaders: they know tensors of CUDA devices."""
 
 import io
-from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -101,16 +100,12 @@ def test_saved_for_backward_on_the_cpu():
     assert x.grad.tolist() == [2, 2, 2] and x.grad.is_cuda
 
 
-def test_other_processes_are_not_sent_memory_of_the_device():
-    """Sharing leaves such a tensor where it is; a queue refuses it, and says what to do."""
+def test_sharing_leaves_memory_of_the_device_where_it_is():
+    """It can be sent as it is (case_sharing.py)."""
     x = X.cuda()
     address = x.data_ptr()
     assert x.share_memory_() is x and x.is_shared() and x.is_cuda and x.data_ptr() == address
     fb.nn.Linear(2, 2).cuda().share_memory()
-    with pytest.raises(NotImplementedError, match=r"send x\.cpu\(\)"):
-        ForkingPickler.dumps(x)
-    with pytest.raises(NotImplementedError, match=r"send x\.cpu\(\)"):
-        ForkingPickler.dumps(x.untyped_storage())
     assert fb.equal(x.cpu(), X)
 
 

@@ -6,11 +6,13 @@
 // emu_NAME(const unsigned* grid, const unsigned* block, unsigned shared, void** parameters).
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -18,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define API extern "C" __attribute__((visibility("default")))
@@ -46,6 +49,7 @@ struct Event {
   std::shared_ptr<Graph> capture;
   bool timing = false;
   double when = 0;
+  int mark = -1;  // of an event that other processes know: its byte
 };
 using Entry = void (*)(const unsigned*, const unsigned*, unsigned, void**);
 struct Function {
@@ -57,8 +61,18 @@ struct Module {
   std::map<std::string, std::unique_ptr<Function>> functions;
 };
 
+// Events that other processes know: a byte each, which says whether they have happened.
+constexpr size_t kMarks = 4096;
+bool* map_marks(int file) {
+  return static_cast<bool*>(mmap(nullptr, kMarks, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+}
+
 struct State {
   char* region = nullptr;
+  int file = -1, marks_file = -1;
+  bool* marks = nullptr;
+  size_t marks_used = 0;
+  std::map<uint64_t, size_t> foreign;  // memory of other processes: address -> bytes
   std::map<size_t, size_t> used[kDevices];  // offset -> bytes
   size_t limit = size_t(1) << 30, in_use[kDevices] = {};
   std::map<void*, size_t> host;
@@ -75,8 +89,13 @@ struct State {
 State& state() {
   static State* s = [] {
     auto* made = new State;
-    void* p = mmap(nullptr, kRegion, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    made->file = memfd_create("device memory", MFD_CLOEXEC);  // so that another process can open parts of it
+    if (made->file < 0 || ftruncate(made->file, off_t(kRegion))) std::abort();
+    void* p = mmap(nullptr, kRegion, PROT_NONE, MAP_SHARED | MAP_NORESERVE, made->file, 0);
     made->region = static_cast<char*>(p);
+    made->marks_file = memfd_create("events", MFD_CLOEXEC);
+    if (made->marks_file < 0 || ftruncate(made->marks_file, kMarks)) std::abort();
+    made->marks = map_marks(made->marks_file);
     return made;
   }();
   return *s;
@@ -312,7 +331,7 @@ API int cuMemFree_v2(uint64_t address) {
   const size_t offset = size_t(at<char>(address) - s.region);
   for (int d = 0; d < kDevices; ++d)
     if (auto found = s.used[d].find(offset); found != s.used[d].end()) {
-      madvise(at<void>(address), (found->second + 4095) / 4096 * 4096, MADV_DONTNEED);
+      madvise(at<void>(address), (found->second + 4095) / 4096 * 4096, MADV_REMOVE);
       s.in_use[d] -= found->second;
       s.used[d].erase(found);
       return kSuccess;
@@ -414,6 +433,8 @@ API int cuStreamWaitEvent(void* handle, void* event, unsigned) {
   if (e.capture && !s.capture) s.capture = e.capture;  // joins the capture
   if (s.capture) return kSuccess;
   if (state().delayed) s.work.push_back([happened = e.happened] { return *happened; });
+  else if (e.mark >= 0)  // another process goes on meanwhile
+    for (int k = 0; k < 10000 && !*static_cast<volatile bool*>(e.happened.get()); ++k) usleep(1000);
   return kSuccess;
 }
 API int cuStreamGetPriority(void* s, int* priority) {
@@ -459,6 +480,11 @@ API int cuEventCreate(void** e, unsigned flags) {
   ENTER("cuEventCreate");
   auto* made = new Event;
   made->timing = !(flags & 2);
+  if (flags & 4) {
+    made->mark = int(state().marks_used++ % kMarks);
+    made->happened = std::shared_ptr<bool>(state().marks + made->mark, [](bool*) {});
+    *made->happened = true;
+  }
   *e = made;
   return kSuccess;
 }
@@ -470,7 +496,8 @@ API int cuEventRecord(void* event, void* handle) {
   e.when = ++state().clock;
   e.capture = s.capture;
   if (s.capture) return kSuccess;
-  e.happened = std::make_shared<bool>(s.work.empty());
+  if (e.mark < 0) e.happened = std::make_shared<bool>(s.work.empty());
+  else *e.happened = s.work.empty();
   if (!s.work.empty())
     s.work.push_back([happened = e.happened] {
       *happened = true;
@@ -491,6 +518,82 @@ API int cuEventElapsedTime(float* ms, void* a, void* b) {
   ENTER("cuEventElapsedTime");
   *ms = float(static_cast<Event*>(b)->when - static_cast<Event*>(a)->when);
   return static_cast<Event*>(a)->timing && static_cast<Event*>(b)->timing ? kSuccess : kInvalid;
+}
+
+// --- other processes -------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Handle {
+  int32_t process = 0, file = 0, device = 0, mark = 0;
+  uint64_t offset = 0, bytes = 0;
+  char rest[32] = {};
+};
+static_assert(sizeof(Handle) == 64);
+int opened_of(const Handle& h) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", h.process, h.file);
+  return open(path, O_RDWR | O_CLOEXEC);
+}
+
+}  // namespace
+
+API int cuIpcGetMemHandle(Handle* h, uint64_t address) {
+  ENTER("cuIpcGetMemHandle");
+  const size_t offset = size_t(at<char>(address) - state().region);
+  for (int d = 0; d < kDevices; ++d)
+    if (auto found = state().used[d].find(offset); found != state().used[d].end()) {
+      *h = {getpid(), state().file, d, 0, offset, (found->second + 4095) / 4096 * 4096, {}};
+      return state().foreign.contains(address) ? kInvalid : kSuccess;
+    }
+  return kInvalid;
+}
+// The other process's pages take the place of this process's, at a place that nothing uses.
+API int cuIpcOpenMemHandle_v2(uint64_t* address, Handle h, unsigned flags) {
+  ENTER("cuIpcOpenMemHandle");
+  if (h.process == getpid() || flags != 1) return kInvalid;
+  const int file = opened_of(h);
+  if (file < 0) return kInvalid;
+  const size_t limit = state().limit;
+  state().limit = ~size_t(0) >> 1;
+  const int context = std::exchange(state().context, h.device);
+  const int failure = cuMemAlloc_v2(address, h.bytes);
+  state().limit = limit;
+  state().context = context;
+  if (failure) return failure;
+  void* p = mmap(at<void>(*address), h.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, off_t(h.offset));
+  close(file);
+  state().in_use[h.device] -= h.bytes;
+  state().foreign[*address] = h.bytes;
+  return p == MAP_FAILED ? kInvalid : kSuccess;
+}
+API int cuIpcCloseMemHandle(uint64_t address) {
+  ENTER("cuIpcCloseMemHandle");
+  auto found = state().foreign.find(address);
+  if (found == state().foreign.end()) return kInvalid;
+  const size_t offset = size_t(at<char>(address) - state().region);
+  mmap(at<void>(address), found->second, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, state().file, off_t(offset));
+  for (auto& used : state().used) used.erase(offset);
+  state().foreign.erase(found);
+  return kSuccess;
+}
+API int cuIpcGetEventHandle(Handle* h, void* event) {
+  ENTER("cuIpcGetEventHandle");
+  const int mark = static_cast<Event*>(event)->mark;
+  *h = {getpid(), state().marks_file, 0, mark, 0, 0, {}};
+  return mark < 0 ? kInvalid : kSuccess;
+}
+API int cuIpcOpenEventHandle(void** event, Handle h) {
+  ENTER("cuIpcOpenEventHandle");
+  const int file = opened_of(h);
+  if (file < 0) return kInvalid;
+  auto* made = new Event;
+  bool* marks = map_marks(file);
+  close(file);
+  made->mark = h.mark;
+  made->happened = std::shared_ptr<bool>(marks + h.mark, [marks](bool*) { munmap(marks, kMarks); });
+  *event = made;
+  return kSuccess;
 }
 
 // --- modules and launches --------------------------------------------------------------------------------------------
