@@ -48,6 +48,29 @@ def test_backends():
         pass
 
 
+def test_switches_decide():
+    """backends.cuda turns ways on and off, and says which may be taken inside sdpa_kernel."""
+    switches, x = flambeau.backends.cuda, flambeau.randn(1, 2, 4)
+    expected, call = F.scaled_dot_product_attention(x, x, x), F.scaled_dot_product_attention
+    ways = (switches.flash_sdp_enabled, switches.mem_efficient_sdp_enabled, switches.math_sdp_enabled,
+            switches.cudnn_sdp_enabled)
+    assert [way() for way in ways] == [True] * 4
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.CUDNN_ATTENTION]):
+        assert [way() for way in ways] == [False, False, True, True]
+        switches.enable_math_sdp(False)
+        with pytest.raises(RuntimeError, match="No viable backend"):
+            call(x, x, x)
+        switches.enable_flash_sdp(True)
+        assert flambeau.equal(call(x, x, x), expected)
+    assert [way() for way in ways] == [True] * 4
+    with switches.sdp_kernel(enable_flash=False):
+        assert [way() for way in ways] == [False, True, True, True]
+        assert flambeau.allclose(call(x, x, x), expected)
+        with switches.sdp_kernel(enable_math=False, enable_flash=False), pytest.raises(RuntimeError):
+            call(x, x, x)
+    assert [way() for way in ways] == [True] * 4
+
+
 def test_causal_biases():
     q, k, v = qkv((3, 5))
     upper = F.scaled_dot_product_attention(q, k, v, causal_upper_left(3, 5))

@@ -3,14 +3,16 @@
 from contextlib import contextmanager
 from enum import Enum
 
-from .. import _C
+from .. import _C, _attention_ways
 from .._shown import shown
 from . import _switches
 
 matmul = _switches.Products("matmul")
 
-_on = {"flash_sdp": True, "mem_efficient_sdp": True, "math_sdp": True, "cudnn_sdp": True,
-       "fp16_bf16_reduction_math_sdp": False}
+#: switch -> the way to compute attention that it allows
+_WAYS = {"flash_sdp": "FLASH_ATTENTION", "mem_efficient_sdp": "EFFICIENT_ATTENTION", "math_sdp": "MATH",
+         "cudnn_sdp": "CUDNN_ATTENTION"}
+_on = {"fp16_bf16_reduction_math_sdp": False}
 
 
 def is_built():
@@ -20,10 +22,13 @@ def is_built():
 
 def _switch(name):
     def enabled():
-        return _on[name]
+        return _WAYS[name] in _attention_ways.allowed if name in _WAYS else _on[name]
 
     def enable(enabled):
-        _on[name] = bool(enabled)
+        if name in _WAYS:
+            _attention_ways.allow({_WAYS[name]: enabled})
+        else:
+            _on[name] = bool(enabled)
 
     enabled.__doc__, enable.__doc__ = f"Whether {name} is allowed.", f"Allows {name}, or not."
     return enabled, enable
@@ -39,13 +44,13 @@ fp16_bf16_reduction_math_sdp_allowed, allow_fp16_bf16_reduction_math_sdp = _swit
 @contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     """Sets the four switches of attention inside."""
-    before = dict(_on)
-    _on.update(flash_sdp=enable_flash, math_sdp=enable_math, mem_efficient_sdp=enable_mem_efficient,
-               cudnn_sdp=enable_cudnn)
+    before = _attention_ways.allowed
+    _attention_ways.allow({"FLASH_ATTENTION": enable_flash, "MATH": enable_math, "CUDNN_ATTENTION": enable_cudnn,
+                           "EFFICIENT_ATTENTION": enable_mem_efficient})
     try:
         yield
     finally:
-        _on.update(before)
+        _attention_ways.allowed = before
 
 
 def _available(params, debug=False):

@@ -2,7 +2,7 @@
 
 import math
 
-from .. import _C
+from .. import _C, _attention_ways
 from .._shown import shown
 from .kinds import OPS, composite, primitive
 from .products import matmul
@@ -62,8 +62,6 @@ def _double(a, b, c, g, q, k, v, mask, is_causal, s):
 
 
 _FUSED = (_C.float32, _C.float16, _C.bfloat16)
-#: the ways that may be taken, in the order in which they are tried; nn.attention.sdpa_kernel sets it while it lasts
-allowed_backends = ("FLASH_ATTENTION", "MATH")
 #: computes attention of a sequence that several processes have parts of; context_parallel sets it while it lasts
 over_ranks = None
 
@@ -122,8 +120,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     if over_ranks is not None:
         out = over_ranks(query, key, value, attn_mask, dropout_p, is_causal, scale)
         return out if heads is None else out.flatten(-4, -3)
-    for backend in allowed_backends:
-        if backend == "FLASH_ATTENTION" and _fits_kernel(query, attn_mask, dropout_p):
+    for backend in _attention_ways.allowed:
+        if backend in _fused_ways(query) and _fits_kernel(query, attn_mask, dropout_p):
             query, key, value = _expanded(attn_mask, query, key, value)
             out = fused_attention(query, key, value, attn_mask, is_causal, scale)[0]
         elif backend == "MATH":
@@ -131,9 +129,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         else:
             continue
         return out if heads is None else out.flatten(-4, -3)
-    raise RuntimeError(f"{name}: No viable backend was found: only {', '.join(allowed_backends) or 'none'} may be "
-                       "used, and the fused kernel takes no dropout, float64 or mask that wants a gradient (see "
-                       "nn.attention.sdpa_kernel)")
+    ways = ", ".join(_attention_ways.allowed) or "none"
+    raise RuntimeError(f"{name}: No viable backend was found: only {ways} may be used, and the fused kernel takes no "
+                       "dropout, float64 or mask that wants a gradient (see nn.attention.sdpa_kernel)")
+
+
+def _fused_ways(query):
+    """The ways that the fused kernel is: that of CUDA takes every mask and float32, so it is the efficient one too."""
+    return ("FLASH_ATTENTION", "EFFICIENT_ATTENTION") if query.is_cuda else ("FLASH_ATTENTION",)
 
 
 def _fits_kernel(query, mask, dropout_p):

@@ -61,3 +61,32 @@ def test_training_goes_as_on_the_cpu(name, optimizer):
             found.append(loss.item())
         return found
     assert losses("cuda") == pytest.approx(losses("cpu"), rel=1e-4)
+
+
+def test_switches_decide_how_attention_is_computed():
+    from flambeau.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.add(func.name if hasattr(func, "name") else str(func))
+            return func(*args, **(kwargs or {}))
+
+    switches, x = fb.backends.cuda, fb.randn(1, 2, 4, 8).cuda()
+
+    def fused():
+        names.clear()
+        with Seen():
+            F.scaled_dot_product_attention(x, x, x)
+        return any("fused_attention" in str(name) for name in names)
+    names = set()
+    expected = F.scaled_dot_product_attention(x.cpu(), x.cpu(), x.cpu())
+    for flash, efficient, math in ((1, 1, 1), (1, 0, 1), (0, 1, 1), (0, 0, 1), (0, 1, 0)):
+        with switches.sdp_kernel(enable_flash=flash, enable_mem_efficient=efficient, enable_math=math):
+            assert fused() == bool(flash or efficient)
+            assert fb.allclose(F.scaled_dot_product_attention(x, x, x).cpu(), expected, atol=1e-5)
+    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.EFFICIENT_ATTENTION):
+        assert fused() and switches.mem_efficient_sdp_enabled() and not switches.math_sdp_enabled()
+    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION), \
+            pytest.raises(RuntimeError, match="No viable backend"):
+        F.scaled_dot_product_attention(x, x, x)
+    assert switches.math_sdp_enabled() and fused()

@@ -4,9 +4,9 @@ import contextlib
 import enum
 import importlib
 
+from ... import _attention_ways
 from ..._absent import refusals
 from ..._shown import shown
-from ...ops import attention as _ops
 from . import bias as bias
 
 
@@ -21,9 +21,8 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """Ways to compute scaled_dot_product_attention: FLASH_ATTENTION is the fused kernel, MATH ordinary operators.
-
-    The others exist on devices Flambeau does not use.
+    """Ways to compute scaled_dot_product_attention: FLASH_ATTENTION is the fused kernel, which on CUDA is
+    EFFICIENT_ATTENTION too; MATH ordinary operators. There is nothing behind the others.
     """
 
     ERROR = -1
@@ -53,11 +52,11 @@ def sdpa_kernel(backends, set_priority=False):
     names = tuple(dict.fromkeys(backend.name for backend in backends))
     if not set_priority:
         names = tuple(sorted(names, key=lambda name: -SDPBackend[name]))  # the fused kernel before MATH
-    before, _ops.allowed_backends = _ops.allowed_backends, names
+    before, _attention_ways.allowed = _attention_ways.allowed, names
     try:
         yield {}
     finally:
-        _ops.allowed_backends = before
+        _attention_ways.allowed = before
 
 
 globals().update(refusals("nn.attention", "other implementations of flash attention are for GPUs", """
