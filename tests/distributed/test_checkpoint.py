@@ -447,6 +447,36 @@ def test_folders_of_safetensors(ranks, tmp_path):
         dcp.load({"w": whole["w"]}, storage_reader=dcp.HuggingFaceStorageReader(tmp_path / "nothing"))
 
 
+def load_quantized(place):
+    mesh, options = dist.init_device_mesh("cpu", (4,)), {"block_size": 3}
+    state = {"w": distribute_tensor(flambeau.zeros(7, 5), mesh, [Shard(0)]), "b": flambeau.zeros(4),
+             "w_scale_inv": flambeau.zeros(3, 2)}
+    dcp.load(state, storage_reader=dcp.QuantizedHuggingFaceStorageReader(place, **options))
+    across = {"w": distribute_tensor(flambeau.zeros(7, 5), mesh, [Shard(1)])}
+    half = dcp.QuantizedHuggingFaceStorageReader(place, target_dtype=flambeau.bfloat16, **options)
+    dcp.load(across, storage_reader=half)
+    return state["w"].full_tensor(), state["b"], state["w_scale_inv"], across["w"].full_tensor()
+
+
+def test_tensors_in_few_bits_are_read_as_numbers(ranks, tmp_path):
+    pytest.importorskip("safetensors")
+    few, scales = flambeau.randn(7, 5).to(flambeau.float8_e4m3fn), flambeau.rand(3, 2) + 0.5
+    stored = {"w": few, "w_scale_inv": scales, "b": flambeau.arange(4.0)}
+    flambeau.safetensors.save_sharded(stored, tmp_path, max_shard_size=40)
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    expected = few.float() * scales.repeat_interleave(3, 0)[:7].repeat_interleave(3, 1)[:, :5]
+    for w, b, factors, half in ranks.run(load_quantized, tmp_path):
+        assert flambeau.equal(w, expected) and flambeau.equal(b, stored["b"]) and flambeau.equal(factors, scales)
+        assert flambeau.equal(half, expected.bfloat16().float())
+    with pytest.raises(dcp.CheckpointException, match=r"for blocks of 2 w_scale_inv must be \(4, 3\), .* got \(3, 2\)"):
+        dcp.load({"w": flambeau.zeros(7, 5)},
+                 storage_reader=dcp.QuantizedHuggingFaceStorageReader(tmp_path, block_size=2))
+    with pytest.raises(ValueError, match="must be a positive int, got 0"):
+        dcp.QuantizedHuggingFaceStorageReader(tmp_path, block_size=0)
+    with pytest.raises(TypeError, match=r"must be a floating point dtype, got torch\.int8"):
+        dcp.QuantizedHuggingFaceStorageReader(tmp_path, target_dtype=flambeau.int8)
+
+
 def load_from_one_file(path):
     state = {"w": flambeau.zeros(2, 3)}
     dcp.load(state, storage_reader=BroadcastingTorchSaveReader(path), planner=DynamicMetaLoadPlanner())

@@ -1,5 +1,7 @@
-"""CommDebugMode: collectives counted by operator and by module, forward and backward apart."""
+"""CommDebugMode: collectives counted by operator and by module, forward and backward apart. visualize_sharding."""
 
+import contextlib
+import io
 import json
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import flambeau.distributed as dist
 from flambeau import nn
 from flambeau.distributed.fsdp import fully_shard
 from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
-from flambeau.distributed.tensor.debug import CommDebugMode
+from flambeau.distributed.tensor.debug import CommDebugMode, visualize_sharding
 from flambeau.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 functional, plain = flambeau.ops.c10d_functional, flambeau.ops.c10d
@@ -95,3 +97,46 @@ def test_sharded_models(ranks):
 def test_names_are_no_functions():
     with pytest.raises(NotImplementedError, match=r"call flambeau\.distributed\.all_reduce"):
         functional.all_reduce(flambeau.ones(1))
+
+
+def tables():
+    grid, printed = dist.init_device_mesh("cpu", (2, 2)), io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        visualize_sharding(distribute_tensor(flambeau.ones(5, 4), grid, [Shard(0), Shard(1)]), header="both")
+        visualize_sharding(distribute_tensor(flambeau.ones(5, 4), grid, [Replicate(), Shard(0)]))
+        visualize_sharding(distribute_tensor(flambeau.ones(3), mesh(), [Shard(0)]))  # the last rank has nothing
+        visualize_sharding(distribute_tensor(flambeau.ones(0, 3), mesh(), [Shard(0)]))
+    return printed.getvalue()
+
+
+def test_who_has_which_part(ranks):
+    first, *others = ranks.run(tables)
+    assert others == ["", "", ""]
+    assert first == """\
+both
+         Col 0-1  Col 2-3
+-------  -------  -------
+Row 0-2  cpu:0    cpu:1
+Row 3-4  cpu:2    cpu:3
+         Col 0-3
+-------  ------------
+Row 0-2  cpu:0, cpu:2
+Row 3-4  cpu:1, cpu:3
+       Col 0-0  Col 1-1  Col 2-2
+-----  -------  -------  -------
+Row 0  cpu:0    cpu:1    cpu:2
+"""
+
+
+def cubed():
+    x = distribute_tensor(flambeau.ones(2, 2, 2), mesh(), [Shard(0)])
+    with pytest.raises(RuntimeError, match="expected one or two dimensions"):
+        visualize_sharding(x)
+    with pytest.raises(NotImplementedError, match="use_rich"):
+        visualize_sharding(x[0], use_rich=True)
+    with pytest.raises(TypeError, match="expected a DTensor, got Tensor"):
+        visualize_sharding(flambeau.ones(2))
+
+
+def test_what_has_no_table(ranks):
+    ranks.run(cubed)

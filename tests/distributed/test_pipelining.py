@@ -32,6 +32,7 @@ from flambeau.distributed.pipelining.microbatch import (
 from flambeau.distributed.pipelining.schedules import (
     PipelineScheduleMulti,
     _ComputationType,
+    dual_v,
     get_schedule_class,
     interleaved,
     looped_bfs,
@@ -162,6 +163,31 @@ def test_split_backward_fills_what_would_be_waiting(ranks, rounds):
     assert span(zero_bubble([*range(ranks)], ranks, count, ranks), ranks) <= 3 * count + ranks + 1
 
 
+@pytest.mark.parametrize(("ranks", "more"), [*product((1, 2, 3, 4, 5, 8), (0, 1, 6))])
+def test_the_order_in_both_directions_is_complete_and_never_stuck(ranks, more):
+    count, stages = 2 * ranks + more, 2 * ranks
+    orders = [dual_v([rank, stages - 1 - rank], ranks, count) for rank in range(ranks)]
+    ends, free, todo = {}, [0] * ranks, [list(order) for order in orders]  # a pass takes a tick, all of backward two
+    while any(todo):
+        before = len(ends)
+        for rank, order in enumerate(todo):
+            while order:
+                stage, kind, k = order[0]
+                needs = {"F": [(stage - 1, "F", k)] if stage else [], "W": [(stage, "back", k)]}.get(
+                    kind.value, [(stage, "F", k)] + ([(stage + 1, "back", k)] if stage < stages - 1 else []))
+                if not all(need in ends for need in needs):
+                    break
+                free[rank] = ends[stage, "back" if kind.value in "IB" else kind.value, k] = max(
+                    [free[rank], *(ends[need] for need in needs)]) + (2 if kind.value == "B" else 1)
+                order.pop(0)
+        assert len(ends) > before, "every rank waits"
+    assert {(stage, way, k) for stage in range(stages) for way in ("F", "back") for k in range(count)} <= ends.keys()
+    assert max(free) == 6 * count + ranks - 1
+    for order in orders:
+        halves = {kind: [action[::2] for action in order if action.computation_type.value == kind] for kind in "IW"}
+        assert len(set(order)) == len(order) and halves["I"] == halves["W"]
+
+
 def test_the_interleaved_order_keeps_few_microbatches():
     orders = [interleaved([rank, rank + 4], 4, rank, 32) for rank in range(4)]
     assert simulated(orders, 8) <= 4 + 2 * 3 + 1
@@ -279,7 +305,7 @@ def test_a_model_says_where_it_is_cut():
     (lambda: get_schedule_class("1f2b"), "no schedule is called '1f2b'; there are 1F1B"),
     (lambda: ScheduleInterleavedZeroBubble([], 2), "got none"),
     (lambda: ScheduleZBVZeroBubble([PipelineStage(blocks(1), 0, 1, "cpu")], 2), "1 ranks have 2, got 1"),
-    (lambda: ScheduleDualPipeV([], 2), "use ScheduleZBVZeroBubble"),
+    (lambda: ScheduleDualPipeV([PipelineStage(blocks(1), k, 2, "cpu") for k in range(2)], 1), "of stages, 2, got 1"),
 ])
 def test_mistakes_are_named(call, message):
     with pytest.raises((ValueError, AttributeError, NotImplementedError), match=message):
@@ -299,11 +325,14 @@ def test_microbatches():
 
 # --- several ranks ----------------------------------------------------------------------------------------------------
 
+V = ScheduleZBVZeroBubble, ScheduleDualPipeV
+
+
 def train(kind, per_rank, count, scale):
     """One step; each rank has its own stages of the same model."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     model, (x, target), losses = blocks(ranks * per_rank), batch(), []
-    own = [rank, 2 * ranks - 1 - rank] if kind is ScheduleZBVZeroBubble else range(rank, ranks * per_rank, ranks)
+    own = [rank, 2 * ranks - 1 - rank] if kind in V else range(rank, ranks * per_rank, ranks)
     stages = [PipelineStage(model[k], k, ranks * per_rank, "cpu") for k in own]
     several = issubclass(kind, PipelineScheduleMulti)
     schedule = kind(stages if several else stages[0], count, nn.functional.mse_loss, scale_grads=scale)
@@ -318,11 +347,11 @@ def train(kind, per_rank, count, scale):
     (ScheduleGPipe, 1, 5, True), (Schedule1F1B, 1, 6, False), (Schedule1F1B, 1, 4, True),
     (ScheduleInterleaved1F1B, 2, 8, True), (ScheduleLoopedBFS, 3, 3, True),
     (ScheduleInterleavedZeroBubble, 1, 6, True), (ScheduleInterleavedZeroBubble, 2, 5, False),
-    (ScheduleZBVZeroBubble, 2, 6, True)])
+    (ScheduleZBVZeroBubble, 2, 6, True), (ScheduleDualPipeV, 2, 9, True), (ScheduleDualPipeV, 2, 8, False)])
 def test_ranks_train_as_one_process_does(ranks, kind, per_rank, count, scale):
     results, losses, grads = whole(4 * per_rank, count, scale)
     found = ranks.run(train, kind, per_rank, count, scale)
-    last = 0 if kind is ScheduleZBVZeroBubble else 3
+    last = 0 if kind in V else 3
     assert [rank for rank, (out, _, _) in enumerate(found) if out is not None] == [last]
     assert flambeau.allclose(found[last][0], results)
     assert found[last][1] == pytest.approx(losses, rel=1e-12) and found[3 - last][1] == []

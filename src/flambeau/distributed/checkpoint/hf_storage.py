@@ -4,7 +4,6 @@ import json
 
 import flambeau
 
-from ..._absent import refusals
 from ..._files.safetensors_format import File
 from ..._shown import shown
 from ...futures import Future
@@ -21,6 +20,7 @@ from .metadata import (
 
 #: what PyTorch's writer says of parts of tensors in the header of a file: {name: {"saved_offsets": […]}} as text
 PARTS = "DCP_SHARDING_INFO"
+SCALES = "_scale_inv"  # after the name of a tensor in few bits: its blocks' factors
 
 
 class HuggingFaceStorageReader(FileSystemReader):
@@ -68,8 +68,7 @@ class HuggingFaceStorageReader(FileSystemReader):
 
     def read_data(self, plan, planner):
         for item in plan.items:
-            file = self._files[self.storage_data[item.storage_index]]
-            found = _chunks.within(file.tensor(item.storage_index.fqn), item.storage_offsets, item.lengths)
+            found = self._found(item)
             target = planner.resolve_tensor(item).detach()
             target.copy_(found)
             planner.commit_tensor(item, target)
@@ -77,8 +76,55 @@ class HuggingFaceStorageReader(FileSystemReader):
         future.set_result(None)
         return future
 
+    def _stored(self, index):
+        """What a file has under a name."""
+        return self._files[self.storage_data[index]].tensor(index.fqn)
 
-_REASON = "it is not available yet; docs/distributed.md says what is"
-globals().update(refusals("distributed.checkpoint", _REASON, """
-    QuantizedHuggingFaceStorageReader(path, thread_count, target_dtype, block_size)
-"""))
+    def _found(self, item):
+        """The values that a rank asks for."""
+        return _chunks.within(self._stored(item.storage_index), item.storage_offsets, item.lengths)
+
+
+class QuantizedHuggingFaceStorageReader(HuggingFaceStorageReader):
+    """`HuggingFaceStorageReader` for weights in few bits: a tensor beside which the files have `NAME_scale_inv` is read
+    as its values times these, one for each block of `block_size` in each dimension, in `target_dtype`.
+
+    Such a tensor must be whole in one file.
+
+    >>> import flambeau, os, tempfile
+    >>> import flambeau.distributed.checkpoint as dcp
+    >>> state = {"w": flambeau.zeros(2, 3)}
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     stored = {"w": flambeau.ones(2, 3).to(flambeau.float8_e4m3fn), "w_scale_inv": flambeau.tensor([[2., 3.]])}
+    ...     flambeau.safetensors.save_file(stored, os.path.join(place, "model.safetensors"))
+    ...     dcp.load(state, storage_reader=dcp.QuantizedHuggingFaceStorageReader(place, block_size=2))
+    >>> state["w"]
+    tensor([[2., 2., 3.],
+            [2., 2., 3.]])
+    """
+
+    def __init__(self, path, thread_count=1, target_dtype=flambeau.float32, block_size=128):
+        super().__init__(path, thread_count)
+        if type(block_size) is not int or block_size < 1:
+            raise ValueError("QuantizedHuggingFaceStorageReader: block_size must be a positive int, got "
+                             f"{shown(block_size)}")
+        if not (isinstance(target_dtype, flambeau.dtype) and target_dtype.is_floating_point):
+            raise TypeError("QuantizedHuggingFaceStorageReader: target_dtype must be a floating point dtype, got "
+                            f"{shown(target_dtype)}")
+        self.target_dtype, self.block_size = target_dtype, block_size
+
+    def _found(self, item):
+        found, name = super()._found(item), item.storage_index.fqn
+        beside = MetadataIndex(name + SCALES, flambeau.Size([0] * found.ndim))
+        if beside not in self.storage_data:
+            return found
+        scales, size = self._stored(beside), self._stored(item.storage_index).shape
+        expected = tuple(-(-n // self.block_size) for n in size)
+        if tuple(scales.shape) != expected or any(item.storage_index.offset or ()):
+            raise RuntimeError(f"load: {name} is {shown(tuple(size))}, so for blocks of {self.block_size} "
+                               f"{name + SCALES} must be {shown(expected)}, and both whole; got "
+                               f"{shown(tuple(scales.shape))}")
+        for dim, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths)):
+            blocks = flambeau.arange(offset, offset + length) // self.block_size
+            scales = scales.index_select(dim, blocks)
+        return (found.float() * scales.float()).to(self.target_dtype)

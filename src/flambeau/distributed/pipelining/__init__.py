@@ -5,12 +5,12 @@
 'Schedule1F1B'
 """
 
-from ..._absent import refusals
 from ._IR import Pipe as Pipe
 from ._IR import SplitPoint as SplitPoint
 from ._IR import pipe_split as pipe_split
 from ._IR import pipeline as pipeline
 from .schedules import Schedule1F1B as Schedule1F1B
+from .schedules import ScheduleDualPipeV as ScheduleDualPipeV
 from .schedules import ScheduleGPipe as ScheduleGPipe
 from .schedules import ScheduleInterleaved1F1B as ScheduleInterleaved1F1B
 from .schedules import ScheduleInterleavedZeroBubble as ScheduleInterleavedZeroBubble
@@ -18,9 +18,3 @@ from .schedules import ScheduleLoopedBFS as ScheduleLoopedBFS
 from .schedules import ScheduleZBVZeroBubble as ScheduleZBVZeroBubble
 from .stage import PipelineStage as PipelineStage
 from .stage import build_stage as build_stage
-
-_REASON = "forward and backward passes that run at the same time are not available; use ScheduleZBVZeroBubble"
-globals().update(refusals("distributed.pipelining", _REASON, """
-    ScheduleDualPipeV(stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec,
-    scale_grads, backward_requires_autograd, defer_pp_recv)
-"""))

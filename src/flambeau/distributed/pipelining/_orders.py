@@ -145,3 +145,52 @@ class _Plan:
             return action._replace(computation_type=_ComputationType.BACKWARD_INPUT) in self.done
         return _forward(stage, k) in self.done and (
             stage == len(self.owners) - 1 or action._replace(stage_index=stage + 1) in self.done)
+
+
+# --- both directions at once ------------------------------------------------------------------------------------------
+
+def dual_v(local, ranks, count):
+    """The order of a rank r with the stages r on the way to the last rank and 2 ranks - 1 - r on the way back: in the
+    middle, a forward pass of one and a backward pass of the other in turn   (DeepSeek-AI 2024, DualPipe; cut in half).
+
+    >>> from flambeau.distributed.pipelining._orders import dual_v
+    >>> dual_v([0, 1], 1, 2)
+    [0F0, 1F0, 0F1, 1B0, 1F1, 0B0, 1B1, 0I1, 0W1]
+    """
+    there, back = local
+    rank = there
+    after = ranks - 1 - rank  # ranks between this one and the turn
+    plan = _DualPlan()
+    plan.repeat(2 * after, (there, "F"))
+    plan.repeat(rank + 1, (there, "F"), (back, "F"))
+    plan.repeat(after, (back, "I"), (None, "W"), (back, "F"))
+    plan.repeat(count - 2 * ranks + rank + 1, (there, "F"), (back, "B"), (back, "F"), (there, "B"))
+    plan.repeat(after, (back, "B"), (back, "F"), (there, "B"))
+    full = rank // 2 + rank % 2  # pairs before the parameters' gradients are put off
+    plan.repeat(full, (back, "B"), (there, "B"))
+    if rank % 2 == 0:
+        plan.repeat(1, (back, "B"), (there, "I"))
+    plan.repeat(rank + 1 - full - (rank % 2 == 0), (back, "I"), (there, "I"))
+    plan.repeat(after, (None, "W"), (there, "I"))
+    plan.repeat(rank + 1, (None, "W"))
+    return plan.order
+
+
+class _DualPlan:
+    """Counts the microbatches of each stage; parameters' gradients (W) are those that were put off first."""
+
+    def __init__(self):
+        self.order, self.next, self.later = [], {}, []
+
+    def repeat(self, times, *passes):
+        """These passes, each of its stage's next microbatch."""
+        for stage, letter in passes * times:
+            if letter == "W":
+                self.order.append(self.later.pop(0))
+                continue
+            kind = _ComputationType(letter)
+            way = stage, letter == "F"
+            k = self.next[way] = self.next.get(way, -1) + 1
+            self.order.append(_Action(stage, kind, k))
+            if letter == "I":
+                self.later.append(_Action(stage, _ComputationType.BACKWARD_WEIGHT, k))

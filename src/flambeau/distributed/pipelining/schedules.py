@@ -8,11 +8,11 @@ from ..._shown import shown
 from . import _transfer
 from ._orders import _Action as _Action
 from ._orders import _ComputationType as _ComputationType
+from ._orders import dual_v, zero_bubble
 from ._orders import gpipe as gpipe
 from ._orders import interleaved as interleaved
 from ._orders import looped_bfs as looped_bfs
 from ._orders import one_forward_one_backward as one_forward_one_backward
-from ._orders import zero_bubble
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -98,12 +98,12 @@ class _Run:
         self.targets, self.loss_kwargs = targets, loss_kwargs
         self.here = {}     # (kind, stage, microbatch) -> what a stage of this rank has for another one of it
         self.works, self.outputs, self.losses = [], {}, {}
-        self.left = Counter(action[:2] for action in schedule._actions)  # (stage, kind) -> passes still to come
+        self.left = Counter(map(_way, schedule._actions))  # (stage, way) -> passes still to come
 
     def perform(self, action):
         """One pass, with what it needs from the stage before it and gives to the next."""
         stage, kind, k = self.schedule._stages[action.stage_index], action.computation_type, action.microbatch_index
-        self.left[action[:2]] -= 1
+        self.left[_way(action)] -= 1
         if kind is _ComputationType.FORWARD:
             self.forward(stage, k)
         elif not self.schedule._has_backward:
@@ -112,7 +112,7 @@ class _Run:
             stage.backward_weight(k)
         else:
             run = stage.backward_input if kind is _ComputationType.BACKWARD_INPUT else stage.backward_one_chunk
-            self.backward(run, stage, k, last=self.left[action[:2]] == 0)
+            self.backward(run, stage, k, last=self.left[_way(action)] == 0)
 
     def forward(self, stage, k):
         at, schedule = stage.stage_index, self.schedule
@@ -157,6 +157,13 @@ class _Run:
         if source == self.schedule._rank:
             return self.here.pop((kind, sender, k))
         return _transfer.receive(source, self.schedule._group, self.tag(kind, sender, k))
+
+
+def _way(action):
+    """(stage, kind), where the inputs' gradients alone are backward as well."""
+    kind = action.computation_type
+    inputs = kind is _ComputationType.BACKWARD_INPUT
+    return action.stage_index, _ComputationType.FULL_BACKWARD if inputs else kind
 
 
 def _detached(value):
@@ -248,24 +255,42 @@ class ScheduleInterleavedZeroBubble(_Looped):
         return zero_bubble(list(self._to_rank.values()), self._ranks, self._n_microbatches, most)[self._rank]
 
 
+def _in_a_v(schedule, stages, ranks):
+    """The owners of the stages where rank r has stages r and 2 p - 1 - r of 2 p."""
+    if stages != 2 * ranks:
+        raise ValueError(f"{type(schedule).__name__}: a rank has two stages, so {ranks} ranks have {2 * ranks}, got "
+                         f"{stages}")
+    return [*range(ranks), *reversed(range(ranks))]
+
+
 class ScheduleZBVZeroBubble(ScheduleInterleavedZeroBubble):
     """Backward split, with two stages on each rank in the form of a V: rank r has stages r and 2 p - 1 - r of 2 p. The
     last stage is on the first rank, whose gradients begin their way back without delay (Qi et al. 2024).
     """
 
-    def _owners(self, stages, ranks):
-        if stages != 2 * ranks:
-            raise ValueError(f"ScheduleZBVZeroBubble: a rank has two stages, so {ranks} ranks have {2 * ranks}, got "
-                             f"{stages}")
-        return [*range(ranks), *reversed(range(ranks))]
+    _owners = _in_a_v
+
+
+class ScheduleDualPipeV(_Looped):
+    """Two stages on each rank in the form of a V; in the middle, a forward pass of one and a backward pass of the other
+    in turn, whose messages are on their way meanwhile (DeepSeek-AI 2024). It needs 2 p microbatches at least.
+    """
+
+    _owners = _in_a_v
+
+    def _order(self, local):
+        if self._n_microbatches < self._num_stages:
+            raise ValueError(f"ScheduleDualPipeV: n_microbatches must be at least the number of stages, "
+                             f"{self._num_stages}, got {self._n_microbatches}")
+        return dual_v(local, self._ranks, self._n_microbatches)
 
 
 def get_schedule_class(schedule_name):
     """The schedule of this name, in any case. ValueError: there is none."""
     known = {"1F1B": Schedule1F1B, "Interleaved1F1B": ScheduleInterleaved1F1B, "GPipe": ScheduleGPipe,
              "LoopedBFS": ScheduleLoopedBFS, "InterleavedZeroBubble": ScheduleInterleavedZeroBubble,
-             "ZBVZeroBubble": ScheduleZBVZeroBubble, "PipelineScheduleSingle": PipelineScheduleSingle,
-             "PipelineScheduleMulti": PipelineScheduleMulti}
+             "ZBVZeroBubble": ScheduleZBVZeroBubble, "DualPipeV": ScheduleDualPipeV,
+             "PipelineScheduleSingle": PipelineScheduleSingle, "PipelineScheduleMulti": PipelineScheduleMulti}
     found = next((kind for name, kind in known.items() if name.lower() == schedule_name.lower()), None)
     if found is None:
         raise ValueError(f"get_schedule_class: no schedule is called {shown(schedule_name)}; there are "
