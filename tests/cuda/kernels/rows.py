@@ -29,7 +29,7 @@ def arguments(name, args, kwargs):
 class Lowered:
     """One call: `results` are tensors of the CPU's own results' shapes, which `run` fills by the plan."""
 
-    def __init__(self, name, args=(), kwargs=None, results=None, aligned=True, arch="emulate"):
+    def __init__(self, name, args=(), kwargs=None, results=None, aligned=True, arch="emulate", libraries=False):
         self.tensors, self.aligned = [], aligned
         values = arguments(name, args, kwargs or {})
         infos = tuple(self._info(v) for v in values)
@@ -38,7 +38,7 @@ class Lowered:
         self.results = [flambeau.empty_like(t) for t in self.expected]
         if name.endswith("_"):
             self.results = [self.tensors[0]]
-        self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch, False)
+        self.call = RowCall(name, infos, tuple(self._info(r) for r in self.results), arch, libraries)
         self.plan = lower(self.call)
         assert isinstance(self.plan, Plan)
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import flambeau
-from flambeau.cuda.kernels import launches, nvrtc, pointwise
+from flambeau.cuda.kernels import launches, libraries, nvrtc, pointwise
 from flambeau.cuda.kernels.named import FAMILIES
 
 from .harness import Batch, Call, Operand, PointwiseCall
@@ -87,6 +87,28 @@ def _texts(monkeypatch, dtype, most):
     for name, args in (("rand", ((9,),)), ("multinomial", (flambeau.ones(3, 4), 2)), ("randint.high", (9, (4,)))):
         Lowered(name, args)
     return texts
+
+
+def test_kernels_beside_calls_of_libraries(monkeypatch):
+    """What decompositions copy, find and put in order around a library's call, and images of bytes."""
+    texts = {}
+    monkeypatch.setattr(libraries, "path_of", lambda name: "a library")
+    monkeypatch.setattr(launches, "compile", lambda source, arch, name: texts.setdefault(source, name).encode())
+    for dtype in (flambeau.float32, flambeau.complex128):
+        a = flambeau.eye(4, dtype=dtype).expand(3, 4, 4).contiguous()
+        tau, pivots = a[:, 0, :2].contiguous(), flambeau.ones(3, 4, dtype=flambeau.int32)
+        for name, *args in (("linalg_qr", a, "complete"), ("geqrf", a), ("_householder_product", a, tau),
+                            ("_ormqr", a, tau, a, True, True), ("linalg_ldl_factor_ex", a), ("_linalg_eig", a, True),
+                            ("_ldl_solve", a, pivots, a, False), ("linalg_cholesky_ex", a), ("linalg_lu_factor_ex", a),
+                            ("_linalg_svd", a, False, True), ("_linalg_eigh", a, "L", True),
+                            ("_solve_triangular", a, a, True, True, False)):
+            Lowered(name, args, libraries=True)
+    image = flambeau.zeros(1, 1, 4, 4, dtype=flambeau.uint8)
+    for antialias in (False, True):
+        Lowered("resize", (image, (3, 2), (0.0, 0.0), "cubic", False, antialias))
+    assert len(texts) > 20
+    for text, name in texts.items():
+        assert ".local" not in nvrtc.build(text, "sm_90", name, ptx=True).decode(), name
 
 
 #: kernels that may keep something in local memory: a register's index is not known when they are compiled

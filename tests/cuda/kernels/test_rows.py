@@ -104,6 +104,22 @@ def test_a_plan_computes_what_the_cpu_does(name):
     check_all([largest])
 
 
+@pytest.mark.parametrize("size", ((5, 4), (13, 30), (9, 11)), ids=str)
+@pytest.mark.parametrize("antialias", (False, True))
+@pytest.mark.parametrize("mode", ("bilinear", "bicubic", "lanczos"))
+def test_bytes_are_resized_to_the_cpu_s_bytes(mode, antialias, size):
+    """Smaller, larger, and as they are; edges, where taps are cut off, are part of it."""
+    if mode == "lanczos" and not antialias:
+        return
+    image = flambeau.randint(0, 256, (2, 3, 9, 11), dtype=flambeau.uint8)
+    with Capture({"resize"}) as capture:
+        for corners in (False,) if antialias else (False, True):
+            flambeau.nn.functional.interpolate(image, size, mode=mode, antialias=antialias, align_corners=corners)
+    assert capture.calls
+    check_all(capture.calls)
+    Lowered(*capture.calls[0][:3])  # it is not refused
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", (*FLOATS, *WHOLE, flambeau.complex64), ids=str)
 @pytest.mark.parametrize("name", NAMES)

@@ -221,3 +221,13 @@ def row_major(shape):
 def sizes(**named):
     """int64_t parameters by name."""
     return [number("int64_t", name, value) for name, value in named.items()]
+
+
+def flag(value):
+    """A truth value as C++ writes it."""
+    return "true" if value else "false"
+
+
+def pointed_at(parameter):
+    """The C++ type of what a parameter points to."""
+    return parameter.declaration.split("*")[0]

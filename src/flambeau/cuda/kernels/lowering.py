@@ -14,6 +14,7 @@ from . import (
     random,
     reductions,
     regions,
+    resizing,
     rows,
     scans,
     scattering,
@@ -26,7 +27,7 @@ from .pointwise import lower_pointwise
 #: operator -> function(call) -> Plan
 RULES = (reductions.RULES | rows.RULES | indexing.RULES | moves.RULES | scans.RULES | random.RULES
          | products.RULES | pools.RULES | sorting.RULES | attention.RULES | tables.RULES | scattering.RULES
-         | folding.RULES | distances.RULES | grids.RULES | ctc.RULES | regions.RULES | sequences.RULES)
+         | folding.RULES | distances.RULES | grids.RULES | ctc.RULES | regions.RULES | sequences.RULES | resizing.RULES)
 
 
 def lower(call):

@@ -1,0 +1,139 @@
+"""Images resized: a thread for each result, from the taps that pool.cuh computes; bytes in whole numbers (bytes.cuh).
+
+Gradients are added where taps overlap, atomically: the order of these additions is not fixed.
+"""
+
+import math
+
+from .launches import Build, flag, nothing, number, numel, pointed_at, refuse, sizes
+from .moves import accumulator
+
+_FILES = ("pool.cuh", "bytes.cuh")
+
+_LETTERS = {"nearest": "n", "nearest-exact": "e", "linear": "l", "bilinear": "l", "trilinear": "l", "cubic": "c",
+            "bicubic": "c", "lanczos": "s"}
+
+
+_COVERED = """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
+  for (int64_t a = 0; a < t0.many; ++a)
+    for (int64_t b = 0; b < t1.many; ++b) {
+      const A wide = t0.weight(a) * t1.weight(b);
+      for (int64_t c = 0; c < t2.many; ++c) {
+        const int64_t at = plane + ((t0.first + a) * in1 + t1.first + b) * in2 + t2.first + c;
+        const A w = wide * t2.weight(c);
+"""
+
+
+def _steps(inside, outside, factor, corners):
+    """How far two results lie apart in the source: of linear and cubic, and of nearest."""
+    step = 1 / factor if factor > 0 else inside / outside
+    return ((inside - 1) / (outside - 1) if outside > 1 else 0.0) if corners else step, step
+
+
+def _resized(small, large, factors, mode, align, antialias, body, parameters, build):
+    """A thread for each element of `large`; `body` gets taps t0, t1, t2 and the plane's offset in the source."""
+    letter, rank = _LETTERS[mode], len(small.shape) - 2
+    wide = "double" if small.dtype == "float64" else "float"
+    corners = align and letter in "lc"
+    texts, given = [], []
+    for d in range(3):
+        own = d - (3 - rank)
+        inside, outside = (small.shape[2 + own], large.shape[2 + own]) if own >= 0 else (1, 1)
+        scale, step = _steps(inside, outside, factors[own] if own >= 0 and len(factors) == rank else 0, corners)
+        way = letter if own >= 0 else "n"
+        given += [*sizes(**{f"in{d}": inside, f"out{d}": outside}), number("double", f"scale{d}", scale),
+                  number("float", f"step{d}", step)]
+        at = {0: "i_ / (out2 * out1) % out0", 1: "i_ / out2 % out1", 2: "i_ % out2"}[d]
+        more = f"in{d}, A(scale{d})" if antialias else f"in{d}, out{d}, A(scale{d}), step{d}, {flag(corners)}"
+        texts.append(f"  const {'Covered' if antialias else 'Taps'}<A, '{way}'> t{d}({at}, {more});\n")
+    loops = _COVERED if antialias else """  const int64_t plane = i_ / (out2 * out1 * out0) * in0 * in1 * in2;
+#pragma unroll
+  for (int a = 0; a < t0.many; ++a)
+#pragma unroll
+    for (int b = 0; b < t1.many; ++b)
+#pragma unroll
+      for (int c = 0; c < t2.many; ++c) {
+        const int64_t at = plane + (t0.place[a] * in1 + t1.place[b]) * in2 + t2.place[c];
+        const A w = t0.weight[a] * t1.weight[b] * t2.weight[c];
+"""
+    before, inner, after = body
+    build.each(numel(large), f"  typedef {wide} A;\n{''.join(texts)}{before}{loops}        {inner}\n      }}\n"
+               f"{'    }' if antialias else ''}\n{after}",
+               [*parameters, *given], index="int64_t", files=("indexing.cuh", *_FILES))
+
+
+def _resize(call):
+    x, _, factors, mode, align, antialias = call.args
+    build, out = Build(call), call.results[0]
+    if numel(out) == 0:
+        return nothing()
+    if x.dtype == "uint8" and _LETTERS[mode] in "lcs" and len(x.shape) == 4:
+        return _resize_bytes(call)
+    if x.dtype not in ("float32", "float64", "float16", "bfloat16") and _LETTERS.get(mode) not in ("n", "e"):
+        refuse(call, f"for dtype {x.dtype}")
+    kind = build.type(out)
+    body = ("  A sum = A(0);\n", "sum += w * cast<A>(x[at]);", f"  out[i_] = cast<{kind}>(sum);\n")
+    if _LETTERS.get(mode) in ("n", "e"):
+        body = ("", "out[i_] = x[at];", "")
+    _resized(x, out, factors, mode, align, antialias, body,
+             [build.input("x", x), build.output("out", out)], build)
+    return build.plan()
+
+
+def _resize_backward(call):
+    grad, _, _, factors, mode, align, antialias = call.args
+    build, out = Build(call), call.results[0]
+    if numel(grad) == 0:
+        return nothing()
+    if grad.dtype not in ("float32", "float64", "float16", "bfloat16"):
+        refuse(call, f"for dtype {grad.dtype}")
+    data = build.input("grad", grad)
+    sums, finish = accumulator(build, out)
+    body = ("", f"atomic_add(sums + at, cast<{pointed_at(sums)}>(w * cast<A>(grad[i_])));", "")
+    _resized(out, grad, factors, mode, align, antialias, body, [data, sums], build)
+    finish()
+    return build.plan()
+
+
+# --- bytes: one axis after the other, each time to bytes again -------------------------------------------------------
+
+def _byte_weights(build, d, call, outside):
+    """(weights, places, bits, how many there are for each result) along axis d of the image, made by one block."""
+    x, _, factors, mode, align, antialias = call.args
+    letter, inside = _LETTERS[mode], x.shape[2 + d]
+    corners = align and letter in "lc"
+    scale, step = _steps(inside, outside, factors[d] if len(factors) == 2 else 0, corners)
+    reach = {"l": 1, "c": 2, "s": 3}[letter]
+    most = math.ceil(reach * max(scale, 1.0)) * 2 + 1 if antialias else 2 * reach
+    wide = build.room("wide", "double", outside * most, 8)
+    weights = build.room("weights", "int16_t", outside * most, 2)
+    places, bits = build.room("places", "int64_t", outside * most, 8), build.room("bits", "int", 1, 4)
+    kind = f"CoveredAlong<'{letter}'> taps{{in, scale}}" if antialias else (
+        f"TapsAlong<'{letter}'> taps{{in, out, scale, step, {flag(corners)}}}")
+    build.run(f"  const {kind};\n  byte_weights(taps, out, most, wide, weights, places, bits);\n",
+              [wide, weights, places, bits, *sizes(**{"in": inside, "out": outside, "most": most}),
+               number("double", "scale", scale), number("float", "step", step)], 1, 256, _FILES)
+    return weights, places, bits, most
+
+
+def _resize_bytes(call):
+    x, out = call.args[0], call.results[0]
+    build = Build(call)
+    (rows, columns), (high, wide) = x.shape[2:], out.shape[2:]
+    planes = x.shape[0] * x.shape[1]
+    half = build.room("half", "uint8_t", planes * rows * wide, 1)
+    at = "weights + o * most, places + o * most, most, bits[0]"
+    weights, places, bits, most = _byte_weights(build, 1, call, wide)
+    build.each(planes * rows * wide, f"""  const int64_t o = i_ % wide;
+  half[i_] = byte_sum(x + i_ / wide * columns, 1, {at});
+""", [half, build.input("x", x), weights, places, bits, *sizes(wide=wide, columns=columns, most=most)],
+               files=_FILES, index="int64_t")
+    weights, places, bits, most = _byte_weights(build, 0, call, high)
+    build.each(numel(out), f"""  const int64_t o = i_ / wide % high;
+  out[i_] = byte_sum(half + i_ / (wide * high) * rows * wide + i_ % wide, wide, {at});
+""", [build.output("out", out), half, weights, places, bits, *sizes(wide=wide, high=high, rows=rows, most=most)],
+               files=_FILES, index="int64_t")
+    return build.plan()
+
+
+RULES = {"resize": _resize, "resize_backward": _resize_backward}
