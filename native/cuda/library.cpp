@@ -26,6 +26,7 @@ constexpr Entry kCalls[] = {
     {"cublaslt.matmul", make_cublaslt_matmul},
     {"cudnn.convolution", make_cudnn_convolution},
     {"cudnn.batch_norm", make_cudnn_batch_norm},
+    {"cudnn.recurrent", make_cudnn_recurrent},
     {"cufft.transform", make_cufft_transform},
     {"cusolver.decomposition", make_cusolver_decomposition},
     {"cusolver.factors", make_cusolver_factors},

@@ -5,6 +5,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 
@@ -46,6 +47,17 @@ def nvidia_library(name):
             continue
         return path
     return None
+
+
+#: which of the switches of NVIDIA's libraries (_C._cuda.library_switches) keep recurrent layers from cuDNN: without it,
+#: and only deterministic algorithms
+NO_RECURRENT = 1 << 3 | 1 << 5 | 1 << 9
+
+
+@cache
+def recurrent_library():
+    """Whether cuDNN is there, for recurrent layers."""
+    return nvidia_library("cublaslt") is not None and nvidia_library("cudnn") is not None
 
 
 def find_lapack():

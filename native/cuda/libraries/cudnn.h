@@ -7,6 +7,9 @@ namespace flambeau::cuda::cudnn {
 using Status = int;
 struct Handle;
 struct TensorDesc;
+struct DropoutDesc;
+struct RnnDesc;
+struct RnnData;
 using Desc = void*;  // of the backend interface
 
 // clang-format off
@@ -32,7 +35,37 @@ using Desc = void*;  // of the backend interface
   X(norm_backward, Status, "cudnnBatchNormalizationBackward",                                                          \
     (Handle*, int mode, const void* alpha, const void* beta, const void* alpha_p, const void* beta_p, TensorDesc*,     \
      const void* x, TensorDesc*, const void* dy, TensorDesc*, void* dx, TensorDesc*, const void* scale,                \
-     void* to_scale, void* to_bias, double eps, const void* mean, const void* deviation))
+     void* to_scale, void* to_bias, double eps, const void* mean, const void* deviation))                              \
+  X(dropout_create, Status, "cudnnCreateDropoutDescriptor", (DropoutDesc**))                                           \
+  X(dropout_destroy, Status, "cudnnDestroyDropoutDescriptor", (DropoutDesc*))                                          \
+  X(dropout_set, Status, "cudnnSetDropoutDescriptor",                                                                  \
+    (DropoutDesc*, Handle*, float p, void* states, size_t, unsigned long long seed))                                   \
+  X(rnn_create, Status, "cudnnCreateRNNDescriptor", (RnnDesc**))                                                       \
+  X(rnn_destroy, Status, "cudnnDestroyRNNDescriptor", (RnnDesc*))                                                      \
+  X(rnn_set, Status, "cudnnSetRNNDescriptor_v8",                                                                       \
+    (RnnDesc*, int algorithm, int cell, int bias, int direction, int input, int type, int precision, int math,         \
+     int32_t inputs, int32_t hidden, int32_t projected, int32_t layers, DropoutDesc*, uint32_t flags))                 \
+  X(rnn_data_create, Status, "cudnnCreateRNNDataDescriptor", (RnnData**))                                              \
+  X(rnn_data_destroy, Status, "cudnnDestroyRNNDataDescriptor", (RnnData*))                                             \
+  X(rnn_data_set, Status, "cudnnSetRNNDataDescriptor",                                                                 \
+    (RnnData*, int type, int layout, int steps, int batch, int width, const int* lengths, void* padding))              \
+  X(rnn_weight_size, Status, "cudnnGetRNNWeightSpaceSize", (Handle*, RnnDesc*, size_t*))                               \
+  X(rnn_weight, Status, "cudnnGetRNNWeightParams",                                                                     \
+    (Handle*, RnnDesc*, int32_t layer, size_t, const void* weights, int32_t which, TensorDesc*, void** matrix,         \
+     TensorDesc*, void** bias))                                                                                        \
+  X(rnn_room, Status, "cudnnGetRNNTempSpaceSizes",                                                                     \
+    (Handle*, RnnDesc*, int way, RnnData*, size_t* room, size_t* reserve))                                             \
+  X(rnn_forward, Status, "cudnnRNNForward",                                                                            \
+    (Handle*, RnnDesc*, int way, const int32_t* lengths, RnnData*, const void* x, RnnData*, void* y, TensorDesc*,      \
+     const void* hx, void* hy, TensorDesc*, const void* cx, void* cy, size_t, const void* weights, size_t, void* room, \
+     size_t, void* reserve))                                                                                           \
+  X(rnn_data_backward, Status, "cudnnRNNBackwardData_v8",                                                              \
+    (Handle*, RnnDesc*, const int32_t* lengths, RnnData*, const void* y, const void* dy, RnnData*, void* dx,           \
+     TensorDesc*, const void* hx, const void* dhy, void* dhx, TensorDesc*, const void* cx, const void* dcy, void* dcx, \
+     size_t, const void* weights, size_t, void* room, size_t, void* reserve))                                          \
+  X(rnn_weights_backward, Status, "cudnnRNNBackwardWeights_v8",                                                        \
+    (Handle*, RnnDesc*, int mode, const int32_t* lengths, RnnData*, const void* x, TensorDesc*, const void* hx,        \
+     RnnData*, const void* y, size_t, void* to_weights, size_t, void* room, size_t, void* reserve))
 // clang-format on
 
 inline constexpr const char* kName = "cuDNN";

@@ -1,6 +1,9 @@
 """Recurrent networks: one primitive per layer and direction, and the functions that stack them."""
 
+import contextlib
+
 from .. import _C
+from .._libraries import NO_RECURRENT, recurrent_library
 from .kinds import OPS, composite, overloads, primitive
 from .linear import linear
 
@@ -62,8 +65,13 @@ def _gradients(grads, inputs, layout, saved, needs):
         mask = sum(need << k for k, need in enumerate(needs))
         found = recurrent_layer_backward(*grads, *inputs, *layout, *saved, mask)
         return tuple(g if need else None for g, need in zip(found, needs, strict=True))
+    return _differentiated(_by_steps, grads, inputs, layout, needs)
+
+
+def _differentiated(layer, grads, inputs, layout, needs):
+    """The gradients of a layer in ordinary operators, which can be differentiated again."""
     inputs = [x.view_as(x) if need else x for x, need in zip(inputs, needs, strict=True)]
-    pairs = [(y, g) for y, g in zip(_by_steps(*inputs, *layout), grads, strict=True) if y is not None and g is not None]
+    pairs = [(y, g) for y, g in zip(layer(*inputs, *layout), grads, strict=True) if y is not None and g is not None]
     wanted = tuple(x for x, need in zip(inputs, needs, strict=True) if need)
     found = iter(_C.backward(*(tuple(part) for part in zip(*pairs, strict=True)), True, True, wanted, False))
     return tuple(next(found) if need else None for need in needs)
@@ -93,6 +101,54 @@ def _layer(input):
         return _by_steps
     return recurrent_layer
 
+# --- a layer as one call of a device's library ------------------------------------------------------------------------
+
+_FOUR = "Tensor{0} weight_ih{1}, Tensor{0} weight_hh{1}, Tensor? bias_ih{1}, Tensor? bias_hh{1}"
+_BOTH = ("Tensor input, Tensor h0, Tensor? c0, " + _FOUR.format("", "") + ", " + _FOUR.format("?", "_back")
+         + ", int[] batch_sizes, str mode")
+_OF_BOTH = ("input", "h0", "c0", *(name + way for way in ("", "_back") for name in
+                                   ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+_BY_NAME = "runs only by a library of CUDA; tested there by name"
+
+
+def _both_by_steps(input, h0, c0, *rest):
+    """(out, hn, cn) of _recurrent_both, step by step."""
+    weights, (batch_sizes, mode) = rest[:8], rest[8:]
+    found = [_by_steps(input, h0[k], None if c0 is None else c0[k], *weights[4 * k:4 * k + 4], None, batch_sizes, mode,
+                       k == 1) for k in range(h0.shape[0])]
+    out, h, c = zip(*found, strict=True)
+    return OPS["cat"](out, -1), OPS["stack"](h), None if c0 is None else OPS["stack"](c)
+
+
+def _both_gradients(grads, inputs, layout, needs):
+    if not _C.is_grad_enabled():
+        found = recurrent_both_backward(*grads, *inputs, *layout)
+        return tuple(g if need else None for g, need in zip(found, needs, strict=True))
+    return _differentiated(_both_by_steps, grads, inputs, layout, needs)
+
+
+recurrent_both_backward = primitive(
+    f"_recurrent_both_backward(Tensor? grad_out, Tensor? grad_hn, Tensor? grad_cn, {_BOTH}) -> ("
+    + ", ".join(f"Tensor grad_{name}" for name in _OF_BOTH) + ")", namespace=None, skip=_BY_NAME,
+    doc="The gradients of _recurrent_both; those of absent tensors are empty.")
+
+recurrent_both = primitive(
+    f"_recurrent_both({_BOTH}) -> (Tensor out, Tensor hn, Tensor cn)",
+    d={_OF_BOTH: lambda g0, g1, g2, input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_ih_back,
+       weight_hh_back, bias_ih_back, bias_hh_back, batch_sizes, mode, needs:
+       _both_gradients((g0, g1, g2), (input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_ih_back,
+                                      weight_hh_back, bias_ih_back, bias_hh_back), (batch_sizes, mode), needs)},
+    namespace=None, autocast="half", skip=_BY_NAME,
+    doc="A recurrent layer without projection in one direction, or in both where the second has weights, by a library: "
+        "out has the features of both, hn and cn are [directions, batch, hidden]. Rows of input lie step by step.")
+
+
+def _by_library(x, weights):
+    """Whether a library computes this layer as a whole."""
+    return (x.is_cuda and x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[4] is None
+            and not _C._cuda.library_switches() & NO_RECURRENT and recurrent_library())
+
+
 # --- stacks of layers -------------------------------------------------------------------------------------------------
 
 def _weights(params, has_biases, rows, mode):
@@ -112,19 +168,29 @@ def _stack(mode, x, batch_sizes, states, params, has_biases, num_layers, dropout
     directions = 2 if bidirectional else 1
     h = states[0].unbind(0)
     c = states[1].unbind(0) if len(states) > 1 else (None,) * len(h)
-    last_h, last_c, outputs = [], [], []
-    for k, weights in enumerate(_weights(params, has_biases, num_layers * directions, mode)):
-        if k and k % directions == 0:
-            x = outputs[0] if directions == 1 else OPS["cat"](outputs, -1)
-            outputs = []
-            if dropout and train:
-                x = OPS["dropout"](x, dropout, True)
-        out, hn, cn = _layer(x)(x, h[k], c[k], *weights, batch_sizes, mode, k % directions == 1)[:3]
-        outputs.append(out)
-        last_h.append(hn)
-        last_c.append(cn)
-    out = outputs[0] if directions == 1 else OPS["cat"](outputs, -1)
-    return out, _joined(last_h), _joined(last_c) if len(states) > 1 else None
+    last_h, last_c = [], []
+    weights = list(_weights(params, has_biases, num_layers * directions, mode))
+    for k in range(0, len(weights), directions):
+        if k and dropout and train:
+            x = OPS["dropout"](x, dropout, True)
+        own = slice(k, k + directions)
+        x, hn, cn = _one_layer(mode, x, batch_sizes, h[own], c[own], weights[own])
+        last_h += hn
+        last_c += cn
+    return x, _joined(last_h), _joined(last_c) if len(states) > 1 else None
+
+
+def _one_layer(mode, x, batch_sizes, h, c, weights):
+    """(out, last h and last c of each direction) of one layer."""
+    if _by_library(x, weights[0]):
+        both = [*weights[0][:4], *(weights[1][:4] if len(weights) > 1 else (None,) * 4)]
+        c0 = None if c[0] is None else _joined(c)
+        with contextlib.suppress(NotImplementedError):  # what the library refuses goes step by step
+            out, hn, cn = recurrent_both(x, _joined(h), c0, *both, batch_sizes, mode)
+            return out, hn.unbind(0), cn.unbind(0) if c0 is not None else (None,) * len(h)
+    found = [_layer(x)(x, h[k], c[k], *part, batch_sizes, mode, k == 1)[:3] for k, part in enumerate(weights)]
+    outputs, hn, cn = zip(*found, strict=True)
+    return outputs[0] if len(outputs) == 1 else OPS["cat"](outputs, -1), hn, cn
 
 
 def _joined(states):

@@ -12,7 +12,7 @@ from .sorting import Sorted
 _MANY = 250  # steps of one launch: where they begin are parameters, of which there are 4 KB
 
 
-def _steps(batch_sizes):
+def steps_of(batch_sizes):
     """(first step, parameter `steps` of where its rows begin and how many there are) for each launch."""
     begins = [0, *accumulate(batch_sizes)]
     for first in range(0, len(batch_sizes), _MANY):
@@ -22,7 +22,7 @@ def _steps(batch_sizes):
                                           Number(struct.pack(f"<{len(data)}q", *data)))
 
 
-_STEPS = "template <int N> struct Steps {\n  struct { int64_t begin, count; } of[N];\n};\n"
+STEPS_TEXT = "template <int N> struct Steps {\n  struct { int64_t begin, count; } of[N];\n};\n"
 
 
 def _pack(call):
@@ -31,13 +31,13 @@ def _pack(call):
     width, sequences, longest = math.prod(out.shape[1:]), x.shape[not batch_first], x.shape[batch_first]
     steps, lines = (longest, 1) if batch_first else (1, sequences)  # how far apart sequences and steps lie
     source, to = build.input("x", x), build.output("out", out)
-    for first, many, table in _steps(batch_sizes):
+    for first, many, table in steps_of(batch_sizes):
         build.each(many * sequences * width, """  const int64_t e = i_ % width, k = i_ / width % sequences;
   const int64_t t = i_ / (width * sequences);
   const int64_t from = (k * each + (first + t) * apart) * width + e;
   if (k < steps.of[t].count) out[(steps.of[t].begin + k) * width + e] = x[from];
 """, [source, to, table, *sizes(width=width, sequences=sequences, first=first, each=steps, apart=lines)],
-                   index="int64_t", before=_STEPS)
+                   index="int64_t", before=STEPS_TEXT)
     return build.plan()
 
 
@@ -50,14 +50,15 @@ def _pad(call):
     each, apart = (longest, 1) if batch_first else (1, sequences)
     source, to = build.input("x", x), build.output("out", out)
     batch_sizes = [*batch_sizes, *[0] * (longest - len(batch_sizes))]
-    for first, many, table in _steps(batch_sizes):
+    for first, many, table in steps_of(batch_sizes):
         build.each(many * sequences * width, f"""  const int64_t e = i_ % width, k = i_ / width % sequences;
   const int64_t t = i_ / (width * sequences);
   const bool inside = k < steps.of[t].count;
   out[(k * each + (first + t) * apart) * width + e] =
       inside ? x[(steps.of[t].begin + k) * width + e] : cast<{kind}>(value);
 """, [source, to, table, passed("value", value, call.name),
-      *sizes(width=width, sequences=sequences, first=first, each=each, apart=apart)], index="int64_t", before=_STEPS)
+      *sizes(width=width, sequences=sequences, first=first, each=each, apart=apart)], index="int64_t",
+                   before=STEPS_TEXT)
     return build.plan()
 
 

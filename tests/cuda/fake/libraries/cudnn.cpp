@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common.h"
+#include "rnn.h"
 
 namespace {
 
@@ -231,7 +232,7 @@ API int cudnnCreateTensorDescriptor(Tensor** t) { ENTER("tensor_create"); *t = m
 API int cudnnDestroyTensorDescriptor(Tensor* t) { return drop(t) ? 0 : kBad; }
 API int cudnnSetTensorNdDescriptor(Tensor* t, int type, int ndim, const int* sizes, const int* strides) {
   ENTER("tensor_set");
-  if (!known(t) || ndim < 4) return kBad;
+  if (!known(t) || ndim < 3) return kBad;
   *t = {element_type(type), {sizes, sizes + ndim}, {strides, strides + ndim}, 0, 1};
   return 0;
 }
@@ -307,5 +308,118 @@ API int cudnnBatchNormalizationBackward(Handle* h, int mode, const void* alpha, 
       store(c.type, to_scale, k, with);
       store(c.type, to_bias, k, sum);
     }
+  });
+}
+
+// --- recurrent layers -------------------------------------------------------------------------------------------------
+
+namespace {
+
+int last_math = -1;
+std::map<const rnn::Desc*, const void*> trained;  // what the way there has read, which the library keeps in its reserve
+constexpr size_t kRoom = 64;
+size_t reserve_bytes(const rnn::Desc& d, const rnn::Data& in) {
+  return size_t(in.rows() * d.sides * 2 * d.gates() * d.hidden) * 8;
+}
+size_t weight_bytes(const rnn::Desc& d) { return size_t(d.count()) * bytes_of(d.type); }
+// Whether what a call is given is of the sizes that were asked for, in device memory.
+bool whole(const rnn::Desc* d, const rnn::Data* in, const int32_t* lengths, size_t weights_size, const void* weights,
+           size_t room_size, const void* room, size_t reserve_size, const void* reserve, bool reserved) {
+  return known(d) && known(in) && weights_size == weight_bytes(*d) && valid(weights, weights_size) &&
+         room_size >= kRoom && valid(room, kRoom) && valid(lengths, 4 * in->lengths.size()) &&
+         (!reserved || (reserve_size == reserve_bytes(*d, *in) && valid(reserve, reserve_size)));
+}
+bool lengths_agree(const rnn::Data& in, const int32_t* there) {
+  return std::equal(in.lengths.begin(), in.lengths.end(), there);
+}
+
+}  // namespace
+
+API int fake_last_math() { return last_math; }
+API int cudnnCreateDropoutDescriptor(rnn::Dropout** d) { ENTER("dropout_create"); *d = make(new rnn::Dropout); return 0; }
+API int cudnnDestroyDropoutDescriptor(rnn::Dropout* d) { return drop(d) ? 0 : kBad; }
+API int cudnnSetDropoutDescriptor(rnn::Dropout* d, Handle*, float p, void* states, size_t bytes, unsigned long long) {
+  ENTER("dropout_set");
+  d->set = p == 0 && !states && !bytes;
+  return d->set ? 0 : kBad;
+}
+API int cudnnCreateRNNDescriptor(rnn::Desc** d) { ENTER("rnn_create"); *d = make(new rnn::Desc); return 0; }
+API int cudnnDestroyRNNDescriptor(rnn::Desc* d) { return drop(d) ? 0 : kBad; }
+API int cudnnSetRNNDescriptor_v8(rnn::Desc* d, int algorithm, int mode, int bias, int direction, int input, int type,
+                                 int precision, int math, int32_t inputs, int32_t hidden, int32_t projected,
+                                 int32_t layers, rnn::Dropout* dropout, uint32_t flags) {
+  ENTER("rnn_set");
+  if (algorithm || input || layers != 1 || projected != hidden || flags || !dropout->set || precision != (type == 1))
+    return kBad;
+  *d = {mode, bias, direction + 1, element_type(type), precision, math, inputs, hidden};
+  last_math = math;
+  return 0;
+}
+API int cudnnCreateRNNDataDescriptor(rnn::Data** d) { ENTER("rnn_data_create"); *d = make(new rnn::Data); return 0; }
+API int cudnnDestroyRNNDataDescriptor(rnn::Data* d) { return drop(d) ? 0 : kBad; }
+API int cudnnSetRNNDataDescriptor(rnn::Data* d, int type, int layout, int steps, int batch, int width,
+                                  const int* lengths, void* padding) {
+  ENTER("rnn_data_set");
+  *d = {element_type(type), layout, width, {lengths, lengths + batch}};
+  return layout == 1 && !padding && steps == lengths[0] && std::is_sorted(d->lengths.rbegin(), d->lengths.rend()) &&
+                 d->lengths.back() > 0 ? 0 : kBad;
+}
+API int cudnnGetRNNWeightSpaceSize(Handle*, rnn::Desc* d, size_t* bytes) {
+  ENTER("rnn_weight_size");
+  *bytes = weight_bytes(*d);
+  return 0;
+}
+API int cudnnGetRNNWeightParams(Handle*, rnn::Desc* d, int32_t side, size_t bytes, const void* weights, int32_t which,
+                                Tensor*, void** matrix, Tensor*, void** vector) {
+  ENTER("rnn_weight");
+  if (side >= d->sides || which >= 2 * d->gates() || bytes != weight_bytes(*d)) return kBad;
+  auto* base = const_cast<char*>(static_cast<const char*>(weights));
+  *matrix = base + d->matrix(side, which) * int64_t(bytes_of(d->type));
+  *vector = d->bias ? base + d->vector(side, which) * int64_t(bytes_of(d->type)) : nullptr;
+  return 0;
+}
+API int cudnnGetRNNTempSpaceSizes(Handle*, rnn::Desc* d, int way, rnn::Data* in, size_t* room, size_t* reserve) {
+  ENTER("rnn_room");
+  *room = kRoom;
+  *reserve = way ? reserve_bytes(*d, *in) : 0;
+  return 0;
+}
+API int cudnnRNNForward(Handle* h, rnn::Desc* d, int way, const int32_t* lengths, rnn::Data* in, const void* x,
+                        rnn::Data* out, void* y, Tensor*, const void* hx, void* hy, Tensor*, const void* cx, void* cy,
+                        size_t weights_size, const void* weights, size_t room_size, void* room, size_t reserve_size,
+                        void* reserve) {
+  ENTER("rnn_forward");
+  if (!whole(d, in, lengths, weights_size, weights, room_size, room, reserve_size, reserve, way) ||
+      !valid(x, in->bytes()) || !valid(y, out->bytes()) || !hx)
+    return kBad;
+  if (way) trained[d] = x;
+  return submit(h->stream, [=, k = rnn::Walk{*d, *in, x, hx, d->mode == 2 ? cx : nullptr, weights}] {
+    if (lengths_agree(k.in, lengths)) rnn::forward(k, y, hy, k.d.mode == 2 ? cy : nullptr);
+    if (way) static_cast<double*>(reserve)[0] = 4711;  // the way back looks for it
+  });
+}
+API int cudnnRNNBackwardData_v8(Handle* h, rnn::Desc* d, const int32_t* lengths, rnn::Data* out, const void* y,
+                                const void* dy, rnn::Data* in, void* dx, Tensor*, const void* hx, const void* dhy,
+                                void* dhx, Tensor*, const void* cx, const void* dcy, void* dcx, size_t weights_size,
+                                const void* weights, size_t room_size, void* room, size_t reserve_size, void* reserve) {
+  ENTER("rnn_data_backward");
+  if (!whole(d, in, lengths, weights_size, weights, room_size, room, reserve_size, reserve, true) ||
+      !valid(y, out->bytes()) || !valid(dy, out->bytes()) || !valid(dx, in->bytes()) || !dhx)
+    return kBad;
+  return submit(h->stream, [=, k = rnn::Walk{*d, *in, trained.at(d), hx, d->mode == 2 ? cx : nullptr, weights}] {
+    auto* kept = static_cast<double*>(reserve);
+    if (kept[0] == 4711) rnn::data_backward(k, dy, dhy, dcy, dx, dhx, k.d.mode == 2 ? dcx : nullptr, kept);
+  });
+}
+API int cudnnRNNBackwardWeights_v8(Handle* h, rnn::Desc* d, int mode, const int32_t* lengths, rnn::Data* in,
+                                   const void* x, Tensor*, const void* hx, rnn::Data* out, const void* y,
+                                   size_t weights_size, void* dw, size_t room_size, void* room, size_t reserve_size,
+                                   void* reserve) {
+  ENTER("rnn_weights_backward");
+  if (mode || !whole(d, in, lengths, weights_size, dw, room_size, room, reserve_size, reserve, true) ||
+      !valid(y, out->bytes()))
+    return kBad;
+  return submit(h->stream, [=, k = rnn::Walk{*d, *in, x, hx, nullptr, nullptr}] {
+    rnn::weights_backward(k, y, dw, static_cast<const double*>(reserve));
   });
 }

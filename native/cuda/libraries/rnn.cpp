@@ -1,0 +1,173 @@
+// Recurrent layers by cuDNN: one layer, one direction or both, over sequences of falling length whose rows lie step by
+// step. The way back computes the way there once more, so that nothing of the library's is kept between the two.
+#include <algorithm>
+
+#include "cudnn.h"
+
+namespace flambeau::cuda {
+namespace {
+
+using namespace cudnn;
+
+enum { kRelu = 0, kTanh = 1, kLSTM = 2, kGRU = 3 };
+enum { kStandard = 0, kNoBias = 0, kTwoBiases = 2, kLinearInput = 0, kPacked = 1, kInference = 0, kTraining = 1,
+       kAddGradients = 0 };
+enum { kDefaultMath = 0, kTensorMath = 1, kExactMath = 3 };
+enum { kX, kH, kC, kLengths, kWeights, kOut = 12, kLastH, kLastC };                       // operands of both ways
+enum { kGradOut = 12, kGradH, kGradC, kToX, kToH, kToC, kToWeights };                     // of the way back
+constexpr size_t kApart = 256;
+size_t padded(size_t n) { return (n + kApart - 1) / kApart * kApart; }
+
+// A descriptor that ends with its owner.
+template <class T>
+class Own {
+ public:
+  Own(const Library& l, Status (*create)(T**), Status (*drop)(T*), const char* op) : drop_(drop) {
+    check(l, create(&made_), op, "cudnnCreateDescriptor");
+  }
+  Own(const Own&) = delete;
+  ~Own() { drop_(made_); }
+  T* get() const { return made_; }
+
+ private:
+  T* made_ = nullptr;
+  Status (*drop_)(T*);
+};
+
+// A part of an operand and where it lies among the library's weights, in bytes.
+struct Block {
+  size_t operand, begin, place, bytes;
+};
+
+class Recurrent final : public LibraryCall {
+ public:
+  Recurrent(int device, const Constants& c)
+      : l_(library_of(c)), handle_(handle_of(l_, device, c.op)), back_(c.integer("back") != 0),
+        dropout_(l_, l_.dropout_create, l_.dropout_destroy, c.op), rnn_(l_, l_.rnn_create, l_.rnn_destroy, c.op),
+        x_(l_, l_.rnn_data_create, l_.rnn_data_destroy, c.op), y_(l_, l_.rnn_data_create, l_.rnn_data_destroy, c.op),
+        state_(l_, l_.tensor_create, l_.tensor_destroy, c.op) {
+    describe(c);
+    find_weights(c);
+    const Status s = l_.rnn_room(handle_, rnn_.get(), back_ ? kTraining : kInference, x_.get(), &room_, &reserve_);
+    check(l_, s, c.op, "cudnnGetRNNTempSpaceSizes");
+    weights_ = padded(weights_size_), room_ = padded(room_), output_ = back_ ? padded(output_) : 0;
+    workspace = weights_ * (back_ ? 2 : 1) + room_ + (back_ ? reserve_ + output_ : 0);
+  }
+
+  void run(const LibrarySite& at) override {
+    check(l_, l_.set_stream(handle_, at.stream), at.op, "cudnnSetStream");
+    for (const Block& b : blocks_)
+      cuda::check(driver().copy_on_device(at.workspace + b.place, at.operands[kWeights + b.operand] + b.begin, b.bytes,
+                                          at.stream), at.op);
+    if (!back_) return forward(at, kInference, at.pointer(kOut), at.pointer(kLastH), at.pointer(kLastC), nullptr);
+    forward(at, kTraining, output(at), nullptr, nullptr, reserved(at));
+    backward(at);
+  }
+
+ private:
+  Library& l_;
+  Handle* handle_;
+  const bool back_;
+  Own<DropoutDesc> dropout_;
+  Own<RnnDesc> rnn_;
+  Own<RnnData> x_, y_;
+  Own<TensorDesc> state_;
+  std::vector<Block> blocks_;
+  size_t weights_size_ = 0, weights_ = 0, room_ = 0, reserve_ = 0, output_ = 0;
+
+  // Scratch memory: weights, room to work in; of the way back also the weights' gradients, output and reserve.
+  void* at_byte(const LibrarySite& at, size_t byte) const { return reinterpret_cast<void*>(at.workspace + byte); }
+  void* room(const LibrarySite& at) const { return at_byte(at, weights_); }
+  Address gradients(const LibrarySite& at) const { return at.workspace + weights_ + room_; }
+  void* output(const LibrarySite& at) const { return at_byte(at, 2 * weights_ + room_); }
+  void* reserved(const LibrarySite& at) const { return at_byte(at, 2 * weights_ + room_ + output_); }
+
+  void describe(const Constants& c) {
+    const std::string &dtype = c.word("dtype"), &mode = c.word("mode");
+    const int type = type_of(dtype, c), precision = dtype == "float64" ? 1 : 0;
+    const int cell = mode == "lstm" ? kLSTM : mode == "gru" ? kGRU : mode == "relu" ? kRelu : kTanh;
+    const int exact = dtype == "float32" && !c.integer("tf32") ? kExactMath : kDefaultMath;
+    const int math = dtype == "float16" ? kTensorMath : exact;
+    const int inputs = int(c.integer("inputs")), hidden = int(c.integer("hidden"));
+    const int sides = int(c.integer("directions"));
+    check(l_, l_.dropout_set(dropout_.get(), handle_, 0, nullptr, 0, 0), c.op, "cudnnSetDropoutDescriptor");
+    check(l_, l_.rnn_set(rnn_.get(), kStandard, cell, c.integer("bias") ? kTwoBiases : kNoBias, sides - 1, kLinearInput,
+                         type, precision, math, inputs, hidden, hidden, 1, dropout_.get(), 0),
+          c.op, "cudnnSetRNNDescriptor_v8");
+    const std::vector<int> lengths(c.list("lengths").begin(), c.list("lengths").end());
+    const int batch = int(lengths.size()), steps = lengths.at(0);
+    check(l_, l_.rnn_data_set(x_.get(), type, kPacked, steps, batch, inputs, lengths.data(), nullptr), c.op,
+          "cudnnSetRNNDataDescriptor");
+    check(l_, l_.rnn_data_set(y_.get(), type, kPacked, steps, batch, sides * hidden, lengths.data(), nullptr), c.op,
+          "cudnnSetRNNDataDescriptor");
+    const int sizes[] = {sides, batch, hidden}, strides[] = {batch * hidden, hidden, 1};
+    check(l_, l_.tensor_set(state_.get(), type, 3, sizes, strides), c.op, "cudnnSetTensorNdDescriptor");
+    for (int n : lengths) output_ += size_t(n) * size_t(sides * hidden) * size_t(c.integer("element"));
+  }
+
+  // Each operand's rows are gate after gate; neighbours that the library keeps side by side are copied at once.
+  void find_weights(const Constants& c) {
+    check(l_, l_.rnn_weight_size(handle_, rnn_.get(), &weights_size_), c.op, "cudnnGetRNNWeightSpaceSize");
+    const Own<TensorDesc> matrix(l_, l_.tensor_create, l_.tensor_destroy, c.op);
+    const Own<TensorDesc> bias(l_, l_.tensor_create, l_.tensor_destroy, c.op);
+    const size_t element = size_t(c.integer("element")), hidden = size_t(c.integer("hidden"));
+    const size_t inputs = size_t(c.integer("inputs")), gates = size_t(c.integer("gates"));
+    const auto base = Address(1) << 20;  // nothing is read there: the library only adds to it
+    for (size_t side = 0; side < size_t(c.integer("directions")); ++side)
+      for (size_t which = 0; which < 2 * gates; ++which) {
+        void *at_matrix = nullptr, *at_bias = nullptr;
+        check(l_, l_.rnn_weight(handle_, rnn_.get(), int32_t(side), weights_size_, reinterpret_cast<void*>(base),
+                                int32_t(which), matrix.get(), &at_matrix, bias.get(), &at_bias),
+              c.op, "cudnnGetRNNWeightParams");
+        const size_t recurrent = which >= gates, gate = which % gates, width = recurrent ? hidden : inputs;
+        const size_t rows = hidden * width * element;
+        add(4 * side + recurrent, gate * rows, reinterpret_cast<Address>(at_matrix) - base, rows);
+        if (c.integer("bias"))
+          add(4 * side + 2 + recurrent, gate * hidden * element, reinterpret_cast<Address>(at_bias) - base,
+              hidden * element);
+      }
+  }
+  void add(size_t operand, size_t begin, size_t place, size_t bytes) {
+    for (Block& b : blocks_)
+      if (b.operand == operand && b.begin + b.bytes == begin && b.place + b.bytes == place) {
+        b.bytes += bytes;
+        return;
+      }
+    blocks_.push_back({operand, begin, place, bytes});
+  }
+
+  void forward(const LibrarySite& at, int way, void* out, void* h, void* c, void* reserve) const {
+    check(l_, l_.rnn_forward(handle_, rnn_.get(), way, static_cast<const int32_t*>(at.pointer(kLengths)), x_.get(),
+                             at.pointer(kX), y_.get(), out, state_.get(), at.pointer(kH), h, state_.get(),
+                             at.pointer(kC), c, weights_size_, at.room(), room_, room(at), reserve ? reserve_ : 0,
+                             reserve),
+          at.op, "cudnnRNNForward");
+  }
+  void backward(const LibrarySite& at) const {
+    const auto* lengths = static_cast<const int32_t*>(at.pointer(kLengths));
+    check(l_, l_.rnn_data_backward(handle_, rnn_.get(), lengths, y_.get(), output(at), at.pointer(kGradOut), x_.get(),
+                                   at.pointer(kToX), state_.get(), at.pointer(kH), at.pointer(kGradH),
+                                   at.pointer(kToH), state_.get(), at.pointer(kC), at.pointer(kGradC),
+                                   at.pointer(kToC), weights_size_, at.room(), room_, room(at), reserve_, reserved(at)),
+          at.op, "cudnnRNNBackwardData_v8");
+    const Address to = gradients(at);
+    cuda::check(driver().fill8(to, 0, weights_size_, at.stream), at.op);
+    check(l_, l_.rnn_weights_backward(handle_, rnn_.get(), kAddGradients, lengths, x_.get(), at.pointer(kX),
+                                      state_.get(), at.pointer(kH), y_.get(), output(at), weights_size_,
+                                      reinterpret_cast<void*>(to), room_, room(at), reserve_, reserved(at)),
+          at.op, "cudnnRNNBackwardWeights_v8");
+    for (const Block& b : blocks_)
+      cuda::check(driver().copy_on_device(at.operands[kToWeights + b.operand] + b.begin, to + b.place, b.bytes,
+                                          at.stream), at.op);
+  }
+};
+
+}  // namespace
+
+// Operands: x, h0, c0, lengths, then weight_ih, weight_hh, bias_ih and bias_hh of each of two directions; then out, hn
+// and cn, or ("back") the gradients of these, and where those of x, h0, c0 and the weights go.
+std::unique_ptr<LibraryCall> make_cudnn_recurrent(int device, const Constants& constants) {
+  return std::make_unique<Recurrent>(device, constants);
+}
+
+}  // namespace flambeau::cuda
