@@ -29,7 +29,7 @@ def laws(backend, names):
     for name in names:
         calls.check_moves(name)
         assert calls.check_uneven(name)
-        for op in (*calls.OPS, "AVG"):
+        for op in (*calls.OPS, "AVG") if backend == "mpi" else ["SUM"]:
             calls.check_reductions(name, op)
     calls.check_reductions("3", "SUM")  # no power of two, as MPI's ways to add like it
     x = flambeau.randn(2_049)

@@ -18,7 +18,7 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 _PRESTART = "RAY_enable_worker_prestart"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def nodes():
     """The program's own node and another, with room for one worker each."""
     own_print = builtins.print  # Ray replaces it in the whole process
@@ -62,7 +62,7 @@ def train(steps, nap=0.0):
         checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1,
                       "sizes": state["sizes"]} if rank == 0 else None
         cluster.report({"step": step, "loss": loss.item(), "pid": os.getpid()}, checkpoint=checkpoint)
-        time.sleep(nap)
+        time.sleep(nap * (size - 1))
     return model.weight.detach(), state["sizes"], begin
 
 
@@ -105,7 +105,7 @@ def collectives():
     return found[0], *(value.tolist() if isinstance(value, flambeau.Tensor) else value for value in found[1:])
 
 
-def test_ranks_of_several_hosts(nodes, tmp_path):
+def ranks_of_several_hosts(tmp_path):
     """Exchanges and training through Ray, what is reported, and what another program finds."""
     seen = []
     (weight, *zero), (_, *one) = cluster.run(
@@ -135,11 +135,10 @@ def alone():
     return model.weight.detach()
 
 
-def test_a_run_goes_on_when_a_node_dies(nodes, capfd):
+def a_run_goes_on_when_a_node_dies(made, found, capfd):
     """Over shared memory, then with one worker, since there is room for no more; no step that was reported is lost or
     done twice.
     """
-    made, found = nodes
     killed = []
 
     def watch(rank, metrics):
@@ -153,10 +152,17 @@ def test_a_run_goes_on_when_a_node_dies(nodes, capfd):
     assert "a worker has died" in capfd.readouterr().err and time.monotonic() - begin < 90
 
 
-def test_too_few_nodes(nodes):
-    with pytest.raises(cluster.RunFailed, match="no place for 2 workers"):
-        cluster.run(train, 2, min_workers=2, args=(1,), wait=0.5)
+def too_few_nodes():
+    with pytest.raises(cluster.RunFailed, match="no place for 3 workers"):
+        cluster.run(train, 3, min_workers=3, args=(1,), wait=0.5)
     with pytest.raises(RuntimeError, match="no worker of"):
         cluster.restore()
     with pytest.raises(ValueError, match="min_workers <= workers"):
         cluster.run(train, 1, min_workers=2)
+
+
+def test_on_a_cluster(nodes, tmp_path, capfd):
+    """One cluster for all: it takes seconds to begin."""
+    ranks_of_several_hosts(tmp_path)
+    a_run_goes_on_when_a_node_dies(*nodes, capfd)
+    too_few_nodes()
