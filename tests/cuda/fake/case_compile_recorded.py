@@ -4,6 +4,7 @@ import pytest
 
 import flambeau as fb
 from flambeau import cuda, nn
+from flambeau.compiler import _report
 from flambeau.nn import functional as F
 
 from . import use_own_kernels
@@ -181,11 +182,14 @@ def test_pure_functions_need_neither_python_nor_launches(fake):
     assert len(called) == 1 and graphs(fake)
 
 
-def told(compiled, *args):
-    return " ".join(fb.compiler.report(compiled, *args).reasons())
+@pytest.fixture
+def told(monkeypatch):
+    """What reports say of a call; how fast this machine is does not matter."""
+    monkeypatch.setattr(_report, "rates", lambda: None)
+    return lambda compiled, *args: " ".join(fb.compiler.report(compiled, *args).reasons())
 
 
-def test_what_cannot_be_recorded_runs_and_says_why(fake):
+def test_what_cannot_be_recorded_runs_and_says_why(fake, told):
     before, x = graphs(fake), fb.randn(3, 3)
     mixed = fb.compile(lambda x: (x * 2).cpu() * 3, mode="reduce-overhead")
     solving = fb.compile(lambda x: x.sum() * 2, mode="reduce-overhead")
@@ -201,7 +205,7 @@ def test_what_cannot_be_recorded_runs_and_says_why(fake):
         fake.fail(0)
     assert graphs(fake) == before and "is not recorded as a CUDA graph: cuda.graph: CUDA error" in told(solving, there)
     plain = fb.compile(lambda x: x + 1, mode="max-autotune-no-cudagraphs")
-    assert not any("CUDA graph" in line for line in fb.compiler.report(plain, there).reasons())
+    assert "CUDA graph" not in told(plain, there)
 
 
 def test_every_failure_of_the_driver_leaves_everything_usable(fake):

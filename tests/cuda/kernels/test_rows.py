@@ -89,9 +89,18 @@ def own(name, *args):
     return [(name, args, {}, args, OPS[name](*args))]
 
 
+def _scaled():
+    """A product of 8-bit floats."""
+    a, b = (flambeau.randn(16, 32).to(flambeau.float8_e4m3fn) for _ in range(2))
+    return own("_scaled_mm", a, b.t(), flambeau.tensor(0.5), flambeau.tensor(2.0), None, None, flambeau.float32, False)
+
+
 OWN = {
     "csr_transpose": lambda: own("csr_transpose", flambeau.tensor([0, 2, 2, 5]), flambeau.tensor([1, 3, 0, 1, 3]), 5),
     "dropout_scale": lambda: own("dropout_scale", flambeau.randn(5, 6), flambeau.randn(5, 6) > 0, 0.25),
+    "_linear_tail": lambda: own("_linear_tail", flambeau.randn(3, 5), flambeau.randn(4, 5), flambeau.randn(4), None,
+                                "relu", False),
+    "_scaled_mm": _scaled,
     "index_fill_tensor": lambda: own("index_fill_tensor", flambeau.randn(4, 5), 1, flambeau.tensor([3, 0]),
                                      flambeau.tensor(7.0)),
 }
