@@ -89,6 +89,23 @@ def _texts(monkeypatch, dtype, most):
     return texts
 
 
+def _beside_products():
+    """Tails of products, 8-bit floats with scales, and recurrent layers, with less and less asked of the libraries."""
+    x, w, row = flambeau.ones(16, 32), flambeau.ones(16, 32), flambeau.ones(16)
+    eight, one = (flambeau.float8_e4m3fn, flambeau.float8_e5m2), flambeau.ones(())
+    for use in (2, 1, 0):
+        for name in ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"):
+            Lowered("_linear_tail", (x, w, row, flambeau.ones(16, 16), name, False), libraries=use)
+        for a in eight:
+            for out in (*eight, flambeau.float16, flambeau.bfloat16, flambeau.float32):
+                Lowered("_scaled_mm", (x.to(a), w.t().to(eight[0]), one, one, row, None, out), libraries=use)
+    states, none = flambeau.ones(1, 3, 4), (None,) * 4
+    given = (flambeau.ones(5, 2), states, states, flambeau.ones(16, 2), flambeau.ones(16, 4), None, None, *none)
+    Lowered("_recurrent_both", (*given, [3, 2], "lstm"), results=[flambeau.ones(5, 4), states, states], libraries=2)
+    made = [flambeau.ones(0) if t is None else t for t in given]
+    Lowered("_recurrent_both_backward", (None, states, None, *given, [3, 2], "lstm"), results=made, libraries=2)
+
+
 def test_kernels_beside_calls_of_libraries(monkeypatch):
     """What decompositions copy, find and put in order around a library's call, and images of bytes."""
     texts = {}
@@ -103,6 +120,7 @@ def test_kernels_beside_calls_of_libraries(monkeypatch):
                             ("_linalg_svd", a, False, True), ("_linalg_eigh", a, "L", True),
                             ("_solve_triangular", a, a, True, True, False)):
             Lowered(name, args, libraries=True)
+    _beside_products()
     image = flambeau.zeros(1, 1, 4, 4, dtype=flambeau.uint8)
     for antialias in (False, True):
         Lowered("resize", (image, (3, 2), (0.0, 0.0), "cubic", False, antialias))
