@@ -144,3 +144,20 @@ def test_pooled_volumes_of_channels_last_images():
     for call in (lambda x: F.avg_pool3d(x, 2, 1, 1), lambda x: F.adaptive_avg_pool3d(x, (2, 3, 5)),
                  lambda x: F.interpolate(x, (5, 6, 7), mode="trilinear"), lambda x: F.group_norm(x, 5)):
         assert flambeau.allclose(call(last), call(x), atol=1e-5) and call(last).stride(1) == 1
+
+
+@pytest.mark.parametrize("name", ["silu", "hardswish", "elu"])
+def test_what_a_write_in_place_keeps_for_its_gradient_lies_as_it_did(name):
+    x = image(2, 5, 3, 4).contiguous(memory_format=LAST).requires_grad_()
+    y = getattr(F, name)(x * 1, inplace=True)
+    kept = getattr(y.grad_fn, "_saved_self", None)
+    assert kept is not None and kept.stride() == x.stride() and kept.stride(1) == 1
+    assert flambeau.equal(kept, x.detach())
+
+
+def test_relu6_in_place_keeps_no_copy():
+    x = flambeau.linspace(-2, 8, 24).view(1, 2, 3, 4).requires_grad_()
+    y = F.relu6(x * 1, inplace=True)
+    assert y.grad_fn._saved_result.data_ptr() == y.data_ptr()
+    y.sum().backward()
+    assert flambeau.equal(x.grad, ((x > 0) & (x < 6)).float())

@@ -227,7 +227,10 @@ static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
   if (!keeps_self) return {};
   TensorRef before = copied_images(self);
   if (!before) {
-    before = self.level ? private_copy(self) : empty(self.shape(), self.dtype, self.device);
+    const std::vector<int64_t> strides = dense_strides(self);
+    before = self.level        ? private_copy(self)
+             : strides.empty() ? empty(self.shape(), self.dtype, self.device)
+                               : empty_strided(self.shape(), strides, self.dtype, self.device);
     if (!self.level) copy_into(*before, self);
   }
   if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);

@@ -48,7 +48,7 @@ hardtanh = _activation(
     "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1, bool inplace=False)",
     lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val, max_val), "x moved into [min_val, max_val].",
     "distinct", cuda="clip(self, min_val, max_val)")
-relu6 = _activation("relu6(Tensor self, bool inplace=False)", lambda g, self: hardtanh_backward(g, self, 0, 6),
+relu6 = _activation("relu6(Tensor self, bool inplace=False)", lambda g, result: hardtanh_backward(g, result, 0, 6),
                     "min(max(x, 0), 6).", ("distinct", -2.0, 8.0), node="HardtanhBackward0",
                     cuda="clip(self, T(0), T(6))")
 leaky_relu_backward = _slope(
