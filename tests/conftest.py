@@ -1,5 +1,6 @@
 """What every test starts from: seed 0, float32 as default dtype, gradients on."""
 
+import gc
 import os
 
 import pytest
@@ -31,6 +32,12 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("--pin-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips.Pins(), "pins of skips")
+
+
+def pytest_collection_finish():
+    """The collected tests stay; a search for garbage, of which tests ask for many, need not look through them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

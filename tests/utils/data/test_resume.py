@@ -80,7 +80,8 @@ def stopped(loader, after):
 def test_resume(kind, workers, tmp_path):
     before, after = workers
     length = len(loader_of(kind, 0))
-    for k in range(length + 1) if workers == (0, 0) or kind == "shuffle" else (1, length - 1):
+    everywhere = before == 0 and (after == 0 or kind == "shuffle")  # starting workers is what takes the time
+    for k in range(length + 1) if everywhere else (1, length - 1):
         flambeau.manual_seed(7)
         random.seed(8)
         state, streams, rest, another = stopped(loader_of(kind, before), k)
@@ -116,7 +117,7 @@ def test_resume_of_batches_in_any_order():
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_resume_of_iterables(workers):
-    for k in range(5):
+    for k in range(5) if workers < 2 else (0, 1, 4):
         flambeau.manual_seed(7)
         loader = data.DataLoader(Shards(), 3, num_workers=workers)
         state, _, rest, _ = stopped(loader, k)
