@@ -210,18 +210,26 @@ def test_no_sequences_at_all():
     assert layer.weight_hh_l0.grad.abs().sum().item() == 0
 
 
-@pytest.mark.parametrize("kind", CELLS)
-@pytest.mark.parametrize("batch", [1, 3])
-def test_few_sequences_are_the_same_on_any_number_of_threads(kind, batch):
-    layer, x = getattr(nn, kind)(70, 300), flambeau.randn(9, batch, 70)  # threads share the columns of each product
+@pytest.mark.parametrize("kind", [*CELLS, "projected"])
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64, flambeau.bfloat16])
+@pytest.mark.parametrize("batch", [1, 3, 20])
+def test_few_sequences_are_the_same_on_any_number_of_threads(kind, batch, dtype):
+    """Threads share the units of each step; shorter sequences end on the way or, reversed, begin there."""
+    layer = nn.LSTM(70, 300, proj_size=150, bidirectional=True) if kind == "projected" else \
+        getattr(nn, kind)(70, 300, bidirectional=True)
+    layer, x = layer.to(dtype), flambeau.randn(9, batch, 70, dtype=dtype).requires_grad_()
+    lengths = flambeau.arange(9, 9 - batch, -1).remainder(9).add(1).sort(descending=True).values
     before, found = flambeau.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
             flambeau.set_num_threads(threads)
             layer.zero_grad()
-            out = layer(x)[0]
-            out.square().sum().backward()
-            found.append([out.detach(), *(p.grad for p in layer.parameters())])
+            x.grad = None
+            out, last = layer(x)
+            packed, ended = layer(rnn.pack_padded_sequence(x, lengths))
+            states = [*last, *ended] if isinstance(last, tuple) else [last, ended]
+            sum(y.square().sum() for y in (out, packed.data, *states)).backward()
+            found.append([out.detach(), packed.data.detach(), x.grad, *(p.grad for p in layer.parameters())])
     finally:
         flambeau.set_num_threads(before)
     for a, b, c in zip(*found, strict=True):
