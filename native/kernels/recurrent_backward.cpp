@@ -92,11 +92,12 @@ void backward(Call& c) {
     auto arrive = [&](int64_t part, int64_t t, int64_t b, int64_t m, int64_t row) {
       const int64_t first = parts.begin(part, p), count = parts.begin(part + 1, p) - first;
       for (int64_t i = 0; i < m; ++i) {
-        T *d = dh + (b + i) * p + first, *kept = h_before + (row + i) * p + first;
+        T* d = dh + (b + i) * p + first;
         if (dout) kernels.add(count, dout + (row + i) * p + first, d);
         if (l.projected()) std::copy_n(d, count, total + (row + i) * p + first);
         if (!wants(kWhh)) continue;
         const T* h = state_before(t, b + i, out, in[kH0], p);
+        T* kept = h_before + (row + i) * p + first;
         h ? (void)std::copy_n(h + first, count, kept) : (void)std::fill_n(kept, count, T(0));
       }
     };

@@ -127,7 +127,7 @@ class Operand {
                       const Epilogue<T>& e) const {
     if constexpr (sizeof(T) == 4)
       if (b_.halves)
-        return half_rows(b_.dtype, m, p.columns, k_, a, ars, b_.halves + p.column * ns_, ns_, c, crs, e, false);
+        return half_rows(b_.dtype, m, p.columns, k_, a, ars, b_.halves + p.column * ns_, ns_, c, crs, e);
     const auto& kernels = gemm_kernels<T>();
     const T* panel = memory_->template ptr<T>() + p.at * k_;
     const int64_t tiles = (m + kernels.mr - 1) / kernels.mr, mr = (m + tiles - 1) / tiles;
