@@ -219,6 +219,15 @@ static TensorRef private_copy(Tensor& self) {
   return invoke(clone, {Value(&self)});
 }
 
+// The same without levels, which no graph hears of; it lies as self does.
+static TensorRef dense_copy(const Tensor& self) {
+  const std::vector<int64_t> strides = dense_strides(self);
+  TensorRef copy = strides.empty() ? empty(self.shape(), self.dtype, self.device)
+                                   : empty_strided(self.shape(), strides, self.dtype, self.device);
+  copy_into(*copy, self);
+  return copy;
+}
+
 // self as a rule will want it, where one does: a copy, since the write destroys it. Null: none does.
 static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
   bool keeps_self = false;
@@ -226,13 +235,7 @@ static TensorRef kept_self(const OpDef& op, Tensor& self, uint64_t wanted) {
     keeps_self |= rule_wanted(op.rules[r], wanted) && (op.saves_arg[r] & 1);
   if (!keeps_self) return {};
   TensorRef before = copied_images(self);
-  if (!before) {
-    const std::vector<int64_t> strides = dense_strides(self);
-    before = self.level        ? private_copy(self)
-             : strides.empty() ? empty(self.shape(), self.dtype, self.device)
-                               : empty_strided(self.shape(), strides, self.dtype, self.device);
-    if (!self.level) copy_into(*before, self);
-  }
+  if (!before) before = self.level ? private_copy(self) : dense_copy(self);
   if (Node* history = grad_fn_of(self)) set_history(*before, history, self.output_nr);
   return before;
 }

@@ -221,7 +221,7 @@ void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
     } catch (const cuda::Unsupported& e) {
       if (made.use == cuda::LibraryUse::None) throw;
       refusal = e.text;
-      const auto left = std::min(e.left, cuda::LibraryUse(int(made.use) - 1));
+      const auto left = e.after(made.use);
       made = {};
       made.use = left;
     } catch (const PythonError&) {

@@ -5,8 +5,8 @@
 
 namespace flambeau {
 
-// A call that is handed on: (function, args, kwargs or None, whole, planner, exact, fast,
-// record), as graph_call takes them.
+// A call that is handed on: (function, args, kwargs or None, whole, planner, exact, fast, record), as graph_call takes
+// them.
 struct HandedOn {
   PyObject *function, *args, *kwargs;
   int whole = 0, exact = 0, fast = 0, record = 0;

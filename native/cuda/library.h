@@ -3,6 +3,7 @@
 // Each library is opened by name when a plan first calls it; nothing of it is needed to build or to import. What it
 // is told about the operands (descriptors, the algorithm it chooses) is made with the plan and lives as long.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,6 +54,8 @@ struct Unsupported : Error {
   LibraryUse left;
   explicit Unsupported(std::string text, LibraryUse left = LibraryUse::None)
       : Error(ErrorKind::NotImplemented, std::move(text)), left(left) {}
+  // What a plan that asked for `use`, more than nothing, is made again with.
+  LibraryUse after(LibraryUse use) const { return std::min(left, LibraryUse(int8_t(use) - 1)); }
 };
 
 // The call `function` ("cublaslt.matmul") of a library. Throws Unsupported, and what the library reports otherwise.
@@ -67,6 +70,11 @@ void* library_function(void* library, const char* symbol, const char* name, cons
 
 // CUDA's numbers of dtypes, which the libraries share; throws Unsupported for those it has none for.
 int cuda_type(const std::string& dtype, const Constants& constants);
+// Of these numbers for float32, float64, complex64 and complex128: the bytes of an element, and the one of four
+// functions (s, d, c, z) that is for it.
+inline int64_t bytes_of_type(int type) { return type == 0 ? 4 : type == 5 ? 16 : 8; }
+template <class F>
+F for_type(int type, F s, F d, F c, F z) { return type == 0 ? s : type == 1 ? d : type == 4 ? c : z; }
 
 // A table of functions X(member, result, symbol, parameters) as members of a struct, which `open_table` fills; `kName`
 // is the library's name where the struct stands.

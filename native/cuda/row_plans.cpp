@@ -270,8 +270,7 @@ void run_or_replan(const Call& c, int device, const Signature& s) {
     } catch (const Unsupported& refusal) {
       if (plan->use == LibraryUse::None) throw;
       if (drawn) drawn->offset = before;
-      const auto left = std::min(refusal.left, LibraryUse(int(plan->use) - 1));
-      plan = make_plan(c, device, s, hash_of(s.words), left);
+      plan = make_plan(c, device, s, hash_of(s.words), refusal.after(plan->use));
     }
   }
 }

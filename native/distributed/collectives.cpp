@@ -24,8 +24,8 @@ uint64_t key_of(const Collective& c) {
   h = mixed(h, uint64_t(c.dtype));
   h = mixed(h, uint64_t(c.op));
   h = mixed(h, uint64_t(c.bytes));
-  for (int64_t bytes : c.kind == CollectiveKind::AllReduce ? c.in_bytes : std::vector<int64_t>())
-    h = mixed(h, uint64_t(bytes));
+  if (c.kind == CollectiveKind::AllReduce)
+    for (int64_t bytes : c.in_bytes) h = mixed(h, uint64_t(bytes));
   return h;
 }
 

@@ -18,10 +18,7 @@ struct Failure {
     if (batch < 0 || b < batch) batch = b, info = found;
   }
   void raise(const char* api, bool batched) const {
-    if (batch < 0) return;
-    std::string which = batched ? concat(": (Batch element ", batch, ")") : std::string();
-    const std::string why = info == kNotFinite ? "the matrix holds inf or nan" : failure_text(api, info);
-    fail(ErrorKind::LinAlg, api, which, ": ", why);
+    if (batch >= 0) raise_failure(api, batched ? batch : -1, info);
   }
 };
 
@@ -133,7 +130,7 @@ void cpu_eig(Call& c) {
       });
     });
   }
-  if (infinite) runtime_error("linalg.eig: the matrix holds inf or nan");
+  if (infinite) raise_failure("linalg.eig", -1, kNotFinite);
   failure.raise("linalg.eig", A.ndim > 2);
 }
 

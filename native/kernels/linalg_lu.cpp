@@ -495,14 +495,15 @@ std::string failure_text(std::string_view api, int32_t info) {
   return "the matrix is singular, so the system has no unique solution";
 }
 
+void raise_failure(std::string_view api, int64_t batch, int32_t info) {
+  const std::string which = batch < 0 ? concat(api, ": ") : concat(api, ": (Batch element ", batch, "): ");
+  if (info == kNotFinite && api == "linalg.eig") runtime_error("linalg.eig: the matrix holds inf or nan");
+  if (info == kNotFinite && api == "linalg.svd") fail(ErrorKind::LinAlg, which, "the matrix holds inf or nan");
+  fail(ErrorKind::LinAlg, which, failure_text(api, info));
+}
 void raise_failures(const int32_t* info, int64_t n, std::string_view api, bool batched) {
   const int32_t* found = std::find_if(info, info + n, [](int32_t k) { return k != 0; });
-  if (found == info + n) return;
-  const std::string which = batched ? concat(api, ": (Batch element ", found - info, "): ") : concat(api, ": ");
-  if (*found == kNotFinite && (api == "linalg.eig" || api == "linalg.svd"))
-    fail(api == "linalg.eig" ? ErrorKind::Runtime : ErrorKind::LinAlg, api == "linalg.eig" ? "linalg.eig: " : which,
-         "the matrix holds inf or nan");
-  fail(ErrorKind::LinAlg, which, failure_text(api, *found));
+  if (found != info + n) raise_failure(api, batched ? found - info : -1, *found);
 }
 
 }  // namespace flambeau

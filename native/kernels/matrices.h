@@ -152,7 +152,9 @@ void check_info(const Call& c, const int32_t* info, int64_t n, bool batched, F&&
 // kNotFinite: the matrix holds an infinity or NaN.
 constexpr int32_t kNotFinite = -1;
 std::string failure_text(std::string_view api, int32_t info);
-// LinAlgError for the first that is not 0.
+// LinAlgError for one that is not 0; batch: of which matrix, -1 where there is one.
+[[noreturn]] void raise_failure(std::string_view api, int64_t batch, int32_t info);
+// For the first that is not 0.
 void raise_failures(const int32_t* info, int64_t n, std::string_view api, bool batched);
 
 // LAPACK may never return from a matrix with NaN or infinity in it.

@@ -205,8 +205,7 @@ void cpu_batch_norm_backward(Call& c) {
       LockRelease lock(given.numel * 2);
       RowReader<T> gs(*grad), xs(*input);
       const size_t channels = size_t(s.channels);
-      Mixture<T> mixture{{center.begin(), center.end()}, std::vector<T>(channels), std::vector<T>(channels),
-                         std::vector<T>(channels)};
+      Mixture<T> mixture(std::vector<T>(center.begin(), center.end()));
       std::vector<double> level(channels, 0.0), along(channels, 0.0);
       if (given.numel) channel_sums(gs, xs, s, mixture.mean.data(), level.data(), along.data());
       for (size_t j = 0; j < channels; ++j) {

@@ -74,6 +74,7 @@ std::vector<double> gradient_sums(const RowReader<T>& gs, const RowReader<T>& xs
 template <class T>
 struct Mixture {
   std::vector<T> mean, p, q, o;
+  explicit Mixture(std::vector<T> mean) : mean(std::move(mean)), p(this->mean.size()), q(p.size()), o(p.size()) {}
 };
 template <class T>
 void mix_rows(const RowReader<T>& gs, const RowReader<T>& xs, const RowWriter<T>& out, int64_t first, int64_t rows,

@@ -49,8 +49,7 @@ void normalize_sample(const RowReader<T>& in, const RowWriter<T>& out, const Gro
 template <class T>
 Mixture<T> mixture_of(const Groups& s, const SampleStatistics<T>& stats, const std::vector<T>& weight,
                       const double* level, const double* along) {
-  const size_t channels = size_t(s.channels);
-  Mixture<T> mixture{stats.center, std::vector<T>(channels), std::vector<T>(channels), std::vector<T>(channels)};
+  Mixture<T> mixture(stats.center);
   for (int64_t first = 0; first < s.channels; first += s.per) {
     double group_level = 0, group_along = 0;
     for (int64_t k = first; k < first + s.per; ++k) {

@@ -49,9 +49,14 @@ def nvidia_library(name):
     return None
 
 
-#: which of the switches of NVIDIA's libraries (_C._cuda.library_switches) keep recurrent layers from cuDNN: without it,
-#: and only deterministic algorithms
-NO_RECURRENT = 1 << 3 | 1 << 5 | 1 << 9
+#: how NVIDIA's libraries are used (_C._cuda.library_switches): switch -> (its bit, whether it is on unless set
+#: otherwise)
+SWITCHES = {name: (1 << k, on) for k, (name, on) in enumerate({
+    "matmul_tf32": False, "conv_tf32": True, "rnn_tf32": True, "cudnn": True, "benchmark": False,
+    "deterministic": False, "float16_reduced": True, "bfloat16_reduced": True, "float16_accumulation": False,
+    "only_deterministic": False}.items())}
+#: those that keep recurrent layers from cuDNN where they are not as usual
+NO_RECURRENT = sum(SWITCHES[name][0] for name in ("cudnn", "deterministic", "only_deterministic"))
 
 
 @cache

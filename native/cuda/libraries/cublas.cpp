@@ -71,9 +71,6 @@ struct Blas {
     else one[0] = 1;
   }
   void follow(const LibrarySite& at) const { check(l.set_stream(handle, at.stream), at.op, "cublasSetStream_v2"); }
-  // The one of four functions that is for the dtype.
-  template <class F>
-  F pick(F s, F d, F c, F z) const { return type == 0 ? s : type == 1 ? d : type == 4 ? c : z; }
   void check(Status s, const char* op, const char* where) const {
     if (__builtin_expect(s != 0, 0)) library_failed(op, kName, l.status_name(s), s, where);
   }
@@ -87,8 +84,8 @@ class Triangular final : public LibraryCall {
 
   void run(const LibrarySite& at) override {
     x_.follow(at);
-    const auto solve = x_.pick(x_.l.strsm, x_.l.dtrsm, x_.l.ctrsm, x_.l.ztrsm);
-    const int64_t size = x_.type == 0 ? 4 : x_.type == 5 ? 16 : 8, order = left_ ? m_ : n_;
+    const auto solve = for_type(x_.type, x_.l.strsm, x_.l.dtrsm, x_.l.ctrsm, x_.l.ztrsm);
+    const int64_t size = bytes_of_type(x_.type), order = left_ ? m_ : n_;
     for (int64_t k = 0; k < batch_; ++k) {
       const char* a = static_cast<const char*>(at.pointer(0)) + k * order * order * size;
       char* b = static_cast<char*>(at.pointer(1)) + k * m_ * n_ * size;
@@ -116,11 +113,12 @@ class Batched final : public LibraryCall {
     x_.follow(at);
     auto** a = static_cast<void**>(at.pointer(0));
     if (!solves_) {
-      const auto f = x_.pick(x_.l.sgetrf_batched, x_.l.dgetrf_batched, x_.l.cgetrf_batched, x_.l.zgetrf_batched);
+      const auto f =
+          for_type(x_.type, x_.l.sgetrf_batched, x_.l.dgetrf_batched, x_.l.cgetrf_batched, x_.l.zgetrf_batched);
       return x_.check(f(x_.handle, n_, a, n_, static_cast<int*>(at.pointer(1)), static_cast<int*>(at.pointer(2)),
                         batch_), at.op, "cublasXgetrfBatched");
     }
-    const auto f = x_.pick(x_.l.strsm_batched, x_.l.dtrsm_batched, x_.l.ctrsm_batched, x_.l.ztrsm_batched);
+    const auto f = for_type(x_.type, x_.l.strsm_batched, x_.l.dtrsm_batched, x_.l.ctrsm_batched, x_.l.ztrsm_batched);
     x_.check(f(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, a, left_ ? m_ : n_,
                static_cast<void**>(at.pointer(1)), m_, batch_), at.op, "cublasXtrsmBatched");
   }

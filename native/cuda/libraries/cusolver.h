@@ -132,11 +132,8 @@ struct Solver {
   int type, real;  // CUDA's numbers of the dtype, and of that of its real parts
   Solver(int device, const Constants& c);
   void follow(const LibrarySite& at) const { check(l.set_stream(handle, at.stream), at.op, "cusolverDnSetStream"); }
-  int64_t size() const { return type == 0 ? 4 : type == 5 ? 16 : 8; }  // of an element
-  int64_t real_size() const { return real == 0 ? 4 : 8; }
-  // The one of four functions that is for the dtype.
-  template <class F>
-  F pick(F s, F d, F c, F z) const { return type == 0 ? s : type == 1 ? d : type == 4 ? c : z; }
+  int64_t size() const { return bytes_of_type(type); }
+  int64_t real_size() const { return bytes_of_type(real); }
 };
 
 }  // namespace flambeau::cuda::cusolver

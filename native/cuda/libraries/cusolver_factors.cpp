@@ -93,25 +93,25 @@ class Factors final : public LibraryCall {
   // Reflections (m x n) become the first columns of their product; k factors; info
   void measure_orgqr(const char* op) {
     int elements = 0;
-    const auto f = s_.pick(s_.l.sorgqr_room, s_.l.dorgqr_room, s_.l.corgqr_room, s_.l.zorgqr_room);
+    const auto f = for_type(s_.type, s_.l.sorgqr_room, s_.l.dorgqr_room, s_.l.corgqr_room, s_.l.zorgqr_room);
     const Status status = f(s_.handle, int(m_), int(n_), int(k_), nullptr, int(m_), nullptr, &elements);
     measured(status, elements, op, "cusolverDnXorgqr_bufferSize");
   }
   void run_orgqr(const Matrix& x) {
-    const auto f = s_.pick(s_.l.sorgqr, s_.l.dorgqr, s_.l.corgqr, s_.l.zorgqr);
+    const auto f = for_type(s_.type, s_.l.sorgqr, s_.l.dorgqr, s_.l.corgqr, s_.l.zorgqr);
     check(f(s_.handle, int(m_), int(n_), int(k_), x.place(0, m_ * n_ * s_.size()), int(m_),
             x.place(1, k_ * s_.size()), x.at.room(), length(), x.info(2)), x.at.op, "cusolverDnXorgqr");
   }
   // Reflections (rows or columns of C x k); k factors; C (m x n) becomes its product with them; info
   void measure_ormqr(const char* op) {
     int elements = 0;
-    const auto f = s_.pick(s_.l.sormqr_room, s_.l.dormqr_room, s_.l.cormqr_room, s_.l.zormqr_room);
+    const auto f = for_type(s_.type, s_.l.sormqr_room, s_.l.dormqr_room, s_.l.cormqr_room, s_.l.zormqr_room);
     const Status status = f(s_.handle, !left_, transposed(), int(m_), int(n_), int(k_), nullptr, int(order()), nullptr,
                             nullptr, int(m_), &elements);
     measured(status, elements, op, "cusolverDnXormqr_bufferSize");
   }
   void run_ormqr(const Matrix& x) {
-    const auto f = s_.pick(s_.l.sormqr, s_.l.dormqr, s_.l.cormqr, s_.l.zormqr);
+    const auto f = for_type(s_.type, s_.l.sormqr, s_.l.dormqr, s_.l.cormqr, s_.l.zormqr);
     check(f(s_.handle, !left_, transposed(), int(m_), int(n_), int(k_), x.place(0, order() * k_ * s_.size()),
             int(order()), x.place(1, k_ * s_.size()), x.place(2, m_ * n_ * s_.size()), int(m_), x.at.room(), length(),
             x.info(3)), x.at.op, "cusolverDnXormqr");
@@ -119,12 +119,12 @@ class Factors final : public LibraryCall {
   // A (n x n) becomes L and D; pivots of 32 bits; info
   void measure_sytrf(const char* op) {
     int elements = 0;
-    const auto f = s_.pick(s_.l.ssytrf_room, s_.l.dsytrf_room, s_.l.csytrf_room, s_.l.zsytrf_room);
+    const auto f = for_type(s_.type, s_.l.ssytrf_room, s_.l.dsytrf_room, s_.l.csytrf_room, s_.l.zsytrf_room);
     const Status status = f(s_.handle, int(n_), nullptr, int(n_), &elements);
     measured(status, elements, op, "cusolverDnXsytrf_bufferSize");
   }
   void run_sytrf(const Matrix& x) {
-    const auto f = s_.pick(s_.l.ssytrf, s_.l.dsytrf, s_.l.csytrf, s_.l.zsytrf);
+    const auto f = for_type(s_.type, s_.l.ssytrf, s_.l.dsytrf, s_.l.csytrf, s_.l.zsytrf);
     check(f(s_.handle, 0, int(n_), x.place(0, n_ * n_ * s_.size()), int(n_), static_cast<int*>(x.place(1, n_ * 4)),
             x.at.room(), length(), x.info(2)), x.at.op, "cusolverDnXsytrf");
   }
@@ -166,7 +166,8 @@ class Cholesky final : public LibraryCall {
       : s_(device, c), n_(int(c.integer("n"))), batch_(int(c.integer("batch"))), upper_(int(c.integer("upper"))) {}
   void run(const LibrarySite& at) override {
     s_.follow(at);
-    const auto f = s_.pick(s_.l.spotrf_batched, s_.l.dpotrf_batched, s_.l.cpotrf_batched, s_.l.zpotrf_batched);
+    const auto f =
+        for_type(s_.type, s_.l.spotrf_batched, s_.l.dpotrf_batched, s_.l.cpotrf_batched, s_.l.zpotrf_batched);
     check(f(s_.handle, upper_, n_, static_cast<void**>(at.pointer(0)), n_, static_cast<int*>(at.pointer(1)), batch_),
           at.op, "cusolverDnXpotrfBatched");
   }

@@ -5,13 +5,9 @@ launch plan's key, so that a changed switch counts from the next call on.
 import types
 
 from .. import _C
+from .._libraries import SWITCHES as _SWITCHES
 from .._shown import shown
 
-#: switch -> (its bit, whether it is on unless set otherwise)
-_SWITCHES = {name: (1 << k, on) for k, (name, on) in enumerate({
-    "matmul_tf32": False, "conv_tf32": True, "rnn_tf32": True, "cudnn": True, "benchmark": False,
-    "deterministic": False, "float16_reduced": True, "bfloat16_reduced": True, "float16_accumulation": False,
-    "only_deterministic": False}.items())}
 _PRECISIONS = ("none", "ieee", "tf32")
 #: whose precision counts where one's own is "none"
 _ABOVE = {"matmul": "all", "cudnn": "all", "conv": "cudnn", "rnn": "cudnn"}

@@ -19,6 +19,7 @@ from .products import (
     finish_scaled,
     layer_matrices,
     matrices,
+    tail_matrices,
 )
 
 #: dtype -> (what it is computed in, bytes of an element)
@@ -207,9 +208,8 @@ def _linear(call):
 
 
 def _linear_tail(call):
-    x, weight, bias, other, activation, columns = call.args
-    w = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1]) if columns else weight
-    x, w, out = layer_matrices(x, w, call.results[0])
+    weight, bias, other, activation = call.args[1:5]
+    x, w, out = tail_matrices(call)
     if not usable(call, x, weight, out) or _nothing_to_multiply(out, x.shape[-1]):
         return None
     build, row = Build(call), other is not None and _row_of(other, out.shape[-1])

@@ -55,6 +55,13 @@ def take(build, out, room, condition="true"):
                index="int64_t")
 
 
+def unit(build, out):
+    """Ones on the diagonal, zeros beside it."""
+    kind = build.type(out)
+    build.each(numel(out), f"  out[i_] = {kind}(i_ / columns % rows == i_ % columns ? 1 : 0);\n",
+               [build.output("out", out), *sizes(rows=out.shape[-2], columns=out.shape[-1])])
+
+
 def zero(build, info):
     if numel(info):
         build.zeros(build.output("info", info), numel(info) * build.size(info))
@@ -167,9 +174,7 @@ def _svd(call):
     build = begin(call, "cusolver")
     if not numel(a):  # then any orthogonal matrices are right
         for out in filter(numel, (u, v)):
-            kind = build.type(out)
-            build.each(numel(out), f"  out[i_] = {kind}(i_ / columns % rows == i_ % columns ? 1 : 0);\n",
-                       [build.output("out", out), *sizes(rows=out.shape[-2], columns=out.shape[-1])])
+            unit(build, out)
         return build.plan()
     if a.shape[-2] < a.shape[-1]:  # cuSOLVER wants no fewer rows than columns: the transpose exchanges U and V
         a = _transposed(a)

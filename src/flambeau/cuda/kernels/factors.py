@@ -1,6 +1,6 @@
 """Reflections (QR), LDL and the eigenvalues of any square matrix by cuSOLVER, matrix by matrix and by columns."""
 
-from .cusolver import Infinite, batch_of, begin, check, columns, take, zero
+from .cusolver import Infinite, batch_of, begin, check, columns, take, unit, zero
 from .launches import Parameter, nothing, numel, refuse, sizes
 from .libraries import NULL, run
 from .products import expanded
@@ -13,13 +13,6 @@ def _call(build, way, operands, like, m=0, n=0, k=0, **more):
 
 def _numbers(build, like):
     return build.room("info", "int", batch_of(like), 4)
-
-
-def _unit(build, out):
-    """Ones on the diagonal, zeros beside it."""
-    kind = build.type(out)
-    build.each(numel(out), f"  out[i_] = {kind}(i_ / columns % rows == i_ % columns ? 1 : 0);\n",
-               [build.output("out", out), *sizes(rows=out.shape[-2], columns=out.shape[-1])])
 
 
 def _first_columns(build, given, info, wanted):
@@ -53,7 +46,7 @@ def _qr(call):
     few = min(m, n)
     if not numel(a):
         if numel(q):
-            _unit(build, q)
+            unit(build, q)
         return build.plan()
     given, info = columns(build, a), _numbers(build, a)
     tau = build.room("tau", build.type(a), batch_of(a) * few, build.size(a))
@@ -78,7 +71,7 @@ def _householder_product(call):
     if not numel(a):
         return nothing()
     if not k:
-        _unit(build, out)
+        unit(build, out)
         return build.plan()
     given = columns(build, a)
     _call(build, "orgqr", (given, build.input("tau", tau), _numbers(build, a)), a, *a.shape[-2:], k)

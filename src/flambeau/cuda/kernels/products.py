@@ -111,6 +111,14 @@ def layer_matrices(x, weight, out):
     return x, w, out
 
 
+def tail_matrices(call):
+    """Those of _linear_tail, whose weight may lie as that of a product does."""
+    x, weight, *_, columns = call.args
+    if columns:
+        weight = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1])
+    return layer_matrices(x, weight, call.results[0])
+
+
 def _linear(call):
     x, w, out = layer_matrices(*call.args[:2], call.results[0])
     build, bias = Build(call), call.args[2]
@@ -120,9 +128,8 @@ def _linear(call):
 
 
 def _linear_tail(call):
-    x, weight, bias, other, activation, columns = call.args
-    w = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1]) if columns else weight
-    x, w, out = layer_matrices(x, w, call.results[0])
+    bias, other, activation = call.args[2:5]
+    x, w, out = tail_matrices(call)
     build = Build(call)
     product(build, x, w, out, out.shape[:-2], 1, 1, expanded(bias, out.shape) if bias else None)
     finish(build, call.results[0], other, activation)
