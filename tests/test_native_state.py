@@ -65,7 +65,7 @@ ALLOWED = [
     (r"cuda::(plans\(\)::p|table\(\)::t|modules\(\)::m|plan_counts\(\)::counts)",
      "launch plans, kernels and their counts; under the interpreter lock"),
     (r"cuda::blocking\(\)::on", "what the environment says, read once"),
-    (r"cuda::(\w+::)?(library|newer)_of\(.*\)::opened",
+    (r"cuda::(\w+::)?(library|newer|batches)_of\(.*\)::opened",
      "NVIDIA's libraries and their handles; under the interpreter lock"),
     (r"cuda_generators\(\)::g", "the default generators of CUDA devices; each has its own lock"),
     # --- forks, profiler

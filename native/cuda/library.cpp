@@ -30,7 +30,7 @@ constexpr Entry kCalls[] = {
     {"cufft.transform", make_cufft_transform},
     {"cusolver.decomposition", make_cusolver_decomposition},
     {"cusolver.factors", make_cusolver_factors},
-    {"cusolver.cholesky", make_cusolver_cholesky},
+    {"cusolver.batch", make_cusolver_batch},
     {"cublas.triangular", make_cublas_triangular},
     {"cublas.batched", make_cublas_batched},
 };
@@ -66,6 +66,10 @@ void* library_function(void* library, const char* symbol, const char* name, cons
     runtime_error(constants.op, ": ", name, " (", constants.path, ") has no ", symbol,
                   ": it is too old; pip install --upgrade 'flambeau[cuda]'");
   return found;
+}
+
+bool library_has(const char* name, const char* symbol, const Constants& constants) {
+  return dlsym(open_library(name, constants), symbol) != nullptr;
 }
 
 void library_failed(const char* op, const char* library, const char* status, int code, const char* where) {

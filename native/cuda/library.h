@@ -64,6 +64,8 @@ std::shared_ptr<LibraryCall> make_library_call(const std::string& function, int 
 // Opens a library once; its functions, found by name. Both say what to install where something is missing.
 void* open_library(const char* name, const Constants& constants);
 void* library_function(void* library, const char* symbol, const char* name, const Constants& constants);
+// Whether the installed release has a function that older ones lack.
+bool library_has(const char* name, const char* symbol, const Constants& constants);
 
 // "mm: cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13) in cublasLtMatmul"
 [[noreturn]] void library_failed(const char* op, const char* library, const char* status, int code, const char* where);

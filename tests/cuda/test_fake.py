@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 def test_cases(path):
     libraries = {}
     if "libraries" in path.stem:
-        libraries = {fake.LIBRARY_FOLDER: str(fake.build_libraries()), "FLAMBEAU_FAKE_LAPACK": find_lapack()}
+        older = ["-DOLDER"] if "older" in path.stem else []
+        libraries = {fake.LIBRARY_FOLDER: str(fake.build_libraries(*older)), "FLAMBEAU_FAKE_LAPACK": find_lapack()}
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider",
                           str(path.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=300,
                          env={**os.environ, fake.VARIABLE: str(fake.build_driver()), **libraries})

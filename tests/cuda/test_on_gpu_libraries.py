@@ -6,7 +6,7 @@
 import pytest
 
 import flambeau as fb
-from flambeau import _C, nn
+from flambeau import _C, linalg, nn
 from flambeau.nn import functional as F
 
 if not fb.cuda.is_available():
@@ -71,6 +71,51 @@ def test_8_bit_floats_are_multiplied_as_they_are(kinds, out, by_row):
     there = [None if t is None else t.cuda() for t in (a, b, *scales, bias)]
     found, calls, launches = counted(lambda: fb._scaled_mm(there[0], there[1].t(), *there[2:], out_dtype=out))
     assert found.dtype == out and close(found, expected, NEAR[out]) and (calls, launches) == (1, 0)
+
+
+@pytest.mark.parametrize("n", (3, 32, 100))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.complex64, fb.complex128), ids=str)
+def test_decompositions_of_whole_batches_are_one_call(dtype, n):
+    a, near = fb.randn(300, n, n, dtype=dtype), 1e-3 if dtype in (fb.float32, fb.complex64) else 1e-9
+
+    def same(found, expected):
+        return float((found - expected.cuda()).abs().max() / expected.abs().max()) < near
+    hermitian = (a + a.mH) / 2
+    there = hermitian.cuda()
+    (values, vectors), calls, _ = counted(lambda: linalg.eigh(there))
+    assert calls == 1 and same(values, linalg.eigvalsh(hermitian))
+    assert same((vectors * values.to(dtype).unsqueeze(-2)) @ vectors.mH, hermitian)
+    there = a.cuda()
+    (q, r), calls, _ = counted(lambda: linalg.qr(there))
+    assert calls == 1 and same(q @ r, a) and same(q.mH @ q, fb.eye(n, dtype=dtype).expand(a.shape))
+    positive = a @ a.mH + n * fb.eye(n, dtype=dtype)
+    there = positive.cuda()
+    lower, calls, _ = counted(lambda: linalg.cholesky(there))
+    assert calls == 1 and same(lower, linalg.cholesky(positive))
+
+
+@pytest.mark.parametrize("shape", ((300, 5, 3), (300, 32, 32), (100, 200, 20), (100, 20, 200), (10, 70, 70)), ids=str)
+@pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
+def test_singular_values_of_batches(dtype, shape):
+    a, near = fb.randn(*shape, dtype=dtype), 1e-3 if dtype == fb.float32 else 1e-9
+    there, few = a.cuda(), min(shape[-2:])
+    (u, s, v), calls, _ = counted(lambda: linalg.svd(there, full_matrices=False))
+    assert calls == (1 if few > 32 or max(shape[-2:]) <= 32 else 2)
+    assert float((s - linalg.svdvals(a).cuda()).abs().max() / s.max()) < near
+    assert float(((u * s.to(dtype).unsqueeze(-2)) @ v - there).abs().max()) < near * 10
+    for q in (u.mH @ u, v @ v.mH):
+        assert float((q - fb.eye(few, dtype=dtype, device="cuda")).abs().max()) < near
+
+
+@pytest.mark.parametrize("n", (3, 50, 300))
+@pytest.mark.parametrize("dtype", (fb.complex64, fb.complex128), ids=str)
+def test_ldl_of_hermitian_matrices(dtype, n):
+    a = fb.randn(20, n, n, dtype=dtype)
+    a, b = a + a.mH, fb.randn(20, n, 4, dtype=dtype)
+    factors, pivots = linalg.ldl_factor(a.cuda(), hermitian=True)
+    assert bool((pivots < 0).any())
+    x = linalg.ldl_solve(factors, pivots, b.cuda(), hermitian=True)
+    assert float((a.cuda() @ x - b.cuda()).abs().max()) < (0.05 if dtype == fb.complex64 else 1e-8)
 
 
 RECURRENT = {"LSTM": nn.LSTM, "GRU": nn.GRU, "tanh": nn.RNN,

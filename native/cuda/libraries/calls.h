@@ -11,7 +11,7 @@ std::unique_ptr<LibraryCall> make_cudnn_batch_norm(int device, const Constants& 
 std::unique_ptr<LibraryCall> make_cufft_transform(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cusolver_decomposition(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cusolver_factors(int device, const Constants& constants);
-std::unique_ptr<LibraryCall> make_cusolver_cholesky(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cusolver_batch(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cublas_batched(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cublas_triangular(int device, const Constants& constants);
 

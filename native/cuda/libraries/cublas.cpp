@@ -29,21 +29,29 @@ struct Handle;
      int64_t lda, void* b, int64_t ldb))                                                                               \
   X(sgetrf_batched, Status, "cublasSgetrfBatched",                                                                     \
     (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(sgeqrf_batched, Status, "cublasSgeqrfBatched",                                                                     \
+    (Handle*, int m, int n, void* const* matrices, int lda, void* const* factors, int* bad, int batch))                \
   X(strsm_batched, Status, "cublasStrsmBatched",                                                                       \
     (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
      a, int lda, void* const* b, int ldb, int batch))                                                                  \
   X(dgetrf_batched, Status, "cublasDgetrfBatched",                                                                     \
     (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(dgeqrf_batched, Status, "cublasDgeqrfBatched",                                                                     \
+    (Handle*, int m, int n, void* const* matrices, int lda, void* const* factors, int* bad, int batch))                \
   X(dtrsm_batched, Status, "cublasDtrsmBatched",                                                                       \
     (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
      a, int lda, void* const* b, int ldb, int batch))                                                                  \
   X(cgetrf_batched, Status, "cublasCgetrfBatched",                                                                     \
     (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(cgeqrf_batched, Status, "cublasCgeqrfBatched",                                                                     \
+    (Handle*, int m, int n, void* const* matrices, int lda, void* const* factors, int* bad, int batch))                \
   X(ctrsm_batched, Status, "cublasCtrsmBatched",                                                                       \
     (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
      a, int lda, void* const* b, int ldb, int batch))                                                                  \
   X(zgetrf_batched, Status, "cublasZgetrfBatched",                                                                     \
     (Handle*, int n, void* const* matrices, int lda, int* pivots, int* info, int batch))                               \
+  X(zgeqrf_batched, Status, "cublasZgeqrfBatched",                                                                     \
+    (Handle*, int m, int n, void* const* matrices, int lda, void* const* factors, int* bad, int batch))                \
   X(ztrsm_batched, Status, "cublasZtrsmBatched",                                                                       \
     (Handle*, int side, int uplo, int transposed, int unit, int m, int n, const void* alpha, const void* const*        \
      a, int lda, void* const* b, int ldb, int batch))
@@ -100,34 +108,45 @@ class Triangular final : public LibraryCall {
   const bool left_, upper_, unit_;
 };
 
-// Of all matrices of a batch at once: "lu" (operands: addresses, pivots or nothing, info) of square ones, and
-// "triangular" (addresses of A and of B).
+// Of all matrices of a batch at once: "lu" (operands: addresses, pivots or nothing, info) of square ones, "qr" (the
+// addresses of the matrices and of their factors), and "triangular" (the addresses of A and of B).
 class Batched final : public LibraryCall {
  public:
   Batched(int device, const Constants& c)
-      : x_(device, c), solves_(c.word("way") == "triangular"), m_(int(c.integer("m"))), n_(int(c.integer("n"))),
-        batch_(int(c.integer("batch"))), left_(c.integer("left") != 0), upper_(c.integer("upper") != 0),
-        unit_(c.integer("unit") != 0) {}
-
+      : x_(device, c), m_(int(c.integer("m"))), n_(int(c.integer("n"))), batch_(int(c.integer("batch"))),
+        left_(c.integer("left") != 0), upper_(c.integer("upper") != 0), unit_(c.integer("unit") != 0) {
+    const std::string& way = c.word("way");
+    run_ = way == "lu" ? &Batched::lu : way == "qr" ? &Batched::qr : &Batched::triangular;
+  }
   void run(const LibrarySite& at) override {
     x_.follow(at);
-    auto** a = static_cast<void**>(at.pointer(0));
-    if (!solves_) {
-      const auto f =
-          for_type(x_.type, x_.l.sgetrf_batched, x_.l.dgetrf_batched, x_.l.cgetrf_batched, x_.l.zgetrf_batched);
-      return x_.check(f(x_.handle, n_, a, n_, static_cast<int*>(at.pointer(1)), static_cast<int*>(at.pointer(2)),
-                        batch_), at.op, "cublasXgetrfBatched");
-    }
-    const auto f = for_type(x_.type, x_.l.strsm_batched, x_.l.dtrsm_batched, x_.l.ctrsm_batched, x_.l.ztrsm_batched);
-    x_.check(f(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, a, left_ ? m_ : n_,
-               static_cast<void**>(at.pointer(1)), m_, batch_), at.op, "cublasXtrsmBatched");
+    (this->*run_)(at);
   }
 
  private:
   const Blas x_;
-  const bool solves_;
   const int m_, n_, batch_;
   const bool left_, upper_, unit_;
+  void (Batched::*run_)(const LibrarySite& at) const;
+
+  static void** addresses(const LibrarySite& at, size_t k) { return static_cast<void**>(at.pointer(k)); }
+  void lu(const LibrarySite& at) const {
+    const auto f =
+        for_type(x_.type, x_.l.sgetrf_batched, x_.l.dgetrf_batched, x_.l.cgetrf_batched, x_.l.zgetrf_batched);
+    x_.check(f(x_.handle, n_, addresses(at, 0), n_, static_cast<int*>(at.pointer(1)), static_cast<int*>(at.pointer(2)),
+               batch_), at.op, "cublasXgetrfBatched");
+  }
+  void qr(const LibrarySite& at) const {
+    int bad = 0;  // a parameter; no matrix fails
+    const auto f =
+        for_type(x_.type, x_.l.sgeqrf_batched, x_.l.dgeqrf_batched, x_.l.cgeqrf_batched, x_.l.zgeqrf_batched);
+    x_.check(f(x_.handle, m_, n_, addresses(at, 0), m_, addresses(at, 1), &bad, batch_), at.op, "cublasXgeqrfBatched");
+  }
+  void triangular(const LibrarySite& at) const {
+    const auto f = for_type(x_.type, x_.l.strsm_batched, x_.l.dtrsm_batched, x_.l.ctrsm_batched, x_.l.ztrsm_batched);
+    x_.check(f(x_.handle, !left_, upper_, 0, unit_, m_, n_, x_.one, addresses(at, 0), left_ ? m_ : n_,
+               addresses(at, 1), m_, batch_), at.op, "cublasXtrsmBatched");
+  }
 };
 
 }  // namespace

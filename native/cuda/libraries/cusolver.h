@@ -1,5 +1,5 @@
-// cuSOLVER: its functions, its handles and its errors, for the calls of cusolver.cpp and cusolver_factors.cpp. It knows
-// matrices by columns.
+// cuSOLVER: its functions, its handles and its errors, for the calls of cusolver.cpp, cusolver_factors.cpp and
+// cusolver_batches.cpp. It knows matrices by columns.
 #pragma once
 #include "calls.h"
 
@@ -66,8 +66,6 @@ struct Settings;
   X(ssytrf_room, Status, "cusolverDnSsytrf_bufferSize", (Handle*, int n, void* a, int lda, int* length))               \
   X(ssytrf, Status, "cusolverDnSsytrf",                                                                                \
     (Handle*, int uplo, int n, void* a, int lda, int* pivots, void* room, int length, int* info))                      \
-  X(spotrf_batched, Status, "cusolverDnSpotrfBatched",                                                                 \
-    (Handle*, int uplo, int n, void** matrices, int lda, int* info, int batch))                                        \
   X(dorgqr_room, Status, "cusolverDnDorgqr_bufferSize",                                                                \
     (Handle*, int m, int n, int k, const void* a, int lda, const void* tau, int* length))                              \
   X(dorgqr, Status, "cusolverDnDorgqr",                                                                                \
@@ -81,8 +79,6 @@ struct Settings;
   X(dsytrf_room, Status, "cusolverDnDsytrf_bufferSize", (Handle*, int n, void* a, int lda, int* length))               \
   X(dsytrf, Status, "cusolverDnDsytrf",                                                                                \
     (Handle*, int uplo, int n, void* a, int lda, int* pivots, void* room, int length, int* info))                      \
-  X(dpotrf_batched, Status, "cusolverDnDpotrfBatched",                                                                 \
-    (Handle*, int uplo, int n, void** matrices, int lda, int* info, int batch))                                        \
   X(corgqr_room, Status, "cusolverDnCungqr_bufferSize",                                                                \
     (Handle*, int m, int n, int k, const void* a, int lda, const void* tau, int* length))                              \
   X(corgqr, Status, "cusolverDnCungqr",                                                                                \
@@ -96,8 +92,6 @@ struct Settings;
   X(csytrf_room, Status, "cusolverDnCsytrf_bufferSize", (Handle*, int n, void* a, int lda, int* length))               \
   X(csytrf, Status, "cusolverDnCsytrf",                                                                                \
     (Handle*, int uplo, int n, void* a, int lda, int* pivots, void* room, int length, int* info))                      \
-  X(cpotrf_batched, Status, "cusolverDnCpotrfBatched",                                                                 \
-    (Handle*, int uplo, int n, void** matrices, int lda, int* info, int batch))                                        \
   X(zorgqr_room, Status, "cusolverDnZungqr_bufferSize",                                                                \
     (Handle*, int m, int n, int k, const void* a, int lda, const void* tau, int* length))                              \
   X(zorgqr, Status, "cusolverDnZungqr",                                                                                \
@@ -110,9 +104,7 @@ struct Settings;
      int ldc, void* room, int length, int* info))                                                                      \
   X(zsytrf_room, Status, "cusolverDnZsytrf_bufferSize", (Handle*, int n, void* a, int lda, int* length))               \
   X(zsytrf, Status, "cusolverDnZsytrf",                                                                                \
-    (Handle*, int uplo, int n, void* a, int lda, int* pivots, void* room, int length, int* info))                      \
-  X(zpotrf_batched, Status, "cusolverDnZpotrfBatched",                                                                 \
-    (Handle*, int uplo, int n, void** matrices, int lda, int* info, int batch))
+    (Handle*, int uplo, int n, void* a, int lda, int* pivots, void* room, int length, int* info))
 // clang-format on
 
 inline constexpr const char* kName = "cuSOLVER";

@@ -1,5 +1,4 @@
-// cuSOLVER: reflections (QR), LDL and the eigenvalues of any square matrix, one matrix after the other over a batch,
-// and Cholesky of a whole batch at once.
+// cuSOLVER: reflections (QR), LDL and the eigenvalues of any square matrix, one matrix after the other over a batch.
 #include <algorithm>
 
 #include "cusolver.h"
@@ -159,31 +158,10 @@ constexpr Factors::Way Factors::kWays[6] = {{"geqrf", &Factors::measure_geqrf, &
                                             {"sytrs", &Factors::measure_sytrs, &Factors::run_sytrs},
                                             {"geev", &Factors::measure_geev, &Factors::run_geev}};
 
-// Operands: the addresses of the matrices, info.
-class Cholesky final : public LibraryCall {
- public:
-  Cholesky(int device, const Constants& c)
-      : s_(device, c), n_(int(c.integer("n"))), batch_(int(c.integer("batch"))), upper_(int(c.integer("upper"))) {}
-  void run(const LibrarySite& at) override {
-    s_.follow(at);
-    const auto f =
-        for_type(s_.type, s_.l.spotrf_batched, s_.l.dpotrf_batched, s_.l.cpotrf_batched, s_.l.zpotrf_batched);
-    check(f(s_.handle, upper_, n_, static_cast<void**>(at.pointer(0)), n_, static_cast<int*>(at.pointer(1)), batch_),
-          at.op, "cusolverDnXpotrfBatched");
-  }
-
- private:
-  const Solver s_;
-  const int n_, batch_, upper_;
-};
-
 }  // namespace
 
 std::unique_ptr<LibraryCall> make_cusolver_factors(int device, const Constants& constants) {
   return std::make_unique<Factors>(device, constants);
-}
-std::unique_ptr<LibraryCall> make_cusolver_cholesky(int device, const Constants& constants) {
-  return std::make_unique<Cholesky>(device, constants);
 }
 
 }  // namespace flambeau::cuda

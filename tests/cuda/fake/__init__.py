@@ -50,9 +50,9 @@ LIBRARIES = {"cublaslt": "libcublasLt.so.12", "cudnn": "libcudnn.so.9", "cufft":
 LIBRARY_FOLDER = "FLAMBEAU_CUDA_LIBRARIES"
 
 
-def build_libraries():
-    """A folder with the fake libraries under NVIDIA's names."""
-    built = [build(f"libraries/{name}", "-O1", "-fvisibility=hidden") for name in LIBRARIES]
+def build_libraries(*flags):
+    """A folder with the fake libraries under NVIDIA's names; -DOLDER: of an older release."""
+    built = [build(f"libraries/{name}", "-O1", "-fvisibility=hidden", *flags) for name in LIBRARIES]
     folder = built[0].parent / "-".join(["libraries", *(path.stem[-16:-8] for path in built)])
     if not folder.exists():
         fresh = Path(tempfile.mkdtemp(dir=built[0].parent))

@@ -6,6 +6,7 @@ import flambeau as fb
 from flambeau import _C, linalg
 
 from . import FakeLibrary, numbers, use_own_kernels
+from .numbers import matrices
 
 SOLVER, BLAS = FakeLibrary("cusolver"), FakeLibrary("cublas")
 
@@ -36,12 +37,6 @@ def test_decompositions_of_the_op_table(name, dtype):
                                     backward=name not in WITHOUT_DERIVATIVES)
     assert not wrong, wrong[0]
     assert agreed
-
-
-def matrices(*shape, dtype=fb.float64):
-    n = fb.Size(shape).numel()
-    x = (fb.arange(n, dtype=fb.float64) * 0.7).sin().view(shape)
-    return (x + 1j * x.cos() if dtype.is_complex else x).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
@@ -121,6 +116,7 @@ def test_matrices_that_are_not_finite_raise_what_the_cpu_raises(f):
 @pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)
 def test_eigenvectors_of_any_matrix(dtype, shape):
     a = matrices(*shape, dtype=dtype)
+    a = a + 3 * (a.triu(1) - a.triu(1).mT)  # pairs of eigenvalues beside the real ones
     values, vectors = (t.cpu() for t in linalg.eig(a.cuda()))
     assert values.is_complex() and bool((values.imag != 0).any())
     assert numbers.same(a.to(values.dtype) @ vectors, vectors * values.unsqueeze(-2), 1e-4)
@@ -150,9 +146,30 @@ def test_ldl_of_indefinite_matrices_solves(dtype):
     assert fb.equal(pivots.cpu(), linalg.ldl_factor(a).pivots) and bool((pivots < 0).any())
     assert numbers.same(linalg.ldl_solve(factors, pivots, b.cuda()), linalg.solve(a, b), 1e-8)
     assert numbers.same(linalg.ldl_solve(factors[:1], pivots[:1], b.cuda()), linalg.solve(a[:1], b), 1e-8)
-    if dtype.is_complex:
-        with pytest.raises(NotImplementedError, match="hermitian=True"):
-            linalg.ldl_factor(a.cuda(), hermitian=True)
+
+
+@pytest.mark.parametrize("shape", ((3, 20, 20), (2, 2), (2, 0, 0), (40, 40)), ids=str)
+@pytest.mark.parametrize("dtype", (fb.complex64, fb.complex128), ids=str)
+def test_ldl_of_hermitian_matrices_is_the_cpu_s(dtype, shape):
+    a = matrices(*shape, dtype=dtype)
+    a, before = a + a.mH, SOLVER.calls()
+    for diagonal in (a.diagonal(0, -2, -1).real, fb.zeros(shape[:-1], dtype=a.real.dtype)):  # 0: pairs of rows
+        near = fb.diagonal_scatter(a, diagonal.to(dtype), 0, -2, -1)
+        found, expected = linalg.ldl_factor(near.cuda(), hermitian=True), linalg.ldl_factor(near, hermitian=True)
+        assert fb.equal(found.pivots.cpu(), expected.pivots) and numbers.same(found.LD, expected.LD, 1e-3)
+        b = matrices(2, *shape[:-1], 3, dtype=dtype)
+        x = linalg.ldl_solve(*found, b.cuda(), hermitian=True).cpu()
+        assert numbers.same(near @ x, b, 1e-3)
+    assert SOLVER.calls() == before
+
+
+def test_hermitian_matrices_without_a_pivot():
+    a = fb.stack([fb.eye(3), fb.tensor([[1.0, 0, 0], [0, 0, 0], [0, 0, 2]]), fb.zeros(3, 3)]).to(fb.complex64)
+    for found, expected in zip(linalg.ldl_factor_ex(a.cuda(), hermitian=True),
+                               linalg.ldl_factor_ex(a, hermitian=True), strict=True):
+        assert fb.equal(found.cpu(), expected)
+    with pytest.raises(linalg.LinAlgError, match="Batch element 1"):
+        linalg.ldl_factor(a.cuda(), hermitian=True)
 
 
 def test_whole_batches_of_small_matrices_are_one_call():

@@ -62,3 +62,10 @@ def compare(name, dtype, near=None, invariant=None, backward=True):
         else:
             wrong.append((name, dtype, sample, [(a.cpu(), b) for a, b in pairs if not same(a, b, near)]))
     return agreed, wrong
+
+
+def matrices(*shape, dtype=fb.float64):
+    """Matrices of full rank, the same ones each time."""
+    n = fb.Size(shape).numel()
+    x = (fb.arange(n, dtype=fb.float64).square() * 0.7).sin().view(shape)
+    return (x + 1j * x.cos() if dtype.is_complex else x).to(dtype)

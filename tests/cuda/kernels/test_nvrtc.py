@@ -120,6 +120,9 @@ def test_kernels_beside_calls_of_libraries(monkeypatch):
                             ("_linalg_svd", a, False, True), ("_linalg_eigh", a, "L", True),
                             ("_solve_triangular", a, a, True, True, False)):
             Lowered(name, args, libraries=True)
+        Lowered("_linalg_svd", (flambeau.ones(2, 40, 3, dtype=dtype), False, True), libraries=True)
+    Lowered("linalg_ldl_factor_ex", (a,), {"hermitian": True})
+    Lowered("_ldl_solve", (a, pivots, a, True))
     _beside_products()
     image = flambeau.zeros(1, 1, 4, 4, dtype=flambeau.uint8)
     for antialias in (False, True):

@@ -38,20 +38,28 @@ def batch_of(info):
     return math.prod(info.shape[:-2])
 
 
-def _decompose(build, a, operands, way, **more):
+def decompose(build, a, operands, way, function="decomposition", **more):
+    """The call for one matrix after the other."""
     told = {"upper": 0, "vectors": 0, **more}
-    run(build, "cusolver.decomposition", operands, way=way, m=a.shape[-2], n=a.shape[-1], batch=batch_of(a),
+    run(build, f"cusolver.{function}", operands, way=way, m=a.shape[-2], n=a.shape[-1], batch=batch_of(a),
         dtype=a.dtype, **told)
 
 
-def take(build, out, room, condition="true"):
-    """Elements of matrices by columns into a result; 0 where the condition on `row` and `column` does not hold."""
+def decompose_all(build, a, operands, way, **more):
+    """The call for a whole batch."""
+    decompose(build, a, operands, way, "batch", **more)
+
+
+def take(build, out, room, condition="true", strides=None, value="{}"):
+    """Elements of matrices, by columns unless strides are given, into a result; 0 where the condition on `row` and
+    `column` does not hold."""
     kind = build.type(out)
+    taken = value.format("x[offset_of<Index>(i_, from)]")
     build.each(numel(out), f"""  const int64_t row = i_ / columns % rows, column = i_ % columns;
-  out[offset_of<Index>(i_, to)] = {condition} ? x[offset_of<Index>(i_, from)] : {kind}();
+  out[offset_of<Index>(i_, to)] = {condition} ? {taken} : {kind}();
 """, [Parameter(f"{kind}* out", tensor("out", out, build.call.name, True).value),
       Parameter(f"const {kind}* x", room.value), layout("to", out.shape, out.strides),
-      layout("from", out.shape, by_columns(out.shape)), *sizes(rows=out.shape[-2], columns=out.shape[-1])],
+      layout("from", out.shape, strides or by_columns(out.shape)), *sizes(rows=out.shape[-2], columns=out.shape[-1])],
                index="int64_t")
 
 
@@ -91,17 +99,19 @@ class Infinite:
                         [self.found, Parameter("int* info", info.value)])
 
 
-def addresses(build, given, a):
-    """The addresses of the matrices of a batch, one after the other in memory of the device."""
+def addresses(build, given, a, count=None):
+    """The addresses of the matrices of a batch, or of `count` numbers for each, one after the other in memory of the
+    device."""
     room = build.room("places", "int64_t", batch_of(a), 8)
     build.each(batch_of(a), "  places[i_] = reinterpret_cast<int64_t>(x + i_ * count);\n",
                [room, Parameter(f"const {build.type(a)}* x", given.value),
-                *sizes(count=a.shape[-2] * a.shape[-1])], index="int64_t")
+                *sizes(count=count or a.shape[-2] * a.shape[-1])], index="int64_t")
     return room
 
 
-def _at_once(a):
-    return batch_of(a) > 1 and max(a.shape[-2:]) <= _SMALL
+def at_once(call, a, library="cusolver"):
+    """Whether a batch is given to the library as one."""
+    return batch_of(a) > 1 and max(a.shape[-2:]) <= _SMALL and present(call, library)
 
 
 def _cholesky(call):
@@ -112,11 +122,10 @@ def _cholesky(call):
         zero(build, info)
         return build.plan()
     given, failed = columns(build, a), build.output("info", info)
-    if _at_once(a):
-        run(build, "cusolver.cholesky", (addresses(build, given, a), failed), n=a.shape[-1], batch=batch_of(a),
-            upper=int(upper), dtype=a.dtype)
+    if at_once(call, a):
+        decompose_all(build, a, (addresses(build, given, a), failed), "cholesky", upper=int(upper))
     else:
-        _decompose(build, a, (given, failed), "cholesky", upper=int(upper))
+        decompose(build, a, (given, failed), "cholesky", upper=int(upper))
     take(build, out, given, "row <= column" if upper else "column <= row")
     if check_errors:
         check(build, failed, a, call.name)
@@ -131,13 +140,13 @@ def _lu(call):
         zero(build, info)
         return build.plan()
     given, failed, rows = columns(build, a), build.output("info", info), build.output("out", pivots)
-    if _at_once(a) and a.shape[-2] == a.shape[-1] and present(call, "cublas"):
+    if a.shape[-2] == a.shape[-1] and at_once(call, a, "cublas"):
         run(build, "cublas.batched", (addresses(build, given, a), rows if pivot else NULL, failed), way="lu",
             m=a.shape[-2], n=a.shape[-1], batch=batch_of(a), left=0, upper=0, unit=0, dtype=a.dtype)
         order = None
     else:
         order = build.room("order", "int64_t", numel(pivots), 8)
-        _decompose(build, a, (given, order if pivot else NULL, failed), "lu")
+        decompose(build, a, (given, order if pivot else NULL, failed), "lu")
     take(build, out, given)
     if order or not pivot:
         build.each(numel(pivots), "  out[i_] = order ? int(order[i_]) : int(i_ % count) + 1;\n",
@@ -155,41 +164,12 @@ def _eigh(call):
         return nothing()
     build = begin(call, "cusolver")
     given, info = columns(build, a), build.room("info", "int", batch_of(a), 4)
-    _decompose(build, a, (given, build.output("values", values), info), "eigh", upper=int(uplo in ("U", "u")),
-               vectors=int(vectors))
+    way = decompose_all if at_once(call, a) else decompose
+    way(build, a, (given, build.output("values", values), info), "eigh", upper=int(uplo in ("U", "u")),
+        vectors=int(vectors))
     if vectors:
         take(build, out, given)
     check(build, info, a, "linalg.eigh")
-    return build.plan()
-
-
-def _transposed(info):
-    return info._replace(shape=(*info.shape[:-2], info.shape[-1], info.shape[-2]),
-                         strides=(*info.strides[:-2], info.strides[-1], info.strides[-2]))
-
-
-def _svd(call):
-    a, full, vectors = call.args
-    u, s, v = call.results
-    build = begin(call, "cusolver")
-    if not numel(a):  # then any orthogonal matrices are right
-        for out in filter(numel, (u, v)):
-            unit(build, out)
-        return build.plan()
-    if a.shape[-2] < a.shape[-1]:  # cuSOLVER wants no fewer rows than columns: the transpose exchanges U and V
-        a = _transposed(a)
-        u, v = (_transposed(v), _transposed(u)) if vectors else (u, v)
-    given, info = columns(build, a), build.room("info", "int", batch_of(a), 4)
-    infinite, left, right = Infinite(build, given, a), NULL, NULL
-    if vectors:
-        left, right = (build.room(name, build.type(t), numel(t), build.size(t)) for name, t in (("u", u), ("v", v)))
-    _decompose(build, a, (given, build.output("s", s), left, right, info), "svd", vectors=(2 if full else 1) if vectors
-               else 0)
-    infinite.mark(info)
-    if vectors:
-        take(build, u, left)
-        take(build, v, right)
-    check(build, info, a, "linalg.svd")
     return build.plan()
 
 
@@ -203,7 +183,7 @@ def _triangular(call):
     wide_a, wide_b = expanded(a, (*out.shape[:-2], n, n)), expanded(b, out.shape)
     factor, given = columns(build, wide_a), columns(build, wide_b)
     operands, way = (factor, given), {}
-    if _at_once(wide_a):
+    if at_once(call, wide_a, "cublas"):
         operands, way = (addresses(build, factor, wide_a), addresses(build, given, wide_b)), {"way": "triangular"}
     run(build, "cublas.batched" if way else "cublas.triangular", operands, m=out.shape[-2], n=out.shape[-1],
         batch=batch_of(out), left=left, upper=upper, unit=unit, dtype=out.dtype, **way)
@@ -231,6 +211,6 @@ def _permutation(call):
 
 
 RULES = {
-    "linalg_cholesky_ex": _cholesky, "linalg_lu_factor_ex": _lu, "_linalg_eigh": _eigh, "_linalg_svd": _svd,
+    "linalg_cholesky_ex": _cholesky, "linalg_lu_factor_ex": _lu, "_linalg_eigh": _eigh,
     "_solve_triangular": _triangular, "_permutation_of_pivots": _permutation,
 }

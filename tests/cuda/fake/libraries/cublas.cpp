@@ -1,4 +1,4 @@
-// A cuBLAS for tests: triangular systems, and LU of whole batches, by LAPACK and its companion.
+// A cuBLAS for tests: triangular systems, and LU and QR of whole batches, by LAPACK and its companion.
 #include "common.h"
 #include "lapack.h"
 
@@ -64,6 +64,19 @@ int factor_all(Handle* h, int type, int n, void* const* matrices, int lda, int* 
       else lapack(type, "getrf", &order, &order, matrices[k], &step, pivots + k * n, info + k);
   });
 }
+int reflect_all(Handle* h, int type, int m, int n, void* const* matrices, int lda, void* const* factors, int* bad,
+                int batch) {
+  const size_t size = bytes_of(type), few = size_t(m < n ? m : n);
+  if (lda < m || !bad || !valid(matrices, size_t(batch) * 8) || !valid(factors, size_t(batch) * 8)) return 7;
+  *bad = 0;
+  return submit(h->stream, [=] {
+    int rows = m, columns = n, step = lda, length = 64 * (m + n), info = 0;
+    std::vector<char> work(size_t(length) * 16);
+    for (int k = 0; k < batch; ++k)
+      if (valid(matrices[k], size_t(lda) * size_t(n) * size) && valid(factors[k], few * size))
+        lapack(type, "geqrf", &rows, &columns, matrices[k], &step, factors[k], work.data(), &length, &info);
+  });
+}
 
 }  // namespace
 
@@ -89,6 +102,11 @@ API const char* cublasGetStatusName(int s) {
                                      int batch) {                                                                   \
     ENTER("getrf_batched");                                                                                         \
     return factor_all(h, TYPE, n, matrices, lda, pivots, info, batch);                                              \
+  }                                                                                                                 \
+  API int cublas##NAME##geqrfBatched(Handle* h, int m, int n, void* const* matrices, int lda, void* const* factors, \
+                                     int* bad, int batch) {                                                         \
+    ENTER("geqrf_batched");                                                                                         \
+    return reflect_all(h, TYPE, m, n, matrices, lda, factors, bad, batch);                                          \
   }
 BATCHED(S, 0)
 BATCHED(D, 1)

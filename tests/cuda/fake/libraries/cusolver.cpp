@@ -13,6 +13,8 @@ struct Handle {
   void* stream = nullptr;
 };
 struct Settings {};
+struct Turns {};
+struct SvdTurns {};
 
 // The next decomposition by iteration says that it has not converged: what tests ask for.
 int& unconverged() {
@@ -35,6 +37,8 @@ API void fake_unconverged(int info) { unconverged() = info; }
 API int cusolverDnCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
 API int cusolverDnSetStream(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
 API int cusolverDnCreateParams(Settings** s) { ENTER("settings"); *s = new Settings; return 0; }
+API int cusolverDnCreateSyevjInfo(Turns** t) { ENTER("settings"); *t = make(new Turns); return 0; }
+API int cusolverDnCreateGesvdjInfo(SvdTurns** t) { ENTER("settings"); *t = make(new SvdTurns); return 0; }
 API int cusolverDnXpotrf_bufferSize(Handle*, Settings*, int, int64_t, int, const void*, int64_t, int, size_t* device,
                                     size_t* host) {
   ENTER("room");
@@ -85,6 +89,31 @@ API int cusolverDnXgetrf(Handle* h, Settings*, int64_t m, int64_t n, int type, v
     }
   });
 }
+
+namespace {
+
+int real_of(int type) { return type == 4 ? 0 : type == 5 ? 1 : type; }
+void eigh(int type, int vectors, int uplo, int n, void* a, int lda, void* values, int* info) {
+  char job = vectors ? 'V' : 'N', triangle = uplo ? 'U' : 'L';
+  int length = n * n + 64 * n + 64;
+  std::vector<char> work(size_t(length) * 16), more(size_t(3 * n + 1) * 8);
+  if (type < 2) lapack(type, "syev", &job, &triangle, &n, a, &lda, values, work.data(), &length, info);
+  else lapack(type, "heev", &job, &triangle, &n, a, &lda, values, work.data(), &length, more.data(), info);
+  if (const int told = std::exchange(unconverged(), 0)) *info = told;
+}
+void svd(int type, char ju, char jv, int m, int n, void* a, int lda, void* s, void* u, int ldu, void* v, int ldv,
+         int* info) {
+  int length = 8 * (m + n) + 256;
+  std::vector<char> work(size_t(length) * 16), more(size_t(5 * n + 1) * 8);
+  if (type < 2)
+    lapack(type, "gesvd", &ju, &jv, &m, &n, a, &lda, s, u, &ldu, v, &ldv, work.data(), &length, info);
+  else
+    lapack(type, "gesvd", &ju, &jv, &m, &n, a, &lda, s, u, &ldu, v, &ldv, work.data(), &length, more.data(), info);
+  if (const int told = std::exchange(unconverged(), 0)) *info = told;
+}
+
+}  // namespace
+
 API int cusolverDnXsyevd_bufferSize(Handle*, Settings*, int, int, int64_t, int, const void*, int64_t, int, const void*,
                                     int, size_t* device, size_t* host) {
   ENTER("room");
@@ -94,18 +123,11 @@ API int cusolverDnXsyevd(Handle* h, Settings*, int vectors, int uplo, int64_t n,
                          int values_type, void* values, int computes, void* room, size_t device, void* host,
                          size_t host_bytes, int* info) {
   ENTER("syevd");
-  if (lda < n || computes != type || values_type != (type == 4 ? 0 : type == 5 ? 1 : type) ||
+  if (lda < n || computes != type || values_type != real_of(type) ||
       !rooms(room, device, host, host_bytes) || !valid(a, size_t(lda * n) * bytes_of(type)) ||
       !valid(values, size_t(n) * bytes_of(values_type)) || !valid(info, 4))
     return kInvalid;
-  return submit(h->stream, [=] {
-    char job = vectors ? 'V' : 'N', triangle = uplo ? 'U' : 'L';
-    int size = int(n), step = int(lda), length = int(n * n + 64 * n + 64);
-    std::vector<char> work(size_t(length) * 16), more(size_t(3 * n + 1) * 8);
-    if (type < 2) lapack(type, "syev", &job, &triangle, &size, a, &step, values, work.data(), &length, info);
-    else lapack(type, "heev", &job, &triangle, &size, a, &step, values, work.data(), &length, more.data(), info);
-    if (const int told = std::exchange(unconverged(), 0)) *info = told;
-  });
+  return submit(h->stream, [=] { eigh(type, vectors, uplo, int(n), a, int(lda), values, info); });
 }
 API int cusolverDnXgesvd_bufferSize(Handle*, Settings*, signed char, signed char, int64_t m, int64_t n, int,
                                     const void*, int64_t, int, const void*, int, const void*, int64_t, int, const void*,
@@ -117,7 +139,7 @@ API int cusolverDnXgesvd(Handle* h, Settings*, signed char u_job, signed char v_
                          void* a, int64_t lda, int, void* s, int u_type, void* u, int64_t ldu, int v_type, void* v,
                          int64_t ldv, int, void* room, size_t device, void* host, size_t host_bytes, int* info) {
   ENTER("gesvd");
-  const int real = type == 4 ? 0 : type == 5 ? 1 : type;
+  const int real = real_of(type);
   const int64_t u_columns = u_job == 'A' ? m : n;
   if (m < n || u_type != type || v_type != type || !rooms(room, device, host, host_bytes) || !valid(info, 4) ||
       !valid(a, size_t(lda * n) * bytes_of(type)) || !valid(s, size_t(n) * bytes_of(real)) ||
@@ -125,15 +147,7 @@ API int cusolverDnXgesvd(Handle* h, Settings*, signed char u_job, signed char v_
                         !valid(v, size_t(ldv * n) * bytes_of(type)))))
     return kInvalid;
   return submit(h->stream, [=] {
-    char ju = char(u_job), jv = char(v_job);
-    int rows = int(m), columns = int(n), step = int(lda), su = int(ldu), sv = int(ldv), length = int(8 * (m + n) + 256);
-    std::vector<char> work(size_t(length) * 16), more(size_t(5 * n + 1) * 8);
-    if (type < 2)
-      lapack(type, "gesvd", &ju, &jv, &rows, &columns, a, &step, s, u, &su, v, &sv, work.data(), &length, info);
-    else
-      lapack(type, "gesvd", &ju, &jv, &rows, &columns, a, &step, s, u, &su, v, &sv, work.data(), &length, more.data(),
-             info);
-    if (const int told = std::exchange(unconverged(), 0)) *info = told;
+    svd(type, char(u_job), char(v_job), int(m), int(n), a, int(lda), s, u, int(ldu), v, int(ldv), info);
   });
 }
 
@@ -176,6 +190,7 @@ API int cusolverDnXsytrs(Handle* h, int uplo, int64_t n, int64_t columns, int ty
     lapack(type, "sytrs", &triangle, &order, &width, a, &step, narrow.data(), b, &other, info);
   });
 }
+#ifndef OLDER
 API int cusolverDnXgeev_bufferSize(Handle*, Settings*, int, int, int64_t, int, const void*, int64_t, int, const void*,
                                    int, const void*, int64_t, int, const void*, int64_t, int, size_t* device,
                                    size_t* host) {
@@ -209,6 +224,28 @@ API int cusolverDnXgeev(Handle* h, Settings*, int left, int right, int64_t n, in
     }
   });
 }
+
+API int cusolverDnXsyevBatched_bufferSize(Handle*, Settings*, int, int, int64_t, int, const void*, int64_t, int,
+                                          const void*, int, size_t* device, size_t* host, int64_t) {
+  ENTER("room");
+  return sizes(device, host);
+}
+API int cusolverDnXsyevBatched(Handle* h, Settings*, int vectors, int uplo, int64_t n, int type, void* a, int64_t lda,
+                               int values_type, void* values, int computes, void* room, size_t device, void* host,
+                               size_t host_bytes, int* info, int64_t batch) {
+  ENTER("syev_batched");
+  const size_t size = bytes_of(type), real = bytes_of(real_of(type)), each = size_t(lda * n);
+  if (lda < n || batch > 32000 || computes != type || values_type != real_of(type) ||
+      !rooms(room, device, host, host_bytes) || !valid(a, each * size * size_t(batch)) ||
+      !valid(values, size_t(n * batch) * real) || !valid(info, size_t(batch) * 4))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    for (size_t k = 0; k < size_t(batch); ++k)
+      eigh(type, vectors, uplo, int(n), static_cast<char*>(a) + k * each * size, int(lda),
+           static_cast<char*>(values) + k * size_t(n) * real, info + k);
+  });
+}
+#endif
 
 namespace {
 
@@ -264,6 +301,41 @@ int factor_all(Handle* h, int type, int uplo, int n, void** matrices, int lda, i
       else lapack(type, "potrf", &triangle, &order, matrices[k], &step, info + k);
   });
 }
+int rotate(Handle* h, int type, int vectors, int uplo, int n, void* a, int lda, void* values, void* room, int length,
+           int* info, Turns* turns, int batch) {
+  const size_t size = bytes_of(type), real = bytes_of(real_of(type)), each = size_t(lda) * size_t(n);
+  if (lda < n || n > 32 || batch > 32000 || length != kLength || !known(turns) || !valid(room, kLength * size) ||
+      !valid(a, each * size * size_t(batch)) || !valid(values, size_t(n) * size_t(batch) * real) ||
+      !valid(info, size_t(batch) * 4))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    for (size_t k = 0; k < size_t(batch); ++k)
+      eigh(type, vectors, uplo, n, static_cast<char*>(a) + k * each * size, lda,
+           static_cast<char*>(values) + k * size_t(n) * real, info + k);
+  });
+}
+// V comes as it is, not as its adjoint.
+int rotate_both(Handle* h, int type, int vectors, int m, int n, void* a, int lda, void* s, void* u, int ldu, void* v,
+                int ldv, void* room, int length, int* info, SvdTurns* turns, int batch) {
+  const size_t size = bytes_of(type), real = bytes_of(real_of(type)), many = size_t(batch);
+  if (m > 32 || n > 32 || m < n || lda < m || ldu < m || ldv < n || length != kLength || !known(turns) ||
+      !valid(room, kLength * size) || !valid(a, size_t(lda * n) * size * many) || !valid(info, many * 4) ||
+      !valid(s, size_t(n) * real * many) ||
+      (vectors && (!valid(u, size_t(ldu * m) * size * many) || !valid(v, size_t(ldv * n) * size * many))))
+    return kInvalid;
+  return submit(h->stream, [=] {
+    const char job = vectors ? 'A' : 'N';
+    std::vector<char> adjoint(size_t(n * n) * size);
+    for (size_t k = 0; k < many; ++k) {
+      svd(type, job, job, m, n, static_cast<char*>(a) + k * size_t(lda * n) * size, lda,
+          static_cast<char*>(s) + k * size_t(n) * real, static_cast<char*>(u) + k * size_t(ldu * m) * size, ldu,
+          adjoint.data(), n, info + k);
+      char* own = static_cast<char*>(v) + k * size_t(ldv * n) * size;
+      for (int i = 0; vectors && i < n; ++i)
+        for (int j = 0; j < n; ++j) store(type, own, i + j * ldv, std::conj(load(type, adjoint.data(), j + i * n)));
+    }
+  });
+}
 int length_of(int* length) {
   *length = kLength;
   return 0;
@@ -271,7 +343,7 @@ int length_of(int* length) {
 
 }  // namespace
 
-#define OF_TYPE(L, O, TYPE)                                                                                           \
+#define OF_TYPE(L, O, E, TYPE)                                                                                         \
   API int cusolverDn##L##O##gqr_bufferSize(Handle*, int, int, int, const void*, int, const void*, int* length) {      \
     ENTER("room");                                                                                                    \
     return length_of(length);                                                                                         \
@@ -303,8 +375,29 @@ int length_of(int* length) {
   API int cusolverDn##L##potrfBatched(Handle* h, int uplo, int n, void** matrices, int lda, int* info, int batch) {   \
     ENTER("potrf_batched");                                                                                           \
     return factor_all(h, TYPE, uplo, n, matrices, lda, info, batch);                                                  \
+  }                                                                                                                   \
+  API int cusolverDn##L##E##evjBatched_bufferSize(Handle*, int, int, int, const void*, int, const void*, int* length, \
+                                                  Turns*, int) {                                                      \
+    ENTER("room");                                                                                                    \
+    return length_of(length);                                                                                         \
+  }                                                                                                                   \
+  API int cusolverDn##L##E##evjBatched(Handle* h, int vectors, int uplo, int n, void* a, int lda, void* values,       \
+                                       void* room, int length, int* info, Turns* turns, int batch) {                  \
+    ENTER("syevj_batched");                                                                                           \
+    return rotate(h, TYPE, vectors, uplo, n, a, lda, values, room, length, info, turns, batch);                       \
+  }                                                                                                                   \
+  API int cusolverDn##L##gesvdjBatched_bufferSize(Handle*, int, int, int, const void*, int, const void*, const void*, \
+                                                  int, const void*, int, int* length, SvdTurns*, int) {               \
+    ENTER("room");                                                                                                    \
+    return length_of(length);                                                                                         \
+  }                                                                                                                   \
+  API int cusolverDn##L##gesvdjBatched(Handle* h, int vectors, int m, int n, void* a, int lda, void* s, void* u,      \
+                                       int ldu, void* v, int ldv, void* room, int length, int* info, SvdTurns* turns, \
+                                       int batch) {                                                                   \
+    ENTER("gesvdj_batched");                                                                                          \
+    return rotate_both(h, TYPE, vectors, m, n, a, lda, s, u, ldu, v, ldv, room, length, info, turns, batch);          \
   }
-OF_TYPE(S, or, 0)
-OF_TYPE(D, or, 1)
-OF_TYPE(C, un, 4)
-OF_TYPE(Z, un, 5)
+OF_TYPE(S, or, sy, 0)
+OF_TYPE(D, or, sy, 1)
+OF_TYPE(C, un, he, 4)
+OF_TYPE(Z, un, he, 5)
