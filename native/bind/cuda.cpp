@@ -281,6 +281,7 @@ void add_cuda(PyObject* module) {
   add_memory(m);
   add_cuda_tensors(m.ptr());
   add_cuda_ipc(m.ptr());
+  add_cuda_plans(m.ptr());
 }
 
 }  // namespace flambeau

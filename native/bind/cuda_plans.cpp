@@ -1,8 +1,12 @@
 // Asks Python for the launch plan of a signature that is new: what a call is, as Python values; what comes back, as the
 // plan native code repeats. flambeau.cuda._plans says in which form both are.
-#include "../cuda/plan.h"
+#include <nanobind/nanobind.h>
 
+#include "../cuda/plan.h"
+#include "cuda.h"
 #include "upward.h"
+
+namespace nb = nanobind;
 
 namespace flambeau {
 namespace {
@@ -230,6 +234,21 @@ void upward::plan_row(const Call& c, int device, cuda::RowPlan& made) {
       not_implemented(refusal, "; move the tensors to the CPU by .cpu()");
     }
   }
+}
+
+void add_cuda_plans(PyObject* module) {
+  nb::module_ m = nb::borrow<nb::module_>(module);
+  m.def("kept_by_layer", [](nb::handle input, nb::args layer) {  // what flambeau.cuda._plans answers
+    const Tensor& x = *as_tensor(input.ptr());
+    Held first = checked(Py_BuildValue("(iNL)", int(x.device.index), text(x.dtype), (long long)x.size(1)));
+    Held made = make("kept_by_layer", PySequence_Concat(first.p, layer.ptr()));
+    return integer_of(made.p);
+  });
+  m.def("kept_by_library", [](nb::str function, nb::str path, int device, nb::dict constants) {
+    const auto call = cuda::make_library_call(text_of(function.ptr()), device,
+                                              constants_of(constants.ptr(), "_recurrent_both", path.ptr()));
+    return int64_t(call->kept);
+  });
 }
 
 }  // namespace flambeau

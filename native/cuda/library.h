@@ -44,6 +44,7 @@ class LibraryCall {
   virtual ~LibraryCall() = default;
   virtual void run(const LibrarySite& at) = 0;
   size_t workspace = 0;  // bytes of scratch memory that `run` is given
+  size_t kept = 0;       // bytes that it leaves for the way back, where that is asked for
 };
 
 // How much a plan asks of libraries: nothing; single calls; calls that compute on the way what comes next.

@@ -1,5 +1,7 @@
 // _recurrent_both: a recurrent layer in one direction or both, as one call of a device's library. On the CPU a layer is
 // a recurrent_layer for each direction.
+#include <array>
+
 #include "../core/call.h"
 #include "recurrent_layer.h"
 
@@ -7,8 +9,9 @@ namespace flambeau {
 namespace {
 
 using recurrent::need_shape;
-// (input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, the same four of the other direction, batch_sizes, mode)
-enum { kInput, kH0, kC0, kWeights, kBatchSizes = 11, kMode };
+// (input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, the same four of the other direction, batch_sizes, mode,
+// kept)
+enum { kInput, kH0, kC0, kWeights, kBatchSizes = 11, kMode, kKept };
 constexpr int kShift = 3;  // the backward's schema begins with three gradients
 
 struct Sizes {
@@ -49,6 +52,7 @@ void infer_forward(Call& c) {
   c.output(out, x.dtype, x.device);
   c.output(state, x.dtype, x.device);
   c.output(s.lstm ? Dims(state) : Dims(nothing), x.dtype, x.device);
+  c.output(std::array{c.integer(kKept)}, DType::UInt8, x.device);
 }
 
 // The gradients of all tensors in order; those of absent ones are empty.

@@ -1,5 +1,6 @@
 // Recurrent layers by cuDNN: one layer, one direction or both, over sequences of falling length whose rows lie step by
-// step. The way back computes the way there once more, so that nothing of the library's is kept between the two.
+// step. What the library keeps for the way back (its reserve) is a result of the way there. The library writes over it
+// on the way back, which therefore works on a copy: the way back can be gone again.
 #include <algorithm>
 
 #include "cudnn.h"
@@ -13,8 +14,8 @@ enum { kRelu = 0, kTanh = 1, kLSTM = 2, kGRU = 3 };
 enum { kStandard = 0, kNoBias = 0, kTwoBiases = 2, kLinearInput = 0, kPacked = 1, kInference = 0, kTraining = 1,
        kAddGradients = 0 };
 enum { kDefaultMath = 0, kTensorMath = 1, kExactMath = 3 };
-enum { kX, kH, kC, kLengths, kWeights, kOut = 12, kLastH, kLastC };                       // operands of both ways
-enum { kGradOut = 12, kGradH, kGradC, kToX, kToH, kToC, kToWeights };                     // of the way back
+enum { kX, kH, kC, kLengths, kWeights, kOut = 12, kLastH, kLastC, kReserve };             // operands of the way there
+enum { kKeptOut = 12, kKept, kGradOut, kGradH, kGradC, kToX, kToH, kToC, kToWeights };    // of the way back
 constexpr size_t kApart = 256;
 size_t padded(size_t n) { return (n + kApart - 1) / kApart * kApart; }
 
@@ -42,16 +43,17 @@ struct Block {
 class Recurrent final : public LibraryCall {
  public:
   Recurrent(int device, const Constants& c)
-      : l_(library_of(c)), handle_(handle_of(l_, device, c.op)), back_(c.integer("back") != 0),
+      : l_(library_of(c)), handle_(handle_of(l_, device, c.op)),
+        back_(c.integer("back") != 0), keeps_(c.integer("keeps") != 0),
         dropout_(l_, l_.dropout_create, l_.dropout_destroy, c.op), rnn_(l_, l_.rnn_create, l_.rnn_destroy, c.op),
         x_(l_, l_.rnn_data_create, l_.rnn_data_destroy, c.op), y_(l_, l_.rnn_data_create, l_.rnn_data_destroy, c.op),
         state_(l_, l_.tensor_create, l_.tensor_destroy, c.op) {
     describe(c);
     find_weights(c);
-    const Status s = l_.rnn_room(handle_, rnn_.get(), back_ ? kTraining : kInference, x_.get(), &room_, &reserve_);
-    check(l_, s, c.op, "cudnnGetRNNTempSpaceSizes");
-    weights_ = padded(weights_size_), room_ = padded(room_), output_ = back_ ? padded(output_) : 0;
-    workspace = weights_ * (back_ ? 2 : 1) + room_ + (back_ ? reserve_ + output_ : 0);
+    const int way = keeps_ || back_ ? kTraining : kInference;
+    check(l_, l_.rnn_room(handle_, rnn_.get(), way, x_.get(), &room_, &kept), c.op, "cudnnGetRNNTempSpaceSizes");
+    weights_ = padded(weights_size_), room_ = padded(room_);
+    workspace = weights_ * (back_ ? 2 : 1) + room_ + (back_ ? kept : 0);
   }
 
   void run(const LibrarySite& at) override {
@@ -59,28 +61,26 @@ class Recurrent final : public LibraryCall {
     for (const Block& b : blocks_)
       cuda::check(driver().copy_on_device(at.workspace + b.place, at.operands[kWeights + b.operand] + b.begin, b.bytes,
                                           at.stream), at.op);
-    if (!back_) return forward(at, kInference, at.pointer(kOut), at.pointer(kLastH), at.pointer(kLastC), nullptr);
-    forward(at, kTraining, output(at), nullptr, nullptr, reserved(at));
-    backward(at);
+    if (!back_) return forward(at);
+    cuda::check(driver().copy_on_device(reserved(at), at.operands[kKept], kept, at.stream), at.op);
+    backward(at, reinterpret_cast<void*>(reserved(at)));
   }
 
  private:
   Library& l_;
   Handle* handle_;
-  const bool back_;
+  const bool back_, keeps_;
   Own<DropoutDesc> dropout_;
   Own<RnnDesc> rnn_;
   Own<RnnData> x_, y_;
   Own<TensorDesc> state_;
   std::vector<Block> blocks_;
-  size_t weights_size_ = 0, weights_ = 0, room_ = 0, reserve_ = 0, output_ = 0;
+  size_t weights_size_ = 0, weights_ = 0, room_ = 0;
 
-  // Scratch memory: weights, room to work in; of the way back also the weights' gradients, output and reserve.
-  void* at_byte(const LibrarySite& at, size_t byte) const { return reinterpret_cast<void*>(at.workspace + byte); }
-  void* room(const LibrarySite& at) const { return at_byte(at, weights_); }
+  // Scratch memory: weights, room to work in; of the way back also the weights' gradients and the reserve.
+  void* room(const LibrarySite& at) const { return reinterpret_cast<void*>(at.workspace + weights_); }
   Address gradients(const LibrarySite& at) const { return at.workspace + weights_ + room_; }
-  void* output(const LibrarySite& at) const { return at_byte(at, 2 * weights_ + room_); }
-  void* reserved(const LibrarySite& at) const { return at_byte(at, 2 * weights_ + room_ + output_); }
+  Address reserved(const LibrarySite& at) const { return at.workspace + 2 * weights_ + room_; }
 
   void describe(const Constants& c) {
     const std::string &dtype = c.word("dtype"), &mode = c.word("mode");
@@ -102,7 +102,6 @@ class Recurrent final : public LibraryCall {
           "cudnnSetRNNDataDescriptor");
     const int sizes[] = {sides, batch, hidden}, strides[] = {batch * hidden, hidden, 1};
     check(l_, l_.tensor_set(state_.get(), type, 3, sizes, strides), c.op, "cudnnSetTensorNdDescriptor");
-    for (int n : lengths) output_ += size_t(n) * size_t(sides * hidden) * size_t(c.integer("element"));
   }
 
   // Each operand's rows are gate after gate; neighbours that the library keeps side by side are copied at once.
@@ -136,25 +135,26 @@ class Recurrent final : public LibraryCall {
     blocks_.push_back({operand, begin, place, bytes});
   }
 
-  void forward(const LibrarySite& at, int way, void* out, void* h, void* c, void* reserve) const {
-    check(l_, l_.rnn_forward(handle_, rnn_.get(), way, static_cast<const int32_t*>(at.pointer(kLengths)), x_.get(),
-                             at.pointer(kX), y_.get(), out, state_.get(), at.pointer(kH), h, state_.get(),
-                             at.pointer(kC), c, weights_size_, at.room(), room_, room(at), reserve ? reserve_ : 0,
-                             reserve),
+  void forward(const LibrarySite& at) const {
+    check(l_, l_.rnn_forward(handle_, rnn_.get(), keeps_ ? kTraining : kInference,
+                             static_cast<const int32_t*>(at.pointer(kLengths)), x_.get(), at.pointer(kX), y_.get(),
+                             at.pointer(kOut), state_.get(), at.pointer(kH), at.pointer(kLastH), state_.get(),
+                             at.pointer(kC), at.pointer(kLastC), weights_size_, at.room(), room_, room(at),
+                             keeps_ ? kept : 0, keeps_ ? at.pointer(kReserve) : nullptr),
           at.op, "cudnnRNNForward");
   }
-  void backward(const LibrarySite& at) const {
+  void backward(const LibrarySite& at, void* reserve) const {
     const auto* lengths = static_cast<const int32_t*>(at.pointer(kLengths));
-    check(l_, l_.rnn_data_backward(handle_, rnn_.get(), lengths, y_.get(), output(at), at.pointer(kGradOut), x_.get(),
-                                   at.pointer(kToX), state_.get(), at.pointer(kH), at.pointer(kGradH),
+    check(l_, l_.rnn_data_backward(handle_, rnn_.get(), lengths, y_.get(), at.pointer(kKeptOut),
+                                   at.pointer(kGradOut), x_.get(), at.pointer(kToX), state_.get(), at.pointer(kH), at.pointer(kGradH),
                                    at.pointer(kToH), state_.get(), at.pointer(kC), at.pointer(kGradC),
-                                   at.pointer(kToC), weights_size_, at.room(), room_, room(at), reserve_, reserved(at)),
+                                   at.pointer(kToC), weights_size_, at.room(), room_, room(at), kept, reserve),
           at.op, "cudnnRNNBackwardData_v8");
     const Address to = gradients(at);
     cuda::check(driver().fill8(to, 0, weights_size_, at.stream), at.op);
     check(l_, l_.rnn_weights_backward(handle_, rnn_.get(), kAddGradients, lengths, x_.get(), at.pointer(kX),
-                                      state_.get(), at.pointer(kH), y_.get(), output(at), weights_size_,
-                                      reinterpret_cast<void*>(to), room_, room(at), reserve_, reserved(at)),
+                                      state_.get(), at.pointer(kH), y_.get(), at.pointer(kKeptOut), weights_size_,
+                                      reinterpret_cast<void*>(to), room_, room(at), kept, reserve),
           at.op, "cudnnRNNBackwardWeights_v8");
     for (const Block& b : blocks_)
       cuda::check(driver().copy_on_device(at.operands[kToWeights + b.operand] + b.begin, to + b.place, b.bytes,
@@ -164,8 +164,9 @@ class Recurrent final : public LibraryCall {
 
 }  // namespace
 
-// Operands: x, h0, c0, lengths, then weight_ih, weight_hh, bias_ih and bias_hh of each of two directions; then out, hn
-// and cn, or ("back") the gradients of these, and where those of x, h0, c0 and the weights go.
+// Operands: x, h0, c0, lengths, then weight_ih, weight_hh, bias_ih and bias_hh of each of two directions; then out, hn,
+// cn and, if it "keeps", the reserve; or ("back") out, the reserve, the gradients of out, hn and cn, and where those of
+// x, h0, c0 and the weights go.
 std::unique_ptr<LibraryCall> make_cudnn_recurrent(int device, const Constants& constants) {
   return std::make_unique<Recurrent>(device, constants);
 }

@@ -43,6 +43,11 @@ def kernel(device, family, key):
     return _digest(image), image, function
 
 
+def kept_by_layer(device, *layer):
+    """How many bytes a library keeps of a recurrent layer for the way back."""
+    return kernels().kept_by_layer(device, *layer)
+
+
 @cache
 def _digest(image):
     return hashlib.sha256(image).digest()

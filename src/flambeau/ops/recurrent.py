@@ -106,6 +106,7 @@ def _layer(input):
 _FOUR = "Tensor{0} weight_ih{1}, Tensor{0} weight_hh{1}, Tensor? bias_ih{1}, Tensor? bias_hh{1}"
 _BOTH = ("Tensor input, Tensor h0, Tensor? c0, " + _FOUR.format("", "") + ", " + _FOUR.format("?", "_back")
          + ", int[] batch_sizes, str mode")
+_KEPT = "Tensor out, Tensor reserve"
 _OF_BOTH = ("input", "h0", "c0", *(name + way for way in ("", "_back") for name in
                                    ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
 _BY_NAME = "runs only by a library of CUDA; tested there by name"
@@ -120,33 +121,44 @@ def _both_by_steps(input, h0, c0, *rest):
     return OPS["cat"](out, -1), OPS["stack"](h), None if c0 is None else OPS["stack"](c)
 
 
-def _both_gradients(grads, inputs, layout, needs):
+def _both_gradients(grads, inputs, layout, saved, needs):
     if not _C.is_grad_enabled():
-        found = recurrent_both_backward(*grads, *inputs, *layout)
+        if not saved[1].numel():  # nobody had asked for gradients on the way there
+            out, _, _, reserve = recurrent_both(*inputs, *layout, _kept_by_library(inputs[0], inputs[3:], *layout))
+            saved = out, reserve
+        found = recurrent_both_backward(*grads, *inputs, *layout, *saved)
         return tuple(g if need else None for g, need in zip(found, needs, strict=True))
     return _differentiated(_both_by_steps, grads, inputs, layout, needs)
 
 
 recurrent_both_backward = primitive(
-    f"_recurrent_both_backward(Tensor? grad_out, Tensor? grad_hn, Tensor? grad_cn, {_BOTH}) -> ("
+    f"_recurrent_both_backward(Tensor? grad_out, Tensor? grad_hn, Tensor? grad_cn, {_BOTH}, {_KEPT}) -> ("
     + ", ".join(f"Tensor grad_{name}" for name in _OF_BOTH) + ")", namespace=None, skip=_BY_NAME,
     doc="The gradients of _recurrent_both; those of absent tensors are empty.")
 
 recurrent_both = primitive(
-    f"_recurrent_both({_BOTH}) -> (Tensor out, Tensor hn, Tensor cn)",
+    f"_recurrent_both({_BOTH}, int kept) -> (Tensor out, Tensor hn, Tensor cn, Tensor reserve)",
     d={_OF_BOTH: lambda g0, g1, g2, input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_ih_back,
-       weight_hh_back, bias_ih_back, bias_hh_back, batch_sizes, mode, needs:
+       weight_hh_back, bias_ih_back, bias_hh_back, batch_sizes, mode, result0, result3, needs:
        _both_gradients((g0, g1, g2), (input, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_ih_back,
-                                      weight_hh_back, bias_ih_back, bias_hh_back), (batch_sizes, mode), needs)},
+                                      weight_hh_back, bias_ih_back, bias_hh_back), (batch_sizes, mode),
+                       (result0, result3), needs)},
     namespace=None, autocast="half", skip=_BY_NAME,
     doc="A recurrent layer without projection in one direction, or in both where the second has weights, by a library: "
-        "out has the features of both, hn and cn are [directions, batch, hidden]. Rows of input lie step by step.")
+        "out has the features of both, hn and cn are [directions, batch, hidden]. Rows of input lie step by step. "
+        "reserve: `kept` bytes that the library keeps for the way back, or none.")
 
 
 def _by_library(x, weights):
     """Whether a library computes this layer as a whole."""
     return (x.is_cuda and x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[4] is None
             and not _C._cuda.library_switches() & NO_RECURRENT and recurrent_library())
+
+
+def _kept_by_library(x, weights, batch_sizes, mode):
+    """How many bytes the library keeps of such a layer for the way back."""
+    return _C._cuda.kept_by_layer(x, weights[1].shape[1], mode, weights[4] is not None, weights[2] is not None,
+                                  tuple(batch_sizes))
 
 
 # --- stacks of layers -------------------------------------------------------------------------------------------------
@@ -186,7 +198,10 @@ def _one_layer(mode, x, batch_sizes, h, c, weights):
         both = [*weights[0][:4], *(weights[1][:4] if len(weights) > 1 else (None,) * 4)]
         c0 = None if c[0] is None else _joined(c)
         with contextlib.suppress(NotImplementedError):  # what the library refuses goes step by step
-            out, hn, cn = recurrent_both(x, _joined(h), c0, *both, batch_sizes, mode)
+            h0, wanted = _joined(h), _C.is_grad_enabled()
+            wanted = wanted and any(t is not None and t.requires_grad for t in (x, h0, c0, *both))
+            kept = _kept_by_library(x, both, batch_sizes, mode) if wanted else 0
+            out, hn, cn, _ = recurrent_both(x, h0, c0, *both, batch_sizes, mode, kept)
             return out, hn.unbind(0), cn.unbind(0) if c0 is not None else (None,) * len(h)
     found = [_layer(x)(x, h[k], c[k], *part, batch_sizes, mode, k == 1)[:3] for k, part in enumerate(weights)]
     outputs, hn, cn = zip(*found, strict=True)

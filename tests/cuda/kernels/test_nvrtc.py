@@ -101,9 +101,11 @@ def _beside_products():
                 Lowered("_scaled_mm", (x.to(a), w.t().to(eight[0]), one, one, row, None, out), libraries=use)
     states, none = flambeau.ones(1, 3, 4), (None,) * 4
     given = (flambeau.ones(5, 2), states, states, flambeau.ones(16, 2), flambeau.ones(16, 4), None, None, *none)
-    Lowered("_recurrent_both", (*given, [3, 2], "lstm"), results=[flambeau.ones(5, 4), states, states], libraries=2)
+    out, kept = flambeau.ones(5, 4), flambeau.zeros(8, dtype=flambeau.uint8)
+    Lowered("_recurrent_both", (*given, [3, 2], "lstm", 8), results=[out, states, states, kept], libraries=2)
     made = [flambeau.ones(0) if t is None else t for t in given]
-    Lowered("_recurrent_both_backward", (None, states, None, *given, [3, 2], "lstm"), results=made, libraries=2)
+    Lowered("_recurrent_both_backward", (None, states, None, *given, [3, 2], "lstm", out, kept), results=made,
+            libraries=2)
 
 
 def test_kernels_beside_calls_of_libraries(monkeypatch):

@@ -316,11 +316,13 @@ API int cudnnBatchNormalizationBackward(Handle* h, int mode, const void* alpha, 
 namespace {
 
 int last_math = -1;
-std::map<const rnn::Desc*, const void*> trained;  // what the way there has read, which the library keeps in its reserve
 constexpr size_t kRoom = 64;
-size_t reserve_bytes(const rnn::Desc& d, const rnn::Data& in) {
-  return size_t(in.rows() * d.sides * 2 * d.gates() * d.hidden) * 8;
+// The reserve: gradients of gates, a mark that says who has been there, and what the way there has read.
+size_t gates_of(const rnn::Desc& d, const rnn::Data& in) {
+  return size_t(in.rows() * d.sides * 2 * d.gates() * d.hidden);
 }
+size_t reserve_bytes(const rnn::Desc& d, const rnn::Data& in) { return 8 * gates_of(d, in) + 8 + in.bytes(); }
+constexpr double kThere = 4711, kBack = 4712;
 size_t weight_bytes(const rnn::Desc& d) { return size_t(d.count()) * bytes_of(d.type); }
 // Whether what a call is given is of the sizes that were asked for, in device memory.
 bool whole(const rnn::Desc* d, const rnn::Data* in, const int32_t* lengths, size_t weights_size, const void* weights,
@@ -392,10 +394,12 @@ API int cudnnRNNForward(Handle* h, rnn::Desc* d, int way, const int32_t* lengths
   if (!whole(d, in, lengths, weights_size, weights, room_size, room, reserve_size, reserve, way) ||
       !valid(x, in->bytes()) || !valid(y, out->bytes()) || !hx)
     return kBad;
-  if (way) trained[d] = x;
   return submit(h->stream, [=, k = rnn::Walk{*d, *in, x, hx, d->mode == 2 ? cx : nullptr, weights}] {
     if (lengths_agree(k.in, lengths)) rnn::forward(k, y, hy, k.d.mode == 2 ? cy : nullptr);
-    if (way) static_cast<double*>(reserve)[0] = 4711;  // the way back looks for it
+    if (!way) return;
+    double* mark = static_cast<double*>(reserve) + gates_of(k.d, k.in);
+    *mark = kThere;
+    std::memcpy(mark + 1, x, k.in.bytes());
   });
 }
 API int cudnnRNNBackwardData_v8(Handle* h, rnn::Desc* d, const int32_t* lengths, rnn::Data* out, const void* y,
@@ -406,9 +410,12 @@ API int cudnnRNNBackwardData_v8(Handle* h, rnn::Desc* d, const int32_t* lengths,
   if (!whole(d, in, lengths, weights_size, weights, room_size, room, reserve_size, reserve, true) ||
       !valid(y, out->bytes()) || !valid(dy, out->bytes()) || !valid(dx, in->bytes()) || !dhx)
     return kBad;
-  return submit(h->stream, [=, k = rnn::Walk{*d, *in, trained.at(d), hx, d->mode == 2 ? cx : nullptr, weights}] {
+  return submit(h->stream, [=, k = rnn::Walk{*d, *in, nullptr, hx, d->mode == 2 ? cx : nullptr, weights}]() mutable {
     auto* kept = static_cast<double*>(reserve);
-    if (kept[0] == 4711) rnn::data_backward(k, dy, dhy, dcy, dx, dhx, k.d.mode == 2 ? dcx : nullptr, kept);
+    double* mark = kept + gates_of(k.d, k.in);
+    k.x = mark + 1;
+    if (*mark == kThere) rnn::data_backward(k, dy, dhy, dcy, dx, dhx, k.d.mode == 2 ? dcx : nullptr, kept);
+    *mark = kBack;
   });
 }
 API int cudnnRNNBackwardWeights_v8(Handle* h, rnn::Desc* d, int mode, const int32_t* lengths, rnn::Data* in,
@@ -420,6 +427,7 @@ API int cudnnRNNBackwardWeights_v8(Handle* h, rnn::Desc* d, int mode, const int3
       !valid(y, out->bytes()))
     return kBad;
   return submit(h->stream, [=, k = rnn::Walk{*d, *in, x, hx, nullptr, nullptr}] {
-    rnn::weights_backward(k, y, dw, static_cast<const double*>(reserve));
+    const auto* kept = static_cast<const double*>(reserve);
+    if (kept[gates_of(k.d, k.in)] == kBack) rnn::weights_backward(k, y, dw, kept);
   });
 }
