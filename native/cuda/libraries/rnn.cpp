@@ -146,9 +146,10 @@ class Recurrent final : public LibraryCall {
   void backward(const LibrarySite& at, void* reserve) const {
     const auto* lengths = static_cast<const int32_t*>(at.pointer(kLengths));
     check(l_, l_.rnn_data_backward(handle_, rnn_.get(), lengths, y_.get(), at.pointer(kKeptOut),
-                                   at.pointer(kGradOut), x_.get(), at.pointer(kToX), state_.get(), at.pointer(kH), at.pointer(kGradH),
-                                   at.pointer(kToH), state_.get(), at.pointer(kC), at.pointer(kGradC),
-                                   at.pointer(kToC), weights_size_, at.room(), room_, room(at), kept, reserve),
+                                   at.pointer(kGradOut), x_.get(), at.pointer(kToX), state_.get(), at.pointer(kH),
+                                   at.pointer(kGradH), at.pointer(kToH), state_.get(), at.pointer(kC),
+                                   at.pointer(kGradC), at.pointer(kToC), weights_size_, at.room(), room_, room(at),
+                                   kept, reserve),
           at.op, "cudnnRNNBackwardData_v8");
     const Address to = gradients(at);
     cuda::check(driver().fill8(to, 0, weights_size_, at.stream), at.op);

@@ -33,7 +33,11 @@ def _svd(call):
     infinite = Infinite(build, given, a)
     values = build.output("s", s)
     rotated = batch_of(a) > 1 and a.shape[-1] <= _ROTATED and (a.shape[-2] <= _ROTATED or present(call, "cublas"))
-    (_rotate if rotated else _one_by_one)(build, a, given, values, info, *((u, v) if vectors else (None, None)), full)
+    found = (u, v) if vectors else (None, None)
+    if rotated:
+        _rotate(build, a, given, values, info, *found)
+    else:
+        _one_by_one(build, a, given, values, info, *found, full)
     infinite.mark(info)
     check(build, info, a, "linalg.svd")
     return build.plan()
@@ -54,7 +58,7 @@ def _one_by_one(build, a, given, values, info, u, v, full):
         take(build, v, right)
 
 
-def _rotate(build, a, given, values, info, u, v, full):
+def _rotate(build, a, given, values, info, u, v):
     m, n = a.shape[-2:]
     small, tau, square = a, None, given
     if m > _ROTATED:
