@@ -57,7 +57,7 @@ REASONS = {
         memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer
         major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
         _get_capturable_supported_devices supports_xla; as_torch/tree/_C/__init__: _get_accelerator check;
-        backends/cuda: _available params debug, blas_workspace_size backend;
+        backends/cuda: blas_workspace_size backend;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
         set_override_stale_capture_stream enabled; nn/parallel/data_parallel: __init__ device_ids output_device,

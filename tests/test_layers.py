@@ -19,9 +19,9 @@ ROOT = Path(flambeau.__file__).resolve().parent
 #: lowest first. A part uses its own modules and parts of lower layers; parts of one layer do not know each other.
 #: A part is a module or a package of `src/flambeau`, or a module of one that has its own place here.
 LAYERS = [
-    {"_C", "_attention_ways", "_processor", "version", "_libraries", "_places", "_ranks", "utils.hooks", "classes",
+    {"_C", "_processor", "version", "_libraries", "_places", "_ranks", "utils.hooks", "classes",
      "futures", "package"},
-    {"_shown", "memory", "__config__"},
+    {"_attention_ways", "_shown", "memory", "__config__"},
     {"ops", "random", "backends", "utils", "utils._pytree"},
     {"_transforms", "linalg", "fft", "special", "signal", "return_types"},
     {"autograd", "func"},

@@ -24,6 +24,7 @@ struct Entry {
 };
 constexpr Entry kCalls[] = {
     {"cublaslt.matmul", make_cublaslt_matmul},
+    {"cudnn.attention", make_cudnn_attention},
     {"cudnn.convolution", make_cudnn_convolution},
     {"cudnn.batch_norm", make_cudnn_batch_norm},
     {"cudnn.recurrent", make_cudnn_recurrent},

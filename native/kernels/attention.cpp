@@ -223,7 +223,7 @@ Mask mask_of(const TensorRef& m, const Tensor& q) { return m ? Mask(*m, q) : Mas
 
 int64_t work_of(const Sizes& s) { return s.batch * s.queries * s.keys * (s.width + s.values) / 16; }
 
-// fused_attention(query, key, value, mask, is_causal, scale) -> result, logarithm of each query's sum (float32)
+// fused_attention(query, key, value, mask, is_causal, scale, cudnn) -> result, logarithm of each query's sum (float32)
 void infer_attention(Call& c) {
   Tensor &q = c.tensor(0), &k = c.tensor(1), &v = c.tensor(2);
   check(c, q, k, v);
@@ -250,8 +250,8 @@ void cpu_attention(Call& c) {
   if (wide) copy_into(out, *wide);
 }
 
-// fused_attention_backward(grad, query, key, value, mask, result, lse, is_causal, scale) -> gradients of query, key,
-// value
+// fused_attention_backward(grad, query, key, value, mask, result, lse, is_causal, scale, cudnn) -> gradients of query,
+// key, value
 void infer_backward(Call& c) {
   Tensor &q = c.tensor(1), &k = c.tensor(2), &v = c.tensor(3);
   check(c, q, k, v);

@@ -1,9 +1,16 @@
-"""Which ways to compute scaled_dot_product_attention may be taken."""
+"""Which ways to compute scaled_dot_product_attention may be taken, and which can be."""
+
+from . import _C
+from ._libraries import SWITCHES, cudnn_library
 
 #: all of them, in the order in which they are tried
-ALL = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH")
+ALL = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
 #: those that are allowed, in that order or, with nn.attention.sdpa_kernel, in another
 allowed = ALL
+
+_FUSED = (_C.float32, _C.float16, _C.bfloat16)
+_HALVES = (_C.float16, _C.bfloat16)
+_LARGEST_HEAD = 256  # of cuDNN's
 
 
 def allow(switches):
@@ -13,3 +20,23 @@ def allow(switches):
         - {way for way, value in switches.items() if not value}
     order = (*allowed, *ALL) if on <= set(allowed) else ALL
     allowed = tuple(dict.fromkeys(way for way in order if way in on))
+
+
+def fused(way, query, key, value, mask, dropout_p):
+    """Whether that way is one operator here and takes these tensors. Dropout draws per weight, and a mask that wants a
+    gradient needs the weights."""
+    if way == "MATH" or dropout_p or query.dtype not in _FUSED:
+        return False
+    if mask is not None and (mask.requires_grad or not (mask.dtype == _C.bool or mask.is_floating_point())):
+        return False
+    if way == "CUDNN_ATTENTION":
+        return query.is_cuda and _by_cudnn(query, key, value) and (
+            mask is None or mask.dtype in (_C.bool, query.dtype))
+    return way == "FLASH_ATTENTION" or (way == "EFFICIENT_ATTENTION" and query.is_cuda)  # one kernel is both there
+
+
+def _by_cudnn(query, key, value):
+    heads = query.shape[-1], value.shape[-1]
+    return (query.dtype in _HALVES and 0 not in query.shape and 0 not in key.shape
+            and all(0 < n <= _LARGEST_HEAD and n % 8 == 0 for n in heads)
+            and not _C._cuda.library_switches() & SWITCHES["cudnn"][0] and cudnn_library())

@@ -60,8 +60,8 @@ NO_RECURRENT = sum(SWITCHES[name][0] for name in ("cudnn", "deterministic", "onl
 
 
 @cache
-def recurrent_library():
-    """Whether cuDNN is there, for recurrent layers."""
+def cudnn_library():
+    """Whether cuDNN is there."""
     return nvidia_library("cublaslt") is not None and nvidia_library("cudnn") is not None
 
 

@@ -144,3 +144,26 @@ def test_recurrent_layers(name, both, packed, dtype):
             assert (a.detach().cpu().float() - b).norm() <= 3e-2 * b.norm()
         else:
             assert close(a, b)
+
+
+MASKS = {"none": lambda: None, "bool": lambda: fb.rand(50, 70) > 0.3, "numbers": lambda: fb.randn(2, 1, 50, 70)}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("mask", (*MASKS, "causal", "shared keys"))
+def test_attention(mask, dtype):
+    own = 2 if mask == "shared keys" else 8
+    given = [fb.randn(2, heads, n, 64) for heads, n in ((8, 50), (own, 70), (own, 70))]
+    seen = MASKS[mask]() if mask in MASKS else None
+    if seen is not None and seen.dtype == fb.bool:
+        seen[3] = False
+
+    def found(device, dtype):
+        leaves = [t.to(device, dtype).detach().requires_grad_() for t in given]
+        put = None if seen is None else seen.to(device) if seen.dtype == fb.bool else seen.to(device, dtype)
+        out = F.scaled_dot_product_attention(*leaves, put, is_causal=mask == "causal", enable_gqa=own < 8)
+        (out * out.detach().cos()).sum().backward()
+        return [out, *(t.grad for t in leaves)]
+    with nn.attention.sdpa_kernel(nn.attention.SDPBackend.CUDNN_ATTENTION):
+        mine, calls, _ = counted(lambda: found("cuda", dtype))
+    assert calls == 2 and all(map(close, mine, found("cpu", fb.float32)))

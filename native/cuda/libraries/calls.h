@@ -5,6 +5,7 @@
 namespace flambeau::cuda {
 
 std::unique_ptr<LibraryCall> make_cublaslt_matmul(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cudnn_attention(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_convolution(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_recurrent(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cudnn_batch_norm(int device, const Constants& constants);

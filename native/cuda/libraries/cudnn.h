@@ -16,6 +16,7 @@ using Desc = void*;  // of the backend interface
 #define FLAMBEAU_CUDNN_FUNCTIONS(X)                                                                                    \
   X(create, Status, "cudnnCreate", (Handle**))                                                                         \
   X(set_stream, Status, "cudnnSetStream", (Handle*, Stream))                                                           \
+  X(version, size_t, "cudnnGetVersion", ())                                                                            \
   X(status_name, const char*, "cudnnGetErrorString", (Status))                                                         \
   X(desc_create, Status, "cudnnBackendCreateDescriptor", (int kind, Desc*))                                            \
   X(desc_destroy, Status, "cudnnBackendDestroyDescriptor", (Desc))                                                     \

@@ -140,11 +140,11 @@ def _merge(x, keep):
 
 @rule("fused_attention")
 def attention(op, size, values, marks, options):
-    q, k, v, causal, scale = values
+    q, k, v, *rest = values
     q, k, v = (front(t, m, size) for t, m in zip((q, k, v), marks, strict=False))
     if q.numel() == 0 or q.ndim - 1 < 3:
         return NotImplemented
-    out, lse = op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), causal, scale)
+    out, lse = op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), *rest)
     return out.unflatten(0, (size, -1)), lse.unflatten(0, (size, -1))
 
 

@@ -1,5 +1,6 @@
 """CUDA: whether it can be used, switches of its matrix products, and switches that have no effect here."""
 
+import warnings
 from contextlib import contextmanager
 from enum import Enum
 
@@ -53,18 +54,42 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
         _attention_ways.allowed = before
 
 
-def _available(params, debug=False):
-    """Whether CUDA's kernel of that kind can be used: no."""
-    return False
+class SDPAParams:
+    """A call of scaled_dot_product_attention, for `can_use_cudnn_attention` and its kin."""
+
+    def __init__(self, query, key, value, attn_mask=None, dropout=0.0, is_causal=False, enable_gqa=False):
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def _asks(name, way):
+    def can_use(params, debug=False):
+        usable = params.query.is_cuda and _attention_ways.fused(
+            way, params.query, params.key, params.value, params.attn_mask, params.dropout)
+        if debug and not usable:
+            warnings.warn(f"{name}: not on {params.query.device} with {params.query.dtype}, heads of "
+                          f"{params.query.shape[-1]} columns, dropout {params.dropout} and what is installed",
+                          stacklevel=2)
+        return usable
+    can_use.__name__ = can_use.__qualname__ = name
+    can_use.__doc__ = f"""Whether {way} can compute the call that `params`, an SDPAParams, describes; `debug` warns
+    where it cannot. Whether it is allowed is another question: see `sdp_kernel`."""
+    return can_use
+
+
+can_use_flash_attention = _asks("can_use_flash_attention", "FLASH_ATTENTION")
+can_use_efficient_attention = _asks("can_use_efficient_attention", "EFFICIENT_ATTENTION")
+can_use_cudnn_attention = _asks("can_use_cudnn_attention", "CUDNN_ATTENTION")
 
 
 def is_flash_attention_available():
-    """Whether CUDA's fused attention can be used: no."""
+    """Whether CUDA's fused attention can be used: wherever there is a GPU, since its kernel is made here."""
+    return is_built()
+
+
+def is_ck_sdpa_available():
+    """Whether attention by AMD's library can be used: no."""
     return False
-
-
-is_ck_sdpa_available = is_flash_attention_available
-can_use_flash_attention = can_use_efficient_attention = can_use_cudnn_attention = _available
 
 
 def _preference(name, default, others):

@@ -9,18 +9,19 @@ from .products import matmul
 
 fused_attention_backward = primitive(
     "fused_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, "
-    "Tensor lse, bool is_causal, float scale) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+    "Tensor lse, bool is_causal, float scale, bool cudnn=False) -> "
+    "(Tensor grad_query, Tensor grad_key, Tensor grad_value)",
     d={("grad", "query", "key", "value"): lambda g0, g1, g2, grad, query, key, value, mask, is_causal, scale:
        _double(g0, g1, g2, grad, query, key, value, mask, is_causal, scale)},
     namespace=None, doc="The gradients of fused_attention.")
 
 fused_attention = primitive(
-    "fused_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> "
-    "(Tensor out, Tensor lse)",
-    d={("query", "key", "value"): lambda g0, query, key, value, mask, result0, result1, is_causal, scale:
-       fused_attention_backward(g0, query, key, value, mask, result0, result1, is_causal, scale)},
+    "fused_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale, "
+    "bool cudnn=False) -> (Tensor out, Tensor lse)",
+    d={("query", "key", "value"): lambda g0, query, key, value, mask, result0, result1, is_causal, scale, cudnn:
+       fused_attention_backward(g0, query, key, value, mask, result0, result1, is_causal, scale, cudnn)},
     namespace=None, doc="Attention block by block, without storing the scores; the mask gets no gradient, and "
-                        "lse is no differentiable result.")
+                        "lse is no differentiable result. `cudnn`: on CUDA that library may compute it.")
 
 
 def _causal(n_queries, n_keys, device):
@@ -61,7 +62,6 @@ def _double(a, b, c, g, q, k, v, mask, is_causal, s):
             matmul(to_z.mT, q) + matmul(d.mT, a) * s, matmul(to_t.mT, g))
 
 
-_FUSED = (_C.float32, _C.float16, _C.bfloat16)
 #: computes attention of a sequence that several processes have parts of; context_parallel sets it while it lasts
 over_ranks = None
 
@@ -121,29 +121,18 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         out = over_ranks(query, key, value, attn_mask, dropout_p, is_causal, scale)
         return out if heads is None else out.flatten(-4, -3)
     for backend in _attention_ways.allowed:
-        if backend in _fused_ways(query) and _fits_kernel(query, attn_mask, dropout_p):
+        if _attention_ways.fused(backend, query, key, value, attn_mask, dropout_p):
             query, key, value = _expanded(attn_mask, query, key, value)
-            out = fused_attention(query, key, value, attn_mask, is_causal, scale)[0]
+            out = fused_attention(query, key, value, attn_mask, is_causal, scale, backend == "CUDNN_ATTENTION")[0]
         elif backend == "MATH":
             out = _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
         else:
             continue
         return out if heads is None else out.flatten(-4, -3)
     ways = ", ".join(_attention_ways.allowed) or "none"
-    raise RuntimeError(f"{name}: No viable backend was found: only {ways} may be used, and the fused kernel takes no "
-                       "dropout, float64 or mask that wants a gradient (see nn.attention.sdpa_kernel)")
-
-
-def _fused_ways(query):
-    """The ways that the fused kernel is: that of CUDA takes every mask and float32, so it is the efficient one too."""
-    return ("FLASH_ATTENTION", "EFFICIENT_ATTENTION") if query.is_cuda else ("FLASH_ATTENTION",)
-
-
-def _fits_kernel(query, mask, dropout_p):
-    """Dropout draws per weight, and a mask that wants a gradient needs the weights."""
-    if dropout_p or query.dtype not in _FUSED:
-        return False
-    return mask is None or (not mask.requires_grad and (mask.dtype == _C.bool or mask.is_floating_point()))
+    raise RuntimeError(f"{name}: No viable backend was found: only {ways} may be used; the fused kernel takes no "
+                       "dropout, float64 or mask that wants a gradient, and cuDNN only halves with heads of a multiple "
+                       "of 8 columns (see nn.attention.sdpa_kernel)")
 
 
 def _expanded(mask, *tensors):

@@ -3,7 +3,7 @@
 import contextlib
 
 from .. import _C
-from .._libraries import NO_RECURRENT, recurrent_library
+from .._libraries import NO_RECURRENT, cudnn_library
 from .kinds import OPS, composite, overloads, primitive
 from .linear import linear
 
@@ -152,7 +152,7 @@ recurrent_both = primitive(
 def _by_library(x, weights):
     """Whether a library computes this layer as a whole."""
     return (x.is_cuda and x.dtype in (_C.float16, _C.float32, _C.float64) and x.numel() > 0 and weights[4] is None
-            and not _C._cuda.library_switches() & NO_RECURRENT and recurrent_library())
+            and not _C._cuda.library_switches() & NO_RECURRENT and cudnn_library())
 
 
 def _kept_by_library(x, weights, batch_sizes, mode):

@@ -90,7 +90,8 @@ def _texts(monkeypatch, dtype, most):
 
 
 def _beside_products():
-    """Tails of products, 8-bit floats with scales, and recurrent layers, with less and less asked of the libraries."""
+    """Tails of products, 8-bit floats with scales, attention with masks, and recurrent layers, with less and less asked
+    of the libraries."""
     x, w, row = flambeau.ones(16, 32), flambeau.ones(16, 32), flambeau.ones(16)
     eight, one = (flambeau.float8_e4m3fn, flambeau.float8_e5m2), flambeau.ones(())
     for use in (2, 1, 0):
@@ -99,6 +100,11 @@ def _beside_products():
         for a in eight:
             for out in (*eight, flambeau.float16, flambeau.bfloat16, flambeau.float32):
                 Lowered("_scaled_mm", (x.to(a), w.t().to(eight[0]), one, one, row, None, out), libraries=use)
+    for dtype in (flambeau.float16, flambeau.bfloat16):
+        q, lse = flambeau.ones(2, 3, 4, 8, dtype=dtype), flambeau.ones(2, 3, 4)
+        for mask in (flambeau.ones(4, 4, dtype=flambeau.bool), flambeau.ones(2, 1, 4, 4, dtype=dtype)):
+            Lowered("fused_attention", (q, q, q, mask, False, 1.0, True), libraries=2)
+            Lowered("fused_attention_backward", (q, q, q, q, mask, q, lse, False, 1.0, True), libraries=2)
     states, none = flambeau.ones(1, 3, 4), (None,) * 4
     given = (flambeau.ones(5, 2), states, states, flambeau.ones(16, 2), flambeau.ones(16, 4), None, None, *none)
     out, kept = flambeau.ones(5, 4), flambeau.zeros(8, dtype=flambeau.uint8)

@@ -3,10 +3,17 @@
 import math
 import struct
 
-from .launches import Build, Parameter, layout, nothing, numel, refuse
+from .launches import Build, Parameter, layout, nothing, numel, refuse, row_major
 from .plans import Number
 
 _FILES = ("reduce.cuh", "attention.cuh")
+
+
+def mask_strides(mask, rank):
+    """Strides of a mask in row-major order, which is repeated where a size is 1; without a mask, zeros."""
+    own = mask.shape if mask else ()
+    strides = [0 if size == 1 else step for size, step in zip(own, row_major(own), strict=True)]
+    return [0] * (rank - len(own)) + strides
 
 
 class _Attention:
@@ -19,24 +26,18 @@ class _Attention:
             refuse(build.call, "for heads of more than 512 columns")
         data = struct.pack("<5qf4x", self.queries, self.keys, query.shape[-1], self.values, causal, scale)
         shape = (*query.shape[:-1], self.keys)
-        own = mask.shape if mask else ()
-        lead = len(shape) - len(own)
         kind = build.type(mask) if mask else "float"
         pointer = build.input("mask", mask) if mask else Parameter("const float* mask", Number(bytes(8)))
-        steps, step = [], 1  # the mask lies in row-major order, and is repeated where a size is 1
-        for size in reversed(own):
-            steps.append(0 if size == 1 else step)
-            step *= size
         self.parameters = [Parameter(f"const {kind}* mask", pointer.value),
                            Parameter("const Attention a", Number(data)),
-                           layout("places", shape, [0] * lead + steps[::-1])]
+                           layout("places", shape, mask_strides(mask, len(shape)))]
 
     def inputs(self, **infos):
         return [self.build.input(name, info) for name, info in infos.items()]
 
 
 def _forward(call):
-    query, key, value, mask, causal, scale = call.args
+    query, key, value, mask, causal, scale, _ = call.args
     build, (out, lse) = Build(call), call.results
     if numel(out) == 0 and numel(lse) == 0:
         return nothing()
@@ -48,7 +49,7 @@ def _forward(call):
 
 
 def _backward(call):
-    grad, query, key, value, mask, out, lse, causal, scale = call.args
+    grad, query, key, value, mask, out, lse, causal, scale, _ = call.args
     build, (to_query, to_key, to_value) = Build(call), call.results
     attention = _Attention(build, query, key, value, mask, causal, scale)
     given = attention.inputs(grad=grad, query=query, key=key, value=value, out=out, lse=lse)

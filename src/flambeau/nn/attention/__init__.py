@@ -21,8 +21,8 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """Ways to compute scaled_dot_product_attention: FLASH_ATTENTION is the fused kernel, which on CUDA is
-    EFFICIENT_ATTENTION too; MATH ordinary operators. There is nothing behind the others.
+    """Ways to compute scaled_dot_product_attention: CUDNN_ATTENTION is NVIDIA's library, for halves on CUDA;
+    FLASH_ATTENTION the fused kernel, which on CUDA is EFFICIENT_ATTENTION too; MATH ordinary operators.
     """
 
     ERROR = -1
@@ -37,7 +37,8 @@ class SDPBackend(enum.IntEnum):
 def sdpa_kernel(backends, set_priority=False):
     """Inside, scaled_dot_product_attention may be computed only in the given ways (one SDPBackend or a list).
 
-    The fused kernel comes first wherever it serves and is allowed; `set_priority` makes the list's order count.
+    Of those that serve and are allowed cuDNN comes first, then the fused kernel; `set_priority` makes the list's order
+    count.
 
     >>> import flambeau
     >>> from flambeau.nn.attention import SDPBackend, sdpa_kernel
@@ -51,7 +52,7 @@ def sdpa_kernel(backends, set_priority=False):
         raise AssertionError(f"sdpa_kernel: expected an SDPBackend or a list of them, got {shown(backends)}")
     names = tuple(dict.fromkeys(backend.name for backend in backends))
     if not set_priority:
-        names = tuple(sorted(names, key=lambda name: -SDPBackend[name]))  # the fused kernel before MATH
+        names = tuple(sorted(names, key=lambda name: -SDPBackend[name]))  # MATH last
     before, _attention_ways.allowed = _attention_ways.allowed, names
     try:
         yield {}

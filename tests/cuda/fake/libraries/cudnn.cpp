@@ -1,66 +1,25 @@
-// A cuDNN for tests: descriptors of its backend interface, convolutions and batch normalisation.
+// A cuDNN for tests: descriptors of its backend interface, convolutions, graphs of operations and batch normalisation.
 //
 // Engine 0 computes float32 in TF32, engine 1 says that its numbers differ from run to run, engine 2 is plain.
 #include <algorithm>
 #include <cmath>
 
-#include "common.h"
+#include "graph.h"
 #include "rnn.h"
 
 namespace {
 
-enum { kBad = 2000, kUnsupported = 3000 };
-enum { kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan = 5, kForward = 10, kFilter = 11, kData = 12,
-       kGraph = 15, kPack = 16, kTensor = 17 };
 constexpr size_t kWorkspace = 256;
+constexpr int64_t kWidest = 128;  // columns of a graph's result
+size_t version = 92000;
 int last_engine = -1;
 int fastest = -1;  // the engine that does not take its time
 
-struct Handle {
-  void* stream = nullptr;
-};
-struct Desc {
-  int kind;
-  bool finished = false;
-  std::map<int, std::vector<char>> values;
-  int engine = -1;
-  std::shared_ptr<Desc> held;  // a copy of what it was made of: the parts may be destroyed
-
-  template <class T>
-  std::vector<T> list(int attribute) const {
-    auto found = values.find(attribute);
-    if (found == values.end()) return {};
-    std::vector<T> v(found->second.size() / sizeof(T));
-    std::memcpy(v.data(), found->second.data(), found->second.size());
-    return v;
-  }
-  template <class T>
-  T one(int attribute) const { return list<T>(attribute).at(0); }
-  bool has(int attribute) const { return values.contains(attribute); }
-};
-constexpr size_t kSizes[] = {8, 4, 1, 8, 4, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 8};  // of the types of attributes
-
-struct Tensor {
-  int type = -1;
-  std::vector<int64_t> sizes, strides;
-  int64_t id = 0, alignment = 1;
-  size_t bytes() const {
-    int64_t far = 1;
-    for (size_t d = 0; d < sizes.size(); ++d) far += (sizes[d] - 1) * strides[d];
-    return size_t(far) * bytes_of(type);
-  }
-};
 struct Operation {
   int kind;
   Tensor x, w, y;
   std::vector<int64_t> dilation, stride, padding;
 };
-int element_type(int cudnn_type) { return cudnn_type == 9 ? 14 : cudnn_type; }  // CUDA's number of bfloat16
-
-Tensor tensor_of(const Desc& d) {
-  return {element_type(d.one<int>(901)), d.list<int64_t>(902), d.list<int64_t>(903), d.one<int64_t>(906),
-          d.one<int64_t>(900)};
-}
 bool consistent(const Operation& o) {
   const size_t rank = o.stride.size();
   if (o.x.sizes.size() != rank + 2 || o.w.sizes.size() != rank + 2 || o.y.sizes.size() != rank + 2) return false;
@@ -144,20 +103,69 @@ int finish_operation(Desc* d) {
   return 0;
 }
 
+// The operations of a graph that is no convolution, kept likewise.
+std::map<const void*, graph::Program>& programs() {
+  static auto* m = new std::map<const void*, graph::Program>;
+  return *m;
+}
+graph::Program last_program;
+
+// What a descriptor is made of goes on being known by it.
+int finish_graph(Desc* d) {
+  if (!d->has(800)) return kBad;
+  const auto parts = d->list<const void*>(801);
+  if (parts.size() == 1 && operations().contains(parts[0])) {
+    operations()[d] = operations().at(parts[0]);
+    return 0;
+  }
+  graph::Program& p = programs()[d];
+  for (const void* part : parts) p.push_back(programs().at(part).at(0));
+  return graph::ordered(p) ? 0 : kBad;
+}
+void inherit(const void* from, const Desc* to) {
+  if (operations().contains(from)) operations()[to] = operations().at(from);
+  if (programs().contains(from)) programs()[to] = programs().at(from);
+}
+int run_program(Handle* h, Desc* plan, Desc* pack) {
+  auto m = std::make_shared<graph::Memory>();
+  const graph::Program p = last_program = programs().at(plan);
+  if (!valid(pack->one<void*>(1003), kWorkspace) || !graph::bind(p, pack->list<int64_t>(1000), pack->list<void*>(1001), *m))
+    return kBad;
+  return submit(h->stream, [p, m] {
+    m->between.clear();
+    graph::compute(p, *m);
+  });
+}
+
 }  // namespace
 
+// "matmul mul …": the operations of the graph that ran last; how many heads its second operand has.
+API const char* fake_last_operations() {
+  static std::string text;
+  return (text = graph::text(last_program)).c_str();
+}
+API long fake_last_heads() {
+  for (const graph::Node& n : last_program)
+    if (n.kind == kProduct) return long(n.in[1].sizes[1]);
+  return 0;
+}
+API void fake_version(size_t v) { version = v; }
 API int fake_last_engine() { return last_engine; }
 API void fake_fastest(int engine) { fastest = engine; }
 
 API int cudnnCreate(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
 API int cudnnSetStream(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
-API size_t cudnnGetVersion() { return 91000; }
+API size_t cudnnGetVersion() { return version; }
 API const char* cudnnGetErrorString(int s) {
   return s == 2000 ? "CUDNN_STATUS_BAD_PARAM" : s == 3000 ? "CUDNN_STATUS_NOT_SUPPORTED"
          : s == 5000 ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_?";
 }
 API int cudnnBackendCreateDescriptor(int kind, Desc** d) { ENTER("desc_create"); *d = make(new Desc{kind}); return 0; }
-API int cudnnBackendDestroyDescriptor(Desc* d) { operations().erase(d); return drop(d) ? 0 : kBad; }
+API int cudnnBackendDestroyDescriptor(Desc* d) {
+  operations().erase(d);
+  programs().erase(d);
+  return drop(d) ? 0 : kBad;
+}
 API int cudnnBackendSetAttribute(Desc* d, int attribute, int type, int64_t n, const void* p) {
   ENTER("desc_set");
   if (!known(d) || d->finished || n < 1) return kBad;
@@ -170,16 +178,17 @@ API int cudnnBackendFinalize(Desc* d) {
   if (!known(d) || d->finished) return kBad;
   if (d->kind >= kForward && d->kind <= kData)
     if (int s = finish_operation(d)) return s;
-  if (d->kind == kGraph) {
-    if (!d->has(800)) return kBad;
-    operations()[d] = operations().at(d->one<const void*>(801));
-  }
-  if (d->kind == kHeuristics) operations()[d] = operations().at(d->one<const void*>(201));
+  if (d->kind == kProduct || d->kind == kPointwise || d->kind == kReduction || d->kind == kReshape)
+    if (!graph::read(*d, programs()[d].emplace_back())) return kBad;
+  if (d->kind == kGraph)
+    if (int s = finish_graph(d)) return s;
+  if (d->kind == kHeuristics) inherit(d->one<const void*>(201), d);
   if (d->kind == kPlan) {
     auto* config = d->one<Desc*>(401);
     d->engine = config->engine;
-    operations()[d] = operations().at(config);
-    if (operations()[d].x.type == 1 && d->engine != 2) return kUnsupported;
+    inherit(config, d);
+    if (operations().contains(d) && operations()[d].x.type == 1 && d->engine != 2) return kUnsupported;
+    if (programs().contains(d) && programs()[d].back().out.sizes[3] > kWidest) return kUnsupported;
   }
   if (d->kind == kPack && (d->list<int64_t>(1000).size() != d->list<void*>(1001).size() || !d->has(1003))) return kBad;
   d->finished = true;
@@ -195,7 +204,7 @@ API int cudnnBackendGetAttribute(Desc* d, int attribute, int type, int64_t asked
       Desc* config = static_cast<Desc**>(p)[k];
       config->engine = engines[size_t(k)];
       config->finished = true;
-      operations()[config] = operations().at(d);
+      inherit(d, config);
     }
   } else if (attribute == 300) {
     (*static_cast<Desc**>(p))->engine = d->engine;
@@ -214,6 +223,7 @@ API int cudnnBackendGetAttribute(Desc* d, int attribute, int type, int64_t asked
 API int cudnnBackendExecute(Handle* h, Desc* plan, Desc* pack) {
   ENTER("execute");
   if (!known(plan) || !known(pack) || !plan->finished || !pack->finished) return kBad;
+  if (programs().contains(plan)) return run_program(h, plan, pack);
   const Operation o = operations().at(plan);
   const auto places = pack->list<void*>(1001);
   const Tensor* tensors[] = {&o.x, &o.w, &o.y};
