@@ -1,10 +1,11 @@
 // Asks Python for the launch plan of a signature that is new: what a call is, as Python values; what comes back, as the
 // plan native code repeats. flambeau.cuda._plans says in which form both are.
+#include "upward.h"  // first: it says of which kind the sizes beside texts are, before Python's header is read
+
 #include <nanobind/nanobind.h>
 
 #include "../cuda/plan.h"
 #include "cuda.h"
-#include "upward.h"
 
 namespace nb = nanobind;
 
