@@ -25,13 +25,37 @@ def fresh_state():
         raise AssertionError("the test left another default dtype")
 
 
+class OnDevice:
+    """Tests of the op table on another device: tensors are made there, and what has no kernel yet is skipped."""
+
+    @pytest.fixture(autouse=True)
+    def default_device(self):
+        from .ops import battery
+        with flambeau.device(battery.DEVICE):
+            yield
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self):
+        try:
+            yield
+        except NotImplementedError as refusal:
+            if "CUDA kernel yet" not in str(refusal):
+                raise
+            pytest.skip(str(refusal))
+
+
 def pytest_addoption(parser):
     parser.addoption("--pin-skips", action="store_true", help="write tests/skips.txt anew for the tests that run")
+    parser.addoption("--device", default="cpu", help="where the op table's samples are made: cpu, cuda, cuda:1")
 
 
 def pytest_configure(config):
     if config.getoption("--pin-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips.Pins(), "pins of skips")
+    if config.getoption("--device") != "cpu":
+        from .ops import battery
+        battery.DEVICE = config.getoption("--device")
+        config.pluginmanager.register(OnDevice(), "the op table on a device")
 
 
 def pytest_collection_finish():
@@ -43,6 +67,6 @@ def pytest_collection_finish():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
     report = yield
-    if not item.config.getoption("--pin-skips"):
+    if not item.config.getoption("--pin-skips") and item.config.getoption("--device") == "cpu":
         skips.judge(report)
     return report

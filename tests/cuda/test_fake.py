@@ -26,3 +26,18 @@ def test_cases(path):
                           str(path.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=300,
                          env={**os.environ, fake.VARIABLE: str(fake.build_driver()), **libraries})
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+
+
+LAWS = ("dtypes", "errors", "forms", "gradients", "layouts", "reference")
+SOME = ("add", "cumsum", "exp", "index_select", "linear", "softmax")
+
+
+@pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")
+def test_laws_of_the_op_table_take_the_device():
+    """`pytest tests/ops --device cuda`, here for a few operators."""
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "-p",
+                          "tests.cuda.emulate", "--device", "cuda", *(f"tests/ops/test_{law}.py" for law in LAWS), "-k",
+                          " or ".join(f"[{name}]" for name in SOME)], cwd=ROOT, capture_output=True, text=True,
+                         timeout=300, env={**os.environ, fake.VARIABLE: str(fake.build_driver())})
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+    assert int(run.stdout.rsplit(" passed", 1)[0].rsplit(None, 1)[-1]) > 80

@@ -14,6 +14,8 @@ from flambeau.ops.kinds import FACTS, OPS
 from . import samples as sample_module
 from .samples import forms as sample_forms
 
+#: where samples are made; `pytest --device` sets it before tests are collected
+DEVICE = "cpu"
 FLOATS = (flambeau.float16, flambeau.bfloat16, flambeau.float32, flambeau.float64)
 INTS = (flambeau.uint8, flambeau.int8, flambeau.int16, flambeau.int32, flambeau.int64)
 COMPLEX = (flambeau.complex64, flambeau.complex128)
@@ -57,7 +59,7 @@ def skip_reason(name, law):
 
 
 def tensor(values, shape, dtype):
-    return flambeau.tensor(values, dtype=dtype).reshape(shape)
+    return flambeau.tensor(values, dtype=dtype, device=DEVICE).reshape(shape)
 
 
 def maker(dtype=flambeau.float64, requires_grad=False, seed=0):
@@ -162,7 +164,7 @@ def result_text(name):
 
 def to_numpy(x):
     """Values for comparison: halves as float32 (NumPy has no bfloat16)."""
-    x = x.detach()
+    x = x.detach().cpu()
     if x.dtype in (flambeau.float16, flambeau.bfloat16):
         x = x.to(flambeau.float32)
     return x.resolve_conj().resolve_neg().numpy()

@@ -159,15 +159,15 @@ class Loader:
         entry = "data/" + number
         size = self.archive.size(entry)
         if self.skip_data:
-            return flambeau.empty(size, dtype=flambeau.uint8)
+            return flambeau.empty(size, dtype=flambeau.uint8, device="cpu")
         if self.mapped is not None and self.archive.offset(entry) % _LEAST_ALIGNMENT == 0:
             start = self.archive.offset(entry)
             if start + size > len(self.mapped):
                 raise PickleError(f"entry {shown(entry)} reaches past the end of the file")
             if size == 0:
-                return flambeau.empty(0, dtype=flambeau.uint8)
+                return flambeau.empty(0, dtype=flambeau.uint8, device="cpu")
             return flambeau.frombuffer(self.mapped, dtype=flambeau.uint8, count=size, offset=start)
-        memory = flambeau.empty(size, dtype=flambeau.uint8)
+        memory = flambeau.empty(size, dtype=flambeau.uint8, device="cpu")
         self.archive.read_into(entry, memoryview(memory) if size else b"")
         return memory
 
