@@ -17,7 +17,7 @@ PACKAGE = Path(flambeau.__file__).parent
 #: why a parameter may go unread -> "module: function parameter parameter, …; module: …"
 REASONS = {
     "a conversion where the memory lies, and a copy on the CPU, have nothing that non_blocking could decide": """
-        _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking; _tensor/methods: _type non_blocking;
+        _tensor/storage: type non_blocking; _sparse/copies: _copy non_blocking;
         _sparse/methods: type non_blocking; _quantized/moving: _copy non_blocking""",
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
@@ -60,8 +60,7 @@ REASONS = {
         backends/cuda: blas_workspace_size backend;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
         autograd/graph: set_warn_on_accumulate_grad_stream_mismatch enabled,
-        set_override_stale_capture_stream enabled; nn/parallel/data_parallel: __init__ device_ids output_device,
-        data_parallel dim""",
+        set_override_stale_capture_stream enabled""",
     "chooses between implementations with one result; there is one implementation": """
         nn/utils/clip_grad: get_total_norm foreach, clip_grads_with_norm_ foreach, clip_grad_norm_ foreach,
         clip_grad_value_ foreach; ops/comparison: isin assume_unique;

@@ -29,6 +29,10 @@ NVIDIA = {
 }
 
 
+#: the packages that bring NCCL, the first of which there is
+NCCL_PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+
+
 def nvidia_library(name):
     """The path of one of NVIDIA's libraries, in its package or by name on the system; None where it is not.
 

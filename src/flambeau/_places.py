@@ -15,6 +15,8 @@ accelerator.memory accelerator memory_reserved max_memory_reserved reset_accumul
 accelerator.memory accelerator reset_peak_memory_stats get_memory_info
 autograd.profiler_util autograd._profiler_events EventList FunctionEvent
 autograd.variable autograd.function Variable
+cuda.amp.autocast_mode cuda.amp autocast custom_bwd custom_fwd
+cuda.amp.grad_scaler cuda.amp GradScaler
 cuda.graphs cuda CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
 cuda.memory cuda caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable
 cuda.memory cuda change_current_allocator CUDAPluggableAllocator empty_cache get_allocator_backend list_gpu_processes

@@ -55,14 +55,16 @@ def set_default_device(device):
 
 
 def set_default_tensor_type(t):
-    """Sets the default dtype by a tensor type, as flambeau.DoubleTensor or "torch.DoubleTensor"."""
-    kind = t
-    dtype = _type_named(t) if isinstance(t, str) else getattr(t, "dtype", None)
+    """Sets the default dtype and device by a tensor type, as flambeau.DoubleTensor or "torch.cuda.FloatTensor"."""
+    dtype, device = _type_named(t) if isinstance(t, str) else (
+        getattr(t, "dtype", None), "cuda" if getattr(t, "is_cuda", False) else "cpu")
     if not isinstance(dtype, _C.dtype):
         raise TypeError(f"set_default_dtype: expected a floating-point dtype, got {type(dtype).__name__}")
-    if getattr(kind, "is_cuda", False):
-        raise TypeError(f"type {kind.__module__}.{kind.__name__} not available. This build has no CUDA device.")
+    if device == "cuda" and not _C._cuda.available():
+        raise TypeError(f"set_default_tensor_type: type {shown(t)} not available: there is no CUDA device")
     set_default_dtype(dtype)
+    if device != _C.default_device().type:
+        _C.set_default_device(device)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

@@ -358,7 +358,7 @@ def test_training_equals_that_in_one_process(ahead):
 # --- here -------------------------------------------------------------------------------------------------------------
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(_nccl, "PACKAGES", ("no-such-package", "nor-this-one"))
+    monkeypatch.setattr(_nccl, "NCCL_PACKAGES", ("no-such-package", "nor-this-one"))
     assert not dist.is_nccl_available() and not dist.is_backend_available("nccl")
     for call in (_nccl.library, lambda: dist.init_process_group("nccl")):
         with pytest.raises(RuntimeError, match=r"pip install nvidia-nccl-cu13"):

@@ -122,31 +122,35 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
 
 
 def _type_named(name):
-    """The dtype of a type's name, as 'torch.FloatTensor'."""
-    if name.startswith("torch.cuda."):
-        raise RuntimeError(f"type {name} not available: this build has no CUDA device")
+    """(dtype, kind of device) of a type's name, as 'torch.FloatTensor' or 'torch.cuda.FloatTensor'."""
     names = {"torch." + v: k for k, v in TYPE_NAMES.items()} | {"torch.Tensor": _C.default_dtype()}
-    if name not in names:
+    plain = name.replace("torch.cuda.", "torch.", 1)
+    if plain not in names:
         raise ValueError(f"invalid type: {shown(name)}; known: {', '.join(names)}")
-    return names[name]
+    return names[plain], "cpu" if plain == name else "cuda"
 
 
 def _type(self, dtype=None, non_blocking=False):
-    """Without an argument the type's name, as 'torch.FloatTensor'; else this tensor in that dtype.
+    """Without an argument the type's name, as 'torch.FloatTensor'; else this tensor in that dtype, and on the device of
+    that kind.
 
-    Takes a dtype, a type's name, or a type: x.type(flambeau.LongTensor).
+    Takes a dtype, a type's name, or a type: x.type(flambeau.LongTensor). RuntimeError for types of CUDA where there is
+    no device.
     """
     if dtype is None:
         return ("torch.cuda." if self.is_cuda else "torch.") + TYPE_NAMES[self.dtype]
+    device, name = None, dtype
     if isinstance(dtype, str):
-        dtype = _type_named(dtype)
+        dtype, device = _type_named(dtype)
     elif isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), _C.dtype):  # flambeau.LongTensor
-        if dtype.is_cuda:
-            raise RuntimeError(f"type {dtype.__module__}.{dtype.__name__} not available: this build has no CUDA device")
-        dtype = dtype.dtype
+        name, dtype, device = f"{dtype.__module__}.{dtype.__name__}", dtype.dtype, "cuda" if dtype.is_cuda else "cpu"
     elif isinstance(dtype, type) and issubclass(dtype, Tensor):  # flambeau.Tensor
         dtype = _C.default_dtype()
-    return self.to(dtype)
+    if device is None or device == self.device.type or self.is_meta:
+        return self.to(dtype, non_blocking=bool(non_blocking))
+    if device == "cuda" and not _C._cuda.available():
+        raise RuntimeError(f"type {name} not available: there is no CUDA device")
+    return self.to(device, dtype, non_blocking=bool(non_blocking))
 
 
 TYPE_NAMES = {

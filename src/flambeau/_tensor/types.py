@@ -25,13 +25,17 @@ class TensorType(type):
         """The class is complete."""
 
     def __instancecheck__(cls, instance):
-        return cls.__module__ == "torch" and isinstance(instance, _C.Tensor) and instance.dtype is cls.dtype \
-            and not instance.is_meta
+        return not cls.is_sparse and isinstance(instance, _C.Tensor) and instance.dtype is cls.dtype \
+            and instance.is_cuda == cls.is_cuda and not instance.is_meta
 
     def __call__(cls, *args, **kwargs):
-        if cls.__module__ != "torch":
-            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: dense CPU tensors only are")
-        return _C._legacy_tensor(cls.dtype, args, kwargs)
+        if cls.is_sparse or (cls.is_cuda and not _C._cuda.available()):
+            why = "dense tensors only are" if cls.is_sparse else "there is no CUDA device"
+            raise TypeError(f"type {cls.__module__}.{cls.__name__} not available: {why}")
+        if not cls.is_cuda:
+            return _C._legacy_tensor(cls.dtype, args, kwargs)
+        there = tuple(a.cpu() if isinstance(a, _C.Tensor) else a for a in args)
+        return _C._legacy_tensor(cls.dtype, there, kwargs).to("cuda")
 
 
 #: "FloatTensor" -> its class

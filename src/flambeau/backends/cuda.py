@@ -119,10 +119,11 @@ preferred_rocm_fa_library = _preference("rocm_fa", "Default", ["AOTriton", "Ck"]
 
 
 def blas_workspace_size(size=None, backend=None):
-    """Bytes of working memory of CUDA's products: none. RuntimeError where some are asked for."""
+    """Bytes of working memory that CUDA's products keep: none, since each plan takes what its call needs from the
+    allocator. RuntimeError where some are asked for."""
     if size:
-        raise RuntimeError(f"blas_workspace_size: this build has no CUDA, so {shown(size)} bytes are of no use; leave "
-                           "it out")
+        raise RuntimeError(f"blas_workspace_size: products take what they need with each call, so {shown(size)} bytes "
+                           "are of no use; leave it out")
     return 0
 
 
@@ -135,7 +136,7 @@ cublaslt_workspace_size = cublas_workspace_size
 
 
 class cuFFTPlanCache:
-    """Plans of Fourier transforms that a CUDA device keeps: none."""
+    """Plans of Fourier transforms that a CUDA device keeps by themselves: none."""
 
     size = max_size = 0
 
@@ -147,10 +148,13 @@ class cuFFTPlanCache:
 
 
 class cuFFTPlanCacheManager(cuFFTPlanCache):
-    """The caches of all devices: there are none."""
+    """The caches of all devices, `cufft_plan_cache[0]`: empty, since transforms are kept with all other plans."""
 
     def __init__(self):
         super().__init__(-1)
+
+    def __getitem__(self, device):
+        return cuFFTPlanCache(_C.device(device).index if not isinstance(device, int) else device)
 
 
 cufft_plan_cache = cuFFTPlanCacheManager()

@@ -28,6 +28,12 @@ def version():
     return asked()
 
 
+def is_acceptable(tensor):
+    """Whether cuDNN computes with this tensor: on CUDA, of a dtype it has, where it is there and not turned off."""
+    return (tensor.is_cuda and tensor.dtype in (_C.float16, _C.float32, _C.float64, _C.bfloat16)
+            and is_available() and _switches.get("cudnn"))
+
+
 @contextmanager
 def flags(enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
           fp32_precision="none", depthwise_kernel="auto"):

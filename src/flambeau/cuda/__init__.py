@@ -8,10 +8,13 @@ import importlib
 
 from .. import _C
 from .._absent import refusals
+from .._absent.streams import AcceleratorError as AcceleratorError
 from .._shown import shown
 from .._tensor.types import CUDA_TYPES
+from . import comm as comm
 from . import nvtx as nvtx
 from . import profiler as profiler
+from ._devices import CudaError as CudaError
 from ._devices import _is_in_bad_fork as _is_in_bad_fork
 from ._devices import can_device_access_peer as can_device_access_peer
 from ._devices import check_error as check_error
@@ -113,7 +116,9 @@ globals().update(CUDA_TYPES)
 
 def __getattr__(name):
     if name == "amp":
-        return importlib.import_module("flambeau.amp._cuda")
+        return importlib.import_module("flambeau.cuda.amp")
+    if name == "nccl":
+        return importlib.import_module("flambeau.cuda.nccl")
     if name == "default_generators":
         return _generators()
     raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")

@@ -202,8 +202,15 @@ def set_sync_debug_mode(debug_mode):
                                   "the CPU waits")
 
 
+class CudaError(RuntimeError):
+    """A result of the driver that is not 0."""
+
+    def __init__(self, code):
+        super().__init__(f"CUDA error {shown(code)}")
+
+
 def check_error(res):
-    """RuntimeError where `res`, a result of the driver, is not 0."""
+    """CudaError where `res`, a result of the driver, is not 0."""
     need("check_error")
     if res != 0:
-        raise RuntimeError(f"CUDA error {shown(res)}")
+        raise CudaError(res)

@@ -9,13 +9,12 @@ import threading
 import time
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 
-from .._libraries import in_packages
+from .._libraries import NCCL_PACKAGES, in_packages
 from ._errors import DistBackendError
 
-PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 _FILE = r"libnccl\.so\.2"
-MISSING = (f'backend "nccl" needs NVIDIA\'s library for exchange between GPUs: pip install {PACKAGES[0]} (or '
-           f'{PACKAGES[1]} for CUDA 12); backend="gloo" exchanges tensors on the CPU')
+MISSING = (f'backend "nccl" needs NVIDIA\'s library for exchange between GPUs: pip install {NCCL_PACKAGES[0]} (or '
+           f'{NCCL_PACKAGES[1]} for CUDA 12); backend="gloo" exchanges tensors on the CPU')
 _SUCCESS, _IN_PROGRESS = 0, 7
 _PAUSE = 2e-4  # seconds between two looks at a call that goes on
 _MAGIC, _CONFIG_VERSION = 0xCAFEBEEF, 21400  # of the first release with this configuration
@@ -53,7 +52,7 @@ _SIGNATURES = {
 
 def find():
     """The path of the library in the environment's packages, or None."""
-    return next(in_packages(PACKAGES, _FILE), None)
+    return next(in_packages(NCCL_PACKAGES, _FILE), None)
 
 
 def library():
@@ -73,7 +72,7 @@ class Library:
             function = getattr(self._lib, name, None)
             if function is None:
                 raise RuntimeError(f"{path} has no function {name}; NCCL 2.14 or newer is needed: pip install "
-                                   f"--upgrade {PACKAGES[0]}")
+                                   f"--upgrade {NCCL_PACKAGES[0]}")
             function.argtypes, function.restype = arguments, c_int
         self._lib.ncclGetErrorString.argtypes, self._lib.ncclGetErrorString.restype = (c_int,), c_char_p
         self._lib.ncclGetLastError.argtypes, self._lib.ncclGetLastError.restype = (c_void_p,), c_char_p

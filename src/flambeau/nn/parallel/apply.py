@@ -1,8 +1,13 @@
 """Several modules called with an input each."""
 
+from contextlib import nullcontext
+
+from ... import cuda, device
+
 
 def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
-    """[module(*input, **kwargs) …]; one device computes them one after the other, each with all its cores.
+    """[module(*input, **kwargs) …], called one after the other: the CPU computes each with all its cores, GPUs compute
+    while the next is called.
 
     >>> import flambeau
     >>> m = flambeau.nn.Identity()
@@ -18,7 +23,9 @@ def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
         if given is not None and len(given) != len(modules):
             raise AssertionError(f"parallel_apply: expected {len(modules)} {name}, got {len(given)}")
     results = []
-    for module, given, kwargs in zip(modules, inputs, kwargs_tup, strict=True):
+    places = [None] * len(modules) if devices is None else [device(place) for place in devices]
+    for module, given, kwargs, place in zip(modules, inputs, kwargs_tup, places, strict=True):
         args = given if isinstance(given, (list, tuple)) else (given,)
-        results.append(module(*args, **(kwargs or {})))
+        with cuda.device(place) if place is not None and place.type == "cuda" else nullcontext():
+            results.append(module(*args, **(kwargs or {})))
     return results

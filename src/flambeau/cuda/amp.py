@@ -4,7 +4,7 @@ import functools
 from warnings import warn
 
 from .. import _C
-from . import autocast_mode, grad_scaler
+from ..amp import autocast_mode, grad_scaler
 
 
 def _outdated(name):
