@@ -27,7 +27,7 @@ def rows(lib):
     index = lib.randint(0, 4096, (4096,), device="cuda")
     weight = lib.ones(4096, device="cuda")
     n = big.numel() * 4
-    return {
+    return library_rows(lib) | {
         "add, 4 floats": (lambda: small + small, 0), "add, 64 MB": (lambda: big + big, 3 * n),
         "exp, 64 MB": (lambda: big.exp(), 2 * n), "gelu, 32 MB bf16": (lambda: f.gelu(half), n),
         "add of a transposed": (lambda: big + big.t(), 3 * n), "broadcast": (lambda: big * weight, 2 * n),
@@ -38,6 +38,38 @@ def rows(lib):
         "cross_entropy": (lambda: f.cross_entropy(big, labels), n), "index_select": (lambda: big[index], 2 * n),
         "sort, 4 M": (lambda: wide[:4].sort(), 0), "randn, 64 MB": (lambda: lib.randn(4096, 4096, device="cuda"), n),
         "matmul, float32": (lambda: big @ big, 0), "matmul, bf16": (lambda: half @ half, 0),
+    }
+
+
+def library_rows(lib):
+    """What NVIDIA's libraries compute; of attention and convolution the gradients too."""
+    f, bf16 = lib.nn.functional, {"device": "cuda", "dtype": lib.bfloat16}
+    heads = [lib.randn(8, 12, 1024, 64, **bf16, requires_grad=True) for _ in range(3)]
+    last = lib.randn(64, 64, 56, 56, **bf16).contiguous(memory_format=lib.channels_last).requires_grad_()
+    image, weight = lib.randn(64, 64, 56, 56, device="cuda"), lib.randn(64, 64, 3, 3, device="cuda")
+    weight16 = weight.to(lib.bfloat16).contiguous(memory_format=lib.channels_last).requires_grad_()
+    layer, words = lib.nn.LSTM(1024, 1024).cuda(), lib.randn(128, 64, 1024, device="cuda")
+    square = lib.randn(1024, 1024, device="cuda")
+
+    def both_ways(call, *leaves):
+        def step():
+            out = call()
+            lib.autograd.grad(out, leaves, out.detach())
+        return step
+
+    def attention():
+        return f.scaled_dot_product_attention(*heads, is_causal=True)
+
+    def convolution():
+        return f.conv2d(last, weight16, padding=1)
+
+    return {
+        "attention, bf16": (attention, 0), "attention and back": (both_ways(attention, *heads), 0),
+        "conv 3x3, float32": (lambda: f.conv2d(image, weight, padding=1), 0),
+        "conv 3x3, bf16, last": (convolution, 0),
+        "conv 3x3 and back": (both_ways(convolution, last, weight16), 0),
+        "LSTM, 128 steps": (lambda: layer(words), 0), "fft2 of 64 planes": (lambda: lib.fft.fft2(image[0]), 0),
+        "solve, 1,024": (lambda: lib.linalg.solve(square, square), 0),
     }
 
 
