@@ -62,6 +62,8 @@ ALLOWED = [
     (r"cuda::current", "the stream of each device that a thread works on"),
     (r"cuda::(memory(_of\(int\)::all|\(\)::m)|new_pool\(\)::pools)",
      "memory of devices and pinned memory kept for reuse; under the interpreter lock"),
+    (r"cuda::on_memory|history\(\)::h",
+     "what happened to device memory, while that is recorded; under the interpreter lock"),
     (r"cuda::(plans\(\)::p|table\(\)::t|modules\(\)::m|plan_counts\(\)::counts)",
      "launch plans, kernels and their counts; under the interpreter lock"),
     (r"cuda::blocking\(\)::on", "what the environment says, read once"),

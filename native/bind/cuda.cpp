@@ -280,6 +280,7 @@ void add_cuda(PyObject* module) {
   add_streams(m);
   add_memory(m);
   add_cuda_tensors(m.ptr());
+  add_cuda_history(m.ptr());
   add_cuda_ipc(m.ptr());
   add_cuda_plans(m.ptr());
 }

@@ -15,7 +15,13 @@ const char* const kCounterNames[kCounters] = {"allocation",   "segment",      "a
                                               "allocated_bytes", "reserved_bytes", "active_bytes",
                                               "inactive_split_bytes", "requested_bytes"};
 
+void (*on_memory)(const MemoryChange&) = nullptr;
+
 namespace {
+
+void tell(MemoryEvent e, int device, Address address, size_t size, Stream stream) {
+  if (on_memory) on_memory({e, device, address, size, stream});
+}
 
 constexpr size_t kStep = 512, kSmallBlock = size_t(1) << 20, kSmallSegment = size_t(2) << 20;
 constexpr size_t kLargeBlock = size_t(10) << 20, kLargeSegment = size_t(20) << 20, kRound = size_t(2) << 20;
@@ -244,6 +250,7 @@ Block* Memory::new_segment(Pool& p, size_t size) {
   ++stats.driver_allocations;
   count(kSegment, p, 1);
   count(kReservedBytes, p, int64_t(size));
+  tell(MemoryEvent::SegmentAlloc, device, address, size, p.stream);
   return b;
 }
 
@@ -265,6 +272,7 @@ void Memory::give_back(Block* b) {
 
 void Memory::release(Block* b) {
   Pool& p = *b->pool;
+  tell(MemoryEvent::FreeCompleted, device, b->address, b->size, p.stream);
   count(kActive, p, -1);
   count(kActiveBytes, p, -int64_t(b->size));
   count(kRequestedBytes, p, -int64_t(b->requested));
@@ -323,6 +331,7 @@ void Memory::release_segment(Block* b) {
   count(kSegment, p, -1);
   count(kReservedBytes, p, -int64_t(b->size));
   ++stats.driver_frees;
+  tell(MemoryEvent::SegmentFree, device, b->address, b->size, p.stream);
   driver().memory_free(b->address);
   firsts.erase(b);
   delete b;
@@ -341,13 +350,23 @@ size_t Memory::release_free_segments() {
 
 Block* allocate(int device, size_t nbytes) {
   assert_locked();
-  return memory_of(device).allocate(nbytes);
+  Block* b = memory_of(device).allocate(nbytes);
+  if (!on_memory) return b;
+  if (b) {
+    tell(MemoryEvent::Alloc, device, b->address, b->size, b->pool->stream);
+  } else {
+    size_t free = 0, total = 0;
+    driver().memory_info(&free, &total);
+    tell(MemoryEvent::OutOfMemory, device, free, nbytes, current_stream(device));
+  }
+  return b;
 }
 
 void give_back(Block* block) {
   assert_locked();
   if (in_bad_fork()) return;  // the parent's memory: the child has no part in it
   try {
+    tell(MemoryEvent::FreeRequested, device_of(block), block->address, block->size, block->pool->stream);
     block->pool->memory->give_back(block);
   } catch (const std::exception&) {  // the device is gone: nothing is to be had from it any more
   }

@@ -59,6 +59,18 @@ double memory_fraction(int device);
 void set_memory_fraction(int device, double fraction);
 std::string out_of_memory_text(int device, size_t nbytes);
 
+// What happens to memory, told to whoever listens. Only with Alloc, OutOfMemory and FreeRequested the allocator is at
+// rest, so that Python's memory may be asked for; all others come while it works.
+enum class MemoryEvent { Alloc, FreeRequested, FreeCompleted, SegmentAlloc, SegmentFree, OutOfMemory };
+struct MemoryChange {
+  MemoryEvent event;
+  int device;
+  Address address;  // of OutOfMemory how much the device has free
+  size_t size;
+  Stream stream;
+};
+extern void (*on_memory)(const MemoryChange&);  // null: nobody listens
+
 struct SegmentView {
   const Block* first;
   size_t size;

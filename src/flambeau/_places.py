@@ -25,6 +25,7 @@ cuda.memory cuda max_memory_reserved mem_get_info memory_allocated memory_cached
 cuda.memory cuda memory_stats memory_stats_as_nested_dict memory_summary MemPool reset_accumulated_memory_stats
 cuda.memory cuda reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats use_mem_pool
 cuda.memory cuda get_per_process_memory_fraction set_per_process_memory_fraction
+cuda.memory cuda _record_memory_history _snapshot _dump_snapshot
 cuda.random cuda get_rng_state get_rng_state_all set_rng_state set_rng_state_all manual_seed manual_seed_all seed
 cuda.random cuda seed_all initial_seed
 cuda.streams cuda Event ExternalStream Stream

@@ -41,6 +41,9 @@ from ._graphs import CUDAGraph as CUDAGraph
 from ._graphs import graph as graph
 from ._graphs import graph_pool_handle as graph_pool_handle
 from ._graphs import is_current_stream_capturing as is_current_stream_capturing
+from ._history import _dump_snapshot as _dump_snapshot
+from ._history import _record_memory_history as _record_memory_history
+from ._history import _snapshot as _snapshot
 from ._memory import MemPool as MemPool
 from ._memory import caching_allocator_alloc as caching_allocator_alloc
 from ._memory import caching_allocator_delete as caching_allocator_delete

@@ -89,10 +89,13 @@ def device_memory_used(device=None):
 def memory_snapshot(mempool_id=None, include_traces=True):
     """The segments of all devices and their blocks, a list of dictionaries; mempool_id: those of one pool.
 
-    include_traces: no stack traces are recorded, so that the lists of frames, which False leaves out, are empty.
+    include_traces: False leaves the lists of frames out, which are empty unless memory._record_memory_history was asked
+    to record them.
     """
     need("memory_snapshot")
     found = [segment for k in range(_cuda.device_count()) for segment in _cuda.snapshot(k)]
+    for block in (block for segment in found for block in segment["blocks"]):
+        block["frames"] = _cuda.memory_frames(block["address"])
     if not include_traces:
         for entry in found + [block for segment in found for block in segment["blocks"]]:
             del entry["frames"]
