@@ -23,6 +23,8 @@ REASONS = {
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
         _absent/streams: __new__ options, __init__ device; cuda/_streams: __new__ device priority args kwargs""",
+    "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
+        ops/products: _scaled_grouped_mm use_fast_accum""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
     "the function refuses every call, so it reads nothing": """
         _sparse/shapes: compute args kwargs; optim/optimizer: _own_check_sparse group""",

@@ -34,6 +34,7 @@ constexpr Entry kCalls[] = {
     {"cusolver.batch", make_cusolver_batch},
     {"cublas.triangular", make_cublas_triangular},
     {"cublas.batched", make_cublas_batched},
+    {"cublas.grouped", make_cublas_grouped},
 };
 
 }  // namespace
@@ -81,7 +82,7 @@ int cuda_type(const std::string& dtype, const Constants& constants) {
   static constexpr std::pair<std::string_view, int> known[] = {
       {"float32", 0},  {"float64", 1},     {"float16", 2},        {"int8", 3},          {"complex64", 4},
       {"complex128", 5}, {"uint8", 8},     {"int32", 10},         {"bfloat16", 14},     {"float8_e4m3fn", 28},
-      {"float8_e5m2", 29}};
+      {"float8_e5m2", 29}, {"float4_e2m1fn_x2", 33}};
   const auto* found = std::ranges::find(known, std::string_view(dtype), &std::pair<std::string_view, int>::first);
   if (found == std::end(known)) throw Unsupported(concat(constants.op, ": no library of NVIDIA computes in ", dtype));
   return found->second;

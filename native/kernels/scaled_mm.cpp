@@ -25,7 +25,8 @@ void check_scales(Call& c, int64_t m, int64_t n) {
   if (floats && ((a.numel == 1 && b.numel == 1) || (is_matrix(a, m, 1) && is_matrix(b, 1, n)))) return;
   value_error(c.name(), ": scales are float32, one number each, or one for each row [", m,
               ", 1] and each column [1, ", n, "], contiguous; got ", dtype_name(a.dtype), shape_text(a.shape()),
-              " and ", dtype_name(b.dtype), shape_text(b.shape()));
+              " and ", dtype_name(b.dtype), shape_text(b.shape()),
+              "; nn.functional.scaled_mm takes scales of blocks");
 }
 
 void infer(Call& c) {
@@ -82,7 +83,15 @@ void cpu(Call& c) {
   copy_into(out, *made);
 }
 
-const Primitives rows{{"_scaled_mm", infer, cpu}};
+// _block_scaled_mm(self, mat2, scale_a, scale_b, recipe_a, recipe_b, out_dtype, use_fast_accum); float4 lies along what
+// is summed over, two numbers in a byte. Its caller checks scales and sizes.
+void infer_blocks(Call& c) {
+  const Tensor &a = c.tensor(kA), &b = c.tensor(kB);
+  c.output(std::array{a.size(0), b.size(1)}, c.dtype_or(6, a.dtype), a.device);
+}
+void refuse_blocks(Call& c) { not_implemented(c.name(), ": only on CUDA; call nn.functional.scaled_mm"); }
+
+const Primitives rows{{"_scaled_mm", infer, cpu}, {"_block_scaled_mm", infer_blocks, refuse_blocks}};
 
 }  // namespace
 }  // namespace flambeau

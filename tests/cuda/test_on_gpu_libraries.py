@@ -118,6 +118,45 @@ def test_ldl_of_hermitian_matrices(dtype, n):
     assert float((a.cuda() @ x - b.cuda()).abs().max()) < (0.05 if dtype == fb.complex64 else 1e-8)
 
 
+@pytest.mark.parametrize("dtype", (fb.float32, *HALVES), ids=str)
+@pytest.mark.parametrize("shapes", (((96, 64), (3, 64, 48)), ((3, 48, 64), (64, 96)), ((64, 96), (96, 48))), ids=str)
+def test_products_of_groups(shapes, dtype):
+    a, b = (fb.randn(*shape).to(dtype) for shape in shapes)
+    offs = fb.tensor([16, 16, 80], dtype=fb.int32)
+    expected = F.grouped_mm(a.float(), b.float(), offs=offs)
+    there = [t.cuda() for t in (a, b, offs)]
+    found, calls, _ = counted(lambda: F.grouped_mm(*there[:2], offs=there[2]))
+    assert close(found, expected) and calls == 1
+    graph = fb.cuda.CUDAGraph()  # by our own kernel
+    with fb.cuda.graph(graph):
+        found = F.grouped_mm(*there[:2], offs=there[2])
+    graph.replay()
+    assert close(found, expected)
+
+
+def test_products_of_bytes():
+    a, b = (fb.randint(-128, 128, shape).to(fb.int8) for shape in ((48, 64), (64, 32)))
+    there = a.cuda(), b.cuda()
+    found, calls, _ = counted(lambda: fb._int_mm(*there))
+    assert fb.equal(found.cpu(), a.int() @ b.int()) and calls == 1
+
+
+@pytest.mark.parametrize("way", ("BlockWise1x32", "BlockWise1x16", "BlockWise1x128"))
+def test_scales_of_blocks(way):
+    """Right everywhere; in 8 or 4 bits on Blackwell, or (128 numbers) on Hopper with CUDA 12.9."""
+    way, size = F.ScalingType[way], int(way.rpartition("x")[2])
+    if size == 16:
+        a, b = (fb.randint(0, 256, (n, 128)).to(fb.uint8).view(fb.float4_e2m1fn_x2) for n in (256, 128))
+    else:
+        a, b = (fb.randn(n, 256).to(fb.float8_e4m3fn) for n in (256, 128))
+    kind = {16: fb.float8_e4m3fn, 32: fb.float8_e8m0fnu, 128: fb.float32}[size]
+    of_a, of_b = (fb.exp2(fb.randint(-3, 3, (n, 256 // size)).float()).to(kind) for n in (256, 128))
+    args = (a, of_a, b, of_b)
+    found, expected = (F.scaled_mm(x, y.t(), s, way, t.t() if size == 128 else t, way)
+                       for x, s, y, t in ([t.cuda() for t in args], args))
+    assert close(found, expected)
+
+
 RECURRENT = {"LSTM": nn.LSTM, "GRU": nn.GRU, "tanh": nn.RNN,
              "relu": lambda *sizes, **more: nn.RNN(*sizes, nonlinearity="relu", **more)}
 

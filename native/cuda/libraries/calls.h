@@ -14,6 +14,7 @@ std::unique_ptr<LibraryCall> make_cusolver_decomposition(int device, const Const
 std::unique_ptr<LibraryCall> make_cusolver_factors(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cusolver_batch(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cublas_batched(int device, const Constants& constants);
+std::unique_ptr<LibraryCall> make_cublas_grouped(int device, const Constants& constants);
 std::unique_ptr<LibraryCall> make_cublas_triangular(int device, const Constants& constants);
 
 }  // namespace flambeau::cuda

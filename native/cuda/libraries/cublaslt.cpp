@@ -34,7 +34,8 @@ enum { kNotSupported = 15 };
 enum { kLayoutBatch = 5, kLayoutStep = 6 };
 enum { kDescTransposeA = 3, kDescTransposeB = 4, kDescEpilogue = 7, kDescBias = 8, kDescScaleA = 17, kDescScaleB = 18,
        kDescScaleD = 20, kDescFastSums = 25, kDescBiasType = 26, kDescScaleModeA = 31, kDescScaleModeB = 32 };
-constexpr int kScaleByRow = 3;  // one number for each row of op(A), or column of op(B)
+// One number for all; for each row of op(A) or column of op(B); for blocks of so many numbers of these; for squares.
+enum { kScaleOne = 0, kScaleBy16 = 1, kScaleBy32 = 2, kScaleByRow = 3, kScaleBy128 = 4, kScaleSquare = 5 };
 enum { kPreferWorkspace = 1, kPreferReduction = 3, kPreferAlignment = 5 };  // of A; B, C and D follow
 enum { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32, kEpilogueBiasGradient = 512 };
 
@@ -92,8 +93,8 @@ struct Problem {
   int64_t batch;
   bool transposed[2], bias;
   int epilogue;  // without the bias
-  bool scaled, by_row, scaled_result, fast_sums;  // operands of 8 bits come with scales
-  int bias_type;
+  bool scaled, scaled_result = false, fast_sums = false;  // operands of 8 bits come with scales
+  int scales[2] = {kScaleOne, kScaleOne}, bias_type = -1;
   double alpha[2], beta[2];
 };
 
@@ -120,6 +121,15 @@ int epilogue_of(const Constants& c) {
   value_error(c.op, ": cuBLASLt computes no ", c.word("activation"), " after a product");
 }
 
+int scale_mode(const Constants& c, std::string_view name) {
+  constexpr std::pair<std::string_view, int> known[] = {{"one", kScaleOne},     {"row", kScaleByRow},
+                                                        {"by_16", kScaleBy16},  {"by_32", kScaleBy32},
+                                                        {"by_128", kScaleBy128}, {"square", kScaleSquare}};
+  for (const auto& [word, number] : known)
+    if (word == c.word(name)) return number;
+  value_error(c.op, ": cuBLASLt knows no scales ", c.word(name));
+}
+
 Problem problem_of(const Constants& c) {
   Problem p;
   const std::string names[] = {"a", "b", "c", "d"};
@@ -132,9 +142,10 @@ Problem problem_of(const Constants& c) {
   p.transposed[0] = c.integer("a_transposed"), p.transposed[1] = c.integer("b_transposed");
   p.bias = c.integer("bias");
   p.epilogue = epilogue_of(c);
-  p.scaled = c.has("scaled");
+  p.scaled = c.has("a_scales");
   if (p.scaled) {
-    p.by_row = c.integer("scaled") == 2, p.scaled_result = c.integer("scaled_result");
+    p.scales[0] = scale_mode(c, "a_scales"), p.scales[1] = scale_mode(c, "b_scales");
+    p.scaled_result = c.integer("scaled_result");
     p.fast_sums = c.integer("fast_sums"), p.bias_type = cuda_type(c.word("bias_type"), c);
   }
   p.alpha[0] = c.number("alpha"), p.alpha[1] = c.number("alpha_imaginary");
@@ -206,12 +217,13 @@ class Matmul final : public LibraryCall {
     set(kDescScaleB, b, op);
     if (p_.scaled_result) set(kDescScaleD, d, op);
   }
-  // An old library knows no scales by row, and refuses the attribute.
+  // An old library knows no scales by row or block, and refuses the attribute.
   void describe_scales(const char* op) {
-    const int32_t mode = kScaleByRow;
-    if (p_.by_row)
-      for (int attribute : {kDescScaleModeA, kDescScaleModeB})
-        if (l_.desc_set(desc_, attribute, &mode, sizeof mode) != 0) refuse(op);
+    for (int side : {0, 1}) {
+      const int32_t mode = p_.scales[side];
+      if (mode != kScaleOne && l_.desc_set(desc_, side ? kDescScaleModeB : kDescScaleModeA, &mode, sizeof mode) != 0)
+        refuse(op);
+    }
     const auto* somewhere = reinterpret_cast<const void*>(uintptr_t(256));  // they are there; where, it hears later
     point_at_scales(somewhere, somewhere, somewhere, op);
     set(kDescFastSums, int8_t(p_.fast_sums), op);

@@ -3,15 +3,18 @@
 Each name of `_OPERATORS` is the operator of that name in `flambeau.ops`.
 """
 
-import enum
 import warnings
 
 from .._absent import refusals
-from .._C import bfloat16
 from .._tensor.overriding import has_torch_function as _any_overrides
 from ..ops.kinds import ALIASES, OPS
 from ._attention_forward import multi_head_attention_forward as multi_head_attention_forward
 from ._chunked_loss import linear_cross_entropy as linear_cross_entropy
+from ._scaled_products import ScalingType as ScalingType
+from ._scaled_products import SwizzleType as SwizzleType
+from ._scaled_products import grouped_mm as grouped_mm
+from ._scaled_products import scaled_grouped_mm as scaled_grouped_mm
+from ._scaled_products import scaled_mm as scaled_mm
 
 _OPERATORS = (
     # products and convolutions
@@ -116,76 +119,8 @@ def has_torch_function_variadic(*args):
     return _any_overrides(args)
 
 
-class ScalingType(enum.IntEnum):
-    """How the operands of scaled_mm are scaled."""
-
-    TensorWise = 0
-    RowWise = 1
-    BlockWise1x16 = 2
-    BlockWise1x32 = 3
-    BlockWise1x128 = 4
-    BlockWise128x128 = 5
-
-
-class SwizzleType(enum.IntEnum):
-    """How the scales of scaled_mm are laid out."""
-
-    NO_SWIZZLE = 0
-    SWIZZLE_32_4_4 = 1
-
-
-def _only(name, value):
-    """The one value of an argument that may be a list."""
-    if not isinstance(value, (list, tuple)):
-        return value
-    if len(value) != 1:
-        raise NotImplementedError(f"scaled_mm: {name} has {len(value)} parts; scales of several levels are not "
-                                  "available, multiply them first")
-    return value[0]
-
-
-def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
-              output_dtype=bfloat16, contraction_dim=(), use_fast_accum=False):
-    """mat_a @ mat_b + bias for matrices of 8-bit floats with scales, float32: one each (ScalingType.TensorWise), or
-    [m, 1] and [1, n], one for each row of mat_a and column of mat_b (RowWise). use_fast_accum lets a GPU keep sums less
-    exactly. NotImplementedError for scales by blocks, swizzled scales and other dimensions of contraction.
-
-    >>> import flambeau
-    >>> F = flambeau.nn.functional
-    >>> x, way = flambeau.eye(2).to(flambeau.float8_e4m3fn), F.ScalingType.TensorWise
-    >>> F.scaled_mm(x, x.t(), flambeau.tensor(3.0), way, flambeau.tensor(1.0), way)
-    tensor([[3., 0.],
-            [0., 3.]], dtype=torch.bfloat16)
-    """
-    scales, recipes = [_only("scale_a", scale_a), _only("scale_b", scale_b)], []
-    for name, given in (("scale_recipe_a", scale_recipe_a), ("scale_recipe_b", scale_recipe_b)):
-        recipes.append(ScalingType(_only(name, given)))
-        if recipes[-1] > ScalingType.RowWise:
-            raise NotImplementedError(f"scaled_mm: {name} is {recipes[-1].name}; only TensorWise and RowWise scales "
-                                      "are available")
-    for name, given in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
-        if given is not None and _only(name, given) != SwizzleType.NO_SWIZZLE:
-            raise NotImplementedError(f"scaled_mm: {name} is for scales by blocks, which are not available; leave it "
-                                      "out")
-    if tuple(contraction_dim) not in ((), (1, 0)):
-        raise NotImplementedError("scaled_mm: only the last dimension of mat_a and the first of mat_b are contracted, "
-                                  f"got contraction_dim={tuple(contraction_dim)}; transpose the matrices")
-    if recipes[0] != recipes[1]:
-        raise ValueError(f"scaled_mm: expected one recipe for both matrices, got {recipes[0].name} and "
-                         f"{recipes[1].name}")
-    if recipes[0] == ScalingType.TensorWise and any(s.numel() != 1 for s in scales):
-        raise ValueError("scaled_mm: TensorWise scales are one number each, got shapes "
-                         f"{list(scales[0].shape)} and {list(scales[1].shape)}")
-    if recipes[0] == ScalingType.RowWise and any(s.ndim != 2 for s in scales):
-        raise ValueError(f"scaled_mm: RowWise scales are [m, 1] and [1, n], got shapes {list(scales[0].shape)} and "
-                         f"{list(scales[1].shape)}")
-    return OPS["_scaled_mm"](mat_a, mat_b, *scales, bias, None, output_dtype, use_fast_accum)
-
-
-globals().update(refusals("nn.functional", "products of 8-bit and grouped matrices are for GPUs; use matmul", """
-    scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a,
-    scale_b, scale_recipe_b, swizzle_a, swizzle_b, bias, offs, output_dtype, contraction_dim, use_fast_accum)
-    grouped_mm(mat_a, mat_b, offs, bias, out_dtype) scaled_addmm(input, mat1, mat2, scale_a, scale_recipe_a,
+globals().update(refusals("nn.functional", "add what scaled_mm gives", """
+    scaled_addmm(input, mat1, mat2, scale_a, scale_recipe_a,
     scale_b, scale_recipe_b, swizzle_a, swizzle_b, contraction_dim, use_fast_accum, beta, alpha)
     scaled_addmm_(input, mat1, mat2, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a, swizzle_b,
     contraction_dim, use_fast_accum, beta, alpha)

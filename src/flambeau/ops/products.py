@@ -3,7 +3,7 @@
 from .. import _C
 from .._shown import shown
 from .dims import wrap_dims
-from .kinds import composite, primitive
+from .kinds import OPS, composite, primitive
 
 
 def _h(t):
@@ -49,6 +49,68 @@ bmm = primitive(
     >>> flambeau.bmm(flambeau.ones(4, 2, 3), flambeau.ones(4, 3, 5)).shape
     torch.Size([4, 2, 5])
     """)
+
+_int_mm = primitive(
+    "_int_mm(Tensor self, Tensor mat2) -> Tensor", method=False, out=True, skip="tested with bytes, by name",
+    doc="The product of two matrices of int8 or uint8, summed in int32.")
+
+_block_scaled_mm = primitive(
+    "_block_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, int recipe_a, int recipe_b, "
+    "dtype out_dtype, bool use_fast_accum) -> Tensor", namespace=None,
+    skip="runs only by a library of CUDA; tested there by name",
+    doc="The product of matrices whose scales belong to blocks (nn.functional.ScalingType), laid out as cuBLASLt has "
+        "them, by that library.")
+
+_grouped_mm = primitive(
+    "_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, dtype? out_dtype=None) -> Tensor",
+    d={"self": lambda g, mat2, offs: _grouped_mm(g, mat2.mT, offs),
+       "mat2": lambda g, self, offs: _grouped_mm(self.mT, g, offs)},
+    method=False, autocast="half", skip="tested with groups, by name",
+    doc="""Products of groups: group i of a matrix of 2 dimensions ends at offs[i] (int32), where that of i + 1 begins.
+
+    [m, k] times [groups, k, n] has groups of rows, and is [m, n]; [groups, m, k] times [k, n] has groups of columns,
+    and is [m, n]; [m, k] times [k, n] has groups of what is summed over, and is [groups, m, n]. Two batches of matrices
+    have no groups: [groups, m, k] times [groups, k, n]. What lies behind the last group is 0. ValueError where offs
+    do not rise, on the CPU; on a GPU, groups end where the matrix does.
+    """)
+
+@composite(
+    "_scaled_grouped_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? offs=None, "
+    "Tensor? bias=None, Tensor? scale_result=None, dtype? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+    method=False, skip="tested with groups, by name")
+def _scaled_grouped_mm(self, mat2, scale_a, scale_b, offs, bias, scale_result, out_dtype, use_fast_accum):
+    """_grouped_mm of 8-bit floats, with float32 scales of rows ([m] or [groups, m]) and columns ([n] or [groups, n]);
+    of groups of what is summed over, [groups * m] and [groups * n]. Sums are float32 whatever use_fast_accum allows;
+    the result is bfloat16 unless out_dtype says otherwise.
+    """
+    op = "_scaled_grouped_mm"
+    if bias is not None or scale_result is not None:
+        raise NotImplementedError(f"{op}: bias and scale_result are not available; add and multiply the result")
+    for name, given in (("self", self), ("mat2", mat2)):
+        if given.dtype not in (_C.float8_e4m3fn, _C.float8_e5m2):
+            raise ValueError(f"{op}: expected {name} of float8_e4m3fn or float8_e5m2, got {shown(given.dtype)}; use "
+                             "_grouped_mm for other dtypes")
+    found = _grouped_mm(self.float(), mat2.float(), offs)
+    groups, m, n = self.shape[0] if offs is None else offs.numel(), self.shape[-2], mat2.shape[-1]
+    for name, given, ndim, other, size in (("scale_a", scale_a, self.ndim, mat2.ndim, m),
+                                           ("scale_b", scale_b, mat2.ndim, self.ndim, n)):
+        expected = [groups, size] if ndim == 3 else [groups * size] if other == 2 else [size]
+        if given.dtype is not _C.float32 or list(given.shape) != expected:
+            raise ValueError(f"{op}: expected {name} of float32{expected}, got {shown(given.dtype)}{list(given.shape)}")
+    if self.ndim == mat2.ndim:
+        factor = scale_a.view(groups, m, 1) * scale_b.view(groups, 1, n)
+    elif self.ndim == 2:
+        factor = scale_a.unsqueeze(-1) * scale_b[_group_of_each(offs, m)]
+    else:
+        factor = scale_a[_group_of_each(offs, n)].t() * scale_b
+    return (found * factor).to(out_dtype or _C.bfloat16)
+
+
+def _group_of_each(offs, count):
+    """The group that each row or column belongs to; the last one where it lies behind them all."""
+    own = OPS["searchsorted"](offs, OPS["arange"](count, dtype=_C.int32, device=offs.device), right=True)
+    return own.clamp(max=offs.numel() - 1)
+
 
 mv = primitive(
     "mv(Tensor self, Tensor vec) -> Tensor",

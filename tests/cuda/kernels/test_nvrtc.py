@@ -105,6 +105,16 @@ def _beside_products():
         for mask in (flambeau.ones(4, 4, dtype=flambeau.bool), flambeau.ones(2, 1, 4, 4, dtype=dtype)):
             Lowered("fused_attention", (q, q, q, mask, False, 1.0, True), libraries=2)
             Lowered("fused_attention_backward", (q, q, q, q, mask, q, lse, False, 1.0, True), libraries=2)
+    offs, scales = flambeau.tensor([2, 5, 9], dtype=flambeau.int32), flambeau.ones(16, 1).to(flambeau.float8_e8m0fnu)
+    Lowered("_block_scaled_mm", (x.to(eight[0]), w.to(eight[0]).t(), scales, scales, 3, 3, flambeau.float32, False),
+            results=[flambeau.ones(16, 16)], libraries=2)
+    for use in (2, 0):
+        Lowered("_int_mm", (x.to(flambeau.int8), w.t().to(flambeau.int8)), libraries=use)
+        for dtype in (flambeau.float32, flambeau.float64, flambeau.float16, flambeau.bfloat16):
+            for a, b in ((x, flambeau.ones(3, 32, 8)), (flambeau.ones(3, 8, 16), x), (x.t(), x),
+                         (x[None], x.t()[None])):
+                own = None if b.ndim == a.ndim == 3 else offs
+                Lowered("_grouped_mm", (a.to(dtype), b.to(dtype), own, None, None), libraries=use)
     states, none = flambeau.ones(1, 3, 4), (None,) * 4
     given = (flambeau.ones(5, 2), states, states, flambeau.ones(16, 2), flambeau.ones(16, 4), None, None, *none)
     out, kept = flambeau.ones(5, 4), flambeau.zeros(8, dtype=flambeau.uint8)

@@ -101,6 +101,10 @@ OWN = {
     "_linear_tail": lambda: own("_linear_tail", flambeau.randn(3, 5), flambeau.randn(4, 5), flambeau.randn(4), None,
                                 "relu", False),
     "_scaled_mm": _scaled,
+    "_grouped_mm": lambda: own("_grouped_mm", flambeau.randn(70, 9), flambeau.randn(3, 9, 5),
+                               flambeau.tensor([2, 2, 68], dtype=flambeau.int32), None, None),
+    "_int_mm": lambda: own("_int_mm", flambeau.randint(-9, 9, (5, 7)).to(flambeau.int8),
+                           flambeau.randint(-9, 9, (7, 3)).to(flambeau.int8)),
     "index_fill_tensor": lambda: own("index_fill_tensor", flambeau.randn(4, 5), 1, flambeau.tensor([3, 0]),
                                      flambeau.tensor(7.0)),
 }

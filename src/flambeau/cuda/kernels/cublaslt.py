@@ -6,7 +6,7 @@ cuBLAS knows matrices by columns. A matrix of rows is its own transpose there, s
 from typing import NamedTuple
 
 from ...backends import _switches
-from .launches import Build, collapse, contiguous, numel, row_major, tensor
+from .launches import Build, collapse, contiguous, numel, refuse, row_major, tensor
 from .libraries import on_the_way, present, run
 from .plans import Pointer
 from .products import (
@@ -60,7 +60,7 @@ def _alignment(info):
     return 16 if info.aligned or info.dtype in _EIGHT_BITS else _TYPES[info.dtype][1]
 
 
-def _step(shape, strides):
+def step_of(shape, strides):
     """(step between rows, whether each row lies in one run), or (step between columns, False); None for neither."""
     (rows, columns), (row, column) = shape, strides
     if columns == 1:
@@ -79,7 +79,7 @@ def _step(shape, strides):
 def _operand(build, info, batch):
     """A Matrix over `batch`: the tensor itself, or a packed copy where its layout is nothing cuBLAS can be told."""
     strides = batched(info, batch)
-    if len(collapse(batch, strides)[0]) <= 1 and _step(info.shape[-2:], info.strides[-2:]) is not None:
+    if len(collapse(batch, strides)[0]) <= 1 and step_of(info.shape[-2:], info.strides[-2:]) is not None:
         return Matrix(Pointer(info.k), info.dtype, (*batch, *info.shape[-2:]), (*strides, *info.strides[-2:]),
                       _alignment(info))
     wide = expanded(info, (*batch, *info.shape[-2:]))
@@ -113,7 +113,7 @@ def multiply(build, a, b, c, alpha=1, beta=0, bias=None, activation="none", scal
         raise AssertionError("operands are packed before they are multiplied")
     told = {}
     for name, x, step in zip("bac", (a, b, c), steps, strict=True):  # exchanged: cuBLAS multiplies the transposes
-        ld, by_rows = _step(x.shape[-2:], x.strides[-2:])
+        ld, by_rows = step_of(x.shape[-2:], x.strides[-2:])
         rows, columns = x.shape[-2:]
         told[name] = (*((columns, rows) if by_rows else (rows, columns)), ld, step[0] if step else 0)
         if name != "c":
@@ -133,7 +133,7 @@ def product(build, a, b, out, alpha=1, beta=0, add=None, bias=None, activation="
     batch = out.shape[:-2]
     if a.dtype == "int8":
         return _whole(build, a, b, out, batch)
-    target, step = None, _step(out.shape[-2:], out.strides[-2:])
+    target, step = None, step_of(out.shape[-2:], out.strides[-2:])
     if step and step[1] and len(collapse(batch, out.strides[:-2])[0]) <= 1:
         strides = (*out.strides[:-2], step[0], 1)
         target = Matrix(Pointer(out.k), out.dtype, tuple(out.shape), strides, _alignment(out))
@@ -162,12 +162,22 @@ def _nothing_to_multiply(out, depth):
 
 # --- rules: None where the library is not there or cannot be told -----------------------------------------------------
 
-def _matmul(call):
+def matmul(call):
     a, b, out = matrices(*call.args[:2], call.results[0])
     if not usable(call, a, b, out) or _nothing_to_multiply(out, a.shape[-1]):
         return None
     build = Build(call)
     product(build, a, b, out)
+    return build.plan()
+
+
+def _int_mm(call):
+    a, b = call.args
+    out = call.results[0]
+    if a.dtype != "int8" or not usable(call, a, b) or _nothing_to_multiply(out, a.shape[-1]):
+        return None
+    build = Build(call)
+    multiply(build, _operand(build, a, ()), _operand(build, b, ()), _packed(build.output("c", out), out, 16))
     return build.plan()
 
 
@@ -295,18 +305,44 @@ def _in_eight_bits(build, a, b, scale_a, scale_b, bias, scale_result, _, fast, o
     given = scale_result is not None
     scales = (Pointer(scale_b.k), Pointer(scale_a.k), Pointer(scale_result.k) if given else None)
     by_row = len(scale_a.shape) == len(scale_b.shape) == 2 and numel(scale_a) * numel(scale_b) > 1
-    multiply(build, a, b, target, bias=bias, scales=scales, scaled=2 if by_row else 1, scaled_result=given,
+    way = "row" if by_row else "one"
+    multiply(build, a, b, target, bias=bias, scales=scales, a_scales=way, b_scales=way, scaled_result=given,
              fast_sums=fast, bias_type="float16" if out.dtype == "float16" else "bfloat16")
+
+
+#: scales of blocks, by nn.functional.ScalingType
+_BLOCKS = {2: "by_16", 3: "by_32", 4: "by_128", 5: "square"}
+
+
+def _block_scaled_mm(call):
+    """Only by the library: whoever asks for it can widen the matrices instead."""
+    a, b, scale_a, scale_b, recipe_a, recipe_b, _, fast = call.args
+    out, right = call.results[0], b._replace(shape=b.shape[::-1], strides=b.strides[::-1])
+    if not (on_the_way(call) and present(call, "cublaslt") and numel(out) and a.shape[1] % 16 == b.shape[1] % 16 == 0
+            and _by_rows(a) and _by_rows(right) and scale_a.aligned and scale_b.aligned):
+        refuse(call, "for these layouts and sizes")
+    build = Build(call)
+    multiply(build, _in_numbers(a), _transposed(_in_numbers(right)), _packed(build.output("c", out), out, 16),
+             scales=(Pointer(scale_b.k), Pointer(scale_a.k), None), a_scales=_BLOCKS[recipe_b],
+             b_scales=_BLOCKS[recipe_a], scaled_result=False, fast_sums=fast, bias_type="bfloat16")
+    return build.plan()
+
+
+def _in_numbers(info):
+    """Rows as they lie; a byte of float4 has two numbers."""
+    many = 2 if info.dtype == "float4_e2m1fn_x2" else 1
+    return Matrix(Pointer(info.k), info.dtype, (info.shape[0], many * info.shape[1]), (many * info.strides[0], 1), 16)
 
 
 def _by_rows(info):
     """Whether it can be passed as rows, 16 bytes apart."""
-    step = _step(info.shape, info.strides)
+    step = step_of(info.shape, info.strides)
     return info.aligned and step is not None and step[1] and step[0] % 16 == 0
 
 
 RULES = {
-    "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
-    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail, "_scaled_mm": _scaled_mm,
+    "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "matmul": matmul, "addmm": _added,
+    "baddbmm": _added, "linear": _linear, "_linear_tail": _linear_tail, "_scaled_mm": _scaled_mm, "_int_mm": _int_mm,
+    "_block_scaled_mm": _block_scaled_mm,
     "linear_backward": _linear_backward,
 }

@@ -6,6 +6,7 @@ whole numbers, and for what the libraries do not take.
 
 import math
 import struct
+from typing import NamedTuple
 
 from .launches import Build, Parameter, blocks, layout, number, numel, sizes, tensor
 from .plans import Number
@@ -117,6 +118,80 @@ def tail_matrices(call):
     if columns:
         weight = weight._replace(shape=weight.shape[::-1], strides=weight.strides[::-1])
     return layer_matrices(x, weight, call.results[0])
+
+
+class Groups(NamedTuple):
+    """How groups follow each other in a, b and the result: each begins `group` elements further for each group before
+    it, and `start` for each row or column of these. What is -1 of m, n and depth is the size of a group."""
+    a: tuple
+    b: tuple
+    c: tuple
+    count: int
+    length: int
+    m: int
+    n: int
+    depth: int
+
+
+def groups_of(a, b, out, offs):
+    m, depth, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    of_a = (a.strides[0], 0) if len(a.shape) == 3 else (0, a.strides[1 if len(b.shape) == 2 else 0])
+    of_b = (b.strides[0], 0) if len(b.shape) == 3 else (0, b.strides[0 if len(a.shape) == 2 else 1])
+    count = offs.shape[0]
+    if len(out.shape) == 3:
+        return Groups(of_a, of_b, (m * n, 0), count, depth, m, n, -1)
+    if len(a.shape) == 2:
+        return Groups(of_a, of_b, (0, n), count, m, -1, n, depth)
+    return Groups(of_a, of_b, (0, 1), count, n, m, -1, depth)
+
+
+def _grouped_mm(call):
+    """A tile of each group by a block, which reads where the group lies."""
+    a, b, offs = call.args[:3]
+    build, out = Build(call), call.results[0]
+    if offs is None:
+        product(build, a, b, out, out.shape[:-2])
+        return build.plan()
+    if not numel(out):
+        return build.plan()
+    groups, (m, n), wide = groups_of(a, b, out, offs), out.shape[-2:], accumulated(build, out)
+    place = build.output("c", out)
+    build.zeros(place, numel(out) * build.size(out))
+    if not groups.count:
+        return build.plan()
+    moves = "m" if groups.m < 0 else "n" if groups.n < 0 else "depth"
+    flat = [layout(f"batch_{c}", (), ()) for c in "abcd"]
+    build.run(f"""  int64_t begin = 0, end = 0;
+  const int64_t group = blockIdx.z;
+  for (int64_t k = 0; k <= group; ++k) {{
+    begin = end;
+    end = offs[k] < begin ? begin : offs[k] > length ? length : offs[k];
+  }}
+  {moves} = end - begin;
+  if ({moves} == 0 || int64_t(blockIdx.y) * 64 >= m || int64_t(blockIdx.x) * 64 >= n) return;
+  matmul<{wide}>(a + group * group_a + begin * start_a, b + group * group_b + begin * start_b, d,
+                 c + group * group_c + begin * start_c, batch_a, batch_b, batch_c, batch_d, sa, sb, sc, sd, group + 1,
+                 m, n, depth, {wide}(1), {wide}(0));
+""", [tensor("a", a, call.name), tensor("b", b, call.name), Parameter(f"const {build.type(out)}* d", Number(bytes(8))),
+      _renamed("c", place), build.input("offs", offs), *flat, _steps("sa", *a.strides[-2:]),
+      _steps("sb", *b.strides[-2:]), _steps("sc", n, 1), _steps("sd", 0, 0),
+      *sizes(length=groups.length, m=groups.m, n=groups.n, depth=groups.depth, group_a=groups.a[0], start_a=groups.a[1],
+             group_b=groups.b[0], start_b=groups.b[1], group_c=groups.c[0], start_c=groups.c[1])],
+              (blocks(n, 64), blocks(m, 64), groups.count), 256, _FILES)
+    return build.plan()
+
+
+def _int_mm(call):
+    """Bytes, widened."""
+    a, b = call.args
+    build, out = Build(call), call.results[0]
+    wide = []
+    for name, x in (("a", a), ("b", b)):
+        wide.append(build.room(name, "int32_t", numel(x), 4))
+        build.copy(wide[-1].value, build.input("x", x).value, numel(x), "int32_t", build.type(x))
+    (m, depth), n = a.shape, b.shape[1]
+    _matrix_product(build, *wide, build.output("c", out), m, depth, n, (depth, 1), (n, 1), "int32_t", "int32_t")
+    return build.plan()
 
 
 def _linear(call):
@@ -307,6 +382,7 @@ def _convolution_backward(call):
 
 RULES = {
     "mm": _matmul, "bmm": _matmul, "mv": _matmul, "dot": _matmul, "matmul": _matmul, "addmm": _added,
-    "baddbmm": _added, "_scaled_mm": _scaled_mm, "linear": _linear, "_linear_tail": _linear_tail,
-    "linear_backward": _linear_backward, "convolution": _convolution, "convolution_backward": _convolution_backward,
+    "baddbmm": _added, "_scaled_mm": _scaled_mm, "_grouped_mm": _grouped_mm, "_int_mm": _int_mm, "linear": _linear,
+    "_linear_tail": _linear_tail, "linear_backward": _linear_backward, "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
 }

@@ -80,6 +80,54 @@ int reflect_all(Handle* h, int type, int m, int n, void* const* matrices, int ld
 
 }  // namespace
 
+#ifndef OLDER
+// Products of groups: sizes and steps lie in the CPU's memory, the addresses of the matrices in the device's.
+API int cublasGemmGroupedBatchedEx_64(Handle* h, const int* ta, const int* tb, const int64_t* m, const int64_t* n,
+                                      const int64_t* k, const void* alphas, const void* const* a, int a_type,
+                                      const int64_t* lda, const void* const* b, int b_type, const int64_t* ldb,
+                                      const void* betas, void* const* c, int c_type, const int64_t* ldc,
+                                      int64_t groups, const int64_t* products, int computes) {
+  ENTER("grouped");
+  const int scale = a_type == 1 ? 1 : 0;
+  if (a_type != b_type || a_type != c_type) return 7;
+  if ((a_type == 1) != (computes == 70) || (computes == 77 && a_type != 0)) return 15;
+  for (const void* const* list : {a, b, static_cast<const void* const*>(c)})
+    if (!valid(list, size_t(groups) * 8)) return 7;
+  struct Product {
+    bool ta, tb;
+    int64_t m, n, k, lda, ldb, ldc;
+  };
+  std::vector<Product> all;
+  for (int64_t g = 0; g < groups; ++g) {
+    const bool steps = lda[g] >= (ta[g] ? k[g] : m[g]) && ldb[g] >= (tb[g] ? n[g] : k[g]) && ldc[g] >= m[g];
+    if (!steps || m[g] < 1 || n[g] < 1 || k[g] < 1 || products[g] != 1 || load(scale, alphas, g) != Number(1) ||
+        load(scale, betas, g) != Number(0))
+      return 7;
+    all.push_back({ta[g] != 0, tb[g] != 0, m[g], n[g], k[g], lda[g], ldb[g], ldc[g]});
+  }
+  return submit(h->stream, [=] {
+    const size_t size = bytes_of(a_type);
+    for (size_t g = 0; g < all.size(); ++g) {
+      const Product& p = all[g];
+      const int64_t wide_a = p.ta ? p.m : p.k, high_a = p.ta ? p.k : p.m;
+      const int64_t wide_b = p.tb ? p.k : p.n, high_b = p.tb ? p.n : p.k;
+      if (!valid(a[g], size_t((wide_a - 1) * p.lda + high_a) * size) ||
+          !valid(b[g], size_t((wide_b - 1) * p.ldb + high_b) * size) ||
+          !valid(c[g], size_t((p.n - 1) * p.ldc + p.m) * size))
+        std::abort();
+      for (int64_t j = 0; j < p.n; ++j)
+        for (int64_t i = 0; i < p.m; ++i) {
+          Number sum = 0;
+          for (int64_t e = 0; e < p.k; ++e)
+            sum += load(a_type, a[g], p.ta ? e + i * p.lda : i + e * p.lda) *
+                   load(a_type, b[g], p.tb ? j + e * p.ldb : e + j * p.ldb);
+          store(a_type, c[g], i + j * p.ldc, sum);
+        }
+    }
+  });
+}
+#endif
+
 API int cublasCreate_v2(Handle** h) { ENTER("create"); *h = new Handle; return 0; }
 API int cublasSetStream_v2(Handle* h, void* s) { ENTER("set_stream"); h->stream = s; return 0; }
 API const char* cublasGetStatusName(int s) {

@@ -6,6 +6,12 @@
 
 namespace {
 
+// The number of a code of 4 bits: e2m1.
+double float4_value(int code) {
+  const double sizes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  return code & 8 ? -sizes[code & 7] : sizes[code & 7];
+}
+
 enum { kInvalid = 7, kNotSupported = 15, kBiasGradient = 512 };
 struct Handle {};
 struct Layout {
@@ -14,7 +20,8 @@ struct Layout {
   int64_t ld, step = 0;
   int32_t batch = 1;
   size_t bytes() const {
-    return (size_t(batch - 1) * size_t(step) + (columns - 1) * size_t(ld) + rows) * bytes_of(type);
+    const size_t count = size_t(batch - 1) * size_t(step) + (columns - 1) * size_t(ld) + rows;
+    return type == 33 ? count / 2 : count * bytes_of(type);
   }
 };
 struct Desc {
@@ -22,11 +29,35 @@ struct Desc {
   int32_t transposed[2] = {};
   uint32_t epilogue = 1;
   const void* bias = nullptr;
-  const void* scales[4] = {};  // of A, B, C and D: one number each, or (of A and B) one for each row or column
-  int32_t by_row[2] = {}, bias_type = -1;
+  const void* scales[4] = {};  // of A, B, C and D: one number each, or (of A and B) as their mode says
+  int32_t modes[2] = {}, bias_type = -1;
   int8_t fast = 0;
-  size_t scale_bytes(int k, const Layout& d) const {
-    return 4 * (k < 2 && by_row[k] ? k == 0 ? d.rows : d.columns : 1);
+  size_t scale_bytes(int k, const Layout& d, size_t depth) const {
+    const size_t outer = k == 0 ? d.rows : d.columns;
+    const size_t squares = (outer + 127) / 128, blocks = (depth + 127) / 128;
+    switch (k < 2 ? modes[k] : 0) {
+      case 1: return squares * 128 * ((depth + 63) / 64 * 4);
+      case 2: return squares * 128 * ((depth + 127) / 128 * 4);
+      case 3: return 4 * outer;
+      case 4: return 4 * outer * blocks;
+      case 5: return 4 * squares * ((blocks + 3) / 4 * 4);
+      default: return 4;
+    }
+  }
+  // The scale of a number of A or B: of which row or column, and where along what is summed over.
+  double scale_of(int k, size_t outer, size_t at, size_t outers, size_t depth) const {
+    const auto* floats = static_cast<const float*>(scales[k]);
+    if (!floats) return 1;
+    if (modes[k] == 1 || modes[k] == 2) {  // tiles of 128 x 4, in each the rows 32 apart beside each other
+      const size_t block = modes[k] == 1 ? 16 : 32, c = at / block, wide = (depth + 4 * block - 1) / (4 * block);
+      const size_t tile = outer / 128 * wide + c / 4, inside = outer % 32 * 16 + outer % 128 / 32 * 4 + c % 4;
+      const uint8_t code = static_cast<const uint8_t*>(scales[k])[tile * 512 + inside];
+      return modes[k] == 1 ? float8_value(28, code) : std::ldexp(1.0, int(code) - 127);
+    }
+    const size_t blocks = (depth + 127) / 128;
+    if (modes[k] == 4) return floats[at / 128 * outers + outer];
+    if (modes[k] == 5) return floats[outer / 128 * ((blocks + 3) / 4 * 4) + at / 128];
+    return floats[modes[k] == 3 ? outer : 0];
   }
 };
 struct Preference {
@@ -54,12 +85,20 @@ uint64_t mark(const Desc& d, Layout* const* layouts) {  // of the problem an alg
   return h;
 }
 
+// Modes of scales that go together, and the types they are for.
+bool scales_go_together(const Desc& d, int a, int b) {
+  const int x = d.modes[0], y = d.modes[1];
+  if (x == 1 || y == 1) return x == y && a == 33 && b == 33;
+  if (a == 33 || b == 33) return false;
+  return x == y ? x != 5 : x + y == 9;
+}
 // Operands of 8 bits: op(A) is A', sizes are multiples of 16, one of the two is e4m3, nothing is added.
 bool eight_bits(const Desc& d, Layout* const* l) {
   const int a = l[0]->type, b = l[1]->type, c = l[2]->type, to = l[3]->type;
   const bool narrow = to == 28 || to == 29;
   const int bias = to == 2 ? 2 : 14;
-  return (a == 28 || b == 28) && (b == 28 || b == 29) && (a == 28 || a == 29) && d.compute == 68 && d.scale == 0 &&
+  const bool types = a == 33 || ((a == 28 || b == 28) && (b == 28 || b == 29) && (a == 28 || a == 29));
+  return types && scales_go_together(d, a, b) && d.compute == 68 && d.scale == 0 &&
          d.transposed[0] && !d.transposed[1] && l[0]->rows % 16 == 0 && l[0]->columns % 16 == 0 &&
          l[0]->ld % 16 == 0 && l[1]->ld % 16 == 0 && (narrow ? c == 14 || c == 2 : c == to && (to == 0 || to == 2 || to == 14)) &&
          (to != 29 || a == 29 || b == 29) && d.scales[0] && d.scales[1] && (narrow || !d.scales[3]) &&
@@ -118,7 +157,7 @@ API int cublasLtMatmulDescSetAttribute(Desc* d, int attribute, const void* p, si
   else if (address) d->scales[attribute - 17] = as<const void*>(p);
   else if (attribute == 25) d->fast = as<int8_t>(p);
   else if (attribute == 26) d->bias_type = as<int32_t>(p);
-  else if ((attribute == 31 || attribute == 32) && as<int32_t>(p) == 3) d->by_row[attribute - 31] = 3;
+  else if ((attribute == 31 || attribute == 32) && as<int32_t>(p) <= 5) d->modes[attribute - 31] = as<int32_t>(p);
   else return kInvalid;
   return 0;
 }
@@ -167,8 +206,9 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
   if (algorithm->data[0] != mark(*d, l) || bytes < kWorkspace || !valid(workspace, bytes)) return kInvalid;
   for (int k = 0; k < 4; ++k)
     if (!(k == 2 && !at[k] && as<float>(beta) == 0) && !valid(at[k], l[k]->bytes())) return kInvalid;
+  const size_t length = d->transposed[0] ? la->rows : la->columns;
   for (int k = 0; k < 4; ++k)
-    if (d->scales[k] && !valid(d->scales[k], d->scale_bytes(k, *ld))) return kInvalid;
+    if (d->scales[k] && !valid(d->scales[k], d->scale_bytes(k, *ld, length))) return kInvalid;
   if (reinterpret_cast<uintptr_t>(a) % algorithm->data[1] || reinterpret_cast<uintptr_t>(b) % algorithm->data[2] ||
       reinterpret_cast<uintptr_t>(out) % algorithm->data[3])
     return kInvalid;
@@ -180,7 +220,9 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
   return submit(stream, [d = *d, la = *la, lb = *lb, lc = *lc, ld = *ld, a, b, c, out, by, kept, biased, sums, bias_type] {
     const auto depth = int64_t(d.transposed[0] ? la.rows : la.columns);
     auto element = [&](const Layout& l, const void* p, bool transposed, int64_t i, int64_t j) {
-      const Number v = load(l.type, p, transposed ? j + i * l.ld : i + j * l.ld);
+      const int64_t place = transposed ? j + i * l.ld : i + j * l.ld;
+      const Number v = l.type == 33 ? float4_value(static_cast<const uint8_t*>(p)[place / 2] >> place % 2 * 4)
+                                    : load(l.type, p, place);
       return d.compute == 77 ? Number(tf32(v.real()), tf32(v.imag())) : v;
     };
     for (int64_t j = 0; sums && j < int64_t(ld.columns); ++j) {
@@ -196,10 +238,10 @@ API int cublasLtMatmul(Handle*, Desc* d, const void* alpha, const void* a, Layou
           };
           Number sum = 0;
           for (int64_t k = 0; k < depth; ++k)
-            sum += element(la, place(la, a), d.transposed[0], i, k) * element(lb, place(lb, b), d.transposed[1], k, j);
+            sum += element(la, place(la, a), d.transposed[0], i, k) * element(lb, place(lb, b), d.transposed[1], k, j) *
+                   d.scale_of(0, size_t(i), size_t(k), ld.rows, size_t(depth)) *
+                   d.scale_of(1, size_t(j), size_t(k), ld.columns, size_t(depth));
           sum *= by;
-          for (int s = 0; s < 2; ++s)
-            if (d.scales[s]) sum *= as<float>(static_cast<const float*>(d.scales[s]) + (d.by_row[s] ? s ? j : i : 0));
           if (kept != Number(0)) sum += kept * load(lc.type, place(lc, c), i + j * lc.ld);
           if (biased) sum += load(bias_type, d.bias, i);
           if (d.scales[3]) sum *= as<float>(d.scales[3]);
