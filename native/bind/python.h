@@ -164,7 +164,6 @@ struct Frame {
   struct More {
     std::vector<std::unique_ptr<int64_t[]>> ints;
     std::vector<std::unique_ptr<Tensor*[]>> tensors;
-    std::vector<std::unique_ptr<double[]>> floats;
     std::vector<Held> keep;
   };
   std::unique_ptr<More> more_;

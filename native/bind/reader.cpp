@@ -188,8 +188,8 @@ bool Reader::read_floats(PyObject* o, Value& v) {
   if ((!PyTuple_Check(o) && !PyList_Check(o)) || taken_over(o)) return false;
   PyObject* t = owned(o);
   Py_ssize_t n = PySequence_Fast_GET_SIZE(t);
-  f.more().floats.push_back(std::make_unique<double[]>(size_t(n) + 1));
-  double* p = f.more().floats.back().get();
+  static_assert(sizeof(double) == sizeof(int64_t));
+  double* p = new (static_cast<void*>(int_memory(n))) double[size_t(n)];  // the frame's memory for ints does as well
   for (Py_ssize_t k = 0; k < n; ++k) {
     p[k] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(t, k));
     if (p[k] == -1 && PyErr_Occurred()) throw PythonError();

@@ -151,6 +151,9 @@ void add_tensor_type(PyObject* module) {
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, nullptr};
   spec.slots = slots.data();
   TensorType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).give());
+  for (PyMethodDef* m = conversion_methods; m->ml_name; ++m)
+    checked(PyObject_SetAttrString((PyObject*)TensorType, m->ml_name, checked(PyDescr_NewMethod(TensorType, m)).p));
+  checked(PyModule_AddFunctions(module, conversion_functions));
   checked(PyModule_AddObjectRef(module, "Tensor", (PyObject*)TensorType));
   checked(PyModule_AddObject(module, "_legacy_tensor", checked(PyCFunction_New(&legacy_tensor_def, nullptr)).give()));
 }

@@ -17,6 +17,11 @@ int set_attribute(PyObject* o, PyObject* name, PyObject* value);
 int set_requires_grad_of(Tensor& t, bool on);
 // tensor_methods.cpp
 extern PyMethodDef tensor_methods[];
+// conversion.cpp
+extern PyMethodDef conversion_methods[], conversion_functions[];
+// conversion.cpp
+extern PyMethodDef conversion_methods[];
+extern PyMethodDef conversion_functions[];
 // tensor_buffer.cpp
 int get_buffer(PyObject* o, Py_buffer* view, int flags);
 void release_buffer(PyObject* o, Py_buffer* view);

@@ -190,11 +190,20 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 PyObject* size_reduce(PyObject* o, PyObject*) {
   return Py_BuildValue("(O(N))", SizeType, PyTuple_GetSlice(o, 0, PyTuple_GET_SIZE(o)));
 }
+// What a tuple's own does, without the search for a subclass's: nothing else can be in a Size.
+void size_dealloc(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  for (Py_ssize_t k = PyTuple_GET_SIZE(o); k-- > 0;) Py_XDECREF(PyTuple_GET_ITEM(o, k));
+  type->tp_free(o);
+  Py_DECREF(type);
+}
 PyMethodDef size_methods[] = {{"numel", slot<size_numel>, METH_NOARGS,
                                "numel($self, /)\n--\n\nNumber of elements of a tensor of this size."},
                               {"__reduce__", slot<size_reduce>, METH_NOARGS}, {}};
 PyType_Slot size_slots[] = {{Py_tp_new, type_slot<size_new>()},
                             {Py_tp_repr, type_slot<size_repr>()},
+                            {Py_tp_dealloc, type_slot<size_dealloc>()},
                             {Py_tp_methods, size_methods},
                             {Py_mp_subscript, type_slot<size_subscript>()},
                             {Py_sq_concat, type_slot<size_concat>()},
@@ -213,9 +222,11 @@ PyObject* device_object(Device d) {
   return reinterpret_cast<PyObject*>(o);
 }
 
+// Ints alone are no garbage's business: the collector need not know of such a tuple.
 PyObject* size_object(Dims shape) {
-  PyObject* size = SizeType->tp_alloc(SizeType, Py_ssize_t(shape.size()));
+  PyObject* size = (PyObject*)PyObject_GC_NewVar(PyTupleObject, SizeType, Py_ssize_t(shape.size()));
   if (!size) return nullptr;
+  std::memset(&PyTuple_GET_ITEM(size, 0), 0, shape.size() * sizeof(PyObject*));
   for (size_t k = 0; k < shape.size(); ++k) {
     PyObject* number = PyLong_FromLongLong(shape[k]);
     if (!number) {

@@ -219,6 +219,9 @@ void copy_on_cpu(Tensor& dst, const Tensor& src) {
       move_bytes(dst.data + begin, src.data + begin, end - begin);
     });
   }
+  if (dst.dtype != src.dtype && dst.numel <= kCastBlock && dst.contiguous() && src.contiguous() &&
+      dst.storage != src.storage && std::ranges::equal(dst.shape(), src.shape()))
+    return make_cast(src.dtype, dst.dtype).apply(dst.data, src.data, dst.numel);
   Space s = copy_space(dst, src);
   if (dst.numel == 0 || same_place(dst, src)) return;
   TensorRef apart;  // the source shares memory with the destination: read it before anything is written

@@ -40,6 +40,7 @@ void lead_planes(const Call& c, Shape& s, Dims sizes, int lead) {
   if (std::ranges::any_of(sizes, [](int64_t n) { return n < 0; }))
     runtime_error(c.name(), ": sizes must not be negative, got ", shape_text(sizes));
   s.planes = size_product(c.name(), sizes.first(size_t(lead)));
+  s.result.reserve(sizes.size());
   s.result.assign(sizes.begin(), sizes.begin() + lead);
 }
 

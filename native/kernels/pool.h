@@ -23,7 +23,7 @@ struct Axis {
   int64_t kernel = 1, stride = 1, pad = 0, dilation = 1;
   bool even = true;             // windows are kernel long and stride apart
   bool include_pad = false;
-  std::vector<Window> windows;  // one per output, unless they are so many that they are better made when needed
+  std::vector<Window> windows;  // one per output, unless they are so few or many that they are better made when needed
   std::vector<Tap> taps;        // of the last axis, when it is even
 
   Window window(int64_t i) const { return windows.empty() ? make_window(i) : windows[i]; }
@@ -58,7 +58,7 @@ struct Axis {
     }
   }
   void tabulate() {
-    if (out > (1 << 16)) return;
+    if (out <= 2 || out > (1 << 16)) return;
     windows.resize(out);
     for (int64_t i = 0; i < out; ++i) windows[i] = make_window(i);
   }

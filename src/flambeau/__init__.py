@@ -40,7 +40,6 @@ from ._tensor.queries import _assert as _assert
 from ._tensor.queries import allclose as allclose
 from ._tensor.queries import broadcast_shapes as broadcast_shapes
 from ._tensor.queries import detach_ as detach_
-from ._tensor.queries import equal as equal
 from ._tensor.queries import is_complex as is_complex
 from ._tensor.queries import is_conj as is_conj
 from ._tensor.queries import is_floating_point as is_floating_point

@@ -78,6 +78,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary<[]<class T>(T a) { return exp2_(a); }, float, double>("exp2", 2),
       unary<[]<class T>(T a) { return expm1_(a); }, float, double>("expm1", 2),
       unary<[]<class T>(T a) { return log_(a); }, float, double>("log", 2),
+      unary<[]<class T>(T a) { return log_(a / (T(1) - a)); }, float, double>("_logit", 2),
       unary<[]<class T>(T a) { return log2_(a); }, float, double>("log2", 2),
       unary<[]<class T>(T a) { return log10_(a); }, float, double>("log10", 2),
       unary<[]<class T>(T a) { return log1p_(a); }, float, double>("log1p", 2),

@@ -12,12 +12,6 @@ from ..ops.kinds import OPS
 from ..utils.hooks import RemovableHandle
 from . import queries
 
-_NAMES = {
-    "bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "short": _C.int16, "int": _C.int32, "long": _C.int64,
-    "half": _C.float16, "bfloat16": _C.bfloat16, "float": _C.float32, "double": _C.float64,
-    "chalf": _C.complex32, "cfloat": _C.complex64, "cdouble": _C.complex128,
-}
-
 #: dtypes, memory formats and layouts that are public in flambeau
 CONSTANTS = (
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
@@ -53,16 +47,8 @@ def _target(args, dtype, device):
     return dtype, device, args
 
 
-@method
-def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None, other=None):
-    """This tensor in another dtype or on another device; itself when nothing changes and `copy` is false.
-
-    Forms: to(dtype), to(device, dtype=None), to(other), each with non_blocking, copy and memory_format.
-
-    >>> import flambeau
-    >>> flambeau.tensor([1.5, 2.]).to(flambeau.int64)
-    tensor([1, 2])
-    """
+def _converted(self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None, other=None):
+    """`to` in all its forms: (dtype), (device, dtype), (other), each with non_blocking, copy and memory_format."""
     if other is not None:
         args = (other, *args)
     dtype, device, rest = _target(args, dtype, device)
@@ -81,19 +67,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
     return result if memory_format in (None, _C.preserve_format) else result.contiguous(memory_format=memory_format)
 
 
-def _conversion(name, dtype):
-    def convert(self, memory_format=None):
-        if self.dtype is not dtype:
-            self = _to_copy(self, dtype=dtype)
-        return self if memory_format in (None, _C.preserve_format) else self.contiguous(memory_format=memory_format)
-
-    convert.__name__ = convert.__qualname__ = name
-    convert.__doc__ = f"This tensor as {dtype}."
-    return convert
-
-
-for _name, _dtype in _NAMES.items():
-    setattr(Tensor, _name, _conversion(_name, _dtype))
+_C.set_to_handler(_converted)
 
 
 @method
@@ -354,7 +328,7 @@ def polygamma_(self, n):
     return self.copy_(OPS["polygamma"](n, self.clone() if self.requires_grad else self))
 
 
-for _function in (queries.equal, queries.allclose, queries.is_nonzero):
+for _function in (queries.allclose, queries.is_nonzero):
     method(_function)
 
 

@@ -57,21 +57,6 @@ def _two_tensors(op, input, other):
         raise RuntimeError(f"{op}: tensors of two devices, {input.device} and {other.device}; move one with .to()")
 
 
-def equal(input, other):
-    """Whether both have the same shape and the same elements, as a Python bool.
-
-    >>> import flambeau
-    >>> flambeau.equal(flambeau.tensor([1, 2]), flambeau.tensor([1, 2]))
-    True
-    """
-    _two_tensors("equal", input, other)
-    if input.layout is not _C.strided:
-        return input.equal(other)
-    if other.layout is not _C.strided:
-        return other.equal(input)
-    return input.shape == other.shape and OPS["eq"](input.detach(), other.detach()).all().item()
-
-
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether |input - other| <= atol + rtol * |other| everywhere, as a Python bool.
 

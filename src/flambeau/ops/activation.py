@@ -230,16 +230,22 @@ def tanhshrink(self):
     return self - self.tanh()
 
 
+_logit = elementwise("_logit(Tensor self) -> Tensor", node="LogitBackward0", namespace=None, inplace=False, out=False,
+                     promote="int_to_float", d={"self": lambda g, self: g / (self * (1 - self))},
+                     skip="the kernel of logit, reached through it", doc="log(self / (1 - self)) of real numbers.",
+                     cuda="log(self / (T(1) - self))")
+
+
 @composite("logit(Tensor self, float? eps=None) -> Tensor", inplace=True, out=True, ref="scipy.special.logit",
            samples=("reals", 0.1, 0.9), aliases=("special.logit",))
 def logit(self, eps=None):
     """log(x / (1 - x)), the inverse of sigmoid; eps moves x into [eps, 1 - eps] first."""
-    x = self if self.is_floating_point() or self.is_complex() else self * 1.0
-    if eps is not None and eps > 0.5:  # the bounds are the wrong way round; PyTorch asks for the lower one first
-        x = where(x < eps, eps, x.clamp(max=1 - eps))
-    elif eps is not None:
-        x = x.clamp(eps, 1 - eps)
-    return (x / (1 - x)).log()
+    x = self
+    if eps is not None:
+        x = x if x.is_floating_point() or x.is_complex() else x * 1.0
+        # where the bounds are the wrong way round, PyTorch asks for the lower one first
+        x = where(x < eps, eps, x.clamp(max=1 - eps)) if eps > 0.5 else x.clamp(eps, 1 - eps)
+    return (x / (1 - x)).log() if x.is_complex() else _logit(x)
 
 
 _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
@@ -256,9 +262,11 @@ def glu(self, dim=-1):
     if self.ndim == 0:
         raise RuntimeError("glu: the tensor has no dimension to halve")
     dim = wrap_dim(dim, self.ndim, "glu")
-    if self.shape[dim] % 2:
-        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {self.shape[dim]}")
-    return _gated(*self.chunk(2, dim))
+    size = self.size(dim)
+    if size % 2:
+        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {size}")
+    first, second = self.chunk(2, dim)
+    return _gated(first, second)
 
 
 _leaky = elementwise("_leaky(Tensor self, Tensor slope) -> Tensor",

@@ -137,6 +137,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
 
 def _expanded(mask, *tensors):
     """The tensors with one shape of leading dimensions, which the mask's fit too."""
+    first, *others = (t.shape for t in tensors)
+    if mask is None and all(shape == first for shape in others):
+        return tensors
     shapes = [t.shape[:-2] for t in tensors]
     given = shapes if mask is None or mask.ndim < 3 else [*shapes, mask.shape[:-2]]
     if all(shape == shapes[0] for shape in given):

@@ -69,7 +69,7 @@ def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 _same = primitive("_same(Tensor self, Tensor other) -> Tensor", namespace=None,
-                  skip="the kernel of equal, reached through it", doc="Whether two tensors of one shape are equal.")
+                  skip="the kernel of equal, reached through it", doc="Whether shapes and elements are equal.")
 
 
 @composite("equal(Tensor self, Tensor other) -> any", skip="eq and all: the result is a bool")
@@ -81,7 +81,7 @@ def equal(self, other):
     """
     if self.dtype != other.dtype:
         raise RuntimeError(f"equal: expected other to have dtype {self.dtype}, got {other.dtype}")
-    return self.shape == other.shape and _same(self, other).item()
+    return _same(self, other).item()
 
 
 def _logic(name, arguments, ref, samples, sense, cuda):
@@ -119,6 +119,10 @@ bitwise_not = elementwise("bitwise_not(Tensor self) -> Tensor", ref="numpy.bitwi
                           cuda="flip_bits(self)")
 
 
+#: as many pairs of numbers are compared one by one before isin sorts
+_FEW_PAIRS = 1024
+
+
 @composite("isin(any elements, any test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
            method=False, out=True, skip="the second argument is a set: numpy.isin in test_pointwise")
 def isin(elements, test_elements, assume_unique=False, invert=False):
@@ -131,8 +135,12 @@ def isin(elements, test_elements, assume_unique=False, invert=False):
         return (test_elements == elements).any() != invert
     if not hasattr(test_elements, "dtype"):
         return (elements == test_elements) != invert
-    if test_elements.numel() == 0:
+    count = test_elements.numel()
+    if count == 0:
         return elements.new_full(elements.shape, invert, dtype=(elements == elements).dtype)
+    if count * elements.numel() <= _FEW_PAIRS:
+        found = (elements.unsqueeze(-1) == test_elements.flatten()).any(-1)
+        return found.logical_not() if invert else found
     known = test_elements.flatten().sort()[0]
     place = OPS["searchsorted"](known, elements.to(known.dtype) if elements.dtype != known.dtype else elements)
-    return (known.take(place.clamp(max=known.numel() - 1)) == elements) != invert
+    return (known.take(place.clamp(max=count - 1)) == elements) != invert

@@ -144,15 +144,17 @@ def meshgrid(tensors, *, indexing=None):
         raise RuntimeError(f'meshgrid: indexing must be "xy" or "ij", got {shown(indexing)}')
     if not tensors:
         raise RuntimeError("meshgrid: at least one tensor is needed")
-    if any(t.dim() > 1 for t in tensors):
-        raise RuntimeError(f"meshgrid: expected 0-d or 1-d tensors, got {[list(t.shape) for t in tensors]}")
-    swap = indexing == "xy" and len(tensors) > 1
-    order = [1, 0, *range(2, len(tensors))] if swap else range(len(tensors))
-    shape = [tensors[k].numel() for k in order]
-    grids = []
-    for k, t in enumerate(tensors):
-        at = order[k]
-        grids.append(t.reshape([-1 if j == at else 1 for j in range(len(shape))]).expand(shape))
+    count, grids = len(tensors), []
+    shape = [t.numel() for t in tensors]
+    order = list(range(count))
+    if indexing == "xy" and count > 1:
+        order[:2], shape[:2] = (1, 0), shape[1::-1]
+    for at, t in zip(order, tensors):
+        if t.dim() > 1:
+            raise RuntimeError(f"meshgrid: expected 0-d or 1-d tensors, got {[list(t.shape) for t in tensors]}")
+        sizes = [1] * count
+        sizes[at] = shape[at]
+        grids.append(t.reshape(sizes).expand(shape))
     return tuple(grids)
 
 

@@ -39,11 +39,11 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     tensor([[1, 0],
             [0, 2]])
     """
-    n, ndim = self.shape[-1] + abs(offset), self.dim() + 1
-    a, b = wrap_dims((dim1, dim2), ndim, "diag_embed")
-    shape = list(self.shape[:-1])
-    for d in sorted((a, b)):
-        shape.insert(d, n)
+    a, b = wrap_dims((dim1, dim2), self.dim() + 1, "diag_embed")
+    *shape, n = self.shape
+    n += abs(offset)
+    shape.insert(min(a, b), n)
+    shape.insert(max(a, b), n)
     zeros = self.new_zeros(shape)
     zeros.diagonal(offset, a, b).copy_(self)
     return zeros

@@ -24,9 +24,10 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     dim = wrap_dim(dim, self.dim(), "diff")
     if n == 0:
         return self.clone()
-    parts = [x for x in (prepend, self, append) if x is not None]
-    x = cat(parts, dim) if len(parts) > 1 else self
-    for _ in range(min(n, x.shape[dim])):
+    x = self
+    if prepend is not None or append is not None:
+        x = cat([part for part in (prepend, self, append) if part is not None], dim)
+    for _ in range(min(n, x.size(dim))):
         after, before = slice(x, dim, 1), slice(x, dim, 0, -1)
         x = after.logical_xor(before) if x.dtype is bool_dtype else after - before
     return x

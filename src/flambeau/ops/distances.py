@@ -69,10 +69,10 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
         if x.ndim < 2:
             raise RuntimeError("cdist: points come in at least 2 dimensions (points, coordinates), got shape "
                                f"{list(x.shape)}")
-    if x1.shape[-1] != x2.shape[-1]:
+    if x1.size(-1) != x2.size(-1):
         raise RuntimeError(f"cdist: the points of x1 {list(x1.shape)} and x2 {list(x2.shape)} must have equally many "
                            "coordinates (the last dimension)")
-    by_product = max(x1.shape[-2], x2.shape[-2]) > _BY_PRODUCT[compute_mode]
+    by_product = max(x1.size(-2), x2.size(-2)) > _BY_PRODUCT[compute_mode]
     if x1.ndim == 2 and x2.ndim == 2:
         return _cdist(x1.unsqueeze(0), x2.unsqueeze(0), p, by_product).squeeze(0)
     batch = OPS["broadcast_tensors"](*(x.new_empty(()).expand(x.shape[:-2]) for x in (x1, x2)))[0].shape
@@ -117,7 +117,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     >>> flambeau.cosine_similarity(flambeau.tensor([[1., 0.]]), flambeau.tensor([[1., 1.]]))
     tensor([0.7071])
     """
-    x1, x2 = OPS["broadcast_tensors"](x1, x2)
+    if x1.shape != x2.shape:
+        x1, x2 = OPS["broadcast_tensors"](x1, x2)
     return ((x1 / x1.norm(2, dim, True).clamp(min=eps)) * (x2 / x2.norm(2, dim, True).clamp(min=eps))).sum(dim)
 
 

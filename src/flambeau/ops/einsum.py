@@ -53,9 +53,8 @@ def _labels(term, ndim, where):
     return [*before, *range(-covered, 0), *after]
 
 
-@lru_cache(1024)
 def _read(equation, ndims):
-    """The labels of every operand's dimensions, and of the result's; for each operand whether a label repeats."""
+    """The labels of every operand's dimensions, and of the result's."""
     equation = equation.replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -74,22 +73,44 @@ def _read(equation, ndims):
             raise RuntimeError(f"einsum: subscript {label} stands twice in the output")
         if label not in used:
             raise RuntimeError(f"einsum: subscript {label} stands in the output and in no operand")
-    return inputs, output, [len(set(labels)) < len(labels) for labels in inputs]
+    return inputs, output
 
 
-def _diagonals(x, labels):
-    """Repeated labels of one operand name its diagonal."""
-    labels = list(labels)
+def _without_repeats(labels):
+    """The pairs of dimensions whose diagonal is taken, one after the other, and the labels that are left."""
+    pairs = []
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             i = labels.index(label)
             j = labels.index(label, i + 1)
-            if x.shape[i] != x.shape[j]:
-                raise RuntimeError(f"einsum: subscript {label} names dimensions of sizes {x.shape[i]} and {x.shape[j]} "
-                                   "of one operand; they must be equal")
-            x = x.diagonal(0, i, j)
+            pairs.append((i, j, label))
             labels = [c for k, c in enumerate(labels) if k not in (i, j)] + [label]
-    return x, labels
+    return pairs, labels
+
+
+@lru_cache(1024)
+def _plan(equation, ndims):
+    """What an equation asks of operands of so many dimensions: diagonals of each, the labels that are left, how each
+    further operand is contracted with those before, which dimensions are summed last, and the result's order."""
+    inputs, output = _read(equation, ndims)
+    diagonals, inputs = zip(*(_without_repeats(labels) for labels in inputs))
+    labels, pairs = inputs[0], []
+    for k in range(1, len(inputs)):
+        pairs.append(_pair(labels, inputs[k], set(output).union(*inputs[k + 1:])))
+        labels = pairs[-1][-1]
+    gone = [d for d, label in enumerate(labels) if label not in output]
+    order = _order([label for label in labels if label in output], output)
+    return diagonals if any(diagonals) else None, inputs, pairs, gone, order
+
+
+def _diagonals(x, pairs):
+    """Repeated labels of one operand name its diagonal."""
+    for i, j, label in pairs:
+        if x.shape[i] != x.shape[j]:
+            raise RuntimeError(f"einsum: subscript {label} names dimensions of sizes {x.shape[i]} and {x.shape[j]} "
+                               "of one operand; they must be equal")
+        x = x.diagonal(0, i, j)
+    return x
 
 
 def _order(labels, wanted):
@@ -98,7 +119,6 @@ def _order(labels, wanted):
     return None if order == list(range(len(order))) else order
 
 
-@lru_cache(4096)
 def _pair(a, b, keep):
     """How to contract dimensions labelled a with those labelled b, keeping some: which of each operand's dimensions are
     summed first, its order then, how many dimensions are (batch, rows, inside, columns), and the result's labels."""
@@ -110,7 +130,7 @@ def _pair(a, b, keep):
     rows = [label for label in a if label not in both]
     columns = [label for label in b if label not in both]
     return (*gone, _order(a, batch + rows + inside), _order(b, batch + inside + columns),
-            (len(batch), len(rows), len(inside), len(columns)), tuple(batch + rows + columns))
+            (len(batch), len(rows), len(inside), len(columns)), batch + rows + columns)
 
 
 def _widened(shape, sizes):
@@ -124,6 +144,8 @@ def _contract(a, b, pair):
     b = b.sum(sum_b) if sum_b else b
     a = a if order_a is None else a.permute(order_a)
     b = b if order_b is None else b.permute(order_b)
+    if batch == 0 and rows == inside == columns == 1 and a.size(1) == b.size(0):
+        return mm(a, b)
     left, right = list(a.shape), list(b.shape)
     if not inside:  # nothing is summed: a product of broadcast elements
         if columns:
@@ -132,10 +154,6 @@ def _contract(a, b, pair):
     shared = _widened(left[:batch], right[:batch])
     summed = _widened(left[batch + rows:], right[batch:batch + inside])
     shape = shared + left[batch:batch + rows] + right[batch + inside:]
-    if batch == 0 and rows == inside == columns == 1:
-        if left[1] != summed[0] or right[0] != summed[0]:
-            a, b = a.expand(left[0], summed[0]), b.expand(summed[0], right[1])
-        return mm(a, b)
     first, second = shared + left[batch:batch + rows] + summed, shared + summed + right[batch + inside:]
     a, b = (a if left == first else a.expand(first)), (b if right == second else b.expand(second))
     n, m, k, count = prod(left[batch:batch + rows]), prod(right[batch + inside:]), prod(summed), prod(shared)
@@ -171,30 +189,26 @@ def einsum(*args):
     >>> flambeau.einsum("bij,bjk->bik", flambeau.ones(2, 1, 3), flambeau.ones(2, 3, 1)).flatten()
     tensor([3., 3.])
     """
-    args = [a for a in args if a is not None]
-    if isinstance(args[0], str):
-        equation, operands = args[0], list(args[1:])
+    given = [a for a in args if a is not None]
+    if isinstance(given[0], str):
+        equation, *operands = given
         if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
             operands = list(operands[0])
     else:
-        equation, operands = _from_sublists(args)
+        equation, operands = _from_sublists(given)
     if not operands:
         raise RuntimeError("einsum: no operand is given; at least one is needed")
     try:
         ndims = tuple([x.ndim for x in operands])
     except AttributeError:
         raise TypeError(f"einsum: operands must be Tensors, got {shown(operands)}") from None
-    inputs, output, repeats = _read(equation, ndims)
-    if any(repeats):
-        pairs = [_diagonals(x, labels) for x, labels in zip(operands, inputs)]
-        operands, inputs = [x for x, _ in pairs], [labels for _, labels in pairs]
+    diagonals, inputs, pairs, gone, order = _plan(equation, ndims)
+    if diagonals:
+        operands = [_diagonals(x, pairs) for x, pairs in zip(operands, diagonals)]
     _check_sizes(operands, inputs)
-    x, labels = operands[0], tuple(inputs[0])
-    for k in range(1, len(operands)):
-        pair = _pair(labels, tuple(inputs[k]), frozenset(output).union(*inputs[k + 1:]))
-        x, labels = _contract(x, operands[k], pair), pair[-1]
-    gone = [d for d, label in enumerate(labels) if label not in output]
+    x = operands[0]
+    for other, pair in zip(operands[1:], pairs):
+        x = _contract(x, other, pair)
     if gone:
-        x, labels = x.sum(gone), tuple(label for label in labels if label in output)
-    order = _order(labels, output)
+        x = x.sum(gone)
     return x.permute(order or tuple(range(x.ndim))) if order or x is operands[0] else x

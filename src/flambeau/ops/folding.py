@@ -49,9 +49,9 @@ def pixel_shuffle(self, upscale_factor):
         raise RuntimeError(f"pixel_shuffle: upscale_factor={r} needs channels in multiples of {r * r}, got {c}")
     if r == 1:
         return self.clone()
-    n = len(lead)
-    split = self.reshape(*lead, c // (r * r), r, r, h, w)
-    return split.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
+    n, channels = len(lead), c // (r * r)
+    split = self.reshape([*lead, channels, r, r, h, w])
+    return split.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2)).reshape([*lead, channels, h * r, w * r])
 
 
 @composite("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", method=False, samples="pixel_unshuffle")

@@ -5,7 +5,7 @@ from math import inf, prod
 from .._C import bool as _bool
 from .._C import float32, float64, int64
 from .._shown import shown
-from .creation import full, linspace
+from .creation import full, linspace, ones_like
 from .kinds import OPS, composite, primitive
 from .sorting import _READS
 
@@ -159,13 +159,15 @@ def histc(self, bins=100, min=0, max=0):
         raise RuntimeError(f"histc: expected a floating point tensor, got {self.dtype}")
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {shown(bins)}")
-    x = self.detach().reshape(-1)
-    if min == max and x.numel():
-        min, max = x.min().item(), x.max().item()
+    x = self.detach().flatten()
+    whole = min == max and x.numel() > 0  # the data's own range: nothing lies outside
+    if whole:
+        low, high = x.aminmax()
+        min, max = low.item(), high.item()
     if min == max:
         min, max = min - 1, max + 1
-    if not (-float("inf") < min < max < float("inf")):
+    if not -inf < min < max < inf:
         raise RuntimeError(f"histc: range of [{min}, {max}] is not finite or not ascending")
-    inside = x.masked_select((x >= min) & (x <= max))
+    inside = x if whole else x.masked_select((x >= min) & (x <= max))
     place = ((inside - min) * (bins / (max - min))).long().clamp(max=bins - 1)
-    return x.new_zeros((bins,)).scatter_add(0, place, inside.new_ones(inside.shape))
+    return x.new_zeros((bins,)).scatter_add_(0, place, ones_like(inside))

@@ -199,15 +199,18 @@ def take_along_dim(self, indices, dim=None):
                            "be equally many")
     if self.dim() == 0:
         return self.reshape(1).gather(0, indices.reshape(1)).reshape(())
-    indices = indices.where(indices >= 0, indices + self.shape[dim])
+    shape, wanted = self.shape, indices.shape
+    indices = indices.where(indices >= 0, indices + shape[dim])
+    if shape == wanted:
+        return self.gather(dim, indices)
     sizes = []
-    for d, (a, b) in enumerate(zip(self.shape, indices.shape, strict=True)):
+    for d, (a, b) in enumerate(zip(shape, wanted, strict=True)):
         if d != dim and a != b and 1 not in (a, b):
-            raise RuntimeError(f"take_along_dim: sizes {list(self.shape)} and {list(indices.shape)} do not broadcast "
+            raise RuntimeError(f"take_along_dim: sizes {list(shape)} and {list(wanted)} do not broadcast "
                                f"at dimension {d}")
         sizes.append(b if a == 1 else a)
     mine, theirs = list(sizes), list(sizes)
-    mine[dim], theirs[dim] = self.shape[dim], indices.shape[dim]
+    mine[dim], theirs[dim] = shape[dim], wanted[dim]
     return self.expand(mine).gather(dim, indices.expand(theirs))
 
 # --- flat positions ---------------------------------------------------------------------------------------------------

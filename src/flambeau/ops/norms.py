@@ -56,14 +56,17 @@ def norm(self, p="fro", dim=None, keepdim=False, *, dtype=None):
     >>> flambeau.tensor([3., 4.]).norm()
     tensor(5.)
     """
-    dim = (dim,) if isinstance(dim, int) else dim if dim is None else tuple(dim)
+    if dim is not None:
+        dim = (dim,) if isinstance(dim, int) else tuple(dim)
     if p == "nuc":
         if self.ndim < 2:
             raise RuntimeError(f"norm: expected a matrix, or a batch of them, got shape {list(self.shape)}")
         return OPS["linalg_matrix_norm"](self, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: expected p to be a number, 'fro' or 'nuc', got {shown(p)}")
-    return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+    if self.is_complex():
+        self, dtype = self.abs(), None
+    return _vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype)
 
 
 @composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True, out=True,

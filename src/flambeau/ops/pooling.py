@@ -133,6 +133,8 @@ def _avg_pool(nd):
 
 def _full_size(input, output_size, nd, op):
     """output_size with the input's size where it says None."""
+    if output_size.__class__ is int and input.ndim > nd:
+        return (output_size,) * nd
     sizes = (output_size,) * nd if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(sizes) == 1:
         sizes *= nd
@@ -142,6 +144,8 @@ def _full_size(input, output_size, nd, op):
     if len(sizes) != nd or input.ndim <= nd:
         raise RuntimeError(f"{op}: expected {nd} output sizes for an input of {nd + 1} or {nd + 2} dimensions, got "
                            f"output_size={shown(output_size)} and input {list(input.shape)}")
+    if None not in sizes:
+        return sizes
     return tuple(n if size is None else size for n, size in zip(input.shape[-nd:], sizes))
 
 

@@ -302,12 +302,16 @@ def kron(self, other):
     >>> flambeau.kron(flambeau.tensor([1, 2]), flambeau.tensor([1, 1]))
     tensor([1, 1, 2, 2])
     """
-    n = max(self.ndim, other.ndim)
-    a = (1,) * (n - self.ndim) + tuple(self.shape)
-    b = (1,) * (n - other.ndim) + tuple(other.shape)
-    left = self.reshape([s for size in a for s in (size, 1)])
-    right = other.reshape([s for size in b for s in (1, size)])
-    return (left * right).reshape([x * y for x, y in zip(a, b)])
+    rows, columns = self.shape, other.shape
+    if len(rows) != len(columns):
+        n = max(len(rows), len(columns))
+        rows, columns = (1,) * (n - len(rows)) + rows, (1,) * (n - len(columns)) + columns
+    left, right, whole = [], [], []
+    for a, b in zip(rows, columns):
+        left += (a, 1)
+        right += (1, b)
+        whole.append(a * b)
+    return (self.reshape(left) * other.reshape(right)).reshape(whole)
 
 
 def _contracted_dims(dims, a, b):

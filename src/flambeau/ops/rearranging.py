@@ -47,7 +47,7 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     if repeats is None:  # the indices themselves
         return interleave_index(self, output_size)
     if dim is None:
-        self, dim = self.reshape(-1), 0
+        self, dim = self.flatten(), 0
     dim = wrap_dim(dim, self.dim(), "repeat_interleave")
     n = self.shape[dim] if self.dim() else 1
     if isinstance(repeats, int):
@@ -58,9 +58,9 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
                                f"{shown(output_size)}")
         self = self.reshape(1) if self.dim() == 0 else self
         shape = list(self.shape)
-        spread = self.unsqueeze(dim + 1).expand(*shape[:dim + 1], repeats, *shape[dim + 1:])
+        spread = self.unsqueeze(dim + 1).expand([*shape[:dim + 1], repeats, *shape[dim + 1:]])
         whole = spread.clone(memory_format=contiguous_format)
-        return whole.reshape(*shape[:dim], n * repeats, *shape[dim + 1:])
+        return whole.flatten() if len(shape) == 1 else whole.reshape([*shape[:dim], n * repeats, *shape[dim + 1:]])
     if not hasattr(repeats, "numel"):
         raise TypeError(f"repeat_interleave: repeats must be an int or a Tensor, got {type(repeats).__name__}")
     if repeats.dim() == 0 or repeats.numel() == 1:
@@ -119,7 +119,7 @@ def rot90(self, k=1, dims=(0, 1)):
     if len(dims) != 2 or self.dim() < 2:
         raise RuntimeError(f"rot90: expected 2 rotation dims of a tensor of 2 or more, got dims {list(dims)} and "
                            f"shape {list(self.shape)}")
-    a, b = (wrap_dim(d, self.dim(), "rot90") for d in dims)
+    a, b = wrap_dim(dims[0], self.dim(), "rot90"), wrap_dim(dims[1], self.dim(), "rot90")
     if a == b:
         raise RuntimeError(f"rot90: the plane of the rotation needs two different dims, got {dims[0]} and {dims[1]}")
     match k % 4:

@@ -21,9 +21,9 @@ resize = primitive(
     doc="Planes of an image [n, channels, ...] at another size; a factor 0 is the ratio of the sizes.")
 
 
-def _sizes(input, size, scale_factor, recompute):
-    """Output sizes and the scales to use (0: the ratio of sizes)."""
-    nd = input.ndim - 2
+def _sizes(shape, size, scale_factor, recompute):
+    """Output sizes of images of spatial `shape`, and the scales to use (0: the ratio of sizes)."""
+    nd = len(shape)
     if size is None and scale_factor is None:
         raise ValueError("interpolate: the size of the result is missing; pass size or scale_factor")
     if size is not None and scale_factor is not None:
@@ -37,18 +37,18 @@ def _sizes(input, size, scale_factor, recompute):
         sizes = list(size) if isinstance(size, (list, tuple)) else [size] * nd
         if len(sizes) != nd:
             raise ValueError("interpolate: size must hold one number per spatial dimension of input, "
-                             f"{list(input.shape[2:])}, got {shown(size)}")
+                             f"{shape}, got {shown(size)}")
         try:
-            sizes = [operator.index(n) for n in sizes]
+            sizes = [*map(operator.index, sizes)]
         except TypeError:
             raise TypeError(f"interpolate: size must be an int or a tuple of ints, got {shown(size)}") from None
         return sizes, [0.0] * nd
     scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * nd
     if len(scales) != nd:
         raise ValueError("interpolate: scale_factor must hold one number per spatial dimension of input, "
-                         f"{list(input.shape[2:])}, got {shown(scale_factor)}")
-    sizes = [math.floor(n * s) for n, s in zip(input.shape[2:], scales)]
-    return sizes, [0.0] * nd if recompute else [float(s) for s in scales]
+                         f"{shape}, got {shown(scale_factor)}")
+    sizes = [*map(math.floor, map(operator.mul, shape, scales))]
+    return sizes, [0.0] * nd if recompute else [*map(float, scales)]
 
 
 #: mode -> the numbers of spatial dimensions it is for, and the kernel's name for it
@@ -71,20 +71,22 @@ def interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_
     >>> flambeau.nn.functional.interpolate(flambeau.tensor([[[1., 2.]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     """
+    shape = list(input.shape)[2:]
     nd = input.ndim - 2
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ValueError(f"interpolate: align_corners means nothing for mode={shown(mode)}; leave it out, or use "
                          "linear, "
                          "bilinear, bicubic or trilinear")
-    sizes, factors = _sizes(input, size, scale_factor, recompute_scale_factor)
+    sizes, factors = _sizes(shape, size, scale_factor, recompute_scale_factor)
     if antialias and (mode not in ("bilinear", "bicubic", "lanczos") or nd != 2):
         raise ValueError("interpolate: antialias needs 4-d input and mode 'bilinear', 'bicubic' or 'lanczos', got "
                          f"{input.ndim} dimensions and {shown(mode)}")
-    if mode not in _MODES or nd not in _MODES[mode][0]:
+    dims, kernel = _MODES.get(mode, ((), None))
+    if nd not in dims:
         raise NotImplementedError(f"interpolate: mode '{mode}' is not available for a {input.ndim}D input; the modes "
                                   f"are {', '.join(_MODES)}")
     if mode == "lanczos" and align_corners:
         raise ValueError("interpolate: mode='lanczos' works with align_corners=False only")
     if mode == "area":
         return OPS[f"adaptive_avg_pool{nd}d"](input, sizes)
-    return resize(input, sizes, factors, _MODES[mode][1], bool(align_corners), antialias)
+    return resize(input, sizes, factors, kernel, bool(align_corners), antialias)

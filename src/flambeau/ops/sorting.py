@@ -172,4 +172,6 @@ def bucketize(self, boundaries, *, out_int32=False, right=False):
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries must be one-dimensional, got shape {list(boundaries.shape)}")
-    return searchsorted(boundaries, self, out_int32=out_int32, right=right)
+    if not hasattr(self, "dtype"):
+        self = OPS["full"]((), self)
+    return _searchsorted(boundaries, self, out_int32, right)

@@ -91,9 +91,9 @@ pow = elementwise(
 @composite("float_power(any self, any exponent) -> Tensor", out=True, samples="positive_pairs")
 def float_power(self, exponent):
     """self ** exponent computed in float64 (complex128 for complex numbers)."""
-    tensors = [x for x in (self, exponent) if hasattr(x, "is_complex")]
-    widen = (lambda x: x.cdouble()) if any(x.is_complex() for x in tensors) else (lambda x: x.double())
-    return pow(*(widen(x) if hasattr(x, "is_complex") else x for x in (self, exponent)))
+    base, power = hasattr(self, "dtype"), hasattr(exponent, "dtype")
+    wide = complex128 if (base and self.is_complex()) or (power and exponent.is_complex()) else float64
+    return pow(self.to(wide) if base else self, exponent.to(wide) if power else exponent)
 
 
 @composite("float_power_(Tensor self, any exponent) -> Tensor", namespace=None, method=True, skip="tested by name")

@@ -259,6 +259,9 @@ def _same(call):
     a, b = call.args
     build, out = Build(call), call.results[0]
     flag = build.output("out", out)
+    if tuple(a.shape) != tuple(b.shape):
+        build.each(1, "  out[0] = false;\n", [flag])
+        return build.plan()
     build.each(1, "  out[0] = true;\n", [flag])
     build.each(numel(a), "  if (x[i_] != y[i_]) out[0] = false;\n" if a.dtype not in ("float16", "bfloat16") else
                "  if (widen(x[i_]) != widen(y[i_])) out[0] = false;\n",
