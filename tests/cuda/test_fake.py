@@ -29,7 +29,7 @@ def test_cases(path):
 
 
 LAWS = ("dtypes", "errors", "forms", "gradients", "layouts", "reference")
-SOME = ("add", "cumsum", "exp", "index_select", "linear", "softmax")
+SOME = ("add", "conv1d", "cumsum", "exp", "index_select", "linear", "softmax")
 
 
 @pytest.mark.skipif(fake.COMPILER is None, reason="no C++ compiler to build the fake driver with")

@@ -59,8 +59,9 @@ struct Convolution {
   int64_t batch, small, big, groups;
   int64_t p[3], q[3], taps[3], stride[3], padding[3], dilation[3];
 };
-// One element of the small side.
-template <class A, class T> INLINE A gather_small(const T* big, const T* w, const Convolution& c, int64_t i) {
+template <bool CONJUGATED, class A> INLINE A maybe_conjugate(A v) { return CONJUGATED ? conjugate(v) : v; }
+// One element of the small side. Gradients take the weights conjugated.
+template <class A, bool BACK, class T> INLINE A gather_small(const T* big, const T* w, const Convolution& c, int64_t i) {
   const int64_t p2 = i % c.p[2], p1 = i / c.p[2] % c.p[1], p0 = i / (c.p[2] * c.p[1]) % c.p[0];
   const int64_t plane = i / (c.p[2] * c.p[1] * c.p[0]), s = plane % c.small, n = plane / c.small;
   const int64_t per = c.big / c.groups, first = s / (c.small / c.groups) * per;
@@ -79,7 +80,7 @@ template <class A, class T> INLINE A gather_small(const T* big, const T* w, cons
           const int64_t q2 = p2 * c.stride[2] - c.padding[2] + t2 * c.dilation[2];
           if (q2 < 0 || q2 >= c.q[2]) continue;
           sum = sum + cast<A>(x[(q0 * c.q[1] + q1) * c.q[2] + q2]) *
-                          cast<A>(v[(t0 * c.taps[1] + t1) * c.taps[2] + t2]);
+                          maybe_conjugate<BACK>(cast<A>(v[(t0 * c.taps[1] + t1) * c.taps[2] + t2]));
         }
       }
     }
@@ -92,7 +93,7 @@ INLINE int64_t small_of(const Convolution& c, int d, int64_t q, int64_t t) {
   return at >= 0 && at % c.stride[d] == 0 && at / c.stride[d] < c.p[d] ? at / c.stride[d] : -1;
 }
 // One element of the big side.
-template <class A, class T> INLINE A gather_big(const T* small, const T* w, const Convolution& c, int64_t i) {
+template <class A, bool BACK, class T> INLINE A gather_big(const T* small, const T* w, const Convolution& c, int64_t i) {
   const int64_t q2 = i % c.q[2], q1 = i / c.q[2] % c.q[1], q0 = i / (c.q[2] * c.q[1]) % c.q[0];
   const int64_t plane = i / (c.q[2] * c.q[1] * c.q[0]), b = plane % c.big, n = plane / c.big;
   const int64_t per = c.big / c.groups, many = c.small / c.groups, group = b / per, own = b % per;
@@ -111,15 +112,15 @@ template <class A, class T> INLINE A gather_big(const T* small, const T* w, cons
           const int64_t p2 = small_of(c, 2, q2, t2);
           if (p2 < 0) continue;
           sum = sum + cast<A>(y[(p0 * c.p[1] + p1) * c.p[2] + p2]) *
-                          cast<A>(v[(t0 * c.taps[1] + t1) * c.taps[2] + t2]);
+                          maybe_conjugate<BACK>(cast<A>(v[(t0 * c.taps[1] + t1) * c.taps[2] + t2]));
         }
       }
     }
   }
   return sum;
 }
-// One weight's gradient, by one block.
-template <class A, class T> INLINE A weight_sum(const T* small, const T* big, const Convolution& c, int64_t i) {
+// One weight's gradient, by one block; SMALL: the small side is what was convolved, else the big one.
+template <class A, bool SMALL, class T> INLINE A weight_sum(const T* small, const T* big, const Convolution& c, int64_t i) {
   __shared__ A room[32];
   const int64_t all = c.taps[0] * c.taps[1] * c.taps[2], per = c.big / c.groups, t = i % all;
   const int64_t s = i / (all * per), b = s / (c.small / c.groups) * per + i / all % per;
@@ -132,8 +133,8 @@ template <class A, class T> INLINE A weight_sum(const T* small, const T* big, co
     const int64_t q1 = p / c.p[2] % c.p[1] * c.stride[1] - c.padding[1] + t1 * c.dilation[1];
     const int64_t q2 = p % c.p[2] * c.stride[2] - c.padding[2] + t2 * c.dilation[2];
     if (q0 < 0 || q0 >= c.q[0] || q1 < 0 || q1 >= c.q[1] || q2 < 0 || q2 >= c.q[2]) continue;
-    sum = sum + cast<A>(small[(n * c.small + s) * plane + p]) *
-                    cast<A>(big[(((n * c.big + b) * c.q[0] + q0) * c.q[1] + q1) * c.q[2] + q2]);
+    sum = sum + maybe_conjugate<SMALL>(cast<A>(small[(n * c.small + s) * plane + p])) *
+                    maybe_conjugate<!SMALL>(cast<A>(big[(((n * c.big + b) * c.q[0] + q0) * c.q[1] + q1) * c.q[2] + q2]));
   }
   return combine_block(SumOf<A>(), sum, room);
 }

@@ -8,7 +8,7 @@ import math
 import struct
 from typing import NamedTuple
 
-from .launches import Build, Parameter, blocks, layout, number, numel, sizes, tensor
+from .launches import Build, Parameter, blocks, flag, layout, number, numel, sizes, tensor
 from .plans import Number
 from .pointwise import formula_of
 
@@ -334,8 +334,8 @@ def _described(batch, small, big, groups, p, q, taps, stride, padding, dilation)
     return Parameter("const Convolution conv", Number(data))
 
 
-def _side(build, way, source, weight, out, conv, info, bias=None):
-    """Every element of one side from the other."""
+def _side(build, way, source, weight, out, conv, info, bias=None, back=False):
+    """Every element of one side from the other; `back`: a gradient."""
     wide = accumulated(build, info)
     inner = math.prod(info.shape[2:])
     more, plus = [], ""
@@ -343,7 +343,7 @@ def _side(build, way, source, weight, out, conv, info, bias=None):
         more = [build.input("bias", bias), *sizes(inner=inner, channels=info.shape[1])]
         plus = " + cast<A>(bias[i_ / Index(inner) % Index(channels)])"
     build.each(numel(info), f"  typedef {wide} A;\n"
-               f"  out[i_] = cast<{build.type(info)}>({way}<A>(x, w, conv, i_){plus});\n",
+               f"  out[i_] = cast<{build.type(info)}>({way}<A, {flag(back)}>(x, w, conv, i_){plus});\n",
                [_renamed("x", source), _renamed("w", weight), _renamed("out", out), conv, *more], files=_FILES)
 
 
@@ -367,10 +367,10 @@ def _convolution_backward(call):
     g, data, wide = build.input("grad", grad), build.input("x", x), accumulated(build, grad)
     if mask & 1:
         _side(build, "gather_small" if transposed else "gather_big", g, build.input("w", weight),
-              build.output("out", to_x), conv, to_x)
+              build.output("out", to_x), conv, to_x, back=True)
     if mask & 2 and numel(weight):
         sides = (data, g) if transposed else (g, data)
-        build.run(f"  const {wide} sum = weight_sum<{wide}>(small, big, conv, blockIdx.x);\n"
+        build.run(f"  const {wide} sum = weight_sum<{wide}, {flag(transposed)}>(small, big, conv, blockIdx.x);\n"
                   f"  if (threadIdx.x == 0) out[blockIdx.x] = cast<{build.type(to_w)}>(sum);\n",
                   [_renamed("small", sides[0]), _renamed("big", sides[1]), build.output("out", to_w), conv],
                   numel(weight), 256, _FILES)
