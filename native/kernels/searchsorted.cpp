@@ -24,7 +24,7 @@ int64_t count_before(const T* row, int64_t n, Before before) {
   const T* at = row;
   for (int64_t left = n; left > 1;) {
     const int64_t half = left / 2;
-    at = before(at[half - 1]) ? at + half : at;
+    at += half & -int64_t(before(at[half - 1]));
     left -= half;
   }
   return at - row + (n > 0 && before(*at));
@@ -34,7 +34,7 @@ void search(const Tensor& sorted, const Tensor& x, Tensor& out, bool right) {
   const int64_t n = sorted.size(sorted.ndim - 1),
                 per = sorted.ndim == 1 ? std::max<int64_t>(x.numel, 1) : x.size(x.ndim - 1);
   const T *s = sorted.ptr<T>(), *v = x.ptr<T>();
-  auto below = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN above all
+  auto below = [](T a, T b) { return (a < b) | ((b != b) & (a == a)); };  // NaN above all
   parallel_for(x.numel, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T* row = sorted.ndim == 1 ? s : s + i / per * n;
