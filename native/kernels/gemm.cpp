@@ -1,13 +1,14 @@
-// Which product goes where: small operands to the register tiles in place, large ones to the blocked product, bfloat16
-// to oneDNN where the processor multiplies it; integers to plain loops, complex numbers to four real products.
+// Which product goes where: small operands to the register tiles in place, large ones to the blocked product, halves to
+// gemm_half.cpp; integers to plain loops, complex numbers to four real products.
 #include "gemm.h"
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "../core/machine.h"
 #include "elementwise.h"
 #include "half_rows.h"
-#include "onednn.h"
 
 namespace flambeau {
 
@@ -29,12 +30,12 @@ namespace {
 
 constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which packing A does not pay
 constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
-constexpr int64_t kSerial = INT64_MAX / 2;        // a grain no range reaches
-constexpr int64_t kParallelWork = 96 * 96 * 96;
-constexpr int64_t kFewWork = 1 << 10;  // halves of a matrix from which on they are read as they lie by a few rows
 constexpr int64_t kLongRow = 1 << 15;              // elements of B from which a row times B follows the rows of B
-constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 1536;
+constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 768;
+constexpr int64_t kInPlaceRows = 96;              // of A that are read where they lie by all columns of a strip
 constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
+constexpr int64_t kCacheSpan = 64 << 10;          // bytes after which a second cache's places repeat, or more
+constexpr int64_t kCacheWays = 8;                 // lines that it keeps in one place, or more
 
 template <class T>
 Epilogue<T> shifted(Epilogue<T> e, int64_t row, int64_t col) {
@@ -55,16 +56,27 @@ void only_epilogue(int64_t m, int64_t n, T* c, int64_t crs, const Epilogue<T>& e
     }
 }
 
+// How many rows of A stay in the second cache where they lie, 0 where these are too few for a block. Rows a large power
+// of two apart share few places there.
+template <class T>
+int64_t rows_in_place(int64_t ars, int64_t acs) {
+  const int64_t apart = std::gcd(ars * int64_t(sizeof(T)), kCacheSpan), all = kCacheWays * kCacheSpan;
+  if (acs != 1) return 0;
+  return kInPlaceRows * apart <= all ? kInPlaceRows : kInPlaceRows / 2 * apart <= all ? kInPlaceRows / 2 : 0;
+}
+
 // The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
-// Few columns do not repay packing A: its rows are read in place, each one for all columns before the next.
+// A is packed where its rows would not stay in a cache; few columns do not repay that: each row then meets all of them
+// before the next.
 template <class T>
 void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
              int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {
   const auto& kernels = gemm_kernels<T>();
   const int64_t mr = kernels.mr, nr = kernels.nr;
-  const bool packs = acs != 1 || n > kInPlaceColumns;
+  const int64_t stays = rows_in_place<T>(ars, acs);
+  const bool packs = !stays && (acs != 1 || n > kInPlaceColumns);
   const int64_t pieces = (k + kBlockK - 1) / kBlockK, kc = (k + pieces - 1) / pieces;
-  const int64_t mc = packs ? std::min(kBlockM, (m + mr - 1) / mr * mr) : mr;
+  const int64_t mc = std::min(packs ? kBlockM : stays ? stays : mr, (m + mr - 1) / mr * mr);
   const int64_t nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
   T* pa = packs ? scratch<T>(kScratchA, mc * kc) : nullptr;
   T* pb = scratch<T>(kScratchB, nc * kc);
@@ -89,7 +101,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
             const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
             const Epilogue<T> here = shifted(step, i0 + i, j0 + j);
             if (packs) kernels.micro(kp, pa + i * kp, pb + j * kp, to, crs, height, width, here);
-            else kernels.tile(kp, rows, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
+            else kernels.tile(kp, rows + i * ars, ars, acs, pb + j * kp, nr, to, crs, height, width, here);
           }
         if (final && e.finish) e.finish->piece(c + i0 * crs + j0, crs, mi, nj);
       }
@@ -241,127 +253,9 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
   });
 }
 
-bool multiplies_bfloat16() {
-#ifdef FLAMBEAU_ONEDNN
-  using dnnl::cpu_isa, dnnl::get_effective_cpu_isa;
-  static const bool fast =
-      get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
-      (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
-  return fast;
-#else
-  return false;
-#endif
-}
-
-void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n) {
-  if (dtype == DType::Float16) {
-    auto* p = static_cast<const float16*>(src);
-    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
-    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
-  } else {
-    auto* p = static_cast<const bfloat16*>(src);
-    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
-    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
-  }
-}
-
-void float_to_half(DType dtype, const float* src, void* dst, int64_t n) {
-  if (dtype == DType::Float16)
-    for (int64_t i = 0; i < n; ++i) static_cast<float16*>(dst)[i] = float16(src[i]);
-  else
-    for (int64_t i = 0; i < n; ++i) static_cast<bfloat16*>(dst)[i] = bfloat16(src[i]);
-}
-
 namespace {
 
 size_t area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
-const char* at(const void* p, int64_t elements, int64_t size) { return static_cast<const char*>(p) + elements * size; }
-
-#ifdef FLAMBEAU_ONEDNN
-// bfloat16 with float32 sums on processors that multiply bfloat16.
-bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, const void* bias) {
-  using namespace dnnl;
-  if (!multiplies_bfloat16()) return false;
-  if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1) || std::min({a.rs, a.cs, b.rs, b.cs}) < 1) return false;
-  struct Entry { matmul::primitive_desc desc; matmul run; };
-  static auto* cache = new onednn::Cache<Entry>(128);
-  auto bf16 = memory::data_type::bf16;
-  engine& e = onednn::engine();
-  memory::desc row({1, n}, bf16, memory::dims{n, 1});
-  auto entry = cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias != nullptr}, [&] {
-    memory::desc da({m, k}, bf16, memory::dims{a.rs, a.cs}), db({k, n}, bf16, memory::dims{b.rs, b.cs}), dc({m, n},
-        bf16, memory::dims{crs, 1});
-    auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc) : matmul::primitive_desc(e, da, db, dc);
-    return std::make_shared<Entry>(Entry{desc, matmul(desc)});
-  });
-  auto held = [&](const memory::desc& d, const void* p) { return memory(d, e, const_cast<void*>(p)); };
-  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, held(entry->desc.src_desc(), a.data)},
-                                          {DNNL_ARG_WEIGHTS, held(entry->desc.weights_desc(), b.data)},
-                                          {DNNL_ARG_DST, held(entry->desc.dst_desc(), c)}};
-  if (bias) args[DNNL_ARG_BIAS] = held(row, bias);
-  entry->run.execute(onednn::stream(), args);
-  onednn::stream().wait();
-  return true;
-}
-#endif
-
-// A few rows with a matrix whose columns lie side by side (weights of a linear layer), or a matrix with a vector.
-bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-              float alpha, float beta, const void* bias, bool threads) {
-  const bool turned = n == 1 && m > kFewRows && a.cs == 1 && crs == 1 && !bias;  // C' = B' A'
-  if (turned) {
-    std::swap(m, n);
-    std::swap(a, b);
-    std::swap(a.rs, a.cs), std::swap(b.rs, b.cs);
-    crs = n;
-  }
-  if (m > kFewRows || b.rs != 1 || b.cs < k || n * k < kFewWork) return false;
-  std::unique_ptr<float[]> rows(new float[area(m, k)]), sums(new float[area(m, n)]), wide;
-  for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(a.data, i * a.rs, 2), a.cs, rows.get() + i * k, k);
-  for (int64_t i = 0; beta != 0 && i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, sums.get() + i * n, n);
-  Epilogue<float> e{alpha, beta};
-  if (bias) {
-    wide.reset(new float[size_t(n)]);
-    half_to_float(dtype, bias, 1, wide.get(), n);
-    e.bias_col = wide.get();
-  }
-  half_rows(dtype, m, n, k, rows.get(), k, b.data, b.cs, sums.get(), n, e, threads);
-  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, sums.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
-  return true;
-}
-
-void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-               float alpha, float beta, const void* bias, bool threads) {
-#ifdef FLAMBEAU_ONEDNN
-  if (dtype == DType::BFloat16 && threads && !in_parallel() && alpha == 1 && beta == 0 &&
-      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs, bias))
-    return;
-#endif
-  if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
-  // vectors, not the thread's scratch: gemm uses that itself
-  auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
-    to.reset(new float[area(rows, cols)]);
-    parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
-                 [&](int64_t i, int64_t end) {
-                   for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
-                 });
-  };
-  // a transposed operand is read along its contiguous direction and stays transposed
-  std::unique_ptr<float[]> fa, fb, fc(new float[area(m, n)]), fbias;
-  bool ta = a.cs != 1 && a.rs == 1, tb = b.cs != 1 && b.rs == 1;
-  unpack(ta ? MatrixView{a.data, a.cs, a.rs} : a, ta ? k : m, ta ? m : k, fa);
-  unpack(tb ? MatrixView{b.data, b.cs, b.rs} : b, tb ? n : k, tb ? k : n, fb);
-  if (beta != 0)
-    for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, fc.get() + i * n, n);
-  Epilogue<float> e{alpha, beta};
-  if (bias) {
-    fbias.reset(new float[size_t(n)]);
-    half_to_float(dtype, bias, 1, fbias.get(), n);
-    e.bias_col = fbias.get();
-  }
-  gemm<float>(m, n, k, fa.get(), ta ? 1 : k, ta ? m : 1, fb.get(), tb ? 1 : n, tb ? k : 1, fc.get(), n, e, threads);
-  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, fc.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
-}
 
 // Unsigned arithmetic of the same width gives signed products too.
 template <class U>

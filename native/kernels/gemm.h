@@ -11,6 +11,9 @@
 
 namespace flambeau {
 
+constexpr int64_t kParallelWork = 96 * 96 * 96;  // multiplications that repay a second thread
+constexpr int64_t kSerial = INT64_MAX / 2;       // a grain no range reaches
+
 // What is done with a piece of C as soon as it is complete, while it is in a cache: by any thread, piece by piece.
 template <class T>
 struct Finish {

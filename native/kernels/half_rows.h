@@ -19,6 +19,10 @@ constexpr int64_t kFewRows = 4;  // of the left operand; more of them repay the 
 void half_rows(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const void* b, int64_t bs,
                float* c, int64_t crs, const Epilogue<float>& e = {}, bool threads = true);
 
+// C = alpha A B + beta C + bias, all of them halves of `dtype`; the sums are float32.
+void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+               float alpha, float beta, const void* bias, bool threads);
+
 // Whether the processor has products of bfloat16, which are then several times as fast as those of float32.
 bool multiplies_bfloat16();
 

@@ -1,0 +1,171 @@
+// Products of halves: bfloat16 by oneDNN where the processor multiplies it, a few rows as the matrix lies, others in
+// float32.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "half_rows.h"
+#include "onednn.h"
+
+namespace flambeau {
+
+bool multiplies_bfloat16() {
+#ifdef FLAMBEAU_ONEDNN
+  using dnnl::cpu_isa, dnnl::get_effective_cpu_isa;
+  static const bool fast =
+      get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
+      (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
+  return fast;
+#else
+  return false;
+#endif
+}
+
+void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n) {
+  if (dtype == DType::Float16) {
+    auto* p = static_cast<const float16*>(src);
+    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
+    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
+  } else {
+    auto* p = static_cast<const bfloat16*>(src);
+    if (stride == 1) for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i]);
+    else for (int64_t i = 0; i < n; ++i) dst[i] = float(p[i * stride]);
+  }
+}
+
+void float_to_half(DType dtype, const float* src, void* dst, int64_t n) {
+  if (dtype == DType::Float16)
+    for (int64_t i = 0; i < n; ++i) static_cast<float16*>(dst)[i] = float16(src[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) static_cast<bfloat16*>(dst)[i] = bfloat16(src[i]);
+}
+
+namespace {
+
+constexpr int64_t kFewWork = 1 << 10;  // halves of a matrix from which on they are read as they lie by a few rows
+constexpr int64_t kPackedHalfRows = 512, kPackedHalfWork = 1 << 29;  // of a product of halves that repays packing B
+
+size_t area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
+const char* at(const void* p, int64_t elements, int64_t size) { return static_cast<const char*>(p) + elements * size; }
+
+#ifdef FLAMBEAU_ONEDNN
+struct Halves {  // a product of bfloat16; where `packs`, B is first brought into the order that the product likes best
+  dnnl::matmul::primitive_desc desc;
+  dnnl::matmul run;
+  std::optional<dnnl::reorder> packs;
+};
+
+// On processors with matrix tiles, oneDNN brings rows of B into their order again for each part of A; a large product
+// repays doing it once.
+bool repays_packing(int64_t m, int64_t n, int64_t k, MatrixView b) {
+  using dnnl::cpu_isa;
+  static const bool has_tiles = (int(dnnl::get_effective_cpu_isa()) & int(cpu_isa::avx512_core_amx)) ==
+                                int(cpu_isa::avx512_core_amx);
+  return has_tiles && b.cs == 1 && m >= kPackedHalfRows && m * n * k >= kPackedHalfWork;
+}
+
+std::shared_ptr<Halves> halves_product(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, int64_t crs,
+                                       bool bias) {
+  using namespace dnnl;
+  static auto* cache = new onednn::Cache<Halves>(128);
+  return cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias}, [&] {
+    const auto bf16 = memory::data_type::bf16;
+    engine& e = onednn::engine();
+    const bool packs = repays_packing(m, n, k, b);
+    memory::desc da({m, k}, bf16, memory::dims{a.rs, a.cs}), lies({k, n}, bf16, memory::dims{b.rs, b.cs}),
+        dc({m, n}, bf16, memory::dims{crs, 1}), row({1, n}, bf16, memory::dims{n, 1}),
+        db = packs ? memory::desc({k, n}, bf16, memory::format_tag::any) : lies;
+    auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc) : matmul::primitive_desc(e, da, db, dc);
+    std::optional<reorder> first;
+    if (packs && desc.weights_desc() != lies) first = reorder(reorder::primitive_desc(e, lies, e, desc.weights_desc()));
+    return std::make_shared<Halves>(Halves{desc, matmul(desc), first});
+  });
+}
+
+// bfloat16 with float32 sums on processors that multiply bfloat16.
+bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, const void* bias) {
+  using namespace dnnl;
+  if (!multiplies_bfloat16()) return false;
+  if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1) || std::min({a.rs, a.cs, b.rs, b.cs}) < 1) return false;
+  const auto entry = halves_product(m, n, k, a, b, crs, bias != nullptr);
+  auto held = [&](const memory::desc& d, const void* p) { return memory(d, onednn::engine(), const_cast<void*>(p)); };
+  memory weights;
+  if (entry->packs) {
+    memory as_it_lies = held({{k, n}, memory::data_type::bf16, memory::dims{b.rs, b.cs}}, b.data);
+    const memory::desc packed = entry->desc.weights_desc();
+    weights = held(packed, scratch<char>(kScratchB, int64_t(packed.get_size())));
+    entry->packs->execute(onednn::stream(), as_it_lies, weights);
+  } else {
+    weights = held(entry->desc.weights_desc(), b.data);
+  }
+  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, held(entry->desc.src_desc(), a.data)},
+                                          {DNNL_ARG_WEIGHTS, weights},
+                                          {DNNL_ARG_DST, held(entry->desc.dst_desc(), c)}};
+  if (bias) args[DNNL_ARG_BIAS] = held(entry->desc.bias_desc(), bias);
+  entry->run.execute(onednn::stream(), args);
+  onednn::stream().wait();
+  return true;
+}
+#endif
+
+// A few rows with a matrix whose columns lie side by side (weights of a linear layer), or a matrix with a vector.
+bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+              float alpha, float beta, const void* bias, bool threads) {
+  const bool turned = n == 1 && m > kFewRows && a.cs == 1 && crs == 1 && !bias;  // C' = B' A'
+  if (turned) {
+    std::swap(m, n);
+    std::swap(a, b);
+    std::swap(a.rs, a.cs), std::swap(b.rs, b.cs);
+    crs = n;
+  }
+  if (m > kFewRows || b.rs != 1 || b.cs < k || n * k < kFewWork) return false;
+  std::unique_ptr<float[]> rows(new float[area(m, k)]), sums(new float[area(m, n)]), wide;
+  for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(a.data, i * a.rs, 2), a.cs, rows.get() + i * k, k);
+  for (int64_t i = 0; beta != 0 && i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, sums.get() + i * n, n);
+  Epilogue<float> e{alpha, beta};
+  if (bias) {
+    wide.reset(new float[size_t(n)]);
+    half_to_float(dtype, bias, 1, wide.get(), n);
+    e.bias_col = wide.get();
+  }
+  half_rows(dtype, m, n, k, rows.get(), k, b.data, b.cs, sums.get(), n, e, threads);
+  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, sums.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
+  return true;
+}
+
+}  // namespace
+
+void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
+               float alpha, float beta, const void* bias, bool threads) {
+#ifdef FLAMBEAU_ONEDNN
+  if (dtype == DType::BFloat16 && threads && !in_parallel() && alpha == 1 && beta == 0 &&
+      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs, bias))
+    return;
+#endif
+  if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
+  // vectors, not the thread's scratch: gemm uses that itself
+  auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
+    to.reset(new float[area(rows, cols)]);
+    parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
+                 });
+  };
+  // a transposed operand is read along its contiguous direction and stays transposed
+  std::unique_ptr<float[]> fa, fb, fc(new float[area(m, n)]), fbias;
+  bool ta = a.cs != 1 && a.rs == 1, tb = b.cs != 1 && b.rs == 1;
+  unpack(ta ? MatrixView{a.data, a.cs, a.rs} : a, ta ? k : m, ta ? m : k, fa);
+  unpack(tb ? MatrixView{b.data, b.cs, b.rs} : b, tb ? n : k, tb ? k : n, fb);
+  if (beta != 0)
+    for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, fc.get() + i * n, n);
+  Epilogue<float> e{alpha, beta};
+  if (bias) {
+    fbias.reset(new float[size_t(n)]);
+    half_to_float(dtype, bias, 1, fbias.get(), n);
+    e.bias_col = fbias.get();
+  }
+  gemm<float>(m, n, k, fa.get(), ta ? 1 : k, ta ? m : 1, fb.get(), tb ? 1 : n, tb ? k : 1, fc.get(), n, e, threads);
+  for (int64_t i = 0; i < m; ++i) float_to_half(dtype, fc.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
+}
+
+}  // namespace flambeau
