@@ -9,12 +9,13 @@
 
 namespace flambeau {
 
+#ifdef FLAMBEAU_ONEDNN
+static bool processor_has(dnnl::cpu_isa isa) { return (int(dnnl::get_effective_cpu_isa()) & int(isa)) == int(isa); }
+#endif
+
 bool multiplies_bfloat16() {
 #ifdef FLAMBEAU_ONEDNN
-  using dnnl::cpu_isa, dnnl::get_effective_cpu_isa;
-  static const bool fast =
-      get_effective_cpu_isa() >= cpu_isa::avx512_core_bf16 &&
-      (int(get_effective_cpu_isa()) & int(cpu_isa::avx512_core_bf16)) == int(cpu_isa::avx512_core_bf16);
+  static const bool fast = processor_has(dnnl::cpu_isa::avx512_core_bf16);
   return fast;
 #else
   return false;
@@ -58,10 +59,8 @@ struct Halves {  // a product of bfloat16; where `packs`, B is first brought int
 // On processors with matrix tiles, oneDNN brings rows of B into their order again for each part of A; a large product
 // repays doing it once.
 bool repays_packing(int64_t m, int64_t n, int64_t k, MatrixView b) {
-  using dnnl::cpu_isa;
-  static const bool has_tiles = (int(dnnl::get_effective_cpu_isa()) & int(cpu_isa::avx512_core_amx)) ==
-                                int(cpu_isa::avx512_core_amx);
-  return has_tiles && b.cs == 1 && m >= kPackedHalfRows && m * n * k >= kPackedHalfWork;
+  return processor_has(dnnl::cpu_isa::avx512_core_amx) && b.cs == 1 && m >= kPackedHalfRows &&
+         m * n * k >= kPackedHalfWork;
 }
 
 std::shared_ptr<Halves> halves_product(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, int64_t crs,

@@ -198,6 +198,18 @@ def test_linalg_diagonal_is_that_of_the_last_two_dimensions():
     assert x[0, 0, 0] == 7
 
 
+@pytest.mark.parametrize("step", [1024, 1100])
+def test_a_large_product_of_bfloat16_reads_rows_or_columns(step):
+    a = made(1024, 520, dtype="bfloat16")
+    b = made(520, step, dtype="bfloat16")[:, step - 1024:]
+    bias = made(1024, dtype="bfloat16")
+    exact = a.float() @ b.float()
+    scale = float(exact.abs().max())
+    for other in (b, b.t().contiguous().t()):
+        assert float(((a @ other).float() - exact).abs().max()) < 4e-3 * scale
+        assert float((flambeau.addmm(bias, a, other).float() - exact - bias.float()).abs().max()) < 4e-3 * scale
+
+
 @pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
 @pytest.mark.parametrize(("n", "k"), [(1, 5000), (7, 1003), (129, 257), (300, 64)])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
