@@ -92,3 +92,14 @@ def test_arrays_beside_tensors_act_as_tensors():
     for result in (t * a, a * t):
         assert isinstance(result, flambeau.Tensor) and result.tolist() == [3.0, 8.0]
     assert (a > t).tolist() == [True, True] and (t - a).dtype == flambeau.float32
+
+
+def test_a_tensor_that_is_there_stays_itself():
+    for device in ("cpu", "meta"):
+        x = flambeau.ones(3, device=device)
+        assert x.to(device) is x and x.to(flambeau.device(device)) is x and x.to(x.device) is x
+    x = flambeau.ones(3)
+    assert x.cpu() is x and x.cpu(flambeau.contiguous_format) is x
+    assert x.to("meta").is_meta and x.to("cpu", copy=True) is not x
+    with pytest.raises(RuntimeError, match="nowhere"):
+        x.to("nowhere")

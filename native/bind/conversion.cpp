@@ -1,5 +1,5 @@
-// x.to(dtype), x.float() and its kin: a copy in that dtype, or x itself. All other forms of `to` are read in Python
-// (_tensor/methods.py).
+// x.to(dtype), x.float() and its kin: a copy in that dtype, or x itself; x.to(device) where x is on it. All other forms
+// of `to` are read in Python (_tensor/methods.py).
 #include "op_type.h"
 #include "tensor_type.h"
 
@@ -31,9 +31,17 @@ PyObject* in_dtype(PyObject* o, DType dtype) {
 // Whether another library's or the user's code may want to know.
 bool plain(PyObject* o) { return !(self(o).flags & kOverrides) && !tls.function_modes; }
 
+// Whether a tensor is on the device that an argument names, and the argument names one for certain.
+bool is_on(PyObject* o, PyObject* where) {
+  const Device here = self(o).device;
+  if (Py_TYPE(where) == DeviceObjectType) return reinterpret_cast<DeviceObject*>(where)->device == here;
+  return here == Device{} && PyUnicode_CheckExact(where) && !PyUnicode_CompareWithASCIIString(where, "cpu");
+}
+
 PyObject* t_to(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
   if (n == 1 && !kw && Py_TYPE(a[0]) == DTypeType && plain(o))
     return in_dtype(o, reinterpret_cast<DTypeObject*>(a[0])->dtype);
+  if (n == 1 && !kw && plain(o) && is_on(o, a[0])) return Py_NewRef(o);
   return ask_python(o, nullptr, a, n, kw);
 }
 template <DType dtype>

@@ -79,7 +79,7 @@ def __rdiv__(self, other):
 @method
 def cpu(self, memory_format=None):
     """This tensor on the CPU."""
-    return self.to("cpu", memory_format=memory_format)
+    return self.to("cpu") if memory_format is None else self.to("cpu", memory_format=memory_format)
 
 
 @method
