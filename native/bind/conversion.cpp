@@ -39,9 +39,10 @@ bool is_on(PyObject* o, PyObject* where) {
 }
 
 PyObject* t_to(PyObject* o, PyObject* const* a, Py_ssize_t n, PyObject* kw) {
-  if (n == 1 && !kw && Py_TYPE(a[0]) == DTypeType && plain(o))
-    return in_dtype(o, reinterpret_cast<DTypeObject*>(a[0])->dtype);
-  if (n == 1 && !kw && plain(o) && is_on(o, a[0])) return Py_NewRef(o);
+  if (n == 1 && !kw && plain(o)) {
+    if (Py_TYPE(a[0]) == DTypeType) return in_dtype(o, reinterpret_cast<DTypeObject*>(a[0])->dtype);
+    if (is_on(o, a[0])) return Py_NewRef(o);
+  }
   return ask_python(o, nullptr, a, n, kw);
 }
 template <DType dtype>

@@ -19,9 +19,6 @@ int set_requires_grad_of(Tensor& t, bool on);
 extern PyMethodDef tensor_methods[];
 // conversion.cpp
 extern PyMethodDef conversion_methods[], conversion_functions[];
-// conversion.cpp
-extern PyMethodDef conversion_methods[];
-extern PyMethodDef conversion_functions[];
 // tensor_buffer.cpp
 int get_buffer(PyObject* o, Py_buffer* view, int flags);
 void release_buffer(PyObject* o, Py_buffer* view);

@@ -60,8 +60,8 @@ void only_epilogue(int64_t m, int64_t n, T* c, int64_t crs, const Epilogue<T>& e
 // of two apart share few places there.
 template <class T>
 int64_t rows_in_place(int64_t ars, int64_t acs) {
-  const int64_t apart = std::gcd(ars * int64_t(sizeof(T)), kCacheSpan), all = kCacheWays * kCacheSpan;
   if (acs != 1) return 0;
+  const int64_t apart = std::gcd(ars * int64_t(sizeof(T)), kCacheSpan), all = kCacheWays * kCacheSpan;
   return kInPlaceRows * apart <= all ? kInPlaceRows : kInPlaceRows / 2 * apart <= all ? kInPlaceRows / 2 : 0;
 }
 
@@ -255,7 +255,6 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
 
 namespace {
 
-size_t area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
 
 // Unsigned arithmetic of the same width gives signed products too.
 template <class U>
@@ -263,7 +262,7 @@ void gemm_integers(int64_t m, int64_t n, int64_t k, const U* a, int64_t ars, int
                    int64_t bcs, U* c, int64_t crs, U alpha, U beta, const U* bias, bool threads) {
   std::unique_ptr<U[]> packed;
   if (bcs != 1) {
-    packed.reset(new U[area(k, n)]);
+    packed.reset(new U[product_area(k, n)]);
     for (int64_t p = 0; p < k; ++p)
       for (int64_t j = 0; j < n; ++j) packed[p * n + j] = b[p * brs + j * bcs];
     b = packed.get(), brs = n;
@@ -293,7 +292,7 @@ template <class R>
 void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int64_t ars, int64_t acs,
                   const std::complex<R>* b, int64_t brs, int64_t bcs, std::complex<R>* c, int64_t crs,
                   std::complex<R> alpha, std::complex<R> beta, const std::complex<R>* bias, bool threads) {
-  std::unique_ptr<R[]> memory(new R[2 * (area(m, k) + area(k, n) + area(m, n))]);
+  std::unique_ptr<R[]> memory(new R[2 * (product_area(m, k) + product_area(k, n) + product_area(m, n))]);
   R *ar = memory.get(), *ai = ar + m * k, *br = ai + m * k, *bi = br + k * n, *cr = bi + k * n, *ci = cr + m * n;
   for (int64_t i = 0; i < m; ++i)
     for (int64_t p = 0; p < k; ++p) ar[i * k + p] = a[i * ars + p * acs].real(),

@@ -81,6 +81,9 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
               const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true);
 
+// How many numbers a matrix has; an error where no memory could hold them.
+inline size_t product_area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
+
 // Convert n numbers between float32 and float16/bfloat16.
 void half_to_float(DType dtype, const void* src, int64_t stride, float* dst, int64_t n);
 void float_to_half(DType dtype, const float* src, void* dst, int64_t n);

@@ -46,7 +46,6 @@ namespace {
 constexpr int64_t kFewWork = 1 << 10;  // halves of a matrix from which on they are read as they lie by a few rows
 constexpr int64_t kPackedHalfRows = 512, kPackedHalfWork = 1 << 29;  // of a product of halves that repays packing B
 
-size_t area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }
 const char* at(const void* p, int64_t elements, int64_t size) { return static_cast<const char*>(p) + elements * size; }
 
 #ifdef FLAMBEAU_ONEDNN
@@ -118,7 +117,7 @@ bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
     crs = n;
   }
   if (m > kFewRows || b.rs != 1 || b.cs < k || n * k < kFewWork) return false;
-  std::unique_ptr<float[]> rows(new float[area(m, k)]), sums(new float[area(m, n)]), wide;
+  std::unique_ptr<float[]> rows(new float[product_area(m, k)]), sums(new float[product_area(m, n)]), wide;
   for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(a.data, i * a.rs, 2), a.cs, rows.get() + i * k, k);
   for (int64_t i = 0; beta != 0 && i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, sums.get() + i * n, n);
   Epilogue<float> e{alpha, beta};
@@ -144,14 +143,14 @@ void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matri
   if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;
   // vectors, not the thread's scratch: gemm uses that itself
   auto unpack = [&](MatrixView v, int64_t rows, int64_t cols, std::unique_ptr<float[]>& to) {
-    to.reset(new float[area(rows, cols)]);
+    to.reset(new float[product_area(rows, cols)]);
     parallel_for(rows, threads ? std::max<int64_t>(1, 32768 / std::max<int64_t>(cols, 1)) : kSerial,
                  [&](int64_t i, int64_t end) {
                    for (; i < end; ++i) half_to_float(dtype, at(v.data, i * v.rs, 2), v.cs, to.get() + i * cols, cols);
                  });
   };
   // a transposed operand is read along its contiguous direction and stays transposed
-  std::unique_ptr<float[]> fa, fb, fc(new float[area(m, n)]), fbias;
+  std::unique_ptr<float[]> fa, fb, fc(new float[product_area(m, n)]), fbias;
   bool ta = a.cs != 1 && a.rs == 1, tb = b.cs != 1 && b.rs == 1;
   unpack(ta ? MatrixView{a.data, a.cs, a.rs} : a, ta ? k : m, ta ? m : k, fa);
   unpack(tb ? MatrixView{b.data, b.cs, b.rs} : b, tb ? n : k, tb ? k : n, fb);

@@ -38,7 +38,7 @@ static MatrixView narrowed(const float* a, int64_t rows, int64_t cols, int64_t r
                            std::unique_ptr<uint16_t[]>& memory) {
   const bool turned = cs != 1;
   const int64_t lines = turned ? cols : rows, length = turned ? rows : cols, step = turned ? cs : rs;
-  memory.reset(new uint16_t[size_t(size_product("matmul", {rows, cols}))]);
+  memory.reset(new uint16_t[product_area(rows, cols)]);
   parallel_for(lines, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, length)), [&](int64_t i, int64_t end) {
     for (; i < end; ++i) float_to_half(DType::BFloat16, a + i * step, memory.get() + i * length, length);
   });
@@ -49,7 +49,7 @@ void product_of_halves(DType dtype, int64_t m, int64_t n, int64_t k, const float
                        const float* b, int64_t brs, int64_t bcs, float* c, int64_t crs, const float* bias) {
   if (dtype != DType::BFloat16 || !multiplies_bfloat16() || m * n * k < kLarge)
     return gemm<float>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {1, 0, bias});
-  std::unique_ptr<uint16_t[]> left, right, sums(new uint16_t[size_t(size_product("matmul", {m, n}))]);
+  std::unique_ptr<uint16_t[]> left, right, sums(new uint16_t[product_area(m, n)]);
   const MatrixView x = narrowed(a, m, k, ars, acs, left), y = narrowed(b, k, n, brs, bcs, right);
   gemm_any(DType::BFloat16, m, n, k, x, y, sums.get(), n, 1, 0);
   parallel_for(m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n)), [&](int64_t i, int64_t end) {

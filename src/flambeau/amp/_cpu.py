@@ -1,32 +1,24 @@
 """Mixed precision by its older names, `flambeau.cpu.amp`."""
 
 import functools
-from warnings import warn
 
 from .. import _C
-from . import autocast_mode, grad_scaler
+from . import _older, autocast_mode
 
 
-def _outdated(name):
-    warn(f"flambeau.cpu.amp.{name}(...) is the old spelling of flambeau.amp.{name}('cpu', ...); write the latter",
-         FutureWarning, stacklevel=3)
-
-
-class autocast(autocast_mode.autocast):
+class autocast(_older.autocast):
     """autocast("cpu", …)."""
 
+    _older_device = "cpu"
+
     def __init__(self, enabled=True, dtype=_C.bfloat16, cache_enabled=True):
-        _outdated("autocast")
-        super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+        super().__init__(enabled, dtype, cache_enabled)
 
 
-class GradScaler(grad_scaler.GradScaler):
+class GradScaler(_older.GradScaler):
     """GradScaler("cpu", …)."""
 
-    def __init__(self, init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
-        _outdated("GradScaler")
-        super().__init__("cpu", init_scale=init_scale, growth_factor=growth_factor, backoff_factor=backoff_factor,
-                         growth_interval=growth_interval, enabled=enabled)
+    _older_device = "cpu"
 
 
 custom_fwd = functools.partial(autocast_mode.custom_fwd, device_type="cpu")
