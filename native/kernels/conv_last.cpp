@@ -1,5 +1,5 @@
-// Convolutions of float32 images whose channels lie last: by oneDNN as they lie, where it pays and oneDNN can; else the
-// other layout and back.
+// Convolutions of float32 images whose channels lie last: as they lie, by minimal filtering or by oneDNN, where it pays
+// and they can; else the other layout and back.
 #include <algorithm>
 
 #include "../core/channels_last.h"
@@ -7,6 +7,7 @@
 #include "conv_tail.h"
 #include "correlate.h"
 #include "gemm.h"
+#include "winograd.h"
 
 namespace flambeau {
 namespace {
@@ -43,6 +44,29 @@ void add_channels(float* y, const float* bias, int64_t places, int64_t channels)
   });
 }
 
+// One pass over arrays as they lie: by minimal filtering, or by oneDNN. False: neither computes it.
+bool as_they_lie(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+  if (g.products() < kFewProducts) return false;
+  if (!winograd_pays(g, which)) {
+    if (bias && which == ConvResult::Input) {
+      if (!onednn_convolution(g, DType::Float32, x, w, nullptr, y, which, true)) return false;
+      add_channels(x, bias, g.n * volume(g.in), g.ic);
+      return true;
+    }
+    return onednn_convolution(g, DType::Float32, x, w, bias, y, which, true);
+  }
+  if (which == ConvResult::Weights) {
+    winograd_weights(g, x, y, w);
+    return true;
+  }
+  const int64_t strides[] = {9 * g.ic, 9, 3, 1};
+  float* packed = scratch<float>(kScratchD, winograd_packed_size(g, which));
+  winograd_pack(g, w, strides, which, packed);
+  if (which == ConvResult::Output) winograd_convolve(g, which, x, packed, {bias}, y);
+  else winograd_convolve(g, which, y, packed, {bias}, x);
+  return true;
+}
+
 }  // namespace
 
 bool of_channels_last(const Tensor& x, const ConvProblem& p) {
@@ -60,15 +84,10 @@ void convolve_channels_last(const Call& c, const ConvProblem& p) {
   const float* b = bias ? bias->ptr<float>() : nullptr;
   {
     LockRelease lock(p.g.products() / 16);
-    if (p.g.products() >= kFewProducts) {
-      if (!p.transposed && onednn_convolution(p.g, x.dtype, x.data, w->data, b, out.data, ConvResult::Output, true))
-        return trim_scratch();
-      if (p.transposed &&
-          onednn_convolution(p.g, x.dtype, out.data, w->data, nullptr, x.data, ConvResult::Input, true)) {
-        if (b) add_channels(out.ptr<float>(), b, out.numel / out.size(1), out.size(1));
-        return trim_scratch();
-      }
-    }
+    float *from = x.ptr<float>(), *weight = w->ptr<float>(), *to = out.ptr<float>();
+    if (p.transposed ? as_they_lie(p.g, to, weight, b, from, ConvResult::Input)
+                     : as_they_lie(p.g, from, weight, b, to, ConvResult::Output))
+      return trim_scratch();
   }
   TensorRef plain = contiguous(x), y = empty(out.shape(), out.dtype, out.device);
   {
@@ -87,20 +106,19 @@ void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask) 
   const Tensor& x = c.tensor(1);
   TensorRef g = with_channels_last(c.tensor(0)), w = contiguous(c.tensor(2)), plain_x, plain_g, to;
   const ConvGeometry& of = p.g;
-  char *image = p.transposed ? g->data : x.data, *result = p.transposed ? x.data : g->data;
+  float *image = (p.transposed ? *g : x).ptr<float>(), *result = (p.transposed ? x : *g).ptr<float>();
   int64_t left = mask & 3;
   {
     LockRelease lock(of.products() / 8);
-    auto one = [&](int64_t bit, ConvResult which, void* x, void* w, void* y) {
-      if (left & bit && of.products() >= kFewProducts &&
-          onednn_convolution(of, DType::Float32, x, w, nullptr, y, which, true))
-        left &= ~bit;
+    auto one = [&](int64_t bit, ConvResult which, float* x, float* w, float* y) {
+      if (left & bit && as_they_lie(of, x, w, nullptr, y, which)) left &= ~bit;
     };
-    if (p.transposed) one(1, ConvResult::Output, image, w->data, c.out(0).data);
-    else one(1, ConvResult::Input, c.out(0).data, w->data, result);
+    float* to = c.out(0).ptr<float>();
+    if (p.transposed) one(1, ConvResult::Output, image, w->ptr<float>(), to);
+    else one(1, ConvResult::Input, to, w->ptr<float>(), result);
     // oneDNN has no good loops for large filters of single channels
     if (of.icg() > 1 || of.ocg() > 1 || volume(of.kernel) <= 9)
-      one(2, ConvResult::Weights, image, c.out(1).data, result);
+      one(2, ConvResult::Weights, image, c.out(1).ptr<float>(), result);
     if (mask & 4) channel_sums(g->ptr<float>(), g->numel / g->size(1), g->size(1), c.out(2).ptr<float>());
   }
   if (left) {

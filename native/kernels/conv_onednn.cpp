@@ -56,8 +56,8 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type, bool last) {
 // `result`: which of the three the primitive writes.
 // long because: the three primitives of oneDNN differ in types alone
 std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result, bool last) {
-  static auto* cache = new onednn::Cache<Entry>(256);
-  onednn::Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last};
+  static auto* cache = new Recent<Entry>(256);
+  Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last};
   for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),
       t->end());
   return cache->get(key, [&] {

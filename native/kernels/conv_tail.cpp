@@ -2,12 +2,13 @@
 // an activation, as one. Graphs are rewritten to it; the result has its channels last.
 //
 // Normalisation is a factor and a shift for each channel: they go into the weights and the bias. Weights in the order
-// that oneDNN wants are kept under a fingerprint of what they are made of, so nothing can be stale.
+// in which they are read are kept under a fingerprint of what they are made of, so nothing can be stale.
 #include "conv_tail.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
@@ -16,6 +17,7 @@
 #include "correlate.h"
 #include "gemm.h"
 #include "options.h"
+#include "winograd.h"
 
 namespace flambeau {
 namespace {
@@ -65,6 +67,10 @@ void infer_tail(Call& c) {
 
 // --- weights ---------------------------------------------------------------------------------------------------------
 
+struct Fingerprint {
+  uint64_t a, b;
+};
+
 // Of `words` pairs of floats.
 uint64_t fingerprint_of(const char* from, int64_t words, uint64_t seed) {
   constexpr int kLanes = 8;
@@ -102,7 +108,7 @@ void add_to(Fingerprint& f, const Tensor& t) {
   f.a ^= uint64_t(t.numel) ^ uint64_t(odd) << 32;
 }
 
-struct Weights {
+struct Weights final : TailWeights {
   const ConvGeometry& g;
   // By position: weight, bias, scale, shift, mean, variance; contiguous (a weight may have its channels last), or null.
   TensorRef vector[kEps];
@@ -130,7 +136,9 @@ struct Weights {
     }
     return f;
   }
-  void pack(float* w, float* bias) const {
+  std::shared_ptr<const PackedWeights> in_order(
+      Key key, size_t bytes, const std::function<void(const float*, float*)>& order) const override;
+  void plain(float* w, float* bias) const {
     const int64_t *s = vector[kWeight]->strides, *n = vector[kWeight]->sizes;
     for (int64_t oc = 0; oc < g.oc; ++oc) {
       double scale = 1, shift = of(kBias) ? of(kBias)[oc] : 0;
@@ -146,6 +154,25 @@ struct Weights {
     }
   }
 };
+
+constexpr size_t kKeptBytes = size_t(512) << 20;
+Recent<PackedWeights>& packed_weights() {
+  static auto* cache = new Recent<PackedWeights>(kKeptBytes);
+  return *cache;
+}
+
+std::shared_ptr<const PackedWeights> Weights::in_order(
+    Key key, size_t bytes, const std::function<void(const float*, float*)>& order) const {
+  const Fingerprint f = fingerprint();
+  for (int64_t part : {int64_t(f.a), int64_t(f.b), g.oc, g.icg(), g.groups, g.kernel[1], g.kernel[2]}) key.push_back(part);
+  return packed_weights().get(key, [&] {
+    auto made = std::make_shared<PackedWeights>(bytes, g.oc);
+    std::vector<float> w(size_t(vector[kWeight]->numel));
+    plain(w.data(), made->bias.data());
+    order(w.data(), made->weights);
+    return made;
+  });
+}
 
 // --- computing -------------------------------------------------------------------------------------------------------
 
@@ -163,7 +190,7 @@ float activated(float v, Activation a) {
 void by_parts(const ConvTail& t, const Weights& weights, const Tensor& x, float* y) {
   const ConvGeometry& g = t.g;
   std::vector<float> w(size_t(weights.vector[kWeight]->numel)), bias(size_t(g.oc));
-  weights.pack(w.data(), bias.data());
+  weights.plain(w.data(), bias.data());
   TensorRef plain = contiguous(x);
   const int64_t places = volume(g.out);
   std::vector<float> made(size_t(g.n * g.oc * places));
@@ -176,6 +203,22 @@ void by_parts(const ConvTail& t, const Weights& weights, const Tensor& x, float*
       }
 }
 
+bool winograd_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
+  const auto order = [&](const float* plain, float* to) {
+    const int64_t strides[] = {9 * t.g.ic, 9, 3, 1};
+    winograd_pack(t.g, plain, strides, ConvResult::Output, to);
+  };
+  auto packed = weights.in_order({}, size_t(winograd_packed_size(t.g, ConvResult::Output)) * sizeof(float), order);
+  winograd_convolve(t.g, ConvResult::Output, x, packed->weights,
+                    {t.bias ? packed->bias.data() : nullptr, t.adds, t.activation}, y);
+  return true;
+}
+
+bool convolve(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
+  const bool minimal = winograd_pays(t.g, ConvResult::Output) && winograd_has(t.activation);
+  return minimal ? winograd_with_tail(t, x, y, weights) : onednn_convolution_with_tail(t, x, y, weights);
+}
+
 void cpu_tail(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
@@ -186,9 +229,7 @@ void cpu_tail(Call& c) {
   const ConvTail tail{p.g, c.has(kBias) || c.has(kMean), other != nullptr, activation_of(c.str(kActivation))};
   TensorRef x = with_channels_last(c.tensor(kInput));
   LockRelease lock(p.g.products() / 16);
-  auto pack = [](const void* context, float* w, float* bias) { static_cast<const Weights*>(context)->pack(w, bias); };
-  if (p.g.products() < kFewProducts ||
-      !onednn_convolution_with_tail(tail, x->ptr<float>(), out.ptr<float>(), weights.fingerprint(), pack, &weights))
+  if (p.g.products() < kFewProducts || !convolve(tail, x->ptr<float>(), out.ptr<float>(), weights))
     by_parts(tail, weights, *x, out.ptr<float>());
   trim_scratch();
 }
@@ -211,8 +252,16 @@ bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Te
                                 Tensor& out) {
   const Weights weights(g, w, bias);
   const ConvTail tail{g, bias != nullptr, false, Activation::None};
-  auto pack = [](const void* context, float* w, float* bias) { static_cast<const Weights*>(context)->pack(w, bias); };
   LockRelease lock(g.products() / 16);
-  return onednn_convolution_with_tail(tail, x.ptr<float>(), out.ptr<float>(), weights.fingerprint(), pack, &weights);
+  return convolve(tail, x.ptr<float>(), out.ptr<float>(), weights);
 }
+
+PackedWeights::PackedWeights(size_t bytes, int64_t channels)
+    : weights(static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64))), bias(size_t(channels)), cost(bytes) {
+  if (!weights) fail(ErrorKind::OutOfMemory, kName, ": out of memory: ", bytes, " bytes of packed weights");
+}
+PackedWeights::~PackedWeights() { std::free(weights); }
+void forget_packed_weights() { packed_weights().clear(); }
+int64_t kept_packed_weights() { return int64_t(packed_weights().map.size()); }
+
 }  // namespace flambeau

@@ -1,6 +1,10 @@
 // A convolution of images with all that follows it, in memory that has the channels last.
 #pragma once
+#include <functional>
+#include <memory>
+
 #include "conv.h"
+#include "recent.h"
 
 namespace flambeau {
 
@@ -12,16 +16,30 @@ struct ConvTail {
   Activation activation;
 };
 
-// By oneDNN (conv_tail_onednn.cpp). x and y have the channels last; `pack` makes the weights, [oc, ic / groups,
-// kernel], and the bias as they are used, unless ones with this fingerprint are kept. False: it has no such primitive.
-struct Fingerprint {
-  uint64_t a, b;
+// Weights in the order in which they are read, and the bias.
+struct PackedWeights {
+  float* weights;
+  std::vector<float> bias;
+  size_t cost;  // bytes
+  PackedWeights(size_t bytes, int64_t channels);
+  ~PackedWeights();
+  PackedWeights(const PackedWeights&) = delete;
 };
-bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, Fingerprint weights,
-                                  void (*pack)(const void* context, float* w, float* bias), const void* context);
+// Those of a convolution with its tail, [oc, ic / groups, kernel], in an order that `key` tells apart from others of the
+// same shape: the ones kept under a fingerprint of what they are made of, or new ones of `bytes` bytes.
+struct TailWeights {
+  virtual std::shared_ptr<const PackedWeights> in_order(Key key, size_t bytes,
+                                                        const std::function<void(const float*, float*)>& order) const = 0;
 
-// A convolution alone, of images with the channels last, with weights that are kept in oneDNN's order; whether those
-// seem to stay as they are. False: it has no such primitive.
+ protected:
+  ~TailWeights() = default;
+};
+
+// By oneDNN (conv_tail_onednn.cpp). x and y have the channels last. False: it has no such primitive.
+bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights);
+
+// A convolution alone, of images with the channels last, with weights that are kept in the order in which they are read;
+// whether those seem to stay as they are. False: nothing computes it so.
 bool weights_stay(const Tensor& w);
 bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor* bias,
                                 Tensor& out);

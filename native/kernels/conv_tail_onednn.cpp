@@ -12,7 +12,6 @@ namespace {
 using namespace dnnl;
 using dims = memory::dims;
 constexpr auto kFloat = memory::data_type::f32;
-constexpr size_t kKeptBytes = size_t(512) << 20;  // of weights in oneDNN's order
 
 struct Entry {
   memory::desc x, y, plain, own, scratchpad;
@@ -38,16 +37,16 @@ post_ops after(const ConvTail& t) {
   return ops;
 }
 
-onednn::Key key_of(const ConvTail& t) {
+Key key_of(const ConvTail& t) {
   const ConvGeometry& g = t.g;
-  onednn::Key key = {g.n, g.ic, g.oc, g.groups, t.bias, t.adds, int64_t(t.activation)};
+  Key key = {g.n, g.ic, g.oc, g.groups, t.bias, t.adds, int64_t(t.activation)};
   for (const auto* three : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation})
     key.insert(key.end(), three->begin() + 1, three->end());
   return key;
 }
 
 std::shared_ptr<Entry> entry_for(const ConvTail& t) {
-  static auto* cache = new onednn::Cache<Entry>(512);
+  static auto* cache = new Recent<Entry>(512);
   return cache->get(key_of(t), [&] {
     const ConvGeometry& g = t.g;
     auto made = std::make_shared<Entry>();
@@ -76,63 +75,41 @@ std::shared_ptr<Entry> entry_for(const ConvTail& t) {
   });
 }
 
-// Weights as a primitive reads them, and the bias.
-struct Packed {
-  memory weights;
-  std::vector<float> bias;
-  size_t cost = 0;
-};
-onednn::Cache<Packed>& packed_weights() {
-  static auto* cache = new onednn::Cache<Packed>(kKeptBytes);
-  return *cache;
-}
-
 // What tells apart the layouts of weights of one shape.
-void add_layout(onednn::Key& key, const memory::desc& d) {
+void add_layout(Key& key, const memory::desc& d) {
   for (const dims& list : {d.get_strides(), d.get_inner_blks(), d.get_inner_idxs()}) {
     key.push_back(int64_t(list.size()));
     key.insert(key.end(), list.begin(), list.end());
   }
 }
 
-std::shared_ptr<Packed> packed_for(const ConvTail& t, const Entry& entry, Fingerprint f,
-                                   void (*pack)(const void*, float*, float*), const void* context) {
-  onednn::Key key = {int64_t(f.a), int64_t(f.b), t.g.oc, t.g.icg(), t.g.groups, t.g.kernel[1], t.g.kernel[2]};
+std::shared_ptr<const PackedWeights> packed_for(const Entry& entry, const TailWeights& weights) {
+  Key key;
   add_layout(key, entry.own);
-  return packed_weights().get(key, [&] {
-    auto made = std::make_shared<Packed>();
-    made->cost = entry.own.get_size();
-    made->bias.resize(size_t(t.g.oc));
-    std::vector<float> plain(entry.plain.get_size() / sizeof(float));
-    pack(context, plain.data(), made->bias.data());
+  return weights.in_order(std::move(key), entry.own.get_size(), [&](const float* plain, float* to) {
     engine& e = onednn::engine();
-    made->weights = memory(entry.own, e);
-    memory from(entry.plain, e, plain.data());
-    entry.pack.execute(onednn::stream(), from, made->weights);
+    memory from(entry.plain, e, const_cast<float*>(plain)), own(entry.own, e, to);
+    entry.pack.execute(onednn::stream(), from, own);
     onednn::stream().wait();
-    return made;
   });
 }
 
 }  // namespace
 
-void forget_packed_weights() { packed_weights().clear(); }
-int64_t kept_packed_weights() { return int64_t(packed_weights().map.size()); }
-
-bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, Fingerprint weights,
-                                  void (*pack)(const void* context, float* w, float* bias), const void* context) {
+bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
   try {
     std::shared_ptr<Entry> entry = entry_for(t);
-    std::shared_ptr<Packed> packed = packed_for(t, *entry, weights, pack, context);
+    std::shared_ptr<const PackedWeights> packed = packed_for(*entry, weights);
     engine& e = onednn::engine();
     void* room = scratch_bytes(kScratchA, entry->scratchpad.get_size() + 64);
     std::unordered_map<int, memory> args = {
         {DNNL_ARG_SRC, memory(entry->x, e, const_cast<float*>(x))},
-        {DNNL_ARG_WEIGHTS, packed->weights},
+        {DNNL_ARG_WEIGHTS, memory(entry->own, e, packed->weights)},
         {DNNL_ARG_DST, memory(entry->y, e, y)},
         {DNNL_ARG_SCRATCHPAD, memory(entry->scratchpad, e, room)}};
     if (t.bias)
-      args[DNNL_ARG_BIAS] = memory(memory::desc({t.g.oc}, kFloat, memory::format_tag::a), e, packed->bias.data());
+      args[DNNL_ARG_BIAS] = memory(memory::desc({t.g.oc}, kFloat, memory::format_tag::a), e,
+                                   const_cast<float*>(packed->bias.data()));
     entry->run.execute(onednn::stream(), args);
     onednn::stream().wait();
     return true;
@@ -144,11 +121,6 @@ bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, F
 }  // namespace flambeau
 #else
 namespace flambeau {
-void forget_packed_weights() {}
-int64_t kept_packed_weights() { return 0; }
-bool onednn_convolution_with_tail(const ConvTail&, const float*, float*, Fingerprint,
-                                  void (*)(const void*, float*, float*), const void*) {
-  return false;
-}
+bool onednn_convolution_with_tail(const ConvTail&, const float*, float*, const TailWeights&) { return false; }
 }  // namespace flambeau
 #endif

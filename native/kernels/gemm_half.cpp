@@ -65,7 +65,7 @@ bool repays_packing(int64_t m, int64_t n, int64_t k, MatrixView b) {
 std::shared_ptr<Halves> halves_product(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, int64_t crs,
                                        bool bias) {
   using namespace dnnl;
-  static auto* cache = new onednn::Cache<Halves>(128);
+  static auto* cache = new Recent<Halves>(128);
   return cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias}, [&] {
     const auto bf16 = memory::data_type::bf16;
     engine& e = onednn::engine();

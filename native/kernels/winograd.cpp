@@ -1,0 +1,263 @@
+// How minimal filtering goes through an image: blocks of patches that stay in a core's cache are turned into their sums,
+// multiplied by the weights' sums, a panel of filters at a time, and turned into places of the result at once.
+#include "winograd.h"
+
+#include <algorithm>
+
+#include "../core/machine.h"
+#include "../core/parallel.h"
+#include "gemm.h"
+
+namespace flambeau {
+
+const WinogradKernels* winograd_kernels_f32[2];
+
+namespace {
+
+constexpr int kPoints = 16;                     // sums of a patch
+constexpr int64_t kCacheNumbers = 160 << 10;    // of a block, in a core's second cache
+constexpr int64_t kMostPatches = 96;
+constexpr int64_t kSummedPatches = 256;         // of one block of a sum over them
+constexpr int64_t kMostWide = 64;               // filters of a panel
+
+const WinogradKernels& loops() {
+  static const auto& chosen = best_loops(winograd_kernels_f32);
+  return chosen;
+}
+int64_t rounded(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// A convolution with stride 1, or the gradient of its input, which is another one.
+struct Planes {
+  int64_t n, channels, filters;
+  int64_t in[2], out[2], pad[2];
+
+  Planes(const ConvGeometry& g, ConvResult which) : n(g.n) {
+    const bool back = which == ConvResult::Input;
+    channels = back ? g.oc : g.ic, filters = back ? g.ic : g.oc;
+    for (int d = 0; d < 2; ++d) {
+      in[d] = back ? g.out[d + 1] : g.in[d + 1], out[d] = back ? g.in[d + 1] : g.out[d + 1];
+      pad[d] = back ? 2 - g.pad[d + 1] : g.pad[d + 1];
+    }
+  }
+  int64_t down() const { return (out[0] + 1) / 2; }
+  int64_t across() const { return (out[1] + 1) / 2; }
+  int64_t patches() const { return n * down() * across(); }
+};
+
+// Places of one patch after the other, in images whose pixels have `channels` numbers.
+struct Patches {
+  const Planes& s;
+  int64_t image, row, column;  // of the patch
+
+  Patches(const Planes& s, int64_t first)
+      : s(s), image(first / (s.down() * s.across())), row(first / s.across() % s.down()), column(first % s.across()) {}
+  void next() {
+    if (++column < s.across()) return;
+    column = 0;
+    if (++row == s.down()) row = 0, ++image;
+  }
+  // A square of side `side` from (top, left) on: where its places are, `outside` for those that are none.
+  template <class P>
+  void square(P* base, const int64_t (&size)[2], int64_t channels, int side, int64_t top, int64_t left, P* outside,
+              P** at) const {
+    for (int i = 0; i < side; ++i)
+      for (int j = 0; j < side; ++j) {
+        const int64_t y = top + i, x = left + j;
+        const bool inside = y >= 0 && y < size[0] && x >= 0 && x < size[1];
+        *at++ = inside ? base + ((image * size[0] + y) * size[1] + x) * channels : outside;
+      }
+  }
+  void of_input(const float* x, const float* zeros, const float** at) const {
+    square(x, s.in, s.channels, 4, 2 * row - s.pad[0], 2 * column - s.pad[1], zeros, at);
+  }
+  template <class P>
+  void of_result(P* y, P* outside, P** at) const {
+    square(y, s.out, s.filters, 2, 2 * row, 2 * column, outside, at);
+  }
+};
+
+// Places of the result below which packing the weights, or the gradient's sums, takes more than is won; and channels
+// below which the sums do.
+constexpr int64_t kLeastPlaces = 96, kLeastSide = 4, kLeastChannels = 24;
+
+// Filters in panels of at most the register tile's width, as even as whole vectors allow.
+struct Panels {
+  int64_t filters, width, vectors, count;
+  explicit Panels(int64_t filters) : filters(filters) {
+    const auto& kernels = gemm_kernels<float>();
+    width = kernels.width, vectors = (filters + width - 1) / width;
+    const int64_t most = kernels.nr / width;
+    count = (vectors + most - 1) / most;
+  }
+  int64_t first(int64_t k) const { return k * vectors / count * width; }
+  int64_t wide(int64_t k) const { return first(k + 1) - first(k); }  // whole vectors
+  int64_t cols(int64_t k) const { return std::min(wide(k), filters - first(k)); }
+};
+
+// Weights through strides of filter, channel, row and column of the taps.
+struct Taps {
+  const float* w;
+  int64_t filter, channel, row, column;
+};
+
+Taps taps_for(const float* w, Dims strides, ConvResult which) {
+  if (which == ConvResult::Output) return {w, strides[0], strides[1], strides[2], strides[3]};
+  return {w + 2 * strides[2] + 2 * strides[3], strides[1], strides[0], -strides[2], -strides[3]};
+}
+
+// The taps of `channels` channels for the filters of a panel: [channel][tap][filter]. Copied along whatever lies side by
+// side.
+void lay_out_taps(const Taps& t, int64_t cols, int64_t wide, int64_t channels, float* to) {
+  const auto& kernels = gemm_kernels<float>();
+  const bool together = t.channel == 9 && t.row == 3 && t.column == 1;
+  if (together) return kernels.pack(to, int(wide), t.w, t.filter, 1, cols, 9 * channels);
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t tap = 0; tap < 9; ++tap)
+      kernels.pack(to + (c * 9 + tap) * wide, int(wide), t.w + c * t.channel + tap / 3 * t.row + tap % 3 * t.column,
+                   t.filter, 1, cols, 1);
+}
+
+}  // namespace
+
+bool winograd_has(Activation a) { return a == Activation::None || a == Activation::Relu || a == Activation::Relu6; }
+
+bool winograd_pays(const ConvGeometry& g, ConvResult which) {
+  if (g.kernel != Three{1, 3, 3} || g.stride != Three{1, 1, 1} || g.dilation != Three{1, 1, 1} || g.groups != 1 ||
+      g.in[0] != 1 || g.out[0] != 1)
+    return false;
+  const Three& made = which == ConvResult::Input ? g.in : g.out;
+  return g.pad[1] <= 2 && g.pad[2] <= 2 && std::min(made[1], made[2]) >= kLeastSide &&
+         std::min(g.ic, g.oc) >= kLeastChannels && g.n * volume(made) >= kLeastPlaces;
+}
+
+int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which) {
+  const Planes s(g, which);
+  return kPoints * s.channels * Panels(s.filters).vectors * gemm_kernels<float>().width;
+}
+
+// [panel][point][channel][filter]
+void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, float* packed) {
+  const Planes s(g, which);
+  const Panels panels(s.filters);
+  const Taps taps = taps_for(w, strides, which);
+  constexpr int64_t kChannels = 16;
+  const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
+  parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
+    alignas(64) float laid[9 * kChannels * kMostWide];
+    for (; unit < end; ++unit) {
+      const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel);
+      const int64_t channels = std::min(kChannels, s.channels - c0), step = s.channels * wide;
+      Taps here = taps;
+      here.w += panels.first(panel) * taps.filter + c0 * taps.channel;
+      lay_out_taps(here, panels.cols(panel), wide, channels, laid);
+      float* to = packed + kPoints * s.channels * panels.first(panel) + c0 * wide;
+      for (int64_t c = 0; c < channels; ++c) loops().weights(laid + c * 9 * wide, wide, wide, to + c * wide, step);
+    }
+  });
+}
+
+void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
+                       const WinogradTail& tail, float* to) {
+  const Planes s(g, which);
+  const Panels panels(s.filters);
+  const auto& products = gemm_kernels<float>();
+  const int64_t lda = rounded(s.channels, 16) + 16, ldm = products.nr, total = s.patches();
+  const int64_t fits = kCacheNumbers / (kPoints * (lda + ldm)) / products.mr * products.mr;
+  const int64_t most = std::clamp<int64_t>(fits, 2 * products.mr, kMostPatches);
+  const int64_t blocks = (total + most - 1) / most, block = rounded((total + blocks - 1) / blocks, products.mr);
+  const int64_t threads = num_threads(), parts = blocks >= 4 * threads ? 1 : std::min<int64_t>(threads, panels.count);
+  const int64_t point = block * lda, sums = block * ldm;
+  parallel_for(blocks * parts, 1, [&](int64_t unit, int64_t end) {
+    float* v = scratch<float>(kScratchA, kPoints * point);
+    float* m = scratch<float>(kScratchB, kPoints * sums);
+    float* spare = scratch<float>(kScratchC, 2 * std::max(s.channels, s.filters));
+    std::fill_n(spare, s.channels, 0.f);
+    float* outside = spare + std::max(s.channels, s.filters);
+    for (; unit < end; ++unit) {
+      const int64_t first = unit / parts * block, count = std::min(block, total - first), part = unit % parts;
+      if (count <= 0) continue;
+      const float* patch[16];
+      Patches at(s, first);
+      for (int64_t t = 0; t < count; ++t, at.next()) {
+        at.of_input(from, spare, patch);
+        loops().patch(patch, s.channels, v + t * lda, point);
+      }
+      for (int64_t p = part * panels.count / parts; p < (part + 1) * panels.count / parts; ++p) {
+        const int64_t wide = panels.wide(p), cols = panels.cols(p), f = panels.first(p);
+        const float* u = packed + kPoints * s.channels * f;
+        for (int k = 0; k < kPoints; ++k)
+          for (int64_t t = 0; t < count; t += products.mr)
+            products.tile(s.channels, v + k * point + t * lda, lda, 1, u + k * s.channels * wide, wide,
+                          m + k * sums + t * ldm, ldm, int(std::min<int64_t>(products.mr, count - t)), int(wide), {});
+        float* place[4];
+        Patches of(s, first);
+        for (int64_t t = 0; t < count; ++t, of.next()) {
+          of.of_result(to + f, outside, place);
+          loops().result(m + t * ldm, sums, cols, tail.bias ? tail.bias + f : nullptr, tail.adds, tail.activation, place);
+        }
+      }
+    }
+  });
+}
+
+// Threads share the channels, so that each sum over the patches is made by one.
+void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw) {
+  const Planes s(g, ConvResult::Output);
+  const Panels panels(s.filters);
+  const auto& products = gemm_kernels<float>();
+  const int64_t threads = num_threads(), total = s.patches(), padded = panels.vectors * panels.width;
+  const int64_t share = rounded((s.channels + threads - 1) / threads, 16), parts = (s.channels + share - 1) / share;
+  const int64_t blocks = (total + kSummedPatches - 1) / kSummedPatches, block = (total + blocks - 1) / blocks;
+  const int64_t lda = share + 16, point = block * lda;
+  float* sums = scratch<float>(kScratchD, kPoints * s.channels * padded);  // as packed weights
+  parallel_for(parts, 1, [&](int64_t part, int64_t end) {
+    float* v = scratch<float>(kScratchA, kPoints * point);
+    float* z = scratch<float>(kScratchB, kPoints * block * padded);
+    float* zeros = scratch<float>(kScratchC, std::max(s.channels, s.filters));
+    std::fill_n(zeros, std::max(s.channels, s.filters), 0.f);
+    for (; part < end; ++part) {
+      const int64_t c0 = part * share, channels = std::min(share, s.channels - c0);
+      for (int64_t first = 0; first < total; first += block) {
+        interruption_point();
+        const int64_t count = std::min(block, total - first);
+        const float *patch[16], *place[4];
+        Patches at(s, first);
+        for (int64_t t = 0; t < count; ++t, at.next()) {
+          at.of_input(x + c0, zeros, patch);
+          loops().patch(patch, channels, v + t * lda, point);
+          at.of_result<const float>(gy, zeros, place);
+          for (int64_t p = 0; p < panels.count; ++p) {
+            const int64_t f = panels.first(p), wide = panels.wide(p);
+            loops().places(place, panels.cols(p), z + f * kPoints * block + t * wide, block * wide);
+            for (const float*& of : place) of += panels.cols(p);
+          }
+        }
+        for (int64_t p = 0; p < panels.count; ++p) {
+          const int64_t f = panels.first(p), wide = panels.wide(p);
+          for (int k = 0; k < kPoints; ++k)
+            for (int64_t c = 0; c < channels; c += products.mr)
+              products.tile(count, v + k * point + c, 1, lda, z + (f * kPoints + k * wide) * block, wide,
+                            sums + kPoints * s.channels * f + (k * s.channels + c0 + c) * wide, wide,
+                            int(std::min<int64_t>(products.mr, channels - c)), int(wide), {1, first ? 1.f : 0.f});
+        }
+      }
+    }
+  });
+  constexpr int64_t kChannels = 16;
+  const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
+  parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
+    alignas(64) float laid[9 * kChannels * kMostWide];
+    for (; unit < end; ++unit) {
+      const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel), f = panels.first(panel);
+      const int64_t channels = std::min(kChannels, s.channels - c0);
+      for (int64_t c = 0; c < channels; ++c)
+        loops().taps(sums + kPoints * s.channels * f + (c0 + c) * wide, s.channels * wide, wide, laid + c * 9 * wide, wide);
+      for (int64_t k = 0; k < panels.cols(panel); ++k) {
+        float* to = gw + ((f + k) * s.channels + c0) * 9;
+        for (int64_t i = 0; i < 9 * channels; ++i) to[i] = laid[i * wide + k];
+      }
+    }
+  });
+}
+
+}  // namespace flambeau
