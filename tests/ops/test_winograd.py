@@ -61,11 +61,17 @@ def test_whole_numbers_are_exact():
         assert torch.equal(mine.double(), other)
 
 
-def test_nan_reaches_the_patches_it_lies_in():
+@pytest.mark.parametrize("value", ["nan", "inf", "1e38"])
+@pytest.mark.parametrize("place", [(7, 8), (6, 7), (0, 23)], ids=str)
+def test_a_place_reaches_only_the_sums_it_belongs_to(value, place):
+    """Infinities become NaN in most of them, since they meet with both signs."""
     x, w, _, _ = operands((1, 32, 32, (24, 24), 1), dtype=torch.float32)
-    x[0, 5, 7, 8] = float("nan")
-    spoilt = F.conv2d(x, w, padding=1).isnan()
-    assert spoilt[0, :, 6:9, 7:10].all() and spoilt.sum() == 32 * 16  # four patches of 2 x 2 places
+    whole = F.conv2d(x, w, padding=1)
+    x[0, 5, place[0], place[1]] = float(value)
+    changed = F.conv2d(x, w, padding=1) != whole
+    reached = torch.zeros(24, 24, dtype=torch.bool)
+    reached[max(place[0] - 1, 0):place[0] + 2, max(place[1] - 1, 0):place[1] + 2] = True
+    assert torch.equal(changed[0], reached.expand(32, 24, 24))
 
 
 @pytest.mark.parametrize("case", [(2, 48, 100, (30, 31), 1), (1, 256, 96, (14, 14), 1)], ids=str)
