@@ -138,6 +138,14 @@ void infer_convolution(Call& c) {
   else c.output(p.result, x.dtype, x.device);
 }
 
+}  // namespace
+
+TensorRef dense_weights(const Tensor& w) {
+  return has_channels_last(w) ? TensorRef::borrow(const_cast<Tensor*>(&w)) : contiguous(w);
+}
+
+namespace {
+
 template <class T>
 void run_forward(const Problem& p, const Tensor& x, const Tensor& w, const Tensor* bias, T* y) {
   const T* b = bias ? bias->ptr<T>() : nullptr;
@@ -266,7 +274,9 @@ void infer_backward(Call& c) {
   int64_t mask = c.integer(9), nothing[] = {0}, channels[] = {p.result[1]};
   if (mask & 1 && of_channels_last(x, p)) c.output(x.shape(), x.dtype, x.device, channels_last_strides(x.shape()));
   else c.output(mask & 1 ? x.shape() : Dims(nothing), x.dtype, x.device);
-  c.output(mask & 2 ? w.shape() : Dims(nothing), x.dtype, x.device);
+  if (mask & 2 && of_channels_last(x, p) && has_channels_last(w))
+    c.output(w.shape(), x.dtype, x.device, channels_last_strides(w.shape()));
+  else c.output(mask & 2 ? w.shape() : Dims(nothing), x.dtype, x.device);
   c.output(mask & 4 ? Dims(channels) : Dims(nothing), x.dtype, x.device);
 }
 

@@ -38,10 +38,14 @@ ConvProblem describe_convolution(const Call& c, const Tensor& x, const Tensor& w
 inline constexpr int64_t kFewProducts = 1 << 16;
 // By oneDNN (conv_onednn.cpp): which of the three arrays is computed from the other two. False: it has no such
 // primitive.
-// `last`: x and y are images whose channels lie last.
 enum class ConvResult { Output, Input, Weights };
+struct ChannelsLast {
+  bool images = false, weights = false;  // lie so
+};
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
-                        ConvResult which, bool last = false);
+                        ConvResult which, ChannelsLast last = {});
+// Weights without gaps: as they lie where their channels lie last, else contiguous.
+TensorRef dense_weights(const Tensor& w);
 // Images of float32 whose channels lie last (conv_last.cpp), as are then the results. Whether a convolution is of them;
 // its result, and those of its gradients that `mask` names, as in convolution_backward.
 bool of_channels_last(const Tensor& x, const ConvProblem& p);

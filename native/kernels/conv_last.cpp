@@ -44,26 +44,22 @@ void add_channels(float* y, const float* bias, int64_t places, int64_t channels)
   });
 }
 
-// One pass over arrays as they lie: by minimal filtering, or by oneDNN. False: neither computes it.
-bool as_they_lie(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+// One pass over arrays as they lie, weights with these strides: by minimal filtering, or by oneDNN. False: neither
+// computes it.
+bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const float* bias, float* y, ConvResult which) {
   if (g.products() < kFewProducts) return false;
-  if (!winograd_pays(g, which)) {
-    if (bias && which == ConvResult::Input) {
-      if (!onednn_convolution(g, DType::Float32, x, w, nullptr, y, which, true)) return false;
-      add_channels(x, bias, g.n * volume(g.in), g.ic);
-      return true;
-    }
-    return onednn_convolution(g, DType::Float32, x, w, bias, y, which, true);
-  }
-  if (which == ConvResult::Weights) {
-    winograd_weights(g, x, y, w);
+  if (winograd_pays(g, which)) {
+    if (which == ConvResult::Weights) return winograd_weights(g, x, y, w, strides), true;
+    float* packed = scratch<float>(kScratchD, winograd_packed_size(g, which));
+    winograd_pack(g, w, strides, which, packed);
+    const bool forward = which == ConvResult::Output;
+    winograd_convolve(g, which, forward ? x : y, packed, {bias}, forward ? y : x);
     return true;
   }
-  const int64_t strides[] = {9 * g.ic, 9, 3, 1};
-  float* packed = scratch<float>(kScratchD, winograd_packed_size(g, which));
-  winograd_pack(g, w, strides, which, packed);
-  if (which == ConvResult::Output) winograd_convolve(g, which, x, packed, {bias}, y);
-  else winograd_convolve(g, which, y, packed, {bias}, x);
+  const bool after = which == ConvResult::Input && bias;  // oneDNN adds one to results alone
+  const ChannelsLast last{true, !strides.empty() && strides[1] == 1 && g.icg() > 1 && volume(g.kernel) > 1};
+  if (!onednn_convolution(g, DType::Float32, x, w, after ? nullptr : bias, y, which, last)) return false;
+  if (after) add_channels(x, bias, g.n * volume(g.in), g.ic);
   return true;
 }
 
@@ -79,17 +75,18 @@ void convolve_channels_last(const Call& c, const ConvProblem& p) {
   if (!p.transposed && p.g.products() >= kFewProducts && weights_stay(c.tensor(1)) &&
       convolve_with_kept_weights(p.g, x, c.tensor(1), c.optional_tensor(2), out))
     return trim_scratch();
-  TensorRef w = contiguous(c.tensor(1)), bias;
+  TensorRef w = dense_weights(c.tensor(1)), bias;
   if (Tensor* b = c.optional_tensor(2)) bias = contiguous(*b);
   const float* b = bias ? bias->ptr<float>() : nullptr;
   {
     LockRelease lock(p.g.products() / 16);
     float *from = x.ptr<float>(), *weight = w->ptr<float>(), *to = out.ptr<float>();
-    if (p.transposed ? as_they_lie(p.g, to, weight, b, from, ConvResult::Input)
-                     : as_they_lie(p.g, from, weight, b, to, ConvResult::Output))
+    if (p.transposed ? as_they_lie(p.g, to, weight, w->stride(), b, from, ConvResult::Input)
+                     : as_they_lie(p.g, from, weight, w->stride(), b, to, ConvResult::Output))
       return trim_scratch();
   }
   TensorRef plain = contiguous(x), y = empty(out.shape(), out.dtype, out.device);
+  w = contiguous(*w);
   {
     LockRelease lock(p.g.products() / 16);
     if (p.transposed)
@@ -104,35 +101,38 @@ void convolve_channels_last(const Call& c, const ConvProblem& p) {
 // Of a transposed convolution the gradient is the image, and the input the result, of the convolution.
 void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask) {
   const Tensor& x = c.tensor(1);
-  TensorRef g = with_channels_last(c.tensor(0)), w = contiguous(c.tensor(2)), plain_x, plain_g, to;
+  Tensor& out = c.out(1);
+  TensorRef g = with_channels_last(c.tensor(0)), w = dense_weights(c.tensor(2)), plain_x, plain_g, plain_w, to, to_w;
   const ConvGeometry& of = p.g;
   float *image = (p.transposed ? *g : x).ptr<float>(), *result = (p.transposed ? x : *g).ptr<float>();
   int64_t left = mask & 3;
   {
     LockRelease lock(of.products() / 8);
-    auto one = [&](int64_t bit, ConvResult which, float* x, float* w, float* y) {
-      if (left & bit && as_they_lie(of, x, w, nullptr, y, which)) left &= ~bit;
-    };
-    float* to = c.out(0).ptr<float>();
-    if (p.transposed) one(1, ConvResult::Output, image, w->ptr<float>(), to);
-    else one(1, ConvResult::Input, to, w->ptr<float>(), result);
+    float *to_x = c.out(0).ptr<float>(), *weight = w->ptr<float>();
+    if (mask & 1 && (p.transposed
+                         ? as_they_lie(of, image, weight, w->stride(), nullptr, to_x, ConvResult::Output)
+                         : as_they_lie(of, to_x, weight, w->stride(), nullptr, result, ConvResult::Input)))
+      left &= ~1;
     // oneDNN has no good loops for large filters of single channels
-    if (of.icg() > 1 || of.ocg() > 1 || volume(of.kernel) <= 9)
-      one(2, ConvResult::Weights, image, c.out(1).ptr<float>(), result);
+    const bool good = of.icg() > 1 || of.ocg() > 1 || volume(of.kernel) <= 9;
+    if (mask & 2 && good &&
+        as_they_lie(of, image, out.ptr<float>(), out.stride(), nullptr, result, ConvResult::Weights))
+      left &= ~2;
     if (mask & 4) channel_sums(g->ptr<float>(), g->numel / g->size(1), g->size(1), c.out(2).ptr<float>());
   }
   if (left) {
-    plain_g = contiguous(*g);
+    plain_g = contiguous(*g), plain_w = contiguous(*w);
     if (left & 1) to = empty(x.shape(), x.dtype, x.device);
-    if (left & 2) plain_x = contiguous(x);
+    if (left & 2) plain_x = contiguous(x), to_w = empty(out.shape(), out.dtype, out.device);
     LockRelease lock(of.products() / 8);
-    const float *from = plain_g->ptr<float>(), *weight = w->ptr<float>();
+    const float *from = plain_g->ptr<float>(), *weight = plain_w->ptr<float>();
     if (left & 1 && p.transposed) conv_forward<float>(of, from, weight, nullptr, to->ptr<float>());
     else if (left & 1) conv_backward_data<float>(of, from, weight, nullptr, to->ptr<float>());
-    if (left & 2 && p.transposed) conv_backward_weight<float>(of, from, plain_x->ptr<float>(), c.out(1).ptr<float>());
-    else if (left & 2) conv_backward_weight<float>(of, plain_x->ptr<float>(), from, c.out(1).ptr<float>());
+    if (left & 2 && p.transposed) conv_backward_weight<float>(of, from, plain_x->ptr<float>(), to_w->ptr<float>());
+    else if (left & 2) conv_backward_weight<float>(of, plain_x->ptr<float>(), from, to_w->ptr<float>());
   }
   if (left & 1) copy_into(c.out(0), *to);
+  if (left & 2) copy_into(out, *to_w);
   trim_scratch();
 }
 

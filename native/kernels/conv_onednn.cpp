@@ -27,7 +27,15 @@ struct Shapes {
   dims stride, dilation, pad, pad_end;
 };
 
-Shapes shapes_of(const ConvGeometry& g, memory::data_type type, bool last) {
+// With the channels last; of weights in groups without their first dimension.
+dims strides_last(const dims& shape, bool groups) {
+  if (!groups) return channels_last_strides(shape);
+  dims strides = channels_last_strides(Dims(shape).subspan(1));
+  strides.insert(strides.begin(), strides[0] * shape[1]);
+  return strides;
+}
+
+Shapes shapes_of(const ConvGeometry& g, memory::data_type type, ChannelsLast last) {
   const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1
       : 0;  // two dimensions when the first is trivial
   Shapes s;
@@ -47,17 +55,18 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type, bool last) {
   const dims* all[] = {&x, &w, &y};
   for (int k = 0; k < 3; ++k) {
     const bool image = k != 1;
-    s.plain[k] = memory::desc(*all[k], type, last && image ? channels_last_strides(*all[k]) : strides(*all[k]));
-    s.any[k] = last && image ? s.plain[k] : memory::desc(*all[k], type, memory::format_tag::any);
+    const bool lies_last = image ? last.images : last.weights;
+    s.plain[k] = memory::desc(*all[k], type, lies_last ? strides_last(*all[k], !image && g.groups > 1) : strides(*all[k]));
+    s.any[k] = lies_last && image ? s.plain[k] : memory::desc(*all[k], type, memory::format_tag::any);
   }
   return s;
 }
 
 // `result`: which of the three the primitive writes.
 // long because: the three primitives of oneDNN differ in types alone
-std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result, bool last) {
+std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result, ChannelsLast last) {
   static auto* cache = new Recent<Entry>(256);
-  Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last};
+  Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last.images, last.weights};
   for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),
       t->end());
   return cache->get(key, [&] {
@@ -103,7 +112,7 @@ std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, 
 }
 
 void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const void* bias, void* y,
-         ConvResult which, bool last) {
+         ConvResult which, ChannelsLast last) {
   const int result = which == ConvResult::Output ? kResult : which == ConvResult::Input ? kSource : kWeights;
   std::shared_ptr<Entry> entry = entry_for(g, type, bias, result, last);
   engine& e = onednn::engine();
@@ -146,7 +155,7 @@ void run(const ConvGeometry& g, memory::data_type type, void* x, void* w, const 
 }  // namespace
 
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
-                        ConvResult which, bool last) {
+                        ConvResult which, ChannelsLast last) {
   try {
     run(g, onednn::data_type(dtype), x, w, bias, y, which, last);
     return true;
@@ -165,7 +174,7 @@ bool multiplies_halves(DType dtype) {
 #else
 namespace flambeau {
 bool multiplies_halves(DType) { return false; }
-bool onednn_convolution(const ConvGeometry&, DType, void*, void*, const void*, void*, ConvResult, bool) {
+bool onednn_convolution(const ConvGeometry&, DType, void*, void*, const void*, void*, ConvResult, ChannelsLast) {
   return false;
 }
 }  // namespace flambeau

@@ -115,15 +115,12 @@ struct Weights final : TailWeights {
   double eps;
 
   Weights(const Call& c, const ConvGeometry& g) : g(g), eps(c.real(kEps)) {
-    vector[kWeight] = as_it_lies(c.tensor(kWeight));
+    vector[kWeight] = dense_weights(c.tensor(kWeight));
     for (int k = kBias; k < kEps; ++k)
       if (Tensor* t = c.optional_tensor(k)) vector[k] = contiguous(*t);
   }
-  static TensorRef as_it_lies(const Tensor& w) {
-    return has_channels_last(w) ? TensorRef::borrow(const_cast<Tensor*>(&w)) : contiguous(w);
-  }
   Weights(const ConvGeometry& g, const Tensor& weight, const Tensor* bias) : g(g), eps(0) {
-    vector[kWeight] = as_it_lies(weight);
+    vector[kWeight] = dense_weights(weight);
     if (bias) vector[kBias] = contiguous(*bias);
   }
   const float* of(int k) const { return vector[k] ? vector[k]->ptr<float>() : nullptr; }

@@ -19,6 +19,7 @@ constexpr int64_t kCacheNumbers = 160 << 10;    // of a block, in a core's secon
 constexpr int64_t kMostPatches = 96;
 constexpr int64_t kSummedPatches = 256;         // of one block of a sum over them
 constexpr int64_t kMostWide = 64;               // filters of a panel
+constexpr int64_t kChannels = 16;               // whose weights are turned into sums together
 
 const WinogradKernels& loops() {
   static const auto& chosen = best_loops(winograd_kernels_f32);
@@ -94,28 +95,40 @@ struct Panels {
   int64_t cols(int64_t k) const { return std::min(wide(k), filters - first(k)); }
 };
 
-// Weights through strides of filter, channel, row and column of the taps.
+// Weights through strides of filter, channel, row and column of the taps. For the gradient of the input they are turned,
+// and filters and channels change places.
 struct Taps {
   const float* w;
   int64_t filter, channel, row, column;
+  bool turned;
+
+  Taps(const float* w, Dims s, ConvResult which)
+      : w(w), filter(s[which == ConvResult::Input]), channel(s[which != ConvResult::Input]), row(s[2]), column(s[3]),
+        turned(which == ConvResult::Input) {}
+  int64_t of(int64_t tap) const { return tap / 3 * row + tap % 3 * column; }
 };
 
-Taps taps_for(const float* w, Dims strides, ConvResult which) {
-  if (which == ConvResult::Output) return {w, strides[0], strides[1], strides[2], strides[3]};
-  return {w + 2 * strides[2] + 2 * strides[3], strides[1], strides[0], -strides[2], -strides[3]};
-}
+// The taps of `channels` channels for the filters of a panel, side by side: [channel][tap] where taps lie together in
+// memory, else [tap][channel].
+struct LaidTaps {
+  float* at;
+  int64_t channel, tap;
 
-// The taps of `channels` channels for the filters of a panel: [channel][tap][filter]. Copied along whatever lies side by
-// side.
-void lay_out_taps(const Taps& t, int64_t cols, int64_t wide, int64_t channels, float* to) {
-  const auto& kernels = gemm_kernels<float>();
-  const bool together = t.channel == 9 && t.row == 3 && t.column == 1;
-  if (together) return kernels.pack(to, int(wide), t.w, t.filter, 1, cols, 9 * channels);
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t tap = 0; tap < 9; ++tap)
-      kernels.pack(to + (c * 9 + tap) * wide, int(wide), t.w + c * t.channel + tap / 3 * t.row + tap % 3 * t.column,
-                   t.filter, 1, cols, 1);
-}
+  LaidTaps(const Taps& t, int64_t cols, int64_t wide, int64_t channels, float* to) : at(to) {
+    const auto& kernels = gemm_kernels<float>();
+    if (t.row == 3 && t.column == 1) {
+      channel = 9 * wide, tap = wide;
+      const int64_t together = t.channel == 9 ? channels : 1;
+      for (int64_t c = 0; c < channels; c += together)
+        kernels.pack(to + c * channel, int(wide), t.w + c * t.channel, t.filter, 1, cols, 9 * together);
+    } else {
+      channel = wide, tap = channels * wide;
+      for (int64_t k = 0; k < 9; ++k)
+        kernels.pack(to + k * tap, int(wide), t.w + t.of(k), t.filter, t.channel, cols, channels);
+    }
+    if (t.turned) at += 8 * tap, tap = -tap;
+  }
+};
 
 }  // namespace
 
@@ -139,8 +152,7 @@ int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which) {
 void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResult which, float* packed) {
   const Planes s(g, which);
   const Panels panels(s.filters);
-  const Taps taps = taps_for(w, strides, which);
-  constexpr int64_t kChannels = 16;
+  const Taps taps(w, strides, which);
   const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
   parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
     alignas(64) float laid[9 * kChannels * kMostWide];
@@ -149,9 +161,10 @@ void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResu
       const int64_t channels = std::min(kChannels, s.channels - c0), step = s.channels * wide;
       Taps here = taps;
       here.w += panels.first(panel) * taps.filter + c0 * taps.channel;
-      lay_out_taps(here, panels.cols(panel), wide, channels, laid);
+      const LaidTaps from(here, panels.cols(panel), wide, channels, laid);
       float* to = packed + kPoints * s.channels * panels.first(panel) + c0 * wide;
-      for (int64_t c = 0; c < channels; ++c) loops().weights(laid + c * 9 * wide, wide, wide, to + c * wide, step);
+      for (int64_t c = 0; c < channels; ++c)
+        loops().weights(from.at + c * from.channel, from.tap, wide, to + c * wide, step);
     }
   });
 }
@@ -201,7 +214,7 @@ void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* fro
 }
 
 // Threads share the channels, so that each sum over the patches is made by one.
-void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw) {
+void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw, Dims strides) {
   const Planes s(g, ConvResult::Output);
   const Panels panels(s.filters);
   const auto& products = gemm_kernels<float>();
@@ -243,18 +256,20 @@ void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, fl
       }
     }
   });
-  constexpr int64_t kChannels = 16;
+  const Taps taps(gw, strides, ConvResult::Output);
   const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
   parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
     alignas(64) float laid[9 * kChannels * kMostWide];
     for (; unit < end; ++unit) {
-      const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel), f = panels.first(panel);
+      const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel);
+      const int64_t f = panels.first(panel);
       const int64_t channels = std::min(kChannels, s.channels - c0);
       for (int64_t c = 0; c < channels; ++c)
         loops().taps(sums + kPoints * s.channels * f + (c0 + c) * wide, s.channels * wide, wide, laid + c * 9 * wide, wide);
       for (int64_t k = 0; k < panels.cols(panel); ++k) {
-        float* to = gw + ((f + k) * s.channels + c0) * 9;
-        for (int64_t i = 0; i < 9 * channels; ++i) to[i] = laid[i * wide + k];
+        float* to = gw + (f + k) * taps.filter + c0 * taps.channel;
+        for (int64_t c = 0; c < channels; ++c)
+          for (int64_t tap = 0; tap < 9; ++tap) to[c * taps.channel + taps.of(tap)] = laid[(c * 9 + tap) * wide + k];
       }
     }
   });

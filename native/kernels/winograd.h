@@ -44,7 +44,7 @@ struct WinogradTail {
 };
 void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
                        const WinogradTail& tail, float* to);
-// The gradient of the weights, [oc, ic, 3, 3].
-void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw);
+// The gradient of the weights, [oc, ic, 3, 3] through its strides.
+void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw, Dims strides);
 
 }  // namespace flambeau

@@ -202,3 +202,26 @@ def test_second_derivatives_and_hooks():
     torch.testing.assert_close(x.grad.double(), X.grad, rtol=1e-2, atol=1e-3 * float(X.grad.abs().max()))
     torch.testing.assert_close(w.grad.double(), W.grad, rtol=1e-2, atol=1e-3 * float(W.grad.abs().max()))
     assert seen and seen[0].shape == y.shape
+
+
+@pytest.mark.parametrize("form", [
+    (1, 1, 3, 1), (1, 2, 3, 1), (4, 1, 3, 1), (16, 1, 3, 1), (1, 1, 1, 1), (1, 1, 5, 2), (16, 1, 11, 1)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_weights_with_channels_last(form, transposed):
+    """They are read as they lie, and their gradients lie so too."""
+    groups, stride, kernel, dilation = form
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 16, 24, 21), torch.randn(16, 16 // groups, kernel, kernel) / kernel
+    op = F.conv_transpose2d if transposed else F.conv2d
+
+    def passes(x, w):
+        x, w = x.requires_grad_(), w.requires_grad_()
+        y = op(x, w, None, stride, kernel // 2, groups=groups, dilation=dilation)
+        return y, *torch.autograd.grad(y.square().sum(), (x, w))
+
+    plain = passes(x.clone(), w.clone())
+    last = passes(*(t.contiguous(memory_format=torch.channels_last) for t in (x, w)))
+    for mine, other in zip(last, plain, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))
+    if kernel > 1 and groups < 16:
+        assert last[2].is_contiguous(memory_format=torch.channels_last) and not last[2].is_contiguous()
