@@ -77,9 +77,9 @@ struct Patches {
   }
 };
 
-// Places of the result below which packing the weights, or the gradient's sums, takes more than is won; and channels
-// below which the sums do.
-constexpr int64_t kLeastPlaces = 96, kLeastSide = 4, kLeastChannels = 24;
+// Places of the result below which making the weights' sums (turned ones, or weights from sums) takes more than is won;
+// and channels below which the sums of patches do.
+constexpr int64_t kLeastPlaces = 48, kLeastSummed = 96, kLeastSide = 4, kLeastChannels = 24;
 
 // Filters in panels of at most the register tile's width, as even as whole vectors allow.
 struct Panels {
@@ -140,7 +140,8 @@ bool winograd_pays(const ConvGeometry& g, ConvResult which) {
     return false;
   const Three& made = which == ConvResult::Input ? g.in : g.out;
   return g.pad[1] <= 2 && g.pad[2] <= 2 && std::min(made[1], made[2]) >= kLeastSide &&
-         std::min(g.ic, g.oc) >= kLeastChannels && g.n * volume(made) >= kLeastPlaces;
+         std::min(g.ic, g.oc) >= kLeastChannels &&
+         g.n * volume(made) >= (which == ConvResult::Output ? kLeastPlaces : kLeastSummed);
 }
 
 int64_t winograd_packed_size(const ConvGeometry& g, ConvResult which) {
@@ -219,9 +220,9 @@ void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, fl
   const Panels panels(s.filters);
   const auto& products = gemm_kernels<float>();
   const int64_t threads = num_threads(), total = s.patches(), padded = panels.vectors * panels.width;
-  const int64_t share = rounded((s.channels + threads - 1) / threads, 16), parts = (s.channels + share - 1) / share;
+  const int64_t share = rounded((s.channels + threads - 1) / threads, products.mr), parts = (s.channels + share - 1) / share;
   const int64_t blocks = (total + kSummedPatches - 1) / kSummedPatches, block = (total + blocks - 1) / blocks;
-  const int64_t lda = share + 16, point = block * lda;
+  const int64_t lda = rounded(share, 16) + 16, point = block * lda;
   float* sums = scratch<float>(kScratchD, kPoints * s.channels * padded);  // as packed weights
   parallel_for(parts, 1, [&](int64_t part, int64_t end) {
     float* v = scratch<float>(kScratchA, kPoints * point);
