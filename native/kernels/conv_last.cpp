@@ -46,7 +46,8 @@ void add_channels(float* y, const float* bias, int64_t places, int64_t channels)
 
 // One pass over arrays as they lie, weights with these strides: by minimal filtering, or by oneDNN. False: neither
 // computes it.
-bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const float* bias, float* y, ConvResult which) {
+bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const float* bias, float* y,
+                 ConvResult which) {
   if (g.products() < kFewProducts) return false;
   if (winograd_pays(g, which)) {
     if (which == ConvResult::Weights) return winograd_weights(g, x, y, w, strides), true;

@@ -56,7 +56,8 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type, ChannelsLast las
   for (int k = 0; k < 3; ++k) {
     const bool image = k != 1;
     const bool lies_last = image ? last.images : last.weights;
-    s.plain[k] = memory::desc(*all[k], type, lies_last ? strides_last(*all[k], !image && g.groups > 1) : strides(*all[k]));
+    const bool in_groups = !image && g.groups > 1;
+    s.plain[k] = memory::desc(*all[k], type, lies_last ? strides_last(*all[k], in_groups) : strides(*all[k]));
     s.any[k] = lies_last && image ? s.plain[k] : memory::desc(*all[k], type, memory::format_tag::any);
   }
   return s;
@@ -64,7 +65,8 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type, ChannelsLast las
 
 // `result`: which of the three the primitive writes.
 // long because: the three primitives of oneDNN differ in types alone
-std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result, ChannelsLast last) {
+std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result,
+                                 ChannelsLast last) {
   static auto* cache = new Recent<Entry>(256);
   Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last.images, last.weights};
   for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "../core/channels_last.h"
+#include "../core/memory.h"
 #include "../core/parallel.h"
 #include "correlate.h"
 #include "gemm.h"
@@ -133,8 +134,7 @@ struct Weights final : TailWeights {
     }
     return f;
   }
-  std::shared_ptr<const PackedWeights> in_order(
-      Key key, size_t bytes, const std::function<void(const float*, float*)>& order) const override;
+  std::shared_ptr<const PackedWeights> in_order(Key key, size_t bytes, const PutInOrder& order) const override;
   void plain(float* w, float* bias) const {
     const int64_t *s = vector[kWeight]->strides, *n = vector[kWeight]->sizes;
     for (int64_t oc = 0; oc < g.oc; ++oc) {
@@ -158,10 +158,10 @@ Recent<PackedWeights>& packed_weights() {
   return *cache;
 }
 
-std::shared_ptr<const PackedWeights> Weights::in_order(
-    Key key, size_t bytes, const std::function<void(const float*, float*)>& order) const {
+std::shared_ptr<const PackedWeights> Weights::in_order(Key key, size_t bytes, const PutInOrder& order) const {
   const Fingerprint f = fingerprint();
-  for (int64_t part : {int64_t(f.a), int64_t(f.b), g.oc, g.icg(), g.groups, g.kernel[1], g.kernel[2]}) key.push_back(part);
+  const int64_t these[] = {int64_t(f.a), int64_t(f.b), g.oc, g.icg(), g.groups, g.kernel[1], g.kernel[2]};
+  key.insert(key.end(), std::begin(these), std::end(these));
   return packed_weights().get(key, [&] {
     auto made = std::make_shared<PackedWeights>(bytes, g.oc);
     std::vector<float> w(size_t(vector[kWeight]->numel));
@@ -200,7 +200,7 @@ void by_parts(const ConvTail& t, const Weights& weights, const Tensor& x, float*
       }
 }
 
-bool winograd_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
+void winograd_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
   const auto order = [&](const float* plain, float* to) {
     const int64_t strides[] = {9 * t.g.ic, 9, 3, 1};
     winograd_pack(t.g, plain, strides, ConvResult::Output, to);
@@ -208,12 +208,13 @@ bool winograd_with_tail(const ConvTail& t, const float* x, float* y, const TailW
   auto packed = weights.in_order({}, size_t(winograd_packed_size(t.g, ConvResult::Output)) * sizeof(float), order);
   winograd_convolve(t.g, ConvResult::Output, x, packed->weights,
                     {t.bias ? packed->bias.data() : nullptr, t.adds, t.activation}, y);
-  return true;
 }
 
 bool convolve(const ConvTail& t, const float* x, float* y, const TailWeights& weights) {
-  const bool minimal = winograd_pays(t.g, ConvResult::Output) && winograd_has(t.activation);
-  return minimal ? winograd_with_tail(t, x, y, weights) : onednn_convolution_with_tail(t, x, y, weights);
+  if (!winograd_pays(t.g, ConvResult::Output) || !winograd_has(t.activation))
+    return onednn_convolution_with_tail(t, x, y, weights);
+  winograd_with_tail(t, x, y, weights);
+  return true;
 }
 
 void cpu_tail(Call& c) {
@@ -254,7 +255,8 @@ bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Te
 }
 
 PackedWeights::PackedWeights(size_t bytes, int64_t channels)
-    : weights(static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64))), bias(size_t(channels)), cost(bytes) {
+    : weights(nullptr), bias(size_t(channels)), cost(bytes) {
+  if (!allocation_fails()) weights = static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
   if (!weights) fail(ErrorKind::OutOfMemory, kName, ": out of memory: ", bytes, " bytes of packed weights");
 }
 PackedWeights::~PackedWeights() { std::free(weights); }

@@ -25,11 +25,11 @@ struct PackedWeights {
   ~PackedWeights();
   PackedWeights(const PackedWeights&) = delete;
 };
-// Those of a convolution with its tail, [oc, ic / groups, kernel], in an order that `key` tells apart from others of the
-// same shape: the ones kept under a fingerprint of what they are made of, or new ones of `bytes` bytes.
+// Those of a convolution with its tail, [oc, ic / groups, kernel], in an order that `key` tells apart from others of
+// the same shape: the ones kept under a fingerprint of what they are made of, or new ones of `bytes` bytes.
+using PutInOrder = std::function<void(const float* plain, float* to)>;
 struct TailWeights {
-  virtual std::shared_ptr<const PackedWeights> in_order(Key key, size_t bytes,
-                                                        const std::function<void(const float*, float*)>& order) const = 0;
+  virtual std::shared_ptr<const PackedWeights> in_order(Key key, size_t bytes, const PutInOrder& order) const = 0;
 
  protected:
   ~TailWeights() = default;
@@ -38,8 +38,8 @@ struct TailWeights {
 // By oneDNN (conv_tail_onednn.cpp). x and y have the channels last. False: it has no such primitive.
 bool onednn_convolution_with_tail(const ConvTail& t, const float* x, float* y, const TailWeights& weights);
 
-// A convolution alone, of images with the channels last, with weights that are kept in the order in which they are read;
-// whether those seem to stay as they are. False: nothing computes it so.
+// A convolution alone, of images with the channels last, with weights that are kept in the order in which they are
+// read; whether those seem to stay as they are. False: nothing computes it so.
 bool weights_stay(const Tensor& w);
 bool convolve_with_kept_weights(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor* bias,
                                 Tensor& out);

@@ -1,5 +1,5 @@
-// How minimal filtering goes through an image: blocks of patches that stay in a core's cache are turned into their sums,
-// multiplied by the weights' sums, a panel of filters at a time, and turned into places of the result at once.
+// How minimal filtering goes through an image: blocks of patches that stay in a core's cache are turned into their
+// sums, multiplied by the weights' sums, a panel of filters at a time, and turned into places of the result at once.
 #include "winograd.h"
 
 #include <algorithm>
@@ -95,8 +95,8 @@ struct Panels {
   int64_t cols(int64_t k) const { return std::min(wide(k), filters - first(k)); }
 };
 
-// Weights through strides of filter, channel, row and column of the taps. For the gradient of the input they are turned,
-// and filters and channels change places.
+// Weights through strides of filter, channel, row and column of the taps. For the gradient of the input they are
+// turned, and filters and channels change places.
 struct Taps {
   const float* w;
   int64_t filter, channel, row, column;
@@ -170,110 +170,156 @@ void winograd_pack(const ConvGeometry& g, const float* w, Dims strides, ConvResu
   });
 }
 
-void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
-                       const WinogradTail& tail, float* to) {
-  const Planes s(g, which);
-  const Panels panels(s.filters);
-  const auto& products = gemm_kernels<float>();
+namespace {
+
+// A convolution while it is computed: blocks of patches, and for each the panels of filters.
+struct Convolution {
+  const Planes s;
+  const Panels panels{s.filters};
+  const GemmKernels<float>& products = gemm_kernels<float>();
+  const float *from, *packed;
+  const WinogradTail& tail;
+  float* to;
   const int64_t lda = rounded(s.channels, 16) + 16, ldm = products.nr, total = s.patches();
   const int64_t fits = kCacheNumbers / (kPoints * (lda + ldm)) / products.mr * products.mr;
   const int64_t most = std::clamp<int64_t>(fits, 2 * products.mr, kMostPatches);
   const int64_t blocks = (total + most - 1) / most, block = rounded((total + blocks - 1) / blocks, products.mr);
-  const int64_t threads = num_threads(), parts = blocks >= 4 * threads ? 1 : std::min<int64_t>(threads, panels.count);
-  const int64_t point = block * lda, sums = block * ldm;
-  parallel_for(blocks * parts, 1, [&](int64_t unit, int64_t end) {
-    float* v = scratch<float>(kScratchA, kPoints * point);
-    float* m = scratch<float>(kScratchB, kPoints * sums);
-    float* spare = scratch<float>(kScratchC, 2 * std::max(s.channels, s.filters));
-    std::fill_n(spare, s.channels, 0.f);
-    float* outside = spare + std::max(s.channels, s.filters);
-    for (; unit < end; ++unit) {
-      const int64_t first = unit / parts * block, count = std::min(block, total - first), part = unit % parts;
-      if (count <= 0) continue;
-      const float* patch[16];
-      Patches at(s, first);
-      for (int64_t t = 0; t < count; ++t, at.next()) {
-        at.of_input(from, spare, patch);
-        loops().patch(patch, s.channels, v + t * lda, point);
-      }
-      for (int64_t p = part * panels.count / parts; p < (part + 1) * panels.count / parts; ++p) {
-        const int64_t wide = panels.wide(p), cols = panels.cols(p), f = panels.first(p);
-        const float* u = packed + kPoints * s.channels * f;
-        for (int k = 0; k < kPoints; ++k)
-          for (int64_t t = 0; t < count; t += products.mr)
-            products.tile(s.channels, v + k * point + t * lda, lda, 1, u + k * s.channels * wide, wide,
-                          m + k * sums + t * ldm, ldm, int(std::min<int64_t>(products.mr, count - t)), int(wide), {});
-        float* place[4];
-        Patches of(s, first);
-        for (int64_t t = 0; t < count; ++t, of.next()) {
-          of.of_result(to + f, outside, place);
-          loops().result(m + t * ldm, sums, cols, tail.bias ? tail.bias + f : nullptr, tail.adds, tail.activation, place);
+  const int64_t point = block * lda, sums = block * ldm;  // numbers of one of the 16 points
+
+  void turn_patches(int64_t first, int64_t count, const float* zeros, float* v) const {
+    const float* patch[16];
+    Patches at(s, first);
+    for (int64_t t = 0; t < count; ++t, at.next()) {
+      at.of_input(from, zeros, patch);
+      loops().patch(patch, s.channels, v + t * lda, point);
+    }
+  }
+  void multiply(int64_t panel, int64_t count, const float* v, float* m) const {
+    const int64_t wide = panels.wide(panel);
+    const float* u = packed + kPoints * s.channels * panels.first(panel);
+    for (int k = 0; k < kPoints; ++k)
+      for (int64_t t = 0; t < count; t += products.mr)
+        products.tile(s.channels, v + k * point + t * lda, lda, 1, u + k * s.channels * wide, wide,
+                      m + k * sums + t * ldm, ldm, int(std::min<int64_t>(products.mr, count - t)), int(wide), {});
+  }
+  void write_results(int64_t panel, int64_t first, int64_t count, const float* m, float* outside) const {
+    const int64_t f = panels.first(panel);
+    const float* bias = tail.bias ? tail.bias + f : nullptr;
+    float* place[4];
+    Patches at(s, first);
+    for (int64_t t = 0; t < count; ++t, at.next()) {
+      at.of_result(to + f, outside, place);
+      loops().result(m + t * ldm, sums, panels.cols(panel), bias, tail.adds, tail.activation, place);
+    }
+  }
+  // Few blocks: threads share the panels of each, too.
+  void run() const {
+    const int64_t threads = num_threads();
+    const int64_t parts = blocks >= 4 * threads ? 1 : std::min<int64_t>(threads, panels.count);
+    parallel_for(blocks * parts, 1, [&](int64_t unit, int64_t end) {
+      float* v = scratch<float>(kScratchA, kPoints * point);
+      float* m = scratch<float>(kScratchB, kPoints * sums);
+      float* zeros = scratch<float>(kScratchC, s.channels + s.filters);
+      std::fill_n(zeros, s.channels, 0.f);
+      for (; unit < end; ++unit) {
+        const int64_t first = unit / parts * block, count = std::min(block, total - first), part = unit % parts;
+        if (count <= 0) continue;
+        turn_patches(first, count, zeros, v);
+        for (int64_t p = part * panels.count / parts; p < (part + 1) * panels.count / parts; ++p) {
+          multiply(p, count, v, m);
+          write_results(p, first, count, m, zeros + s.channels);
         }
       }
-    }
-  });
-}
+    });
+  }
+};
 
-// Threads share the channels, so that each sum over the patches is made by one.
-void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw, Dims strides) {
-  const Planes s(g, ConvResult::Output);
-  const Panels panels(s.filters);
-  const auto& products = gemm_kernels<float>();
-  const int64_t threads = num_threads(), total = s.patches(), padded = panels.vectors * panels.width;
-  const int64_t share = rounded((s.channels + threads - 1) / threads, products.mr), parts = (s.channels + share - 1) / share;
+// The gradient of the weights while it is computed: 16 sums over all patches for each channel and filter. Threads share
+// the channels, so that each sum is made by one.
+struct WeightSums {
+  const Planes s;
+  const Panels panels{s.filters};
+  const GemmKernels<float>& products = gemm_kernels<float>();
+  const float *x, *gy;
+  const int64_t total = s.patches(), padded = panels.vectors * panels.width;
+  const int64_t share = rounded((s.channels + num_threads() - 1) / num_threads(), products.mr);
   const int64_t blocks = (total + kSummedPatches - 1) / kSummedPatches, block = (total + blocks - 1) / blocks;
   const int64_t lda = rounded(share, 16) + 16, point = block * lda;
-  float* sums = scratch<float>(kScratchD, kPoints * s.channels * padded);  // as packed weights
-  parallel_for(parts, 1, [&](int64_t part, int64_t end) {
-    float* v = scratch<float>(kScratchA, kPoints * point);
-    float* z = scratch<float>(kScratchB, kPoints * block * padded);
-    float* zeros = scratch<float>(kScratchC, std::max(s.channels, s.filters));
-    std::fill_n(zeros, std::max(s.channels, s.filters), 0.f);
-    for (; part < end; ++part) {
-      const int64_t c0 = part * share, channels = std::min(share, s.channels - c0);
-      for (int64_t first = 0; first < total; first += block) {
-        interruption_point();
-        const int64_t count = std::min(block, total - first);
-        const float *patch[16], *place[4];
-        Patches at(s, first);
-        for (int64_t t = 0; t < count; ++t, at.next()) {
-          at.of_input(x + c0, zeros, patch);
-          loops().patch(patch, channels, v + t * lda, point);
-          at.of_result<const float>(gy, zeros, place);
-          for (int64_t p = 0; p < panels.count; ++p) {
-            const int64_t f = panels.first(p), wide = panels.wide(p);
-            loops().places(place, panels.cols(p), z + f * kPoints * block + t * wide, block * wide);
-            for (const float*& of : place) of += panels.cols(p);
-          }
-        }
-        for (int64_t p = 0; p < panels.count; ++p) {
-          const int64_t f = panels.first(p), wide = panels.wide(p);
-          for (int k = 0; k < kPoints; ++k)
-            for (int64_t c = 0; c < channels; c += products.mr)
-              products.tile(count, v + k * point + c, 1, lda, z + (f * kPoints + k * wide) * block, wide,
-                            sums + kPoints * s.channels * f + (k * s.channels + c0 + c) * wide, wide,
-                            int(std::min<int64_t>(products.mr, channels - c)), int(wide), {1, first ? 1.f : 0.f});
-        }
+  float* const sums = scratch<float>(kScratchD, kPoints * s.channels * padded);  // as packed weights
+
+  // Of the patches from `first` on: the sums of channels from c0 on, and those of the result's gradient in panels.
+  void turn(int64_t first, int64_t count, int64_t c0, int64_t channels, const float* zeros, float* v, float* z) const {
+    const float *patch[16], *place[4];
+    Patches at(s, first);
+    for (int64_t t = 0; t < count; ++t, at.next()) {
+      at.of_input(x + c0, zeros, patch);
+      loops().patch(patch, channels, v + t * lda, point);
+      at.of_result<const float>(gy, zeros, place);
+      for (int64_t p = 0; p < panels.count; ++p) {
+        const int64_t wide = panels.wide(p);
+        loops().places(place, panels.cols(p), z + panels.first(p) * kPoints * block + t * wide, block * wide);
+        for (const float*& of : place) of += panels.cols(p);
       }
     }
-  });
-  const Taps taps(gw, strides, ConvResult::Output);
-  const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
-  parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
-    alignas(64) float laid[9 * kChannels * kMostWide];
-    for (; unit < end; ++unit) {
-      const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel);
-      const int64_t f = panels.first(panel);
-      const int64_t channels = std::min(kChannels, s.channels - c0);
-      for (int64_t c = 0; c < channels; ++c)
-        loops().taps(sums + kPoints * s.channels * f + (c0 + c) * wide, s.channels * wide, wide, laid + c * 9 * wide, wide);
-      for (int64_t k = 0; k < panels.cols(panel); ++k) {
-        float* to = gw + (f + k) * taps.filter + c0 * taps.channel;
+  }
+  void add(bool begins, int64_t count, int64_t c0, int64_t channels, const float* v, const float* z) const {
+    for (int64_t p = 0; p < panels.count; ++p) {
+      const int64_t f = panels.first(p), wide = panels.wide(p);
+      for (int k = 0; k < kPoints; ++k)
+        for (int64_t c = 0; c < channels; c += products.mr)
+          products.tile(count, v + k * point + c, 1, lda, z + (f * kPoints + k * wide) * block, wide,
+                        sums + kPoints * s.channels * f + (k * s.channels + c0 + c) * wide, wide,
+                        int(std::min<int64_t>(products.mr, channels - c)), int(wide), {1, begins ? 0.f : 1.f});
+    }
+  }
+  void run() const {
+    parallel_for((s.channels + share - 1) / share, 1, [&](int64_t part, int64_t end) {
+      float* v = scratch<float>(kScratchA, kPoints * point);
+      float* z = scratch<float>(kScratchB, kPoints * block * padded);
+      float* zeros = scratch<float>(kScratchC, std::max(s.channels, s.filters));
+      std::fill_n(zeros, std::max(s.channels, s.filters), 0.f);
+      for (; part < end; ++part) {
+        const int64_t c0 = part * share, channels = std::min(share, s.channels - c0);
+        for (int64_t first = 0; first < total; first += block) {
+          interruption_point();
+          const int64_t count = std::min(block, total - first);
+          turn(first, count, c0, channels, zeros, v, z);
+          add(first == 0, count, c0, channels, v, z);
+        }
+      }
+    });
+  }
+  void write(const Taps& taps, float* gw) const {
+    const int64_t pieces = (s.channels + kChannels - 1) / kChannels;
+    parallel_for(panels.count * pieces, 4, [&](int64_t unit, int64_t end) {
+      alignas(64) float laid[9 * kChannels * kMostWide];
+      for (; unit < end; ++unit) {
+        const int64_t panel = unit / pieces, c0 = unit % pieces * kChannels, wide = panels.wide(panel);
+        const int64_t f = panels.first(panel), channels = std::min(kChannels, s.channels - c0);
+        const float* u = sums + kPoints * s.channels * f + c0 * wide;
         for (int64_t c = 0; c < channels; ++c)
-          for (int64_t tap = 0; tap < 9; ++tap) to[c * taps.channel + taps.of(tap)] = laid[(c * 9 + tap) * wide + k];
+          loops().taps(u + c * wide, s.channels * wide, wide, laid + c * 9 * wide, wide);
+        for (int64_t k = 0; k < panels.cols(panel); ++k) {
+          float* to = gw + (f + k) * taps.filter + c0 * taps.channel;
+          for (int64_t c = 0; c < channels; ++c)
+            for (int64_t tap = 0; tap < 9; ++tap) to[c * taps.channel + taps.of(tap)] = laid[(c * 9 + tap) * wide + k];
+        }
       }
-    }
-  });
+    });
+  }
+};
+
+}  // namespace
+
+void winograd_convolve(const ConvGeometry& g, ConvResult which, const float* from, const float* packed,
+                       const WinogradTail& tail, float* to) {
+  Convolution{.s = Planes(g, which), .from = from, .packed = packed, .tail = tail, .to = to}.run();
+}
+
+void winograd_weights(const ConvGeometry& g, const float* x, const float* gy, float* gw, Dims strides) {
+  const WeightSums sums{.s = Planes(g, ConvResult::Output), .x = x, .gy = gy};
+  sums.run();
+  sums.write(Taps(gw, strides, ConvResult::Output), gw);
 }
 
 }  // namespace flambeau

@@ -2,8 +2,9 @@
 // the result where the definition needs 36 (Winograd 1980; Lavin and Gray, "Fast Algorithms for Convolutional Neural
 // Networks", 2016).
 //
-// Images have their channels last. A patch of 4 x 4 places becomes 16 sums of its places, weights 16 sums of their taps;
-// the products of the two are 16 matrix products over the channels, and 2 x 2 places of the result are sums of these.
+// Images have their channels last. A patch of 4 x 4 places becomes 16 sums of its places, weights 16 sums of their
+// taps; the products of the two are 16 matrix products over the channels, and 2 x 2 places of the result are sums of
+// these.
 // All sums have the factors 1, -1 and 1/2, so rounding errors stay those of a plain convolution.
 #pragma once
 #include "conv.h"

@@ -1,5 +1,5 @@
-// The sums of minimal filtering F(2 x 2, 3 x 3), several channels side by side. Each is a small matrix on both sides of a
-// square; `rows_of` applies it to columns of vectors, so that the second side is the same loop over the first's results.
+// The sums of minimal filtering F(2 x 2, 3 x 3), several channels side by side. Each is a small matrix on both sides of
+// a square of places.
 #include "../winograd.h"
 #include "lanes.h"
 
@@ -43,7 +43,7 @@ struct Taps {  // G': 4 -> 3
   }
 };
 
-// to = M d M' of one vector in each place: `load(k)` gives place k of the in x in square, `store(k, v)` takes the others.
+// M d M' of one vector in each place: `load(k)` gives place k of the square d, `store(k, v)` takes those of the result.
 template <class M, class Load, class Store>
 inline __attribute__((always_inline)) void both_sides(Load&& load, Store&& store) {
   V half[M::in][M::out];
