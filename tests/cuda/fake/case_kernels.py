@@ -9,20 +9,11 @@ import flambeau as fb
 from flambeau.nn import functional as F
 from flambeau.vision import ops
 
-from .. import emulate
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    import importlib
-
-    from flambeau.cuda import _plans
-    assert emulate.MARK  # importing it is enough: kernels are compiled for the CPU from then on
-    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def close(a, b):
-    return a.device.type == "cuda" and fb.allclose(a.cpu(), b, atol=1e-5)
+    return a.device.type == "cuda" and a.dtype == b.dtype and fb.allclose(a.cpu(), b, atol=1e-5)
 
 
 X = fb.linspace(-2, 3, 24).view(4, 6)
@@ -50,6 +41,10 @@ OPERATORS = {
     "unique_consecutive": lambda x: x.round().unique_consecutive(),
     "bincount": lambda x: (x + 2).long().reshape(-1).bincount(minlength=9),
     "bincount with weights": lambda x: (x + 2).long().reshape(-1).bincount(x.reshape(-1)),
+    "one_hot": lambda x: F.one_hot((x + 2).long()[:2], 7),
+    "one_hot that counts the classes": lambda x: F.one_hot((x + 2).long()),
+    "halves as complex numbers": lambda x: fb.view_as_real((fb.complex(x.half(), x[0].half().expand(4, 6)) * 2).clone()
+                                                           + fb.polar(x.half(), x.half())).float(),
     "repeat_interleave": lambda x: x[:, 0].repeat_interleave((x[:, 0] + 2).long()),
     "mode": lambda x: x.round().mode(1).values,
     "nms": lambda x: ops.nms(fb.cat([x.t(), x.t() + 1], 0)[:, [0, 1, 2, 3]].abs().cumsum(1), x.reshape(-1)[:12], 0.3),
@@ -188,6 +183,15 @@ def test_what_values_forbid_is_said():
         X.cuda().long().reshape(-1).bincount()
     with pytest.raises(RuntimeError, match="repeats must not be negative"):
         X.cuda()[0].repeat_interleave(fb.tensor([1, -1, 1, 1, 1, 1], device="cuda"))
+
+
+def test_classes_that_are_refused():
+    for x in (fb.tensor([], dtype=fb.int64), fb.tensor([1], dtype=fb.int32)):
+        with pytest.raises(RuntimeError) as on_cpu:
+            F.one_hot(x)
+        with pytest.raises(RuntimeError) as there:
+            F.one_hot(x.cuda())
+        assert str(on_cpu.value) == str(there.value)
 
 
 def test_what_has_no_kernel_says_so():

@@ -186,17 +186,18 @@ def _border(backward):
     return rule
 
 
-def accumulator(build, info):
-    """(zeroed memory named `sums` of the shape of a result, what puts it there): halves are summed in float."""
+def accumulator(build, info, settled="cast<{kind}>({value})", narrow=("float16", "bfloat16")):
+    """(zeroed memory named `sums` of the shape of a result, what puts it there): halves are summed in float, and what
+    else is `narrow`; `settled` makes an element of a sum."""
     kind = build.type(info)
-    if kind not in ("float16", "bfloat16"):
+    if kind not in narrow:
         out = build.output("sums", info)
         build.zeros(out, numel(info) * build.size(info))
         return out, lambda: None
     room = build.room("sums", "float", numel(info), 4)
     build.zeros(room, numel(info) * 4)
-    return room, lambda: build.each(numel(info), f"  out[i_] = cast<{kind}>(sums[i_]);\n",
-                                    [build.output("out", info), room])
+    value = settled.format(kind=kind, value="sums[i_]")
+    return room, lambda: build.each(numel(info), f"  out[i_] = {value};\n", [build.output("out", info), room])
 
 
 def _unfold_backward(call):
