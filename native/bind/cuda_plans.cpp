@@ -4,6 +4,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <set>
+
+#include "../cuda/launch.h"
 #include "../cuda/plan.h"
 #include "cuda.h"
 
@@ -244,6 +247,27 @@ void add_cuda_plans(PyObject* module) {
     Held first = checked(Py_BuildValue("(iNL)", int(x.device.index), text(x.dtype), (long long)x.size(1)));
     Held made = make("kept_by_layer", PySequence_Concat(first.p, layer.ptr()));
     return integer_of(made.p);
+  });
+  // A kernel on the device's current stream: tensors are passed by their addresses, numbers as their bytes.
+  m.def("launch", [](nb::str name, int device, nb::tuple kernel, nb::tuple grid, nb::tuple block, nb::args given) {
+    auto item = [&](Py_ssize_t k) { return PyTuple_GET_ITEM(kernel.ptr(), k); };
+    static auto* names = new std::set<std::string>;  // errors name them later
+    const std::string& op = *names->insert(text_of(name.ptr())).first;
+    const auto function = cuda::kernel_of(device, bytes_of(item(0)), bytes_of(item(1)), text_of(item(2)), 0);
+    std::vector<std::array<char, 256>> values(given.size());
+    std::vector<void*> parameters;
+    for (size_t k = 0; k < given.size(); ++k) {
+      PyObject* o = PyTuple_GET_ITEM(given.ptr(), Py_ssize_t(k));
+      if (is_tensor(o)) {
+        std::memcpy(values[k].data(), &as_tensor(o)->data, sizeof(void*));
+      } else {
+        const std::string bytes = bytes_of(o);
+        if (bytes.size() > values[k].size()) value_error(op, ": a parameter of ", bytes.size(), " bytes");
+        std::memcpy(values[k].data(), bytes.data(), bytes.size());
+      }
+      parameters.push_back(values[k].data());
+    }
+    cuda::launch(op.c_str(), device, function, triple_of(grid.ptr()), triple_of(block.ptr()), 0, parameters.data());
   });
   m.def("kept_by_library", [](nb::str function, nb::str path, int device, nb::dict constants) {
     const auto call = cuda::make_library_call(text_of(function.ptr()), device,

@@ -46,6 +46,13 @@ void copied_from_python(Call& c) {
   for (int k = 0; k < c.nout(); ++k) copy_into(c.out(k), *as_tensor(PyTuple_GET_ITEM(results.p, k)));
 }
 
+// The number of classes is given, or the largest class says it.
+void one_hot(Call& c) {
+  if (c.integer_or(1, -1) == -1) return in_python(c);
+  c.op->row->infer(c);
+  cuda::run_row(c);
+}
+
 // Indices of integers on the tensor's own device decide the size by their shapes alone.
 void index(Call& c) {
   bool plain = true;
@@ -64,6 +71,7 @@ const Kernels rows(DeviceType::CUDA, {{"nonzero_rows", in_python},
                                       {"_bincount", in_python},
                                       {"repeat_interleave_index", in_python},
                                       {"nms", in_python},
+                                      {"one_hot", one_hot},
                                       {"cholesky_solve", copied_from_python},
                                       {"_lu_solve", copied_from_python},
                                       {"_linalg_solve_ex", copied_from_python},

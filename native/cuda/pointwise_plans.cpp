@@ -56,7 +56,14 @@ void place_scalar(Work& w, int k, const Value& v) {
   char* bytes = w.scalar[k];
   switch (v.tag) {
     case Tag::Bool: place = {ScalarKind::Bool, char(v.b)}; break;
-    case Tag::Int: place.kind = ScalarKind::Int; std::memcpy(bytes, &v.i, sizeof v.i); break;
+    case Tag::Int:
+      if (v.huge && !is_integral(w.key.compute)) {
+        const double value = double(uint64_t(v.i));
+        place.kind = ScalarKind::Float, std::memcpy(bytes, &value, sizeof value);
+      } else {
+        place.kind = ScalarKind::Int, std::memcpy(bytes, &v.i, sizeof v.i);
+      }
+      break;
     case Tag::Float: place.kind = ScalarKind::Float; std::memcpy(bytes, &v.f, sizeof v.f); break;
     case Tag::Complex: place.kind = ScalarKind::Complex; std::memcpy(bytes, &v.c, sizeof v.c); break;
     case Tag::Str: place = {ScalarKind::Text, v.str.size ? v.str.data[0] : char(0)}; break;

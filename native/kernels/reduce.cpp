@@ -78,8 +78,11 @@ void cpu_sum(Call& c) {
   cpu_add<Same>(c, Finish::None);
 }
 void cpu_mean(Call& c) { cpu_add<Same>(c, Finish::Divide); }
-void cpu_nansum(Call& c) {
+void infer_nansum(Call& c) {
   if (is_complex(c.tensor(0).dtype)) runtime_error("nansum: does not support complex inputs");
+  infer_sum(c);
+}
+void cpu_nansum(Call& c) {
   cpu_add<NanToZero>(c, Finish::None);
 }
 void cpu_prod(Call& c) {
@@ -195,7 +198,7 @@ void cpu_vector_norm(Call& c) {
 const Primitives rows{
     {"sum", infer_sum, cpu_sum},
     {"mean", infer_mean, cpu_mean},
-    {"nansum", infer_sum, cpu_nansum},
+    {"nansum", infer_nansum, cpu_nansum},
     {"prod", infer_sum, cpu_prod},
     {"any", infer_any, cpu_any<AnyBits>},
     {"all", infer_any, cpu_any<AllBits>},

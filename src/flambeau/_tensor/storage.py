@@ -287,7 +287,7 @@ class TypedStorage(_Storage):
         elif isinstance(source, int):
             self._owner = tensor([], dtype=self.dtype).new_empty((source,), device=device)
         else:
-            self._owner = tensor(list(source), dtype=self.dtype)
+            self._owner = tensor(list(source), dtype=self.dtype, device=device)
 
     def __getitem__(self, index):
         if isinstance(index, slice):
@@ -338,18 +338,23 @@ for _name, _dtype in _CONVERSIONS.items():
 
 
 class _StorageType(type):
-    """`FloatStorage` and its like: every TypedStorage of that dtype is an instance."""
+    """`FloatStorage` and its like: every TypedStorage of that dtype on that device is an instance."""
 
     def __instancecheck__(cls, instance):
-        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype \
+            and (instance.device.type == "cuda") == (cls.device == "cuda")
 
     def __call__(cls, *args, **kwargs):
-        return TypedStorage(*args, dtype=cls.dtype, **kwargs)
+        return TypedStorage(*args, **{"dtype": cls.dtype, "device": cls.device, **kwargs})
 
 
-TYPES = {f"{name}Storage": _StorageType(f"{name}Storage", (), {"__module__": "torch", "dtype": dtype,
-                                                               "__doc__": f"Memory of {dtype} elements."})
-         for name, dtype in _DTYPES.items()}
+def _types(device, module):
+    return {f"{name}Storage": _StorageType(f"{name}Storage", (), {
+        "__module__": module, "dtype": dtype, "device": device, "__doc__": f"Memory of {dtype} elements."})
+        for name, dtype in _DTYPES.items()}
+
+
+TYPES, CUDA_TYPES = _types(None, "torch"), _types("cuda", "torch.cuda")
 globals().update(TYPES)
 
 

@@ -10,14 +10,21 @@ from .. import _C
 from .._absent import refusals
 from .._absent.streams import AcceleratorError as AcceleratorError
 from .._shown import shown
+from .._tensor.storage import CUDA_TYPES as CUDA_STORAGES
 from .._tensor.types import CUDA_TYPES
 from . import comm as comm
+from . import gds as gds
+from . import green_contexts as green_contexts
+from . import jiterator as jiterator
 from . import nvtx as nvtx
 from . import profiler as profiler
+from . import tunable as tunable
 from ._devices import CudaError as CudaError
+from ._devices import DeferredCudaCallError as DeferredCudaCallError
 from ._devices import _is_in_bad_fork as _is_in_bad_fork
 from ._devices import can_device_access_peer as can_device_access_peer
 from ._devices import check_error as check_error
+from ._devices import cudaStatus as cudaStatus
 from ._devices import current_device as current_device
 from ._devices import device as device
 from ._devices import device_count as device_count
@@ -96,6 +103,7 @@ from ._streams import default_stream as default_stream
 from ._streams import get_stream_from_external as get_stream_from_external
 from ._streams import set_stream as set_stream
 from ._streams import stream as stream
+from .green_contexts import GreenContext as GreenContext
 
 _NO = "not available in flambeau; "
 has_half = has_magma = False
@@ -108,13 +116,11 @@ globals().update(refusals("cuda", _NO + "memory comes from flambeau's own alloca
 globals().update(refusals("cuda", _NO + "CUDAGraph.debug_dump writes what was recorded", """
     export_dot(path, verbose) export_graph_data(path)
 """))
-globals().update(refusals("cuda", _NO + "a stream of cuda.Stream uses the whole device", """
-    GreenContext(num_sms, sm_partition, workqueue_scope, workqueue_concurrency_limit, device_id)
-"""))
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 OutOfMemoryError = _C.OutOfMemoryError
 globals().update(CUDA_TYPES)
+globals().update(CUDA_STORAGES)
 
 
 def __getattr__(name):

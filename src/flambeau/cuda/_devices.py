@@ -209,6 +209,17 @@ class CudaError(RuntimeError):
         super().__init__(f"CUDA error {shown(code)}")
 
 
+class DeferredCudaCallError(Exception):
+    """For programs that expect it: nothing is put off here until a device is in use, so nothing fails later."""
+
+
+class cudaStatus:
+    """The results of the driver that programs ask for by name."""
+
+    SUCCESS = 0
+    ERROR_NOT_READY = 34
+
+
 def check_error(res):
     """CudaError where `res`, a result of the driver, is not 0."""
     need("check_error")

@@ -70,6 +70,13 @@ def index_put(self, indices, values, accumulate):
     return OPS["index_put"](self, _integers(self, indices), values.to(self.device), accumulate)
 
 
+def one_hot(self, num_classes):
+    """As many classes as the largest number says; what the CPU refuses it says itself."""
+    if self.dtype != _C.int64 or self.numel() == 0:
+        return OPS["one_hot"](self.cpu(), num_classes)
+    return OPS["one_hot"](self, int(self.max().item()) + 1)
+
+
 def _unique(self, return_inverse, return_counts):
     """The distinct elements in ascending order, the number of each element's value, how often each occurs."""
     flat = self.reshape(-1)

@@ -83,7 +83,7 @@ def cdist(x1, x2, p=2.0, compute_mode=None):
 
 def _pdist_share(g, self, result, p):
     n = self.shape[0]
-    first, second = OPS["triu_indices"](n, n, 1).unbind(0)
+    first, second = OPS["triu_indices"](n, n, 1, device=self.device).unbind(0)
     if p == 2:
         strength = g / result.masked_fill(result == 0, inf)
         half = self.new_zeros(n, n).index_put((first, second), strength)

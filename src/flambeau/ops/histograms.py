@@ -52,17 +52,18 @@ def _counted(x, bins, limits, weight, density):
         raise RuntimeError(f"histogramdd: weight must have the dtype of input, {x.dtype}, got {weight.dtype}")
     if any(not hasattr(b, "dtype") for b in bins):
         outer = _outer_edges(x, limits)
-        edges = tuple(linspace(*outer[k], b + 1, dtype=x.dtype) for k, b in enumerate(bins))
+        edges = tuple(linspace(*outer[k], b + 1, dtype=x.dtype, device=x.device) for k, b in enumerate(bins))
     else:
         edges = tuple(bins)
     shape = [e.numel() - 1 for e in edges]
-    place, inside = full((x.shape[0],), 0, dtype=int64), full((x.shape[0],), True, dtype=_bool)
+    place = full((x.shape[0],), 0, dtype=int64, device=x.device)
+    inside = full((x.shape[0],), True, dtype=_bool, device=x.device)
     for k, e in enumerate(edges):
         column = x[:, k].contiguous()
         bin_ = OPS["searchsorted"](e, column, right=True) - 1
         inside = inside & (column >= e[0]) & (column <= e[-1])
         place = place * max(shape[k], 1) + bin_.clamp(0, max(shape[k] - 1, 0))
-    counts = full((max(prod(shape), 1),), 0, dtype=x.dtype)
+    counts = full((max(prod(shape), 1),), 0, dtype=x.dtype, device=x.device)
     shares = inside.to(x.dtype) if weight is None else weight.reshape(-1).where(inside, 0)
     if prod(shape):
         counts = counts.index_add(0, place, shares)

@@ -204,7 +204,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     if B.ndim < 1 or not A.ndim - 1 <= B.ndim <= A.ndim:
         raise RuntimeError("linalg.lstsq: B must have as many dimensions as A, or one less for a single right-hand "
                            f"side, got A {list(A.shape)} and B {list(B.shape)}")
-    if A.is_cuda and driver not in (None, "gels"):
+    if A.is_cuda and B.is_cuda and driver not in (None, "gels"):
         raise RuntimeError("linalg.lstsq: on CUDA there is the driver 'gels' (A of full rank), got "
                            f"{shown(driver)}; leave it out, or move A and B to the CPU")
     driver = driver or ("gels" if A.is_cuda else "gelsy")

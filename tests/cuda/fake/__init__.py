@@ -7,7 +7,6 @@ test_fake.py starts. `driver` is its control panel.
 import contextlib
 import ctypes
 import hashlib
-import importlib
 import os
 import shutil
 import subprocess
@@ -66,7 +65,13 @@ def build_libraries(*flags):
 class FakeLibrary:
     """What tests tell a fake library, and ask it."""
 
+    #: those that tests have opened
+    opened = []
+    #: what tests change, and what it is otherwise
+    _USUAL = {"fake_version": 92000, "fake_fastest": -1}
+
     def __init__(self, name):
+        self.opened.append(self)
         self.library = library = ctypes.CDLL(os.path.join(os.environ[LIBRARY_FOLDER], LIBRARIES[name]))
         library.fake_fail.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int]
         library.fake_calls.argtypes = [ctypes.c_char_p]
@@ -75,6 +80,13 @@ class FakeLibrary:
     def fail(self, n, function="", status=13):
         """The n-th call from now on, of one function or of any, fails with that status; 0: none does."""
         self.library.fake_fail(function.encode(), n, status)
+
+    def reset(self):
+        """Nothing fails, and all is as usual."""
+        self.fail(0)
+        for function, value in self._USUAL.items():
+            if hasattr(self.library, function):
+                getattr(self.library, function)(value)
 
     def calls(self, function=""):
         return self.library.fake_calls(function.encode())
@@ -141,15 +153,6 @@ class Driver:
 def driver():
     """The control panel of the driver that this process uses."""
     return Driver(os.environ[VARIABLE])
-
-
-def use_own_kernels(monkeypatch):
-    """Kernels are the generated ones, compiled for the CPU."""
-    from flambeau.cuda import _plans
-
-    from .. import emulate
-    assert emulate.MARK  # importing it is enough
-    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
 
 
 # --- kernels by hand --------------------------------------------------------------------------------------------------

@@ -1,23 +1,12 @@
 """Compiled programs on the device: fused groups are one generated kernel each, with the numbers of eager execution."""
 
-import importlib
-
 import pytest
 
 import flambeau as fb
 from flambeau import nn
 from flambeau.nn import functional as F
 
-from .. import emulate
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    from flambeau.cuda import _plans
-    assert emulate.MARK  # importing it is enough: kernels are compiled for the CPU from then on
-    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
-
-
+pytestmark = pytest.mark.usefixtures("own_kernels")
 X = fb.linspace(-2, 3, 5 * 64).view(5, 64)
 
 

@@ -7,15 +7,7 @@ from flambeau import cuda, nn
 from flambeau.compiler import _report
 from flambeau.nn import functional as F
 
-from . import use_own_kernels
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    fb.compiler.reset()
-    yield
-    fb.compiler.reset()
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def recorded(function, **options):

@@ -9,20 +9,11 @@ import flambeau as fb
 from flambeau.nn import functional as F
 from flambeau.vision import ops
 
-from .. import emulate
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    import importlib
-
-    from flambeau.cuda import _plans
-    assert emulate.MARK  # importing it is enough: kernels are compiled for the CPU from then on
-    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def close(a, b):
-    return a.device.type == "cuda" and fb.allclose(a.cpu(), b, atol=1e-5)
+    return a.device.type == "cuda" and a.dtype == b.dtype and fb.allclose(a.cpu(), b, atol=1e-5)
 
 
 X = fb.linspace(-2, 3, 24).view(4, 6)
@@ -50,7 +41,18 @@ OPERATORS = {
     "unique_consecutive": lambda x: x.round().unique_consecutive(),
     "bincount": lambda x: (x + 2).long().reshape(-1).bincount(minlength=9),
     "bincount with weights": lambda x: (x + 2).long().reshape(-1).bincount(x.reshape(-1)),
+    "one_hot": lambda x: F.one_hot((x + 2).long()[:2], 7),
+    "one_hot that counts the classes": lambda x: F.one_hot((x + 2).long()),
+    "halves as complex numbers": lambda x: fb.view_as_real((fb.complex(x.half(), x[0].half().expand(4, 6)) * 2).clone()
+                                                           + fb.polar(x.half(), x.half())).float(),
     "repeat_interleave": lambda x: x[:, 0].repeat_interleave((x[:, 0] + 2).long()),
+    "whole ranges of broken steps": lambda x: fb.cat([fb.arange(*r, dtype=d, device=x.device).float() for r in (
+        (-3.5, 3.5, 1), (5.5, 0, -1.5), (0, 9, 1.4)) for d in (fb.int64, fb.int32)]),
+    "equal eighths": lambda x: fb.tensor([x.to(fb.float8_e5m2).equal(x.to(fb.float8_e5m2)),
+                                          x.to(fb.float8_e5m2).equal((-x).to(fb.float8_e5m2))], device=x.device),
+    "median of nothing": lambda x: fb.stack([x[:0].median().isnan(), x[:0].long().median() == 0]),
+    "histogram": lambda x: fb.histogram(x.reshape(-1), 5)[0],
+    "numbers beyond 2**63": lambda x: fb.add(x, x, alpha=2**63) / 2**63 + (x * 2**63) / 2**63,
     "mode": lambda x: x.round().mode(1).values,
     "nms": lambda x: ops.nms(fb.cat([x.t(), x.t() + 1], 0)[:, [0, 1, 2, 3]].abs().cumsum(1), x.reshape(-1)[:12], 0.3),
     "cdist": lambda x: fb.cdist(x, x[:2]),
@@ -188,6 +190,32 @@ def test_what_values_forbid_is_said():
         X.cuda().long().reshape(-1).bincount()
     with pytest.raises(RuntimeError, match="repeats must not be negative"):
         X.cuda()[0].repeat_interleave(fb.tensor([1, -1, 1, 1, 1, 1], device="cuda"))
+
+
+@pytest.mark.parametrize("p", (1.0, 2.0, 3.0))
+def test_gradients_of_distances(p):
+    """On a device that is not the default one."""
+    a, b = X.clone().requires_grad_(), X.cuda().requires_grad_()
+    for x in (a, b):
+        (F.pdist(x * x, p) ** 2).sum().backward()
+    assert fb.allclose(b.grad.cpu(), a.grad, rtol=1e-4)
+
+
+def test_eight_bits_are_not_drawn_and_complex_numbers_not_summed_without_nan():
+    for x in (fb.zeros(4), fb.zeros(4, device="cuda")):
+        with pytest.raises(NotImplementedError, match="float8"):
+            x.to(fb.float8_e5m2).uniform_()
+        with pytest.raises(RuntimeError, match="complex"):
+            x.to(fb.complex64).nansum()
+
+
+def test_classes_that_are_refused():
+    for x in (fb.tensor([], dtype=fb.int64), fb.tensor([1], dtype=fb.int32)):
+        with pytest.raises(RuntimeError) as on_cpu:
+            F.one_hot(x)
+        with pytest.raises(RuntimeError) as there:
+            F.one_hot(x.cuda())
+        assert str(on_cpu.value) == str(there.value)
 
 
 def test_what_has_no_kernel_says_so():

@@ -8,16 +8,10 @@ import flambeau as fb
 from flambeau import _C
 from flambeau.nn import functional as F
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 LT = FakeLibrary("cublaslt")
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    LT.fail(0)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def calls(f):

@@ -10,7 +10,7 @@ from flambeau import _C
 from flambeau.nn import functional as F
 from flambeau.nn.attention import SDPBackend, sdpa_kernel
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 DNN = FakeLibrary("cudnn")
 DNN.library.fake_last_operations.restype = ctypes.c_char_p
@@ -19,14 +19,7 @@ SWITCHES, BACKEND = fb.backends.cudnn, fb.backends.cuda
 HALVES = (fb.float16, fb.bfloat16)
 CUDNN = SDPBackend.CUDNN_ATTENTION
 
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    fb.manual_seed(0)
-    yield
-    DNN.fail(0)
-    DNN.library.fake_version(92000)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def operations():

@@ -5,15 +5,11 @@ import pytest
 import flambeau as fb
 from flambeau import linalg
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 from .numbers import matrices
 
 SOLVER, BLAS = FakeLibrary("cusolver"), FakeLibrary("cublas")
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 @pytest.mark.parametrize("dtype", (fb.float32, fb.complex128), ids=str)

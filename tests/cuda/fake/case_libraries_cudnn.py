@@ -6,18 +6,12 @@ import flambeau as fb
 from flambeau import _C
 from flambeau.nn import functional as F
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 DNN = FakeLibrary("cudnn")
 SWITCHES = fb.backends.cudnn
 
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    DNN.fail(0)
-    DNN.library.fake_fastest(-1)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 @pytest.fixture(autouse=True)

@@ -5,18 +5,10 @@ import pytest
 import flambeau as fb
 from flambeau import _C, fft
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 FFT = FakeLibrary("cufft")
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    FFT.fail(0)
-
-
+pytestmark = pytest.mark.usefixtures("own_kernels")
 NAMES = [name for name in numbers.battery.NAMES if name.startswith("fft_") and "freq" not in name] + ["stft", "istft"]
 
 

@@ -7,18 +7,12 @@ from flambeau.nn import functional as F
 
 from ...ops import test_grouped_mm as groups
 from ...ops import test_scaled_mm as scaled
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 BLAS, LT = FakeLibrary("cublas"), FakeLibrary("cublaslt")
 NEAR = {fb.float16: 1e-2, fb.bfloat16: 0.1, fb.float32: 1e-4, fb.float64: 1e-9}
 
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    BLAS.fail(0)
-    LT.fail(0)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def there(t):

@@ -5,20 +5,11 @@ import pytest
 import flambeau as fb
 from flambeau import _C, linalg
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 from .numbers import matrices
 
 SOLVER, BLAS = FakeLibrary("cusolver"), FakeLibrary("cublas")
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    SOLVER.fail(0)
-    BLAS.fail(0)
-
-
+pytestmark = pytest.mark.usefixtures("own_kernels")
 NAMES = ("linalg_cholesky_ex", "linalg_cholesky", "linalg_solve_triangular", "linalg_lu_factor_ex", "linalg_lu_factor",
          "linalg_lu", "linalg_eigvalsh", "linalg_svdvals", "cholesky_solve", "linalg_solve", "linalg_inv",
          "linalg_det", "linalg_slogdet", "linalg_lu_solve", "linalg_qr", "qr", "linalg_householder_product", "ormqr",

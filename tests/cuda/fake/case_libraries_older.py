@@ -5,14 +5,10 @@ import pytest
 import flambeau as fb
 from flambeau import linalg
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 SOLVER = FakeLibrary("cusolver")
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 @pytest.mark.parametrize("n", (3, 32, 40))

@@ -7,19 +7,12 @@ from flambeau import _C, nn
 from flambeau._libraries import NO_RECURRENT
 from flambeau.backends import _switches
 
-from . import FakeLibrary, numbers, use_own_kernels
+from . import FakeLibrary, numbers
 
 DNN = FakeLibrary("cudnn")
 SWITCHES = fb.backends.cudnn
 
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    DNN.fail(0)
-
-
+pytestmark = pytest.mark.usefixtures("own_kernels")
 LAYERS = {
     "LSTM": lambda **more: nn.LSTM(3, 4, 2, bidirectional=True, **more),
     "LSTM in one direction": lambda **more: nn.LSTM(3, 4, bias=False, **more),

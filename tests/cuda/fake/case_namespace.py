@@ -1,20 +1,11 @@
 """What stands around tensors of CUDA devices: accelerator, autocast, GradScaler, generators of scopes, backends."""
 
-import importlib
-
 import pytest
 
 import flambeau as fb
 from flambeau import cuda
 
-from .. import emulate
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    from flambeau.cuda import _plans
-    assert emulate.MARK
-    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def test_accelerator():

@@ -1,21 +1,12 @@
 """Whole networks: the CPU's losses on the device, step for step, by generated kernels that run on the CPU."""
 
-import importlib
-
 import pytest
 
 import flambeau as fb
 from flambeau import nn
 from flambeau.nn import functional as F
 
-from .. import emulate
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    from flambeau.cuda import _plans
-    assert emulate.MARK  # importing it is enough: kernels are compiled for the CPU from then on
-    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 class Language(nn.Module):

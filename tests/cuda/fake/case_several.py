@@ -9,14 +9,7 @@ from flambeau import nn
 from flambeau.cuda import comm
 from flambeau.nn import parallel
 
-from . import use_own_kernels
-
-
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
-    yield
-    fb.set_default_device(None)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 @pytest.mark.parametrize("ids", (None, [0], [0, 1]), ids=str)

@@ -12,7 +12,7 @@ import flambeau.multiprocessing as mp
 from flambeau import cuda, nn
 
 from .. import emulate
-from . import driver, use_own_kernels
+from . import driver
 
 CONTEXT = mp.get_context("spawn")
 
@@ -92,9 +92,7 @@ def used(kept):
 
 # --- tests
 
-@pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
+pytestmark = pytest.mark.usefixtures("own_kernels")
 
 
 def held():

@@ -1,11 +1,12 @@
 """For the cases, which run with the fake driver: kernels by hand, and nothing left over between them."""
 
 import gc
+import importlib
 import os
 
 import pytest
 
-from . import VARIABLE, Kernels, driver
+from . import VARIABLE, FakeLibrary, Kernels, driver
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,24 @@ def fresh(monkeypatch):
     flambeau.cuda.set_device(0)
     flambeau.cuda.synchronize()
     flambeau.cuda.empty_cache()
+
+
+@pytest.fixture
+def own_kernels(fresh, monkeypatch):
+    """Kernels are the generated ones, compiled for the CPU; fake libraries are as usual afterwards."""
+    import flambeau
+    from flambeau.cuda import _plans
+
+    from .. import emulate
+    assert emulate.MARK  # importing it is enough
+    monkeypatch.setattr(_plans, "kernels", lambda: importlib.import_module("flambeau.cuda.kernels"))
+    flambeau.manual_seed(0)
+    flambeau.compiler.reset()
+    yield
+    flambeau.compiler.reset()
+    flambeau.set_default_device(None)
+    for library in FakeLibrary.opened:
+        library.reset()
 
 
 @pytest.fixture

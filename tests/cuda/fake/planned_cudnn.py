@@ -9,14 +9,13 @@ import flambeau as fb
 from flambeau.nn import functional as F
 from flambeau.ops.attention import fused_attention, fused_attention_backward
 
-from . import FakeLibrary, use_own_kernels
+from . import FakeLibrary
 
 DNN = FakeLibrary("cudnn")
 
 
 @pytest.fixture(autouse=True)
-def own_kernels(fresh, monkeypatch):
-    use_own_kernels(monkeypatch)
+def described(own_kernels):
     if not DNN.library.fake_described():
         pytest.skip("this cuDNN does not take the description of a GPU")
 

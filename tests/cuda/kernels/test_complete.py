@@ -47,6 +47,6 @@ def test_rules_name_operators():
 
 def test_what_native_code_asks_python_for_is_there():
     source = (NATIVE / "bind" / "cuda_values.cpp").read_text()
-    for way, module in (("in_python|index", _values), ("copied_from_python", _matrices)):
+    for way, module in (("in_python|index|one_hot", _values), ("copied_from_python", _matrices)):
         asked = re.findall(rf'\{{"(\w+)", (?:{way})\}}', source)
         assert len(asked) > 5 and all(callable(getattr(module, name)) for name in asked)

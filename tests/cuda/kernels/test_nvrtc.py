@@ -6,7 +6,7 @@ import re
 import pytest
 
 import flambeau
-from flambeau.cuda.kernels import launches, libraries, nvrtc, pointwise
+from flambeau.cuda.kernels import custom, launches, libraries, nvrtc, pointwise
 from flambeau.cuda.kernels.named import FAMILIES
 
 from .harness import Batch, Call, Operand, PointwiseCall
@@ -148,6 +148,18 @@ def test_kernels_beside_calls_of_libraries(monkeypatch):
     assert len(texts) > 20
     for text, name in texts.items():
         assert ".local" not in nvrtc.build(text, "sm_90", name, ptx=True).decode(), name
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_functions_of_users(arch):
+    """One and several results, of every kind of dtype."""
+    one = "template <typename T> T f(T x, T y, T k) { return x * y + k; }"
+    two = "template <typename T> void f(T x, T y, T& a, T& b) { a = x * y; b = x - y; }"
+    for dtype, others in (("float32", ("float16", "int64")), ("complex64", ("complex64", "float32")),
+                          ("bfloat16", ("bfloat16", "bfloat16")), ("int64", ("int64", "bool"))):
+        for code, numbers, results in ((one, 1, 1), (two, 0, 2)):
+            text = custom._source(code, others, dtype, numbers, results, 2)
+            assert nvrtc.build(text, arch, "f").startswith(b"\x7fELF")
 
 
 #: kernels that may keep something in local memory: a register's index is not known when they are compiled

@@ -6,7 +6,7 @@ import math
 import pytest
 
 import flambeau
-from flambeau.cuda.kernels import compile, lower
+from flambeau.cuda.kernels import compile
 from flambeau.cuda.kernels.plans import Seed
 from flambeau.cuda.kernels.pointwise import text
 
@@ -134,7 +134,15 @@ def test_randperm():
     assert not flambeau.equal(x, flambeau.arange(n))
 
 
-def test_complex_numbers_say_that_they_have_no_kernel():
-    with pytest.raises(NotImplementedError, match="randn has no CUDA kernel yet for dtype complex64"):
-        lower(Lowered("randn", ((3,),)).call._replace(
-            results=(Lowered("randn", ((3,),)).call.results[0]._replace(dtype="complex64"),)))
+@pytest.mark.parametrize("dtype", (flambeau.complex64, flambeau.complex128, flambeau.complex32), ids=str)
+def test_complex_numbers_are_drawn_part_by_part(dtype):
+    """Normal ones share the variance; uniform ones are uniform in both parts; the same numbers as of twice as many."""
+    real = {flambeau.complex64: flambeau.float32, flambeau.complex128: flambeau.float64,
+            flambeau.complex32: flambeau.float16}[dtype]
+    for name, args, std in (("normal_", (0.0, 3.0), 3 * math.sqrt(0.5)), ("uniform_", (-1.0, 1.0), 1 / math.sqrt(3))):
+        (x,), _ = drawn(name, flambeau.zeros(N, dtype=dtype), *args)
+        parts = flambeau.view_as_real(x).double()
+        assert (parts.mean(0).abs() < 5 * std / math.sqrt(N)).all() and (parts.std(0) / std - 1).abs().max() < 0.05
+        share = (0.0, 3 * math.sqrt(0.5)) if name == "normal_" else args
+        (y,), _ = drawn(name, flambeau.zeros(2 * N, dtype=real), *share)
+        assert flambeau.equal(parts.reshape(-1), y.double())

@@ -3,6 +3,7 @@
 The calls are those that the op table's samples and their backward passes make, as they reach a device.
 """
 
+import math
 import warnings
 from functools import cache
 
@@ -131,6 +132,37 @@ def test_bytes_are_resized_to_the_cpu_s_bytes(mode, antialias, size):
     assert capture.calls
     check_all(capture.calls)
     Lowered(*capture.calls[0][:3])  # it is not refused
+
+
+@pytest.mark.parametrize("dtype", (flambeau.int16, flambeau.int64, flambeau.uint8, flambeau.float8_e4m3fn), ids=str)
+def test_whole_numbers_are_resized_and_rounded(dtype):
+    """A sum that ends between two whole numbers may be rounded either way: the order of its terms is another."""
+    for shape, mode in (((2, 3, 9), "linear"), ((2, 3, 9, 8), "bicubic"), ((1, 2, 4, 5, 6), "trilinear")):
+        x = flambeau.randint(0, 100, shape).to(dtype)
+        with Capture({"resize"}) as capture:
+            flambeau.nn.functional.interpolate(x, scale_factor=1.7, mode=mode)
+        (name, args, kwargs, _, result), = capture.calls
+        (out,) = Lowered(name, args, kwargs, results=[result]).run()
+        apart = (out.double() - result.double()).abs()
+        assert apart.max() <= (1 if dtype != flambeau.float8_e4m3fn else 8) and (apart != 0).sum() <= out.numel() / 100
+
+
+@pytest.mark.parametrize("dtype", (flambeau.complex64, flambeau.complex128), ids=str)
+def test_logarithms_of_complex_sums(dtype):
+    """Large and infinite parts, over rows and columns; along rows a running sum may be whole turns away."""
+    x = 30 * flambeau.randn(5, 300, dtype=dtype)
+    x[0, 3] = complex(math.inf, 1)
+    x[1] = complex(-math.inf, 1)
+    x[2, 200] = complex(math.nan, 1)
+    for dim in (0, 1):
+        wanted = x.logsumexp(dim)
+        assert same(Lowered("logsumexp", (x, [dim])).run()[0], wanted)
+        wanted, (out,) = x.logcumsumexp(dim), Lowered("logcumsumexp", (x, dim)).run()
+        assert (wanted.isnan() == out.isnan()).all()
+        own = ~wanted.isnan() & (wanted.real.abs() < math.inf)
+        assert same(wanted.real[own], out.real[own]) and own.sum() > 700
+        turns = (wanted.imag[own] - out.imag[own]).double() / (2 * math.pi)
+        assert (turns - turns.round()).abs().max() < 1e-4 and (dim == 1 or turns.abs().max() < 0.5)
 
 
 @pytest.mark.exhaustive

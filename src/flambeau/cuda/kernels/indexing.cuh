@@ -23,6 +23,20 @@ template <class R> INLINE void atomic_add(Complex<R>* p, Complex<R> v) {
   atomicAdd(&p->re, v.re);
   atomicAdd(&p->im, v.im);
 }
+INLINE void atomic_add(complex32* p, complex32 v) {
+  union Word {
+    complex32 value;
+    uint32_t bits;
+    INLINE Word() {}
+  } seen, next;
+  uint32_t* word = reinterpret_cast<uint32_t*>(p);
+  uint32_t found = *word;
+  do {
+    seen.bits = found;
+    next.value = combined<complex32, 'a'>(seen.value, v);
+    found = atomicCAS(word, seen.bits, next.bits);
+  } while (found != seen.bits);
+}
 // Types of one or two bytes: by their 32-bit word.
 template <class T> INLINE void atomic_add(T* p, T v) {
   const uint64_t address = reinterpret_cast<uint64_t>(p);

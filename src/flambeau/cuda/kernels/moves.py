@@ -186,17 +186,18 @@ def _border(backward):
     return rule
 
 
-def accumulator(build, info):
-    """(zeroed memory named `sums` of the shape of a result, what puts it there): halves are summed in float."""
+def accumulator(build, info, settled="cast<{kind}>({value})", narrow=("float16", "bfloat16")):
+    """(zeroed memory named `sums` of the shape of a result, what puts it there): halves are summed in float, and what
+    else is `narrow`; `settled` makes an element of a sum."""
     kind = build.type(info)
-    if kind not in ("float16", "bfloat16"):
+    if kind not in narrow:
         out = build.output("sums", info)
         build.zeros(out, numel(info) * build.size(info))
         return out, lambda: None
     room = build.room("sums", "float", numel(info), 4)
     build.zeros(room, numel(info) * 4)
-    return room, lambda: build.each(numel(info), f"  out[i_] = cast<{kind}>(sums[i_]);\n",
-                                    [build.output("out", info), room])
+    value = settled.format(kind=kind, value="sums[i_]")
+    return room, lambda: build.each(numel(info), f"  out[i_] = {value};\n", [build.output("out", info), room])
 
 
 def _unfold_backward(call):
@@ -224,8 +225,9 @@ def _arange(call):
     out, build = call.results[0], Build(call)
     if isinstance(start, complex) or isinstance(step, complex):
         raise NotImplementedError("arange has no CUDA kernel yet for complex numbers")
-    whole = all(isinstance(v, int) for v in (start, step))
-    of = "int64_t" if whole else "double"
+    of = "double"
+    if out.dtype in _WHOLE:  # both are truncated first; beyond 2**63 the bits are those of uint64
+        of, start, step = "int64_t", *((int(v) + 2**63) % 2**64 - 2**63 for v in (start, step))
     build.each(numel(out), f"  out[i_] = cast<{build.type(out)}>(start + {of}(i_) * step);\n",
                [build.output("out", out), number(of, "start", start), number(of, "step", step)])
     return build.plan()
@@ -263,8 +265,7 @@ def _same(call):
         build.each(1, "  out[0] = false;\n", [flag])
         return build.plan()
     build.each(1, "  out[0] = true;\n", [flag])
-    build.each(numel(a), "  if (x[i_] != y[i_]) out[0] = false;\n" if a.dtype not in ("float16", "bfloat16") else
-               "  if (widen(x[i_]) != widen(y[i_])) out[0] = false;\n",
+    build.each(numel(a), "  if (widen(x[i_]) != widen(y[i_])) out[0] = false;\n",
                [build.input("x", a), build.input("y", b), flag])
     return build.plan()
 

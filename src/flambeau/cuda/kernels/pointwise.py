@@ -16,7 +16,9 @@ TYPES = {
     "float16": ("float16", "float", 2), "bfloat16": ("bfloat16", "float", 2), "float32": ("float", "float", 4),
     "float64": ("double", "double", 8), "complex64": ("complex64", "complex64", 8),
     "complex128": ("complex128", "complex128", 16), "float8_e4m3fn": ("float8_e4m3fn", "float", 1),
-    "float8_e5m2": ("float8_e5m2", "float", 1),
+    "float8_e5m2": ("float8_e5m2", "float", 1), "float8_e4m3fnuz": ("float8_e4m3fnuz", "float", 1),
+    "float8_e5m2fnuz": ("float8_e5m2fnuz", "float", 1), "float8_e8m0fnu": ("float8_e8m0fnu", "float", 1),
+    "complex32": ("complex32", "complex64", 4),
 }
 THREADS = 256
 _FOLDER = Path(__file__).parent
@@ -62,8 +64,8 @@ _PASSED = {"int": "int64_t", "float": "double", "complex": "complex128"}
 
 def _bits(dtype, op):
     """The type that moves elements of a dtype unchanged."""
-    if dtype.startswith("float8"):
-        return ("uint8_t", "uint8_t", 1)
+    if dtype == "float4_e2m1fn_x2":  # two numbers in a byte, which nothing computes with one by one
+        dtype = "uint8"
     storage, wide, size = type_of(dtype, op)
     whole = f"uint{8 * size}_t"
     return (storage, wide, size) if size > 8 else (whole, whole, size)

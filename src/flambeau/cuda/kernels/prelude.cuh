@@ -33,9 +33,14 @@ typedef Complex<float> complex64;
 typedef Complex<double> complex128;
 struct float16 { uint16_t bits; };
 struct bfloat16 { uint16_t bits; };
+struct complex32 { float16 re, im; };
 template <int MANTISSA, int BIAS, bool INFINITE> struct Float8 { uint8_t bits; };
 typedef Float8<3, 7, false> float8_e4m3fn;
 typedef Float8<2, 15, true> float8_e5m2;
+template <int MANTISSA, int BIAS> struct Float8Nuz { uint8_t bits; };  // AMD's: neither infinity nor -0
+typedef Float8Nuz<3, 8> float8_e4m3fnuz;
+typedef Float8Nuz<2, 16> float8_e5m2fnuz;
+struct float8_e8m0fnu { uint8_t bits; };  // powers of two
 
 template <class T> struct IsComplex { static constexpr bool value = false; };
 template <class R> struct IsComplex<Complex<R>> { static constexpr bool value = true; };
@@ -49,15 +54,15 @@ template <class T> struct IsHalf {
 };
 template <class T> struct IsFloat8 { static constexpr bool value = false; };
 template <int M, int B, bool I> struct IsFloat8<Float8<M, B, I>> { static constexpr bool value = true; };
+template <int M, int B> struct IsFloat8<Float8Nuz<M, B>> { static constexpr bool value = true; };
+template <> struct IsFloat8<float8_e8m0fnu> { static constexpr bool value = true; };
 template <class T> struct IsWhole {
-  static constexpr bool value =
-      !IsFloat<T>::value && !IsComplex<T>::value && !IsHalf<T>::value && !IsFloat8<T>::value;
+  static constexpr bool value = !IsFloat<T>::value && !IsComplex<T>::value && !IsHalf<T>::value &&
+                                !IsFloat8<T>::value && !Same<T, complex32>::value;
 };
 // What sums of a type are kept in, and what it is computed in.
-template <class T> struct Wide { typedef T type; };
-template <> struct Wide<float16> { typedef float type; };
-template <> struct Wide<bfloat16> { typedef float type; };
-template <int M, int B, bool I> struct Wide<Float8<M, B, I>> { typedef float type; };
+template <class T> struct Wide { typedef typename Choose<IsHalf<T>::value || IsFloat8<T>::value, float, T>::type type; };
+template <> struct Wide<complex32> { typedef complex64 type; };
 
 // Limits: the largest and the smallest number.
 template <class T> struct Limits {
@@ -168,27 +173,54 @@ template <int M, int B, bool I> INLINE float float8_value(Float8<M, B, I> v) {
   const float small = float(code) * power_of_two(1 - B - M);
   return sign ? -small : small;
 }
+template <int M, int B> INLINE float float8_value(Float8Nuz<M, B> v) {
+  const uint32_t sign = uint32_t(v.bits & 0x80) << 24, code = v.bits & 0x7f;
+  if (sign && code == 0) return FLAMBEAU_NAN;
+  if (code >> M) return __uint_as_float(sign | ((code << (23 - M)) + (uint32_t(127 - B) << 23)));
+  const float small = float(code) * power_of_two(1 - B - M);
+  return sign ? -small : small;
+}
+INLINE float float8_value(float8_e8m0fnu v) {
+  return v.bits == 255 ? FLAMBEAU_NAN : __uint_as_float(v.bits ? uint32_t(v.bits) << 23 : 0x400000);
+}
+// Exponent and mantissa of a float's size (its bits without the sign), rounded; they may be too large.
+template <int M, int B> INLINE uint32_t float8_code(uint32_t u) {
+  if (__uint_as_float(u) < power_of_two(1 - B)) {  // the sum is rounded to the last place of what is stored
+    const float shift = power_of_two(1 - B - M + 23);
+    return __float_as_uint(__uint_as_float(u) + shift) - __float_as_uint(shift);
+  }
+  return ((u + ((1u << (22 - M)) - 1) + (u >> (23 - M) & 1)) >> (23 - M)) - (uint32_t(127 - B) << M);
+}
 template <class To> struct ToFloat8;
 template <int M, int B, bool I> struct ToFloat8<Float8<M, B, I>> {
   static INLINE Float8<M, B, I> of(float v) {
     const uint32_t whole = __float_as_uint(v), sign = whole >> 24 & 0x80, u = whole & 0x7fffffff;
-    const uint32_t most = I ? 0x7f >> M << M : 0x7e;
-    uint32_t code;
-    if (u > 0x7f800000) code = 0x7f;
-    else if (__uint_as_float(u) < power_of_two(1 - B)) {  // the sum is rounded to the last place of what is stored
-      const float shift = power_of_two(1 - B - M + 23);
-      code = __float_as_uint(__uint_as_float(u) + shift) - __float_as_uint(shift);
-    } else {
-      code = ((u + ((1u << (22 - M)) - 1) + (u >> (23 - M) & 1)) >> (23 - M)) - (uint32_t(127 - B) << M);
-      if (code > most) code = most;
-    }
-    return Float8<M, B, I>{uint8_t(sign | code)};
+    const uint32_t most = I ? 0x7f >> M << M : 0x7e, code = u > 0x7f800000 ? 0x7f : float8_code<M, B>(u);
+    return Float8<M, B, I>{uint8_t(sign | (u <= 0x7f800000 && code > most ? most : code))};
+  }
+};
+template <int M, int B> struct ToFloat8<Float8Nuz<M, B>> {
+  static INLINE Float8Nuz<M, B> of(float v) {
+    const uint32_t whole = __float_as_uint(v), sign = whole >> 24 & 0x80, u = whole & 0x7fffffff;
+    const uint32_t code = u >= 0x7f800000 ? 0x80 : float8_code<M, B>(u);
+    return Float8Nuz<M, B>{uint8_t(code > 0x7f ? 0x80 : code ? sign | code : 0)};
+  }
+};
+template <> struct ToFloat8<float8_e8m0fnu> {  // without the sign; halfway goes up, but below the smallest normal float
+  static INLINE float8_e8m0fnu of(float v) {
+    const uint32_t u = __float_as_uint(v), exponent = u >> 23 & 0xff, rest = u & 0x7fffff;
+    return {uint8_t(exponent == 0xff ? 0xff : exponent + (exponent ? rest >= 0x400000 : rest > 0x400000))};
   }
 };
 template <class To, class From> INLINE To cast(From v) {
   if constexpr (Same<To, From>::value) return v;
   else if constexpr (IsFloat8<From>::value) return cast<To>(float8_value(v));
+  else if constexpr (Same<From, complex32>::value) return cast<To>(complex64(half_to_float(v.re), half_to_float(v.im)));
   else if constexpr (IsFloat8<To>::value) return ToFloat8<To>::of(Cast<float, From>::of(v));
+  else if constexpr (Same<To, complex32>::value) {
+    const complex64 wide = cast<complex64>(v);
+    return complex32{cast<float16>(wide.re), cast<float16>(wide.im)};
+  }
   else return Cast<To, From>::of(v);
 }
 template <class T> INLINE typename Wide<T>::type widen(T v) { return cast<typename Wide<T>::type>(v); }

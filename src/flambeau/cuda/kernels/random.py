@@ -6,16 +6,20 @@ kin are meant to give its numbers there for the same seed. Dropout, randperm and
 
 import math
 
-from .launches import Build, Parameter, nothing, number, numel, sizes
+from .launches import Build, Parameter, nothing, number, numel, refuse, sizes
 from .plans import Seed
 from .sorting import Sorted
 
 _FILES = ("random.cuh",)
+#: complex numbers are drawn as twice as many of their parts
+_PARTS = {"complex32": "float16", "complex64": "float", "complex128": "double"}
 _THREADS, _BLOCKS = 256, 132 * 8
 
 
 def _draw(build, n, many, body, parameters):
     """A launch in which `body` gets four words `w` for elements i, i + width, … (`many` of them)."""
+    if (dtype := build.call.results[0].dtype).startswith("float8"):  # as on the CPU
+        refuse(build.call, f"for dtype {dtype}")
     if n == 0:
         return
     grid = min(math.ceil(n / _THREADS), _BLOCKS)
@@ -28,7 +32,11 @@ def _draw(build, n, many, body, parameters):
 def _numbers(call, out, value, parameters=(), normal=False, more=""):
     """Every element by `value`, an expression of the drawn number `u` (float, or double for float64)."""
     build = Build(call)
-    wide = "double" if out.dtype == "float64" else "float"
+    wide, n = "double" if out.dtype in ("float64", "complex128") else "float", numel(out)
+    kind, target = build.type(out), build.output("out", out)
+    if kind in _PARTS:
+        kind, n = _PARTS[kind], 2 * n
+        target = Parameter(f"{kind}* out", target.value)
     many, draw = (2, "two") if wide == "double" else (4, "four<float>")
     body = f"""    {wide} u_[{many}];
     {'normal' if normal else 'uniform'}_{draw}(w, u_);
@@ -36,60 +44,58 @@ def _numbers(call, out, value, parameters=(), normal=False, more=""):
       const int64_t at = i + k * width;
       const {wide} u = u_[k];
       {more}
-      if (at < n) out[at] = cast<{build.type(out)}>({value});
+      if (at < n) out[at] = cast<{kind}>({value});
     }}
 """
-    _draw(build, numel(out), many, body, [build.output("out", out), *parameters])
+    _draw(build, n, many, body, [target, *parameters])
     return build.plan()
 
 
-def _real(call, out):
-    if out.dtype.startswith("complex"):
-        raise NotImplementedError(f"{call.name} has no CUDA kernel yet for dtype {out.dtype}")
-    return "double" if out.dtype == "float64" else "float"
+def _wide(out):
+    return "double" if out.dtype in ("float64", "complex128") else "float"
+
+
+def _share(out, std):
+    """The deviation of each number that is drawn: a complex number's two parts share the variance."""
+    return std * math.sqrt(0.5) if out.dtype.startswith("complex") else std
 
 
 def _rand(call):
     out = call.results[0]
-    wide = _real(call, out)
+    wide = _wide(out)
     return _numbers(call, out, f"u == {wide}(1) ? {wide}(0) : u")
 
 
 def _uniform(call):
     _, low, high = call.args[:3]
     out = call.results[0]
-    wide = _real(call, out)
+    wide = _wide(out)
     return _numbers(call, out, f"v == {wide}(high) ? {wide}(low) : v",
                     [number("double", "low", low), number("double", "high", high)],
                     more=f"const {wide} v = u * ({wide}(high) - {wide}(low)) + {wide}(low);")
 
 
-def _randn(call):
-    _real(call, call.results[0])
-    return _numbers(call, call.results[0], "u", normal=True)
-
-
-def _normal(call):
-    _, mean, std = call.args[:3]
-    wide = _real(call, call.results[0])
-    return _numbers(call, call.results[0], f"u * {wide}(std) + {wide}(mean)",
+def _normal(call, mean=0.0, std=1.0):
+    out = call.results[0]
+    wide, std = _wide(out), _share(out, std)
+    return _numbers(call, out, f"u * {wide}(std) + {wide}(mean)",
                     [number("double", "mean", mean), number("double", "std", std)], normal=True)
 
 
 def _exponential(call):
-    wide = _real(call, call.results[0])
+    wide = _wide(call.results[0])
     return _numbers(call, call.results[0], f"(u == {wide}(1) ? {wide}(5.9604645e-08) : -log(u)) / {wide}(rate)",
                     [number("double", "rate", call.args[1])])
 
 
 def _log_normal(call):
-    wide = _real(call, call.results[0])
+    wide = _wide(call.results[0])
     return _numbers(call, call.results[0], f"exp(u * {wide}(std) + {wide}(mean))",
                     [number("double", "mean", call.args[1]), number("double", "std", call.args[2])], normal=True)
 
 
 def _cauchy(call):
-    wide = _real(call, call.results[0])
+    wide = _wide(call.results[0])
     return _numbers(call, call.results[0], f"{wide}(median) + {wide}(sigma) * tan({wide}(3.14159265358979) * "
                     f"(u - {wide}(0.5)))",
                     [number("double", "median", call.args[1]), number("double", "sigma", call.args[2])])
@@ -284,8 +290,9 @@ def _randperm(call):
 
 
 RULES = {
-    "rand": _rand, "rand_like": _rand, "randn": _randn, "randn_like": _randn, "uniform_": _uniform,
-    "normal_": _normal, "exponential_": _exponential, "log_normal_": _log_normal, "cauchy_": _cauchy,
+    "rand": _rand, "rand_like": _rand, "randn": _normal, "randn_like": _normal, "uniform_": _uniform,
+    "normal_": lambda call: _normal(call, *call.args[1:3]), "exponential_": _exponential,
+    "log_normal_": _log_normal, "cauchy_": _cauchy,
     "geometric_": _geometric, "bernoulli_float_": _bernoulli, "bernoulli_tensor": _bernoulli_tensor,
     "randint.high": _randint(0), "randint.low": _randint(0), "randint_like.high": _randint(1),
     "randint_like.low": _randint(1), "random_": _random_, "dropout_forward": _dropout, "multinomial": _multinomial,

@@ -156,6 +156,29 @@ template <class T, class A> struct LogSumExp : One {
   }
   INLINE A finish(Acc a, int64_t) const { return a.sum == A(0) ? -infinity<A>() : a.top + log(a.sum); }
 };
+// … of complex numbers: their real parts are scaled; those that are infinite count alone and as they are.
+template <class R> struct Turned {
+  R top;
+  Complex<R> sum;
+};
+template <class T, class R> struct LogSumExp<T, Complex<R>> : One {
+  typedef Turned<R> Acc;
+  INLINE Acc init() const { return {-infinity<R>(), Complex<R>(0)}; }
+  INLINE Acc add(Acc a, T v, int64_t) const {
+    const Complex<R> z = cast<Complex<R>>(v);
+    return combine(a, Acc{z.re, exp(is_infinite(z.re) ? z : Complex<R>(R(0), z.im))});
+  }
+  INLINE Acc combine(Acc a, Acc b) const {
+    const R top = larger(a.top, b.top);
+    const auto share = [&](Acc v) {
+      return !is_infinite(top) ? scaled(v.sum, exp(v.top - top)) : v.top == top ? v.sum : Complex<R>(0);
+    };
+    return {top, share(a) + share(b)};
+  }
+  INLINE Complex<R> finish(Acc a, int64_t) const {
+    return a.sum == Complex<R>(0) ? Complex<R>(-infinity<R>()) : Complex<R>(is_infinite(a.top) ? R(0) : a.top) + log(a.sum);
+  }
+};
 // Norms: of order 0 the count of nonzero elements, 1, 2, infinite ones by Max and Min of absolute values, any other.
 template <class T, class A> struct Norm : One {
   typedef A Acc;

@@ -3,7 +3,7 @@
 import math
 
 from ...ops.dims import wrap_dims
-from .launches import Parameter, blocks, collapse, index_type, launch, layout, nothing, number, refuse, tensor
+from .launches import Parameter, blocks, collapse, index_type, launch, layout, nothing, number, tensor
 from .plans import Number, Plan, Scratch
 from .pointwise import type_of
 
@@ -114,9 +114,7 @@ def _own(call, x, result):
     return type_of(x.dtype, call.name)[1]
 
 
-def _real(call, x, result):
-    if x.dtype.startswith("complex"):
-        refuse(call, f"for dtype {x.dtype}")
+def _computed(call, x, result):
     return type_of(result.dtype, call.name)[1]
 
 
@@ -136,10 +134,10 @@ RULES = {
     "any": _reduce("Any", _own), "all": _reduce("All", _own), "amax": _reduce("Max", _own),
     "amin": _reduce("Min", _own), "max.all": _reduce("Max", _own), "min.all": _reduce("Min", _own),
     "aminmax": _reduce("MinMax", _own), "max.dim": _reduce("MaxDim", _own), "min.dim": _reduce("MinDim", _own),
-    "argmax": _reduce("ArgMax", _own), "argmin": _reduce("ArgMin", _own), "logsumexp": _reduce("LogSumExp", _real),
-    "var.correction": _reduce("Variance", _real, _correction),
-    "std.correction": _reduce("Deviation", _real, _correction),
-    "var_mean.correction": _reduce("VarianceMean", _real, _correction),
-    "std_mean.correction": _reduce("DeviationMean", _real, _correction),
-    "_vector_norm": _reduce("Norm", lambda call, x, result: type_of(result.dtype, call.name)[1], _order),
+    "argmax": _reduce("ArgMax", _own), "argmin": _reduce("ArgMin", _own), "logsumexp": _reduce("LogSumExp", _computed),
+    "var.correction": _reduce("Variance", _computed, _correction),
+    "std.correction": _reduce("Deviation", _computed, _correction),
+    "var_mean.correction": _reduce("VarianceMean", _computed, _correction),
+    "std_mean.correction": _reduce("DeviationMean", _computed, _correction),
+    "_vector_norm": _reduce("Norm", _computed, _order),
 }

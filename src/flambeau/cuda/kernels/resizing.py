@@ -5,7 +5,7 @@ Gradients are added where taps overlap, atomically: the order of these additions
 
 import math
 
-from .launches import Build, flag, nothing, number, numel, pointed_at, refuse, sizes
+from .launches import Build, flag, nothing, number, numel, pointed_at, sizes
 from .moves import accumulator
 
 _FILES = ("pool.cuh", "bytes.cuh")
@@ -62,6 +62,13 @@ def _resized(small, large, factors, mode, align, antialias, body, parameters, bu
                [*parameters, *given], index="int64_t", files=("indexing.cuh", *_FILES))
 
 
+def _settled(out):
+    """A result's element from a sum: whole numbers are rounded, and bytes end at 0 and 255."""
+    if out.dtype == "uint8":
+        return "cast<{kind}>(fmin(fmax(floor({value} + 0.5f), 0.f), 255.f))"
+    return "cast<{kind}>(floor({value} + 0.5f))" if "int" in out.dtype else "cast<{kind}>({value})"
+
+
 def _resize(call):
     x, _, factors, mode, align, antialias = call.args
     build, out = Build(call), call.results[0]
@@ -69,10 +76,9 @@ def _resize(call):
         return nothing()
     if x.dtype == "uint8" and _LETTERS[mode] in "lcs" and len(x.shape) == 4:
         return _resize_bytes(call)
-    if x.dtype not in ("float32", "float64", "float16", "bfloat16") and _LETTERS.get(mode) not in ("n", "e"):
-        refuse(call, f"for dtype {x.dtype}")
     kind = build.type(out)
-    body = ("  A sum = A(0);\n", "sum += w * cast<A>(x[at]);", f"  out[i_] = cast<{kind}>(sum);\n")
+    value = _settled(out).format(kind=kind, value="sum")
+    body = ("  A sum = A(0);\n", "sum += w * cast<A>(x[at]);", f"  out[i_] = {value};\n")
     if _LETTERS.get(mode) in ("n", "e"):
         body = ("", "out[i_] = x[at];", "")
     _resized(x, out, factors, mode, align, antialias, body,
@@ -85,10 +91,8 @@ def _resize_backward(call):
     build, out = Build(call), call.results[0]
     if numel(grad) == 0:
         return nothing()
-    if grad.dtype not in ("float32", "float64", "float16", "bfloat16"):
-        refuse(call, f"for dtype {grad.dtype}")
-    data = build.input("grad", grad)
-    sums, finish = accumulator(build, out)
+    data, kind = build.input("grad", grad), build.type(out)
+    sums, finish = accumulator(build, out, _settled(out), () if kind in ("float", "double") else (kind,))
     body = ("", f"atomic_add(sums + at, cast<{pointed_at(sums)}>(w * cast<A>(grad[i_])));", "")
     _resized(out, grad, factors, mode, align, antialias, body, [data, sums], build)
     finish()

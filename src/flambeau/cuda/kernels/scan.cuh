@@ -48,6 +48,11 @@ template <class T, class A> struct RunningLogSum {
   }
   INLINE A value(Acc a) const { return a.sum == A(0) ? -infinity<A>() : a.top + log(a.sum); }
 };
+// … of complex numbers, kept as logarithms: imaginary parts stay beside those of the elements, whole turns included.
+template <class T, class R> struct RunningLogSum<T, Complex<R>> : RunningSum<T, Complex<R>> {
+  INLINE Complex<R> init() const { return Complex<R>(-infinity<R>()); }
+  INLINE Complex<R> combine(Complex<R> a, Complex<R> b) const { return logaddexp_(a, b); }
+};
 
 // [outer, n, inner]: a block of 256 threads for each row; the running value enters the next tile.
 template <class Op, class T, class O, class P, class Index>

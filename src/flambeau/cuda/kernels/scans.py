@@ -2,7 +2,7 @@
 
 import math
 
-from .launches import Build, blocks, nothing, numel, refuse, sizes
+from .launches import Build, blocks, nothing, numel, sizes
 from .rows import Rows
 
 
@@ -11,8 +11,6 @@ def _scan(operation):
         x, dim, out = call.args[0], call.args[1], call.results[0]
         if numel(x) == 0:
             return nothing()
-        if operation != "RunningSum" and operation != "RunningProduct" and x.dtype.startswith("complex"):
-            refuse(call, f"for dtype {x.dtype}")
         build, places = Build(call), call.results[-1]
         rows = Rows(x.shape, dim, call.name)
         wide = build.wide(out)

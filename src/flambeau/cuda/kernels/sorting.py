@@ -78,9 +78,14 @@ def _median(ignores_nan):
     def rule(call):
         x, dim = call.args[0], call.args[1] if len(call.args) > 1 else None
         values = call.results[0]
-        if numel(values) == 0 or numel(x) == 0:
-            return nothing()
         build = Build(call)
+        if numel(values) == 0:
+            return nothing()
+        if numel(x) == 0:  # of nothing it is NaN, of no whole numbers 0
+            nothing_there = "0" if "int" in values.dtype else "not_a_number<float>()"
+            build.each(numel(values), f"  out[i_] = cast<{build.type(values)}>({nothing_there});\n",
+                       [build.output("out", values)])
+            return build.plan()
         found = Sorted(build, x, dim, False)
         second = [build.output("places", call.results[1])] if len(call.results) > 1 else []
         pick = "(numbers - 1) / 2" if ignores_nan else "numbers < n ? numbers : (n - 1) / 2"
