@@ -57,7 +57,8 @@ Node* blank_node(NodeKind kind, int64_t nouts, int64_t nedges, int nsaved) {
   Node* n = free_nodes.take();
   if (n) n->refcount = 1;
   else n = hooks.allocate_node_object();
-  std::memset(reinterpret_cast<char*>(n) + sizeof(Object), 0, offsetof(Node, inline_edges) - sizeof(Object));
+  static_assert((offsetof(Node, inline_edges) - sizeof(Object)) % 8 == 0);
+  blank_words(reinterpret_cast<char*>(n) + sizeof(Object), offsetof(Node, inline_edges) - sizeof(Object));
   n->kind = kind;
   n->edges = n->inline_edges;
   n->saved = n->inline_saved;

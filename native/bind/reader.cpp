@@ -23,7 +23,7 @@ bool overrides(PyObject* o) {
 }
 
 static int64_t index_of(PyObject* o) {
-  if (is_tensor(o)) {
+  if (!PyLong_CheckExact(o) && is_tensor(o)) {
     Tensor& t = *as_tensor(o);
     if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only a tensor of one integer can be an index or a "
                                                                "size, got ", dtype_name(t.dtype), " ",
@@ -32,7 +32,7 @@ static int64_t index_of(PyObject* o) {
   }
   Value symbol;
   if (!PyLong_Check(o) && symbol_value(o, symbol) && symbol.tag == Tag::Int) return symbol.i;
-  Held index = checked(PyNumber_Index(o));
+  Held index = PyLong_CheckExact(o) ? Held::borrow(o) : checked(PyNumber_Index(o));
   int64_t v = PyLong_AsLongLong(index.p);
   if (v == -1 && PyErr_Occurred()) {
     PyErr_Clear();

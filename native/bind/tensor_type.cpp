@@ -43,6 +43,8 @@ void release_gradient(Tensor* g) {
 }
 
 void drop_references(Tensor* t) {
+  auto bits = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
+  if (__builtin_expect(!(bits(t->dict) | bits(t->grad) | bits(t->base) | bits(t->grad_fn) | bits(t->extra)), 1)) return;
   Py_CLEAR(*reinterpret_cast<PyObject**>(&t->dict));
   if (auto* g = std::exchange(t->grad, nullptr)) release_gradient(g);
   if (auto* b = std::exchange(t->base, nullptr)) release(b);

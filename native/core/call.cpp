@@ -54,8 +54,10 @@ void Call::view(TensorRef result) { push(std::move(result)); }
 
 Tensor& Call::output(Dims shape, DType dtype, Device device) {
   if (__builtin_expect(describes, 0)) return output(shape, dtype, device, contiguous_strides(shape));
-  push(empty(shape, dtype, device));
-  return out(nout() - 1);
+  TensorRef made = empty(shape, dtype, device);
+  Tensor& result = *made;
+  push(std::move(made));
+  return result;
 }
 Tensor& Call::output(Dims shape, DType dtype, Device device, Dims strides) {
   push(describes ? pending_tensor(shape, strides, dtype, device, nullptr)

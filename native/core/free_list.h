@@ -7,6 +7,16 @@
 
 namespace flambeau {
 
+// Clears a small object of a multiple of eight bytes. GCC would make "rep stos" of memset, which takes some thirty
+// cycles to begin.
+inline void blank_words(void* object, size_t bytes) {
+  typedef int64_t __attribute__((may_alias, vector_size(32), aligned(8))) Quad;
+  typedef int64_t __attribute__((may_alias)) Word;
+  char *at = static_cast<char*>(object), *end = at + bytes;
+  for (; at + sizeof(Quad) <= end; at += sizeof(Quad)) *reinterpret_cast<Quad*>(at) = Quad{};
+  for (; at < end; at += sizeof(Word)) *reinterpret_cast<Word*>(at) = 0;
+}
+
 struct FreeListBase {
   const char* name;        // as memory.stats() shows it
   size_t item_size;        // bytes
@@ -38,6 +48,7 @@ struct FreeListBase {
 // Objects of type T, chained through the word at byte `Link`; at most `Most` of them.
 template <class T, size_t Link, int64_t Most = 1 << 14>
 struct FreeList : FreeListBase {
+  static constexpr int64_t kMost = Most;
   FreeList(const char* name, void (*destroy)(void*)) : FreeListBase(name, sizeof(T), Link, destroy) {}
   T* take() {  // null: none is kept
     void* t = head;

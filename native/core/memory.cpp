@@ -1,7 +1,8 @@
 #include "memory.h"
 
+#include "device_table.h"
 #include "free_list.h"
-#include "sanitize.h"
+#include "tensor.h"
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -17,9 +19,12 @@
 namespace flambeau {
 namespace {
 
+// What an unused block says: the next one of its class, and the storage that had it last, which waits with it.
 struct FreeBlock {
   FreeBlock* next;
+  Storage* storage;
 };
+FreeList<Storage, offsetof(Storage, context)> free_storages{"storages", [](void* s) { ::operator delete(s); }};
 
 constexpr size_t kSmallStep = 64, kSmallLimit = 1024;         // classes 1…16: multiples of 64
 constexpr int kSplits = 8;                                    // then 8 classes per power of two: at most 1/8 wasted
@@ -62,19 +67,24 @@ void* system_allocate(size_t capacity) {
 
 }  // namespace
 
-void* allocate_block(size_t nbytes, size_t* capacity) {
+namespace {
+
+// A block of a class. The storage that waits with it is the caller's; null: there is none.
+[[gnu::always_inline]] inline FreeBlock* take_block(size_t nbytes, size_t* capacity, Storage** storage) {
   assert_locked();
   if (nbytes > (size_t(1) << 62) || allocation_fails()) return nullptr;
   int k = size_class(nbytes, capacity);
-  void* block = bins[k];
+  FreeBlock* block = bins[k];
+  *storage = nullptr;
   if (block) {
-    bins[k] = bins[k]->next;
+    bins[k] = block->next;
+    if ((*storage = block->storage)) --free_storages.count;
     stats.cached -= int64_t(*capacity);
   } else {
-    block = system_allocate(*capacity);
+    block = static_cast<FreeBlock*>(system_allocate(*capacity));
     if (!block) {
       empty_cache();
-      block = system_allocate(*capacity);
+      block = static_cast<FreeBlock*>(system_allocate(*capacity));
       if (!block) return nullptr;
     }
     ++stats.system_allocations;
@@ -85,27 +95,52 @@ void* allocate_block(size_t nbytes, size_t* capacity) {
   return block;
 }
 
-void free_block(void* block, size_t capacity) {
+// Keeps a block, and with it `storage`, which had it (null: none).
+[[gnu::always_inline]] inline void give_block(void* block, size_t capacity, Storage* storage) {
   assert_locked();
   size_t same;
   int k = size_class(capacity, &same);
   stats.allocated -= int64_t(capacity);
-  if (stats.cached + int64_t(capacity) > cache_limit()) {
+  if (__builtin_expect(stats.cached + int64_t(capacity) > cache_limit(), 0)) {
     std::free(block);
+    if (storage) free_storages.give(storage);
     return;
+  }
+  if (storage && ++free_storages.count > decltype(free_storages)::kMost) {  // they count as kept
+    --free_storages.count;
+    ::operator delete(std::exchange(storage, nullptr));
   }
   auto* head = static_cast<FreeBlock*>(block);
   head->next = bins[k];
+  head->storage = storage;
   bins[k] = head;
   stats.cached += int64_t(capacity);
 }
+
+}  // namespace
+
+void* allocate_block(size_t nbytes, size_t* capacity) {
+  Storage* storage;
+  void* block = take_block(nbytes, capacity, &storage);
+  if (block && storage) free_storages.give(storage);
+  return block;
+}
+
+void free_block(void* block, size_t capacity) { give_block(block, capacity, nullptr); }
 
 const MemoryStats& memory_stats() { return stats; }
 void reset_peak() { stats.peak = stats.allocated; }
 
 void empty_cache() {
   for (FreeBlock*& bin : bins)
-    while (bin) std::free(std::exchange(bin, bin->next));
+    while (FreeBlock* block = bin) {
+      bin = block->next;
+      if (block->storage) {
+        --free_storages.count;
+        ::operator delete(block->storage);
+      }
+      std::free(block);
+    }
   stats.cached = 0;
   for (FreeListBase* list = FreeListBase::all; list; list = list->next) list->clear();
 #ifdef __GLIBC__
@@ -120,6 +155,116 @@ bool allocation_fails() {
   if (__builtin_expect(left == 0, 1)) return false;
   while (left && !until_failure.compare_exchange_weak(left, left - 1)) {}
   return left == 1;
+}
+
+// --- storage --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void free_cached(Storage* s) {
+  if (s->data) free_block(s->data, reinterpret_cast<size_t>(s->context));
+}
+
+std::string bytes_text(int64_t n) {
+  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double v = double(n);
+  int k = 0;
+  for (; v >= 1024 && k < 6; ++k) v /= 1024;
+  return concat(k ? std::round(v * 10) / 10 : v, " ", units[k]);
+}
+
+[[noreturn]] void out_of_memory(size_t nbytes, Device device = {}) {
+  const MemoryStats& m = memory_stats();
+  if (device.type != DeviceType::CPU)
+    fail(ErrorKind::OutOfMemory, "out of memory on ", device_name(device), ": tried to allocate ",
+         bytes_text(int64_t(nbytes)));
+  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", bytes_text(int64_t(nbytes)), " (live ",
+       bytes_text(m.allocated), ", cached ", bytes_text(m.cached), ", peak ", bytes_text(m.peak),
+       "); free tensors, use a smaller batch or a smaller dtype");
+}
+
+void free_by_table(Storage* s) {
+  if (s->data) table_of(s->device).free(s->data, reinterpret_cast<size_t>(s->context));
+}
+
+}  // namespace
+
+Storage* blank_storage() {
+  assert_locked();
+  Storage* s = free_storages.take();
+  if (!s) s = static_cast<Storage*>(::operator new(sizeof(Storage)));
+  *s = Storage{1, 0, nullptr, 0, {}, true, false, false, nullptr, nullptr};
+  return s;
+}
+
+bool owns_memory(const Storage& s) { return s.free == free_by_table; }
+
+static Storage* storage_by_table(size_t nbytes, Device device) {
+  if (!has_device(device)) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
+  const DeviceTable& table = table_of(device);
+  size_t capacity = 0;
+  void* data = nullptr;
+  if (table.allocate) {
+    data = table.allocate(nbytes, device, &capacity);
+    if (!data) out_of_memory(nbytes, device);
+  }
+  Storage* s = blank_storage();
+  s->device = device;
+  s->nbytes = nbytes;
+  if (!data) return s;
+  s->data = data;
+  s->context = reinterpret_cast<void*>(capacity);
+  s->free = free_by_table;
+  return s;
+}
+
+Storage* new_storage(size_t nbytes, Device device) {
+  if (__builtin_expect(device.type != DeviceType::CPU, 0)) return storage_by_table(nbytes, device);
+  size_t capacity;
+  Storage* s;
+  FreeBlock* block = take_block(nbytes, &capacity, &s);
+  if (!block) out_of_memory(nbytes);
+  if (__builtin_expect(s != nullptr, 1)) {  // what else it says is as it was
+    s->refcount = 1;
+    s->version = 0;
+    s->nbytes = nbytes;
+    s->device = device;
+    s->resizable = true;
+    s->readonly = s->unversioned = false;
+    return s;
+  }
+  try {
+    s = blank_storage();
+  } catch (...) {
+    free_block(block, capacity);
+    throw;
+  }
+  s->data = block;
+  s->device = device;
+  s->nbytes = nbytes;
+  s->context = reinterpret_cast<void*>(capacity);
+  s->free = free_cached;
+  return s;
+}
+
+void resize_storage(Storage* s, size_t nbytes) {
+  if (nbytes <= s->nbytes) return;
+  if (!s->resizable) runtime_error("this storage keeps its size: its memory belongs to another library");
+  Storage* larger = new_storage(nbytes, s->device);
+  copy_bytes(*larger, *s, s->nbytes);
+  if (s->free) s->free(s);
+  s->data = std::exchange(larger->data, nullptr);
+  s->free = std::exchange(larger->free, nullptr);
+  s->context = larger->context;
+  s->nbytes = nbytes;
+  release(larger);
+}
+
+void free_storage(Storage* s) {
+  if (__builtin_expect(s->free == free_cached && s->data, 1))
+    return give_block(s->data, reinterpret_cast<size_t>(s->context), s);
+  if (s->free) s->free(s);
+  free_storages.give(s);
 }
 
 }  // namespace flambeau

@@ -5,108 +5,9 @@
 #include <cstring>
 
 #include "free_list.h"
-#include "device_table.h"
 #include "machine.h"
-#include "memory.h"
 
 namespace flambeau {
-
-// --- storage --------------------------------------------------------------------------------------------------------
-
-namespace {
-
-FreeList<Storage, offsetof(Storage, context)> free_storages{"storages", [](void* s) { ::operator delete(s); }};
-
-void free_cached(Storage* s) {
-  if (s->data) free_block(s->data, reinterpret_cast<size_t>(s->context));
-}
-
-std::string bytes_text(int64_t n) {
-  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double v = double(n);
-  int k = 0;
-  for (; v >= 1024 && k < 6; ++k) v /= 1024;
-  return concat(k ? std::round(v * 10) / 10 : v, " ", units[k]);
-}
-
-[[noreturn]] void out_of_memory(size_t nbytes, Device device = {}) {
-  const MemoryStats& m = memory_stats();
-  if (device.type != DeviceType::CPU)
-    fail(ErrorKind::OutOfMemory, "out of memory on ", device_name(device), ": tried to allocate ",
-         bytes_text(int64_t(nbytes)));
-  fail(ErrorKind::OutOfMemory, "out of memory: tried to allocate ", bytes_text(int64_t(nbytes)), " (live ",
-       bytes_text(m.allocated), ", cached ", bytes_text(m.cached), ", peak ", bytes_text(m.peak),
-       "); free tensors, use a smaller batch or a smaller dtype");
-}
-
-void free_by_table(Storage* s) {
-  if (s->data) table_of(s->device).free(s->data, reinterpret_cast<size_t>(s->context));
-}
-
-}  // namespace
-
-Storage* blank_storage() {
-  assert_locked();
-  Storage* s = free_storages.take();
-  if (!s) s = static_cast<Storage*>(::operator new(sizeof(Storage)));
-  *s = Storage{1, 0, nullptr, 0, {}, true, false, false, nullptr, nullptr};
-  return s;
-}
-
-bool owns_memory(const Storage& s) { return s.free == free_by_table; }
-
-static Storage* storage_by_table(size_t nbytes, Device device) {
-  if (!has_device(device)) runtime_error("this build has no ", device_name(device), " device; use device=\"cpu\"");
-  const DeviceTable& table = table_of(device);
-  size_t capacity = 0;
-  void* data = nullptr;
-  if (table.allocate) {
-    data = table.allocate(nbytes, device, &capacity);
-    if (!data) out_of_memory(nbytes, device);
-  }
-  Storage* s = blank_storage();
-  s->device = device;
-  s->nbytes = nbytes;
-  if (!data) return s;
-  s->data = data;
-  s->context = reinterpret_cast<void*>(capacity);
-  s->free = free_by_table;
-  return s;
-}
-
-Storage* new_storage(size_t nbytes, Device device) {
-  if (__builtin_expect(device.type != DeviceType::CPU, 0)) return storage_by_table(nbytes, device);
-  Storage* s = blank_storage();
-  s->device = device;
-  s->nbytes = nbytes;
-  size_t capacity;
-  s->data = allocate_block(nbytes, &capacity);
-  if (!s->data) {
-    free_storage(s);
-    out_of_memory(nbytes);
-  }
-  s->context = reinterpret_cast<void*>(capacity);
-  s->free = free_cached;
-  return s;
-}
-
-void resize_storage(Storage* s, size_t nbytes) {
-  if (nbytes <= s->nbytes) return;
-  if (!s->resizable) runtime_error("this storage keeps its size: its memory belongs to another library");
-  Storage* larger = new_storage(nbytes, s->device);
-  copy_bytes(*larger, *s, s->nbytes);
-  if (s->free) s->free(s);
-  s->data = std::exchange(larger->data, nullptr);
-  s->free = std::exchange(larger->free, nullptr);
-  s->context = larger->context;
-  s->nbytes = nbytes;
-  release(larger);
-}
-
-void free_storage(Storage* s) {
-  if (s->free) s->free(s);
-  free_storages.give(s);
-}
 
 // --- shapes ---------------------------------------------------------------------------------------------------------
 
@@ -222,7 +123,8 @@ size_t checked_bytes(int64_t numel, DType dtype, Dims shape) {
 
 }  // namespace
 
-void set_contiguous_dims(Tensor& t, Dims shape) {
+// Inlined where a tensor is made, which every call does.
+[[gnu::always_inline]] static inline void lay_contiguously(Tensor& t, Dims shape) {
   int64_t numel = 1;
   if (shape.size() == 1 && shape[0] >= 0) {
     numel = shape[0];
@@ -239,6 +141,7 @@ void set_contiguous_dims(Tensor& t, Dims shape) {
   t.numel = numel;
   t.flags |= kContiguous;
 }
+void set_contiguous_dims(Tensor& t, Dims shape) { lay_contiguously(t, shape); }
 
 void set_dims(Tensor& t, Dims shape, Dims strides) {
   int64_t numel = count(shape);
@@ -275,7 +178,7 @@ Tensor* allocate_tensor() {
 }
 
 void blank_tensor(Tensor* t) {  // everything after the object header
-  std::memset(reinterpret_cast<char*>(t) + sizeof(Object), 0, offsetof(Tensor, inline_dims) - sizeof(Object));
+  blank_words(reinterpret_cast<char*>(t) + sizeof(Object), offsetof(Tensor, inline_dims) - sizeof(Object));
 }
 
 void recycle_tensor(Tensor* t) {
@@ -288,7 +191,7 @@ TensorRef empty(Dims shape, DType dtype, Device device) {
   TensorRef t = TensorRef::steal(allocate_tensor());
   t->dtype = dtype;
   t->device = device;
-  set_contiguous_dims(*t, shape);
+  lay_contiguously(*t, shape);
   t->storage = new_storage(checked_bytes(t->numel, dtype, shape), device);
   t->data = static_cast<char*>(t->storage->data);
   return t;

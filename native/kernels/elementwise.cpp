@@ -107,7 +107,11 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   }
   s.ptr[0] = out->data;
   s.stride[0] = item_size(result);
-  Scalar scalars[kMaxScalars];
+  union Numbers {  // left as they are unless there are any
+    Scalar read[kMaxScalars];
+    Numbers() {}
+  } numbers;
+  Scalar* const scalars = numbers.read;
   if (operands < c.nargs) read_scalars(c, row, scalars);
   if (row_length) {
     for (int64_t at = 0; at < n; at += row_length) {

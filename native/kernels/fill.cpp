@@ -19,6 +19,12 @@ void fill_on_cpu(Tensor& dst, const Scalar& value) {
   if (dst.numel == 0) return;
   alignas(16) char bytes[16];
   store_scalar(bytes, value, dst.dtype);
+  if (dst.contiguous() && dst.numel <= 64) {
+    visit_size(dst.itemsize(), [&]<class U>() {
+      std::fill_n(reinterpret_cast<U*>(dst.data), dst.numel, *reinterpret_cast<const U*>(bytes));
+    });
+    return;
+  }
   Strided<1> s;
   s.operands = 1;
   for (int d = dst.ndim - 1; d >= 0; --d) {
