@@ -55,6 +55,7 @@ std::vector<double> column_totals(int64_t rows, int64_t channels, Block&& block)
     }
   });
   for (int64_t i = width; i < width * pieces; ++i) total[size_t(i % width)] += total[size_t(i)];
+  total.resize(size_t(width));  // callers count channels by it
   return total;
 }
 // Rows of a block: where they lie, or in `memory`.
