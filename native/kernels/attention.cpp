@@ -17,7 +17,9 @@ const AttentionKernels* attention_kernels[2];
 
 namespace {
 
-constexpr int64_t kQueries = 64, kKeys = 256;  // one block of scores: 64 KiB
+// One block of scores: 64 KiB, or of wide heads, whose keys and values are to be packed less often, 256 KiB. The blocks
+// depend on sizes alone.
+constexpr int64_t kQueries = 64, kKeys = 256, kTall = 256, kWide = 512;
 
 const AttentionKernels& row_kernels() {
   static const auto& chosen = best_loops(attention_kernels);
@@ -42,6 +44,7 @@ struct Matrices {
 
 struct Sizes {
   int64_t batch, queries, keys, width, values;
+  int64_t tall() const { return width + values > kWide ? kTall : kQueries; }  // queries of a block
 };
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
   return {count(q.shape().first(q.ndim - 2)), q.size(q.ndim - 2), k.size(k.ndim - 2), q.size(q.ndim - 1),
@@ -87,26 +90,30 @@ struct Mask {
 
 // scores[rows, cols] of a block, those a causal query must not see at -infinity
 void block_scores(const Sizes& s, const float* q, const Matrices& qm, const float* k, const Matrices& km, int64_t i0,
-                  int64_t rows, int64_t j0, int64_t cols, bool causal, float* to) {
-  gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {}, false);
+                  int64_t rows, int64_t j0, int64_t cols, bool causal, float* to, bool threads) {
+  gemm<float>(rows, cols, s.width, q + i0 * qm.rs, qm.rs, qm.cs, k + j0 * km.rs, km.cs, km.rs, to, cols, {}, threads);
   if (!causal) return;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = std::max<int64_t>(0, i0 + i + 1 - j0); j < cols; ++j)
       to[i * cols + j] = -std::numeric_limits<float>::infinity();
 }
 
+constexpr int64_t kRowGrain = 32;  // rows of scores that are worth a thread
+constexpr int64_t kPieces = 8;     // of wide heads: fewer would leave threads without work
+
 // long because: one pass over a block of keys: scores, their exponentials and the sum live in the same scratch memory
 void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matrices& vm, const Mask& mask, bool causal,
              float scale, float* out, float* lse) {
   const auto& kernels = row_kernels();
   const float factor = mask.data ? 1.f : scale;  // of scores that a mask has not scaled already
-  const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  parallel_for(s.batch * blocks, std::max<int64_t>(1, (1 << 17) / (kQueries * s.keys * (s.width + s.values) + 1)),
-      [&](int64_t t, int64_t end) {
-    float* scores = scratch<float>(kScratchC, kQueries * kKeys);
-    float top[kQueries], sum[kQueries];
+  const int64_t tall = s.tall(), blocks = (s.queries + tall - 1) / tall, pieces = s.batch * blocks;
+  const bool shared = tall > kQueries && pieces < kPieces;  // threads share each block
+  const int64_t grain = std::max<int64_t>(1, (1 << 17) / (tall * s.keys * (s.width + s.values) + 1));
+  parallel_for(pieces, shared ? pieces : grain, [&](int64_t t, int64_t end) {
+    float* scores = scratch<float>(kScratchC, tall * kKeys);
+    float top[kTall], sum[kTall];
     for (; t < end; ++t) {
-      const int64_t b = t / blocks, i0 = t % blocks * kQueries, rows = std::min(kQueries, s.queries - i0);
+      const int64_t b = t / blocks, i0 = t % blocks * tall, rows = std::min(tall, s.queries - i0);
       const float *q = qm.at(b), *k = km.at(b), *v = vm.at(b);
       const int64_t mask_at = mask.data ? mask.offset(b) : 0;
       float* o = out + (b * s.queries + i0) * s.values;
@@ -115,20 +122,22 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
       const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
       for (int64_t j0 = 0; j0 < stop; j0 += kKeys) {
         const int64_t cols = std::min(kKeys, stop - j0);
-        block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, scores);
-        for (int64_t i = 0; i < rows; ++i) {
-          float* row = scores + i * cols;
-          if (mask.data) mask.apply(row, cols, scale, mask_at, i0 + i, j0);
-          float m = std::max(top[i], kernels.row_max(row, cols) * factor);
-          // a row that saw nothing yet stays empty instead of becoming inf - inf
-          float shift = m == -std::numeric_limits<float>::infinity() ? 0 : m;
-          float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
-          sum[i] = sum[i] * keep + kernels.row_exp(row, cols, factor, shift);
-          if (keep != 1)
-            for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
-          top[i] = m;
-        }
-        gemm<float>(rows, s.values, cols, scores, cols, 1, v + j0 * vm.rs, vm.rs, vm.cs, o, s.values, {1, 1}, false);
+        block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, scores, shared);
+        parallel_for(rows, kRowGrain, [&](int64_t i, int64_t last) {
+          for (; i < last; ++i) {
+            float* row = scores + i * cols;
+            if (mask.data) mask.apply(row, cols, scale, mask_at, i0 + i, j0);
+            float m = std::max(top[i], kernels.row_max(row, cols) * factor);
+            // a row that saw nothing yet stays empty instead of becoming inf - inf
+            float shift = m == -std::numeric_limits<float>::infinity() ? 0 : m;
+            float keep = top[i] == m ? 1 : std::exp(top[i] - shift);
+            sum[i] = sum[i] * keep + kernels.row_exp(row, cols, factor, shift);
+            if (keep != 1)
+              for (int64_t d = 0; d < s.values; ++d) o[i * s.values + d] *= keep;
+            top[i] = m;
+          }
+        });
+        gemm<float>(rows, s.values, cols, scores, cols, 1, v + j0 * vm.rs, vm.rs, vm.cs, o, s.values, {1, 1}, shared);
       }
       for (int64_t i = 0; i < rows; ++i) {
         const float by = sum[i] == 0 ? 0 : 1 / sum[i];
@@ -139,17 +148,20 @@ void forward(const Sizes& s, const Matrices& qm, const Matrices& km, const Matri
   });
 }
 
-// One matrix of the batch per piece of work: sums over queries and over keys stay in one thread.
+// One matrix of the batch per piece of work: sums over queries and over keys stay in one thread, or in products that
+// threads share.
 // long because: three gradients share every block of scores, which is computed once
 void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matrices& km, const Matrices& vm,
               const Mask& mask, const Matrices& om, const float* lse, bool causal, float scale, float* gq, float* gk,
               float* gv) {
   const auto& kernels = row_kernels();
-  parallel_for(s.batch, std::max<int64_t>(1, (1 << 16) / (s.queries * s.keys * (s.width + s.values) + 1)),
-      [&](int64_t b, int64_t end) {
-    float* p = scratch<float>(kScratchC, kQueries * kKeys);
-    float* ds = scratch<float>(kScratchD, kQueries * kKeys);
-    float mean[kQueries];
+  const int64_t tall = s.tall();
+  const bool shared = tall > kQueries && s.batch < kPieces;
+  const int64_t grain = std::max<int64_t>(1, (1 << 16) / (s.queries * s.keys * (s.width + s.values) + 1));
+  parallel_for(s.batch, shared ? s.batch : grain, [&](int64_t b, int64_t end) {
+    float* p = scratch<float>(kScratchC, tall * kKeys);
+    float* ds = scratch<float>(kScratchD, tall * kKeys);
+    float mean[kTall];
     for (; b < end; ++b) {
       const int64_t mask_at = mask.data ? mask.offset(b) : 0;
       const float *g = gm.at(b), *q = qm.at(b), *k = km.at(b), *v = vm.at(b), *o = om.at(b);
@@ -157,8 +169,8 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
       std::fill_n(dq, s.queries * s.width, 0.f);
       std::fill_n(dk, s.keys * s.width, 0.f);
       std::fill_n(dv, s.keys * s.values, 0.f);
-      for (int64_t i0 = 0; i0 < s.queries; i0 += kQueries) {
-        const int64_t rows = std::min(kQueries, s.queries - i0);
+      for (int64_t i0 = 0; i0 < s.queries; i0 += tall) {
+        const int64_t rows = std::min(tall, s.queries - i0);
         const float* gb = g + i0 * gm.rs;
         for (int64_t i = 0; i < rows; ++i) {
           mean[i] = 0;
@@ -167,20 +179,22 @@ void backward(const Sizes& s, const Matrices& gm, const Matrices& qm, const Matr
         const int64_t stop = causal ? std::min(s.keys, i0 + rows) : s.keys;
         for (int64_t j0 = 0; j0 < stop; j0 += kKeys) {
           const int64_t cols = std::min(kKeys, stop - j0);
-          block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, p);
-          for (int64_t i = 0; i < rows; ++i) {
-            if (mask.data) mask.apply(p + i * cols, cols, scale, mask_at, i0 + i, j0);
-            const float sum = lse[b * s.queries + i0 + i];  // -infinity: the query saw nothing
-            kernels.row_exp(p + i * cols, cols, mask.data ? 1.f : scale,
-                            sum == -std::numeric_limits<float>::infinity() ? 0 : sum);
-          }
-          gemm<float>(rows, cols, s.values, gb, gm.rs, gm.cs, v + j0 * vm.rs, vm.cs, vm.rs, ds, cols, {}, false);
-          for (int64_t i = 0; i < rows; ++i) kernels.row_grad(ds + i * cols, p + i * cols, cols, mean[i], scale);
-          gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, false);
+          block_scores(s, q, qm, k, km, i0, rows, j0, cols, causal, p, shared);
+          gemm<float>(rows, cols, s.values, gb, gm.rs, gm.cs, v + j0 * vm.rs, vm.cs, vm.rs, ds, cols, {}, shared);
+          parallel_for(rows, kRowGrain, [&](int64_t i, int64_t last) {
+            for (; i < last; ++i) {
+              if (mask.data) mask.apply(p + i * cols, cols, scale, mask_at, i0 + i, j0);
+              const float sum = lse[b * s.queries + i0 + i];  // -infinity: the query saw nothing
+              kernels.row_exp(p + i * cols, cols, mask.data ? 1.f : scale,
+                              sum == -std::numeric_limits<float>::infinity() ? 0 : sum);
+              kernels.row_grad(ds + i * cols, p + i * cols, cols, mean[i], scale);
+            }
+          });
+          gemm<float>(cols, s.values, rows, p, 1, cols, gb, gm.rs, gm.cs, dv + j0 * s.values, s.values, {1, 1}, shared);
           gemm<float>(rows, s.width, cols, ds, cols, 1, k + j0 * km.rs, km.rs, km.cs, dq + i0 * s.width, s.width,
-                      {1, 1}, false);
+                      {1, 1}, shared);
           gemm<float>(cols, s.width, rows, ds, 1, cols, q + i0 * qm.rs, qm.rs, qm.cs, dk + j0 * s.width, s.width,
-                      {1, 1}, false);
+                      {1, 1}, shared);
         }
       }
     }

@@ -79,16 +79,21 @@ std::vector<int64_t> padded_shape(Dims shape, const Border& b, size_t padded) {
   return out;
 }
 
-// row(output row, input row) for every row of the planes [begin, end)
+// row(output row, input row) for the output rows [begin, end)
 template <class F>
 void each_row(const Border& b, int64_t begin, int64_t end, F&& row) {
   const Side &z = b.side[0], &y = b.side[1];
-  for (int64_t p = begin; p < end; ++p)
-    for (int64_t i = 0; i < z.out; ++i)
-      for (int64_t j = 0; j < y.out; ++j)
-        row((p * z.out + i) * y.out + j, (p * z.in + z.place[size_t(i)]) * y.in + y.place[size_t(j)]);
+  int64_t j = begin % y.out, i = begin / y.out % z.out, p = begin / y.out / z.out;
+  for (int64_t to = begin; to < end; ++to) {
+    row(to, (p * z.in + z.place[size_t(i)]) * y.in + y.place[size_t(j)]);
+    if (++j == y.out) {
+      j = 0;
+      if (++i == z.out) i = 0, ++p;
+    }
+  }
 }
-int64_t plane_work(const Border& b) { return std::max<int64_t>(1, b.side[0].out * b.side[1].out * b.side[2].out); }
+int64_t plane_rows(const Border& b) { return b.side[0].out * b.side[1].out; }
+constexpr int64_t kGrain = 65536;
 
 // _border(self, pad, mode)
 void infer_border(Call& c) {
@@ -105,7 +110,7 @@ void cpu_border(Call& c) {
   const Side& s = b.side[kPadded - 1];
   LockRelease lock(out.numel);
   visit_size(out.itemsize(), [&]<class T>() {
-    parallel_for(b.planes, std::max<int64_t>(1, 65536 / plane_work(b)), [&](int64_t begin, int64_t end) {
+    parallel_for(b.planes * plane_rows(b), std::max<int64_t>(1, kGrain / s.out), [&](int64_t begin, int64_t end) {
       each_row(b, begin, end, [&](int64_t to, int64_t from) {
         T* y = out.ptr<T>() + to * s.out;
         const T* row = x->ptr<T>() + from * s.in;
@@ -131,11 +136,16 @@ void add_border(const Border& b, const Tensor& grad, Tensor& out) {
   const Side& s = b.side[kPadded - 1];
   std::memset(static_cast<void*>(out.data), 0, size_t(out.nbytes()));
   LockRelease lock(grad.numel);
-  parallel_for(b.planes, std::max<int64_t>(1, 65536 / plane_work(b)), [&](int64_t begin, int64_t end) {
-    each_row(b, begin, end, [&](int64_t from, int64_t to) {
+  const int64_t rows = plane_rows(b);  // of one plane, which a thread sums alone
+  parallel_for(b.planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, rows * s.out)),
+               [&](int64_t begin, int64_t end) {
+    each_row(b, begin * rows, end * rows, [&](int64_t from, int64_t to) {
       const T* g = grad.ptr<T>() + from * s.out;
       T* row = out.ptr<T>() + to * s.in;
-      for (int64_t o = 0; o < s.out; ++o) row[s.place[size_t(o)]] += g[o];
+      const int64_t last = std::min(s.lead + s.run, s.out), run = last - s.lead;
+      for (int64_t o = 0; o < s.lead; ++o) row[s.place[size_t(o)]] += g[o];
+      for (int64_t k = 0; k < run; ++k) row[s.first + k] += g[s.lead + k];
+      for (int64_t o = last; o < s.out; ++o) row[s.place[size_t(o)]] += g[o];
     });
   });
 }

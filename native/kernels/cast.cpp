@@ -9,9 +9,11 @@
 #include <limits>
 #include <tuple>
 
-#include "simd/blocks.h"
+#include "simd_casts.h"
 
 namespace flambeau {
+
+const SimdCasts* simd_cast_levels[2];
 
 namespace {
 
@@ -26,6 +28,7 @@ template <class To, class From> inline To convert(From v) {
 template <class From, class To> void cast_plain(void* dst, const void* src, int64_t n) {
   To* __restrict d = static_cast<To*>(dst);
   const From* __restrict s = static_cast<const From*>(src);
+  if constexpr (std::is_same_v<From, int64_t> && std::is_floating_point_v<To>) return cast_run(d, s, n);
   for (int64_t i = 0; i < n; ++i) d[i] = convert<To>(s[i]);
 }
 template <class R> void complex_real(void* dst, const void* src, int64_t n) {
@@ -48,29 +51,10 @@ void complex_complex(void* dst, const void* src, int64_t n) {
   cast_plain<From, To>(dst, src, 2 * n);
 }
 
-void half_float(void* dst, const void* src, int64_t n) {
-  float* d = static_cast<float*>(dst);
-  const float16* s = static_cast<const float16*>(src);
-  for (int64_t i = convert_blocks(d, s, n); i < n; ++i) d[i] = float(s[i]);
+template <class From, class To> void cast_simd(void* dst, const void* src, int64_t n) {
+  cast_run(static_cast<To*>(dst), static_cast<const From*>(src), n);
 }
-void float_half(void* dst, const void* src, int64_t n) {
-  float16* d = static_cast<float16*>(dst);
-  const float* s = static_cast<const float*>(src);
-  for (int64_t i = convert_blocks(d, s, n); i < n; ++i) d[i] = float16(s[i]);
-}
-void bfloat_float(void* dst, const void* src, int64_t n) {
-  uint32_t* __restrict d = static_cast<uint32_t*>(dst);
-  const uint16_t* __restrict s = static_cast<const uint16_t*>(src);
-  for (int64_t i = 0; i < n; ++i) d[i] = uint32_t(s[i]) << 16;
-}
-void float_bfloat(void* dst, const void* src, int64_t n) {
-  uint16_t* __restrict d = static_cast<uint16_t*>(dst);
-  const uint32_t* __restrict s = static_cast<const uint32_t*>(src);
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t u = s[i], rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    d[i] = uint16_t((u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-  }
-}
+constexpr CastFn half_float = cast_simd<float16, float>, float_half = cast_simd<float, float16>;
 
 // float8: sign, kExp exponent bits, the rest mantissa. e4m3fn has no infinity: all ones is NaN, larger values
 // (and infinities) become the largest one.
@@ -166,7 +150,8 @@ struct Hub {
 Hub hub_of(DType t) {
   switch (t) {
     case DType::Float16: return {DType::Float32, half_float, float_half};
-    case DType::BFloat16: return {DType::Float32, bfloat_float, float_bfloat};
+    case DType::BFloat16:
+      return {DType::Float32, cast_simd<bfloat16, float>, cast_simd<float, bfloat16>};
     case DType::Complex64: return {DType::Float32, complex_real<float>, real_complex<float>};
     case DType::Complex128: return {DType::Float64, complex_real<double>, real_complex<double>};
     case DType::Float8_e4m3fn:

@@ -150,14 +150,31 @@ void infer_arange(Call& c) {
   c.hand_over(r);
 }
 
+constexpr int64_t kGrain = 32768, kBlock = 1024;
+
+// out[k] = f(k), k as a double: counted within blocks, which are loops of vectors. Threads share the blocks.
+template <class T, class F>
+void fill_by_place(T* out, int64_t n, F f) {
+  LockRelease lock(n);
+  parallel_for(n, kGrain, [&](int64_t at, int64_t end) {
+    for (; at < end; at += kBlock) {
+      const int count = int(std::min(kBlock, end - at));
+      const double first = double(at);
+      for (int i = 0; i < count; ++i) out[at + i] = f(first + i);
+    }
+  });
+}
 template <class T>
 void fill_range(T* out, int64_t n, const Range& r) {
   if constexpr (std::is_integral_v<T>) {
-    uint64_t start = uint64_t(r.start.to<int64_t>()), step = uint64_t(r.step.to<int64_t>());
-    for (int64_t k = 0; k < n; ++k) out[k] = T(start + uint64_t(k) * step);
+    const uint64_t start = uint64_t(r.start.to<int64_t>()), step = uint64_t(r.step.to<int64_t>());
+    LockRelease lock(n);
+    parallel_for(n, kGrain, [&](int64_t k, int64_t end) {
+      for (; k < end; ++k) out[k] = T(start + uint64_t(k) * step);
+    });
   } else {
-    double start = number(r.start), step = number(r.step);
-    for (int64_t k = 0; k < n; ++k) out[k] = T(start + double(k) * step);
+    const double start = number(r.start), step = number(r.step);
+    fill_by_place(out, n, [=](double k) { return T(start + k * step); });
   }
 }
 
@@ -178,11 +195,7 @@ void cpu_arange(Call& c) {
   } else if (out.dtype == DType::Float64) {
     compute_as(out, DType::Float64, [&](Tensor& t) { fill_range(t.ptr<double>(), t.numel, r); });
   } else {
-    compute_as(out, DType::Float32, [&](Tensor& t) {
-      float* x = t.ptr<float>();
-      double start = number(r.start), step = number(r.step);
-      for (int64_t k = 0; k < t.numel; ++k) x[k] = float(start + double(k) * step);
-    });
+    compute_as(out, DType::Float32, [&](Tensor& t) { fill_range(t.ptr<float>(), t.numel, r); });
   }
 }
 
@@ -208,8 +221,11 @@ void fill_linspace(T* x, int64_t n, T start, T end, F f) {
     x[0] = f(start);
     return;
   }
-  T step = (end - start) / T(double(n - 1));
-  for (int64_t k = 0; k < n; ++k) x[k] = f(k < n / 2 ? start + step * T(double(k)) : end - step * T(double(n - 1 - k)));
+  const T step = (end - start) / T(double(n - 1));
+  const int64_t half = n / 2;
+  const double last = double(n - 1 - half);
+  fill_by_place(x, half, [=](double k) { return f(start + step * T(k)); });
+  fill_by_place(x + half, n - half, [=](double k) { return f(end - step * T(last - k)); });
 }
 
 template <class F>
@@ -229,10 +245,10 @@ void cpu_linspace(Call& c) {
   compute_as(out, DType::Int64, [&](Tensor& t) {  // integers truncate their ends first
     int64_t start = c.scalar(0).to<int64_t>(), end = c.scalar(1).to<int64_t>(), n = t.numel;
     double step = n > 1 ? (double(end) - double(start)) / double(n - 1) : 0;
-    int64_t* x = t.ptr<int64_t>();
-    for (int64_t k = 0; k < n; ++k)
-      x[k] = k < n / 2 || n == 1 ? int64_t(double(start) + step * double(k))
-                                 : int64_t(double(end) - step * double(n - 1 - k));
+    const int64_t half = n == 1 ? 1 : n / 2;
+    const double from = double(start), to = double(end), last = double(n - 1 - half);
+    fill_by_place(t.ptr<int64_t>(), half, [=](double k) { return int64_t(from + step * k); });
+    fill_by_place(t.ptr<int64_t>() + half, n - half, [=](double k) { return int64_t(to - step * (last - k)); });
   });
 }
 void cpu_logspace(Call& c) {

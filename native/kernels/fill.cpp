@@ -1,4 +1,7 @@
 // Writes one number into every element of a tensor.
+#include <algorithm>
+#include <cstring>
+
 #include "../core/recording.h"
 #include "cast.h"
 #include "strided.h"
@@ -41,10 +44,14 @@ void fill_on_cpu(Tensor& dst, const Scalar& value) {
   LockRelease lock(dst.numel, {&dst});
   visit_size(dst.itemsize(), [&]<class U>() {
     const U v = *reinterpret_cast<const U*>(bytes);
-    if (s.linear(0, sizeof(U)))
+    if (s.linear(0, sizeof(U))) {
+      const bool alike = std::all_of(bytes, bytes + sizeof(U), [&](char b) { return b == bytes[0]; });
       return parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) {
-        std::fill(reinterpret_cast<U*>(dst.data) + begin, reinterpret_cast<U*>(dst.data) + end, v);
+        U* to = reinterpret_cast<U*>(dst.data);
+        if (alike) std::memset(static_cast<void*>(to + begin), bytes[0], size_t(end - begin) * sizeof(U));
+        else std::fill(to + begin, to + end, v);
       });
+    }
     U block[64];
     std::fill_n(block, 64, v);
     parallel_for(dst.numel, kGrain, [&](int64_t begin, int64_t end) {

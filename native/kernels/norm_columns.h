@@ -1,5 +1,7 @@
 // Statistics of images whose channels lie last: a channel is a column of rows of channels.
 #pragma once
+#include <array>
+
 #include "../core/channels_last.h"
 #include "norm.h"
 
@@ -10,48 +12,76 @@ inline void declare_like(Call& c, const Tensor& x) {
   else c.output_like(x);
 }
 
-// Sums down the columns of [rows, channels], `many` per column: add(row, sums, memory, memory) adds one row to them.
-template <class T, class Add>
-std::vector<double> column_totals(int64_t rows, int64_t channels, int64_t many, Add&& add) {
-  const int64_t width = many * channels;
+constexpr int64_t kTogether = 64;  // rows whose sums are of type T, so that the error grows with rows / 64
+
+// U vectors of columns of a block of rows, whose sums stay in registers: term(place in the block, lanes).
+template <class T, int U, size_t Many, class Term>
+void add_columns(std::array<double*, Many> to, int64_t rows, int64_t channels, int64_t column, int lanes,
+                 const Term& term) {
+  constexpr int L = kLanes<T>;
+  Vector<T> sums[Many][U] = {};
+  for (int64_t r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) {
+      const std::array<Vector<T>, Many> terms = term(r * channels + column + u * L, column + u * L, lanes);
+      for (size_t k = 0; k < Many; ++k) sums[k][u] += terms[k];
+    }
+  for (size_t k = 0; k < Many; ++k)
+    for (int i = 0; i < (U - 1) * L + lanes; ++i) to[k][column + i] += double(sums[k][i / L][i % L]);
+}
+// Sums down the columns of [rows, channels], `Many` per column. block(row, count, memory, memory) reads so many rows and
+// returns term(place in the block, column, lanes): what stands there adds to the sums.
+template <class T, size_t Many, class Block>
+std::vector<double> column_totals(int64_t rows, int64_t channels, Block&& block) {
+  constexpr int L = kLanes<T>;
+  const int64_t width = int64_t(Many) * channels;
   const int64_t pieces =
       std::clamp<int64_t>(rows * channels / kGrain, 1, std::min<int64_t>(16, std::max<int64_t>(1, rows)));
   std::vector<double> total(size_t(width * pieces), 0.0);
-  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> part(size_t(width), T(0)), a(static_cast<size_t>(channels)), b(a.size());
-    for (int64_t piece = begin; piece < end; ++piece) {
-      const int64_t first = rows * piece / pieces, last = rows * (piece + 1) / pieces;
-      for (int64_t r = first; r < last; ++r) {
-        add(r, part.data(), a.data(), b.data());
-        if ((r - first) % 64 == 63 || r + 1 == last)  // blocks, so that the error grows with rows / 64
-          for (int64_t i = 0; i < width; ++i) {
-            total[size_t(width * piece + i)] += double(part[size_t(i)]);
-            part[size_t(i)] = 0;
-          }
+  parallel_for(pieces, 1, [&](int64_t piece, int64_t end) {
+    std::vector<T> a, b;
+    for (; piece < end; ++piece) {
+      std::array<double*, Many> to;
+      for (size_t k = 0; k < Many; ++k) to[k] = total.data() + width * piece + int64_t(k) * channels;
+      const int64_t last = rows * (piece + 1) / pieces;
+      for (int64_t r = rows * piece / pieces; r < last; r += kTogether) {
+        const int64_t count = std::min(kTogether, last - r);
+        const auto term = block(r, count, a, b);
+        int64_t i = 0;
+        for (; i + 4 * L <= channels; i += 4 * L) add_columns<T, 4, Many>(to, count, channels, i, L, term);
+        for (; i < channels; i += L)
+          add_columns<T, 1, Many>(to, count, channels, i, int(std::min<int64_t>(L, channels - i)), term);
       }
     }
   });
   for (int64_t i = width; i < width * pieces; ++i) total[size_t(i % width)] += total[size_t(i)];
+  total.resize(size_t(width));  // callers count channels by it
   return total;
+}
+// Rows of a block: where they lie, or in `memory`.
+template <class T>
+const T* read_block(const RowReader<T>& xs, int64_t row, int64_t rows, int64_t channels, std::vector<T>& memory) {
+  if (!xs.direct) memory.resize(size_t(rows * channels));
+  return xs.at(row * channels, rows * channels, memory.data());
 }
 // Mean and variance of the columns of so many rows from `first` on: two passes, since both fit in cache where it
 // matters.
 template <class T>
 void column_moments(const RowReader<T>& xs, int64_t first, int64_t rows, int64_t channels, std::vector<double>& mean,
                     std::vector<double>& var) {
-  const int64_t c = channels;
-  mean = column_totals<T>(rows, c, 1, [&](int64_t r, T* sums, T* a, T*) {
-    const T* x = xs.at((first + r) * c, c, a);
-    each<T>(c, [&](int64_t i, int k) { give<T>(sums + i, take(sums + i, k) + take(x + i, k), k); });
+  using Memory = std::vector<T>;
+  mean = column_totals<T, 1>(rows, channels, [&](int64_t r, int64_t count, Memory& a, Memory&) {
+    const T* x = read_block(xs, first + r, count, channels, a);
+    return [x](int64_t at, int64_t, int k) { return std::array{take(x + at, k)}; };
   });
   for (double& v : mean) v /= double(rows);
-  std::vector<T> center(mean.begin(), mean.end());
-  var = column_totals<T>(rows, c, 1, [&](int64_t r, T* sums, T* a, T*) {
-    const T *x = xs.at((first + r) * c, c, a), *m = center.data();
-    each<T>(c, [&](int64_t i, int k) {
-      Vector<T> d = take(x + i, k) - take(m + i, k);
-      give<T>(sums + i, take(sums + i, k) + d * d, k);
-    });
+  const std::vector<T> center(mean.begin(), mean.end());
+  var = column_totals<T, 1>(rows, channels, [&](int64_t r, int64_t count, Memory& a, Memory&) {
+    const T *x = read_block(xs, first + r, count, channels, a), *m = center.data();
+    return [x, m](int64_t at, int64_t column, int k) {
+      const Vector<T> d = take(x + at, k) - take(m + column, k);
+      return std::array{d * d};
+    };
   });
   for (double& v : var) v /= double(rows);
 }
@@ -60,14 +90,13 @@ void column_moments(const RowReader<T>& xs, int64_t first, int64_t rows, int64_t
 template <class T>
 std::vector<double> gradient_sums(const RowReader<T>& gs, const RowReader<T>& xs, int64_t first, int64_t rows,
                                   int64_t channels, const T* mean) {
-  const int64_t c = channels;
-  return column_totals<T>(rows, c, 2, [&](int64_t r, T* sums, T* a, T* b) {
-    const T *g = gs.at((first + r) * c, c, a), *x = xs.at((first + r) * c, c, b);
-    each<T>(c, [&](int64_t i, int k) {
-      Vector<T> v = take(g + i, k);
-      give<T>(sums + i, take(sums + i, k) + v, k);
-      give<T>(sums + c + i, take(sums + c + i, k) + v * (take(x + i, k) - take(mean + i, k)), k);
-    });
+  using Memory = std::vector<T>;
+  return column_totals<T, 2>(rows, channels, [&, mean](int64_t r, int64_t count, Memory& a, Memory& b) {
+    const T *g = read_block(gs, first + r, count, channels, a), *x = read_block(xs, first + r, count, channels, b);
+    return [g, x, mean](int64_t at, int64_t column, int k) {
+      const Vector<T> v = take(g + at, k);
+      return std::array{v, v * (take(x + at, k) - take(mean + column, k))};
+    };
   });
 }
 // What the gradient of a norm's input is made of: g p + (x - mean) q + o, by channel.

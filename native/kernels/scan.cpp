@@ -20,10 +20,21 @@ struct RunningSum {
   using T = T_;
   using Acc = typename Wide<T>::type;
   static Acc start() { return Acc(0); }
+  static Acc join(Acc a, Acc b) {
+    if constexpr (std::is_same_v<T, int64_t>) return int64_t(uint64_t(a) + uint64_t(b));
+    else return a + b;
+  }
   static T step(Acc& acc, T x) {
-    if constexpr (std::is_same_v<T, int64_t>) acc = int64_t(uint64_t(acc) + uint64_t(x));
-    else acc += Acc(x);
+    acc = join(acc, Acc(x));
     return T(acc);
+  }
+  // The sum of n numbers, a multiple of 8, for types in which it overflows nowhere that the steps would not.
+  static Acc total(const T* x, int64_t n) requires(std::is_same_v<T, float> || std::is_same_v<T, int64_t>) {
+    std::conditional_t<std::is_same_v<T, float>, double, uint64_t> lanes[8] = {};
+    for (int64_t i = 0; i < n; i += 8)
+      for (int k = 0; k < 8; ++k) lanes[k] += Acc(x[i + k]);
+    for (int k = 1; k < 8; ++k) lanes[0] += lanes[k];
+    return Acc(lanes[0]);
   }
 };
 template <class T_>
@@ -54,23 +65,53 @@ struct RunningLogSum {
 constexpr int64_t kWidth = 128;  // fibres that run side by side
 constexpr int64_t kStrip = 256;  // elements of a row between two visits of its neighbours
 
-// `count` neighbouring rows together: within one, each step waits for the last, so that the steps of the others are
-// free.
+// `count` rows together, `pitch` elements apart, from `acc` on: within one, each step waits for the last, so that the
+// steps of the others are free.
 template <class Op, int count>
-void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n) {
+void scan_rows(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n, int64_t pitch,
+               typename Op::Acc* acc) {
   using T = typename Op::T;
   const int64_t item = x.itemsize(), out = y.itemsize();
   T strip[count][kStrip];
-  typename Op::Acc acc[count];
-  std::fill(acc, acc + count, Op::start());
   for (int64_t k = 0; k < n; k += kStrip) {
     interruption_point();
     const int64_t m = std::min(kStrip, n - k);
-    for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * n + k) * item, item, m);
+    for (int r = 0; r < count; ++r) load(strip[r], x.data + (first + r * pitch + k) * item, item, m);
     for (int64_t i = 0; i < m; ++i)
       for (int r = 0; r < count; ++r) strip[r][i] = Op::step(acc[r], strip[r][i]);
-    for (int r = 0; r < count; ++r) store_row(y.data + (first + r * n + k) * out, y.dtype, strip[r], m);
+    for (int r = 0; r < count; ++r) store_row(y.data + (first + r * pitch + k) * out, y.dtype, strip[r], m);
   }
+}
+// `rows` rows of n that lie one after the other.
+template <class Op>
+void scan_matrix(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t rows, int64_t n,
+                 typename Op::Acc* acc) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) scan_rows<Op, 4>(x, y, load, first + r * n, n, n, acc + r);
+  for (; r < rows; ++r) scan_rows<Op, 1>(x, y, load, first + r * n, n, n, acc + r);
+}
+
+constexpr int64_t kLong = 1 << 15;  // rows from this length on are scanned in parts,
+constexpr int64_t kPart = 4096;     // of this length
+
+// A long row becomes parts that threads share: the sums of the parts first, then each part from the sum of those before
+// it on. The parts depend on sizes alone.
+template <class Op>
+void scan_parts(const Tensor& x, Tensor& y, LoadFn<typename Op::T> load, int64_t first, int64_t n) {
+  const int64_t parts = n / kPart, item = x.itemsize();
+  std::vector<typename Op::Acc> sums(size_t(parts) + 1, Op::start());  // before each part
+  parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
+    typename Op::T block[kPart];
+    for (; part < end; ++part) {
+      load(block, x.data + (first + part * kPart) * item, item, kPart);
+      sums[size_t(part) + 1] = Op::total(block, kPart);
+    }
+  });
+  for (size_t part = 1; part < sums.size(); ++part) sums[part] = Op::join(sums[part - 1], sums[part]);
+  parallel_for(parts, kGrain / kPart, [&](int64_t part, int64_t end) {
+    scan_matrix<Op>(x, y, load, first + part * kPart, end - part, kPart, sums.data() + part);
+  });
+  scan_rows<Op, 1>(x, y, load, first + parts * kPart, n - parts * kPart, 0, &sums.back());
 }
 
 template <class Op>
@@ -78,11 +119,18 @@ void scan(const Tensor& x, Tensor& y, const Fibres& f) {
   using T = typename Op::T;
   LoadFn<T> load = loader_of<T>(x.dtype);
   const int64_t item = x.itemsize(), out = y.itemsize();
+  if constexpr (requires(const T* p) { Op::total(p, 8); }) {  // sums
+    if (f.inner == 1 && f.n >= kLong) {
+      parallel_for(f.outer, 1, [&](int64_t r, int64_t end) {
+        for (; r < end; ++r) scan_parts<Op>(x, y, load, r * f.n, f.n);
+      });
+      return;
+    }
+  }
   if (f.inner == 1) {
     parallel_for(f.outer, std::max<int64_t>(1, kGrain / 4 / f.n), [&](int64_t begin, int64_t end) {
-      int64_t r = begin;
-      for (; r + 4 <= end; r += 4) scan_rows<Op, 4>(x, y, load, r * f.n, f.n);
-      for (; r < end; ++r) scan_rows<Op, 1>(x, y, load, r * f.n, f.n);
+      std::vector<typename Op::Acc> acc(size_t(end - begin), Op::start());
+      scan_matrix<Op>(x, y, load, begin * f.n, end - begin, f.n, acc.data());
     });
     return;
   }

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "../core/dtype.h"
-#include "simd/blocks.h"
+#include "simd_casts.h"
 
 namespace flambeau {
 
@@ -104,14 +104,13 @@ template <class T, class S>
 void load_row(T* dst, const char* src, int64_t stride, int64_t n) {
   if (stride == int64_t(sizeof(S))) {
     const S* s = reinterpret_cast<const S*>(src);
-    int64_t i = 0;
     if constexpr (std::is_same_v<S, T>) {
       std::memcpy(dst, src, size_t(n) * sizeof(T));
-      return;
+    } else if constexpr ((std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>) && std::is_same_v<T, float>) {
+      cast_run(dst, s, n);
+    } else {
+      for (int64_t i = 0; i < n; ++i) dst[i] = convert_element<T, S>(s[i]);
     }
-    if constexpr ((std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>) && std::is_same_v<T, float>)
-      i = convert_blocks(dst, s, n);
-    for (; i < n; ++i) dst[i] = convert_element<T, S>(s[i]);
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -237,12 +236,11 @@ inline void store_row(char* dst, DType dtype, const T* src, int64_t n) {
     std::memcpy(dst, src, size_t(n) * sizeof(T));
     return;
   }
-  int64_t i = 0;
   if constexpr (std::is_same_v<T, float>) {
-    if (dtype == DType::Float16) i = convert_blocks(reinterpret_cast<float16*>(dst), src, n);
-    if (dtype == DType::BFloat16) i = convert_blocks(reinterpret_cast<bfloat16*>(dst), src, n);
+    if (dtype == DType::Float16) return cast_run(reinterpret_cast<float16*>(dst), src, n);
+    if (dtype == DType::BFloat16) return cast_run(reinterpret_cast<bfloat16*>(dst), src, n);
   }
-  for (; i < n; ++i) put<T>(dst, dtype, i, src[i]);
+  for (int64_t i = 0; i < n; ++i) put<T>(dst, dtype, i, src[i]);
 }
 
 }  // namespace flambeau

@@ -160,3 +160,28 @@ def test_a_mask_can_have_a_gradient():
     assert mask.grad is not None and mask.grad.abs().sum().item() > 0
     with pytest.raises(RuntimeError, match="does not broadcast"):
         attention(q, q, q, flambeau.zeros(3, 2))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_wide_heads(causal):
+    """Heads wider than 256 are computed in taller blocks, which threads share; their number changes nothing."""
+    generator = np.random.default_rng(0)
+    q, k, v, g = (flambeau.from_numpy(generator.standard_normal((1, 300, 384)).astype(np.float32)) for _ in range(4))
+    before, found = flambeau.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            flambeau.set_num_threads(threads)
+            inputs = [t.detach().clone().requires_grad_() for t in (q, k, v)]
+            y = flambeau.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
+            found.append([t.detach().numpy() for t in (y, *flambeau.autograd.grad(y, inputs, g))])
+    finally:
+        flambeau.set_num_threads(before)
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+    inputs = [t.double().requires_grad_() for t in (q, k, v)]
+    scores = inputs[0] @ inputs[1].mT / math.sqrt(384)
+    if causal:
+        scores = scores.masked_fill(flambeau.ones(300, 300, dtype=flambeau.bool).triu(1), -math.inf)
+    y = scores.softmax(-1) @ inputs[2]
+    for one, expected in zip(found[0], (y, *flambeau.autograd.grad(y, inputs, g.double())), strict=True):
+        np.testing.assert_allclose(one, expected.detach().numpy(), rtol=1e-3, atol=2e-5)

@@ -141,3 +141,18 @@ def test_empty_input():
         assert y.shape == shape
         y.sum().backward()
         assert x.grad.shape == shape
+
+
+def test_group_norm_of_large_images_with_channels_last():
+    """The sums of a sample are taken in parts; the gradient once took their number for the number of channels."""
+    x, g = (flambeau.from_numpy(RNG.standard_normal((2, 32, 56, 56)).astype(np.float32)) for _ in range(2))
+    weight, bias = (flambeau.from_numpy(RNG.standard_normal(32).astype(np.float32)) for _ in range(2))
+
+    def results(format):
+        inputs = [x.contiguous(memory_format=format), weight, bias]
+        inputs = [t.detach().clone().requires_grad_() for t in inputs]
+        y = F.group_norm(inputs[0], 4, inputs[1], inputs[2])
+        return [y.detach(), *flambeau.autograd.grad(y, inputs, g.contiguous(memory_format=format))]
+
+    for last, plain in zip(results(flambeau.channels_last), results(flambeau.contiguous_format), strict=True):
+        np.testing.assert_allclose(last.numpy(), plain.numpy(), rtol=2e-5, atol=2e-3 if plain.ndim == 1 else 2e-5)

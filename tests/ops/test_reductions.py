@@ -166,3 +166,28 @@ def test_logcumsumexp_is_stable():
     x = flambeau.tensor([1000.0, 1000.0, -INF])
     assert_close(x.logcumsumexp(0), flambeau.tensor([1000.0, 1000.6931, 1000.6931]))
     assert_close(flambeau.cumulative_trapezoid(flambeau.tensor([1.0, 2.0, 4.0])), flambeau.tensor([1.5, 4.5]))
+
+
+def test_long_sums_are_the_same_on_any_number_of_threads():
+    """Long rows are summed in parts of one length, whatever the number of threads."""
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((2, 100003)).astype(np.float32)
+    n = generator.integers(-2**62, 2**62, 70001)
+    before, found = flambeau.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            flambeau.set_num_threads(threads)
+            t = flambeau.from_numpy(x)
+            sums = t.cumsum(1), t.bfloat16().cumsum(1).float(), flambeau.from_numpy(n).cumsum(0)
+            found.append([a.numpy() for a in sums])
+    finally:
+        flambeau.set_num_threads(before)
+    for others in found[1:]:
+        for a, b in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(found[0][0], np.cumsum(x.astype(np.float64), 1), rtol=1e-6, atol=1e-5)
+    np.testing.assert_array_equal(found[0][2], np.cumsum(n))
+    x[0, 40000], x[0, 60000] = np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        expected = np.cumsum(x[0].astype(np.float64))
+    np.testing.assert_allclose(flambeau.from_numpy(x[0].copy()).cumsum(0).numpy(), expected, rtol=1e-6, atol=1e-5)

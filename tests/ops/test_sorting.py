@@ -180,3 +180,20 @@ def test_gradients_go_where_values_came_from():
     x = flambeau.tensor([3.0, 1.0, 2.0], requires_grad=True)
     (x.sort().values * flambeau.tensor([1.0, 10.0, 100.0])).sum().backward()
     assert x.grad.tolist() == [100, 1, 10]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("edges", [0, 1, 2, 17, 64, 65, 1000])
+def test_searching_many_elements(edges, dtype):
+    """Few boundaries are counted, more are searched for by halves, 8 elements together."""
+    rows = np.sort(RNG.integers(0, 300, (3, edges)).astype(dtype), axis=1)
+    x = RNG.integers(-5, 310, (3, 333)).astype(dtype)
+    if dtype is not np.int64:
+        x[0, :3] = np.nan, np.inf, -np.inf
+    for side in ("left", "right"):
+        found = flambeau.searchsorted(flambeau.from_numpy(rows), flambeau.from_numpy(x), side=side)
+        expected = [np.searchsorted(r, v, side) for r, v in zip(rows, x, strict=True)]
+        np.testing.assert_array_equal(found.numpy(), expected)
+        boundaries = flambeau.from_numpy(rows[0].copy())
+        one = flambeau.searchsorted(boundaries, flambeau.from_numpy(x), side=side, out_int32=True)
+        np.testing.assert_array_equal(one.numpy(), np.searchsorted(rows[0], x, side))

@@ -160,3 +160,63 @@ def test_special_powers_of_doubles():
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
     np.testing.assert_allclose(found, expected, rtol=2.3e-16)
+
+
+#: float32 functions, their inputs' range (log: of their sizes), and how many units of the last place they may be off
+FLOATS = [("atan", 1e-45, 3e38, 1), ("asin", 1e-45, 1, 1), ("acos", 1e-45, 1, 1), ("tan", 1e-45, 3e4, 1),
+          ("log10", 1e-45, 3e38, 1), ("erfc", 1e-45, 10, 1), ("erfinv", 1e-45, 1, 1)]
+
+
+@pytest.mark.parametrize("name, least, most, ulps", FLOATS)
+def test_floats_are_near_doubles(name, least, most, ulps):
+    generator = np.random.default_rng(0)
+    of_all_sizes = np.exp(generator.uniform(np.log(least), np.log(most), 200000))
+    usual, near_one = generator.uniform(0, min(most, 4), 200000), 1 + generator.uniform(-1e-3, 1e-3, 10000)
+    x = np.concatenate([of_all_sizes, usual, near_one]).astype(np.float32)
+    x = np.concatenate([x, -x]) if name != "log10" else x
+    x = x[np.abs(x) <= most]
+    found = getattr(flambeau, name)(flambeau.from_numpy(x)).numpy().astype(np.float64)
+    expected = getattr(flambeau, name)(flambeau.from_numpy(x.astype(np.float64))).numpy()
+    finite = np.isfinite(expected)
+    error = np.abs(found[finite] - expected[finite]) / np.spacing(np.abs(expected[finite]).astype(np.float32))
+    assert error.max() <= ulps, (error.max(), x[finite][error.argmax()])
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+
+
+def test_special_floats():
+    values = np.array([0.0, -0.0, 1, -1, 2, -2, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3e38, -3e38], np.float32)
+    for name in ("atan", "asin", "acos", "tan", "log10", "erfc", "erfinv"):
+        found = getattr(flambeau, name)(flambeau.from_numpy(values)).numpy()
+        expected = getattr(flambeau, name)(flambeau.from_numpy(values.astype(np.float64))).numpy().astype(np.float32)
+        np.testing.assert_allclose(found, expected, rtol=2e-7, err_msg=name)
+        np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]), err_msg=name)
+    y, x = (a.ravel().copy() for a in np.meshgrid(values, values))
+    found = flambeau.atan2(flambeau.from_numpy(y), flambeau.from_numpy(x)).numpy()
+    expected = np.arctan2(y.astype(np.float64), x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=2e-7)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_angles_of_floats_of_all_sizes():
+    generator = np.random.default_rng(0)
+    y, x = (generator.integers(0, 2**32, 400000, np.uint32).view(np.float32) for _ in range(2))
+    near = generator.integers(0, 2**23, 400000, np.uint32)  # the exponent and sign of y: quotients near one
+    y, x = np.concatenate([y, y]), np.concatenate([x, (y.view(np.uint32) & 0xff800000 | near).view(np.float32)])
+    y, x = (a[np.isfinite(y) & np.isfinite(x)] for a in (y, x))
+    found = flambeau.atan2(flambeau.from_numpy(y), flambeau.from_numpy(x)).numpy().astype(np.float64)
+    expected = np.arctan2(y.astype(np.float64), x.astype(np.float64))
+    assert (np.abs(found - expected) <= np.spacing(np.abs(expected).astype(np.float32))).all()
+
+
+def test_remainders_of_floats_are_exact():
+    """Quotients below 2^23 are found in float, below 2^51 in double, others by the C library."""
+    generator = np.random.default_rng(0)
+    b = np.exp(generator.uniform(-80, 40, 30000)).astype(np.float32)
+    for bits in (3, 22.9, 30, 60):
+        q = np.floor(2 ** generator.uniform(0, bits, b.size)).astype(np.float32)
+        a = np.nextafter((q * b).astype(np.float32), np.float32(0), dtype=np.float32)
+        a = a * generator.choice(np.float32([-1, 1]), b.size)
+        fmod = flambeau.fmod(flambeau.from_numpy(a), flambeau.from_numpy(b)).numpy()
+        np.testing.assert_array_equal(fmod, np.fmod(a, b))
+        remainder = flambeau.remainder(flambeau.from_numpy(a), flambeau.from_numpy(b)).numpy()
+        np.testing.assert_array_equal(remainder, np.where((fmod != 0) & (fmod < 0), fmod + b, fmod))

@@ -3,27 +3,27 @@
 
 namespace flambeau::FLAMBEAU_SIMD {
 
-// The exact remainder of |a| / |b| by one division in double, while the quotient is a whole number that double holds:
-// truncation can be off by one, which the sign of the remainder tells. Wider quotients go to the C library.
-template <class T> inline bool is_near(T a, T b) {  // false for infinities and NaN too
-  double x = abs_(double(a)), y = abs_(double(b));
-  return (x < 0x1p51 * y) & (y < inf<double>);
+// The exact remainder of |a| / |b| by one division, while the quotient is a whole number that the type of the division
+// holds: a quotient that was rounded up can be one too large, which the sign of the remainder tells. For float that type
+// is float, then double, for double itself. Wider quotients go to the C library.
+template <class W, class T> inline bool is_near(T a, T b) {  // false for infinities and NaN too
+  W x = abs_(W(a)), y = abs_(W(b));
+  return (x < Fp<W>::divides * y) & (y < inf<W>);
 }
-inline double fmod_near(double a, double b) {
-  double x = abs_(a), y = abs_(b), q = std::trunc(x / y), m = fma_(-q, y, x);
+template <class W> inline W fmod_near(W a, W b) {
+  W x = abs_(a), y = abs_(b), q = std::trunc(x / y), m = fma_(-q, y, x);
   m = m < 0 ? m + y : m;
-  m = m >= y ? m - y : m;
   return std::copysign(m, a);
 }
 double (*const volatile library_fmod)(double, double) = std::fmod;  // through memory: GCC's own expansion is the x87's
 template <class T> struct Fmod {
-  static T near(T a, T b) { return T(fmod_near(a, b)); }
+  template <class W> static T near(T a, T b) { return T(fmod_near(W(a), W(b))); }
   static T far(T a, T b) { return T(library_fmod(a, b)); }
 };
 // with the divisor's sign
 template <class T> inline T floor_mod(T m, T b) { return m != 0 && ((b < 0) != (m < 0)) ? m + b : m; }
 template <class T> struct Remainder {
-  static T near(T a, T b) { return floor_mod(Fmod<T>::near(a, b), b); }
+  template <class W> static T near(T a, T b) { return floor_mod(Fmod<T>::template near<W>(a, b), b); }
   static T far(T a, T b) { return floor_mod(Fmod<T>::far(a, b), b); }
 };
 // Python's floor division: through the remainder, so that a == floor_divide(a, b) * b + remainder(a, b)
@@ -36,24 +36,29 @@ template <class T> inline T floor_quotient(T a, T b, T m) {
   return b == 0 ? a / b : f;
 }
 template <class T> struct FloorDivide {
-  static T near(T a, T b) { return floor_quotient(a, b, Fmod<T>::near(a, b)); }
+  template <class W> static T near(T a, T b) { return floor_quotient(a, b, Fmod<T>::template near<W>(a, b)); }
   static T far(T a, T b) { return floor_quotient(a, b, Fmod<T>::far(a, b)); }
 };
+template <class W, class T> inline bool all_near(const T* a, bool many, const T* b, bool divisors, int64_t n) {
+  bool near = true;
+  if (many && divisors) {
+    for (int64_t i = 0; i < n; ++i) near &= is_near<W>(a[i], b[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) near &= is_near<W>(a[many ? i : 0], b[divisors ? i : 0]);
+  }
+  return near;
+}
 template <template <class> class F, class T>
 void division_loop(char* const* p, const int64_t* s, int64_t n, const Scalar*) {
   constexpr int64_t kBlock = 256;
-  const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
   for (int64_t at = 0; at < n; at += kBlock) {
     const int64_t m = n - at < kBlock ? n - at : kBlock;
     char* q[3] = {p[0] + at * int64_t(sizeof(T)), p[1] + at * s[1], p[2] + at * s[2]};
-    bool near = true;
-    const T *x = a + (s[1] ? at : 0), *y = b + (s[2] ? at : 0);
-    if (s[1] && s[2]) {
-      for (int64_t i = 0; i < m; ++i) near &= is_near(x[i], y[i]);
-    } else {
-      for (int64_t i = 0; i < m; ++i) near &= is_near(x[s[1] ? i : 0], y[s[2] ? i : 0]);
-    }
-    if (near) run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::near(u, v); });
+    const T *a = reinterpret_cast<const T*>(q[1]), *b = reinterpret_cast<const T*>(q[2]);
+    if (all_near<T>(a, s[1], b, s[2], m))
+      run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::template near<T>(u, v); });
+    else if (sizeof(T) < 8 && all_near<double>(a, s[1], b, s[2], m))
+      run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::template near<double>(u, v); });
     else run2<T, T, T>(q, s, m, [](T u, T v) { return F<T>::far(u, v); });
   }
 }

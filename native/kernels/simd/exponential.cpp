@@ -5,22 +5,6 @@ namespace flambeau::FLAMBEAU_SIMD {
 
 // x^y in double for float operands: log and exp to 32 bits are enough, and no float is subnormal there. The cases IEEE
 // names are selected around exp(y log |x|).
-inline double log_positive(double x) {
-  double f, e = [&] {
-    uint64_t shifted = bits(x) + (std::bit_cast<uint64_t>(1.) - std::bit_cast<uint64_t>(0.70710678118654752440));
-    f = std::bit_cast<double>((shifted & 0xfffffffffffffull) + std::bit_cast<uint64_t>(0.70710678118654752440)) - 1;
-    return std::bit_cast<double>((shifted >> 52) | 0x4330000000000000ull) - (0x1p52 + 1023);
-  }();
-  double s = f / (2 + f), z = s * s;
-  double tail = horner(z, 0.6666666655, 0.4000012943, 0.2854996859, 0.233534276);
-  return fma_(e, 0.693147180559945309417232, 2 * s + s * z * tail);
-}
-inline double exp_moderate(double x) {  // |x| < 700
-  double n = rint_(x * 1.442695040888963407359925), r = fma_(n, -0.693147180559945309417232, x);
-  double p = horner(r, 0.5, 0.166666667222, 0.0416666667222, 0.00833329706743, 0.00138888526339, 0.000199004414653,
-                    2.4860745193e-5);
-  return power_of_two(n) * (1 + fma_(r * r, p, r));
-}
 inline float pow_(float x, float y) {
   double l = log_positive(abs_(double(x)));
   l = x == 0.f ? -1e300 : l;

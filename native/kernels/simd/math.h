@@ -25,7 +25,7 @@ template <> struct Fp<float> {
   static constexpr float exp_low = -104.f, exp_high = 89.f;
   static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
   static constexpr float pio2_a = 0x1.921fb6p+0f, pio2_b = -0x1.777a5cp-25f, pio2_c = -0x1.ee59dap-50f;
-  static constexpr float smallest = 0x1p-126f, lift = 0x1p25f, lifted = 25.f;
+  static constexpr float smallest = 0x1p-126f, lift = 0x1p25f, lifted = 25.f, divides = 0x1p23f;
 };
 template <> struct Fp<double> {
   using Bits = uint64_t;
@@ -35,7 +35,7 @@ template <> struct Fp<double> {
   static constexpr double ln2_high = 0x1.62e42fefap-1, ln2_low = 0x1.cf79abc9e3b3ap-40;
   static constexpr double pio2_a = 0x1.921fb54442d18p+0, pio2_b = 0x1.1a62633145c07p-54,
                           pio2_c = -0x1.f1976b7ed8fbcp-110;
-  static constexpr double smallest = 0x1p-1022, lift = 0x1p54, lifted = 54.;
+  static constexpr double smallest = 0x1p-1022, lift = 0x1p54, lifted = 54., divides = 0x1p51;
 };
 
 template <class T> inline constexpr T inf = std::numeric_limits<T>::infinity();
@@ -154,7 +154,6 @@ inline double log10_(double x) {
   double low = fma_(log_fraction(f), 0.4342944819032518276511289, e * 3.69423907715893078616e-13);
   return log_edges(x, fma_(e, 3.01029995663611771306e-01, low));
 }
-inline float log10_(float x) { return float(log10_(double(x))); }
 template <class T> inline T log1p_(T x) {
   T u = T(1) + x, f, e = log_split(u, f);
   T lost = e > T(1) ? T(1) - (u - x) : x - (u - T(1));  // what u = 1 + x rounded away
@@ -213,7 +212,7 @@ inline double tan_(double x) {
   return x == 0 ? x : value;
 }
 
-// --- inverse trigonometric, in double (float calls them through double: both precisions share one text)
+// --- inverse trigonometric, in double; float has texts of its own
 inline double atan_poly(double z) {
   return horner(z, -0.3333333333333333319, 0.1999999999999976106, -0.1428571428564901933, 0.1111111110411266161,
                 -0.09090908702135936252, 0.07692294904896303873, -0.06666398746388620968, 0.05878631460320829612,
@@ -326,32 +325,6 @@ inline float erf_quick(float x) {
   return value < -1.f ? -1.f : value;
 }
 
-// exp(-x^2) times a polynomial in (|x| - 3) / (|x| + 3); the tail keeps its relative accuracy
-inline float erfc_(float x) {
-  double a = abs_(double(x));
-  a = a > 10.1 ? 10.1 : a;  // beyond, the result is below the smallest float
-  double t = (a - 3) / (a + 3);
-  double p = horner(t, 1.2530080578308, -0.1356211433732, -0.047562280535053, 0.12964657564436, -0.11927265270268,
-                    0.068293509762154, -0.02379023418288, 0.0025794346849405, 0.0019944745913544, -0.00079833914154266,
-                    -0.00027732692222332);
-  double tail = exp_(-a * a) * p / (1 + 2 * a);
-  tail = abs_(x) > 10.1f ? 0. : tail;
-  return x != x ? x : float(x < 0 ? 2 - tail : tail);
-}
-// x times a polynomial in w = -log(1 - x^2), in sqrt(w) for the tails
-inline float erfinv_(float x) {
-  double w = -log_((1 - double(x)) * (1 + double(x))), s = std::sqrt(w) - 3;
-  double middle = horner(w - 2.5, 1.5014093517482, 0.24664027674859, -0.0041773250804446, -0.0012527079573822,
-                         0.00021826412519613, -4.9960000834909e-6, -3.4262661998811e-6, 4.7868969763621e-7,
-                         1.6503642026108e-8, -1.0861759369034e-8, 4.3406282301315e-10, 1.2346565048335e-10);
-  double tail = horner(s, 2.8329768015895, 1.001675257789, 0.0094453078449775, -0.007643190161582, 0.0056876141283801,
-                       -0.0035647275335534, 0.0014752466166129, -0.00012520548759172, -0.00027703508704384,
-                       0.00016498934861301, -3.0307905622506e-5, -9.538409166452e-7);
-  float value = float((w < 5 ? middle : tail) * x);
-  value = abs_(x) == 1.f ? x * inf<float> : value;
-  return abs_(x) > 1.f ? nan<float> : value;
-}
-
 template <class T> inline T sigmoid_(T x) { return T(1) / (T(1) + exp_normal(-x)); }
 template <class T> inline T max_nan(T a, T b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 template <class T> inline T min_nan(T a, T b) { return a != a ? a : b != b ? b : a < b ? a : b; }
@@ -359,3 +332,4 @@ template <class T> inline T min_nan(T a, T b) { return a != a ? a : b != b ? b :
 }  // namespace flambeau::FLAMBEAU_SIMD
 
 #include "math_double.h"  // the longer texts of double
+#include "math_float.h"   // and of float

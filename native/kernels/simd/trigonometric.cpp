@@ -1,4 +1,4 @@
-// Trigonometric and hyperbolic functions of the floating types. Float goes through the double text of the inverse and
+// Trigonometric and hyperbolic functions of the floating types. Float goes through the double text of the inverse
 // hyperbolic ones: the conversions cost less than a second set of polynomials is worth.
 #include "loops.h"
 
@@ -32,7 +32,7 @@ template <class T> void cos_loop(char* const* p, const int64_t*, int64_t n, cons
   guarded<T>(p, n, trig_limit<T>, [](T x) { return cos_(x); }, [](T x) { return std::cos(x); });
 }
 template <class T> void tan_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
-  guarded<T>(p, n, T(trig_limit<double>), [](T x) { return T(tan_(double(x))); }, [](T x) { return std::tan(x); });
+  guarded<T>(p, n, trig_limit<T>, [](T x) { return tan_(x); }, [](T x) { return std::tan(x); });
 }
 template <class T> inline T sinc_slow(T x) {
   T y = x * T(3.14159265358979323846);
@@ -52,10 +52,10 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       from_loops<float, double>("cos", 1, {cos_loop<float>, cos_loop<double>}, 2),
       from_loops<float, double>("tan", 1, {tan_loop<float>, tan_loop<double>}, 4),
       from_loops<float, double>("sinc", 1, {sinc_loop<float>, sinc_loop<double>}, 2),
-      unary<[]<class T>(T a) { return T(asin_(double(a))); }, float, double>("asin", 4),
-      unary<[]<class T>(T a) { return T(acos_(double(a))); }, float, double>("acos", 4),
-      unary<[]<class T>(T a) { return T(atan_(double(a))); }, float, double>("atan", 4),
-      binary<[]<class T>(T a, T b) { return T(atan2_(double(a), double(b))); }, float, double>("atan2", 4),
+      unary<[]<class T>(T a) { return asin_(a); }, float, double>("asin", 4),
+      unary<[]<class T>(T a) { return acos_(a); }, float, double>("acos", 4),
+      unary<[]<class T>(T a) { return atan_(a); }, float, double>("atan", 4),
+      binary<[]<class T>(T a, T b) { return atan2_(a, b); }, float, double>("atan2", 4),
       unary<[]<class T>(T a) { return sinh_(a); }, float, double>("sinh", 4),
       unary<[]<class T>(T a) { return cosh_(a); }, float, double>("cosh", 4),
       unary<[]<class T>(T a) { return tanh_(a); }, float, double>("tanh", 2),
