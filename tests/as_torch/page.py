@@ -22,7 +22,8 @@ SPACES = """
     special signal.windows masked sparse distributions utils.data utils.checkpoint utils.tensorboard utils.cpp_extension
     random serialization hub library overrides profiler amp testing multiprocessing quasirandom futures compiler fx jit
     ao.quantization nn.quantized nested export onnx distributed distributed.checkpoint distributed.fsdp
-    distributed.tensor distributed.device_mesh distributed.optim cuda xpu mps mtia accelerator package
+    distributed.tensor distributed.device_mesh distributed.optim cuda cuda.gds cuda.tunable xpu mps mtia accelerator
+    package
 """.split()
 _SHOWN = 12
 #: what `tests.parity.names` has measured; its test keeps the shares

@@ -66,4 +66,4 @@ def test_what_cannot_be_had_says_what_to_do():
                         (lambda: cuda.green_contexts.GreenContext(), "cuda.Stream")):
         with pytest.raises(NotImplementedError, match=words):
             call()
-    assert issubclass(cuda.DeferredCudaCallError, Exception) and fb.version.cuda.count(".") == 1
+    assert issubclass(cuda.DeferredCudaCallError, Exception)
