@@ -252,7 +252,7 @@ static void write_result(Call& c, Tensor& self) {
   copy_into(self, *c.out1);
 }
 
-static void run_inplace(Call& c, uint64_t wanted) {
+static void run_inplace(Call& c, uint64_t wanted, const Arguments& arguments) {
   const OpDef& op = *c.op;
   Tensor& self = c.tensor(0);
   if (op.kind == Kind::View) return reshape_inplace(c, wanted);
@@ -264,7 +264,7 @@ static void run_inplace(Call& c, uint64_t wanted) {
     Value saved_self(before.get());
     node = make_node(c, wanted, before ? &saved_self : nullptr);
   }
-  execute(c);
+  execute(c, arguments);
   if (!op.elementwise && !op.writes_self && c.out1.get() != &self) write_result(c, self);
   c.out1 = TensorRef::borrow(&self);
   bump_version(self);
@@ -275,11 +275,12 @@ static void run_inplace(Call& c, uint64_t wanted) {
 
 void run_op(Call& c) {
   const OpDef& op = *c.op;
-  uint64_t wanted = tls.grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
+  const Arguments arguments = look_at(c);
+  uint64_t wanted = arguments.history && tls.grad_enabled && op.differentiable ? wanted_arguments(c) : 0;
   if (__builtin_expect(tls.inference_enabled, 0)) wanted = 0;  // enable_grad() inside changes nothing
   if (__builtin_expect(tls.active_levels, 0) && wanted) wanted = wanted_at_level(c, wanted);
-  if (__builtin_expect(c.inplace, 0)) return run_inplace(c, wanted);
-  execute(c);
+  if (__builtin_expect(c.inplace, 0)) return run_inplace(c, wanted, arguments);
+  execute(c, arguments);
   keep_format(c);
   if (c.args[0].tag == Tag::Tensor && c.out1.get() == c.args[0].tensor)
     return;  // nothing to do: contiguous() of a contiguous tensor

@@ -173,6 +173,10 @@ void define_kernel(OpDef& def, const Record& r) {
 void define_arguments(OpDef& def) {
   size_t npositional = size_t(def.schema.npositional), count = def.schema.args.size();
   for (Arg& arg : def.schema.args) {
+    def.schema.defaults.push_back(arg.value);
+    const size_t k = def.schema.defaults.size() - 1;
+    if (arg.type <= Type::OptionalTensors) def.tensors |= uint64_t(1) << k;
+    if (!arg.has_default && !(arg.optional && arg.type == Type::Tensor)) def.schema.required = int(k) + 1;
     arg.py_name = PyUnicode_InternFromString(arg.name.c_str());
     if (arg.type == Type::MemoryFormat && arg.value.tag == Tag::Int)
       arg.py_default = Py_NewRef(format_object(int(arg.value.i)));

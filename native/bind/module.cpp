@@ -75,6 +75,7 @@ NB_MODULE(_C, m) {
   nb::register_exception_translator(translate);
   PyObject* module = m.ptr();
   add_types(module);
+  add_package_type(module);
   add_errors(module);
   add_values(module);
   add_tensor_type(module);

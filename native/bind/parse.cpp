@@ -1,6 +1,8 @@
 // Which argument of an operator each object of a call is: by position, by keyword or alias, or the default.
 #include "reader.h"
 
+#include <bit>
+
 namespace flambeau {
 namespace {
 
@@ -140,8 +142,15 @@ void Parsing::run(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const Py_ssize_t positional = unusual(args, n);
   for (Py_ssize_t k = 0; k < positional; ++k) take(int(k), args[k]);
   if (kwnames) keywords(args + n, kwnames);
-  for (int k = 0; k < count; ++k)
-    if (!(given >> k & 1)) take_default(k);
+  const int leading = std::countr_one(given);  // what most calls give
+  if (given >> leading == 0 && leading >= schema.required && !f.out) {
+    for (int k = leading; k < count; ++k) f.values[k] = schema.defaults[size_t(k)];
+    for (int k = leading; composite && k < count; ++k)
+      f.objects[k] = static_cast<PyObject*>(schema.args[size_t(k)].py_default);
+  } else {
+    for (int k = 0; k < count; ++k)
+      if (!(given >> k & 1)) take_default(k);
+  }
   if (__builtin_expect(op.def->needs_tensor, 0) && !f.foreign) {
     bool tensor = false;
     for (int k = 0; k < count; ++k) tensor |= f.values[k].tag == Tag::Tensor;

@@ -196,6 +196,7 @@ PyObject* op_object(const char* name);  // borrowed; a clear error when there is
 
 // --- each file adds its part to the module ---------------------------------------------------------------------------
 void add_types(PyObject* module);
+void add_package_type(PyObject* module);
 void add_errors(PyObject* module);
 void add_values(PyObject* module);
 void add_tensor_type(PyObject* module);

@@ -7,13 +7,13 @@
 
 namespace flambeau {
 
-// Clears a small object of a multiple of eight bytes. GCC would make "rep stos" of memset, which takes some thirty
-// cycles to begin.
+// Clears a small object of a multiple of eight bytes, sixteen at a time, which none of them crosses a cache line with.
+// GCC would make "rep stos" of memset, which takes some thirty cycles to begin.
 inline void blank_words(void* object, size_t bytes) {
-  typedef int64_t __attribute__((may_alias, vector_size(32), aligned(8))) Quad;
+  typedef int64_t __attribute__((may_alias, vector_size(16), aligned(8))) Pair;
   typedef int64_t __attribute__((may_alias)) Word;
   char *at = static_cast<char*>(object), *end = at + bytes;
-  for (; at + sizeof(Quad) <= end; at += sizeof(Quad)) *reinterpret_cast<Quad*>(at) = Quad{};
+  for (; at + sizeof(Pair) <= end; at += sizeof(Pair)) *reinterpret_cast<Pair*>(at) = Pair{};
   for (; at < end; at += sizeof(Word)) *reinterpret_cast<Word*>(at) = 0;
 }
 

@@ -50,28 +50,6 @@ const Tensor* common_device(const Call& c) {
   return first;
 }
 
-struct Arguments {
-  uint16_t flags = 0;             // union of the tensors' flags
-  bool mixed = false;             // they are on several devices
-  const Tensor* first = nullptr;
-  void look(const Tensor* t) {
-    if (!t) return;
-    flags |= t->flags;
-    if (!first) first = t;
-    else mixed |= !(t->device == first->device);
-  }
-};
-Arguments look_at(const Call& c) {
-  Arguments a;
-  for (int k = 0; k < c.nargs; ++k) {
-    const Value& v = c.args[k];
-    if (v.tag == Tag::Tensor) a.look(v.tensor);
-    else if (v.tag == Tag::Tensors)
-      for (int64_t j = 0; j < v.tensors.size; ++j) a.look(v.tensors.data[j]);
-  }
-  return a;
-}
-
 }  // namespace
 
 void resize_tensor(Tensor& out, Dims shape, const char* op) {
@@ -177,8 +155,7 @@ static bool detour(Call& c, unsigned flags) {
   return false;
 }
 
-void execute(Call& c) {
-  Arguments a = look_at(c);
+void execute(Call& c, const Arguments& a) {
   const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
   if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c, flags)) return;
   if (c.op->row && c.op->row->images == Images::Begins && run_on_images(c)) return;

@@ -49,6 +49,8 @@ struct Schema {
   std::string name;
   std::vector<Arg> args;
   int npositional = 0;
+  int required = 0;             // arguments up to the last one that has no default
+  std::vector<Value> defaults;  // of all arguments
   std::vector<std::string> results;  // names of several results; empty for one
   int nresults = 1;
   bool list_result = false;
@@ -100,6 +102,7 @@ struct OpDef {
   std::vector<Rule> rules;
   // What recording looks at, made once from the rules:
   uint64_t differentiable = 0;     // bit k: argument k has a rule
+  uint64_t tensors = 0;            // bit k: argument k is a tensor or a list of them
   std::vector<uint64_t> saves_arg; // per rule: bit k: argument k is saved
   std::vector<uint64_t> saves_result;
   void* py_op = nullptr;           // bind/: the Op object
@@ -128,8 +131,35 @@ int level_of(const Call& c);
 void resize_tensor(Tensor& t, Dims shape, const char* op);
 void resize_for_out(Tensor& out, Dims shape, const char* op);
 
+// What one look at the tensors of a call tells.
+struct Arguments {
+  uint16_t flags = 0;             // the union of theirs
+  bool mixed = false;             // they are on several devices
+  bool history = false;           // some may want a gradient
+  const Tensor* first = nullptr;
+  void look(const Tensor& t) {
+    flags |= t.flags;
+    history |= t.grad_fn || t.base;
+    if (!first) first = &t;
+    else mixed |= !(t.device == first->device);
+  }
+};
+inline Arguments look_at(const Call& c) {
+  Arguments a;
+  for (uint64_t bits = c.op->tensors & ((uint64_t(1) << c.nargs) - 1); bits; bits &= bits - 1) {
+    const Value& v = c.args[__builtin_ctzll(bits)];
+    if (v.tag == Tag::Tensor) a.look(*v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (int64_t j = 0; j < v.tensors.size; ++j)
+        if (v.tensors.data[j]) a.look(*v.tensors.data[j]);
+  }
+  a.history |= (a.flags & kRequiresGrad) != 0;
+  return a;
+}
+
 // Runs `c.op` (not a composite): device check, shapes, kernel. No autograd.
-void execute(Call& c);
+void execute(Call& c, const Arguments& arguments);
+inline void execute(Call& c) { execute(c, look_at(c)); }
 // The last part of it: all arguments have their values, and no mode asks for the call. `first`: a tensor of the device
 // that computes, where there are no results.
 void run_on_memory(Call& c, const Tensor* first = nullptr);

@@ -1,6 +1,7 @@
 """Flambeau: tensors, define-by-run gradients, and neural networks, under PyTorch's own API."""
 
 import importlib as _importlib
+import sys as _sys
 
 from ._processor import refusal as _refusal
 
@@ -155,3 +156,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(set(globals()) | _LAZY | set(_LAZY_NAMES))
+
+
+_sys.modules[__name__].__class__ = _C.Package  # which finds names faster
