@@ -29,8 +29,8 @@ void add_columns(std::array<double*, Many> to, int64_t rows, int64_t channels, i
   for (size_t k = 0; k < Many; ++k)
     for (int i = 0; i < (U - 1) * L + lanes; ++i) to[k][column + i] += double(sums[k][i / L][i % L]);
 }
-// Sums down the columns of [rows, channels], `Many` per column. block(row, count, memory, memory) reads so many rows and
-// returns term(place in the block, column, lanes): what stands there adds to the sums.
+// Sums down the columns of [rows, channels], `Many` per column. block(row, count, memory, memory) reads so many rows
+// and returns term(place in the block, column, lanes): what stands there adds to the sums.
 template <class T, size_t Many, class Block>
 std::vector<double> column_totals(int64_t rows, int64_t channels, Block&& block) {
   constexpr int L = kLanes<T>;

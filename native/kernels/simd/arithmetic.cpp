@@ -4,8 +4,8 @@
 namespace flambeau::FLAMBEAU_SIMD {
 
 // The exact remainder of |a| / |b| by one division, while the quotient is a whole number that the type of the division
-// holds: a quotient that was rounded up can be one too large, which the sign of the remainder tells. For float that type
-// is float, then double, for double itself. Wider quotients go to the C library.
+// holds: a quotient that was rounded up can be one too large, which the sign of the remainder tells. For float that
+// type is float, then double, for double itself. Wider quotients go to the C library.
 template <class W, class T> inline bool is_near(T a, T b) {  // false for infinities and NaN too
   W x = abs_(W(a)), y = abs_(W(b));
   return (x < Fp<W>::divides * y) & (y < inf<W>);
