@@ -1,8 +1,8 @@
 // The caching CPU allocator: where tensor memory comes from and when it goes back to the system.
 //
-// Blocks are rounded up to size classes and kept in one free list per class, each with the storage that had it. Calls are
-// made with the interpreter lock held (sanitizer builds check that), so there is nothing to synchronise; kernels take
-// scratch memory from malloc.
+// Blocks are rounded up to size classes and kept in one free list per class, each with the storage that had it. Calls
+// are made with the interpreter lock held (sanitizer builds check that), so there is nothing to synchronise; kernels
+// take scratch memory from malloc.
 #pragma once
 #include <cstddef>
 #include <cstdint>
