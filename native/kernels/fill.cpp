@@ -18,16 +18,8 @@ void fill(Tensor& dst, const Scalar& value) {
   fill_on_cpu(dst, value);
 }
 
-void fill_on_cpu(Tensor& dst, const Scalar& value) {
-  if (dst.numel == 0) return;
-  alignas(16) char bytes[16];
-  store_scalar(bytes, value, dst.dtype);
-  if (dst.contiguous() && dst.numel <= 64) {
-    visit_size(dst.itemsize(), [&]<class U>() {
-      std::fill_n(reinterpret_cast<U*>(dst.data), dst.numel, *reinterpret_cast<const U*>(bytes));
-    });
-    return;
-  }
+// Every element of a larger or strided tensor becomes the one in `bytes`.
+static void fill_strided(Tensor& dst, const char* bytes) {
   Strided<1> s;
   s.operands = 1;
   for (int d = dst.ndim - 1; d >= 0; --d) {
@@ -58,6 +50,16 @@ void fill_on_cpu(Tensor& dst, const Scalar& value) {
       for (int64_t at = begin; at < end; at += 64)
         block_move<false, U>(s, 0, dst.data, at, std::min<int64_t>(64, end - at), reinterpret_cast<char*>(block));
     });
+  });
+}
+
+void fill_on_cpu(Tensor& dst, const Scalar& value) {
+  if (dst.numel == 0) return;
+  alignas(16) char bytes[16];
+  store_scalar(bytes, value, dst.dtype);
+  if (!dst.contiguous() || dst.numel > 64) return fill_strided(dst, bytes);
+  visit_size(dst.itemsize(), [&]<class U>() {
+    std::fill_n(reinterpret_cast<U*>(dst.data), dst.numel, *reinterpret_cast<const U*>(bytes));
   });
 }
 

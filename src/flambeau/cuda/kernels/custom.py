@@ -4,6 +4,7 @@ import math
 import re
 from functools import cache
 
+from ..._shown import shown
 from .compiling import compile
 from .launches import FILES, blocks, layout
 from .pointwise import text, type_of
@@ -27,7 +28,7 @@ def head_of(code):
     found = _HEAD.search(code)
     if not found:
         raise ValueError("jiterator: expected a text of the form `template <typename T> T name(T x, T y) { ... }`, got "
-                         f"{code.strip()[:80]!r}")
+                         f"{shown(code.strip())}")
     return found[2], [re.findall(r"\w+", p)[-1] for p in found[3].split(",") if p.strip()]
 
 
