@@ -135,6 +135,7 @@ template <class T>
 void add_border(const Border& b, const Tensor& grad, Tensor& out) {
   const Side& s = b.side[kPadded - 1];
   std::memset(static_cast<void*>(out.data), 0, size_t(out.nbytes()));
+  if (!grad.numel) return;
   LockRelease lock(grad.numel);
   const int64_t rows = plane_rows(b);  // of one plane, which a thread sums alone
   parallel_for(b.planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, rows * s.out)),

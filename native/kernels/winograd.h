@@ -4,8 +4,7 @@
 //
 // Images have their channels last. A patch of 4 x 4 places becomes 16 sums of its places, weights 16 sums of their
 // taps; the products of the two are 16 matrix products over the channels, and 2 x 2 places of the result are sums of
-// these.
-// All sums have the factors 1, -1 and 1/2, so rounding errors stay those of a plain convolution.
+// these. All sums have the factors 1, -1 and 1/2, so rounding errors stay those of a plain convolution.
 #pragma once
 #include "conv.h"
 #include "conv_tail.h"
