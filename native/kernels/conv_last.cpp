@@ -1,9 +1,10 @@
-// Convolutions of float32 images whose channels lie last: as they lie, by minimal filtering or by oneDNN, where it pays
-// and they can; else the other layout and back.
+// Convolutions of float32 images whose channels lie last: as they lie, by minimal filtering, as matrix products or by
+// oneDNN, where it pays and they can; else the other layout and back.
 #include <algorithm>
 
 #include "../core/channels_last.h"
 #include "../core/parallel.h"
+#include "conv_pointwise.h"
 #include "conv_tail.h"
 #include "correlate.h"
 #include "gemm.h"
@@ -44,8 +45,8 @@ void add_channels(float* y, const float* bias, int64_t places, int64_t channels)
   });
 }
 
-// One pass over arrays as they lie, weights with these strides: by minimal filtering, or by oneDNN. False: neither
-// computes it.
+// One pass over arrays as they lie, weights with these strides: by minimal filtering, as matrix products, or by
+// oneDNN. False: none computes it.
 bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const float* bias, float* y,
                  ConvResult which) {
   if (g.products() < kFewProducts) return false;
@@ -57,6 +58,7 @@ bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const 
     winograd_convolve(g, which, forward ? x : y, packed, {bias}, forward ? y : x);
     return true;
   }
+  if (pointwise_pays(g, which, strides)) return pointwise_convolve(g, x, w, bias, y, which), true;
   const bool after = which == ConvResult::Input && bias;  // oneDNN adds one to results alone
   const ChannelsLast last{true, !strides.empty() && strides[1] == 1 && g.icg() > 1 && volume(g.kernel) > 1};
   if (!onednn_convolution(g, DType::Float32, x, w, after ? nullptr : bias, y, which, last)) return false;
@@ -73,10 +75,12 @@ bool of_channels_last(const Tensor& x, const ConvProblem& p) {
 void convolve_channels_last(const Call& c, const ConvProblem& p) {
   const Tensor& x = c.tensor(0);
   Tensor& out = c.out();
-  if (!p.transposed && p.g.products() >= kFewProducts && weights_stay(c.tensor(1)) &&
+  TensorRef w = dense_weights(c.tensor(1)), bias;
+  // A product's sums may round otherwise than oneDNN's: whether weights stay must not decide between the two.
+  const bool product = pointwise_pays(p.g, ConvResult::Output, w->stride());
+  if (!p.transposed && !product && p.g.products() >= kFewProducts && weights_stay(c.tensor(1)) &&
       convolve_with_kept_weights(p.g, x, c.tensor(1), c.optional_tensor(2), out))
     return trim_scratch();
-  TensorRef w = dense_weights(c.tensor(1)), bias;
   if (Tensor* b = c.optional_tensor(2)) bias = contiguous(*b);
   const float* b = bias ? bias->ptr<float>() : nullptr;
   {

@@ -327,3 +327,20 @@ def test_overrides_are_seen_and_products_for_gpus_say_so():
     for name in ("scaled_addmm", "scaled_addmm_"):
         with pytest.raises(NotImplementedError, match=name):
             getattr(F, name)(plain, plain)
+
+
+@pytest.mark.parametrize("nd", [1, 2, 3])
+def test_gradients_of_convolutions_by_name(nd):
+    """flambeau.nn.grad: those that autograd finds, and differentiable themselves."""
+    flambeau.manual_seed(0)
+    x = flambeau.randn(2, 4, *(5,) * nd, dtype=flambeau.float64, requires_grad=True)
+    w = flambeau.randn(6, 2, *(3,) * nd, dtype=flambeau.float64, requires_grad=True)
+    form = 2, 1, 1, 2
+    y = getattr(F, f"conv{nd}d")(x, w, None, *form)
+    g = flambeau.randn(y.shape, dtype=flambeau.float64, requires_grad=True)
+    of_input, of_weight = (getattr(flambeau.nn.grad, f"conv{nd}d_{name}") for name in ("input", "weight"))
+    wanted = flambeau.autograd.grad(y, (x, w), g)
+    assert flambeau.equal(of_input(x.shape, w, g, *form), wanted[0])
+    assert flambeau.equal(of_weight(x, w.shape, g, *form), wanted[1])
+    assert flambeau.autograd.gradcheck(lambda w, g: of_input(x.shape, w, g, *form), (w, g))
+    assert flambeau.autograd.gradcheck(lambda x, g: of_weight(x, w.shape, g, *form), (x, g))

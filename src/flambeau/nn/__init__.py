@@ -3,6 +3,7 @@
 from .._shown import shown
 from . import attention as attention
 from . import functional as functional
+from . import grad as grad
 from . import init as init
 from . import parallel as parallel
 from . import utils as utils

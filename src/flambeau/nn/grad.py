@@ -2,16 +2,17 @@
 
 import flambeau
 
-from . import functional
+from ..ops.kinds import OPS
 
 
-def _gradient(name, wanted, size, known, grad_output, options):
+def _gradient(wanted, size, known, grad_output, options):
     """The gradient of a convolution for the operand whose size is given, the other one being known."""
-    with flambeau.enable_grad():
-        unknown = flambeau.zeros(size, dtype=known.dtype, device=known.device, requires_grad=True)
-        operands = (unknown, known.detach()) if wanted == "input" else (known.detach(), unknown)
-        result = getattr(functional, name)(*operands, None, *options)
-    return flambeau.autograd.grad(result, unknown, grad_output)[0]
+    stride, padding, dilation, groups = options
+    unknown = flambeau.zeros((), dtype=known.dtype, device=known.device).expand(size)
+    operands = (unknown, known) if wanted == "input" else (known, unknown)
+    found = OPS["convolution_backward"](grad_output, *operands, stride, padding, dilation, False, [0], groups,
+                                        1 if wanted == "input" else 2)
+    return found[wanted == "weight"]
 
 
 def conv1d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
@@ -21,29 +22,29 @@ def conv1d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=
     >>> grad.conv1d_input((1, 1, 3), flambeau.ones(1, 1, 2), flambeau.ones(1, 1, 2)).tolist()
     [[[1.0, 2.0, 1.0]]]
     """
-    return _gradient("conv1d", "input", input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _gradient("input", input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of conv1d for its weight."""
-    return _gradient("conv1d", "weight", weight_size, input, grad_output, (stride, padding, dilation, groups))
+    return _gradient("weight", weight_size, input, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of conv2d for its input."""
-    return _gradient("conv2d", "input", input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _gradient("input", input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of conv2d for its weight."""
-    return _gradient("conv2d", "weight", weight_size, input, grad_output, (stride, padding, dilation, groups))
+    return _gradient("weight", weight_size, input, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of conv3d for its input."""
-    return _gradient("conv3d", "input", input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _gradient("input", input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
     """The gradient of conv3d for its weight."""
-    return _gradient("conv3d", "weight", weight_size, input, grad_output, (stride, padding, dilation, groups))
+    return _gradient("weight", weight_size, input, grad_output, (stride, padding, dilation, groups))
