@@ -1,4 +1,4 @@
-"""Convolutions with filters of one place as matrix products (native/kernels/conv_pointwise.h) against double precision."""
+"""Convolutions with filters of one place as matrix products (kernels/conv_pointwise.h) against double precision."""
 
 import pytest
 
