@@ -129,46 +129,96 @@ void tile(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typ
   kTiles<X, Lies::Padded>[rows - 1][(cols - 1) / X::width](k, a, ars, acs, b, brs, c, crs, cols, e);
 }
 
-// 8x8 floats or 4x4 doubles, rows `rs` apart, written as columns `width` apart in their order.
-// Rows past `rows` repeat the last one.
-inline void transpose(const float* src, int64_t rs, int rows, float* dst, int64_t width) {
-  __m256 r[8], t[8];
-  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + std::min(i, rows - 1) * rs);
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+// Some numbers of several rows, from `p` on, as columns `width` apart in their order. Rows that are a part of a vector
+// apart are loaded into it side by side, so that only pairs are left to be exchanged.
+struct Floats8 {
+  using T = float;
+  static constexpr int rows = 8, columns = 4;
+  static void transpose(const float* const* row, int64_t p, float* to, int64_t width) {
+    __m256 r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[i] + p)), _mm_loadu_ps(row[i + 4] + p), 1);
+    const __m256 a = _mm256_unpacklo_ps(r[0], r[2]), b = _mm256_unpackhi_ps(r[0], r[2]);
+    const __m256 c = _mm256_unpacklo_ps(r[1], r[3]), d = _mm256_unpackhi_ps(r[1], r[3]);
+    _mm256_storeu_ps(to, _mm256_unpacklo_ps(a, c)), _mm256_storeu_ps(to + width, _mm256_unpackhi_ps(a, c));
+    _mm256_storeu_ps(to + 2 * width, _mm256_unpacklo_ps(b, d));
+    _mm256_storeu_ps(to + 3 * width, _mm256_unpackhi_ps(b, d));
   }
-  for (int i = 0; i < 8; i += 4) {
-    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+};
+struct Doubles4 {
+  using T = double;
+  static constexpr int rows = 4, columns = 2;
+  static void transpose(const double* const* row, int64_t p, double* to, int64_t width) {
+    auto pair = [&](int i) {
+      return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row[i] + p)), _mm_loadu_pd(row[i + 2] + p), 1);
+    };
+    const __m256d a = pair(0), b = pair(1);
+    _mm256_storeu_pd(to, _mm256_unpacklo_pd(a, b)), _mm256_storeu_pd(to + width, _mm256_unpackhi_pd(a, b));
   }
-  for (int i = 0; i < 4; ++i) _mm256_storeu_ps(dst + i * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-  for (int i = 0; i < 4; ++i) _mm256_storeu_ps(dst + (i + 4) * width, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-}
-inline void transpose(const double* src, int64_t rs, int rows, double* dst, int64_t width) {
-  auto row = [&](int i) { return _mm256_loadu_pd(src + std::min(i, rows - 1) * rs); };
-  __m256d a = row(0), b = row(1), c = row(2), d = row(3);
-  __m256d ab = _mm256_unpacklo_pd(a, b), ba = _mm256_unpackhi_pd(a, b), cd = _mm256_unpacklo_pd(c, d),
-          dc = _mm256_unpackhi_pd(c, d);
-  _mm256_storeu_pd(dst, _mm256_permute2f128_pd(ab, cd, 0x20));
-  _mm256_storeu_pd(dst + width, _mm256_permute2f128_pd(ba, dc, 0x20));
-  _mm256_storeu_pd(dst + 2 * width, _mm256_permute2f128_pd(ab, cd, 0x31));
-  _mm256_storeu_pd(dst + 3 * width, _mm256_permute2f128_pd(ba, dc, 0x31));
-}
+};
+#if FLAMBEAU_LEVEL == 1
+struct Floats16 {
+  using T = float;
+  static constexpr int rows = 16, columns = 4;
+  static void transpose(const float* const* row, int64_t p, float* to, int64_t width) {
+    __m512 r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      r[i] = _mm512_castps128_ps512(_mm_loadu_ps(row[i] + p));
+      r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 4] + p), 1);
+      r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 8] + p), 2);
+      r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 12] + p), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(r[0], r[2]), b = _mm512_unpackhi_ps(r[0], r[2]);
+    const __m512 c = _mm512_unpacklo_ps(r[1], r[3]), d = _mm512_unpackhi_ps(r[1], r[3]);
+    _mm512_storeu_ps(to, _mm512_unpacklo_ps(a, c)), _mm512_storeu_ps(to + width, _mm512_unpackhi_ps(a, c));
+    _mm512_storeu_ps(to + 2 * width, _mm512_unpacklo_ps(b, d));
+    _mm512_storeu_ps(to + 3 * width, _mm512_unpackhi_ps(b, d));
+  }
+};
+struct Doubles8 {
+  using T = double;
+  static constexpr int rows = 8, columns = 2;
+  static void transpose(const double* const* row, int64_t p, double* to, int64_t width) {
+    auto four = [&](int i) {
+      __m512d v = _mm512_castpd128_pd512(_mm_loadu_pd(row[i] + p));
+      v = _mm512_insertf64x2(v, _mm_loadu_pd(row[i + 2] + p), 1);
+      v = _mm512_insertf64x2(v, _mm_loadu_pd(row[i + 4] + p), 2);
+      return _mm512_insertf64x2(v, _mm_loadu_pd(row[i + 6] + p), 3);
+    };
+    const __m512d a = four(0), b = four(1);
+    _mm512_storeu_pd(to, _mm512_unpacklo_pd(a, b)), _mm512_storeu_pd(to + width, _mm512_unpackhi_pd(a, b));
+  }
+};
+using Floats = Floats16;
+using Doubles = Doubles8;
+#else
+using Floats = Floats8;
+using Doubles = Doubles4;
+#endif
 
-// Whole vectors along k become columns of the panel. Where a vector does not divide the panel's width, the last rows'
-// vectors reach into the next column, which is written after them.
-template <class X>
-int64_t pack_transposed(typename X::T* panel, int width, const typename X::T* src, int64_t rs, int64_t k) {
-  constexpr int B = sizeof(typename X::T) == 4 ? 8 : 4;
-  const int64_t end = width % B ? k - 1 : k;
-  int64_t p = 0;
-  for (; p + B <= end; p += B)
-    for (int i = (width - 1) / B * B; i >= 0; i -= B)
-      transpose(src + i * rs + p, rs, std::min(B, width - i), panel + p * width + i, width);
-  return p;
+// Few rows are read to their end before the next, since as many as a panel has would not stay in the first cache. The
+// last rows come first: where their number divides nothing, their columns reach into the next one's first rows.
+template <class B>
+int64_t pack_transposed(typename B::T* panel, int width, const typename B::T* src, int64_t rs, int64_t k) {
+  const int64_t end = width % B::rows ? k - 1 : k;
+  int64_t done = 0;
+  for (int i = (width - 1) / B::rows * B::rows; i >= 0; i -= B::rows) {
+    const typename B::T* row[B::rows];
+    for (int r = 0; r < B::rows; ++r) row[r] = src + std::min(i + r, width - 1) * rs;
+    for (done = 0; done + B::columns <= end; done += B::columns)
+      B::transpose(row, done, panel + done * width + i, width);
+  }
+  return done;
+}
+int64_t pack_transposed(float* panel, int width, const float* src, int64_t rs, int64_t k) {
+  return width % Floats::rows ? pack_transposed<Floats8>(panel, width, src, rs, k)
+                              : pack_transposed<Floats>(panel, width, src, rs, k);
+}
+int64_t pack_transposed(double* panel, int width, const double* src, int64_t rs, int64_t k) {
+  return width % Doubles::rows ? pack_transposed<Doubles4>(panel, width, src, rs, k)
+                               : pack_transposed<Doubles>(panel, width, src, rs, k);
 }
 
 template <int Width, class T>
@@ -185,7 +235,7 @@ void pack(typename X::T* panel, int width, const typename X::T* src, int64_t rs,
     if (width == 2 * W) return pack_rows<2 * W>(panel, src, ks, k);
     if (width == kWide * W) return pack_rows<kWide * W>(panel, src, ks, k);
   }
-  int64_t p = rows == width && ks == 1 ? pack_transposed<X>(panel, width, src, rs, k) : 0;
+  int64_t p = rows == width && ks == 1 ? pack_transposed(panel, width, src, rs, k) : 0;
   for (; p < k; ++p) {
     auto* to = panel + p * width;
     for (int64_t i = 0; i < rows; ++i) to[i] = src[i * rs + p * ks];
