@@ -9,6 +9,9 @@
 #include "pending.h"
 
 namespace flambeau {
+
+bool multiplies_halves(DType dtype);  // kernels/conv_onednn.cpp
+
 namespace {
 
 constexpr int kMostArguments = 24;          // no operator has more (bind/python.h)
@@ -47,8 +50,8 @@ bool is_plain(const Tensor& t) {
 // A convolution of plain images that pays for a copy with the channels last.
 bool begins_here(const Call& c) {
   const Tensor &x = c.tensor(0), &w = c.tensor(1);
-  if (c.op->row->images != Images::Begins || x.ndim != 4 || w.ndim != 4 || x.dtype != DType::Float32 ||
-      w.dtype != DType::Float32 || c.boolean(6) || !is_plain(x) || w.device.type != DeviceType::CPU)
+  if (c.op->row->images != Images::Begins || x.ndim != 4 || w.ndim != 4 || x.dtype != w.dtype || c.boolean(6) ||
+      !(x.dtype == DType::Float32 || multiplies_halves(x.dtype)) || !is_plain(x) || w.device.type != DeviceType::CPU)
     return false;
   const int64_t area = c.ints(3).size() == 2 ? c.ints(3)[0] * c.ints(3)[1] : 1;
   return x.size(1) && area > 0 && x.numel / x.size(1) / area * w.numel >= kLeastWork;

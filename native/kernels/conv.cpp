@@ -130,6 +130,22 @@ ConvProblem describe_convolution(const Call& c, const Tensor& x, const Tensor& w
 
 namespace {
 
+int64_t work_of(const Geometry& g) { return g.products() / 16; }
+
+// Half precision by oneDNN, where the processor multiplies such numbers; elsewhere float32 numbers are computed with.
+constexpr int64_t kHalfWork = 1 << 14;
+bool halves_pay(const Problem& p, DType dtype) {
+  return is_half(dtype) && work_of(p.g) > kHalfWork && multiplies_halves(dtype);
+}
+
+}  // namespace
+
+bool of_channels_last(const Tensor& x, const ConvProblem& p) {
+  return (x.dtype == DType::Float32 || halves_pay(p, x.dtype)) && x.ndim == 4 && has_channels_last(x);
+}
+
+namespace {
+
 void infer_convolution(Call& c) {
   const Problem& p = c.hand_over(
       describe_convolution(c, c.tensor(kInput), c.tensor(kWeight), c.optional_tensor(kBias), kStride));
@@ -152,8 +168,6 @@ void run_forward(const Problem& p, const Tensor& x, const Tensor& w, const Tenso
   if (p.transposed) conv_backward_data<T>(p.g, x.ptr<T>(), w.ptr<T>(), b, y);
   else conv_forward<T>(p.g, x.ptr<T>(), w.ptr<T>(), b, y);
 }
-
-int64_t work_of(const Geometry& g) { return g.products() / 16; }
 
 // Real and imaginary parts as tensors of their own.
 template <class R>
@@ -184,48 +198,46 @@ void add_bias(std::complex<R>* y, const std::complex<R>* bias, int64_t n, int64_
     for (int64_t p = 0; p < places; ++p) y[i * places + p] += bias[i % channels];
 }
 
-// Half precision by oneDNN, where the processor multiplies such numbers; elsewhere float32 numbers are computed with.
-constexpr int64_t kHalfWork = 1 << 14;
-bool halves_pay(const Problem& p, DType dtype) {
-  return is_half(dtype) && work_of(p.g) > kHalfWork && multiplies_halves(dtype);
-}
-
+// By oneDNN, as the images lie; false: it has no such primitive.
 bool convolve_halves(const Call& c, const Problem& p) {
-  Tensor& out = c.out();
+  Tensor &out = c.out(), &image = c.tensor(kInput);
   Tensor* b = c.optional_tensor(kBias);
   if (!halves_pay(p, out.dtype) || (p.transposed && b)) return false;
-  TensorRef x = contiguous(c.tensor(kInput)), w = contiguous(c.tensor(kWeight)), bias;
+  const ChannelsLast last{of_channels_last(image, p), has_channels_last(c.tensor(kWeight))};
+  TensorRef x = last.images ? TensorRef::borrow(&image) : contiguous(image), w = dense_weights(c.tensor(kWeight)), bias;
   if (b) bias = contiguous(*b);
   LockRelease lock(work_of(p.g));
-  if (p.transposed) return onednn_convolution(p.g, out.dtype, out.data, w->data, nullptr, x->data, ConvResult::Input);
+  if (p.transposed)
+    return onednn_convolution(p.g, out.dtype, out.data, w->data, nullptr, x->data, ConvResult::Input, last);
   return onednn_convolution(p.g, out.dtype, x->data, w->data, bias ? bias->data : nullptr, out.data,
-                            ConvResult::Output);
+                            ConvResult::Output, last);
 }
 
 // Of the gradients asked for, those of input and weight; false: of neither.
 bool gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
   if (!halves_pay(p, c.tensor(0).dtype)) return false;
-  TensorRef g = contiguous(c.tensor(0)), x = contiguous(c.tensor(1)), w = contiguous(c.tensor(2));
+  const bool images = of_channels_last(c.tensor(1), p);
+  auto laid_out = [&](const Tensor& t) { return images ? with_channels_last(t) : contiguous(t); };
+  TensorRef g = laid_out(c.tensor(0)), x = laid_out(c.tensor(1)), w = dense_weights(c.tensor(2));
   LockRelease lock(2 * work_of(p.g));
-  auto one = [&](ConvResult which, void* to) {
-    if (p.transposed) {
-      if (which == ConvResult::Input)  // the transposed convolution's input is the convolution's result
-        return onednn_convolution(p.g, g->dtype, g->data, w->data, nullptr, to, ConvResult::Output);
-      return onednn_convolution(p.g, g->dtype, g->data, to, nullptr, x->data, ConvResult::Weights);
-    }
-    if (which == ConvResult::Input)
-      return onednn_convolution(p.g, g->dtype, to, w->data, nullptr, g->data, ConvResult::Input);
-    return onednn_convolution(p.g, g->dtype, x->data, to, nullptr, g->data, ConvResult::Weights);
+  // Of a transposed convolution the gradient is the image, and the input the result, of the convolution.
+  void *image = (p.transposed ? g : x)->data, *result = (p.transposed ? x : g)->data;
+  const ChannelsLast last{images, has_channels_last(*w)}, to_weight{images, has_channels_last(c.out(1))};
+  auto to_input = [&](void* to) {
+    return p.transposed
+        ? onednn_convolution(p.g, g->dtype, image, w->data, nullptr, to, ConvResult::Output, last)
+        : onednn_convolution(p.g, g->dtype, to, w->data, nullptr, result, ConvResult::Input, last);
   };
-  return (!(mask & 1) || one(ConvResult::Input, c.out(0).data)) &&
-         (!(mask & 2) || one(ConvResult::Weights, c.out(1).data));
+  return (!(mask & 1) || to_input(c.out(0).data)) &&
+         (!(mask & 2) ||
+          onednn_convolution(p.g, g->dtype, image, c.out(1).data, nullptr, result, ConvResult::Weights, to_weight));
 }
 
 void cpu_convolution(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   const Problem& p = c.handed<Problem>();
-  if (of_channels_last(c.tensor(kInput), p)) return convolve_channels_last(c, p);
+  if (out.dtype == DType::Float32 && of_channels_last(c.tensor(kInput), p)) return convolve_channels_last(c, p);
   if (convolve_halves(c, p)) return trim_scratch();
   WideResult y(out);
   TensorRef x = y.operand(c.tensor(kInput)), w = y.operand(c.tensor(kWeight)), bias;
@@ -326,6 +338,16 @@ struct Gradients {
   }
 };
 
+// Of each channel, of images with the channels last.
+void sums_of_halves(const Tensor& g, Tensor& out) {
+  TensorRef wide = with_channels_last(*to_dtype(g, DType::Float32)), sums = empty(out.shape(), wide->dtype, out.device);
+  {
+    LockRelease lock(g.numel);
+    channel_sums(wide->ptr<float>(), g.numel / g.size(1), g.size(1), sums->ptr<float>());
+  }
+  copy_into(out, *sums);
+}
+
 void cpu_backward(Call& c) {
   const Problem& p = c.handed<Problem>();
   const DType dtype = c.tensor(0).dtype, compute = sum_dtype(dtype);
@@ -334,8 +356,13 @@ void cpu_backward(Call& c) {
       if (c.out(k).numel) fill(c.out(k), 0);
     return;
   }
-  if (of_channels_last(c.tensor(1), p)) return gradients_channels_last(c, p, c.integer(9));
+  const bool last = of_channels_last(c.tensor(1), p);
+  if (last && dtype == DType::Float32) return gradients_channels_last(c, p, c.integer(9));
   const bool done = gradients_of_halves(c, p, c.integer(9));
+  if (done && (last || !(c.integer(9) & 4))) {
+    if (c.integer(9) & 4) sums_of_halves(c.tensor(0), c.out(2));
+    return trim_scratch();
+  }
   Gradients grads{p, c.integer(9) & (done ? 4 : 7), contiguous(*to_dtype(c.tensor(0), compute))};
   for (int k = 0; k < 3; ++k)
     grads.results[k] =

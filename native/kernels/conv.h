@@ -46,9 +46,10 @@ bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, co
                         ConvResult which, ChannelsLast last = {});
 // Weights without gaps: as they lie where their channels lie last, else contiguous.
 TensorRef dense_weights(const Tensor& w);
-// Images of float32 whose channels lie last (conv_last.cpp), as are then the results. Whether a convolution is of them;
-// its result, and those of its gradients that `mask` names, as in convolution_backward.
+// Whether a convolution is of images whose channels lie last, float32 or halves that oneDNN multiplies, as are then the
+// results.
 bool of_channels_last(const Tensor& x, const ConvProblem& p);
+// Of float32 (conv_last.cpp): the result, and those of the gradients that `mask` names, as in convolution_backward.
 void convolve_channels_last(const Call& c, const ConvProblem& p);
 void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask);
 // Whether the processor multiplies numbers of this half-precision dtype, so that oneDNN need not widen them.
@@ -68,6 +69,8 @@ template <class T>
 bool trimmed_backward_data(const ConvGeometry& g, const T* y, const T* w, const T* bias, T* x);
 template <class T>
 bool trimmed_backward_weight(const ConvGeometry& g, const T* x, const T* gy, T* gw);
+// The sum of each channel over [places, channels].
+void channel_sums(const float* g, int64_t places, int64_t channels, float* to);
 template <class T>
 void conv_backward_bias(const T* gy, int64_t n, int64_t channels, int64_t places, T* gb);
 void conv_integers(const ConvGeometry& g, const int64_t* x, const int64_t* w, const int64_t* bias, int64_t* y,

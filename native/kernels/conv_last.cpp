@@ -11,7 +11,6 @@
 #include "winograd.h"
 
 namespace flambeau {
-namespace {
 
 // The sum of each channel over [places, channels]: of parts that threads share, then of those.
 void channel_sums(const float* g, int64_t places, int64_t channels, float* to) {
@@ -37,6 +36,8 @@ void channel_sums(const float* g, int64_t places, int64_t channels, float* to) {
     to[k] = float(sum);
   }
 }
+
+namespace {
 
 void add_channels(float* y, const float* bias, int64_t places, int64_t channels) {
   parallel_for(places, std::max<int64_t>(1, 32768 / channels), [&](int64_t p, int64_t end) {
@@ -67,10 +68,6 @@ bool as_they_lie(const ConvGeometry& g, float* x, float* w, Dims strides, const 
 }
 
 }  // namespace
-
-bool of_channels_last(const Tensor& x, const ConvProblem& p) {
-  return x.dtype == DType::Float32 && x.ndim == 4 && has_channels_last(x);
-}
 
 void convolve_channels_last(const Call& c, const ConvProblem& p) {
   const Tensor& x = c.tensor(0);

@@ -174,7 +174,7 @@ void max_pixels(const Shape& s, const T* x, T* values, int64_t* indices) {
 // The results, the maxima and their places or the former alone, are laid out as the images are.
 void declare_results(Call& c, Shape& s, const Tensor& x, int nd, bool places = true) {
   const bool last = x.ndim == nd + 2 && has_channels_last(x);
-  if (last && x.dtype == DType::Float32 && s.in() < INT32_MAX) s.channels = x.size(1);
+  if (last && sum_dtype(x.dtype) == DType::Float32 && s.in() < INT32_MAX) s.channels = x.size(1);
   const std::vector<int64_t> strides = s.channels ? channels_last_strides(s.result) : contiguous_strides(s.result);
   c.output(s.result, x.dtype, x.device, strides);
   if (places) c.output(s.result, DType::Int64, x.device, strides);
@@ -185,20 +185,17 @@ void run_max(Call& c, Shape& s) {
   Tensor& out = c.out(0);
   if (out.numel == 0) return;
   int64_t* indices = Places ? c.out(1).ptr<int64_t>() : nullptr;
-  if (s.channels) {
-    LockRelease lock(s.visits());
-    using I = std::conditional_t<Places, int32_t, None>;
-    return max_pixels<float, I>(s, c.tensor(0).ptr<float>(), out.ptr<float>(), indices);
-  }
-  s.axis[2].make_taps();
-  WideResult values(out);
+  if (!s.channels) s.axis[2].make_taps();
+  WideResult values(out, s.channels > 0);
   TensorRef x = values.operand(c.tensor(0));
   {
     LockRelease lock(s.visits());
     auto run = [&]<class T, class Place>() {
       max_planes<T, std::conditional_t<Places, Place, None>>(s, x->ptr<T>(), values.ptr<T>(), indices);
     };
-    if (values.dtype == DType::Float64) run.template operator()<double, int64_t>();
+    if (s.channels)
+      max_pixels<float, std::conditional_t<Places, int32_t, None>>(s, x->ptr<float>(), values.ptr<float>(), indices);
+    else if (values.dtype == DType::Float64) run.template operator()<double, int64_t>();
     else if (values.dtype == DType::Int64) run.template operator()<int64_t, int64_t>();
     else if (s.in() < INT32_MAX) run.template operator()<float, int32_t>();
     else run.template operator()<float, int64_t>();
@@ -242,7 +239,7 @@ void cpu_adaptive_max(Call& c) { run_max<true>(c, c.handed<Shape>()); }
 // Whether gradient and indices have the channels last.
 bool lie_last(const Call& c) {
   const Tensor &g = c.tensor(0), &indices = c.tensor(1);
-  return g.dtype == DType::Float32 && size_t(g.ndim) == c.ints(2).size() + 2 && has_channels_last(g) &&
+  return sum_dtype(g.dtype) == DType::Float32 && size_t(g.ndim) == c.ints(2).size() + 2 && has_channels_last(g) &&
          has_channels_last(indices);
 }
 
@@ -306,28 +303,20 @@ void cpu_max_backward(Call& c) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   Dims size = c.ints(2);
-  if (lie_last(c)) {
-    const Tensor &g = c.tensor(0), &index = c.tensor(1);
-    const int64_t channels = out.size(1), planes = out.size(0) * channels;
-    bool good;
-    {
-      LockRelease lock(out.numel + g.numel);
-      good = scatter_pixels(g.ptr<float>(), index.ptr<int64_t>(), out.size(0), channels, g.numel / planes,
-                            out.numel / planes, out.ptr<float>());
-    }
-    if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
-    return;
-  }
-  WideResult to(out);
-  TensorRef g = to.operand(c.tensor(0)), index = contiguous(c.tensor(1));
-  int64_t out_places = count(size), planes = out.numel / out_places, places = g->numel / planes;
+  const bool last = lie_last(c);
+  WideResult to(out, last);
+  TensorRef g = to.operand(c.tensor(0)), index = last ? TensorRef::borrow(&c.tensor(1)) : contiguous(c.tensor(1));
+  const int64_t out_places = count(size), planes = out.numel / out_places, places = g->numel / planes;
   bool good;
   {
     LockRelease lock(out.numel + g->numel);
     auto run = [&]<class T>() {
       return scatter_planes<T>(g->ptr<T>(), index->ptr<int64_t>(), planes, places, out_places, to.ptr<T>());
     };
-    good = to.dtype == DType::Float64 ? run.operator()<double>() : run.operator()<float>();
+    if (last)
+      good = scatter_pixels(g->ptr<float>(), index->ptr<int64_t>(), out.size(0), out.size(1), places, out_places,
+                            to.ptr<float>());
+    else good = to.dtype == DType::Float64 ? run.operator()<double>() : run.operator()<float>();
   }
   if (!good) index_error(c.name(), ": an index lies outside a plane of size ", shape_text(size));
   to.finish();

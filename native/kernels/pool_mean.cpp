@@ -200,18 +200,14 @@ void run_mean(Call& c, Shape& s, double divisor) {
   Tensor& out = c.out();
   if (out.numel == 0) return;
   if (c.tensor(0).numel == 0) return fill(out, 0);
-  if (s.channels) {
-    const TensorRef from = with_channels_last(c.tensor(0));
-    LockRelease lock(s.visits());
-    if (Backward) return mean_backward_pixels(s, from->ptr<float>(), out.ptr<float>(), divisor);
-    return mean_pixels(s, from->ptr<float>(), out.ptr<float>(), divisor);
-  }
-  if (!Backward) s.axis[2].make_taps();
-  WideResult to(out);
+  if (!Backward && !s.channels) s.axis[2].make_taps();
+  WideResult to(out, s.channels > 0);
   TensorRef from = to.operand(c.tensor(0));
   {
     LockRelease lock(s.visits());
-    if (to.dtype == DType::Float64) mean<Backward, double>(s, *from, *to.memory, divisor);
+    if (s.channels && Backward) mean_backward_pixels(s, from->ptr<float>(), to.ptr<float>(), divisor);
+    else if (s.channels) mean_pixels(s, from->ptr<float>(), to.ptr<float>(), divisor);
+    else if (to.dtype == DType::Float64) mean<Backward, double>(s, *from, *to.memory, divisor);
     else mean<Backward, float>(s, *from, *to.memory, divisor);
   }
   to.finish();
@@ -219,7 +215,8 @@ void run_mean(Call& c, Shape& s, double divisor) {
 
 // The result of shape `size`, laid out as the images are.
 void declare(Call& c, Shape& s, const Tensor& from, Dims size, int nd) {
-  if (from.ndim == nd + 2 && from.dtype == DType::Float32 && has_channels_last(from)) s.channels = from.size(1);
+  if (from.ndim == nd + 2 && sum_dtype(from.dtype) == DType::Float32 && has_channels_last(from))
+    s.channels = from.size(1);
   if (s.channels) c.output(size, from.dtype, from.device, channels_last_strides(size));
   else c.output(size, from.dtype, from.device);
 }

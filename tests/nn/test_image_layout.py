@@ -15,12 +15,12 @@ from flambeau.nn import functional as F
 SHAPE = (3, 16, 28, 26)
 
 
-def images(seed=0):
+def images(seed=0, dtype=torch.float32):
     """What a large enough convolution has made, and the same values in plain memory."""
     torch.manual_seed(seed)
-    x, w = torch.randn(SHAPE), torch.randn(16, 16, 3, 3) / 12
+    x, w = torch.randn(SHAPE).to(dtype), (torch.randn(16, 16, 3, 3) / 12).to(dtype)
     y = F.conv2d(x, w, padding=1)
-    return y, torch.tensor(F.conv2d(x, w, padding=1).tolist())
+    return y, torch.tensor(F.conv2d(x, w, padding=1).tolist(), dtype=dtype)
 
 
 OPERATORS = {
@@ -31,7 +31,7 @@ OPERATORS = {
     "larger": lambda y: y + torch.ones(2, 1, 1, 1, 1),
     "column": lambda y: torch.where(y > 0, y, torch.ones(28, 1)),
     "dtype": lambda y: y.double() + y, "int": lambda y: (y * 5).int(), "transposed": lambda y: y.transpose(1, 3),
-    "view": lambda y: y.view(3, -1), "flatten": lambda y: y.flatten(1) @ torch.ones(11648, 2),
+    "view": lambda y: y.view(3, -1), "flatten": lambda y: y.flatten(1) @ torch.ones(11648, 2, dtype=y.dtype),
     "slice": lambda y: y[1:, ::2], "gather": lambda y: y[:, [3, 1]],
     "cat": lambda y: torch.cat([y, y.relu()], 1), "cat others": lambda y: torch.cat([y, torch.ones(3, 2, 28, 26)], 1),
     "cat wide": lambda y: torch.cat([y, y], 3), "stack": lambda y: torch.stack([y, y]), "clone": torch.clone,
@@ -53,10 +53,11 @@ SUMS = {
     "batch_norm": lambda y: F.batch_norm(y, None, None, training=True), "var": lambda y: y.var(1),
     "normalised": lambda y: F.batch_norm(y, torch.ones(16), torch.full((16,), 2.0)),
     "group_norm": lambda y: F.group_norm(y, 4), "one place": lambda y: F.adaptive_avg_pool2d(y, 1),
-    "conv": lambda y: F.conv2d(y, torch.ones(32, 16, 3, 3) / 99, torch.arange(32.0), stride=2),
-    "grouped": lambda y: F.conv2d(y, torch.ones(32, 4, 3, 3) / 9, groups=4),
-    "small": lambda y: F.conv2d(y, torch.ones(1, 16, 1, 1)),
-    "upwards": lambda y: F.conv_transpose2d(y, torch.ones(16, 8, 2, 2), torch.arange(8.0), stride=2),
+    "conv": lambda y: F.conv2d(y, torch.ones(32, 16, 3, 3, dtype=y.dtype) / 99, torch.arange(32).to(y.dtype), stride=2),
+    "grouped": lambda y: F.conv2d(y, torch.ones(32, 4, 3, 3, dtype=y.dtype) / 9, groups=4),
+    "small": lambda y: F.conv2d(y, torch.ones(1, 16, 1, 1, dtype=y.dtype)),
+    "upwards": lambda y: F.conv_transpose2d(y, torch.ones(16, 8, 2, 2, dtype=y.dtype), torch.arange(8).to(y.dtype),
+                                            stride=2),
     "layer_norm": lambda y: F.layer_norm(y, (26,)), "local": lambda y: F.local_response_norm(y, 3),
 }
 #: whose results lie so, too
@@ -64,18 +65,23 @@ LYING = ("relu", "a number", "with itself", "channels", "plain", "cat", "cat oth
          "batch_norm", "conv", "grouped", "upwards", "clamp", "half way", "avg_pool", "resize", "group_norm")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", [*OPERATORS, *SUMS])
-def test_operators_see_the_same_values(name):
-    lying, plain = images()
+def test_operators_see_the_same_values(name, dtype):
+    lying, plain = images(dtype=dtype)
+    if dtype != torch.float32 and not _C.lies_channels_last(lying):
+        pytest.skip("the processor does not multiply such numbers")
     assert _C.lies_channels_last(lying) and not _C.lies_channels_last(plain)
     op = OPERATORS.get(name) or SUMS[name]
     expected = op(plain)
-    assert name not in LYING or _C.lies_channels_last(op(lying))
+    if name in LYING and not (name == "resize" and dtype == torch.bfloat16):
+        assert _C.lies_channels_last(op(lying))
     for y in (lying, lying):  # as it lies, and after somebody has looked
         got = op(y)
         assert got.shape == expected.shape and got.dtype == expected.dtype and got.stride() == expected.stride()
         if name in SUMS:
-            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+            rtol, atol = (1e-4, 1e-5) if dtype == torch.float32 else (2e-2, 1e-2)
+            torch.testing.assert_close(got, expected, rtol=rtol, atol=atol)
         else:
             assert torch.equal(got, expected)
         assert torch.equal(y, plain)
@@ -225,3 +231,30 @@ def test_weights_with_channels_last(form, transposed):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))
     if kernel > 1 and groups < 16:
         assert last[2].is_contiguous(memory_format=torch.channels_last) and not last[2].is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("form", [(1, 1, 3), (1, 2, 3), (4, 1, 3), (16, 1, 3), (1, 1, 1), (1, 2, 5)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_all_passes_of_each_dtype(form, transposed, dtype):
+    """Of images and weights with channels last, and the bias, beside double precision."""
+    groups, stride, kernel = form
+    torch.manual_seed(1)
+    x, w, b = torch.randn(2, 32, 24, 21), torch.randn(32, 32 // groups, kernel, kernel) / 32 / kernel, torch.randn(32)
+    op = F.conv_transpose2d if transposed else F.conv2d
+
+    def passes(*operands):
+        operands = [t.requires_grad_() for t in operands]
+        y = op(*operands, stride, kernel // 2, groups=groups)
+        torch.manual_seed(2)
+        return y, *torch.autograd.grad(y, operands, torch.randn(y.shape).to(dtype).to(y.dtype))
+
+    given = [t.to(dtype) for t in (x, w, b)]
+    expected = passes(*(t.double() for t in given))
+    error = max(1e-5, 4 * torch.finfo(dtype).eps)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        found = passes(*(t.contiguous(memory_format=layout) if t.ndim == 4 else t.clone() for t in given))
+        assert found[0].is_contiguous(memory_format=layout)
+        for mine, other in zip(found, expected, strict=True):
+            assert mine.dtype == dtype
+            torch.testing.assert_close(mine.double(), other, rtol=error, atol=error * float(other.abs().max()))
