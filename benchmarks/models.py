@@ -140,6 +140,7 @@ OTHERS = [("LSTM language model", LSTM), ("GNMT-like", GNMT), ("NCF", NCF), ("ML
 SEEN = [(f"{shown}, batch {batch}", _picture(name, batch, 224)) for batch in (1, 16) for shown, name in (
     ("ResNet-50", "resnet50"), ("MobileNetV2", "mobilenet_v2"), ("VGG-19", "vgg19"), ("ViT-B/16", "vit_b_16"))]
 LAST = "m = m.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)\n"
+HALVES = "m = m.bfloat16(); x = x.bfloat16()\n"
 
 
 def entries():
@@ -148,10 +149,14 @@ def entries():
         yield f"training {name}", VISION + setup + STEP, "step()", None, 1.25
     for name, setup in PICTURES[2:5]:
         yield f"training {name}, channels last", VISION + setup + LAST + STEP, "step()", None, 1.0
+    for name, setup in PICTURES[3:5]:
+        yield f"training {name}, bfloat16", VISION + setup + HALVES + STEP, "step()", None, 1.0
+        yield f"training {name}, bfloat16, channels last", VISION + setup + LAST + HALVES + STEP, "step()", None, 1.0
     for name, setup in OTHERS:
         yield f"training {name}", "torch.manual_seed(0)\n" + setup + STEP, "step()", None, 1.5
     for name, setup in SEEN:
         yield f"inference {name}", VISION + setup + INFER, "infer()", None, 1.2
     for name, setup in SEEN[:2]:
         yield f"inference {name}, channels last", VISION + setup + LAST + INFER, "infer()", None, 1.0
+        yield f"inference {name}, bfloat16, channels last", VISION + setup + LAST + HALVES + INFER, "infer()", None, 1.0
     yield "a token of a GPT", "torch.manual_seed(0)\n" + DECODE, "decode()", None, 2.0

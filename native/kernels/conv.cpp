@@ -213,9 +213,9 @@ bool convolve_halves(const Call& c, const Problem& p) {
                             ConvResult::Output, last);
 }
 
-// Of the gradients asked for, those of input and weight; false: of neither.
-bool gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
-  if (!halves_pay(p, c.tensor(0).dtype)) return false;
+// Of the gradients asked for, those of input and weight: which of them it has computed.
+int64_t gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
+  if (!(mask & 3) || !halves_pay(p, c.tensor(0).dtype)) return 0;
   const bool images = of_channels_last(c.tensor(1), p);
   auto laid_out = [&](const Tensor& t) { return images ? with_channels_last(t) : contiguous(t); };
   TensorRef g = laid_out(c.tensor(0)), x = laid_out(c.tensor(1)), w = dense_weights(c.tensor(2));
@@ -228,9 +228,12 @@ bool gradients_of_halves(const Call& c, const Problem& p, int64_t mask) {
         ? onednn_convolution(p.g, g->dtype, image, w->data, nullptr, to, ConvResult::Output, last)
         : onednn_convolution(p.g, g->dtype, to, w->data, nullptr, result, ConvResult::Input, last);
   };
-  return (!(mask & 1) || to_input(c.out(0).data)) &&
-         (!(mask & 2) ||
-          onednn_convolution(p.g, g->dtype, image, c.out(1).data, nullptr, result, ConvResult::Weights, to_weight));
+  int64_t done = 0;
+  if (mask & 1 && to_input(c.out(0).data)) done |= 1;
+  if (mask & 2 && sums_weights_well(p.g) &&
+      onednn_convolution(p.g, g->dtype, image, c.out(1).data, nullptr, result, ConvResult::Weights, to_weight))
+    done |= 2;
+  return done;
 }
 
 void cpu_convolution(Call& c) {
@@ -358,17 +361,17 @@ void cpu_backward(Call& c) {
   }
   const bool last = of_channels_last(c.tensor(1), p);
   if (last && dtype == DType::Float32) return gradients_channels_last(c, p, c.integer(9));
-  const bool done = gradients_of_halves(c, p, c.integer(9));
-  if (done && (last || !(c.integer(9) & 4))) {
-    if (c.integer(9) & 4) sums_of_halves(c.tensor(0), c.out(2));
-    return trim_scratch();
-  }
-  Gradients grads{p, c.integer(9) & (done ? 4 : 7), contiguous(*to_dtype(c.tensor(0), compute))};
+  int64_t mask = c.integer(9);
+  const int64_t done = gradients_of_halves(c, p, mask);
+  mask &= ~done;
+  if (done && last && mask & 4) sums_of_halves(c.tensor(0), c.out(2)), mask &= ~4;
+  if (!mask) return trim_scratch();
+  Gradients grads{p, mask, contiguous(*to_dtype(c.tensor(0), compute))};
   for (int k = 0; k < 3; ++k)
     grads.results[k] =
         compute == dtype ? TensorRef::borrow(&c.out(k)) : empty(c.out(k).shape(), compute, c.tensor(0).device);
-  if (grads.mask & 2) grads.x = contiguous(*to_dtype(c.tensor(1), compute));
-  if (grads.mask & 1) grads.w = contiguous(*to_dtype(c.tensor(2), compute));
+  if (mask & 2) grads.x = contiguous(*to_dtype(c.tensor(1), compute));
+  if (mask & 1) grads.w = contiguous(*to_dtype(c.tensor(2), compute));
   switch (compute) {
     case DType::Float32: grads.real_numbers<float>(); break;
     case DType::Float64: grads.real_numbers<double>(); break;
@@ -378,7 +381,7 @@ void cpu_backward(Call& c) {
   trim_scratch();
   if (compute != dtype)
     for (int k = 0; k < 3; ++k)
-      if (c.out(k).numel && (!done || k == 2)) copy_into(c.out(k), *grads.results[k]);
+      if (c.out(k).numel && mask >> k & 1) copy_into(c.out(k), *grads.results[k]);
 }
 
 const Primitives rows{

@@ -44,6 +44,10 @@ struct ChannelsLast {
 };
 bool onednn_convolution(const ConvGeometry& g, DType dtype, void* x, void* w, const void* bias, void* y,
                         ConvResult which, ChannelsLast last = {});
+// Whether it has good loops for the gradient of such weights: not for large filters of single channels.
+inline bool sums_weights_well(const ConvGeometry& g) {
+  return g.icg() > 1 || g.ocg() > 1 || volume(g.kernel) <= 9;
+}
 // Weights without gaps: as they lie where their channels lie last, else contiguous.
 TensorRef dense_weights(const Tensor& w);
 // Whether a convolution is of images whose channels lie last, float32 or halves that oneDNN multiplies, as are then the

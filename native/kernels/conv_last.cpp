@@ -115,9 +115,7 @@ void gradients_channels_last(const Call& c, const ConvProblem& p, int64_t mask) 
                          ? as_they_lie(of, image, weight, w->stride(), nullptr, to_x, ConvResult::Output)
                          : as_they_lie(of, to_x, weight, w->stride(), nullptr, result, ConvResult::Input)))
       left &= ~1;
-    // oneDNN has no good loops for large filters of single channels
-    const bool good = of.icg() > 1 || of.ocg() > 1 || volume(of.kernel) <= 9;
-    if (mask & 2 && good &&
+    if (mask & 2 && sums_weights_well(of) &&
         as_they_lie(of, image, out.ptr<float>(), out.stride(), nullptr, result, ConvResult::Weights))
       left &= ~2;
     if (mask & 4) channel_sums(g->ptr<float>(), g->numel / g->size(1), g->size(1), c.out(2).ptr<float>());

@@ -35,7 +35,7 @@ dims strides_last(const dims& shape, bool groups) {
   return strides;
 }
 
-Shapes shapes_of(const ConvGeometry& g, memory::data_type type, ChannelsLast last) {
+Shapes shapes_of(const ConvGeometry& g, memory::data_type type, memory::data_type computed, ChannelsLast last) {
   const int first = g.in[0] == 1 && g.out[0] == 1 && g.kernel[0] == 1 ? 1
       : 0;  // two dimensions when the first is trivial
   Shapes s;
@@ -58,58 +58,64 @@ Shapes shapes_of(const ConvGeometry& g, memory::data_type type, ChannelsLast las
     const bool lies_last = image ? last.images : last.weights;
     const bool in_groups = !image && g.groups > 1;
     s.plain[k] = memory::desc(*all[k], type, lies_last ? strides_last(*all[k], in_groups) : strides(*all[k]));
-    s.any[k] = lies_last && image ? s.plain[k] : memory::desc(*all[k], type, memory::format_tag::any);
+    s.any[k] = lies_last && image ? memory::desc(*all[k], computed, strides_last(*all[k], false))
+                                  : memory::desc(*all[k], computed, memory::format_tag::any);
   }
   return s;
 }
 
-// `result`: which of the three the primitive writes.
+// `result`: which of the three the primitive writes. Numbers of `type` are computed with as `computed`.
 // long because: the three primitives of oneDNN differ in types alone
+std::shared_ptr<Entry> made_for(const ConvGeometry& g, memory::data_type type, memory::data_type computed, bool bias,
+                                int result, ChannelsLast last) {
+  engine& e = onednn::engine();
+  Shapes s = shapes_of(g, type, computed, last);
+  primitive_attr attr;
+  attr.set_scratchpad_mode(scratchpad_mode::user);
+  auto made = std::make_shared<Entry>();
+  auto algorithm = algorithm::convolution_direct;
+  auto forward = [&](prop_kind kind, bool with_bias) {
+    memory::desc b(dims{g.oc}, type, memory::format_tag::a);
+    if (with_bias)
+      return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], b, s.any[2], s.stride,
+          s.dilation, s.pad, s.pad_end, attr);
+    return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], s.any[2], s.stride,
+        s.dilation, s.pad, s.pad_end, attr);
+  };
+  if (result == kResult) {
+    auto d = forward(prop_kind::forward_training, bias);
+    made->own[0] = d.src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.dst_desc();
+    made->scratchpad = d.scratchpad_desc(), made->run = convolution_forward(d);
+  } else if (result == kSource) {
+    convolution_backward_data::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
+        s.pad, s.pad_end, forward(prop_kind::forward_training, false), attr);
+    made->own[0] = d.diff_src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.diff_dst_desc();
+    made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_data(d);
+  } else {
+    convolution_backward_weights::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
+        s.pad, s.pad_end, forward(prop_kind::forward_training, false), attr);
+    made->own[0] = d.src_desc(), made->own[1] = d.diff_weights_desc(), made->own[2] = d.diff_dst_desc();
+    made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_weights(d);
+  }
+  for (int k = 0; k < 3; ++k) {
+    made->plain[k] = s.plain[k];
+    if (made->own[k] == s.plain[k]) continue;
+    if (k == result) made->out = reorder(reorder::primitive_desc(e, made->own[k], e, s.plain[k]));
+    else made->in[k] = reorder(reorder::primitive_desc(e, s.plain[k], e, made->own[k]));
+  }
+  return made;
+}
+
 std::shared_ptr<Entry> entry_for(const ConvGeometry& g, memory::data_type type, bool bias, int result,
                                  ChannelsLast last) {
   static auto* cache = new Recent<Entry>(256);
   Key key = {g.n, g.ic, g.oc, g.groups, bias, result, int64_t(type), last.images, last.weights};
-  for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation}) key.insert(key.end(), t->begin(),
-      t->end());
+  for (const auto* t : {&g.in, &g.out, &g.kernel, &g.stride, &g.pad, &g.dilation})
+    key.insert(key.end(), t->begin(), t->end());
+  // As halves, the gradient of a depthwise convolution with a stride takes twenty times as long.
+  const bool widens = result == kSource && g.groups > 1 && g.icg() == 1 && volume(g.stride) > 1;
   return cache->get(key, [&] {
-    engine& e = onednn::engine();
-    Shapes s = shapes_of(g, type, last);
-    primitive_attr attr;
-    attr.set_scratchpad_mode(scratchpad_mode::user);
-    auto made = std::make_shared<Entry>();
-    auto algorithm = algorithm::convolution_direct;
-    auto forward = [&](prop_kind kind, bool with_bias) {
-      memory::desc b(dims{g.oc}, type, memory::format_tag::a);
-      if (with_bias)
-        return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], b, s.any[2], s.stride,
-            s.dilation, s.pad, s.pad_end, attr);
-      return convolution_forward::primitive_desc(e, kind, algorithm, s.any[0], s.any[1], s.any[2], s.stride,
-          s.dilation, s.pad, s.pad_end, attr);
-    };
-    if (result == kResult) {
-      auto d = forward(prop_kind::forward_training, bias);
-      made->own[0] = d.src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.dst_desc();
-      made->scratchpad = d.scratchpad_desc(), made->run = convolution_forward(d);
-    } else if (result == kSource) {
-      convolution_backward_data::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
-          s.pad, s.pad_end,
-                                                  forward(prop_kind::forward_training, false), attr);
-      made->own[0] = d.diff_src_desc(), made->own[1] = d.weights_desc(), made->own[2] = d.diff_dst_desc();
-      made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_data(d);
-    } else {
-      convolution_backward_weights::primitive_desc d(e, algorithm, s.any[0], s.any[1], s.any[2], s.stride, s.dilation,
-          s.pad, s.pad_end,
-                                                     forward(prop_kind::forward_training, false), attr);
-      made->own[0] = d.src_desc(), made->own[1] = d.diff_weights_desc(), made->own[2] = d.diff_dst_desc();
-      made->scratchpad = d.scratchpad_desc(), made->run = convolution_backward_weights(d);
-    }
-    for (int k = 0; k < 3; ++k) {
-      made->plain[k] = s.plain[k];
-      if (made->own[k] == s.plain[k]) continue;
-      if (k == result) made->out = reorder(reorder::primitive_desc(e, made->own[k], e, s.plain[k]));
-      else made->in[k] = reorder(reorder::primitive_desc(e, s.plain[k], e, made->own[k]));
-    }
-    return made;
+    return made_for(g, type, widens ? memory::data_type::f32 : type, bias, result, last);
   });
 }
 

@@ -234,7 +234,8 @@ def test_weights_with_channels_last(form, transposed):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("form", [(1, 1, 3), (1, 2, 3), (4, 1, 3), (16, 1, 3), (1, 1, 1), (1, 2, 5)])
+@pytest.mark.parametrize("form", [(1, 1, 3), (1, 2, 3), (4, 1, 3), (32, 1, 3), (32, 2, 3), (32, 1, 7), (1, 1, 1),
+                                  (1, 2, 5)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_all_passes_of_each_dtype(form, transposed, dtype):
     """Of images and weights with channels last, and the bias, beside double precision."""
