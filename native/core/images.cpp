@@ -177,6 +177,7 @@ static bool may_meet_images(const Call& c) {
   bool pending = op.row && op.row->images == Images::Begins;
   for (int k = 0; k < c.nargs; ++k) {
     if (c.args[k].tag == Tag::Tensor) pending |= (c.args[k].tensor->flags & kPending) != 0;
+    else if (c.args[k].tag == Tag::Device && c.args[k].device.type != DeviceType::CPU) return false;
     else pending |= c.args[k].tag == Tag::Tensors;
   }
   return pending;

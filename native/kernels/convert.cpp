@@ -25,7 +25,7 @@ void cpu_to_copy(Call& c) {
   copy_into(c.out(), c.tensor(0));
 }
 
-const Primitives rows{{"_to_copy", infer_to_copy, cpu_to_copy}};
+const Primitives rows{{"_to_copy", infer_to_copy, cpu_to_copy, Images::Kept}};
 
 }  // namespace
 }  // namespace flambeau

@@ -323,6 +323,9 @@ void cpu_triangle(Call& c) {
   });
 }
 
+// Of the tensor that a result is to be like, its form: whether it has values yet does not matter.
+bool only_form(const Call& c, const Tensor& t) { return c.args[0].tag == Tag::Tensor && c.args[0].tensor == &t; }
+
 const Primitives rows{
     {"empty", infer_empty_format, nullptr},
     {"zeros", infer_empty, cpu_number<0>},
@@ -330,13 +333,13 @@ const Primitives rows{
     {"full", infer_full, cpu_full},
     {"empty_strided", infer_empty_strided, nullptr},
     {"empty_like", infer_like<1>, nullptr},
-    {"zeros_like", infer_like<1>, cpu_number<0>},
-    {"ones_like", infer_like<1>, cpu_number<1>},
-    {"full_like", infer_like<2>, cpu_value<1>},
+    {"zeros_like", infer_like<1>, cpu_number<0>, Infer::Pure, only_form},
+    {"ones_like", infer_like<1>, cpu_number<1>, Infer::Pure, only_form},
+    {"full_like", infer_like<2>, cpu_value<1>, Infer::Pure, only_form},
     {"new_empty", infer_new<2>, nullptr},
-    {"new_zeros", infer_new<2>, cpu_number<0>},
-    {"new_ones", infer_new<2>, cpu_number<1>},
-    {"new_full", infer_new<3>, cpu_value<2>},
+    {"new_zeros", infer_new<2>, cpu_number<0>, Infer::Pure, only_form},
+    {"new_ones", infer_new<2>, cpu_number<1>, Infer::Pure, only_form},
+    {"new_full", infer_new<3>, cpu_value<2>, Infer::Pure, only_form},
     {"fill_scalar_", infer_fill_, cpu_fill_},
     {"fill_tensor_", infer_fill_tensor_, cpu_fill_tensor_},
     {"zero_", infer_fill_, cpu_number<0>},
