@@ -168,6 +168,18 @@ void scatter(const Call& c, Tensor& out, const Tensor& index, const Tensor& sour
   if (how == Combine::Add && out.dtype == DType::Float32) return rows.template operator()<float>(sum);
   if (how == Combine::Add && out.dtype == DType::Float64) return rows.template operator()<double>(sum);
   if (how == Combine::Add && out.dtype == DType::Int64) return rows.template operator()<uint64_t>(sum);
+  if (how != Combine::Replace && how != Combine::Add && (out.dtype == DType::Float32 || out.dtype == DType::Float64)) {
+    // NaN wins; a choice rather than a branch, which would be foretold wrongly half of the time
+    auto most = [](auto& place, auto value) { place = (value > place || value != value) && place == place ? value : place; };
+    auto least = [](auto& place, auto value) { place = (value < place || value != value) && place == place ? value : place; };
+    auto times = [](auto& place, auto value) { place = place * value; };
+    auto by = [&]<class T>() {
+      if (how == Combine::Multiply) return rows.template operator()<T>(times);
+      if (how == Combine::Max) return rows.template operator()<T>(most);
+      return rows.template operator()<T>(least);
+    };
+    return out.dtype == DType::Float32 ? by.template operator()<float>() : by.template operator()<double>();
+  }
   visit_size(item, [&]<class T>() {
     if (how == Combine::Replace) return rows.template operator()<T>([](T& place, T value) { place = value; });
     CombineFn f = combine_function(how, out.dtype);
