@@ -351,7 +351,8 @@ void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
     };
   };
   auto real = [ahead]<class T>(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b,
-                               int64_t brs, int64_t bcs, T* c, int64_t crs, T alpha, T beta, const T* bias, bool threads) {
+                               int64_t brs, int64_t bcs, T* c, int64_t crs, T alpha, T beta, const T* bias,
+                               bool threads) {
     gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {alpha, beta, bias, nullptr, nullptr, ahead}, threads);
   };
   auto integers = [&]<class U>() { as.template operator()<U>()(gemm_integers<U>); };

@@ -102,8 +102,8 @@ std::shared_ptr<Halves> halves_product(const HalfBatch& all, int64_t m, int64_t 
 }
 
 // bfloat16 with float32 sums on processors that multiply bfloat16.
-bool onednn_bf16(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-                 const void* bias) {
+bool onednn_bf16(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c,
+                 int64_t crs, const void* bias) {
   using namespace dnnl;
   if (!multiplies_bfloat16()) return false;
   if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1)) return false;
@@ -131,7 +131,8 @@ bool onednn_bf16(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixVi
 }
 #endif
 
-// A few rows with a matrix as it lies, by its columns (weights of a linear layer) or its rows, or a matrix with a vector.
+// A few rows with a matrix as it lies, by its columns (weights of a linear layer) or by its rows, or a matrix with a
+// vector.
 bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
               float alpha, float beta, const void* bias, bool threads) {
   const bool turned = n == 1 && m > kFewRows && crs == 1 && !bias;  // C' = B' A'

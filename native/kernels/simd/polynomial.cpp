@@ -45,7 +45,9 @@ template <bool Upper> void incomplete_gamma_loop(char* const* p, const int64_t* 
     for (int64_t k = 0; k < kSide; ++k)
       sum[k] *= exp_(order[k] * log_(at[k]) - at[k] - lgamma_(order[k] + 1));
     for (int64_t k = 0; k < count; ++k)
-      out[begin + k] = small(k) ? float(Upper ? 1 - sum[k] : sum[k]) : float(incomplete_gamma<Upper>(first[k], second[k]));
+      out[begin + k] = float(!small(k) ? incomplete_gamma<Upper>(first[k], second[k])
+                             : Upper   ? 1 - sum[k]
+                                       : sum[k]);
   }
 }
 template <bool Upper> ElementwiseRow incomplete_gamma_row(const char* name) {
