@@ -69,6 +69,7 @@ int64_t rows_in_place(int64_t ars, int64_t acs) {
 // The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
 // A is packed where its rows would not stay in a cache; few columns do not repay that: each row then meets all of them
 // before the next.
+// long because: strips of B, blocks of A and tiles share what is packed
 template <class T>
 void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
              int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {

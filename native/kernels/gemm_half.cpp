@@ -164,7 +164,9 @@ bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
 bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t n, int64_t k, MatrixView a,
                      MatrixView b, void* c, int64_t crs) {
 #ifdef FLAMBEAU_ONEDNN
-  if (!in_parallel() && m > 1 && n > 1 && k > 0) return onednn_bf16(batch, m, n, k, a, b, c, crs, nullptr);
+  const bool differ = batch.a || batch.b;  // oneDNN does not repeat one product
+  if (differ && !in_parallel() && m > 1 && n > 1 && k > 0)
+    return onednn_bf16(batch, m, n, k, a, b, c, crs, nullptr);
 #endif
   return false;
 }

@@ -65,6 +65,12 @@ void fold_batch(Product& p) {
 bool is_zero(const Scalar& s) { return s.integral() ? s.i == 0 : s.re == 0 && s.im == 0; }
 bool is_one(const Scalar& s) { return s.integral() ? s.i == 1 : s.re == 1 && s.im == 0; }
 
+// Matrices of some kilobytes whose elements lie together.
+bool is_dense(const Product& p, int64_t size) {
+  return p.m * p.k * size >= 8192 && (p.acs == 1 ? p.ars == p.k : p.acs == p.m && p.ars == 1) &&
+         (p.bcs == 1 ? p.brs == p.n : p.bcs == p.k && p.brs == 1);
+}
+
 void multiply(DType dtype, Product p, const char* a, const char* b, char* c, const Scalar& alpha, const Scalar& beta,
               const void* bias = nullptr) {
   fold_batch(p);
@@ -89,22 +95,15 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
       is_zero(beta) && !bias &&
       batch_of_halves({count, p.a[0], p.b[0], p.c[0]}, p.m, p.n, p.k, {a, p.ars, p.acs}, {b, p.brs, p.bcs}, c, p.crs))
     return;
-  if (work > (1 << 24)) {
-    for (int64_t i = 0; i < count; ++i) one(i, true, nullptr);
-    return;
-  }
-  // matrices of some kilobytes whose elements lie together
-  const bool dense = p.m * p.k * size >= 8192 && (p.acs == 1 ? p.ars == p.k : p.acs == p.m && p.ars == 1) &&
-                     (p.bcs == 1 ? p.brs == p.n : p.bcs == p.k && p.brs == 1);
+  for (int64_t i = 0; work > (1 << 24) && i < count; ++i) one(i, true, nullptr);
+  if (work > (1 << 24)) return;
+  const bool dense = is_dense(p, size);
   parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
     for (; i < end; ++i) {
-      if (!dense || i + 1 == end) {
-        one(i, false, nullptr);
-        continue;
-      }
-      Ahead next{{a + place(i + 1, p.a), b + place(i + 1, p.b)}, {p.a.back() ? p.m * p.k * size / 64 : 0,
-                                                                 p.b.back() ? p.k * p.n * size / 64 : 0}};
-      one(i, false, &next);
+      const int64_t then = std::min(i + 1, count - 1);
+      Ahead next{{a + place(then, p.a), b + place(then, p.b)},
+                 {p.a.back() ? p.m * p.k * size / 64 : 0, p.b.back() ? p.k * p.n * size / 64 : 0}};
+      one(i, false, dense && i + 1 < end ? &next : nullptr);
     }
   });
 }
