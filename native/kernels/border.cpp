@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../core/call.h"
+#include "move.h"
 
 namespace flambeau {
 namespace {
@@ -116,7 +117,9 @@ void cpu_border(Call& c) {
         const T* row = x->ptr<T>() + from * s.in;
         const int64_t last = std::min(s.lead + s.run, s.out);
         for (int64_t o = 0; o < s.lead; ++o) y[o] = row[s.place[size_t(o)]];
-        if (s.run) std::memcpy(y + s.lead, row + s.first, size_t(last - s.lead) * sizeof(T));
+        if (s.run)
+          move_bytes(reinterpret_cast<char*>(y + s.lead), reinterpret_cast<const char*>(row + s.first),
+                     (last - s.lead) * int64_t(sizeof(T)));
         for (int64_t o = last; o < s.out; ++o) y[o] = row[s.place[size_t(o)]];
       });
     });

@@ -4,9 +4,14 @@
 // rounding; all others from the differences themselves.
 #include <cmath>
 
+#include "../core/machine.h"
+#include "distance.h"
 #include "gemm.h"
 
 namespace flambeau {
+
+const DistanceLoops* distance_loops[2];
+
 namespace {
 
 constexpr int kParts = 16;  // partial sums side by side: one vector loop, and an order that does not depend on threads
@@ -25,11 +30,20 @@ T over_row(const T* a, const T* b, int64_t d, Term term, Join join) {
 template <class T>
 T distance(const T* a, const T* b, int64_t d, double p) {
   auto sum = [](T x, T y) { return x + y; };
-  if (p == 2) return std::sqrt(over_row(a, b, d, [](T x) { return x * x; }, sum));
-  if (p == 1) return over_row(a, b, d, [](T x) { return x; }, sum);
   if (p == 0) return over_row(a, b, d, [](T x) { return T(x != 0); }, sum);
   if (std::isinf(p)) return over_row(a, b, d, [](T x) { return x; }, [](T x, T y) { return y != y || x < y ? y : x; });
   return std::pow(over_row(a, b, d, [p](T x) { return T(std::pow(x, T(p))); }, sum), T(1 / p));
+}
+
+// to[j] = the distance from a to row j of b
+template <class T>
+void distances(const T* a, const T* b, int64_t count, int64_t d, double p, T* to) {
+  static const DistanceLoops& loops = best_loops(distance_loops);
+  if (p == 2 || p == 1) {
+    if constexpr (sizeof(T) == 4) return (p == 2 ? loops.euclidean_f32 : loops.city_f32)(a, b, count, d, to);
+    else return (p == 2 ? loops.euclidean_f64 : loops.city_f64)(a, b, count, d, to);
+  }
+  for (int64_t j = 0; j < count; ++j) to[j] = distance(a, b + j * d, d, p);
 }
 
 void check_norm(const Call& c, double p) {
@@ -86,8 +100,7 @@ void cdist_of(const Tensor& x, const Tensor& y, double p, bool by_product, Tenso
   parallel_for(x.size(0) * n, std::max<int64_t>(1, 8192 / (m * std::max<int64_t>(d, 1))),
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i)
-                   for (int64_t j = 0; j < m; ++j)
-                     out.ptr<T>()[i * m + j] = distance(x.ptr<T>() + i * d, y.ptr<T>() + (i / n * m + j) * d, d, p);
+                   distances(x.ptr<T>() + i * d, y.ptr<T>() + i / n * m * d, m, d, p, out.ptr<T>() + i * m);
                });
 }
 void cpu_cdist(Call& c) {
@@ -110,11 +123,20 @@ template <class T>
 void pdist_of(const Tensor& x, double p, Tensor& out) {
   const int64_t n = x.size(0), d = x.size(1);
   LockRelease lock(out.numel * std::max<int64_t>(d, 1));
-  parallel_for(n - 1, std::max<int64_t>(1, 8192 / (n * std::max<int64_t>(d, 1))), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      T* to = out.ptr<T>() + i * (2 * n - i - 1) / 2;
-      for (int64_t j = i + 1; j < n; ++j) *to++ = distance(x.ptr<T>() + i * d, x.ptr<T>() + j * d, d, p);
-    }
+  // Pair i of the second half goes with pair i of the first: the rows of a triangle differ in length. Rows that are met
+  // together stay in the second cache.
+  const int64_t block = std::max<int64_t>((256 << 10) / (std::max<int64_t>(d, 1) * int64_t(sizeof(T))), 8);
+  auto row = [&](int64_t i, int64_t from, int64_t to) {
+    if ((from = std::max(from, i + 1)) >= to) return;
+    T* first = out.ptr<T>() + i * (2 * n - i - 1) / 2 + (from - i - 1);
+    distances(x.ptr<T>() + i * d, x.ptr<T>() + from * d, to - from, d, p, first);
+  };
+  parallel_for(n / 2, std::max<int64_t>(1, 8192 / (n * std::max<int64_t>(d, 1))), [&](int64_t begin, int64_t end) {
+    for (int64_t at = 0; at < n; at += block)
+      for (int64_t i = begin; i < end; ++i) {
+        row(i, at, std::min(at + block, n));
+        if (n - 2 - i != i) row(n - 2 - i, at, std::min(at + block, n));
+      }
   });
 }
 void cpu_pdist(Call& c) {

@@ -51,6 +51,39 @@ void cpu_amax(Call& c) {
   visit_ordered(c, y->dtype, [&]<class T>() { fold<F<T, Same>>(*y, c.out(), mask); });
 }
 
+// Both in one walk: a block is in the first cache when it is looked at for the second time.
+template <class T_>
+struct Range {
+  using T = T_;
+  struct Acc {
+    T low, high;
+  };
+  static constexpr bool kFold = true;
+  Fold<Minimum<T>> low;
+  Fold<Maximum<T>> high;
+
+  Acc init() const { return {low.init(), high.init()}; }
+  void merge(Acc& a, const Acc& b) const {
+    low.merge(a.low, b.low);
+    high.merge(a.high, b.high);
+  }
+  void block(Acc& acc, const T* p, int64_t n, int64_t base) const {
+    low.block(acc.low, p, n, base);
+    high.block(acc.high, p, n, base);
+  }
+  void columns(Acc* acc, const T* const* rows, int n, int64_t w, int64_t base) const {
+    T lows[kColumns], highs[kColumns];
+    for (int64_t j = 0; j < w; ++j) lows[j] = acc[j].low, highs[j] = acc[j].high;
+    low.columns(lows, rows, n, w, base);
+    high.columns(highs, rows, n, w, base);
+    for (int64_t j = 0; j < w; ++j) acc[j] = {lows[j], highs[j]};
+  }
+  void store(int64_t o, const Acc& acc) const {
+    low.store(o, acc.low);
+    high.store(o, acc.high);
+  }
+};
+
 // aminmax(self, dim, keepdim) -> (min, max)
 void infer_aminmax(Call& c) {
   infer_amax(c);
@@ -61,8 +94,8 @@ void cpu_aminmax(Call& c) {
   Tensor& x = c.tensor(0);
   const uint64_t mask = c.handed<uint64_t>();
   visit_ordered(c, x.dtype, [&]<class T>() {
-    fold<Minimum<T>>(x, c.out(0), mask);
-    fold<Maximum<T>>(x, c.out(1), mask);
+    LockRelease lock(x.numel);
+    run_reduction(Range<T>{{c.out(0).data, c.out(0).dtype}, {c.out(1).data, c.out(1).dtype}}, x, mask);
   });
 }
 

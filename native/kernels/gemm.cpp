@@ -32,6 +32,7 @@ constexpr int64_t kDirectWork = 128 * 128 * 128;  // multiplications up to which
 constexpr int64_t kDirectBytes = 96 << 10;        // B stays in the first two caches
 constexpr int64_t kLongRow = 1 << 15;              // elements of B from which a row times B follows the rows of B
 constexpr int64_t kBlockK = 256, kBlockM = 192, kBlockN = 768;
+constexpr int64_t kLongSum = 2048, kFewSums = 64 * 64, kMostParts = 16;
 constexpr int64_t kInPlaceRows = 96;              // of A that are read where they lie by all columns of a strip
 constexpr int64_t kInPlaceColumns = 128;          // of C, for which packing A does not pay
 constexpr int64_t kCacheSpan = 64 << 10;          // bytes after which a second cache's places repeat, or more
@@ -68,6 +69,7 @@ int64_t rows_in_place(int64_t ars, int64_t acs) {
 // The blocked product in one thread: a strip of B in the last cache, a block of A in the second, tiles in registers.
 // A is packed where its rows would not stay in a cache; few columns do not repay that: each row then meets all of them
 // before the next.
+// long because: strips of B, blocks of A and tiles share what is packed
 template <class T>
 void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
              int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e) {
@@ -80,6 +82,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
   const int64_t nc = std::min(kBlockN / nr * nr, (n + nr - 1) / nr * nr);
   T* pa = packs ? scratch<T>(kScratchA, mc * kc) : nullptr;
   T* pb = scratch<T>(kScratchB, nc * kc);
+  if (e.ahead) e.ahead->spread(pieces * ((n + nr - 1) / nr) * ((m + mr - 1) / mr));
   for (int64_t j0 = 0; j0 < n; j0 += nc) {
     int64_t nj = std::min(nc, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kc) {
@@ -97,6 +100,7 @@ void blocked(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t a
             kernels.pack(pa + i * kp, int(mr), rows + i * ars, ars, acs, std::min(mr, mi - i), kp);
         for (int64_t j = 0; j < nj; j += nr)
           for (int64_t i = 0; i < mi; i += mr) {
+            if (e.ahead) e.ahead->some();
             T* to = c + (i0 + i) * crs + j0 + j;
             const int height = int(std::min(mr, mi - i)), width = int(std::min(nr, nj - j));
             const Epilogue<T> here = shifted(step, i0 + i, j0 + j);
@@ -119,7 +123,8 @@ void blocked_parallel(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, 
     if (threads % r == 0 && m * (threads / r) + n * r < best) rows = r, best = m * (threads / r) + n * r;
   int64_t cols = threads / rows;
   auto cut = [](int64_t n, int64_t parts, int64_t unit) { return ((n + parts - 1) / parts + unit - 1) / unit * unit; };
-  int64_t mb = cut(m, rows, kernels.mr), nb = cut(n, cols, kernels.nr);
+  // columns in whole vectors: panels of them would leave one thread half a panel more than another
+  int64_t mb = cut(m, rows, kernels.mr), nb = cut(n, cols, kernels.width);
   parallel_for(rows * cols, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       int64_t i = t / cols * mb, j = t % cols * nb;
@@ -192,6 +197,24 @@ void in_place(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t 
   kernels.direct(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, need <= 2048 ? local : scratch<T>(kScratchB, need));
 }
 
+// Few results of long sums: the sums are cut into parts, by their length alone, which threads share.
+template <class T>
+void long_sums(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
+               int64_t bcs, T* c, int64_t crs, const Epilogue<T>& e, bool threads) {
+  const int64_t parts = std::min<int64_t>(k / (kLongSum / 2), kMostParts), each = (k + parts - 1) / parts;
+  std::vector<T> sums(size_t(parts * m * n));
+  parallel_for(parts, threads ? 1 : kSerial, [&](int64_t p, int64_t end) {
+    for (; p < end; ++p)
+      blocked<T>(m, n, std::min(each, k - p * each), a + p * each * acs, ars, acs, b + p * each * brs, brs, bcs,
+                 sums.data() + p * m * n, n, {});
+  });
+  for (int64_t p = 1; p < parts; ++p)
+    for (int64_t i = 0; i < m * n; ++i) sums[size_t(i)] += sums[size_t(p * m * n + i)];
+  only_epilogue(m, n, c, crs, e);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) c[i * crs + j] += e.alpha * sums[size_t(i * n + j)];
+}
+
 // Returns whether pieces were finished as they were made.
 template <class T>
 bool gemm_somehow(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b, int64_t brs,
@@ -205,6 +228,8 @@ bool gemm_somehow(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int6
     return gemm<T>(1, m, k, b, k, brs, a, acs, ars, c, m, t, threads), false;
   }
   if ((m <= 4 || n == 1) && vector_product(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads)) return false;
+  if (k >= kLongSum && m * n <= kFewSums && m * n * k > kParallelWork)
+    return long_sums(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e, threads), false;
   if (is_small<T>(m, n, k, threads)) return in_place(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e), false;
   if (!threads || m * n * k <= kParallelWork) blocked(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
   else blocked_parallel(m, n, k, a, ars, acs, b, brs, bcs, c, crs, e);
@@ -319,25 +344,22 @@ void gemm_complex(int64_t m, int64_t n, int64_t k, const std::complex<R>* a, int
 }  // namespace
 
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-              const Scalar& alpha, const Scalar& beta, const void* bias, bool threads) {
+              const Scalar& alpha, const Scalar& beta, const void* bias, bool threads, Ahead* ahead) {
   auto as = [&]<class T>() {
     return [&](auto&& product) {
       product(m, n, k, static_cast<const T*>(a.data), a.rs, a.cs, static_cast<const T*>(b.data), b.rs, b.cs,
               static_cast<T*>(c), crs, alpha.to<T>(), beta.to<T>(), static_cast<const T*>(bias), threads);
     };
   };
+  auto real = [ahead]<class T>(int64_t m, int64_t n, int64_t k, const T* a, int64_t ars, int64_t acs, const T* b,
+                               int64_t brs, int64_t bcs, T* c, int64_t crs, T alpha, T beta, const T* bias,
+                               bool threads) {
+    gemm<T>(m, n, k, a, ars, acs, b, brs, bcs, c, crs, {alpha, beta, bias, nullptr, nullptr, ahead}, threads);
+  };
   auto integers = [&]<class U>() { as.template operator()<U>()(gemm_integers<U>); };
   switch (dtype) {
-    case DType::Float32:
-      return gemm<float>(m, n, k, static_cast<const float*>(a.data), a.rs, a.cs, static_cast<const float*>(b.data),
-          b.rs, b.cs,
-                         static_cast<float*>(c), crs, {alpha.to<float>(), beta.to<float>(),
-                             static_cast<const float*>(bias)}, threads);
-    case DType::Float64:
-      return gemm<double>(m, n, k, static_cast<const double*>(a.data), a.rs, a.cs, static_cast<const double*>(b.data),
-          b.rs, b.cs,
-                          static_cast<double*>(c), crs, {alpha.to<double>(), beta.to<double>(),
-                              static_cast<const double*>(bias)}, threads);
+    case DType::Float32: return as.operator()<float>()(real);
+    case DType::Float64: return as.operator()<double>()(real);
     case DType::Float16: case DType::BFloat16:
       if (m && n) gemm_half(dtype, m, n, k, a, b, c, crs, alpha.to<float>(), beta.to<float>(), bias, threads);
       return;

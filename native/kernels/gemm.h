@@ -4,6 +4,7 @@
 // A and B are read through two strides each, so a transposed operand costs nothing; C has unit column stride.
 // A sum over k is never divided among threads: results do not depend on their number.
 #pragma once
+#include <algorithm>
 #include <span>
 
 #include "../core/call.h"
@@ -11,7 +12,7 @@
 
 namespace flambeau {
 
-constexpr int64_t kParallelWork = 96 * 96 * 96;  // multiplications that repay a second thread
+constexpr int64_t kParallelWork = 80 * 80 * 80;  // multiplications that repay a second thread
 constexpr int64_t kSerial = INT64_MAX / 2;       // a grain no range reaches
 
 // What is done with a piece of C as soon as it is complete, while it is in a cache: by any thread, piece by piece.
@@ -23,12 +24,25 @@ struct Finish {
   ~Finish() = default;
 };
 
+// What a thread multiplies next, brought into its second cache a few lines with each tile: matrices of a batch lie in
+// memory that no tile has touched before.
+struct Ahead {
+  const char* at[2];
+  int64_t lines[2], share = 0;
+  void spread(int64_t tiles) { share = (std::max(lines[0], lines[1]) + tiles - 1) / tiles; }
+  void some() {
+    for (int k = 0; k < 2; ++k)
+      for (int64_t i = std::min(share, lines[k]); i > 0; --i, --lines[k], at[k] += 64) __builtin_prefetch(at[k], 0, 2);
+  }
+};
+
 template <class T>
 struct Epilogue {
   T alpha = 1, beta = 0;         // beta == 0: C is not read
   const T* bias_col = nullptr;   // one number per column of C
   const T* bias_row = nullptr;   // one number per row of C
   const Finish<T>* finish = nullptr;  // of the whole product; kernels do not look at it
+  Ahead* ahead = nullptr;             // one thread's
 };
 
 // The building blocks of one instruction set (kernels/simd/gemm.cpp).
@@ -79,7 +93,8 @@ void gemm_joined(int64_t m, int64_t k, const float* a, std::span<const Joined> p
 
 // Any dtype but bool and float8; C in the operands' dtype, `bias` (per column, may be null) too.
 void gemm_any(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
-              const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true);
+              const Scalar& alpha, const Scalar& beta, const void* bias = nullptr, bool threads = true,
+              Ahead* ahead = nullptr);
 
 // How many numbers a matrix has; an error where no memory could hold them.
 inline size_t product_area(int64_t rows, int64_t cols) { return size_t(size_product("matmul", {rows, cols})); }

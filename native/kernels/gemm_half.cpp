@@ -62,17 +62,38 @@ bool repays_packing(int64_t m, int64_t n, int64_t k, MatrixView b) {
          m * n * k >= kPackedHalfWork;
 }
 
-std::shared_ptr<Halves> halves_product(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, int64_t crs,
-                                       bool bias) {
+// Whether no two elements share a place, in an order of dimensions: oneDNN takes no others.
+bool apart(std::initializer_list<std::pair<int64_t, int64_t>> dims) {  // strides and sizes
+  std::vector<std::pair<int64_t, int64_t>> order(dims);
+  std::erase_if(order, [](const auto& d) { return d.second == 1; });
+  std::ranges::sort(order);
+  int64_t next = 1;
+  for (const auto& [stride, size] : order) {
+    if (stride < next) return false;
+    next = stride * size;
+  }
+  return true;
+}
+
+// How `count` matrices lie, `step` elements apart; one that all share counts once.
+dnnl::memory::desc bf16_matrices(int64_t count, int64_t step, int64_t rows, int64_t cols, int64_t rs, int64_t cs) {
+  using dnnl::memory;
+  const auto bf16 = memory::data_type::bf16;
+  if (count == 1) return memory::desc({rows, cols}, bf16, memory::dims{rs, cs});
+  return memory::desc({step ? count : 1, rows, cols}, bf16, memory::dims{step ? step : rows * cols, rs, cs});
+}
+
+std::shared_ptr<Halves> halves_product(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixView a,
+                                       MatrixView b, int64_t crs, bool bias) {
   using namespace dnnl;
   static auto* cache = new Recent<Halves>(128);
-  return cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias}, [&] {
-    const auto bf16 = memory::data_type::bf16;
+  return cache->get({m, n, k, a.rs, a.cs, b.rs, b.cs, crs, bias, all.count, all.a, all.b, all.c}, [&] {
     engine& e = onednn::engine();
-    const bool packs = repays_packing(m, n, k, b);
-    memory::desc da({m, k}, bf16, memory::dims{a.rs, a.cs}), lies({k, n}, bf16, memory::dims{b.rs, b.cs}),
-        dc({m, n}, bf16, memory::dims{crs, 1}), row({1, n}, bf16, memory::dims{n, 1}),
-        db = packs ? memory::desc({k, n}, bf16, memory::format_tag::any) : lies;
+    const bool packs = all.count == 1 && repays_packing(m, n, k, b);
+    memory::desc da = bf16_matrices(all.count, all.a, m, k, a.rs, a.cs),
+                 lies = bf16_matrices(all.count, all.b, k, n, b.rs, b.cs),
+                 dc = bf16_matrices(all.count, all.c, m, n, crs, 1), row = bf16_matrices(1, 0, 1, n, n, 1),
+                 db = packs ? memory::desc({k, n}, memory::data_type::bf16, memory::format_tag::any) : lies;
     auto desc = bias ? matmul::primitive_desc(e, da, db, row, dc) : matmul::primitive_desc(e, da, db, dc);
     std::optional<reorder> first;
     if (packs && desc.weights_desc() != lies) first = reorder(reorder::primitive_desc(e, lies, e, desc.weights_desc()));
@@ -81,11 +102,15 @@ std::shared_ptr<Halves> halves_product(int64_t m, int64_t n, int64_t k, MatrixVi
 }
 
 // bfloat16 with float32 sums on processors that multiply bfloat16.
-bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs, const void* bias) {
+bool onednn_bf16(const HalfBatch& all, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c,
+                 int64_t crs, const void* bias) {
   using namespace dnnl;
   if (!multiplies_bfloat16()) return false;
-  if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1) || std::min({a.rs, a.cs, b.rs, b.cs}) < 1) return false;
-  const auto entry = halves_product(m, n, k, a, b, crs, bias != nullptr);
+  if ((a.rs != 1 && a.cs != 1) || (b.rs != 1 && b.cs != 1)) return false;
+  if (!apart({{a.rs, m}, {a.cs, k}, {all.a, all.a ? all.count : 1}}) ||
+      !apart({{b.rs, k}, {b.cs, n}, {all.b, all.b ? all.count : 1}}))
+    return false;
+  const auto entry = halves_product(all, m, n, k, a, b, crs, bias != nullptr);
   auto held = [&](const memory::desc& d, const void* p) { return memory(d, onednn::engine(), const_cast<void*>(p)); };
   memory weights;
   if (entry->packs) {
@@ -106,17 +131,19 @@ bool onednn_bf16(int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, vo
 }
 #endif
 
-// A few rows with a matrix whose columns lie side by side (weights of a linear layer), or a matrix with a vector.
+// A few rows with a matrix as it lies, by its columns (weights of a linear layer) or by its rows, or a matrix with a
+// vector.
 bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
               float alpha, float beta, const void* bias, bool threads) {
-  const bool turned = n == 1 && m > kFewRows && a.cs == 1 && crs == 1 && !bias;  // C' = B' A'
+  const bool turned = n == 1 && m > kFewRows && crs == 1 && !bias;  // C' = B' A'
   if (turned) {
     std::swap(m, n);
     std::swap(a, b);
     std::swap(a.rs, a.cs), std::swap(b.rs, b.cs);
     crs = n;
   }
-  if (m > kFewRows || b.rs != 1 || b.cs < k || n * k < kFewWork) return false;
+  const bool columns = b.rs == 1 && b.cs >= k, lines = b.cs == 1 && b.rs >= n;
+  if (m > kFewRows || !(columns || lines) || n * k < kFewWork) return false;
   std::unique_ptr<float[]> rows(new float[product_area(m, k)]), sums(new float[product_area(m, n)]), wide;
   for (int64_t i = 0; i < m; ++i) half_to_float(dtype, at(a.data, i * a.rs, 2), a.cs, rows.get() + i * k, k);
   for (int64_t i = 0; beta != 0 && i < m; ++i) half_to_float(dtype, at(c, i * crs, 2), 1, sums.get() + i * n, n);
@@ -126,18 +153,29 @@ bool few_rows(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, Matrix
     half_to_float(dtype, bias, 1, wide.get(), n);
     e.bias_col = wide.get();
   }
-  half_rows(dtype, m, n, k, rows.get(), k, b.data, b.cs, sums.get(), n, e, threads);
+  if (columns) half_rows(dtype, m, n, k, rows.get(), k, b.data, b.cs, sums.get(), n, e, threads);
+  else half_columns(dtype, m, n, k, rows.get(), k, b.data, b.rs, sums.get(), n, e, threads);
   for (int64_t i = 0; i < m; ++i) float_to_half(dtype, sums.get() + i * n, const_cast<char*>(at(c, i * crs, 2)), n);
   return true;
 }
 
 }  // namespace
 
+bool batch_of_halves([[maybe_unused]] const HalfBatch& batch, int64_t m, int64_t n, int64_t k, MatrixView a,
+                     MatrixView b, void* c, int64_t crs) {
+#ifdef FLAMBEAU_ONEDNN
+  const bool differ = batch.a || batch.b;  // oneDNN does not repeat one product
+  if (differ && !in_parallel() && m > 1 && n > 1 && k > 0)
+    return onednn_bf16(batch, m, n, k, a, b, c, crs, nullptr);
+#endif
+  return false;
+}
+
 void gemm_half(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t crs,
                float alpha, float beta, const void* bias, bool threads) {
 #ifdef FLAMBEAU_ONEDNN
   if (dtype == DType::BFloat16 && threads && !in_parallel() && alpha == 1 && beta == 0 &&
-      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16(m, n, k, a, b, c, crs, bias))
+      m * n * k > kParallelWork && m > 1 && n > 1 && onednn_bf16({}, m, n, k, a, b, c, crs, bias))
     return;
 #endif
   if (few_rows(dtype, m, n, k, a, b, c, crs, alpha, beta, bias, threads)) return;

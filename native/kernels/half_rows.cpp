@@ -8,11 +8,18 @@
 namespace flambeau {
 
 const HalfKernels* half_kernels[2];
+static const HalfKernels& chosen_half_kernels() {
+  static const auto& chosen = best_loops(half_kernels);
+  return chosen;
+}
+HalfTotal half_total(DType dtype) {
+  return dtype == DType::BFloat16 ? chosen_half_kernels().bfloat16_total : chosen_half_kernels().float16_total;
+}
 static constexpr int64_t kLarge = 1 << 20;  // products that repay rounding the operands
 
 void half_rows(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const void* b, int64_t bs,
                float* c, int64_t crs, const Epilogue<float>& e, bool threads) {
-  static const auto& chosen = best_loops(half_kernels);
+  const auto& chosen = chosen_half_kernels();
   const HalfDots dots = dtype == DType::BFloat16 ? chosen.bfloat16 : chosen.float16;
   const auto* columns = static_cast<const uint16_t*>(b);
   constexpr int64_t kPart = 128;
@@ -30,6 +37,30 @@ void half_rows(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, int
           to = e.bias_col ? v + e.bias_col[j + q] : v;
         }
     }
+  });
+}
+
+void half_columns(DType dtype, int64_t m, int64_t n, int64_t k, const float* a, int64_t ars, const void* b, int64_t bs,
+                  float* c, int64_t crs, const Epilogue<float>& e, bool threads) {
+  const auto& chosen = chosen_half_kernels();
+  const HalfSums add = dtype == DType::BFloat16 ? chosen.bfloat16_sums : chosen.float16_sums;
+  const auto* rows = static_cast<const uint16_t*>(b);
+  constexpr int64_t kPart = 1024;  // sums that stay in the first cache
+  const int64_t grain = threads ? std::max<int64_t>(64, (1 << 16) / std::max<int64_t>(1, k * m)) : n;
+  parallel_for(n, grain, [&](int64_t first, int64_t last) {
+    alignas(64) float sums[kPart];
+    for (int64_t j = first; j < last; j += kPart)
+      for (int64_t i = 0; i < m; ++i) {
+        const int64_t count = std::min(kPart, last - j);
+        std::fill_n(sums, count, 0.0f);
+        add(count, k, rows + j, bs, a + i * ars, sums);
+        for (int64_t q = 0; q < count; ++q) {
+          float v = e.alpha * sums[q];
+          float& to = c[i * crs + j + q];
+          if (e.beta != 0) v += e.beta * to;
+          to = e.bias_col ? v + e.bias_col[j + q] : v;
+        }
+      }
   });
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "gemm.h"
+#include "half_rows.h"
 #include "rows.h"
 
 namespace flambeau {
@@ -61,6 +62,15 @@ void fold_batch(Product& p) {
   }
 }
 
+bool is_zero(const Scalar& s) { return s.integral() ? s.i == 0 : s.re == 0 && s.im == 0; }
+bool is_one(const Scalar& s) { return s.integral() ? s.i == 1 : s.re == 1 && s.im == 0; }
+
+// Matrices of some kilobytes whose elements lie together.
+bool is_dense(const Product& p, int64_t size) {
+  return p.m * p.k * size >= 8192 && (p.acs == 1 ? p.ars == p.k : p.acs == p.m && p.ars == 1) &&
+         (p.bcs == 1 ? p.brs == p.n : p.bcs == p.k && p.brs == 1);
+}
+
 void multiply(DType dtype, Product p, const char* a, const char* b, char* c, const Scalar& alpha, const Scalar& beta,
               const void* bias = nullptr) {
   fold_batch(p);
@@ -71,22 +81,31 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
   int64_t count = 1;
   for (int64_t n : p.batch) count *= n;
   int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
-  auto one = [&](int64_t index, bool threads) {
-    int64_t ao = 0, bo = 0, co = 0;
-    for (size_t d = p.batch.size(); d-- > 0; index /= p.batch[d]) {
-      int64_t i = index % p.batch[d];
-      ao += i * p.a[d], bo += i * p.b[d], co += i * p.c[d];
-    }
-    gemm_any(dtype, p.m, p.n, p.k, {a + ao * size, p.ars, p.acs}, {b + bo * size, p.brs, p.bcs}, c + co * size, p.crs,
-             alpha, beta, bias, threads);
+  auto place = [&](int64_t index, const std::vector<int64_t>& steps) {
+    int64_t offset = 0;
+    for (size_t d = p.batch.size() - 1; d > 0; index /= p.batch[d--]) offset += index % p.batch[d] * steps[d];
+    return (offset + index * steps[0]) * size;
+  };
+  auto one = [&](int64_t index, bool threads, Ahead* ahead) {
+    gemm_any(dtype, p.m, p.n, p.k, {a + place(index, p.a), p.ars, p.acs}, {b + place(index, p.b), p.brs, p.bcs},
+             c + place(index, p.c), p.crs, alpha, beta, bias, threads, ahead);
   };
   // the choice rests on sizes alone, so that results do not depend on the number of threads
-  if (work > (1 << 24))
-    for (int64_t i = 0; i < count; ++i) one(i, true);
-  else
-    parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) one(i, false);
-    });
+  if (dtype == DType::BFloat16 && p.batch.size() == 1 && count * work > kParallelWork && is_one(alpha) &&
+      is_zero(beta) && !bias &&
+      batch_of_halves({count, p.a[0], p.b[0], p.c[0]}, p.m, p.n, p.k, {a, p.ars, p.acs}, {b, p.brs, p.bcs}, c, p.crs))
+    return;
+  for (int64_t i = 0; work > (1 << 24) && i < count; ++i) one(i, true, nullptr);
+  if (work > (1 << 24)) return;
+  const bool dense = is_dense(p, size);
+  parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      const int64_t then = std::min(i + 1, count - 1);
+      Ahead next{{a + place(then, p.a), b + place(then, p.b)},
+                 {p.a.back() ? p.m * p.k * size / 64 : 0, p.b.back() ? p.k * p.n * size / 64 : 0}};
+      one(i, false, dense && i + 1 < end ? &next : nullptr);
+    }
+  });
 }
 
 // a[batch…, m, k] times b[batch…, k, n] as views with those exact dimensions; c is contiguous.
@@ -271,9 +290,6 @@ void check_added(const Call& c, Dims result) {
     runtime_error(c.name(), ": self of shape ", shape_text(self.shape()), " cannot be expanded to the product's shape ",
                   shape_text(result));
 }
-
-bool is_zero(const Scalar& s) { return s.integral() ? s.i == 0 : s.re == 0 && s.im == 0; }
-bool is_one(const Scalar& s) { return s.integral() ? s.i == 1 : s.re == 1 && s.im == 0; }
 
 void infer_addmm(Call& c) {
   Tensor &a = c.tensor(1), &b = c.tensor(2);

@@ -29,6 +29,30 @@ void add_columns(std::array<double*, Many> to, int64_t rows, int64_t channels, i
   for (size_t k = 0; k < Many; ++k)
     for (int i = 0; i < (U - 1) * L + lanes; ++i) to[k][column + i] += double(sums[k][i / L][i % L]);
 }
+// The same of up to kWide columns, four rows at a time from left to right: long rows are read as they lie. Sums of
+// type T stay in the first cache.
+constexpr int64_t kWide = 1024, kLongRow = 256;
+template <class T, size_t Many, class Term>
+void add_long_rows(std::array<double*, Many> to, int64_t rows, int64_t channels, int64_t first, int64_t width,
+                   const Term& term) {
+  constexpr int L = kLanes<T>;
+  alignas(64) T sums[Many][kWide] = {};
+  for (int64_t r = 0; r < rows; r += 4) {
+    const int64_t some = std::min<int64_t>(4, rows - r);
+    for (int64_t i = 0; i < width; i += L) {
+      const int lanes = int(std::min<int64_t>(L, width - i));
+      Vector<T> v[Many];
+      for (size_t k = 0; k < Many; ++k) v[k] = load_vector(sums[k] + i);
+      for (int64_t q = 0; q < some; ++q) {
+        const std::array<Vector<T>, Many> terms = term((r + q) * channels + first + i, first + i, lanes);
+        for (size_t k = 0; k < Many; ++k) v[k] += terms[k];
+      }
+      for (size_t k = 0; k < Many; ++k) store_vector(sums[k] + i, v[k]);
+    }
+  }
+  for (size_t k = 0; k < Many; ++k)
+    for (int64_t i = 0; i < width; ++i) to[k][first + i] += double(sums[k][i]);
+}
 // Sums down the columns of [rows, channels], `Many` per column. block(row, count, memory, memory) reads so many rows
 // and returns term(place in the block, column, lanes): what stands there adds to the sums.
 template <class T, size_t Many, class Block>
@@ -47,7 +71,9 @@ std::vector<double> column_totals(int64_t rows, int64_t channels, Block&& block)
       for (int64_t r = rows * piece / pieces; r < last; r += kTogether) {
         const int64_t count = std::min(kTogether, last - r);
         const auto term = block(r, count, a, b);
-        int64_t i = 0;
+        int64_t i = channels < kLongRow ? 0 : channels;
+        for (int64_t j = 0; j < i; j += kWide)
+          add_long_rows<T, Many>(to, count, channels, j, std::min(kWide, channels - j), term);
         for (; i + 4 * L <= channels; i += 4 * L) add_columns<T, 4, Many>(to, count, channels, i, L, term);
         for (; i < channels; i += L)
           add_columns<T, 1, Many>(to, count, channels, i, int(std::min<int64_t>(L, channels - i)), term);

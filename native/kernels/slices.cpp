@@ -186,8 +186,10 @@ void infer_index_source(Call& c) {
   output_self(c);
 }
 
+constexpr int64_t kManySlices = 64;  // that threads share rather than parts of each
+
 // f(out, out_stride, source, source_stride, n) for each row of each indexed slice, in the order of the indices: what is
-// indexed twice is written twice. Threads share the rows, or parts of long ones.
+// indexed twice is written twice. Threads share the rows, many slices, or parts of long rows.
 template <class F>
 void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& source, int64_t d, F f) {
   const int64_t size = size_at(out, int(d));
@@ -200,21 +202,28 @@ void each_slice(const Call& c, Tensor& out, const Tensor& index, const Tensor& s
   int64_t out_step = stride_at(out, int(d)), source_step = source.ndim ? source.strides[d] : 1;
   const int64_t* at = index.ptr<int64_t>();
   LockRelease lock(source.numel);
-  auto part = [&](int64_t row, int64_t end, int64_t begin, int64_t count) {
+  auto part = [&](int64_t row, int64_t end, int64_t begin, int64_t count, int64_t low, int64_t high) {
     for (int64_t k = 0; k < index.numel; ++k) {
-      const int64_t place = index_within(at + k, size) * out_step + begin * to, start = k * source_step + begin * from;
+      const int64_t slice = index_within(at + k, size);
+      if (slice < low || slice >= high) continue;
+      const int64_t place = slice * out_step + begin * to, start = k * source_step + begin * from;
       w.each_row(row, end, [&](const int64_t* offset) {
         f(out.data + (place + offset[0]) * item, to, source.data + (start + offset[1]) * item, from, count);
       });
     }
   };
-  if (may_overlap(out) || index.numel == 0) return part(0, w.rows, 0, run);
+  if (may_overlap(out) || index.numel == 0) return part(0, w.rows, 0, run, 0, size);
   const int64_t each = std::max<int64_t>(1, kGrain / index.numel);
   if (w.rows >= num_threads())
     return parallel_for(w.rows, std::max<int64_t>(1, each / std::max<int64_t>(run, 1)),
-                        [&](int64_t a, int64_t b) { part(a, b, 0, run); });
+                        [&](int64_t a, int64_t b) { part(a, b, 0, run, 0, size); });
+  if (size >= kManySlices) {  // each thread those that it has just copied, as begin_with_self shares them out
+    const int64_t work = std::max<int64_t>(1, index.numel * run / size);
+    return parallel_for(size, std::max<int64_t>(1, kGrain / work),
+                        [&](int64_t a, int64_t b) { part(0, w.rows, 0, run, a, b); });
+  }
   parallel_for(run, std::max<int64_t>(256, each),
-               [&](int64_t a, int64_t b) { part(0, w.rows, a, b - a); });
+               [&](int64_t a, int64_t b) { part(0, w.rows, a, b - a, 0, size); });
 }
 
 TensorRef apart(const Tensor& source, const Tensor& out) {

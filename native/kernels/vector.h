@@ -174,6 +174,8 @@ LoadFn<T> loader_of(DType dtype) {
     if (dtype == DType::Float32) return load_row<float, float>;
     if (dtype == DType::Float16) return load_row<float, float16>;
     if (dtype == DType::BFloat16) return load_row<float, bfloat16>;
+  } else if constexpr (std::is_same_v<T, uint16_t>) {  // halves as they lie
+    if (is_half(dtype)) return load_row<uint16_t, uint16_t>;
   } else if constexpr (std::is_same_v<T, int32_t>) {
     if (dtype == DType::Int32) return load_row<int32_t, int32_t>;
   } else if constexpr (std::is_same_v<T, double>) {
@@ -192,6 +194,7 @@ LoadFn<T> loader_of(DType dtype) {
 template <class T>
 bool reads_directly(DType dtype) {
   if constexpr (std::is_same_v<T, float>) return dtype == DType::Float32;
+  if constexpr (std::is_same_v<T, uint16_t>) return is_half(dtype);
   if constexpr (std::is_same_v<T, double>) return dtype == DType::Float64;
   if constexpr (std::is_same_v<T, int64_t>) return dtype == DType::Int64 || dtype == DType::UInt64;
   if constexpr (std::is_same_v<T, int32_t>) return dtype == DType::Int32;

@@ -88,3 +88,15 @@ def test_the_smallest_of_nothing_is_refused(ord, shape):
 def test_norm_takes_one_dimension_or_two(dim):
     with pytest.raises(RuntimeError, match="one dimension"):
         flambeau.linalg.norm(flambeau.ones(2, 2, 2), dim=dim)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float32, flambeau.float64])
+@pytest.mark.parametrize("n, d", [(2, 5), (3, 0), (6, 16), (33, 37), (301, 600)])
+def test_pairs_of_rows_longer_and_shorter_than_vectors(n, d, dtype):
+    x = t(RNG.standard_normal((n, d))).to(dtype)
+    i, j = flambeau.triu_indices(n, n, 1)
+    for p in (0.0, 1.0, 2.0, 3.0, float("inf")):
+        rows = x.double()[i] - x.double()[j]
+        expected = rows.norm(p=p, dim=1) if d else flambeau.zeros(len(i), dtype=flambeau.float64)
+        found = flambeau.pdist(x, p).double()
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=3e-6 if dtype == flambeau.float32 else 1e-12)

@@ -247,3 +247,17 @@ def test_what_an_index_raises_comes_through():
     for key in (Raises(), slice(Raises(), None), (slice(None), slice(None, Raises()))):
         with pytest.raises(KeyError, match="mine"):
             _ = x[key]
+
+
+@pytest.mark.parametrize("how", ["amax", "amin", "prod"])
+def test_scatter_reduce_keeps_nan_from_either_side(how):
+    generator = flambeau.Generator().manual_seed(0)
+    x, y = flambeau.rand(9, 12, generator=generator), flambeau.rand(9, 12, generator=generator)
+    j = flambeau.randint(0, 12, (9, 12), generator=generator)
+    x[2, 7] = y[3, 4] = float("nan")
+    join = {"amax": flambeau.maximum, "amin": flambeau.minimum, "prod": flambeau.mul}[how]
+    expected = x.clone()
+    for row in range(9):
+        for k in range(12):
+            expected[row, j[row, k]] = join(expected[row, j[row, k]], y[row, k])
+    assert flambeau.allclose(x.scatter_reduce(1, j, y, how), expected, equal_nan=True)

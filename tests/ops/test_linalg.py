@@ -223,3 +223,40 @@ def test_few_rows_with_a_matrix_of_halves(m, n, k, dtype):
         assert found.dtype is dtype
         allowed = right.abs() * flambeau.finfo(dtype).eps * 0.51 + (size if right.dim() == 2 else size[0]) * 2e-6 + 1e-6
         assert ((found.double() - right).abs() <= allowed).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_batches_of_every_layout(dtype):
+    """Matrices of some kilobytes, the next of which are fetched ahead; bfloat16 goes to oneDNN as a whole batch."""
+    a, b = made(9, 70, 96, dtype=dtype), made(9, 96, 84, dtype=dtype)
+    lefts = [a, a.mT.contiguous().mT, a[:1].expand(9, 70, 96), a.transpose(0, 1).contiguous().transpose(0, 1), a[0]]
+    rights = [b, b.mT.contiguous().mT, b[:1].expand(9, 96, 84), b[0]]
+    for x in lefts:
+        for y in rights:
+            expected = np.matmul(array(x.double()), array(y.double()))
+            np.testing.assert_allclose(array((x @ y).double()), expected, rtol=TOLERANCE[dtype],
+                                       atol=20 * TOLERANCE[dtype])
+
+
+def test_products_of_bfloat16_whose_rows_share_elements():
+    windows, b = made(600, dtype="bfloat16").unfold(0, 128, 1), made(128, 256, dtype="bfloat16")
+    expected = windows.double() @ b.double()
+    np.testing.assert_allclose(array((windows @ b).double()), array(expected), rtol=2e-2, atol=0.5)
+    pages = flambeau.as_strided(made(4500, dtype="bfloat16"), (20, 64, 64), (16, 64, 1))
+    found = pages @ b[:64, :64].expand(20, 64, 64)
+    np.testing.assert_allclose(array(found.double()), array(pages.double() @ b[:64, :64].double()), rtol=2e-2, atol=0.5)
+
+
+@pytest.mark.parametrize("m, k, n", [(16, 10000, 16), (7, 4097, 50), (64, 2048, 64)])
+def test_long_sums_do_not_depend_on_threads(m, k, n, threads=(1, 2, 3)):
+    a, b, c = made(m, k, dtype="float32"), made(k, n, dtype="float32"), made(m, n, dtype="float32")
+    before, found = flambeau.get_num_threads(), []
+    try:
+        for count in threads:
+            flambeau.set_num_threads(count)
+            found.append(flambeau.addmm(c, a, b, beta=0.5, alpha=2))
+    finally:
+        flambeau.set_num_threads(before)
+    assert all(flambeau.equal(found[0], x) for x in found)
+    expected = 0.5 * array(c) + 2 * array(a).astype(float) @ array(b).astype(float)
+    np.testing.assert_allclose(array(found[0]), expected, atol=1e-5 * k**0.5 * 4)

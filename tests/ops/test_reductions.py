@@ -191,3 +191,21 @@ def test_long_sums_are_the_same_on_any_number_of_threads():
     with np.errstate(invalid="ignore"):
         expected = np.cumsum(x[0].astype(np.float64))
     np.testing.assert_allclose(flambeau.from_numpy(x[0].copy()).cumsum(0).numpy(), expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 31, 33, 100, 1000])
+def test_sums_of_halves_add_as_those_of_floats(n, dtype):
+    x = flambeau.rand(3, n, generator=flambeau.Generator().manual_seed(n)).to(dtype)
+    for f in (lambda v: v.sum(), lambda v: v.sum(1), lambda v: v.mean(1), lambda v: v.sum(0), lambda v: v.t().sum()):
+        assert flambeau.equal(f(x), f(x.float()).to(dtype))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (400, 300), (40, 3), (100000,)])
+def test_aminmax_is_amin_and_amax(shape):
+    x = flambeau.rand(shape, generator=flambeau.Generator().manual_seed(1)) - 0.5
+    for options in ({}, {"dim": 0}, {"dim": -1}):
+        low, high = x.aminmax(**options)
+        assert flambeau.equal(low, x.amin(**options)) and flambeau.equal(high, x.amax(**options))
+    x.view(-1)[5] = float("nan")
+    assert all(v.isnan() for v in x.aminmax())

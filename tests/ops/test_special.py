@@ -220,3 +220,12 @@ def test_remainders_of_floats_are_exact():
         np.testing.assert_array_equal(fmod, np.fmod(a, b))
         remainder = flambeau.remainder(flambeau.from_numpy(a), flambeau.from_numpy(b)).numpy()
         np.testing.assert_array_equal(remainder, np.where((fmod != 0) & (fmod < 0), fmod + b, fmod))
+
+
+@pytest.mark.parametrize("name, reference", [("igamma", "gammainc"), ("igammac", "gammaincc")])
+def test_incomplete_gamma_of_floats_is_rounded_once(name, reference):
+    generator = np.random.default_rng(0)
+    a, x = generator.uniform(0, 12, 20000).astype(np.float32), generator.uniform(0, 14, 20000).astype(np.float32)
+    expected = getattr(scipy_special, reference)(a.astype(float), x.astype(float))
+    found = getattr(flambeau, name)(flambeau.from_numpy(a), flambeau.from_numpy(x)).numpy()
+    assert (np.abs(found - expected) <= 0.51 * np.spacing(np.maximum(expected, 1e-37).astype(np.float32))).all()

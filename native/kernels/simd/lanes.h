@@ -31,6 +31,7 @@ struct F32 {
   static V sub(V a, V b) { return _mm512_sub_ps(a, b); }
   static V max(V a, V b) { return _mm512_max_ps(a, b); }  // b where one is NaN, as in min
   static V min(V a, V b) { return _mm512_min_ps(a, b); }
+  static V abs(V v) { return _mm512_abs_ps(v); }
   static float sum(V v) { return _mm512_reduce_add_ps(v); }
 };
 struct F64 {
@@ -48,6 +49,8 @@ struct F64 {
   static V fma(V a, V b, V c) { return _mm512_fmadd_pd(a, b, c); }
   static V mul(V a, V b) { return _mm512_mul_pd(a, b); }
   static V add(V a, V b) { return _mm512_add_pd(a, b); }
+  static V sub(V a, V b) { return _mm512_sub_pd(a, b); }
+  static V abs(V v) { return _mm512_abs_pd(v); }
   static double sum(V v) { return _mm512_reduce_add_pd(v); }
 };
 #else
@@ -71,6 +74,7 @@ struct F32 {
   static V sub(V a, V b) { return _mm256_sub_ps(a, b); }
   static V max(V a, V b) { return _mm256_max_ps(a, b); }  // b where one is NaN, as in min
   static V min(V a, V b) { return _mm256_min_ps(a, b); }
+  static V abs(V v) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v); }
   static float sum(V v) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -92,6 +96,8 @@ struct F64 {
   static V fma(V a, V b, V c) { return _mm256_fmadd_pd(a, b, c); }
   static V mul(V a, V b) { return _mm256_mul_pd(a, b); }
   static V add(V a, V b) { return _mm256_add_pd(a, b); }
+  static V sub(V a, V b) { return _mm256_sub_pd(a, b); }
+  static V abs(V v) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), v); }
   static double sum(V v) {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));

@@ -1,7 +1,6 @@
-// Special functions that are rare in hot loops: element by element, in double, from series and the C library.
+// Special functions that are rare in hot loops: element by element, in double, from series and the C library. They are
+// compiled once, but for what runs side by side.
 #include "loops.h"
-
-#if FLAMBEAU_LEVEL == 0
 
 namespace flambeau::FLAMBEAU_SIMD {
 
@@ -30,11 +29,33 @@ template <class T> inline T neighbour(T a, T b) {
   return a != a || b != b ? a + b : next;
 }
 
+// A block at a time by the polynomials, side by side; what lies beyond them one by one.
+template <class T> void ndtri_loop(char* const* p, const int64_t*, int64_t n, const Scalar*) {
+  constexpr int64_t kSide = 64;
+  T* out = reinterpret_cast<T*>(p[0]);
+  const T* x = reinterpret_cast<const T*>(p[1]);
+  for (int64_t begin = 0; begin < n; begin += kSide) {
+    const int64_t count = n - begin < kSide ? n - begin : kSide;
+    double at[kSide], value[kSide];
+    for (int64_t k = 0; k < kSide; ++k) at[k] = double(x[begin + (k < count ? k : 0)]);
+    for (int64_t k = 0; k < kSide; ++k) {
+      double y = at[k] < 0.5 ? at[k] : 1 - at[k];
+      y = y > 1e-16 ? y : 0.25;
+      value[k] = copysign_(1.4142135623730950488 * (1 - 2 * y) * erfinv_ratio(4 * y * (1 - y)), at[k] - 0.5);
+    }
+    for (int64_t k = 0; k < count; ++k) {
+      const double y = at[k] < 0.5 ? at[k] : 1 - at[k];
+      out[begin + k] = T(y > 1e-16 ? value[k] : ndtri_(at[k]));
+    }
+  }
+}
+
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
+  r.add({from_loops<float, double>("special_ndtri", 1, {ndtri_loop<float>, ndtri_loop<double>}, 16)});
+#if FLAMBEAU_LEVEL == 0
   r.add({
       unary_n<[]<class T>(T a, T n) { return T(polygamma_(a, n)); }, 1, float, double>("_polygamma", 32),
       binary<[]<class T>(T s, T q) { return T(zeta_(s, q)); }, float, double>("special_zeta", 32),
-      unary<[]<class T>(T a) { return T(ndtri_(a)); }, float, double>("special_ndtri", 32),
       unary<[]<class T>(T a) { return T(0.5 * std::erfc(-double(a) * 0.70710678118654752440)); }, float, double>(
           "special_ndtr", 16),
       unary<[]<class T>(T a) { return T(log_ndtr_(a)); }, float, double>("special_log_ndtr", 32),
@@ -43,7 +64,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       from_loops<float16, bfloat16>("nan_to_num", 1, {nan_to_num_half<float16>, nan_to_num_half<bfloat16>}),
       binary<[]<class T>(T a, T b) { return neighbour(a, b); }, float, double>("nextafter", 2),
   });
+#endif
 });
 
 }  // namespace flambeau::FLAMBEAU_SIMD
-#endif
