@@ -7,6 +7,7 @@ from .views import _placed
 
 
 def _diagonal_backward(g, shape, offset, dim1, dim2):
+    """The transpose of reading a diagonal: zeros of that shape, with g on it."""
     zeros = g.new_zeros(shape)
     zeros.diagonal(offset, dim1, dim2).copy_(g)
     return zeros
@@ -39,14 +40,15 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
     tensor([[1, 0],
             [0, 2]])
     """
-    a, b = wrap_dims((dim1, dim2), self.dim() + 1, "diag_embed")
     *shape, n = self.shape
     n += abs(offset)
-    shape.insert(min(a, b), n)
-    shape.insert(max(a, b), n)
-    zeros = self.new_zeros(shape)
-    zeros.diagonal(offset, a, b).copy_(self)
-    return zeros
+    if dim1 == -2 and dim2 == -1:
+        shape += n, n
+    else:
+        dim1, dim2 = wrap_dims((dim1, dim2), self.dim() + 1, "diag_embed")
+        shape.insert(min(dim1, dim2), n)
+        shape.insert(max(dim1, dim2), n)
+    return _diagonal_backward(self, shape, offset, dim1, dim2)
 
 
 @composite("diag(Tensor self, int diagonal=0) -> Tensor", out=True, ref="numpy.diag")

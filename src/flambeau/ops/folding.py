@@ -1,5 +1,7 @@
 """Images taken apart and put together: sliding blocks as columns, pixels exchanged with channels."""
 
+from math import prod
+
 from .._shown import shown
 from .kinds import composite, primitive
 
@@ -49,9 +51,9 @@ def pixel_shuffle(self, upscale_factor):
         raise RuntimeError(f"pixel_shuffle: upscale_factor={r} needs channels in multiples of {r * r}, got {c}")
     if r == 1:
         return self.clone()
-    n, channels = len(lead), c // (r * r)
-    split = self.reshape([*lead, channels, r, r, h, w])
-    return split.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2)).reshape([*lead, channels, h * r, w * r])
+    channels = c // (r * r)
+    blocks = self.reshape((prod(lead) * channels, r, r, h, w))
+    return blocks.permute((0, 3, 1, 4, 2)).reshape((*lead, channels, h * r, w * r))
 
 
 @composite("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", method=False, samples="pixel_unshuffle")

@@ -35,6 +35,7 @@ Fields common to all kinds
 """
 
 import importlib
+import sys
 
 from .. import _C
 from .._shown import shown
@@ -56,6 +57,7 @@ class _Described:
 
 _C.Op.__doc__ = _Described("document", "One operator, made from its record: a function, and a method of Tensor.")
 _C.Op.__signature__ = _Described("signature")
+_C.close_op_type()
 
 #: name -> Op, in order of definition: the op table
 OPS = {}
@@ -194,4 +196,4 @@ def public(namespace):
         if space == namespace:
             names[last] = op
     forms = {name + "_": op.inplace_form for name, op in names.items() if op.inplace_form}
-    return names | forms
+    return {sys.intern(name): op for name, op in (names | forms).items()}  # found at once by a name in a program
