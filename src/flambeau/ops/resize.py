@@ -30,11 +30,14 @@ def _sizes(shape, size, scale_factor, recompute):
         raise ValueError(f"interpolate: size={shown(size)} and scale_factor={shown(scale_factor)} both set the size "
                          "of the result; "
                          "pass one of them")
-    scales = scale_factor if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * nd
-    if len(scales) != nd:
+    if not isinstance(scale_factor, (list, tuple)):
+        sizes, factors = [floor(n * scale_factor) for n in shape], [float(scale_factor)] * nd
+    elif len(scale_factor) == nd:
+        sizes, factors = [*map(floor, map(mul, shape, scale_factor))], [*map(float, scale_factor)]
+    else:
         raise ValueError("interpolate: scale_factor must hold one number per spatial dimension of input, "
                          f"{list(shape)}, got {shown(scale_factor)}")
-    return [*map(floor, map(mul, shape, scales))], [0.0] * nd if recompute else [*map(float, scales)]
+    return sizes, [0.0] * nd if recompute else factors
 
 
 def _given_sizes(shape, size, recompute):
