@@ -116,13 +116,13 @@ static PyObject* close_op_type(PyObject*, PyObject*) {
   OpType->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
   Py_RETURN_NONE;
 }
-static PyMethodDef closing[] = {{"close_op_type", method<close_op_type>(), METH_NOARGS}, {}};
+static PyMethodDef type_functions[] = {{"close_op_type", method<close_op_type>(), METH_NOARGS}, {}};
 
 void add_op_type(PyObject* module) {
   OpType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&op_spec)).give());
   checked(PyModule_AddObjectRef(module, "Op", (PyObject*)OpType));
   checked(PyModule_AddFunctions(module, definition_functions));
-  checked(PyModule_AddFunctions(module, closing));
+  checked(PyModule_AddFunctions(module, type_functions));
 }
 
 }  // namespace flambeau

@@ -1,5 +1,5 @@
-// Pixels exchanged with channels (Shi et al. 2016): [..., c r r, h, w] and [..., c, h r, w r] hold the same numbers, and
-// either is one copy of the other with its dimensions taken apart.
+// Pixels exchanged with channels (Shi et al. 2016): [..., c r r, h, w] and [..., c, h r, w r] hold the same numbers,
+// and either is one copy of the other with its dimensions taken apart.
 #include "views.h"
 
 namespace flambeau {
