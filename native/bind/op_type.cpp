@@ -110,19 +110,10 @@ PyObject* op_object(const char* name) {
   return static_cast<PyObject*>(def->py_op);
 }
 
-// close_op_type(): from now on the type takes no more attributes. The interpreter finds a method without a look-up only
-// where the type of what it finds is such a one.
-static PyObject* close_op_type(PyObject*, PyObject*) {
-  OpType->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
-  Py_RETURN_NONE;
-}
-static PyMethodDef type_functions[] = {{"close_op_type", method<close_op_type>(), METH_NOARGS}, {}};
-
 void add_op_type(PyObject* module) {
   OpType = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&op_spec)).give());
   checked(PyModule_AddObjectRef(module, "Op", (PyObject*)OpType));
   checked(PyModule_AddFunctions(module, definition_functions));
-  checked(PyModule_AddFunctions(module, type_functions));
 }
 
 }  // namespace flambeau

@@ -145,7 +145,16 @@ void Parsing::take_default(int k) {
 void Parsing::run(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const int count = int(schema.args.size());
   const Py_ssize_t positional = unusual(args, n);
-  for (Py_ssize_t k = 0; k < positional; ++k) take(int(k), args[k]);
+  for (Py_ssize_t k = 0; k < positional; ++k) {
+    if (schema.args[size_t(k)].type != Type::Tensor || Py_TYPE(args[k]) != TensorType) {
+      take(int(k), args[k]);
+      continue;
+    }
+    f.values[k] = Value(as_tensor(args[k]));
+    f.objects[k] = args[k];
+    f.flags |= as_tensor(args[k])->flags;
+    given |= 1u << k;
+  }
   if (kwnames) keywords(args + n, kwnames);
   const int leading = std::countr_one(given);  // what most calls give
   if (given >> leading == 0 && leading >= schema.required && !f.out) {

@@ -57,7 +57,6 @@ class _Described:
 
 _C.Op.__doc__ = _Described("document", "One operator, made from its record: a function, and a method of Tensor.")
 _C.Op.__signature__ = _Described("signature")
-_C.close_op_type()
 
 #: name -> Op, in order of definition: the op table
 OPS = {}
