@@ -103,7 +103,7 @@ namespace {
 void destroy_tensor(void* t) { hooks.free_object(static_cast<Tensor*>(t)); }
 FreeList<Tensor, offsetof(Tensor, storage)> free_tensors{"tensors", destroy_tensor};
 
-int64_t* dims_memory(Tensor& t, size_t ndim) {
+[[gnu::always_inline]] inline int64_t* dims_memory(Tensor& t, size_t ndim) {
   if (ndim > size_t(kMaxDims)) runtime_error("tensors have at most ", kMaxDims, " dimensions, got ", ndim);
   int64_t* memory = ndim <= size_t(kInlineDims) ? t.inline_dims : new int64_t[2 * ndim];
   if (t.sizes && t.sizes != t.inline_dims) delete[] t.sizes;
