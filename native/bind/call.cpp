@@ -122,9 +122,7 @@ bool may_fit(const Schema& s, PyObject* const* args, Py_ssize_t positional, Py_s
     const bool ints = s.npositional && s.args[size_t(s.npositional - 1)].type == Type::Ints;
     if (!ints || (!PyLong_Check(args[positional - 1]) && !is_symbol(args[positional - 1]))) return false;
   }
-  Py_ssize_t required = 0;
-  for (const Arg& arg : s.args) required += !arg.has_default && !arg.optional;
-  if (positional + keywords < required) return false;
+  if (positional + keywords < s.needed) return false;
   for (Py_ssize_t k = 0; k < std::min<Py_ssize_t>(positional, s.npositional); ++k) {
     const Arg& arg = s.args[size_t(k)];
     if (arg.type == Type::Tensor && !arg.number && (PyLong_CheckExact(args[k]) || PyFloat_CheckExact(args[k])))

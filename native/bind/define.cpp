@@ -177,6 +177,7 @@ void define_arguments(OpDef& def) {
     const size_t k = def.schema.defaults.size() - 1;
     if (arg.type <= Type::OptionalTensors) def.tensors |= uint64_t(1) << k;
     if (!arg.has_default && !(arg.optional && arg.type == Type::Tensor)) def.schema.required = int(k) + 1;
+    def.schema.needed += !arg.has_default && !arg.optional;
     arg.py_name = PyUnicode_InternFromString(arg.name.c_str());
     if (arg.type == Type::MemoryFormat && arg.value.tag == Tag::Int)
       arg.py_default = Py_NewRef(format_object(int(arg.value.i)));

@@ -11,8 +11,8 @@ namespace {
 // --- reading the key -------------------------------------------------------------------------------------------------
 
 bool is_plain_index(PyObject* o) {  // Python and NumPy integers
-  return PyLong_Check(o) ? !PyBool_Check(o)
-                         : !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
+  if (PyLong_Check(o)) return !PyBool_Check(o);
+  return !PySlice_Check(o) && !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
 }
 int64_t integer_of(PyObject* o) {
   Value symbol;
@@ -23,7 +23,7 @@ int64_t integer_of(PyObject* o) {
 }
 int64_t slice_bound(PyObject* o) {  // clipped as Python does; kNoBound for None
   if (o == Py_None) return kNoBound;
-  if (is_tensor(o)) {
+  if (!PyLong_Check(o) && is_tensor(o)) {
     if (as_tensor(o)->numel != 1 || is_differentiable(as_tensor(o)->dtype))
       type_error("slice indices must be integers or None or have an __index__ method");
     return element_scalar(*as_tensor(o)).to<int64_t>();
@@ -114,6 +114,7 @@ struct Items {
 };
 
 int64_t dims_taken(PyObject* o) {
+  if (PySlice_Check(o)) return 1;
   if (is_tensor(o)) return is_mask(*as_tensor(o)) ? as_tensor(o)->ndim : 1;
   return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) ? 0 : 1;
 }

@@ -34,7 +34,7 @@ void destroy(Node* n) {
 
 // A chain of 100,000 nodes must not recurse: nodes that die while one is being destroyed wait for their turn.
 void node_dealloc(PyObject* o) {
-  if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  if (is_tracked(o)) PyObject_GC_UnTrack(o);
   Node* n = &as_node(o);
   if (n->kind == NodeKind::Accumulate) {  // from now on, who asks the leaf gets another
     auto* leaf = static_cast<Tensor*>(n->payload);

@@ -7,7 +7,8 @@ namespace flambeau {
 namespace {
 
 PyObject* name_of_package(PyObject* module, PyObject* name) {
-  PyObject* found = PyDict_GetItemWithError(PyModule_GetDict(module), name);  // borrowed
+  PyObject* names = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(module) + PyModule_Type.tp_dictoffset);
+  PyObject* found = PyDict_GetItemWithError(names, name);  // borrowed
   if (found) return Py_NewRef(found);
   return PyErr_Occurred() ? nullptr : PyModule_Type.tp_getattro(module, name);
 }

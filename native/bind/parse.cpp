@@ -53,17 +53,22 @@ struct Parsing {
   void run(PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
 };
 
+// What None stands for; false where it is read like any other object.
+bool takes_none(const Arg& arg, Value& v) {
+  if (arg.optional || (arg.has_default && arg.value.none())) return v = Value(), true;
+  const bool option = arg.type == Type::MemoryFormat || arg.type == Type::Layout || arg.type == Type::DType ||
+                      arg.type == Type::Device;
+  if (!arg.has_default || !option) return false;
+  v = arg.value;
+  return true;
+}
+
 void Parsing::take(int k, PyObject* o) {
   const Arg& arg = schema.args[k];
-  const bool no_value = o == Py_None && arg.has_default;
-  if (o == Py_None && (arg.optional || (no_value && arg.value.none()))) f.values[k] = Value();
-  else if (no_value && (arg.type == Type::MemoryFormat || arg.type == Type::Layout || arg.type == Type::DType ||
-                        arg.type == Type::Device))
-    f.values[k] = arg.value;
-  else reader.read(arg, k, o, f.values[k]);
+  Value& v = f.values[k];
+  if (o != Py_None || !takes_none(arg, v)) reader.read(arg, k, o, v);
   f.objects[k] = o;
   if (composite && !f.foreign) {  // bodies get tuples and devices in one form
-    const Value& v = f.values[k];
     if ((v.tag == Tag::Ints && !PyTuple_CheckExact(o)) || (v.tag == Tag::Device && Py_TYPE(o) != DeviceObjectType) ||
         (v.tag == Tag::DType && Py_TYPE(o) != DTypeType))
       f.objects[k] = f.keep(checked(value_object(v)));
@@ -140,7 +145,16 @@ void Parsing::take_default(int k) {
 void Parsing::run(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const int count = int(schema.args.size());
   const Py_ssize_t positional = unusual(args, n);
-  for (Py_ssize_t k = 0; k < positional; ++k) take(int(k), args[k]);
+  for (Py_ssize_t k = 0; k < positional; ++k) {
+    if (schema.args[size_t(k)].type != Type::Tensor || Py_TYPE(args[k]) != TensorType) {
+      take(int(k), args[k]);
+      continue;
+    }
+    f.values[k] = Value(as_tensor(args[k]));
+    f.objects[k] = args[k];
+    f.flags |= as_tensor(args[k])->flags;
+    given |= 1u << k;
+  }
   if (kwnames) keywords(args + n, kwnames);
   const int leading = std::countr_one(given);  // what most calls give
   if (given >> leading == 0 && leading >= schema.required && !f.out) {

@@ -55,6 +55,8 @@ struct OpObject {
 
 inline PyObject* py(Object* o) { return reinterpret_cast<PyObject*>(o); }
 inline Tensor* as_tensor(PyObject* o) { return reinterpret_cast<Tensor*>(o); }
+// PyObject_GC_IsTracked without a call: the first word of what lies before an object that can be tracked.
+inline bool is_tracked(PyObject* o) { return reinterpret_cast<const uintptr_t*>(o)[-2] != 0; }
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == TensorType || PyType_IsSubtype(Py_TYPE(o), TensorType); }
 inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, NodeType); }
 PyObject* node_object(Node& n);  // node_type.cpp: the node as users see it, an instance of a class of its name; new

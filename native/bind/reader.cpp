@@ -22,7 +22,22 @@ bool overrides(PyObject* o) {
   return t->tp_flags & Py_TPFLAGS_HEAPTYPE && !PyType_IsSubtype(t, TensorType) && _PyType_Lookup(t, name);
 }
 
+// The value of an int of one digit, which nearly all are, read where it lies.
+static bool small_integer(PyObject* o, int64_t& v) {
+#if PY_VERSION_HEX < 0x030C0000
+  const Py_ssize_t digits = Py_SIZE(o);  // negative: so is the number
+  if (digits < -1 || digits > 1) return false;
+  v = digits ? digits * int64_t(reinterpret_cast<PyLongObject*>(o)->ob_digit[0]) : 0;
+#else
+  auto* number = reinterpret_cast<PyLongObject*>(o);
+  if (!PyUnstable_Long_IsCompact(number)) return false;
+  v = PyUnstable_Long_CompactValue(number);
+#endif
+  return true;
+}
+
 static int64_t index_of(PyObject* o) {
+  if (int64_t small; PyLong_CheckExact(o) && small_integer(o, small)) return small;
   if (!PyLong_CheckExact(o) && is_tensor(o)) {
     Tensor& t = *as_tensor(o);
     if (t.numel != 1 || is_differentiable(t.dtype)) type_error("only a tensor of one integer can be an index or a "
@@ -73,6 +88,7 @@ bool Reader::ints(PyObject* const* items, Py_ssize_t n, Value& v) {
   int64_t* p = int_memory(n);
   for (Py_ssize_t k = 0; k < n; ++k) {
     if (PyLong_CheckExact(items[k])) {
+      if (small_integer(items[k], p[k])) continue;
       p[k] = PyLong_AsLongLong(items[k]);
       if (p[k] == -1 && PyErr_Occurred()) {
         PyErr_Clear();
@@ -169,7 +185,7 @@ bool Reader::read_ints(const Arg& arg, PyObject* o, Value& v) {
     PyObject* t = owned(o);
     if (ints(PySequence_Fast_ITEMS(t), PySequence_Fast_GET_SIZE(t), v)) return true;
   }
-  if (is_index(o)) {
+  if (PyLong_CheckExact(o) || is_index(o)) {
     int n = arg.repeat ? arg.repeat : 1;
     int64_t* p = int_memory(n);
     std::fill(p, p + n, index_of(o));

@@ -89,6 +89,8 @@ PyObject* t_item(PyObject* o, PyObject*) {
     Tensor& t = self(o);
     if (t.numel != 1) runtime_error("item(): only a tensor of one element is a number, got ", t.numel, " elements");
     if (t.is_meta()) runtime_error("item(): a tensor on the meta device has no data");
+    if (!(t.flags & kIndirect || t.level || tls.dispatch_modes) && t.device.type == DeviceType::CPU)
+      return element_object(t, t.data);  // nothing stands between it and its memory
     TensorRef inner = readable(t);
     return element_object(*inner, inner->data);
   });

@@ -60,7 +60,7 @@ void drop_references(Tensor* t) {
 void tensor_dealloc(PyObject* o) {
   Tensor* t = as_tensor(o);
   PyTypeObject* type = Py_TYPE(o);
-  if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  if (is_tracked(o)) PyObject_GC_UnTrack(o);
   if (t->weakrefs) PyObject_ClearWeakRefs(o);
   drop_references(t);
   if (Storage* s = std::exchange(t->storage, nullptr)) release(s);
@@ -170,7 +170,7 @@ void free_object(Object* o) {
   Py_DECREF(type);
 }
 void track_object(Object* o) {
-  if (!PyObject_GC_IsTracked(py(o))) PyObject_GC_Track(py(o));
+  if (!is_tracked(py(o))) PyObject_GC_Track(py(o));
 }
 
 }  // namespace upward

@@ -155,14 +155,6 @@ static bool detour(Call& c, unsigned flags) {
   return false;
 }
 
-void execute(Call& c, const Arguments& a) {
-  const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
-  if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c, flags)) return;
-  if (c.op->row && c.op->row->images == Images::Begins && run_on_images(c)) return;
-  const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
-  run_on_memory(c, first);
-}
-
 // infer looks at values, which the CPU cannot see there: such a device has kernels that do all of it.
 static void read_on_device(Call& c) {
   const CallFn kernel = c.op->row->kernel[int(DeviceType::CUDA)];
@@ -182,7 +174,8 @@ static Device place_of_arguments(const Call& c) {
   return Device{};
 }
 
-void run_on_memory(Call& c, const Tensor* first) {
+// Inlined where every call passes.
+[[gnu::always_inline]] static inline void run_kernel(Call& c, const Tensor* first) {
   const OpDef& op = *c.op;
   if (op.elementwise) return run_elementwise(c, *op.elementwise, op.promote);
   if (op.row->is_view()) return op.row->infer(c);
@@ -191,6 +184,16 @@ void run_on_memory(Call& c, const Tensor* first) {
     return read_on_device(c);
   op.row->infer(c);
   compute(c, *op.row, c.out1 ? c.out1->device : first ? first->device : place_of_arguments(c));
+}
+
+void run_on_memory(Call& c, const Tensor* first) { run_kernel(c, first); }
+
+void execute(Call& c, const Arguments& a) {
+  const unsigned flags = a.flags | (c.given ? c.given->flags : 0);  // out= may be a wrapper too
+  if (__builtin_expect(tls.dispatch_modes || flags & kIndirect, 0) && detour(c, flags)) return;
+  if (c.op->row && c.op->row->images == Images::Begins && run_on_images(c)) return;
+  const Tensor* first = __builtin_expect(a.mixed, 0) ? common_device(c) : a.first;
+  run_kernel(c, first);
 }
 
 TensorRef invoke(OpHandle& handle, std::initializer_list<Value> args) {

@@ -50,6 +50,7 @@ struct Schema {
   std::vector<Arg> args;
   int npositional = 0;
   int required = 0;             // arguments up to the last one that has no default
+  int needed = 0;               // how many have neither a default nor an absent form
   std::vector<Value> defaults;  // of all arguments
   std::vector<std::string> results;  // names of several results; empty for one
   int nresults = 1;

@@ -103,7 +103,7 @@ namespace {
 void destroy_tensor(void* t) { hooks.free_object(static_cast<Tensor*>(t)); }
 FreeList<Tensor, offsetof(Tensor, storage)> free_tensors{"tensors", destroy_tensor};
 
-int64_t* dims_memory(Tensor& t, size_t ndim) {
+[[gnu::always_inline]] inline int64_t* dims_memory(Tensor& t, size_t ndim) {
   if (ndim > size_t(kMaxDims)) runtime_error("tensors have at most ", kMaxDims, " dimensions, got ", ndim);
   int64_t* memory = ndim <= size_t(kInlineDims) ? t.inline_dims : new int64_t[2 * ndim];
   if (t.sizes && t.sizes != t.inline_dims) delete[] t.sizes;
@@ -144,7 +144,13 @@ size_t checked_bytes(int64_t numel, DType dtype, Dims shape) {
 void set_contiguous_dims(Tensor& t, Dims shape) { lay_contiguously(t, shape); }
 
 void set_dims(Tensor& t, Dims shape, Dims strides) {
-  int64_t numel = count(shape);
+  int64_t numel = 1, least = 0;
+  bool overflow = false;
+  for (int64_t s : shape) {
+    least = std::min(least, s);
+    overflow |= __builtin_mul_overflow(numel, s, &numel);
+  }
+  if (__builtin_expect(overflow || least < 0, 0)) numel = count(shape);  // nothing, or an error
   std::vector<int64_t> keep;  // `shape` may point into t itself
   if (t.sizes && shape.data() >= t.sizes && shape.data() < t.sizes + 2 * t.ndim + 1) {
     keep.assign(shape.begin(), shape.end());
@@ -154,14 +160,13 @@ void set_dims(Tensor& t, Dims shape, Dims strides) {
     strides = {keep.data() + n, n};
   }
   int64_t* sizes = dims_memory(t, shape.size());
-  std::copy(shape.begin(), shape.end(), sizes);
-  std::copy(strides.begin(), strides.end(), t.strides);
   t.numel = numel;
   int64_t step = 1;
   bool contiguous = true;
-  for (int k = t.ndim; k-- > 0;) {
-    if (sizes[k] != 1 && t.strides[k] != step) contiguous = false;
-    step = wrapping_product(step, sizes[k]);
+  for (size_t k = shape.size(); k-- > 0;) {
+    const int64_t size = sizes[k] = shape[k], stride = t.strides[k] = strides[k];
+    if (size != 1 && stride != step) contiguous = false;
+    step = wrapping_product(step, size);
   }
   t.flags = uint16_t((contiguous || numel == 0) ? t.flags | kContiguous : t.flags & ~kContiguous);
 }

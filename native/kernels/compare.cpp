@@ -10,7 +10,7 @@ namespace {
 void infer_same(Call& c) {
   const Tensor &x = c.tensor(0), &y = c.tensor(1);
   if (x.dtype != y.dtype)
-    runtime_error("_same: expected one dtype, got ", dtype_name(x.dtype), " and ", dtype_name(y.dtype));
+    runtime_error("equal: expected other to have dtype ", dtype_name(x.dtype), ", got ", dtype_name(y.dtype));
   c.output(Dims{}, DType::Bool, x.device);
 }
 // Few numbers first: tensors that differ mostly do so at once.

@@ -13,8 +13,16 @@ static constexpr int64_t kGrain = 32768;
 void fill(Tensor& dst, const Scalar& value) {
   need_memory(dst);
   if (__builtin_expect(tls.dispatch_modes != 0, 0)) about_to_write(dst);
+  if (dst.device.type != DeviceType::CPU) {
+    check_fits(value, dst.dtype);
+    return fill_by_table(dst, value);
+  }
+  const bool zero = value.category == Category::Integer && value.i == 0 && dst.dtype != DType::Float8_e8m0fnu;
+  if (zero && dst.contiguous() && dst.nbytes() <= 256) {
+    std::memset(dst.data, 0, size_t(dst.nbytes()));
+    return;
+  }
   check_fits(value, dst.dtype);
-  if (dst.device.type != DeviceType::CPU) return fill_by_table(dst, value);
   fill_on_cpu(dst, value);
 }
 

@@ -82,18 +82,17 @@ int64_t broadcast_stride(const Tensor& t, const Shape& shape, int d) {  // in el
   return own < 0 || (t.sizes[own] == 1 && shape.size[d] != 1) ? 0 : t.strides[own];
 }
 
-// Whether all operands are numbers or contiguous tensors of the result's shape. Dimensions of size 1 may have any
-// stride there, and say nothing of the order.
-bool all_alike(const Plan& p, const Shape& shape) {
-  return std::all_of(p.operand + 1, p.operand + p.count, [&](const Operand& o) {
-    return !o.tensor || (o.tensor->contiguous() && std::ranges::equal(o.tensor->shape(), shape.dims()));
-  });
+// Whether all operands are numbers or contiguous tensors: none wants another order of dimensions. Dimensions of size 1
+// may have any stride there, and say nothing of it.
+bool all_contiguous(const Plan& p) {
+  return std::all_of(p.operand + 1, p.operand + p.count,
+                     [](const Operand& o) { return !o.tensor || o.tensor->contiguous(); });
 }
 
 // Strides of a fresh result: dense, its dimensions ordered as the operands' memory orders them (the first operand that
 // can tell decides; equal strides by size), so that channels_last stays channels_last.
 bool result_strides(const Plan& p, const Shape& shape, int64_t* strides) {
-  if (all_alike(p, shape)) return false;
+  if (all_contiguous(p)) return false;
   int perm[kMaxDims];
   for (int d = 0; d < shape.ndim; ++d) perm[d] = shape.ndim - 1 - d;
   auto order = [&](int a, int b) {  // > 0: a moves through memory in larger steps

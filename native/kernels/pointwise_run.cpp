@@ -8,6 +8,7 @@ namespace {
 constexpr int64_t kBlock = 512;         // elements converted at a time: stays in the first-level cache
 constexpr int64_t kShortRow = 16;       // inner dimensions below this are packed across rows
 constexpr int64_t kLongRow = 256;       // rows from this on need not be joined
+constexpr int64_t kFewRows = 8;         // so many rows are done before anything is packed
 
 void fill_block(char* buffer, const char* value, int64_t item, int64_t n) {
   visit_size(item,
@@ -176,9 +177,21 @@ struct Worker {
   }
 };
 
+// Whether the loop can read and write every row where it is.
+bool reads_rows(const Plan& p) {
+  for (int k = 0; k < p.count; ++k) {
+    const Operand& o = p.operand[k];
+    const int64_t step = p.space.stride[k][0];
+    const bool number = o.constant || (k > 0 && step == 0 && !o.cast.steps);
+    if (!o.absent && !(number && p.broadcasts) && (o.cast.steps || step != o.item)) return false;
+  }
+  return true;
+}
+
 void execute(const Plan& p, int64_t numel, int weight) {
   const int64_t row = p.space.ndim > 1 ? p.space.size[0] : 0;
-  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p));
+  const bool rows = row >= kLongRow || (row >= kShortRow && !joins_rows(p)) ||
+                    (row && numel <= kFewRows * row && reads_rows(p));
   parallel_for(numel, std::max<int64_t>(kGrain / weight, 1024), [&](int64_t begin, int64_t end) {
     Worker worker(p);
     if (rows) worker.run_rows(begin, end);

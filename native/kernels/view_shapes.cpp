@@ -16,15 +16,16 @@ TensorRef reshaped(const Tensor& t, Dims to) {  // null when it needs a copy
   Layout l;
   l.ndim = int(to.size());
   l.data = t.data;
-  std::copy(to.begin(), to.end(), l.sizes);
   if (t.contiguous()) {
     int64_t step = 1;
     for (int k = l.ndim; k-- > 0;) {
+      const int64_t size = l.sizes[k] = to[size_t(k)];
       l.strides[k] = step;
-      step *= std::max<int64_t>(l.sizes[k], 1);
+      step *= std::max<int64_t>(size, 1);
     }
     return l.of(t);
   }
+  std::copy(to.begin(), to.end(), l.sizes);
   return view_strides(t.shape(), t.stride(), to, l.strides) ? l.of(t) : TensorRef();
 }
 

@@ -25,13 +25,12 @@ def allow(switches):
 def fused(way, query, key, value, mask, dropout_p):
     """Whether that way is one operator here and takes these tensors. Dropout draws per weight, and a mask that wants a
     gradient needs the weights."""
-    if way == "MATH" or dropout_p or query.dtype not in _FUSED:
+    if way == "MATH" or dropout_p or (way == "CUDNN_ATTENTION" and not query.is_cuda) or query.dtype not in _FUSED:
         return False
     if mask is not None and (mask.requires_grad or not (mask.dtype == _C.bool or mask.is_floating_point())):
         return False
     if way == "CUDNN_ATTENTION":
-        return query.is_cuda and _by_cudnn(query, key, value) and (
-            mask is None or mask.dtype in (_C.bool, query.dtype))
+        return _by_cudnn(query, key, value) and (mask is None or mask.dtype in (_C.bool, query.dtype))
     return way == "FLASH_ATTENTION" or (way == "EFFICIENT_ATTENTION" and query.is_cuda)  # one kernel is both there
 
 

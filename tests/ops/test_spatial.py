@@ -58,6 +58,9 @@ def test_pixels_and_channels():
     y = F.pixel_shuffle(x, 2)
     assert tuple(y.shape) == (2, 2, 6, 4) and (array(F.pixel_unshuffle(y, 2)) == array(x)).all()
     assert y[0, 1, 3, 2].item() == x[0, 4 + 2, 1, 1].item()
+    z = x.permute(0, 3, 2, 1)[..., :-1, :]  # strided, as it lies
+    assert (array(F.pixel_unshuffle(z[:, :, :2, :2], 2)) == array(F.pixel_unshuffle(z[:, :, :2, :2].clone(), 2))).all()
+    assert F.pixel_shuffle(flambeau.zeros(0, 4, 2, 3), 2).shape == (0, 1, 4, 6)
     assert F.channel_shuffle(flambeau.arange(6.0).reshape(1, 6, 1), 3).flatten().tolist() == [0, 2, 4, 1, 3, 5]
 
 
@@ -94,6 +97,9 @@ ERRORS = [
     (lambda: F.interpolate(flambeau.zeros(1, 1, 3)), ValueError, "size or scale_factor"),
     (lambda: F.interpolate(flambeau.zeros(1, 1, 3), 4, mode="bilinear"), NotImplementedError, "bilinear"),
     (lambda: F.pixel_shuffle(flambeau.zeros(1, 3, 2, 2), 2), RuntimeError, "needs channels in multiples of 4"),
+    (lambda: F.pixel_shuffle(flambeau.zeros(2, 2), 2), RuntimeError, "at least 3 dimensions"),
+    (lambda: F.pixel_shuffle(flambeau.zeros(1, 3, 2, 2), 0), RuntimeError, "must be positive, got 0"),
+    (lambda: F.pixel_unshuffle(flambeau.zeros(1, 3, 2, 3), 2), RuntimeError, "divisible by downscale_factor"),
 ]
 
 

@@ -191,3 +191,20 @@ def test_swapaxes_is_transpose_with_numpys_names():
     assert x.grad.tolist() == [0, 2, 4, 1, 3, 5]
     z = flambeau.zeros(2, 3)
     assert z.swapaxes_(axis0=0, axis1=1) is z and z.shape == (3, 2)
+
+
+@pytest.mark.parametrize("offset, dims", [(0, (-2, -1)), (2, (-1, -2)), (-1, (0, 2)), (1, (1, 0))])
+def test_diag_embed_is_read_back_by_diagonal(offset, dims):
+    x = arange(1, 7).reshape(2, 3)
+    y = flambeau.diag_embed(x, offset, *dims)
+    assert flambeau.equal(y.diagonal(offset, *dims), x) and y.sum() == x.sum()
+    assert flambeau.equal(flambeau.diag_embed(x.t(), offset, *dims).diagonal(offset, *dims), x.t())
+
+
+def test_diag_embed_of_wrong_dimensions():
+    with pytest.raises(RuntimeError, match="twice"):
+        flambeau.diag_embed(ones(2), 0, 1, -1)
+    with pytest.raises(RuntimeError, match="no dimension"):
+        flambeau.diag_embed(ones(()), 0, 0, -1)
+    with pytest.raises(IndexError, match="diag_embed: dim 2"):
+        flambeau.diag_embed(ones(2), 0, 0, 2)

@@ -93,6 +93,14 @@ def roll(op, size, values, marks, options):
     return op(value, shifts, [shift(d, value.ndim - 1, "roll") for d in dims])
 
 
+@rule("diag_embed")
+def diag_embed(op, size, values, marks, options):
+    value, offset, *dims = values
+    if value.ndim == 1:
+        return NotImplemented  # a number: it has no dimension to lay on a diagonal
+    return op(value, offset, *(shift(d, value.ndim, "diag_embed") for d in dims))
+
+
 @rule("tril", "triu")
 def triangle(op, size, values, marks, options):
     return op(*values) if values[0].ndim >= 3 else NotImplemented

@@ -102,6 +102,11 @@ def fold(op, size, values, marks, options):
     return op(*values) if single else _part(op(_join(x), *values[1:]), size)
 
 
+@rule("pixel_shuffle", "pixel_unshuffle")
+def exchanged(op, size, values, marks, options):
+    return op(*values) if values[0].ndim > 3 else NotImplemented  # any number of dimensions lies in front
+
+
 @rule("grid_sampler", "resize")
 def sampled(op, size, values, marks, options):
     tensors = 2 if op.name == "grid_sampler" else 1

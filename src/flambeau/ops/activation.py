@@ -265,8 +265,7 @@ def glu(self, dim=-1):
     size = self.size(dim)
     if size % 2:
         raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {size}")
-    first, second = self.chunk(2, dim)
-    return _gated(first, second)
+    return _gated(*self.chunk(2, dim))
 
 
 _leaky = elementwise("_leaky(Tensor self, Tensor slope) -> Tensor",

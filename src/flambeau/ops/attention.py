@@ -98,13 +98,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
              [1.]]])
     """
     name = "scaled_dot_product_attention"
-    if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise RuntimeError(f"{name}: expected query, key and value of at least 2 dimensions, got {list(query.shape)}, "
-                           f"{list(key.shape)} and {list(value.shape)}")
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        raise RuntimeError(f"{name}: query {list(query.shape)}, key {list(key.shape)} and value {list(value.shape)} do "
+    queries, keys, values = query.shape, key.shape, value.shape
+    if len(queries) < 2 or len(keys) < 2 or len(values) < 2:
+        raise RuntimeError(f"{name}: expected query, key and value of at least 2 dimensions, got {list(queries)}, "
+                           f"{list(keys)} and {list(values)}")
+    width = queries[-1]
+    if width != keys[-1] or keys[-2] != values[-2]:
+        raise RuntimeError(f"{name}: query {list(queries)}, key {list(keys)} and value {list(values)} do "
                            "not fit: query and key share the last size, key and value the one before")
-    if not query.dtype == key.dtype == value.dtype:
+    if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(f"{name}: expected query, key and value of one dtype, got {query.dtype}, {key.dtype} and "
                            f"{value.dtype}")
     if is_causal and attn_mask is not None:
@@ -112,17 +114,18 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     if not 0.0 <= dropout_p <= 1.0:
         raise RuntimeError(f"{name}: dropout_p must be a probability between 0 and 1, got {shown(dropout_p)}")
     if scale is None:
-        scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+        scale = 1.0 / math.sqrt(width) if width else 1.0
     heads = None
     if enable_gqa:
-        heads = query.shape[-3] if query.ndim > 2 else None
+        heads = queries[-3] if len(queries) > 2 else None
         query, key, value, attn_mask = _grouped(query, key, value, attn_mask, name)
     if over_ranks is not None:
         out = over_ranks(query, key, value, attn_mask, dropout_p, is_causal, scale)
         return out if heads is None else out.flatten(-4, -3)
     for backend in _attention_ways.allowed:
         if _attention_ways.fused(backend, query, key, value, attn_mask, dropout_p):
-            query, key, value = _expanded(attn_mask, query, key, value)
+            if attn_mask is not None or enable_gqa or not queries == keys == values:
+                query, key, value = _expanded(attn_mask, query, key, value)
             out = fused_attention(query, key, value, attn_mask, is_causal, scale, backend == "CUDNN_ATTENTION")[0]
         elif backend == "MATH":
             out = _by_parts(query, key, value, attn_mask, dropout_p, is_causal, scale)
@@ -137,9 +140,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
 
 def _expanded(mask, *tensors):
     """The tensors with one shape of leading dimensions, which the mask's fit too."""
-    first, *others = (t.shape for t in tensors)
-    if mask is None and all(shape == first for shape in others):
-        return tensors
     shapes = [t.shape[:-2] for t in tensors]
     given = shapes if mask is None or mask.ndim < 3 else [*shapes, mask.shape[:-2]]
     if all(shape == shapes[0] for shape in given):

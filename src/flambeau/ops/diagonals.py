@@ -1,7 +1,6 @@
 """Diagonals and triangles: read as views, written, made into matrices, and their indices."""
 
 from .creation import _OPTIONS
-from .dims import wrap_dims
 from .kinds import composite, primitive, view
 from .views import _placed
 
@@ -31,22 +30,15 @@ def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     return diagonal(A, offset, dim1, dim2)
 
 
-@composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-def diag_embed(self, offset=0, dim1=-2, dim2=-1):
-    """Matrices of zeros with the last dimension of self on their diagonal.
+diag_embed = primitive(
+    "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    d={"self": lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2)},
+    doc="""Matrices of zeros with the last dimension of self on their diagonal.
 
     >>> flambeau.diag_embed(flambeau.tensor([1, 2]))
     tensor([[1, 0],
             [0, 2]])
-    """
-    a, b = wrap_dims((dim1, dim2), self.dim() + 1, "diag_embed")
-    *shape, n = self.shape
-    n += abs(offset)
-    shape.insert(min(a, b), n)
-    shape.insert(max(a, b), n)
-    zeros = self.new_zeros(shape)
-    zeros.diagonal(offset, a, b).copy_(self)
-    return zeros
+    """)
 
 
 @composite("diag(Tensor self, int diagonal=0) -> Tensor", out=True, ref="numpy.diag")

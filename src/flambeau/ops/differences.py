@@ -27,7 +27,9 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     x = self
     if prepend is not None or append is not None:
         x = cat([part for part in (prepend, self, append) if part is not None], dim)
-    for _ in range(min(n, x.size(dim))):
+    if n > 1:
+        n = min(n, x.size(dim))
+    for _ in range(n):
         after, before = slice(x, dim, 1), slice(x, dim, 0, -1)
         x = after.logical_xor(before) if x.dtype is bool_dtype else after - before
     return x

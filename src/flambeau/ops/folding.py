@@ -30,51 +30,25 @@ col2im = primitive(
     """)
 
 
-@composite("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", method=False, samples="pixel_shuffle")
-def pixel_shuffle(self, upscale_factor):
-    """[..., c r r, h, w] to [..., c, h r, w r] (Shi et al. 2016).
+pixel_shuffle = primitive(
+    "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", method=False, samples="pixel_shuffle",
+    d={"self": lambda g, upscale_factor: pixel_unshuffle(g, upscale_factor)},
+    doc="""[..., c r r, h, w] to [..., c, h r, w r] (Shi et al. 2016).
 
     >>> import flambeau
     >>> flambeau.pixel_shuffle(flambeau.ones(1, 9, 4, 4), 3).shape
     torch.Size([1, 1, 12, 12])
-    """
-    r = upscale_factor
-    if self.ndim < 3:
-        raise RuntimeError("pixel_shuffle: input must have at least 3 dimensions (channels, height, width), got "
-                           f"{self.ndim}")
-    *lead, c, h, w = self.shape
-    if r <= 0:
-        raise RuntimeError(f"pixel_shuffle: upscale_factor must be positive, got {r}")
-    if c % (r * r):
-        raise RuntimeError(f"pixel_shuffle: upscale_factor={r} needs channels in multiples of {r * r}, got {c}")
-    if r == 1:
-        return self.clone()
-    n, channels = len(lead), c // (r * r)
-    split = self.reshape([*lead, channels, r, r, h, w])
-    return split.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2)).reshape([*lead, channels, h * r, w * r])
+    """)
 
-
-@composite("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", method=False, samples="pixel_unshuffle")
-def pixel_unshuffle(self, downscale_factor):
-    """The inverse of pixel_shuffle.
+pixel_unshuffle = primitive(
+    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", method=False, samples="pixel_unshuffle",
+    d={"self": lambda g, downscale_factor: pixel_shuffle(g, downscale_factor)},
+    doc="""The inverse of pixel_shuffle.
 
     >>> import flambeau
     >>> flambeau.pixel_unshuffle(flambeau.ones(1, 1, 12, 12), 3).shape
     torch.Size([1, 9, 4, 4])
-    """
-    r = downscale_factor
-    if self.ndim < 3:
-        raise RuntimeError("pixel_unshuffle: input must have at least 3 dimensions (channels, height, width), got "
-                           f"{self.ndim}")
-    *lead, c, h, w = self.shape
-    if r <= 0 or h % r or w % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width divisible by downscale_factor, but got {h} x {w} "
-                           f"and {r}")
-    if r == 1:
-        return self.clone()
-    n = len(lead)
-    split = self.reshape(*lead, c, h // r, r, w // r, r)
-    return split.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)
+    """)
 
 
 @composite("channel_shuffle(Tensor self, int groups) -> Tensor", method=False,

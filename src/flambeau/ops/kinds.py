@@ -35,6 +35,7 @@ Fields common to all kinds
 """
 
 import importlib
+import sys
 
 from .. import _C
 from .._shown import shown
@@ -194,4 +195,4 @@ def public(namespace):
         if space == namespace:
             names[last] = op
     forms = {name + "_": op.inplace_form for name, op in names.items() if op.inplace_form}
-    return names | forms
+    return {sys.intern(name): op for name, op in (names | forms).items()}  # found at once by a name in a program

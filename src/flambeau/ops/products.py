@@ -302,6 +302,8 @@ def kron(self, other):
     >>> flambeau.kron(flambeau.tensor([1, 2]), flambeau.tensor([1, 1]))
     tensor([1, 1, 2, 2])
     """
+    if self.ndim == other.ndim == 1:
+        return (self.unsqueeze(1) * other).flatten()
     rows, columns = self.shape, other.shape
     if len(rows) != len(columns):
         n = max(len(rows), len(columns))

@@ -49,18 +49,19 @@ def repeat_interleave(self, repeats=None, dim=None, *, output_size=None):
     if dim is None:
         self, dim = self.flatten(), 0
     dim = wrap_dim(dim, self.dim(), "repeat_interleave")
-    n = self.shape[dim] if self.dim() else 1
+    shape = self.shape
+    n = shape[dim] if shape else 1
     if isinstance(repeats, int):
         if repeats < 0:
             raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, got {shown(repeats)}")
         if output_size is not None and output_size != n * repeats:
             raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got "
                                f"{shown(output_size)}")
-        self = self.reshape(1) if self.dim() == 0 else self
-        shape = list(self.shape)
-        spread = self.unsqueeze(dim + 1).expand([*shape[:dim + 1], repeats, *shape[dim + 1:]])
+        if len(shape) <= 1:
+            return self.reshape((n, 1)).expand((n, repeats)).clone(memory_format=contiguous_format).flatten()
+        spread = self.unsqueeze(dim + 1).expand((*shape[:dim + 1], repeats, *shape[dim + 1:]))
         whole = spread.clone(memory_format=contiguous_format)
-        return whole.flatten() if len(shape) == 1 else whole.reshape([*shape[:dim], n * repeats, *shape[dim + 1:]])
+        return whole.reshape((*shape[:dim], n * repeats, *shape[dim + 1:]))
     if not hasattr(repeats, "numel"):
         raise TypeError(f"repeat_interleave: repeats must be an int or a Tensor, got {type(repeats).__name__}")
     if repeats.dim() == 0 or repeats.numel() == 1:

@@ -1,7 +1,7 @@
 """Images resized: nearest, linear and cubic interpolation, and averages over the pixels one output covers."""
 
-import math
-import operator
+from math import floor
+from operator import index, mul
 
 from .._shown import shown
 from .kinds import OPS, composite, primitive
@@ -24,31 +24,37 @@ resize = primitive(
 def _sizes(shape, size, scale_factor, recompute):
     """Output sizes of images of spatial `shape`, and the scales to use (0: the ratio of sizes)."""
     nd = len(shape)
-    if size is None and scale_factor is None:
-        raise ValueError("interpolate: the size of the result is missing; pass size or scale_factor")
-    if size is not None and scale_factor is not None:
+    if scale_factor is None:
+        return _given_sizes(shape, size, recompute), [0.0] * nd
+    if size is not None:
         raise ValueError(f"interpolate: size={shown(size)} and scale_factor={shown(scale_factor)} both set the size "
                          "of the result; "
                          "pass one of them")
-    if size is not None:
-        if recompute:
-            raise ValueError("interpolate: recompute_scale_factor belongs to scale_factor; leave it out with "
-                             f"size={shown(size)}")
-        sizes = list(size) if isinstance(size, (list, tuple)) else [size] * nd
-        if len(sizes) != nd:
-            raise ValueError("interpolate: size must hold one number per spatial dimension of input, "
-                             f"{shape}, got {shown(size)}")
-        try:
-            sizes = [*map(operator.index, sizes)]
-        except TypeError:
-            raise TypeError(f"interpolate: size must be an int or a tuple of ints, got {shown(size)}") from None
-        return sizes, [0.0] * nd
-    scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * nd
-    if len(scales) != nd:
+    if not isinstance(scale_factor, (list, tuple)):
+        sizes, factors = [floor(n * scale_factor) for n in shape], [float(scale_factor)] * nd
+    elif len(scale_factor) == nd:
+        sizes, factors = [*map(floor, map(mul, shape, scale_factor))], [*map(float, scale_factor)]
+    else:
         raise ValueError("interpolate: scale_factor must hold one number per spatial dimension of input, "
-                         f"{shape}, got {shown(scale_factor)}")
-    sizes = [*map(math.floor, map(operator.mul, shape, scales))]
-    return sizes, [0.0] * nd if recompute else [*map(float, scales)]
+                         f"{list(shape)}, got {shown(scale_factor)}")
+    return sizes, [0.0] * nd if recompute else factors
+
+
+def _given_sizes(shape, size, recompute):
+    """`size` as one number per spatial dimension."""
+    if size is None:
+        raise ValueError("interpolate: the size of the result is missing; pass size or scale_factor")
+    if recompute:
+        raise ValueError("interpolate: recompute_scale_factor belongs to scale_factor; leave it out with "
+                         f"size={shown(size)}")
+    sizes = size if isinstance(size, (list, tuple)) else (size,) * len(shape)
+    if len(sizes) != len(shape):
+        raise ValueError("interpolate: size must hold one number per spatial dimension of input, "
+                         f"{list(shape)}, got {shown(size)}")
+    try:
+        return [*map(index, sizes)]
+    except TypeError:
+        raise TypeError(f"interpolate: size must be an int or a tuple of ints, got {shown(size)}") from None
 
 
 #: mode -> the numbers of spatial dimensions it is for, and the kernel's name for it
@@ -71,7 +77,7 @@ def interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_
     >>> flambeau.nn.functional.interpolate(flambeau.tensor([[[1., 2.]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2.]]])
     """
-    shape = list(input.shape)[2:]
+    shape = input.shape[2:]
     nd = input.ndim - 2
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
         raise ValueError(f"interpolate: align_corners means nothing for mode={shown(mode)}; leave it out, or use "

@@ -128,7 +128,9 @@ hypot = elementwise(
 def ldexp(self, other):
     """self * 2**other, element by element."""
     power = exp2(other)
-    return self * (power.to(self.dtype) if self.is_floating_point() else power)
+    if power.dtype is not self.dtype and self.is_floating_point():
+        power = power.to(self.dtype)
+    return self * power
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------------------------------
 
