@@ -22,8 +22,9 @@ ALLOWED = [
     (r"(primitive_table\(\)::table|table\(\)::rows|ElementwiseRows::add\(.*\)::levels|registered\(\)::loops)",
      "rows of kernels, registered by static objects before anything runs"),
     (r"((\w+::)?rows|registration|table|arithmetic|bitwise|order|functions)", "objects that register rows"),
-    (r"(conv|fft|gemm|recurrent)_kernels_f(32|64)|(attention|chain|half)_kernels|loops_of_level",
+    (r"(conv|fft|gemm|recurrent|winograd)_kernels_f(32|64)|(attention|chain|half)_kernels|loops_of_level",
      "loops by instruction set"),
+    (r"simd_cast_levels", "conversions by instruction set"),
     (r".*::(chosen|best|level|fast)", "the loops this processor takes, found once"),
     (r"library_fmod", "the C library's function, found while loading"),
     # --- Python's objects and what Python asks to be writable
