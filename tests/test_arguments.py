@@ -22,7 +22,7 @@ REASONS = {
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
-        _absent/streams: __new__ options, __init__ device; cuda/_streams: __new__ device priority args kwargs""",
+        _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",

@@ -195,6 +195,8 @@ void add_devices(nb::module_& m) {
   m.def("properties", properties_of);
   m.def("can_access", can_access);
   m.def("synchronize", cuda::synchronize_device);
+  m.def("wait_mode", [] { return cuda::wait_mode(); });
+  m.def("set_wait_mode", [](int mode) { cuda::wait_mode() = mode; });
 }
 
 void add_streams(nb::module_& m) {
@@ -221,13 +223,15 @@ void add_streams(nb::module_& m) {
   m.def("stream_synchronize", [](int device, uintptr_t s) {
     cuda::synchronize_stream(device, stream_of(s), "cuda.Stream.synchronize");
   });
-  m.def("stream_wait", [](int device, uintptr_t s, uintptr_t e) {
-    cuda::stream_waits(stream_of(s), event_of(e), device);
-  });
+  m.def("stream_wait", [](int device, uintptr_t s, uintptr_t e, bool external) {
+    cuda::stream_waits(stream_of(s), event_of(e), device, external);
+  }, nb::arg("device"), nb::arg("stream"), nb::arg("event"), nb::arg("external") = false);
   m.def("capturing", [](uintptr_t s) { return cuda::capturing(stream_of(s)); });
   m.def("new_event", [](int device, bool timing) { return number(cuda::new_event(device, timing)); });
   m.def("drop_event", [](int device, uintptr_t e, bool timing) { cuda::drop_event(device, event_of(e), timing); });
-  m.def("record", [](uintptr_t e, uintptr_t s, int device) { cuda::record(event_of(e), stream_of(s), device); });
+  m.def("record", [](uintptr_t e, uintptr_t s, int device, bool external) {
+    cuda::record(event_of(e), stream_of(s), device, external);
+  }, nb::arg("event"), nb::arg("stream"), nb::arg("device"), nb::arg("external") = false);
   m.def("event_query", [](uintptr_t e) { return cuda::done(event_of(e)); });
   m.def("event_synchronize", [](uintptr_t e) { cuda::synchronize_event(event_of(e)); });
   m.def("event_elapsed", [](uintptr_t a, uintptr_t b) {
@@ -250,6 +254,16 @@ void add_memory(nb::module_& m) {
   m.def("reset_host_peaks", reset_host_peaks);
   m.def("reset_host_totals", reset_host_totals);
   m.def("empty_host_cache", cuda::empty_host_cache);
+  m.def("host_register", [](uintptr_t address, size_t nbytes, unsigned flags) {
+    cuda::use_device(tls.cuda_device);
+    return driver().host_register(reinterpret_cast<void*>(address), nbytes, flags);
+  });
+  m.def("host_unregister", [](uintptr_t address) {
+    cuda::use_device(tls.cuda_device);
+    return driver().host_unregister(reinterpret_cast<void*>(address));
+  });
+  m.def("error_text", cuda::error_text);
+  m.def("pool_users", cuda::pool_users);
   m.def("raw_allocate", raw_allocate);
   m.def("raw_free", [](uintptr_t block) { cuda::give_back(reinterpret_cast<cuda::Block*>(block)); });
   m.def("plan_counts", [] {
