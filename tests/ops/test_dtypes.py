@@ -180,14 +180,14 @@ def test_operators_of_float8(dtype):
     for name, found in offered.items():
         assert found.dtype is expected[name].dtype, name
         assert str(found.tolist()) == str(expected[name].tolist()), name
-    for further in (lambda a, b: a + b, lambda a, b: a < b, lambda a, _: -a, lambda a, _: a.sum(),
-                    lambda a, _: a.sqrt()):
-        if battery.DEVICE == "cpu":
-            with pytest.raises(NotImplementedError):
-                further(x, y)
-        else:
-            own, expected = further(x, y), further(wide, y.float())
-            assert str(own.tolist()) == str(expected.to(own.dtype).tolist())
+    for further in (lambda a, b: a + b, lambda a, b: a < b, lambda a, _: -a, lambda a, _: a.sqrt()):
+        with pytest.raises(NotImplementedError):
+            further(x, y)
+    if battery.DEVICE == "cpu":
+        with pytest.raises(NotImplementedError):
+            x.sum()
+    else:
+        assert str(x.sum().item()) == str(wide.sum().to(dtype).item())
 
 
 def test_where_takes_bytes_with_a_warning():
