@@ -162,9 +162,8 @@ Memory& memory_of(int device) {  // under the interpreter lock
 
 // The pool opened last that takes this stream's requests; 0: the ordinary one does.
 uint64_t Memory::open_pool(Stream stream) const {
-  const uint64_t capture = capture_of(stream);
   for (size_t k = open.size(); k-- > 0;)
-    if (open[k].stream == stream || (capture && open[k].capture == capture)) return open[k].number;
+    if (open[k].stream == stream || (open[k].capture && open[k].capture == capture_of(stream))) return open[k].number;
   return 0;
 }
 
@@ -433,10 +432,10 @@ uint64_t new_pool() {
   static uint64_t pools = 0;
   return ++pools;
 }
-void begin_pool(int device, uint64_t pool, Stream stream) {
+void begin_pool(int device, uint64_t pool, Stream stream, uint64_t capture) {
   Memory& m = memory_of(device);
   ++m.users[pool];
-  m.open.push_back({pool, stream, capture_of(stream)});
+  m.open.push_back({pool, stream, capture});
 }
 void end_pool(int device, uint64_t pool, Stream stream) {
   std::vector<OpenPool>& open = memory_of(device).open;

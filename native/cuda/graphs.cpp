@@ -57,14 +57,13 @@ void begin_graph(Recorded& g, int device, Stream stream, uint64_t pool, int mode
   g.drawings.clear();
   if (!g.states) g.states = allocate(device, kMostGenerators * kState);
   if (!g.states) fail(ErrorKind::OutOfMemory, out_of_memory_text(device, kMostGenerators * kState));
-  begin_capture(stream, mode);
+  g.capture = begin_capture(stream, mode);
   open_graphs().push_back(&g);
   g.device = device;
   g.stream = stream;
-  g.capture = capture_of(stream);
   g.pool = pool;
   g.open = true;
-  begin_pool(device, pool, stream);
+  begin_pool(device, pool, stream, g.capture);
 }
 
 void end_graph(Recorded& g, bool keep_graph) {

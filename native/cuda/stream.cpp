@@ -66,9 +66,17 @@ uint64_t capture_of(Stream stream) {
   return status == kActive ? id : 0;
 }
 
-void begin_capture(Stream stream, int mode) {
+uint64_t begin_capture(Stream stream, int mode) {
   check(driver().capture_begin(stream, mode), "cuda.graph");
+  int status = 0;
+  unsigned long long id = 0;
+  if (Result r = driver().capture_info(stream, &status, &id, nullptr, nullptr, nullptr); r != kSuccess) {
+    Graph begun = nullptr;
+    if (driver().capture_end(stream, &begun) == kSuccess) driver().graph_destroy(begun);
+    failed(r, "cuda.graph");
+  }
   ++captures();
+  return id;
 }
 
 Graph end_capture(Stream stream) {

@@ -13,7 +13,7 @@ Stream pooled_stream(int device, int priority);
 bool capturing(Stream stream);  // what is launched there is recorded instead of run
 bool any_capture();             // in this process
 uint64_t capture_of(Stream stream);  // the number of the recording that it takes part in; 0: in none
-void begin_capture(Stream stream, int mode);
+uint64_t begin_capture(Stream stream, int mode);  // its number
 Graph end_capture(Stream stream);
 
 // Sleeps without the interpreter lock until everything launched there is over; `used` are held meanwhile.
