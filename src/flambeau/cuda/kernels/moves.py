@@ -205,7 +205,7 @@ def _unfold_backward(call):
     strides[-1] = row_major(out.shape)[dim] if out.shape else 1
     build.each(numel(grad), f"  atomic_add(sums + offset_of(i_, to), cast<{sums.declaration.split('*')[0]}>(x[i_]));\n",
                [build.input("x", grad), sums, layout("to", grad.shape, strides[:len(grad.shape)])],
-               files=("indexing.cuh",))
+               index_type(out, numel=max(numel(grad), numel(out))), files=("indexing.cuh",))
     finish()
     return build.plan()
 
