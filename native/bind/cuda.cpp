@@ -187,6 +187,7 @@ void add_devices(nb::module_& m) {
   m.def("opened", cuda::opened);
   m.def("device_count", [] { return cuda::available() ? driver().devices : 0; });
   m.def("driver_version", driver_version);
+  m.def("error_text", cuda::error_text);
   m.def("index_of", index_of, nb::arg("device").none());
   m.def("current_device", [] { return cuda::index_of({DeviceType::CUDA, -1}); });
   m.def("set_device", cuda::set_current_device);
@@ -227,6 +228,9 @@ void add_streams(nb::module_& m) {
     cuda::stream_waits(stream_of(s), event_of(e), device, external);
   }, nb::arg("device"), nb::arg("stream"), nb::arg("event"), nb::arg("external") = false);
   m.def("capturing", [](uintptr_t s) { return cuda::capturing(stream_of(s)); });
+}
+
+void add_events(nb::module_& m) {
   m.def("new_event", [](int device, bool timing) { return number(cuda::new_event(device, timing)); });
   m.def("drop_event", [](int device, uintptr_t e, bool timing) { cuda::drop_event(device, event_of(e), timing); });
   m.def("record", [](uintptr_t e, uintptr_t s, int device, bool external) {
@@ -241,15 +245,7 @@ void add_streams(nb::module_& m) {
   });
 }
 
-void add_memory(nb::module_& m) {
-  m.def("statistics", statistics_of);
-  m.def("reset_peaks", cuda::reset_peaks);
-  m.def("reset_accumulated", cuda::reset_accumulated);
-  m.def("memory_fraction", cuda::memory_fraction);
-  m.def("set_memory_fraction", cuda::set_memory_fraction);
-  m.def("snapshot", snapshot_of);
-  m.def("empty_cache", cuda::empty_cache);
-  m.def("memory_info", memory_info);
+void add_host_memory(nb::module_& m) {
   m.def("host_statistics", host_statistics);
   m.def("reset_host_peaks", reset_host_peaks);
   m.def("reset_host_totals", reset_host_totals);
@@ -262,7 +258,17 @@ void add_memory(nb::module_& m) {
     cuda::use_device(tls.cuda_device);
     return driver().host_unregister(reinterpret_cast<void*>(address));
   });
-  m.def("error_text", cuda::error_text);
+}
+
+void add_memory(nb::module_& m) {
+  m.def("statistics", statistics_of);
+  m.def("reset_peaks", cuda::reset_peaks);
+  m.def("reset_accumulated", cuda::reset_accumulated);
+  m.def("memory_fraction", cuda::memory_fraction);
+  m.def("set_memory_fraction", cuda::set_memory_fraction);
+  m.def("snapshot", snapshot_of);
+  m.def("empty_cache", cuda::empty_cache);
+  m.def("memory_info", memory_info);
   m.def("pool_users", cuda::pool_users);
   m.def("raw_allocate", raw_allocate);
   m.def("raw_free", [](uintptr_t block) { cuda::give_back(reinterpret_cast<cuda::Block*>(block)); });
@@ -292,6 +298,8 @@ void add_cuda(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module).def_submodule("_cuda");
   add_devices(m);
   add_streams(m);
+  add_events(m);
+  add_host_memory(m);
   add_memory(m);
   add_cuda_tensors(m.ptr());
   add_cuda_history(m.ptr());

@@ -63,8 +63,8 @@ std::vector<uint64_t> words_of(const Program& p, const std::vector<Region>& regi
   return words;
 }
 
-// Graphs that are launched on one stream follow each other, so that they share the memory of what lives in between: they
-// are recorded on one stream, whose blocks they are.
+// Graphs that are launched on one stream follow each other, so that they share the memory of what lives in between:
+// they are recorded on one stream, whose blocks they are.
 struct Side {
   Stream stream = nullptr;
   uint64_t pool = 0;

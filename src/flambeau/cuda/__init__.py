@@ -137,8 +137,10 @@ def __dir__():
 
 
 def __getattr__(name):
-    if name in ("amp", "nccl"):
-        return importlib.import_module(f"flambeau.cuda.{name}")
+    if name == "amp":
+        return importlib.import_module("flambeau.cuda.amp")
+    if name == "nccl":
+        return importlib.import_module("flambeau.cuda.nccl")
     if name == "default_generators":
         return _generators()
     raise AttributeError(f"module {__name__!r} has no attribute {shown(name)}")
