@@ -57,7 +57,8 @@ REASONS = {
     "one device, one stream, nothing pending: the answer is the same for every argument": """
         accelerator/_devices: current_accelerator check_available; cuda/_devices: _lazy_call kwargs;
         _absent/devices: is_bf16_supported including_emulation, memory_allocated device, memory_stats device,
-        reset_peak_memory_stats device; backends/mps: is_macos_or_newer major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
+        reset_peak_memory_stats device; backends/mps: is_macos_or_newer major minor;
+        optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
         _get_capturable_supported_devices supports_xla; as_torch/tree/_C/__init__: _get_accelerator check;
         backends/cuda: blas_workspace_size backend;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;
