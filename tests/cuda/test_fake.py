@@ -48,7 +48,9 @@ def test_laws_of_the_op_table_take_the_device():
 @pytest.mark.parametrize("libraries", (True, False))
 def test_dtypes_and_errors_of_all_operators_on_the_device(libraries):
     """Whole, with the fake libraries and without any: what needs one is skipped then, with the library's name."""
-    more = {fake.LIBRARY_FOLDER: str(fake.build_libraries()), "FLAMBEAU_FAKE_LAPACK": find_lapack()} if libraries else {}
+    more = {}
+    if libraries:
+        more = {fake.LIBRARY_FOLDER: str(fake.build_libraries()), "FLAMBEAU_FAKE_LAPACK": find_lapack()}
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-p",
                           "tests.cuda.emulate", "--device", "cuda", "tests/ops/test_dtypes.py",
                           "tests/ops/test_errors.py"], cwd=ROOT, capture_output=True, text=True, timeout=1800,
