@@ -144,6 +144,7 @@ SIGNATURES = {
 #: definitions that a class has in its stub besides its own
 MORE = {
     "flambeau.ops": "def __getattr__(name: str) -> Any: ...",  # libraries add namespaces
+    "flambeau.version": "cuda: str | None",
     "flambeau.nn.modules.module.Module":  # parameters, buffers, layers
         "def __getattr__(self, name: str) -> Any: ...\ndef __setattr__(self, name: str, value: Any) -> None: ...",
     "flambeau.nn.modules.rnn.LSTM":

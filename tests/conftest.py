@@ -26,13 +26,16 @@ def fresh_state():
 
 
 class OnDevice:
-    """Tests of the op table on another device: tensors are made there, and what has no kernel yet is skipped."""
+    """Tests of the op table on another device: tensors are made there, and what has no kernel yet is skipped.
+    float32 is computed as such, so that the laws' tolerances hold."""
 
     @pytest.fixture(autouse=True)
     def default_device(self):
         from .ops import battery
+        before, flambeau.backends.cudnn.allow_tf32 = flambeau.backends.cudnn.allow_tf32, False
         with flambeau.device(battery.DEVICE):
             yield
+        flambeau.backends.cudnn.allow_tf32 = before
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self):

@@ -22,7 +22,7 @@ REASONS = {
     "rules and parts of kernels have one form per table; each takes what some of them need": """
         cuda/kernels/reductions: _own result""",
     "Python gives a constructor's arguments to __new__ and to __init__, which read what they decide": """
-        _absent/streams: __new__ options, __init__ device; cuda/_streams: __new__ device priority args kwargs""",
+        _absent/streams: __new__ options, __init__ device; cuda/streams: __new__ device priority args kwargs""",
     "sums of groups are float32, as exact as a caller of use_fast_accum may have them": """
         ops/products: _scaled_grouped_mm use_fast_accum""",
     "a sparse tensor is in no memory format": "_sparse/methods: is_contiguous memory_format",
@@ -55,9 +55,10 @@ REASONS = {
         distributed/pipelining/schedules: __init__ defer_pp_recv""",
     "sizes are printed at once, however they are written": "fx/graph_module: print_readable fast_sympy_print",
     "one device, one stream, nothing pending: the answer is the same for every argument": """
-        accelerator: current_accelerator check_available; _absent/devices: is_bf16_supported including_emulation,
-        memory_allocated device, memory_stats device, reset_peak_memory_stats device; backends/mps: is_macos_or_newer
-        major minor; optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
+        accelerator/_devices: current_accelerator check_available; cuda/_devices: _lazy_call kwargs;
+        _absent/devices: is_bf16_supported including_emulation, memory_allocated device, memory_stats device,
+        reset_peak_memory_stats device; backends/mps: is_macos_or_newer major minor;
+        optim/_for_others: _default_to_fused_or_foreach params differentiable use_fused,
         _get_capturable_supported_devices supports_xla; as_torch/tree/_C/__init__: _get_accelerator check;
         backends/cuda: blas_workspace_size backend;
         _absent/streams: __init__ priority blocking, wait_event event, wait_stream stream, record stream, wait stream;

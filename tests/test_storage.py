@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau
+from flambeau.cuda.kernels import nvrtc
 
 
 def test_storages():
@@ -86,7 +87,7 @@ def test_questions_about_devices():
     assert not flambeau.backends.mps.is_available()
     assert not flambeau.backends.cudnn.is_available()
     assert flambeau.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-    assert flambeau.version.cuda is None
+    assert flambeau.version.cuda == ("{}.{}".format(*nvrtc.version()) if nvrtc.found() else None)
     flambeau.use_deterministic_algorithms(True)
     assert flambeau.are_deterministic_algorithms_enabled()
     with pytest.raises(TypeError, match="bool"):

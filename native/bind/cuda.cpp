@@ -187,6 +187,7 @@ void add_devices(nb::module_& m) {
   m.def("opened", cuda::opened);
   m.def("device_count", [] { return cuda::available() ? driver().devices : 0; });
   m.def("driver_version", driver_version);
+  m.def("error_text", cuda::error_text);
   m.def("index_of", index_of, nb::arg("device").none());
   m.def("current_device", [] { return cuda::index_of({DeviceType::CUDA, -1}); });
   m.def("set_device", cuda::set_current_device);
@@ -195,6 +196,8 @@ void add_devices(nb::module_& m) {
   m.def("properties", properties_of);
   m.def("can_access", can_access);
   m.def("synchronize", cuda::synchronize_device);
+  m.def("wait_mode", [] { return cuda::wait_mode(); });
+  m.def("set_wait_mode", [](int mode) { cuda::wait_mode() = mode; });
 }
 
 void add_streams(nb::module_& m) {
@@ -221,19 +224,39 @@ void add_streams(nb::module_& m) {
   m.def("stream_synchronize", [](int device, uintptr_t s) {
     cuda::synchronize_stream(device, stream_of(s), "cuda.Stream.synchronize");
   });
-  m.def("stream_wait", [](int device, uintptr_t s, uintptr_t e) {
-    cuda::stream_waits(stream_of(s), event_of(e), device);
-  });
+  m.def("stream_wait", [](int device, uintptr_t s, uintptr_t e, bool external) {
+    cuda::stream_waits(stream_of(s), event_of(e), device, external);
+  }, nb::arg("device"), nb::arg("stream"), nb::arg("event"), nb::arg("external") = false);
   m.def("capturing", [](uintptr_t s) { return cuda::capturing(stream_of(s)); });
+}
+
+void add_events(nb::module_& m) {
   m.def("new_event", [](int device, bool timing) { return number(cuda::new_event(device, timing)); });
   m.def("drop_event", [](int device, uintptr_t e, bool timing) { cuda::drop_event(device, event_of(e), timing); });
-  m.def("record", [](uintptr_t e, uintptr_t s, int device) { cuda::record(event_of(e), stream_of(s), device); });
+  m.def("record", [](uintptr_t e, uintptr_t s, int device, bool external) {
+    cuda::record(event_of(e), stream_of(s), device, external);
+  }, nb::arg("event"), nb::arg("stream"), nb::arg("device"), nb::arg("external") = false);
   m.def("event_query", [](uintptr_t e) { return cuda::done(event_of(e)); });
   m.def("event_synchronize", [](uintptr_t e) { cuda::synchronize_event(event_of(e)); });
   m.def("event_elapsed", [](uintptr_t a, uintptr_t b) {
     float milliseconds = 0;
     cuda::check(driver().event_elapsed(&milliseconds, event_of(a), event_of(b)), "cuda.Event.elapsed_time");
     return double(milliseconds);
+  });
+}
+
+void add_host_memory(nb::module_& m) {
+  m.def("host_statistics", host_statistics);
+  m.def("reset_host_peaks", reset_host_peaks);
+  m.def("reset_host_totals", reset_host_totals);
+  m.def("empty_host_cache", cuda::empty_host_cache);
+  m.def("host_register", [](uintptr_t address, size_t nbytes, unsigned flags) {
+    cuda::use_device(tls.cuda_device);
+    return driver().host_register(reinterpret_cast<void*>(address), nbytes, flags);
+  });
+  m.def("host_unregister", [](uintptr_t address) {
+    cuda::use_device(tls.cuda_device);
+    return driver().host_unregister(reinterpret_cast<void*>(address));
   });
 }
 
@@ -246,10 +269,7 @@ void add_memory(nb::module_& m) {
   m.def("snapshot", snapshot_of);
   m.def("empty_cache", cuda::empty_cache);
   m.def("memory_info", memory_info);
-  m.def("host_statistics", host_statistics);
-  m.def("reset_host_peaks", reset_host_peaks);
-  m.def("reset_host_totals", reset_host_totals);
-  m.def("empty_host_cache", cuda::empty_host_cache);
+  m.def("pool_users", cuda::pool_users);
   m.def("raw_allocate", raw_allocate);
   m.def("raw_free", [](uintptr_t block) { cuda::give_back(reinterpret_cast<cuda::Block*>(block)); });
   m.def("plan_counts", [] {
@@ -278,6 +298,8 @@ void add_cuda(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module).def_submodule("_cuda");
   add_devices(m);
   add_streams(m);
+  add_events(m);
+  add_host_memory(m);
   add_memory(m);
   add_cuda_tensors(m.ptr());
   add_cuda_history(m.ptr());

@@ -93,7 +93,9 @@ void add_graphs(nb::module_& m) {
   m.def("begin_pool", [](int device, uint64_t pool, uintptr_t stream) {
     cuda::begin_pool(device, pool, reinterpret_cast<cuda::Stream>(stream));
   });
-  m.def("end_pool", cuda::end_pool);
+  m.def("end_pool", [](int device, uint64_t pool, uintptr_t stream) {
+    cuda::end_pool(device, pool, reinterpret_cast<cuda::Stream>(stream));
+  });
   m.def("drop_pool", cuda::drop_pool);
   nb::class_<GraphObject>(m, "Graph")
       .def(nb::init<>())

@@ -96,6 +96,13 @@ struct Pool {
 
 namespace {
 
+// A pool that takes the requests of a stream now, or of all streams of a recording.
+struct OpenPool {
+  uint64_t number;
+  Stream stream;
+  uint64_t capture;  // 0: of no recording
+};
+
 // Blocks that were given back and wait for other streams, with what tells that these are done.
 struct Waiting {
   Block* block;
@@ -113,10 +120,11 @@ struct Memory {
   std::set<Block*> firsts;  // of each segment
   std::deque<Waiting> waiting;
   std::map<uint64_t, int> users;                      // of pools of their own
-  std::vector<std::pair<uint64_t, Stream>> open;      // those that take requests now
+  std::vector<OpenPool> open;                         // those that take requests now
   Pool* last[2] = {};                                 // the ordinary pools asked last: small, large
 
   Pool& pool(Stream stream, bool small);
+  uint64_t open_pool(Stream stream) const;
   Block* allocate(size_t nbytes);
   Block* cut(Block* b, size_t size, size_t requested);
   Block* new_segment(Pool& pool, size_t size);
@@ -152,11 +160,15 @@ Memory& memory_of(int device) {  // under the interpreter lock
 
 }  // namespace
 
+// The pool opened last that takes this stream's requests; 0: the ordinary one does.
+uint64_t Memory::open_pool(Stream stream) const {
+  for (size_t k = open.size(); k-- > 0;)
+    if (open[k].stream == stream || (open[k].capture && open[k].capture == capture_of(stream))) return open[k].number;
+  return 0;
+}
+
 Pool& Memory::pool(Stream stream, bool small) {
-  uint64_t number = 0;
-  if (!open.empty())
-    for (const auto& [pool, of] : open)
-      if (of == stream) number = pool;
+  const uint64_t number = open.empty() ? 0 : open_pool(stream);
   Pool*& recent = last[small];
   if (!number && recent && recent->stream == stream) return *recent;
   auto& place = pools[{number, stream, small}];
@@ -420,13 +432,20 @@ uint64_t new_pool() {
   static uint64_t pools = 0;
   return ++pools;
 }
-void begin_pool(int device, uint64_t pool, Stream stream) {
+void begin_pool(int device, uint64_t pool, Stream stream, uint64_t capture) {
   Memory& m = memory_of(device);
   ++m.users[pool];
-  m.open.emplace_back(pool, stream);
+  m.open.push_back({pool, stream, capture});
 }
-void end_pool(int device, uint64_t pool) {
-  std::erase_if(memory_of(device).open, [&](const auto& o) { return o.first == pool; });
+void end_pool(int device, uint64_t pool, Stream stream) {
+  std::vector<OpenPool>& open = memory_of(device).open;
+  for (size_t k = open.size(); k-- > 0;)
+    if (open[k].number == pool && open[k].stream == stream) return void(open.erase(open.begin() + ptrdiff_t(k)));
+}
+int pool_users(int device, uint64_t pool) {
+  const auto& users = memory_of(device).users;
+  const auto found = users.find(pool);
+  return found == users.end() ? 0 : found->second;
 }
 void drop_pool(int device, uint64_t pool) {
   Memory& m = memory_of(device);

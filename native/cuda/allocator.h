@@ -80,10 +80,12 @@ struct SegmentView {
 };
 std::vector<SegmentView> segments(int device);
 
-// A pool of its own, of what is asked for on `stream` between begin and end; the same number again continues it.
+// A pool of its own, of what is asked for on `stream` between begin and end, and on all streams of a recording, whose
+// number `capture` is; the same number of a pool again continues it.
 uint64_t new_pool();
-void begin_pool(int device, uint64_t pool, Stream stream);
-void end_pool(int device, uint64_t pool);
+void begin_pool(int device, uint64_t pool, Stream stream, uint64_t capture = 0);
+void end_pool(int device, uint64_t pool, Stream stream);
+int pool_users(int device, uint64_t pool);     // graphs and contexts that use it now
 void drop_pool(int device, uint64_t pool);  // one user less; without users, what is free there can go back
 
 }  // namespace flambeau::cuda

@@ -61,6 +61,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
 
 void upload(Tensor& dst, const Tensor& src, bool wait) {
   const int device = index_of(dst.device);
+  if (wait) about_to_wait("copy");
   use_device(device);
   const Stream stream = current_stream(device);
   check(driver().copy_to_device(address_of(dst), src.data, size_t(dst.nbytes()), stream), "copy");
@@ -85,10 +86,12 @@ void to_host(Tensor& dst, const Tensor& src) {
   use_device(device);
   const Stream stream = current_stream(device);
   if (same_layout(dst, src)) {
+    const bool wait = !tls.cuda_non_blocking || !is_pinned(*dst.storage);
+    if (wait) about_to_wait("copy");
     check(driver().copy_to_host(dst.data, address_of(src), size_t(src.nbytes()), stream), "copy");
-    if (!tls.cuda_non_blocking || !is_pinned(*dst.storage))
-      return synchronize_stream(device, stream, "copy", {&dst, &src});
-    return pinned_used(*dst.storage, device, stream);
+    if (wait) synchronize_stream(device, stream, "copy", {&dst, &src});
+    else pinned_used(*dst.storage, device, stream);
+    return;
   }
   const auto [low, high] = span_of(src);
   constexpr int64_t kSmall = 1 << 16;
@@ -97,6 +100,7 @@ void to_host(Tensor& dst, const Tensor& src) {
     copy_strided(*packed, src);
     return to_host(dst, *packed);
   }
+  about_to_wait("copy");
   const int64_t bytes = high - low;
   TensorRef raw = empty(Dims(&bytes, 1), DType::UInt8);
   check(driver().copy_to_host(raw->data, address_of(src) + Address(low), size_t(bytes), stream), "copy");

@@ -66,6 +66,8 @@ enum : Result {
   X(memory_info, "cuMemGetInfo_v2", (size_t* free, size_t* total))                                                     \
   X(host_allocate, "cuMemHostAlloc", (void** address, size_t bytes, unsigned flags))                                   \
   X(host_free, "cuMemFreeHost", (void* address))                                                                       \
+  X(host_register, "cuMemHostRegister_v2", (void* address, size_t bytes, unsigned flags))                              \
+  X(host_unregister, "cuMemHostUnregister", (void* address))                                                           \
   X(pointer_attribute, "cuPointerGetAttribute", (void* value, int attribute, Address address))                         \
   X(copy_to_device, "cuMemcpyHtoDAsync_v2", (Address to, const void* from, size_t bytes, Stream stream))               \
   X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, Address from, size_t bytes, Stream stream))                       \
@@ -81,12 +83,15 @@ enum : Result {
   X(stream_wait, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                                    \
   X(stream_priority, "cuStreamGetPriority", (Stream stream, int* priority))                                            \
   X(stream_capturing, "cuStreamIsCapturing", (Stream stream, int* status))                                             \
+  X(capture_info, "cuStreamGetCaptureInfo_v2",                                                                         \
+    (Stream stream, int* status, unsigned long long* id, void** graph, void** nodes, size_t* count))                   \
   X(capture_begin, "cuStreamBeginCapture_v2", (Stream stream, int mode))                                               \
   X(capture_end, "cuStreamEndCapture", (Stream stream, Graph* graph))                                                  \
   X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int* mode))                                                    \
   X(event_create, "cuEventCreate", (Event* event, unsigned flags))                                                     \
   X(event_destroy, "cuEventDestroy_v2", (Event event))                                                                 \
   X(event_record, "cuEventRecord", (Event event, Stream stream))                                                       \
+  X(event_record_outside, "cuEventRecordWithFlags", (Event event, Stream stream, unsigned flags))                      \
   X(event_query, "cuEventQuery", (Event event))                                                                        \
   X(event_synchronize, "cuEventSynchronize", (Event event))                                                            \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                                \

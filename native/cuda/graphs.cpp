@@ -29,10 +29,11 @@ void write_states(const Recorded& g) {
 }  // namespace
 
 RecordedDraws recorded_draws(int device, Generator& g, uint64_t count) {
-  if (!any_capture() || !capturing(current_stream(device))) return {};
+  const uint64_t capture = capture_of(current_stream(device));
+  if (!capture) return {};
   auto& all = open_graphs();
-  auto found = std::find_if(all.rbegin(), all.rend(), [&](Recorded* r) { return r->device == device; });
-  if (found == all.rend())
+  auto found = std::ranges::find(all, capture, &Recorded::capture);
+  if (found == all.end() || (*found)->device != device)
     not_implemented("random numbers in work that another library records: record it with cuda.graph(...)");
   Recorded& r = **found;
   auto known = std::ranges::find_if(r.drawings, [&](const Drawing& d) { return d.generator.get() == &g; });
@@ -56,13 +57,13 @@ void begin_graph(Recorded& g, int device, Stream stream, uint64_t pool, int mode
   g.drawings.clear();
   if (!g.states) g.states = allocate(device, kMostGenerators * kState);
   if (!g.states) fail(ErrorKind::OutOfMemory, out_of_memory_text(device, kMostGenerators * kState));
-  begin_capture(stream, mode);
+  g.capture = begin_capture(stream, mode);
   open_graphs().push_back(&g);
   g.device = device;
   g.stream = stream;
   g.pool = pool;
   g.open = true;
-  begin_pool(device, pool, stream);
+  begin_pool(device, pool, stream, g.capture);
 }
 
 void end_graph(Recorded& g, bool keep_graph) {
@@ -70,7 +71,7 @@ void end_graph(Recorded& g, bool keep_graph) {
   use_device(g.device);
   g.open = false;
   std::erase(open_graphs(), &g);
-  end_pool(g.device, g.pool);
+  end_pool(g.device, g.pool, g.stream);
   try {
     g.graph = end_capture(g.stream);
     if (!keep_graph) instantiate_graph(g, false);

@@ -21,6 +21,7 @@ struct Recorded {
   int device = 0;
   Stream stream = nullptr;
   uint64_t pool = 0;  // its memory
+  uint64_t capture = 0;  // the driver's number of the recording that goes on
   bool open = false;
   Graph graph = nullptr;
   GraphExec exec = nullptr;

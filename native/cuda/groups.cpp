@@ -1,5 +1,7 @@
 // Fused groups of compiled programs on CUDA: a block program becomes the key of one generated kernel, which Python
 // makes once for each key (flambeau.cuda.kernels.groups has the language). Layouts and numbers become parameters.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "../kernels/cast.h"
@@ -39,6 +41,7 @@ struct Group {
   void word(const auto& v) { key += concat(v, " "); }
   int item_of(int memory) const;
   char letter_of(int memory) const;
+  int64_t reach() const;
   void lay_out();
   void describe_cells();
   void describe_scalars(const BlockCode::Instruction& i);
@@ -61,6 +64,18 @@ void Group::lay_out() {
     for (int d = 0; d < s.ndim; ++d) walk.strides[k][d] = s.stride[k][d] / item_of(k);
 }
 
+// How many elements lie between the first and the last of whichever memory spreads furthest, and at least how many
+// there are.
+int64_t Group::reach() const {
+  int64_t most = code.numel;
+  for (int k = 0; k < code.space.operands; ++k) {
+    int64_t own = 1;
+    for (int d = 0; d < walk.ndim; ++d) own += (walk.sizes[d] - 1) * std::abs(walk.strides[k][d]);
+    most = std::max(most, own);
+  }
+  return most;
+}
+
 // How memory lies in a space of one dimension: end to end, one element, or otherwise.
 char Group::letter_of(int memory) const {
   if (walk.ndim > 1) return 's';
@@ -70,7 +85,7 @@ char Group::letter_of(int memory) const {
 
 void Group::describe_cells() {
   word(code.columns ? "rows" : "each");
-  word(code.numel < int64_t(1) << 30 ? 32 : 64);
+  word(reach() < int64_t(1) << 30 ? 32 : 64);
   std::string letters;
   for (int k = 0; k < code.space.operands; ++k) letters += letter_of(k);
   word(letters);

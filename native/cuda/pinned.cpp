@@ -112,7 +112,7 @@ Storage* new_pinned(size_t nbytes) {
 bool is_pinned(const Storage& s) { return s.free == free_pinned; }
 
 void pinned_used(Storage& s, int device, Stream stream) {
-  if (!is_pinned(s) || any_capture()) return;
+  if (!is_pinned(s) || capturing(stream)) return;
   auto* b = static_cast<HostBlock*>(s.context);
   auto found = std::ranges::find_if(b->uses, [&](auto& u) { return u.device == device && u.stream == stream; });
   if (found == b->uses.end()) found = b->uses.insert(found, {device, new_event(device, false), stream});

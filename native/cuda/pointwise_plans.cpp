@@ -100,10 +100,10 @@ void place_operands(Call* c, Work& w, DType compute, unsigned bool_operands) {
   }
 }
 
-// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits, whether all addresses
-// of runs allow wide loads.
+// Whether every tensor is one run in the order of the result, whether all offsets fit 31 bits (those too at which a
+// block's last threads find that there is nothing left), whether all addresses of runs allow wide loads.
 void look_at_layout(Work& w) {
-  constexpr int64_t kNarrow = int64_t(1) << 31;
+  constexpr int64_t kMostOfBlock = 1 << 13, kNarrow = (int64_t(1) << 31) - kMostOfBlock;
   const auto& s = w.plan.space;
   const bool one = s.numel() == 1;
   bool flat = s.ndim == 1, narrow = true;

@@ -63,12 +63,17 @@ std::vector<uint64_t> words_of(const Program& p, const std::vector<Region>& regi
   return words;
 }
 
-// Graphs that are launched on one stream follow each other, so that they share the memory of what lives in between.
-uint64_t pool_of(int device) {
-  static auto& pools = *new std::map<std::pair<int, Stream>, uint64_t>;  // under the interpreter lock
-  auto [place, fresh] = pools.try_emplace({device, current_stream(device)}, 0);
-  if (fresh) place->second = new_pool();
-  return place->second;
+// Graphs that are launched on one stream follow each other, so that they share the memory of what lives in between:
+// they are recorded on one stream, whose blocks they are.
+struct Side {
+  Stream stream = nullptr;
+  uint64_t pool = 0;
+};
+Side& side_of(int device) {
+  static auto& sides = *new std::map<std::pair<int, Stream>, Side>;  // under the interpreter lock
+  Side& side = sides[{device, current_stream(device)}];
+  if (!side.stream) side = {pooled_stream(device, 0), new_pool()};
+  return side;
 }
 
 struct Recording {
@@ -184,10 +189,10 @@ bool CudaRecordings::record(Recording& r, Plan& plan, Program& p, const std::vec
   r.forget();
   try {
     Moved moved(p, regions, r);
-    const Stream side = pooled_stream(device, 0);
-    begin_graph(r.graph, device, side, pool_of(device), kRelaxed);
+    const Side& side = side_of(device);
+    begin_graph(r.graph, device, side.stream, side.pool, kRelaxed);
     {
-      OnStream on(device, side);
+      OnStream on(device, side.stream);
       r.results = plan.record(p, r.constants);
     }
     end_graph(r.graph, false);

@@ -53,7 +53,7 @@ struct Signature {
 };
 
 void Signature::add_value(const Value& v) {
-  add(uint64_t(v.tag));
+  add(uint64_t(v.tag) | uint64_t(v.tag == Tag::Int && v.huge) << 8);
   switch (v.tag) {
     case Tag::None: break;
     case Tag::Tensor: add_tensor(v.tensor); break;
@@ -212,6 +212,7 @@ struct Running {
   // The CPU waits for what a decomposition says of itself; in recorded work nobody can.
   void run_check(const Step& s, Stream stream) const {
     if (capturing(stream)) return;
+    about_to_wait(name);
     std::vector<int32_t> found(static_cast<size_t>(s.nbytes));
     check(driver().copy_to_host(found.data(), address(s.parameters[0]), found.size() * 4, stream), name);
     synchronize_stream(device, stream, name);

@@ -57,9 +57,26 @@ bool capturing(Stream stream) {
   return status != 0;
 }
 
-void begin_capture(Stream stream, int mode) {
+uint64_t capture_of(Stream stream) {
+  if (!any_capture() || !stream) return 0;
+  constexpr int kActive = 1;
+  int status = 0;
+  unsigned long long id = 0;
+  check(driver().capture_info(stream, &status, &id, nullptr, nullptr, nullptr), "cuda.graph");
+  return status == kActive ? id : 0;
+}
+
+uint64_t begin_capture(Stream stream, int mode) {
   check(driver().capture_begin(stream, mode), "cuda.graph");
+  int status = 0;
+  unsigned long long id = 0;
+  if (Result r = driver().capture_info(stream, &status, &id, nullptr, nullptr, nullptr); r != kSuccess) {
+    Graph begun = nullptr;
+    if (driver().capture_end(stream, &begun) == kSuccess) driver().graph_destroy(begun);
+    failed(r, "cuda.graph");
+  }
   ++captures();
+  return id;
 }
 
 Graph end_capture(Stream stream) {
@@ -79,6 +96,17 @@ void synchronize_stream(int device, Stream stream, const char* what, std::initia
     r = d.stream_synchronize(stream);
   }
   check(r, what);
+}
+
+int& wait_mode() {
+  static int mode = 0;
+  return mode;
+}
+void about_to_wait(const char* what) {
+  if (__builtin_expect(wait_mode() == 0, 1)) return;
+  const std::string text = concat(what, ": the CPU waits here until the device is done (cuda.set_sync_debug_mode)");
+  if (wait_mode() == 2) runtime_error(text);
+  hooks.warn(text);
 }
 
 void synchronize_device(int device) {
@@ -111,13 +139,15 @@ void drop_event(int device, Event event, bool timing) {
   else kept(device).events.push_back(event);
 }
 
-void record(Event event, Stream stream, int device) {
+void record(Event event, Stream stream, int device, bool external) {
   use_device(device);
-  check(driver().event_record(event, stream), "cuda.Event.record");
+  const bool outside = external && capturing(stream);  // the driver takes it in recorded work only
+  check(outside ? driver().event_record_outside(event, stream, 1) : driver().event_record(event, stream),
+        "cuda.Event.record");
 }
-void stream_waits(Stream stream, Event event, int device) {
+void stream_waits(Stream stream, Event event, int device, bool external) {
   use_device(device);
-  check(driver().stream_wait(stream, event, 0), "cuda.Stream.wait_event");
+  check(driver().stream_wait(stream, event, external && capturing(stream)), "cuda.Stream.wait_event");
 }
 bool done(Event event) {
   const Result r = driver().event_query(event);

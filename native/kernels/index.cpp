@@ -1,6 +1,7 @@
 // Advanced indexing: tensors of numbers and masks as indices, one per dimension, to read and to write.
 #include <cstring>
 
+#include "cast.h"
 #include "combine.h"
 #include "masks.h"
 #include "options.h"
@@ -266,8 +267,27 @@ void put_number(Tensor& out, const Plan& p, const Tensor& given) {
     });
   });
 }
+// 8-bit floats: each sum is taken in float32 and rounded.
+void add_bytes(Tensor& out, const Plan& p, const Tensor& values) {
+  const Cast widen = make_cast(out.dtype, DType::Float32), narrow = make_cast(DType::Float32, out.dtype);
+  const auto add = [&](char* to, const char* from) {
+    float sum, more;
+    widen.apply(reinterpret_cast<char*>(&sum), to, 1);
+    widen.apply(reinterpret_cast<char*>(&more), from, 1);
+    sum += more;
+    narrow.apply(to, reinterpret_cast<const char*>(&sum), 1);
+  };
+  char *data = out.data, *from = values.data;
+  LockRelease lock(count(p.result));
+  each_run(p, out, true, [&](int64_t a, int64_t b, int64_t n, int64_t sa, int64_t sb) {
+    for (int64_t k = 0; k < n; ++k) add(data + a + k * sa, from + b + k * sb);
+  }, [&](int64_t a, int64_t b, const int64_t* at, int64_t n) {
+    for (int64_t k = 0; k < n; ++k) add(data + a + at[k], from + b + k);
+  });
+}
 void add_values(Tensor& out, const Plan& p, const Tensor& values) {
   const DType dtype = out.dtype;
+  if (is_float8(dtype) && dtype < DType::Float8_e8m0fnu) return add_bytes(out, p, values);
   const int64_t item = out.itemsize();
   char *data = out.data, *from = values.data;
   LockRelease lock(count(p.result));

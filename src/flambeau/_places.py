@@ -9,15 +9,10 @@ _higher_order_ops.cond control_flow cond
 _higher_order_ops.map control_flow map
 _higher_order_ops.scan control_flow scan
 _higher_order_ops.while_loop control_flow while_loop
-accelerator.graphs accelerator Graph
-accelerator.memory accelerator empty_cache empty_host_cache memory_stats memory_allocated max_memory_allocated
-accelerator.memory accelerator memory_reserved max_memory_reserved reset_accumulated_memory_stats
-accelerator.memory accelerator reset_peak_memory_stats get_memory_info
 autograd.profiler_util autograd._profiler_events EventList FunctionEvent
 autograd.variable autograd.function Variable
 cuda.amp.autocast_mode cuda.amp autocast custom_bwd custom_fwd
 cuda.amp.grad_scaler cuda.amp GradScaler
-cuda.graphs cuda CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
 cuda.memory cuda caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable
 cuda.memory cuda change_current_allocator CUDAPluggableAllocator empty_cache get_allocator_backend list_gpu_processes
 cuda.memory cuda host_memory_stats host_memory_stats_as_nested_dict max_memory_allocated max_memory_cached
@@ -26,9 +21,6 @@ cuda.memory cuda memory_stats memory_stats_as_nested_dict memory_summary MemPool
 cuda.memory cuda reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats use_mem_pool
 cuda.memory cuda get_per_process_memory_fraction set_per_process_memory_fraction
 cuda.memory cuda _record_memory_history _snapshot _dump_snapshot
-cuda.random cuda get_rng_state get_rng_state_all set_rng_state set_rng_state_all manual_seed manual_seed_all seed
-cuda.random cuda seed_all initial_seed
-cuda.streams cuda Event ExternalStream Stream
 distributions.bernoulli distributions.counts Bernoulli
 distributions.beta distributions.bounded Beta
 distributions.binomial distributions.counts Binomial

@@ -136,7 +136,7 @@ import importlib.metadata, torch
 assert torch.__version__ >= "1.10" and torch.__version__ >= (2, 0) and not torch.__version__ < "2.9.1"
 assert tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 0)
 assert importlib.metadata.version("torch") == torch.__version__ == torch.version.__version__
-assert torch.version.cuda is None and torch.torch_version.TorchVersion is type(torch.__version__)
+assert (torch.version.cuda or "12.8") >= "12" and torch.torch_version.TorchVersion is type(torch.__version__)
 print(torch.__version__)
 """
     version = served(code)

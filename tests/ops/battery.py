@@ -23,6 +23,8 @@ ALL_DTYPES = (flambeau.bool, *INTS, *FLOATS, *COMPLEX)
 #: what an operator may say to a dtype or form it does not offer
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 RANDOM_KINDS = ("random",)
+#: operators whose table of refusals does not hold on a device, and why
+NOT_THERE = {"linalg_lstsq": "on CUDA there is the driver 'gels' alone; samples name others"}
 
 #: a name that stands for several records has no facts of its own, only samples
 OVERLOADS = sorted(n for n in OPS if n not in FACTS)
@@ -56,6 +58,17 @@ def skip_reason(name, law):
     if isinstance(skip, str):
         return skip
     return skip.get(law) if isinstance(skip, dict) else (str(law) if law in skip else None)
+
+
+def skip_where_it_is_not(name):
+    if DEVICE != "cpu" and name in NOT_THERE:
+        pytest.skip(NOT_THERE[name])
+
+
+def skip_what_needs_a_library(refusal):
+    """Skips where a refusal says that one of NVIDIA's libraries is wanted, which are no part of the fake driver."""
+    if DEVICE != "cpu" and "part of flambeau[cuda]" in str(refusal):
+        pytest.skip(str(refusal).splitlines()[0])
 
 
 def tensor(values, shape, dtype):

@@ -16,6 +16,7 @@ ROUNDING = {flambeau.float16: 4e-3, flambeau.bfloat16: 3e-2, flambeau.float32: 2
 
 @pytest.mark.parametrize("name", battery.with_samples("dtypes"))
 def test_every_dtype_works_or_is_refused_as_the_table_says(name):
+    battery.skip_where_it_is_not(name)
     found = refusals.text(refusals.parts(name))
     assert found == refusals.table().get(name, ""), "unlike refusals.txt, which `python -m tests.ops.refusals` writes"
     assert not all(refusals.refuses(name, d, k) for d in battery.ALL_DTYPES for k in range(len(samples(name, d))))
@@ -29,6 +30,7 @@ def test_the_table_of_refusals_names_operators():
 @pytest.mark.parametrize("name", [n for n in battery.with_samples("narrow_dtypes") if not battery.is_random(n)])
 @pytest.mark.parametrize("dtype", WIDER, ids=lambda d: str(d).split(".")[-1])
 def test_narrow_floats_agree_with_wider_ones(name, dtype):
+    battery.skip_where_it_is_not(name)
     compared = 0
     for k, sample in enumerate(samples(name, dtype)[:4]):
         if refusals.refuses(name, dtype, k):
@@ -59,6 +61,11 @@ STORED = {flambeau.float8_e5m2: flambeau.float32, flambeau.float8_e4m3fn: flambe
           flambeau.complex32: flambeau.complex64}
 
 
+#: what the CPU refuses and CUDA computes of 8-bit floats in several steps, or additions, each of which rounds
+ROUNDS_BETWEEN = ("affine_grid", "chain_matmul", "index_add", "linalg_matrix_power", "matrix_power", "multi_dot",
+                  "scaled_dot_product_attention", "scatter_add", "scatter_reduce", "vecdot")
+
+
 @pytest.mark.parametrize("name", [n for n in battery.with_samples("narrow_dtypes")
                                   if n not in battery.UNSPECIFIED])
 def test_stored_dtypes_are_moved_widened_or_refused(name):
@@ -74,7 +81,10 @@ def test_stored_dtypes_are_moved_widened_or_refused(name):
             flambeau.manual_seed(1)
             wide = battery.map_tensors(lambda t, d=dtype, w=wider: t.to(w) if t.dtype == d else t, given)
             for x, y in zip(found, tensors(run(name, wide)), strict=True):
-                if dtype in EIGHT:
+                if dtype in EIGHT and battery.DEVICE != "cpu" and name in ROUNDS_BETWEEN:
+                    found, wide = np.array(x.tolist()), np.array(y.tolist())
+                    np.testing.assert_allclose(found, wide, rtol=0.3, atol=0.1 * np.abs(wide).max(initial=1))
+                elif dtype in EIGHT:
                     y = y.to(x.dtype) if x.dtype in EIGHT else y
                     assert str(x.tolist()) == str(y.tolist()), f"{name}{sample}"
                 else:  # steps of a composite round
@@ -170,9 +180,14 @@ def test_operators_of_float8(dtype):
     for name, found in offered.items():
         assert found.dtype is expected[name].dtype, name
         assert str(found.tolist()) == str(expected[name].tolist()), name
-    for refused in (lambda: x + y, lambda: x < y, lambda: -x, lambda: x.sum(), x.sqrt):
+    for further in (lambda a, b: a + b, lambda a, b: a < b, lambda a, _: -a, lambda a, _: a.sqrt()):
         with pytest.raises(NotImplementedError):
-            refused()
+            further(x, y)
+    if battery.DEVICE == "cpu":
+        with pytest.raises(NotImplementedError):
+            x.sum()
+    else:
+        assert str(x.sum().item()) == str(wide.sum().to(dtype).item())
 
 
 def test_where_takes_bytes_with_a_warning():

@@ -261,3 +261,19 @@ def test_scatter_reduce_keeps_nan_from_either_side(how):
         for k in range(12):
             expected[row, j[row, k]] = join(expected[row, j[row, k]], y[row, k])
     assert flambeau.allclose(x.scatter_reduce(1, j, y, how), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(("dtype", "twelve_or_thirteen"), [(flambeau.float8_e5m2, 12.0), (flambeau.float8_e4m3fn, 13.0),
+                                                          (flambeau.float8_e4m3fnuz, 13.0)], ids=str)
+def test_8_bit_floats_are_added_where_indices_say(dtype, twelve_or_thirteen):
+    """Each sum is rounded: 3 + 3 + 7 is 12 in e5m2, which has no 13."""
+    x = flambeau.arange(8.0).reshape(2, 4).to(dtype)
+    places = (flambeau.tensor([0, 0]),)
+    found = x.index_put(places, x, accumulate=True)
+    assert found.dtype == dtype and found.float().tolist() == [[4, 7, 10, twelve_or_thirteen], [4, 5, 6, 7]]
+    strided = x.t().index_put((flambeau.tensor([1, 1]),), x.t()[:2],
+                              accumulate=True)
+    assert strided[1].float().tolist() == [2, 12 if dtype is flambeau.float8_e5m2 else 14]
+    with pytest.raises(NotImplementedError):
+        flambeau.zeros(2).to(flambeau.float8_e8m0fnu).index_put(places, flambeau.ones(2).to(flambeau.float8_e8m0fnu),
+                                                                accumulate=True)

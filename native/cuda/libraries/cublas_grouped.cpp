@@ -101,6 +101,7 @@ class Grouped final : public LibraryCall {
   void find_groups(const LibrarySite& at) {
     std::vector<int32_t> ends(static_cast<size_t>(groups_));
     cuda::check(driver().copy_to_host(ends.data(), at.operands[3], ends.size() * 4, at.stream), at.op);
+    about_to_wait(at.op);
     synchronize_stream(at.device, at.stream, at.op);
     rows_.clear(), columns_.clear(), depth_.clear();
     std::vector<Address> a, b, c;

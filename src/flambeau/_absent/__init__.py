@@ -11,10 +11,11 @@ NESTED = "nested tensors are not available: pad to one shape (nn.utils.rnn.pad_s
 def refusal(name, reason, like=None):
     """A function that raises NotImplementedError with the name and the reason; a class where the name is one's.
 
-    The name may be followed by PyTorch's parameters, `name(a, b, *c)`, which `inspect.signature` then tells;
+    The name may be followed by PyTorch's parameters, `name(a, b=0, *c)`, which `inspect.signature` then tells;
     or `like` is a function that has them.
     """
-    name, _, parameters = name.removesuffix(")").partition("(")
+    name, told, parameters = name.removesuffix(")").partition("(")
+    parameters = parameters if told else None
     if name.rpartition(".")[2][:1].isupper():
         return refused_class(name, reason, parameters)
 
@@ -34,7 +35,7 @@ def refusals(namespace, reason, names):
             for name in re.findall(r"\w+(?:\([^)]*\))?", names)}
 
 
-def refused_class(name, reason, parameters=""):
+def refused_class(name, reason, parameters=None):
     """A class for annotations and isinstance, which nothing is one of; making one raises NotImplementedError."""
     def refuse(self, *args, **kwargs):
         raise NotImplementedError(f"{name}: {reason}")
@@ -48,20 +49,23 @@ def refused_class(name, reason, parameters=""):
 def _marked(found, reason, parameters):
     """Says of a function or class that it refuses, why, and which parameters PyTorch's has."""
     found._refused = reason
-    if parameters:
-        found.__signature__ = _signature(re.split(r",\s+", parameters))
+    if parameters is not None:
+        found.__signature__ = _signature(re.split(r",\s+", parameters) if parameters else [])
     return found
 
 
 def _signature(words):
-    """The signature of parameters as they are written, `a`, `*b`, `**c`; what comes after `*b` has no place."""
+    """The signature of parameters as they are written, `a`, `b=0`, `*c`, `**d`; what comes after `*c` has no place."""
+    from ast import literal_eval
     from inspect import Parameter, Signature  # not at the top: `import flambeau` comes here and has no use for it
 
     kinds, plain = [], Parameter.POSITIONAL_OR_KEYWORD
-    for word in words:
+    words = [(word, *default) for word, *default in (w.split("=", 1) for w in words)]
+    for word, *_ in words:
         kinds.append({"*": Parameter.VAR_POSITIONAL, "**": Parameter.VAR_KEYWORD}.get("*" * word.count("*"), plain))
         plain = Parameter.KEYWORD_ONLY if "*" in word else plain
-    return Signature([Parameter(word.lstrip("*"), kind) for word, kind in zip(words, kinds)])
+    return Signature([Parameter(word.lstrip("*"), kind, default=literal_eval(given[0]) if given else Parameter.empty)
+                      for (word, *given), kind in zip(words, kinds) if word != "*"])
 
 
 _said = set()

@@ -46,6 +46,7 @@ def _made():
     kept = {name: value for name, value in vars(flambeau).items() if not name.startswith("__") and name not in _TREE}
     version = ModuleType("torch.version", "PyTorch's version that this library stands for.")
     version.__dict__.update({name: value for name, value in vars(flambeau.version).items() if name[:2] != "__"})
+    version.__getattr__ = flambeau.version.__getattr__
     version.__version__ = str(__version__)
     words = ModuleType("torch.torch_version", "A version that compares with strings and tuples.")
     words.TorchVersion, words.__version__ = TorchVersion, __version__

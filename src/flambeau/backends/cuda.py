@@ -8,7 +8,8 @@ from .. import _C, _attention_ways
 from .._shown import shown
 from . import _switches
 
-matmul = _switches.Products("matmul")
+cuBLASModule = _switches.Products
+matmul = cuBLASModule("matmul")
 
 #: switch -> the way to compute attention that it allows
 _WAYS = {"flash_sdp": "FLASH_ATTENTION", "mem_efficient_sdp": "EFFICIENT_ATTENTION", "math_sdp": "MATH",

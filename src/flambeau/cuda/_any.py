@@ -2,4 +2,4 @@
 
 from .._absent.streams import Event as Event
 from .._absent.streams import Stream as Stream
-from . import _streams as _streams
+from . import streams as streams

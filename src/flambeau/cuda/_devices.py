@@ -57,6 +57,12 @@ def init():
     _cuda.use_device(_cuda.current_device())
 
 
+def _lazy_call(callable, **kwargs):
+    """Calls a function as soon as there is a device in use, which is now, or never without one."""
+    if _cuda.available():
+        callable()
+
+
 def _is_in_bad_fork():
     """Whether this process was forked from one that uses a GPU: then it cannot use one itself."""
     return _cuda.in_bad_fork()
@@ -188,18 +194,25 @@ def synchronize(device=None):
     _cuda.synchronize(index_of(device))
 
 
+_WAITS = ("default", "warn", "error")
+
+
 def get_sync_debug_mode():
-    """What happens where an operation waits for a device: 0, nothing."""
+    """What happens where an operation waits for a device: 0 nothing, 1 a warning, 2 an error."""
     need("get_sync_debug_mode")
-    return 0
+    return _cuda.wait_mode()
 
 
 def set_sync_debug_mode(debug_mode):
-    """Warnings about operations that wait for a device are not available: 0 (or "default") is taken alone."""
+    """What happens where an operation lets the CPU wait for a device (`item()`, a copy that is not `non_blocking`, a
+    size that depends on values): "default" or 0 nothing, "warn" or 1 a warning, "error" or 2 an error. `synchronize`
+    and its kin wait as they are told to."""
     need("set_sync_debug_mode")
-    if debug_mode not in (0, "default"):
-        raise NotImplementedError(f"set_sync_debug_mode: {shown(debug_mode)} is not available; a profiler shows where "
-                                  "the CPU waits")
+    mode = _WAITS.index(debug_mode) if debug_mode in _WAITS else debug_mode
+    if isinstance(mode, bool) or mode not in (0, 1, 2):
+        raise RuntimeError(f"set_sync_debug_mode: expected one of {', '.join(_WAITS)} or 0, 1, 2, got "
+                           f"{shown(debug_mode)}")
+    _cuda.set_wait_mode(mode)
 
 
 class CudaError(RuntimeError):

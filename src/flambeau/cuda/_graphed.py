@@ -5,7 +5,7 @@ from ..autograd import Function, grad
 from ..ops.kinds import OPS
 from ._devices import need
 from ._graphs import CUDAGraph, graph, graph_pool_handle
-from ._streams import Stream, current_stream, stream
+from .streams import Stream, current_stream, stream
 
 
 def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):

@@ -5,7 +5,7 @@ import gc
 from .. import _C
 from ._devices import index_of, need
 from ._memory import empty_cache
-from ._streams import Stream, current_stream, stream
+from .streams import Stream, current_stream, stream
 
 _cuda = _C._cuda
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
@@ -32,12 +32,14 @@ class CUDAGraph:
         need("CUDAGraph")
         self._graph, self._keep, self._pool = _cuda.Graph(), keep_graph, None
 
-    def capture_begin(self, pool=None, capture_error_mode="global"):
+    def capture_begin(self, pool=None, capture_error_mode="global", check_input_liveness=False):
         """Records the work of the current stream from here on.
 
         pool: of graph_pool_handle() or of another graph, to share its memory. capture_error_mode: which other calls
-        are refused meanwhile: "global", "thread_local" or "relaxed".
+        are refused meanwhile: "global", "thread_local" or "relaxed". check_input_liveness is not available.
         """
+        if check_input_liveness:
+            raise NotImplementedError("CUDAGraph.capture_begin: check_input_liveness is not available; leave it out")
         if capture_error_mode not in _MODES:
             raise ValueError(f"capture_begin: capture_error_mode is one of {', '.join(_MODES)}, got "
                              f"{capture_error_mode}")
@@ -77,6 +79,10 @@ class CUDAGraph:
         """Writes the recorded graph in Graphviz' language."""
         self._graph.print(str(debug_path))
 
+    def get_graph_data(self):
+        """Not available: debug_dump writes the recorded graph."""
+        raise NotImplementedError("CUDAGraph.get_graph_data: recorded steps are not handed out; debug_dump writes them")
+
     def raw_cuda_graph(self):
         """The driver's handle of the kept graph."""
         return self._graph.handle()
@@ -89,10 +95,13 @@ class CUDAGraph:
 class graph:
     """Context whose work on the device is recorded into a CUDAGraph instead of done.
 
-    stream: the one to record; by default one that all such contexts share. pool, capture_error_mode: as for
-    CUDAGraph.capture_begin. enable_annotations and check_input_liveness are not available.
+    stream: the one to record; by default `default_capture_stream`, one for each device that all such contexts share.
+    pool, capture_error_mode: as for CUDAGraph.capture_begin. enable_annotations and check_input_liveness are not
+    available.
     """
 
+    #: of the device that was recorded last
+    default_capture_stream = None
     _default = {}
 
     def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global", enable_annotations=False,
@@ -104,6 +113,7 @@ class graph:
         k = index_of(None)
         if stream is None:
             stream = self._default.get(k) or self._default.setdefault(k, Stream(k))
+            type(self).default_capture_stream = stream
         self.cuda_graph, self.pool, self.capture_stream, self.mode = cuda_graph, pool, stream, capture_error_mode
 
     def __enter__(self):

@@ -5,6 +5,7 @@ import sys
 from collections import OrderedDict
 
 from .. import _C
+from .._absent import refusals
 from ._devices import index_of, need
 
 _cuda = _C._cuda
@@ -72,6 +73,10 @@ def reset_accumulated_memory_stats(device=None):
     """Totals (allocated, freed, retries …) are counted from zero."""
     if _cuda.available():
         _cuda.reset_accumulated(index_of(device))
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
 def mem_get_info(device=None):
@@ -149,6 +154,9 @@ def set_per_process_memory_fraction(fraction, device=None):
     _cuda.set_memory_fraction(index_of(device), float(fraction))
 
 
+globals().update(refusals("cuda", "not available in flambeau; memory comes from flambeau's own allocator", """
+    change_current_allocator(allocator) CUDAPluggableAllocator(path_to_so_file, alloc_fn_name, free_fn_name)
+"""))
 _raw = {}  # address -> number of the block, of what caching_allocator_alloc gave
 
 
@@ -228,6 +236,10 @@ class MemPool:
         self.id = (0, _cuda.new_pool())
         self.device = _cuda.current_device()
 
+    def use_count(self):
+        """How many hold it: this object, and the graphs and contexts that use it now."""
+        return 1 + _cuda.pool_users(self.device, self.id[1])
+
     def snapshot(self, include_traces=True):
         """The segments of this pool."""
         return memory_snapshot(self.id, include_traces)
@@ -238,9 +250,10 @@ def use_mem_pool(pool, device=None):
     """Context in which memory of the current stream comes from a pool."""
     need("use_mem_pool")
     k = index_of(device)
-    _cuda.begin_pool(k, pool.id[1], _cuda.current_stream(k))
+    stream = _cuda.current_stream(k)
+    _cuda.begin_pool(k, pool.id[1], stream)
     try:
         yield
     finally:
-        _cuda.end_pool(k, pool.id[1])
+        _cuda.end_pool(k, pool.id[1], stream)
         _cuda.drop_pool(k, pool.id[1])

@@ -3,7 +3,7 @@
 from .. import _C
 from .._shown import shown
 from ..ops.kinds import OPS
-from ._streams import StreamContext
+from .streams import StreamContext
 
 
 def _place(where):

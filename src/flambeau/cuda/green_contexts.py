@@ -2,5 +2,11 @@
 
 from .._absent import refusal
 
-GreenContext = refusal("cuda.GreenContext(num_sms, sm_partition, workqueue_scope, workqueue_concurrency_limit, "
-                       "device_id)", "not available in flambeau; a stream of cuda.Stream uses the whole device")
+SUPPORTED = False
+_WHY = "not available in flambeau; a stream of cuda.Stream uses the whole device"
+GreenContext = refusal("cuda.GreenContext()", _WHY)
+GreenContext.create = staticmethod(refusal(
+    "cuda.GreenContext.create(*, num_sms=None, sm_partition=None, workqueue_scope=None, "
+    "workqueue_concurrency_limit=None, device_id=None)", _WHY))
+GreenContext.max_workqueue_concurrency = staticmethod(refusal(
+    "cuda.GreenContext.max_workqueue_concurrency(device_id=None)", _WHY))

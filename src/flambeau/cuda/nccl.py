@@ -6,6 +6,8 @@ from .. import _C
 from .._absent import refusals
 from .._libraries import NCCL_PACKAGES, in_packages
 
+SUM = 0
+
 
 def _path():
     return next(in_packages(NCCL_PACKAGES, r"libnccl\.so\.2"), None)
@@ -29,7 +31,8 @@ def is_available(tensors):
 
 
 globals().update(refusals("cuda.nccl", "flambeau.distributed exchanges tensors by NCCL, a process for each GPU", """
-    unique_id() init_rank(num_ranks, uid, rank) all_reduce(inputs, outputs, op, streams, comms)
-    reduce(inputs, output, root, op, streams, comms, outputs) broadcast(inputs, root, streams, comms)
-    all_gather(inputs, outputs, streams, comms) reduce_scatter(inputs, outputs, op, streams, comms)
+    unique_id() init_rank(num_ranks, uid, rank) all_reduce(inputs, outputs=None, op=0, streams=None, comms=None)
+    reduce(inputs, output=None, root=0, op=0, streams=None, comms=None, *, outputs=None)
+    broadcast(inputs, root=0, streams=None, comms=None) all_gather(inputs, outputs, streams=None, comms=None)
+    reduce_scatter(inputs, outputs, op=0, streams=None, comms=None)
 """))

@@ -41,9 +41,9 @@ def record_untuned_enable(val=True):
 
 
 globals().update(refusals("cuda.tunable", _WHY, """
-    set_max_tuning_duration(duration) get_max_tuning_duration set_max_tuning_iterations(iterations)
-    get_max_tuning_iterations set_filename(filename, insert_device_ordinal) get_filename get_results get_validators
-    read_file(filename) tune_gemm_in_file(filename) mgpu_tune_gemm_in_file(filename_pattern, num_gpus)
-    set_rotating_buffer_size(buffer_size) get_rotating_buffer_size
-    set_numerical_check_tolerances(enable, atol, rtol)
+    set_max_tuning_duration(duration) get_max_tuning_duration() set_max_tuning_iterations(iterations)
+    get_max_tuning_iterations() set_filename(filename, insert_device_ordinal=False) get_filename() get_results()
+    get_validators() read_file(filename=None) tune_gemm_in_file(filename)
+    mgpu_tune_gemm_in_file(filename_pattern, num_gpus) set_rotating_buffer_size(buffer_size)
+    get_rotating_buffer_size() set_numerical_check_tolerances(enable, atol=1e-05, rtol=1e-05)
 """))

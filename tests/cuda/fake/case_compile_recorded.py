@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau as fb
-from flambeau import cuda, nn
+from flambeau import _C, cuda, nn
 from flambeau.compiler import _report
 from flambeau.nn import functional as F
 
@@ -253,3 +253,34 @@ def test_reset_gives_the_memory_back():
     assert cuda.memory_allocated() > before
     fb.compiler.reset()
     assert cuda.memory_allocated() == before
+
+
+def test_a_whole_training_step_is_one_launch(fake):
+    """Forward, backward, the optimizer's step: nothing is launched beside the graph but copies, no plan is made."""
+    net = nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.LayerNorm(9), nn.Linear(9, 4)).cuda()
+    optimizer = fb.optim.AdamW(net.parameters(), lr=0.05, capturable=True)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+    compiled, x, y = recorded(step), fb.randn(5, 6).cuda(), fb.tensor([0, 1, 2, 3, 0]).cuda()
+    losses = [compiled(x, y).item() for _ in range(6)]
+    plans, before = _C._cuda.plan_counts(), {name: fake.calls(name) for name in ("cuGraphLaunch", "cuLaunchKernel")}
+    losses.append(compiled(x, y).item())
+    assert fake.calls("cuGraphLaunch") - before["cuGraphLaunch"] == 1
+    assert fake.calls("cuLaunchKernel") == before["cuLaunchKernel"]
+    assert _C._cuda.plan_counts() == plans and losses == sorted(losses, reverse=True)
+
+
+def test_recordings_of_one_stream_share_memory():
+    x = fb.arange(300_000).to(fb.float32).cuda()
+    for rolled in range(1, 6):
+        compiled = recorded(lambda x, k=rolled: x.roll(k).flip(0)[:10])
+        for _ in range(3):
+            compiled(x)
+        of_graphs = [s for s in cuda.memory_snapshot() if s["segment_pool_id"] != (0, 0)]
+        pools = {(s["segment_pool_id"], s["stream"]) for s in of_graphs}
+        assert len(pools) == 1 and sum(s["segment_type"] == "large" for s in of_graphs) == 1

@@ -116,6 +116,6 @@ def test_names_and_types():
     with fb.device("cuda:1"):
         assert fb.ones(2).device == fb.device("cuda:1")
     assert cuda.is_bf16_supported() and cuda.is_tf32_supported() and cuda.get_sync_debug_mode() == 0
-    for name in ("cudart", "export_dot", "change_current_allocator"):
+    for name in ("current_blas_handle", "export_dot", "change_current_allocator"):
         with pytest.raises(NotImplementedError, match="not available"):
             getattr(cuda, name)()

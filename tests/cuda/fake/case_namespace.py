@@ -86,3 +86,52 @@ def test_checkpoints_draw_the_same_numbers_again():
     a = fb.rand(3, device="cuda").tolist()
     set_device_states(devices, states)
     assert devices == [0] and fb.rand(3, device="cuda").tolist() == a
+
+
+def test_graphs_by_the_accelerator_s_name():
+    x = fb.ones(4, device="cuda")
+    x * 2
+    g = fb.accelerator.Graph()
+    with g:
+        y = x * 2
+    x.fill_(3)
+    g.replay()
+    assert y.tolist() == [6] * 4 and g.pool()
+    g.reset()
+    with pytest.raises(RuntimeError):
+        g.replay()
+    kept = fb.accelerator.graphs.Graph(keep_graph=True, pool=g.pool(), capture_error_mode="relaxed")
+    with cuda.stream(cuda.Stream()):
+        kept.capture_begin()
+        y = x * 2
+        kept.capture_end()
+        kept.instantiate()
+        kept.replay()
+    cuda.synchronize()
+    assert y.tolist() == [6] * 4
+
+
+def test_the_runtime_library_s_functions():
+    runtime = cuda.cudart()
+    memory = fb.empty(1000)
+    assert runtime.cudaHostRegister(memory.data_ptr(), 4000, 0) == 0
+    assert runtime.cudaHostRegister(memory.data_ptr(), 4000, 0) != 0
+    assert runtime.cudaHostUnregister(memory.data_ptr()) == 0 and runtime.cudaMemGetInfo(0) == cuda.mem_get_info(0)
+    assert runtime.cudaProfilerStart() == runtime.cudaProfilerStop() == 0 and "memory" in runtime.cudaGetErrorString(2)
+
+
+def test_names_below_modules():
+    assert cuda.random.manual_seed is cuda.manual_seed and cuda.streams.Stream is cuda.Stream
+    assert cuda.graphs.make_graphed_callables is cuda.make_graphed_callables and len(cuda.default_generators) == 2
+    assert cuda._get_device_index("cuda:1") == 1 and cuda._get_device_index(None, optional=True) == 0
+    assert cuda._get_device_index(fb.device("cpu"), allow_cpu=True) == -1
+    assert cuda.memory.memory_cached() == cuda.memory_reserved()
+    called = []
+    cuda._lazy_call(lambda: called.append(1))
+    assert called
+
+
+@pytest.mark.parametrize("dtype", (fb.float16, fb.bfloat16, fb.float32, fb.float64), ids=str)
+def test_norms_use_the_epsilon_of_the_dtype_they_compute_in(dtype):
+    x = fb.full((2, 4), 1e-4, dtype=dtype)
+    assert fb.allclose(fb.rms_norm(x.cuda(), (4,)).cpu(), fb.rms_norm(x, (4,)))

@@ -35,6 +35,7 @@ std::recursive_mutex mutex;  // every function of the driver holds it
 
 struct Graph {
   std::vector<std::function<void()>> work;
+  unsigned long long id = 0;  // of the capture
   bool broken = false;
   int mode = 0;
 };
@@ -356,6 +357,16 @@ API int cuMemFreeHost(void* p) {
   free(p);
   return kSuccess;
 }
+API int cuMemHostRegister_v2(void* p, size_t n, unsigned) {
+  ENTER("cuMemHostRegister");
+  if (is_pinned(p)) return 712;
+  state().host[p] = n;
+  return kSuccess;
+}
+API int cuMemHostUnregister(void* p) {
+  ENTER("cuMemHostUnregister");
+  return state().host.erase(p) ? kSuccess : 713;
+}
 API int cuPointerGetAttribute(void* v, int attribute, uint64_t address) {
   ENTER("cuPointerGetAttribute");
   if (!is_device(address) || attribute != 9) return kInvalid;
@@ -426,10 +437,12 @@ API int cuStreamQuery(void* s) {
   if (int r = refuse_in_capture(stream_of(s))) return r;
   return stream_of(s).work.empty() ? kSuccess : kNotReady;
 }
-API int cuStreamWaitEvent(void* handle, void* event, unsigned) {
+API int cuStreamWaitEvent(void* handle, void* event, unsigned external) {
   ENTER("cuStreamWaitEvent");
   Stream& s = stream_of(handle);
   auto& e = *static_cast<Event*>(event);
+  if (external && !s.capture) return kInvalid;
+  if (external) return kSuccess;
   if (e.capture && !s.capture) s.capture = e.capture;  // joins the capture
   if (s.capture) return kSuccess;
   if (state().delayed) s.work.push_back([happened = e.happened] { return *happened; });
@@ -447,12 +460,21 @@ API int cuStreamIsCapturing(void* s, int* status) {
   *status = stream_of(s).capture ? 1 : 0;
   return kSuccess;
 }
+API int cuStreamGetCaptureInfo_v2(void* s, int* status, unsigned long long* id, void**, void**, size_t*) {
+  ENTER("cuStreamGetCaptureInfo");
+  const auto& capture = stream_of(s).capture;
+  *status = capture ? 1 : 0;
+  *id = capture ? capture->id : 0;
+  return kSuccess;
+}
 API int cuStreamBeginCapture_v2(void* handle, int mode) {
   ENTER("cuStreamBeginCapture");
   Stream& s = stream_of(handle);
   if (s.capture || !handle) return kInvalid;
   s.capture = std::make_shared<Graph>();
   s.capture->mode = mode;
+  static unsigned long long captures = 0;
+  s.capture->id = ++captures;
   s.origin = true;
   ++state().open_captures;
   return kSuccess;
@@ -503,6 +525,18 @@ API int cuEventRecord(void* event, void* handle) {
       *happened = true;
       return true;
     });
+  return kSuccess;
+}
+// In recorded work: each launch of the graph marks the event anew.
+API int cuEventRecordWithFlags(void* event, void* handle, unsigned flags) {
+  ENTER("cuEventRecordWithFlags");
+  Stream& s = stream_of(handle);
+  if (flags != 1 || !s.capture) return kInvalid;
+  s.capture->work.push_back([event] {
+    auto& e = *static_cast<Event*>(event);
+    e.when = ++state().clock;
+    *e.happened = true;
+  });
   return kSuccess;
 }
 API int cuEventQuery(void* e) {

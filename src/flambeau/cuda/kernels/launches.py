@@ -24,6 +24,15 @@ def number(kind, name, value):
     return Parameter(f"{kind} {name}", Number(struct.pack(code, value)))
 
 
+def scalar(name, value):
+    """A number of the call: whole (of 2**63 and more, too), double or complex."""
+    if isinstance(value, complex):
+        return Parameter(f"complex128 {name}", Number(struct.pack("<2d", value.real, value.imag)))
+    if isinstance(value, int):
+        return number("int64_t" if value < 2**63 else "uint64_t", name, int(value))
+    return number("double", name, value)
+
+
 def layout(name, sizes, strides):
     """A Layout<N>; without dimensions it has one of size 1."""
     sizes, strides = list(sizes) or [1], list(strides) or [0]

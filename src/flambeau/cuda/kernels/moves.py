@@ -12,6 +12,7 @@ from .launches import (
     number,
     numel,
     row_major,
+    scalar,
     sizes,
     tensor,
 )
@@ -140,16 +141,9 @@ def _constant_pad(call):
 {"".join(f"  place[{d}] -= Index(before{d});" + chr(10) for d in before)}\
   out[own] = {test} ? x[offset(from, place)] : cast<{kind}>(value);
 """, [tensor("x", x, call.name), tensor("out", out, call.name, True), layout("to", out.shape, out.strides),
-      layout("from", x.shape, x.strides), passed("value", value, call.name),
+      layout("from", x.shape, x.strides), scalar("value", value),
       *sizes(**{f"before{d}": v for d, v in before.items()})], index_type(x, out))
     return build.plan()
-
-
-def passed(name, value, op):
-    """A number of the call as a parameter, whole or double."""
-    if isinstance(value, complex):
-        raise NotImplementedError(f"{op} has no CUDA kernel yet for complex values")
-    return number("int64_t", name, int(value)) if isinstance(value, (bool, int)) else number("double", name, value)
 
 
 _MODES = {
@@ -211,7 +205,7 @@ def _unfold_backward(call):
     strides[-1] = row_major(out.shape)[dim] if out.shape else 1
     build.each(numel(grad), f"  atomic_add(sums + offset_of(i_, to), cast<{sums.declaration.split('*')[0]}>(x[i_]));\n",
                [build.input("x", grad), sums, layout("to", grad.shape, strides[:len(grad.shape)])],
-               files=("indexing.cuh",))
+               index_type(out, numel=max(numel(grad), numel(out))), files=("indexing.cuh",))
     finish()
     return build.plan()
 

@@ -30,6 +30,13 @@ class Places:
         self.many = math.prod(shape[d] for d in self.lines)
         self.length = math.prod(shape[d] for d in along)
 
+    def offsets(self, index):
+        """The type of offsets: `index`, which is enough for the other operands, or int64_t where there are more places
+        or where index tensors reach further."""
+        reaches = (sum((size - 1) * abs(step) for size, step in zip(self.shape, i.strides, strict=True))
+                   for i in self.indices)
+        return index if max(self.many * self.length, *reaches, 0) < 2**30 else "int64_t"
+
     def _pair(self, name, strides):
         """Layouts of one operand over lines and along them."""
         return [layout(f"{name}_{part}", [self.shape[d] for d in dims], [strides[d] for d in dims])
@@ -71,7 +78,7 @@ def broadcast(strides, own, shape):
 
 def read(build, places, x, out_info, index):
     """out = the elements of x at these places."""
-    kind, to = build.type(x), build.type(out_info)
+    kind, to, index = build.type(x), build.type(out_info), places.offsets(index)
     beside, at = places.other("to", out_info.strides)
     body = (f"  const Index line = i_ / Index(length), place = i_ - line * Index(length);\n{places.text()}"
             f"  out[{at}] = inside ? cast<{to}>(x[at]) : cast<{to}>({kind}());\n")
@@ -84,7 +91,7 @@ def write(build, places, out, how, source, index):
     """Elements of out at these places are combined with the source, in the order of places along each line where the
     order counts. source: (parameters, expression at line and place)."""
     parameters, value = source
-    kind = build.type(out)
+    kind, index = build.type(out), places.offsets(index)
     given = [tensor("out", out, build.call.name, True), *parameters, *places.parameters()]
     total = places.many * places.length
     if how == "a" and places.many < 256 and kind != "bool":  # few lines: all places at once

@@ -11,7 +11,8 @@ INLINE void matmul(const T* a, const T* b, const T* d, T* c, const Layout<K>& ba
   constexpr int S = 64, D = 16;
   __shared__ A left[D][S + 1], right[D][S + 1];
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
-  const int64_t row0 = int64_t(blockIdx.y) * S, column0 = int64_t(blockIdx.x) * S;
+  const int64_t column0 = int64_t(blockIdx.x) * S;
+  for (int64_t row0 = int64_t(blockIdx.y) * S; row0 < m; row0 += int64_t(gridDim.y) * S)
   for (int64_t pair = blockIdx.z; pair < count; pair += gridDim.z) {
     const T* pa = a + offset_of<int64_t>(pair, batch_a);
     const T* pb = b + offset_of<int64_t>(pair, batch_b);

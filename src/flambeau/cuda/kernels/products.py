@@ -8,7 +8,7 @@ import math
 import struct
 from typing import NamedTuple
 
-from .launches import Build, Parameter, blocks, flag, layout, number, numel, sizes, tensor
+from .launches import Build, Parameter, blocks, flag, layout, numel, scalar, sizes, tensor
 from .plans import Number
 from .pointwise import formula_of
 
@@ -32,6 +32,11 @@ def batched(info, batch):
                          for d, (s, t) in enumerate(zip(own, strides, strict=True))]
 
 
+def _grid(columns, rows, count=1):
+    """A block for each tile of 64 x 64; along others than the first a grid ends at 65,535, and blocks go on."""
+    return blocks(columns, 64), min(blocks(rows, 64), 65535), min(count, 32768)
+
+
 def product(build, a, b, c, batch, alpha=1, beta=0, d=None):
     """The launch of c = alpha a b + beta d for matrices (last two dimensions) over `batch`."""
     m, depth, n = a.shape[-2], a.shape[-1], b.shape[-1]
@@ -43,19 +48,13 @@ def product(build, a, b, c, batch, alpha=1, beta=0, d=None):
                for k, x in zip("abcd", (a, b, c, d), strict=True)]
     steps = [_steps(f"s{k}", *(x.strides[-2:] if x else (0, 0))) for k, x in zip("abcd", (a, b, c, d), strict=True)]
     added = tensor("d", d, build.call.name) if d else Parameter(f"const {build.type(c)}* d", Number(bytes(8)))
-    numbers = [_scalar("alpha", alpha), _scalar("beta", beta)]
+    numbers = [scalar("alpha", alpha), scalar("beta", beta)]
     build.run(f"  matmul<{wide}>(a, b, d, c, batch_a, batch_b, batch_c, batch_d, sa, sb, sc, sd, count, m, n, depth, "
               f"cast<{wide}>(alpha), cast<{wide}>(beta));\n",
               [tensor("a", a, build.call.name), tensor("b", b, build.call.name), added,
                tensor("c", c, build.call.name, True), *layouts, *steps,
                *sizes(count=count, m=m, n=n, depth=depth), *numbers],
-              (blocks(n, 64), blocks(m, 64), min(count, 32768)), 256, _FILES)
-
-
-def _scalar(name, value):
-    if isinstance(value, complex):
-        return Parameter(f"complex128 {name}", Number(struct.pack("<2d", value.real, value.imag)))
-    return number("int64_t", name, int(value)) if isinstance(value, int) else number("double", name, value)
+              _grid(n, m, count), 256, _FILES)
 
 
 def _with_dimension(info, at):
@@ -177,7 +176,7 @@ def _grouped_mm(call):
       _steps("sb", *b.strides[-2:]), _steps("sc", n, 1), _steps("sd", 0, 0),
       *sizes(length=groups.length, m=groups.m, n=groups.n, depth=groups.depth, group_a=groups.a[0], start_a=groups.a[1],
              group_b=groups.b[0], start_b=groups.b[1], group_c=groups.c[0], start_c=groups.c[1])],
-              (blocks(n, 64), blocks(m, 64), groups.count), 256, _FILES)
+              _grid(n, m)[:2] + (groups.count,), 256, _FILES)
     return build.plan()
 
 
@@ -304,7 +303,7 @@ def _matrix_product(build, a, b, out, m, depth, columns, sa, sb, wide, kind):
               f"{wide}(1), {wide}(0));\n",
               [_renamed("a", a), _renamed("b", b), none, _renamed("c", out), *flat, _steps("sa", *sa),
                _steps("sb", *sb), _steps("sc", columns, 1), _steps("sd", 0, 0),
-               *sizes(m=m, n=columns, depth=depth)], (blocks(columns, 64), blocks(m, 64), 1), 256, _FILES)
+               *sizes(m=m, n=columns, depth=depth)], _grid(columns, m), 256, _FILES)
 
 
 def _renamed(name, parameter):

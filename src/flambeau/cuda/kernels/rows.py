@@ -7,7 +7,6 @@ from .launches import Build, Parameter, blocks, contiguous, nothing, number, num
 from .plans import Number
 
 _FILES = ("reduce.cuh", "rows.cuh")
-_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
 class Rows:
@@ -69,7 +68,7 @@ class _Norm:
         self.rows = numel(x) // max(n, 1)
         self.threads = 512 if n > 4096 else 256 if n > 1024 else 128 if n > 128 else 32
         self.index = f"  typedef int{64 if numel(x) >= 2**30 else 32}_t Index;\n"
-        self.eps = _EPSILON[x.dtype] if eps is None else eps
+        self.eps = (2.0**-52 if x.dtype == "float64" else 2.0**-23) if eps is None else eps  # of the type computed in
         self.shape = sizes(n=n, inner=inner, groups=groups, weights=weights)
         self.given = "Index(n), Index(inner), Index(groups), Index(weights)"
 

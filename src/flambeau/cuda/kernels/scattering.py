@@ -40,7 +40,7 @@ def _gather(call):
     x, _, index = call.args[:3]
     build = Build(call)
     places = _full(call, x, index)
-    read(build, places, x, as_result(call.results[0]), index_type(x, index))
+    read(build, places, x, as_result(call.results[0]), index_type(x, call.results[0]))
     return build.plan()
 
 
@@ -93,7 +93,7 @@ def _divide(build, places, out, include, far):
     build.zeros(counts, n * 4)
     build.each(places.many * places.length, "  const Index line = i_ / Index(length), place = i_ - line * "
                f"Index(length);\n{places.text()}  if (inside) atomicAdd(counts + at, 1);\n",
-               [counts, *places.parameters()], far, FILES)
+               [counts, *places.parameters()], places.offsets(far), FILES)
     build.each(n, f"""  const int32_t many = counts[i_] + {int(include)};
   typedef Wide<{kind}>::type W;
   if (counts[i_] > 0) {{

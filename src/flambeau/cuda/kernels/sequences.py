@@ -4,8 +4,7 @@ import math
 import struct
 from itertools import accumulate
 
-from .launches import Build, Parameter, contiguous, layout, nothing, number, numel, refuse, sizes
-from .moves import passed
+from .launches import Build, Parameter, contiguous, layout, nothing, number, numel, refuse, scalar, sizes
 from .plans import Number
 from .sorting import Sorted
 
@@ -56,7 +55,7 @@ def _pad(call):
   const bool inside = k < steps.of[t].count;
   out[(k * each + (first + t) * apart) * width + e] =
       inside ? x[(steps.of[t].begin + k) * width + e] : cast<{kind}>(value);
-""", [source, to, table, passed("value", value, call.name),
+""", [source, to, table, scalar("value", value),
       *sizes(width=width, sequences=sequences, first=first, each=each, apart=apart)], index="int64_t",
                    before=STEPS_TEXT)
     return build.plan()

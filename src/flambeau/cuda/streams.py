@@ -123,8 +123,8 @@ class Event(streams.Event):
     """A mark in the work of a stream: others can wait for it, and two of them say how long the work between took.
 
     enable_timing: whether elapsed_time can be asked. blocking is accepted: waiting never keeps the CPU busy.
-    interprocess: whether other processes can wait for it, by `ipc_handle()`; such an event keeps no time. External ones
-    are not available.
+    interprocess: whether other processes can wait for it, by `ipc_handle()`; such an event keeps no time. external: in
+    work that is recorded, each replay marks it or waits for it, so that streams outside of the graph can follow.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -132,12 +132,10 @@ class Event(streams.Event):
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         need("Event")
-        if external:
-            raise NotImplementedError("Event: events of external work in graphs are not available; leave external out")
         if interprocess and enable_timing:
             raise ValueError("Event: an event between processes keeps no time; leave enable_timing or interprocess out")
         self.enable_timing, self.blocking, self.interprocess = enable_timing, blocking, interprocess
-        self.cuda_event, self.device_index = 0, None
+        self.external, self.cuda_event, self.device_index = external, 0, None
 
     def _made_on(self, device_index):
         if not self.cuda_event:
@@ -157,13 +155,13 @@ class Event(streams.Event):
         """Puts the mark behind the work that the stream (the current one by default) has now."""
         stream = current_stream() if stream is None else stream
         self._made_on(stream.device_index)
-        _cuda.record(self.cuda_event, stream.cuda_stream, stream.device_index)
+        _cuda.record(self.cuda_event, stream.cuda_stream, stream.device_index, self.external)
 
     def wait(self, stream=None):
         """Lets a stream (the current one by default) wait for it before it goes on."""
         if self.cuda_event:
             stream = current_stream() if stream is None else stream
-            _cuda.stream_wait(stream.device_index, stream.cuda_stream, self.cuda_event)
+            _cuda.stream_wait(stream.device_index, stream.cuda_stream, self.cuda_event, self.external)
 
     def query(self):
         """Whether the work before it is done; of an event that was never recorded: yes."""
