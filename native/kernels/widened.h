@@ -9,8 +9,8 @@ namespace flambeau {
 // Halves are summed in float32, complex32 in complex64, integers in int64, everything else in its own dtype.
 inline DType sum_dtype(DType t) { return is_integral(t) ? DType::Int64 : wide_of(t); }
 
-// What a kernel writes: `out` itself, or memory of the wider dtype, which finish() rounds into it. Contiguous, or images
-// whose channels lie last.
+// What a kernel writes: `out` itself, or memory of the wider dtype, which finish() rounds into it. Contiguous, or
+// images whose channels lie last.
 struct WideResult {
   Tensor& out;
   const bool last;
