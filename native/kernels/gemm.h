@@ -2,7 +2,7 @@
 // that convolution and attention reuse.
 //
 // A and B are read through two strides each, so a transposed operand costs nothing; C has unit column stride.
-// A sum over k is never divided among threads: results do not depend on their number.
+// How a sum over k is cut depends on sizes alone: results do not depend on the number of threads.
 #pragma once
 #include <algorithm>
 #include <span>
