@@ -201,3 +201,13 @@ def test_where_takes_bytes_with_a_warning():
         flambeau.where(condition.int(), a, b)
     with pytest.raises(RuntimeError, match="boolean"):
         a.detach().masked_fill(condition, 0)
+
+
+def test_equal_compares_in_the_common_dtype():
+    one = flambeau.ones(2)
+    for dtype in (flambeau.int32, flambeau.bool, flambeau.float64, flambeau.bfloat16, flambeau.complex64):
+        assert flambeau.equal(one, one.to(dtype)) and flambeau.equal(one.to(dtype), one)
+        assert not flambeau.equal(one * 1.5, one.to(dtype)) and not flambeau.equal(one.to(dtype), one * 1.5)
+    assert not flambeau.equal(flambeau.tensor([300]), flambeau.tensor([44], dtype=flambeau.uint8))
+    assert not flambeau.equal(flambeau.tensor([0.1]), flambeau.tensor([0.1], dtype=flambeau.float64))
+    assert flambeau.equal(flambeau.tensor([2**24 + 1]), flambeau.tensor([2.0**24]))  # as float32

@@ -74,9 +74,9 @@ _same = primitive("_same(Tensor self, Tensor other) -> Tensor", namespace=None,
 
 @composite("equal(Tensor self, Tensor other) -> any", skip="eq and all: the result is a bool")
 def equal(self, other):
-    """Whether both have the same shape and the same elements.
+    """Whether both have the same shape and the same elements; those of two dtypes are compared in their common one.
 
-    >>> flambeau.equal(flambeau.tensor([1, 2]), flambeau.tensor([1, 2]))
+    >>> flambeau.equal(flambeau.tensor([1, 2]), flambeau.tensor([1., 2.]))
     True
     """
     return _same(self, other).item()
