@@ -362,9 +362,8 @@ void cpu_backward(Call& c) {
   const bool last = of_channels_last(c.tensor(1), p);
   if (last && dtype == DType::Float32) return gradients_channels_last(c, p, c.integer(9));
   int64_t mask = c.integer(9);
-  const int64_t done = gradients_of_halves(c, p, mask);
-  mask &= ~done;
-  if (done && last && mask & 4) sums_of_halves(c.tensor(0), c.out(2)), mask &= ~4;
+  mask &= ~gradients_of_halves(c, p, mask);
+  if (last && mask & 4) sums_of_halves(c.tensor(0), c.out(2)), mask &= ~4;
   if (!mask) return trim_scratch();
   Gradients grads{p, mask, contiguous(*to_dtype(c.tensor(0), compute))};
   for (int k = 0; k < 3; ++k)

@@ -76,7 +76,7 @@ void convolve_channels_last(const Call& c, const ConvProblem& p) {
   // A product's sums may round otherwise than oneDNN's: whether weights stay must not decide between the two.
   const bool product = pointwise_pays(p.g, ConvResult::Output, w->stride());
   if (!p.transposed && !product && p.g.products() >= kFewProducts && weights_stay(c.tensor(1)) &&
-      convolve_with_kept_weights(p.g, x, c.tensor(1), c.optional_tensor(2), out))
+      convolve_with_kept_weights(p.g, x, *w, c.optional_tensor(2), out))
     return trim_scratch();
   if (Tensor* b = c.optional_tensor(2)) bias = contiguous(*b);
   const float* b = bias ? bias->ptr<float>() : nullptr;

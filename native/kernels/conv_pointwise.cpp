@@ -39,12 +39,10 @@ void fill_pixels(float* x, int64_t count, int64_t channels, const float* bias) {
   });
 }
 
-bool few_channels(const ConvGeometry& g) { return g.ic * g.oc < kManyWeights; }
-
 // oneDNN is fast where an image has more channels than the result. To a product of pixels the two are alike: they
 // change places, and so do rows and columns of the gradient.
 bool turned_gradient(ConvGeometry g, float* x, float* w, float* y) {
-  if (strided(g)) return false;
+  if (strided(g) || g.ic * g.oc >= kManyWeights) return false;
   std::swap(g.ic, g.oc);
   float* turned = scratch<float>(kScratchD, g.ic * g.oc);
   if (!onednn_convolution(g, DType::Float32, y, turned, nullptr, x, ConvResult::Weights, {true, false})) return false;
@@ -65,22 +63,22 @@ bool pointwise_pays(const ConvGeometry& g, ConvResult which, Dims strides) {
 }
 
 void pointwise_convolve(const ConvGeometry& g, float* x, float* w, const float* bias, float* y, ConvResult which) {
+  if (which == ConvResult::Weights && turned_gradient(g, x, w, y)) return;
   const int64_t places = pixels(g);
   // Where pixels are left out: those that are not, one after the other.
   float* image = strided(g) ? scratch<float>(kScratchD, places * g.ic) : x;
-  if (strided(g) && which != ConvResult::Input)
-    each_pixel(g, [&](int64_t to, int64_t from) { std::copy_n(x + from * g.ic, g.ic, image + to * g.ic); });
-  if (which == ConvResult::Output) {
-    gemm<float>(places, g.oc, g.ic, image, g.ic, 1, w, 1, g.ic, y, g.oc, {.bias_col = bias});
-  } else if (which == ConvResult::Weights && !(few_channels(g) && turned_gradient(g, x, w, y))) {
-    gemm<float>(g.oc, g.ic, places, y, 1, g.oc, image, g.ic, 1, w, g.ic);
-  } else if (which == ConvResult::Input) {
+  if (which == ConvResult::Input) {
     gemm<float>(places, g.ic, g.oc, y, g.oc, 1, w, g.ic, 1, image, g.ic, {.bias_col = bias});
-  }
-  if (strided(g) && which == ConvResult::Input) {
+    if (!strided(g)) return;
     fill_pixels(x, g.n * volume(g.in), g.ic, bias);
     each_pixel(g, [&](int64_t from, int64_t to) { std::copy_n(image + from * g.ic, g.ic, x + to * g.ic); });
+    return;
   }
+  if (strided(g))
+    each_pixel(g, [&](int64_t to, int64_t from) { std::copy_n(x + from * g.ic, g.ic, image + to * g.ic); });
+  if (which == ConvResult::Output)
+    gemm<float>(places, g.oc, g.ic, image, g.ic, 1, w, 1, g.ic, y, g.oc, {.bias_col = bias});
+  else gemm<float>(g.oc, g.ic, places, y, 1, g.oc, image, g.ic, 1, w, g.ic);
 }
 
 }  // namespace flambeau

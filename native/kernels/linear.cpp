@@ -71,6 +71,13 @@ bool is_dense(const Product& p, int64_t size) {
          (p.bcs == 1 ? p.brs == p.n : p.bcs == p.k && p.brs == 1);
 }
 
+// Where matrix `index` of a batch begins, in elements.
+int64_t place(const Product& p, const std::vector<int64_t>& steps, int64_t index) {
+  int64_t offset = 0;
+  for (size_t d = p.batch.size() - 1; d > 0; index /= p.batch[d--]) offset += index % p.batch[d] * steps[d];
+  return offset + index * steps[0];
+}
+
 void multiply(DType dtype, Product p, const char* a, const char* b, char* c, const Scalar& alpha, const Scalar& beta,
               const void* bias = nullptr) {
   fold_batch(p);
@@ -81,30 +88,29 @@ void multiply(DType dtype, Product p, const char* a, const char* b, char* c, con
   int64_t count = 1;
   for (int64_t n : p.batch) count *= n;
   int64_t work = p.m * p.n * std::max<int64_t>(p.k, 1);
-  auto place = [&](int64_t index, const std::vector<int64_t>& steps) {
-    int64_t offset = 0;
-    for (size_t d = p.batch.size() - 1; d > 0; index /= p.batch[d--]) offset += index % p.batch[d] * steps[d];
-    return (offset + index * steps[0]) * size;
-  };
+  auto left = [&](int64_t index) { return a + place(p, p.a, index) * size; };
+  auto right = [&](int64_t index) { return b + place(p, p.b, index) * size; };
   auto one = [&](int64_t index, bool threads, Ahead* ahead) {
-    gemm_any(dtype, p.m, p.n, p.k, {a + place(index, p.a), p.ars, p.acs}, {b + place(index, p.b), p.brs, p.bcs},
-             c + place(index, p.c), p.crs, alpha, beta, bias, threads, ahead);
+    gemm_any(dtype, p.m, p.n, p.k, {left(index), p.ars, p.acs}, {right(index), p.brs, p.bcs},
+             c + place(p, p.c, index) * size, p.crs, alpha, beta, bias, threads, ahead);
   };
   // the choice rests on sizes alone, so that results do not depend on the number of threads
   if (dtype == DType::BFloat16 && p.batch.size() == 1 && count * work > kParallelWork && is_one(alpha) &&
       is_zero(beta) && !bias &&
       batch_of_halves({count, p.a[0], p.b[0], p.c[0]}, p.m, p.n, p.k, {a, p.ars, p.acs}, {b, p.brs, p.bcs}, c, p.crs))
     return;
-  for (int64_t i = 0; work > (1 << 24) && i < count; ++i) one(i, true, nullptr);
-  if (work > (1 << 24)) return;
+  if (work > (1 << 24)) {
+    for (int64_t i = 0; i < count; ++i) one(i, true, nullptr);
+    return;
+  }
   const bool dense = is_dense(p, size);
   parallel_for(count, std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(work, 1)), [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) {
-      const int64_t then = std::min(i + 1, count - 1);
-      Ahead next{{a + place(then, p.a), b + place(then, p.b)},
+    for (; dense && i + 1 < end; ++i) {
+      Ahead next{{left(i + 1), right(i + 1)},
                  {p.a.back() ? p.m * p.k * size / 64 : 0, p.b.back() ? p.k * p.n * size / 64 : 0}};
-      one(i, false, dense && i + 1 < end ? &next : nullptr);
+      one(i, false, &next);
     }
+    for (; i < end; ++i) one(i, false, nullptr);
   });
 }
 

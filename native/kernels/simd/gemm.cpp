@@ -129,96 +129,95 @@ void tile(int64_t k, const typename X::T* a, int64_t ars, int64_t acs, const typ
   kTiles<X, Lies::Padded>[rows - 1][(cols - 1) / X::width](k, a, ars, acs, b, brs, c, crs, cols, e);
 }
 
-// Some numbers of several rows, from `p` on, as columns `width` apart in their order. Rows that are a part of a vector
-// apart are loaded into it side by side, so that only pairs are left to be exchanged.
+// Vectors that are loaded in parts of 16 bytes, from `p` on, of rows so many apart as a part has numbers; and the pairs
+// of two vectors, part by part.
 struct Floats8 {
   using T = float;
-  static constexpr int rows = 8, columns = 4;
-  static void transpose(const float* const* row, int64_t p, float* to, int64_t width) {
-    __m256 r[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-      r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[i] + p)), _mm_loadu_ps(row[i + 4] + p), 1);
-    const __m256 a = _mm256_unpacklo_ps(r[0], r[2]), b = _mm256_unpackhi_ps(r[0], r[2]);
-    const __m256 c = _mm256_unpacklo_ps(r[1], r[3]), d = _mm256_unpackhi_ps(r[1], r[3]);
-    _mm256_storeu_ps(to, _mm256_unpacklo_ps(a, c)), _mm256_storeu_ps(to + width, _mm256_unpackhi_ps(a, c));
-    _mm256_storeu_ps(to + 2 * width, _mm256_unpacklo_ps(b, d));
-    _mm256_storeu_ps(to + 3 * width, _mm256_unpackhi_ps(b, d));
+  using V = __m256;
+  static V parts(const T* const* row, int64_t p) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[0] + p)), _mm_loadu_ps(row[4] + p), 1);
   }
+  static V low(V a, V b) { return _mm256_unpacklo_ps(a, b); }
+  static V high(V a, V b) { return _mm256_unpackhi_ps(a, b); }
 };
 struct Doubles4 {
   using T = double;
-  static constexpr int rows = 4, columns = 2;
-  static void transpose(const double* const* row, int64_t p, double* to, int64_t width) {
-    auto pair = [&](int i) {
-      return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row[i] + p)), _mm_loadu_pd(row[i + 2] + p), 1);
-    };
-    const __m256d a = pair(0), b = pair(1);
-    _mm256_storeu_pd(to, _mm256_unpacklo_pd(a, b)), _mm256_storeu_pd(to + width, _mm256_unpackhi_pd(a, b));
+  using V = __m256d;
+  static V parts(const T* const* row, int64_t p) {
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(row[0] + p)), _mm_loadu_pd(row[2] + p), 1);
   }
+  static V low(V a, V b) { return _mm256_unpacklo_pd(a, b); }
+  static V high(V a, V b) { return _mm256_unpackhi_pd(a, b); }
 };
 #if FLAMBEAU_LEVEL == 1
-struct Floats16 {
+struct Floats {
   using T = float;
-  static constexpr int rows = 16, columns = 4;
-  static void transpose(const float* const* row, int64_t p, float* to, int64_t width) {
-    __m512 r[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      r[i] = _mm512_castps128_ps512(_mm_loadu_ps(row[i] + p));
-      r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 4] + p), 1);
-      r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 8] + p), 2);
-      r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row[i + 12] + p), 3);
-    }
-    const __m512 a = _mm512_unpacklo_ps(r[0], r[2]), b = _mm512_unpackhi_ps(r[0], r[2]);
-    const __m512 c = _mm512_unpacklo_ps(r[1], r[3]), d = _mm512_unpackhi_ps(r[1], r[3]);
-    _mm512_storeu_ps(to, _mm512_unpacklo_ps(a, c)), _mm512_storeu_ps(to + width, _mm512_unpackhi_ps(a, c));
-    _mm512_storeu_ps(to + 2 * width, _mm512_unpacklo_ps(b, d));
-    _mm512_storeu_ps(to + 3 * width, _mm512_unpackhi_ps(b, d));
+  using V = __m512;
+  static V parts(const T* const* row, int64_t p) {
+    V v = _mm512_castps128_ps512(_mm_loadu_ps(row[0] + p));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(row[4] + p), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(row[8] + p), 2);
+    return _mm512_insertf32x4(v, _mm_loadu_ps(row[12] + p), 3);
   }
+  static V low(V a, V b) { return _mm512_unpacklo_ps(a, b); }
+  static V high(V a, V b) { return _mm512_unpackhi_ps(a, b); }
 };
-struct Doubles8 {
+struct Doubles {
   using T = double;
-  static constexpr int rows = 8, columns = 2;
-  static void transpose(const double* const* row, int64_t p, double* to, int64_t width) {
-    auto four = [&](int i) {
-      __m512d v = _mm512_castpd128_pd512(_mm_loadu_pd(row[i] + p));
-      v = _mm512_insertf64x2(v, _mm_loadu_pd(row[i + 2] + p), 1);
-      v = _mm512_insertf64x2(v, _mm_loadu_pd(row[i + 4] + p), 2);
-      return _mm512_insertf64x2(v, _mm_loadu_pd(row[i + 6] + p), 3);
-    };
-    const __m512d a = four(0), b = four(1);
-    _mm512_storeu_pd(to, _mm512_unpacklo_pd(a, b)), _mm512_storeu_pd(to + width, _mm512_unpackhi_pd(a, b));
+  using V = __m512d;
+  static V parts(const T* const* row, int64_t p) {
+    V v = _mm512_castpd128_pd512(_mm_loadu_pd(row[0] + p));
+    v = _mm512_insertf64x2(v, _mm_loadu_pd(row[2] + p), 1);
+    v = _mm512_insertf64x2(v, _mm_loadu_pd(row[4] + p), 2);
+    return _mm512_insertf64x2(v, _mm_loadu_pd(row[6] + p), 3);
   }
+  static V low(V a, V b) { return _mm512_unpacklo_pd(a, b); }
+  static V high(V a, V b) { return _mm512_unpackhi_pd(a, b); }
 };
-using Floats = Floats16;
-using Doubles = Doubles8;
 #else
 using Floats = Floats8;
 using Doubles = Doubles4;
 #endif
+template <class B>
+constexpr int kBlockRows = sizeof(typename B::V) / sizeof(typename B::T);
+template <class B>
+constexpr int kBlockColumns = 16 / sizeof(typename B::T);
+
+// A block of kBlockRows rows as columns `width` apart.
+template <class B>
+inline void transpose(const typename B::T* const* row, int64_t p, typename B::T* to, int64_t width) {
+  auto put = [&](int column, typename B::V v) { std::memcpy(to + column * width, &v, sizeof v); };
+  if constexpr (kBlockColumns<B> == 2) {
+    const auto a = B::parts(row, p), b = B::parts(row + 1, p);
+    put(0, B::low(a, b)), put(1, B::high(a, b));
+  } else {
+    const auto r0 = B::parts(row, p), r1 = B::parts(row + 1, p), r2 = B::parts(row + 2, p), r3 = B::parts(row + 3, p);
+    const auto a = B::low(r0, r2), b = B::high(r0, r2), c = B::low(r1, r3), d = B::high(r1, r3);
+    put(0, B::low(a, c)), put(1, B::high(a, c)), put(2, B::low(b, d)), put(3, B::high(b, d));
+  }
+}
 
 // Few rows are read to their end before the next, since as many as a panel has would not stay in the first cache. The
 // last rows come first: where their number divides nothing, their columns reach into the next one's first rows.
 template <class B>
 int64_t pack_transposed(typename B::T* panel, int width, const typename B::T* src, int64_t rs, int64_t k) {
-  const int64_t end = width % B::rows ? k - 1 : k;
+  constexpr int rows = kBlockRows<B>, columns = kBlockColumns<B>;
+  const int64_t end = width % rows ? k - 1 : k;
   int64_t done = 0;
-  for (int i = (width - 1) / B::rows * B::rows; i >= 0; i -= B::rows) {
-    const typename B::T* row[B::rows];
-    for (int r = 0; r < B::rows; ++r) row[r] = src + std::min(i + r, width - 1) * rs;
-    for (done = 0; done + B::columns <= end; done += B::columns)
-      B::transpose(row, done, panel + done * width + i, width);
+  for (int i = (width - 1) / rows * rows; i >= 0; i -= rows) {
+    const typename B::T* row[rows];
+    for (int r = 0; r < rows; ++r) row[r] = src + std::min(i + r, width - 1) * rs;
+    for (done = 0; done + columns <= end; done += columns) transpose<B>(row, done, panel + done * width + i, width);
   }
   return done;
 }
 int64_t pack_transposed(float* panel, int width, const float* src, int64_t rs, int64_t k) {
-  return width % Floats::rows ? pack_transposed<Floats8>(panel, width, src, rs, k)
-                              : pack_transposed<Floats>(panel, width, src, rs, k);
+  return width % kBlockRows<Floats> ? pack_transposed<Floats8>(panel, width, src, rs, k)
+                                    : pack_transposed<Floats>(panel, width, src, rs, k);
 }
 int64_t pack_transposed(double* panel, int width, const double* src, int64_t rs, int64_t k) {
-  return width % Doubles::rows ? pack_transposed<Doubles4>(panel, width, src, rs, k)
-                               : pack_transposed<Doubles>(panel, width, src, rs, k);
+  return width % kBlockRows<Doubles> ? pack_transposed<Doubles4>(panel, width, src, rs, k)
+                                     : pack_transposed<Doubles>(panel, width, src, rs, k);
 }
 
 template <int Width, class T>

@@ -111,18 +111,22 @@ def test_random_numbers_go_on():
     assert all(fb.equal(draw(x).cpu(), f) for f in found)
 
 
-def training(compiling, fake):
-    fb.manual_seed(0)
-    net = nn.Sequential(nn.Linear(6, 9), nn.BatchNorm1d(9), nn.GELU(), nn.Linear(9, 4)).cuda()
-    optimizer = fb.optim.AdamW(net.parameters(), lr=0.05, capturable=True)
-    data = fb.randn(6, 5, 6)
-
+def stepping(net, optimizer):
+    """A training step of a classifier."""
     def step(x, y):
         optimizer.zero_grad()
         loss = F.cross_entropy(net(x), y)
         loss.backward()
         optimizer.step()
         return loss.detach()
+    return step
+
+
+def training(compiling, fake):
+    fb.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 9), nn.BatchNorm1d(9), nn.GELU(), nn.Linear(9, 4)).cuda()
+    optimizer = fb.optim.AdamW(net.parameters(), lr=0.05, capturable=True)
+    data, step = fb.randn(6, 5, 6), stepping(net, optimizer)
     step = recorded(step) if compiling else step
     losses = [step(x.cuda(), (x.sum(-1) > 0).long().cuda()).item() for x in data]
     return losses, {k: v.cpu() for k, v in net.state_dict().items()}
@@ -258,15 +262,8 @@ def test_reset_gives_the_memory_back():
 def test_a_whole_training_step_is_one_launch(fake):
     """Forward, backward, the optimizer's step: nothing is launched beside the graph but copies, no plan is made."""
     net = nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.LayerNorm(9), nn.Linear(9, 4)).cuda()
-    optimizer = fb.optim.AdamW(net.parameters(), lr=0.05, capturable=True)
-
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-    compiled, x, y = recorded(step), fb.randn(5, 6).cuda(), fb.tensor([0, 1, 2, 3, 0]).cuda()
+    compiled = recorded(stepping(net, fb.optim.AdamW(net.parameters(), lr=0.05, capturable=True)))
+    x, y = fb.randn(5, 6).cuda(), fb.tensor([0, 1, 2, 3, 0]).cuda()
     losses = [compiled(x, y).item() for _ in range(6)]
     plans, before = _C._cuda.plan_counts(), {name: fake.calls(name) for name in ("cuGraphLaunch", "cuLaunchKernel")}
     losses.append(compiled(x, y).item())
