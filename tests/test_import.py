@@ -28,8 +28,9 @@ def imported():
 
 
 @pytest.mark.parametrize("module", ["numpy", "scipy", "matplotlib", "tqdm", "inspect", "dataclasses", "asyncio",
-                                    "multiprocessing", "unittest", "typing_extensions", "linecache", "flambeau.debug",
-                                    "flambeau._settings", "flambeau.cli"])
+                                    "multiprocessing", "unittest", "typing_extensions", "linecache",
+                                    "importlib.metadata", "email", "pathlib", "typing", "ctypes", "zipfile",
+                                    "flambeau.debug", "flambeau._settings", "flambeau.cli"])
 def test_modules_that_are_not_loaded(imported, module):
     assert module not in imported["modules"]
 

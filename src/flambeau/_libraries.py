@@ -1,16 +1,14 @@
 """Finds libraries that the extension does not link to, in the packages that bring them, when they are first wanted."""
 
-import ctypes
-import importlib.metadata
-import importlib.util
 import os
 import re
 from functools import cache
-from pathlib import Path
 
 
 def in_packages(packages, pattern):
     """The paths of the files of installed packages whose names match a pattern as a whole, in the packages' order."""
+    import importlib.metadata  # takes as long to load as everything else that `import flambeau` needs
+
     for package in packages:
         try:
             files = importlib.metadata.files(package) or ()
@@ -39,6 +37,8 @@ def nvidia_library(name):
     FLAMBEAU_CUDA_LIBRARIES names a folder that is looked through instead. A test's driver, which
     FLAMBEAU_CUDA_DRIVER names, knows no other libraries than those.
     """
+    import ctypes
+
     packages, files = NVIDIA[name]
     folder = os.environ.get("FLAMBEAU_CUDA_LIBRARIES")
     if folder or os.environ.get("FLAMBEAU_CUDA_DRIVER"):
@@ -71,6 +71,9 @@ def cudnn_library():
 
 def find_lapack():
     """The path of the LAPACK library, asked for by the first decomposition."""
+    import importlib.util
+    from pathlib import Path
+
     spec = importlib.util.find_spec("scipy_openblas32")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted(Path(folder, "lib").glob("libscipy_openblas*.so")):
