@@ -30,6 +30,7 @@ constexpr size_t kSmallStep = 64, kSmallLimit = 1024;         // classes 1…16:
 constexpr int kSplits = 8;                                    // then 8 classes per power of two: at most 1/8 wasted
 constexpr int kClasses = 17 + (64 - 10) * kSplits;
 constexpr size_t kHugePage = size_t(2) << 20;
+constexpr size_t kSearched = size_t(64) << 10;
 
 FreeBlock* bins[kClasses];
 MemoryStats stats;
@@ -47,6 +48,22 @@ int size_class(size_t nbytes, size_t* capacity) {
   size_t k = (nbytes - (size_t(1) << log) + step - 1) / step;  // 1…8
   *capacity = (size_t(1) << log) + k * step;
   return 16 + (log - 10) * kSplits + int(k);
+}
+
+// The capacity of class `k`, which is none of the small ones.
+size_t capacity_of(int k) {
+  const int log = 10 + (k - 17) / kSplits;
+  return (size_t(1) << log) + size_t((k - 17) % kSplits + 1) * ((size_t(1) << log) / kSplits);
+}
+
+// Class `k` has no block: the next larger class that has one, of up to half as much again. What waits there (weights
+// of another dtype, say) would otherwise stay beside fresh memory. Small blocks are not worth the search.
+constexpr int kWider = kSplits / 2;
+int class_with_a_block(int k, size_t capacity) {
+  if (capacity < kSearched) return k;
+  for (int wider = k + 1; wider <= std::min(k + kWider, kClasses - 1); ++wider)
+    if (bins[wider]) return wider;
+  return k;
 }
 
 int64_t cache_limit() {
@@ -76,6 +93,12 @@ namespace {
   int k = size_class(nbytes, capacity);
   FreeBlock* block = bins[k];
   *storage = nullptr;
+  if (__builtin_expect(!block, 0))
+    if (int wider = class_with_a_block(k, *capacity); wider != k) {
+      k = wider;
+      *capacity = capacity_of(k);
+      block = bins[k];
+    }
   if (block) {
     bins[k] = block->next;
     if ((*storage = block->storage)) --free_storages.count;
