@@ -15,6 +15,7 @@ bool is_plain_index(PyObject* o) {  // Python and NumPy integers
   return !PySlice_Check(o) && !is_tensor(o) && !PyFloat_Check(o) && !PySequence_Check(o) && PyIndex_Check(o);
 }
 int64_t integer_of(PyObject* o) {
+  if (int64_t small; PyLong_CheckExact(o) && small_integer(o, small)) return small;
   Value symbol;
   if (!PyLong_Check(o) && symbol_value(o, symbol) && symbol.tag == Tag::Int) return symbol.i;
   Py_ssize_t k = PyNumber_AsSsize_t(o, PyExc_IndexError);
@@ -23,6 +24,7 @@ int64_t integer_of(PyObject* o) {
 }
 int64_t slice_bound(PyObject* o) {  // clipped as Python does; kNoBound for None
   if (o == Py_None) return kNoBound;
+  if (int64_t small; PyLong_CheckExact(o) && small_integer(o, small)) return small;
   if (!PyLong_Check(o) && is_tensor(o)) {
     if (as_tensor(o)->numel != 1 || is_differentiable(as_tensor(o)->dtype))
       type_error("slice indices must be integers or None or have an __index__ method");

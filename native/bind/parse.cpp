@@ -146,13 +146,15 @@ void Parsing::run(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   const int count = int(schema.args.size());
   const Py_ssize_t positional = unusual(args, n);
   for (Py_ssize_t k = 0; k < positional; ++k) {
-    if (schema.args[size_t(k)].type != Type::Tensor || Py_TYPE(args[k]) != TensorType) {
+    const Arg& arg = schema.args[size_t(k)];
+    if (arg.type == Type::Tensor && Py_TYPE(args[k]) == TensorType) {
+      f.values[k] = Value(as_tensor(args[k]));
+      f.flags |= as_tensor(args[k])->flags;
+    } else if (arg.type != Type::Ints || composite || !reader.usual_ints(arg, args[k], f.values[k])) {
       take(int(k), args[k]);
       continue;
     }
-    f.values[k] = Value(as_tensor(args[k]));
     f.objects[k] = args[k];
-    f.flags |= as_tensor(args[k])->flags;
     given |= 1u << k;
   }
   if (kwnames) keywords(args + n, kwnames);

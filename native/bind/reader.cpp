@@ -22,20 +22,6 @@ bool overrides(PyObject* o) {
   return t->tp_flags & Py_TPFLAGS_HEAPTYPE && !PyType_IsSubtype(t, TensorType) && _PyType_Lookup(t, name);
 }
 
-// The value of an int of one digit, which nearly all are, read where it lies.
-static bool small_integer(PyObject* o, int64_t& v) {
-#if PY_VERSION_HEX < 0x030C0000
-  const Py_ssize_t digits = Py_SIZE(o);  // negative: so is the number
-  if (digits < -1 || digits > 1) return false;
-  v = digits ? digits * int64_t(reinterpret_cast<PyLongObject*>(o)->ob_digit[0]) : 0;
-#else
-  auto* number = reinterpret_cast<PyLongObject*>(o);
-  if (!PyUnstable_Long_IsCompact(number)) return false;
-  v = PyUnstable_Long_CompactValue(number);
-#endif
-  return true;
-}
-
 static int64_t index_of(PyObject* o) {
   if (int64_t small; PyLong_CheckExact(o) && small_integer(o, small)) return small;
   if (!PyLong_CheckExact(o) && is_tensor(o)) {

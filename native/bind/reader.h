@@ -8,6 +8,20 @@ namespace flambeau {
 bool overrides(PyObject* o);  // its type, not a Tensor's, defines __torch_function__
 bool is_index(PyObject* o);   // an integer, or what acts as one
 
+// The value of an int of one digit, which nearly all are, read where it lies.
+inline bool small_integer(PyObject* o, int64_t& v) {
+#if PY_VERSION_HEX < 0x030C0000
+  const Py_ssize_t digits = Py_SIZE(o);  // negative: so is the number
+  if (digits < -1 || digits > 1) return false;
+  v = digits ? digits * int64_t(reinterpret_cast<PyLongObject*>(o)->ob_digit[0]) : 0;
+#else
+  auto* number = reinterpret_cast<PyLongObject*>(o);
+  if (!PyUnstable_Long_IsCompact(number)) return false;
+  v = PyUnstable_Long_CompactValue(number);
+#endif
+  return true;
+}
+
 // Reads the arguments of one call into its frame.
 struct Reader {
   const OpObject& op;
@@ -22,6 +36,18 @@ struct Reader {
       return;
     }
     if (!converted(arg, position, o, v) && !taken_over(o)) refuse(arg, position, o);
+  }
+  // An argument of ints in one of the forms that most calls give: an int of one digit, a tuple of ints. False: `read`
+  // tells what it is.
+  bool usual_ints(const Arg& arg, PyObject* o, Value& v) {
+    if (PyTuple_CheckExact(o)) return ints(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), v);
+    int64_t only;
+    if (arg.repeat || !PyLong_CheckExact(o) || !small_integer(o, only) || f.nints == std::ssize(f.ints)) return false;
+    int64_t* place = f.ints + f.nints++;
+    *place = only;
+    v.tag = Tag::Ints;
+    v.ints = {place, 1};
+    return true;
   }
   // Lists of ints and of tensors; false where an item is none.
   bool ints(PyObject* const* items, Py_ssize_t n, Value& v);

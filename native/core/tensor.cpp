@@ -144,13 +144,6 @@ size_t checked_bytes(int64_t numel, DType dtype, Dims shape) {
 void set_contiguous_dims(Tensor& t, Dims shape) { lay_contiguously(t, shape); }
 
 void set_dims(Tensor& t, Dims shape, Dims strides) {
-  int64_t numel = 1, least = 0;
-  bool overflow = false;
-  for (int64_t s : shape) {
-    least = std::min(least, s);
-    overflow |= __builtin_mul_overflow(numel, s, &numel);
-  }
-  if (__builtin_expect(overflow || least < 0, 0)) numel = count(shape);  // nothing, or an error
   std::vector<int64_t> keep;  // `shape` may point into t itself
   if (t.sizes && shape.data() >= t.sizes && shape.data() < t.sizes + 2 * t.ndim + 1) {
     keep.assign(shape.begin(), shape.end());
@@ -159,15 +152,18 @@ void set_dims(Tensor& t, Dims shape, Dims strides) {
     shape = {keep.data(), n};
     strides = {keep.data() + n, n};
   }
-  int64_t* sizes = dims_memory(t, shape.size());
-  t.numel = numel;
-  int64_t step = 1;
-  bool contiguous = true;
+  int64_t numel = 1, least = 0;
+  bool overflow = false, contiguous = true;
   for (size_t k = shape.size(); k-- > 0;) {
-    const int64_t size = sizes[k] = shape[k], stride = t.strides[k] = strides[k];
-    if (size != 1 && stride != step) contiguous = false;
-    step = wrapping_product(step, size);
+    const int64_t size = shape[k];
+    if (size != 1 && strides[k] != numel) contiguous = false;
+    least = std::min(least, size);
+    overflow |= __builtin_mul_overflow(numel, size, &numel);
   }
+  if (__builtin_expect(overflow || least < 0, 0)) numel = count(shape);  // nothing, or an error
+  int64_t* sizes = dims_memory(t, shape.size());
+  for (size_t k = 0; k < shape.size(); ++k) sizes[k] = shape[k], t.strides[k] = strides[k];
+  t.numel = numel;
   t.flags = uint16_t((contiguous || numel == 0) ? t.flags | kContiguous : t.flags & ~kContiguous);
 }
 
