@@ -1,6 +1,18 @@
 // layer_norm and rms_norm, forward and fused backward: each row by its own mean and deviation. The backward kernel
 // computes them again from the input, which is in cache anyway, so nothing has to be saved.
 #include "norm.h"
+#include "norm_loops.h"
+
+namespace flambeau {
+
+static NormLoops loops_of_level[2];
+NormLoopsOfLevel::NormLoopsOfLevel(int level, const NormLoops& loops) { loops_of_level[level] = loops; }
+const NormLoops& norm_loops() {
+  static const NormLoops& best = loops_of_level[cpu_level() > 0 && loops_of_level[1].forward ? 1 : 0];
+  return best;
+}
+
+}  // namespace flambeau
 
 namespace flambeau::norm {
 namespace {
@@ -23,6 +35,17 @@ void infer_layer_norm(Call& c) {
   if (c.nargs > 4) check_parameter(c, 3, "bias", c.ints(1));
   c.output_like(x);
 }
+template <class T, bool centred>
+void norm_row(const T* x, const T* w, const T* b, int64_t n, double eps, T* y) {
+  if constexpr (std::is_same_v<T, float>)
+    if (n <= kLongestNormRow) return norm_loops().forward(x, w, b, n, eps, centred, y);
+  Statistics s = statistics<T, centred>(x, n, eps);
+  const T mean = T(s.mean), rstd = T(s.rstd);
+  each<T>(n, [&](int64_t i, int k) {
+    const Vector<T> v = (take(x + i, k) - mean) * rstd * take(w + i, k);
+    give<T>(y + i, b ? v + take(b + i, k) : v, k);
+  });
+}
 template <bool centred>
 void cpu_layer_norm(Call& c) {
   Tensor& given = c.tensor(0);
@@ -43,15 +66,7 @@ void cpu_layer_norm(Call& c) {
         for (int64_t r = begin; r < end; ++r) {
           const T* p = in.at(r * n, n, a.data());
           T* y = out.at(r * n, b.data());
-          Statistics s = statistics<T, centred>(p, n, eps);
-          const T mean = T(s.mean), rstd = T(s.rstd);
-          const T *w = weight.data(), *v = shift.data();
-          if (bias)
-            each<T>(n, [&](int64_t i, int k) {
-              give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k) + take(v + i, k), k);
-            });
-          else
-            each<T>(n, [&](int64_t i, int k) { give<T>(y + i, (take(p + i, k) - mean) * rstd * take(w + i, k), k); });
+          norm_row<T, centred>(p, weight.data(), bias ? shift.data() : nullptr, n, eps, y);
           out.done(r * n, n, y);
         }
       });
@@ -70,7 +85,23 @@ void infer_layer_norm_backward(Call& c) {
   c.output(c.ints(2), t, x.device);
   c.output(c.ints(2), t, x.device);
 }
-// long because: three gradients from one reading of each row
+template <class T, bool centred>
+void norm_row_backward(const T* g, const T* x, const T* w, int64_t n, double eps, T* dx, T* dw, T* db) {
+  if constexpr (std::is_same_v<T, float>)
+    if (n <= kLongestNormRow) return norm_loops().backward(g, x, w, n, eps, centred, dx, dw, db);
+  Statistics s = statistics<T, centred>(x, n, eps);
+  const T mean = T(s.mean), rstd = T(s.rstd);
+  const T along = T(sum_over<T>(n, [&](int64_t i, int k) {
+    return take(g + i, k) * take(w + i, k) * (take(x + i, k) - mean);
+  }) * s.rstd / double(n));
+  const T level = centred ? T(row_dot(g, w, n) / double(n)) : T(0);
+  each<T>(n, [&](int64_t i, int k) {
+    Vector<T> gi = take(g + i, k), hat = (take(x + i, k) - mean) * rstd;
+    give<T>(dw + i, take(dw + i, k) + gi * hat, k);
+    give<T>(db + i, take(db + i, k) + gi, k);
+    give<T>(dx + i, rstd * (gi * take(w + i, k) - level - hat * along), k);
+  });
+}
 template <class T, bool centred>
 void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, int64_t n, double eps, Tensor& grad_input,
                          char* grad_weight, char* grad_bias, DType dtype) {
@@ -83,31 +114,17 @@ void layer_norm_backward(const Tensor& grad, const Tensor& input, const T* w, in
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     std::vector<T> a(gs.direct ? 0 : size_t(n)), b(xs.direct ? 0 : size_t(n)), d(out.direct ? 0 : size_t(n)),
         part(size_t(2 * n), T(0));
-    T *dw = part.data(), *db = dw + n;
     for (int64_t piece = begin; piece < end; ++piece) {
       double* sum = total.data() + 2 * n * piece;
       const int64_t first = m * piece / pieces, last = m * (piece + 1) / pieces;
       for (int64_t r = first; r < last; ++r) {
-        const T *g = gs.at(r * n, n, a.data()), *x = xs.at(r * n, n, b.data());
         T* dx = out.at(r * n, d.data());
-        Statistics s = statistics<T, centred>(x, n, eps);
-        const T mean = T(s.mean), rstd = T(s.rstd);
-        const T along = T(sum_over<T>(n, [&](int64_t i, int k) {
-          return take(g + i, k) * take(w + i, k) * (take(x + i, k) - mean);
-        }) * s.rstd / double(n));
-        const T level = centred ? T(row_dot(g, w, n) / double(n)) : T(0);
-        each<T>(n, [&](int64_t i, int k) {
-          Vector<T> gi = take(g + i, k), hat = (take(x + i, k) - mean) * rstd;
-          give<T>(dw + i, take(dw + i, k) + gi * hat, k);
-          give<T>(db + i, take(db + i, k) + gi, k);
-          give<T>(dx + i, rstd * (gi * take(w + i, k) - level - hat * along), k);
-        });
+        norm_row_backward<T, centred>(gs.at(r * n, n, a.data()), xs.at(r * n, n, b.data()), w, n, eps, dx, part.data(),
+                                      part.data() + n);
         out.done(r * n, n, dx);
         if ((r - first) % 64 == 63 || r + 1 == last) {
-          for (int64_t i = 0; i < 2 * n; ++i) {
-            sum[i] += double(part[size_t(i)]);
-            part[size_t(i)] = 0;
-          }
+          for (int64_t i = 0; i < 2 * n; ++i) sum[i] += double(part[size_t(i)]);
+          std::ranges::fill(part, T(0));
         }
       }
     }

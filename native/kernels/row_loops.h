@@ -7,8 +7,8 @@ namespace flambeau {
 struct RowLoops {
   // softmax or its logarithm of each of `rows` rows of n
   void (*softmax)(const float* x, float* y, int64_t rows, int64_t n, bool log);
-  // dx from the gradient g and the result y
-  void (*softmax_backward)(const float* g, const float* y, float* dx, int64_t n, bool log);
+  // dx from the gradient g and the result y, of `rows` rows of n
+  void (*softmax_backward)(const float* g, const float* y, float* dx, int64_t rows, int64_t n, bool log);
   // sum of e^(x - top), also written to `out` unless null
   double (*exp_sum)(const float* x, float* out, float top, int64_t n);
   // side by side: sum += e^(x - top), and y = that exponential, or x - top

@@ -8,84 +8,12 @@
 #include <cstring>
 #include <limits>
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include "../elementwise.h"
 #include "math.h"
+#include "row_vectors.h"
 
 namespace flambeau::FLAMBEAU_SIMD {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#else
-constexpr int kBytes = 32;
-#endif
-constexpr int L = kBytes / 4;
-constexpr int64_t kBlock = 4096;  // float sums restart here
-typedef float Floats __attribute__((vector_size(kBytes)));
-typedef int32_t Ints __attribute__((vector_size(kBytes)));
-
-inline Floats load(const float* p) {
-  Floats v;
-  std::memcpy(&v, p, kBytes);
-  return v;
-}
-inline Floats load(const float* p, int64_t n, float padding) {
-  float lanes[L];
-  for (int i = 0; i < L; ++i) lanes[i] = i < n ? p[i] : padding;
-  return load(lanes);
-}
-inline void store(float* p, Floats v) { std::memcpy(p, &v, kBytes); }
-inline void store(float* p, Floats v, int64_t n) { std::memcpy(p, &v, size_t(n) * 4); }
-// The first n lanes from p, the others from `padding`; a short row has no other loads, so these must be quick.
-inline Floats load_part(const float* p, int64_t n, Floats padding) {
-#if defined(__AVX512F__)
-  return n >= L ? load(p) : Floats(_mm512_mask_loadu_ps(__m512(padding), __mmask16((1u << n) - 1), p));
-#elif defined(__AVX2__)
-  if (n >= L) return load(p);
-  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7}, inside = lane < int32_t(n);
-  return inside ? Floats(_mm256_maskload_ps(p, __m256i(inside))) : padding;
-#else
-  return n >= L ? load(p) : load(p, n, padding[0]);
-#endif
-}
-inline void store_part(float* p, Floats v, int64_t n) {
-  if (n >= L) return store(p, v);
-#if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), __m512(v));
-#elif defined(__AVX2__)
-  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
-  _mm256_maskstore_ps(p, __m256i(lane < int32_t(n)), __m256(v));
-#else
-  store(p, v, n);
-#endif
-}
-
-template <class V, class Join>  // lanes joined pairwise: the first half with the second, until one is left
-inline auto fold_lanes(V v, Join join) {
-  constexpr int n = int(sizeof(V) / sizeof(v[0]));
-  if constexpr (n == 1) {
-    return v[0];
-  } else {
-    typedef std::decay_t<decltype(v[0])> Half __attribute__((vector_size(sizeof(V) / 2)));
-    Half low, high;
-    std::memcpy(&low, &v, sizeof low);
-    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof low);
-    return fold_lanes(join(low, high), join);
-  }
-}
-inline double add_lanes(Floats v) {
-  typedef float Half __attribute__((vector_size(kBytes / 2)));
-  typedef double Doubles __attribute__((vector_size(kBytes)));
-  Half low, high;
-  std::memcpy(&low, &v, sizeof low);
-  std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof low);
-  const Doubles sum = __builtin_convertvector(low, Doubles) + __builtin_convertvector(high, Doubles);
-  return fold_lanes(sum, [](auto a, auto b) { return a + b; });
-}
 
 // e^x for x <= 0 (larger x up to 88 as well): 2^k e^r, |r| <= ln 2 / 2, Taylor to the seventh power. Results below the
 // smallest normal number are 0.
@@ -241,24 +169,62 @@ void softmax(const float* x, float* y, int64_t rows, int64_t n, bool log) {
   }
 }
 
-void softmax_backward(const float* g, const float* y, float* dx, int64_t n, bool log) {
+// The gradient of softmax, or of its logarithm, from that of the result and the result.
+template <bool log>
+inline Floats summand(Floats g, Floats y) { return log ? g : g * y; }
+template <bool log>
+inline Floats slope(Floats g, Floats y, float sum) { return log ? g - exp(y) * sum : y * (g - sum); }
+
+template <int count, bool log>
+void backward_short(const float* g, const float* y, float* dx, int64_t rows, int64_t n) {
+  const int64_t rest = n - (count - 1) * L, last = (count - 1) * L;
+  for (; rows > 0; --rows, g += n, y += n, dx += n) {
+    Floats a[count], b[count], sums{};
+    for (int k = 0; k < count - 1; ++k) a[k] = load(g + k * L), b[k] = load(y + k * L);
+    a[count - 1] = load_part(g + last, rest, Floats{});
+    b[count - 1] = load_part(y + last, rest, Floats{});
+    for (int k = 0; k < count; ++k) sums += summand<log>(a[k], b[k]);
+    const float sum = float(add_lanes(sums));
+    for (int k = 0; k < count; ++k) a[k] = slope<log>(a[k], b[k], sum);
+    store_short<count>(dx, a, rest);
+  }
+}
+template <bool log>
+void backward_row(const float* g, const float* y, float* dx, int64_t n) {
+  constexpr int kSums = 4;
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = n - begin < kBlock ? n : begin + kBlock;
-    Floats a{};
+    Floats sums[kSums]{};
     int64_t i = begin;
-    for (; i + L <= end; i += L) a += log ? load(g + i) : load(g + i) * load(y + i);
-    for (; i < end; ++i) total += double(log ? g[i] : g[i] * y[i]);
-    total += add_lanes(a);
+    for (; i + kSums * L <= end; i += kSums * L)
+      for (int k = 0; k < kSums; ++k) sums[k] += summand<log>(load(g + i + k * L), load(y + i + k * L));
+    for (; i < end; i += L)
+      sums[0] += summand<log>(load_part(g + i, end - i, Floats{}), load_part(y + i, end - i, Floats{}));
+    total += add_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
   }
   const float sum = float(total);
-  for (int64_t i = 0; i < n; i += L) {
-    const int64_t m = n - i < L ? n - i : L;
-    Floats gi = m == L ? load(g + i) : load(g + i, m, 0), yi = m == L ? load(y + i) : load(y + i, m, 0);
-    Floats d = log ? gi - exp(yi) * sum : yi * (gi - sum);
-    if (m == L) store(dx + i, d);
-    else store(dx + i, d, m);
+  int64_t i = 0;
+  for (; i + L <= n; i += L) store(dx + i, slope<log>(load(g + i), load(y + i), sum));
+  if (i < n) {
+    const Floats of = load_part(g + i, n - i, Floats{}), at = load_part(y + i, n - i, Floats{});
+    store_part(dx + i, slope<log>(of, at, sum), n - i);
   }
+}
+template <bool log>
+void backward_rows(const float* g, const float* y, float* dx, int64_t rows, int64_t n) {
+  switch ((n + L - 1) / L) {
+    case 0: return;
+    case 1: return backward_short<1, log>(g, y, dx, rows, n);
+    case 2: return backward_short<2, log>(g, y, dx, rows, n);
+    case 3: return backward_short<3, log>(g, y, dx, rows, n);
+    case 4: return backward_short<4, log>(g, y, dx, rows, n);
+    default: for (int64_t r = 0; r < rows; ++r) backward_row<log>(g + r * n, y + r * n, dx + r * n, n);
+  }
+}
+void softmax_backward(const float* g, const float* y, float* dx, int64_t rows, int64_t n, bool log) {
+  if (log) backward_rows<true>(g, y, dx, rows, n);
+  else backward_rows<false>(g, y, dx, rows, n);
 }
 
 void columns_exp(const float* x, const float* top, float* sum, float* y, int64_t n, bool shifted) {

@@ -1,0 +1,99 @@
+// Vectors of floats, as wide as the instruction set has, for loops over rows: whole ones and parts, sums of lanes.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace flambeau::FLAMBEAU_SIMD {
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#else
+constexpr int kBytes = 32;
+#endif
+constexpr int L = kBytes / 4;
+constexpr int64_t kBlock = 4096;  // float sums restart here
+typedef float Floats __attribute__((vector_size(kBytes)));
+typedef int32_t Ints __attribute__((vector_size(kBytes)));
+
+inline Floats load(const float* p) {
+  Floats v;
+  std::memcpy(&v, p, kBytes);
+  return v;
+}
+inline Floats load(const float* p, int64_t n, float padding) {
+  float lanes[L];
+  for (int i = 0; i < L; ++i) lanes[i] = i < n ? p[i] : padding;
+  return load(lanes);
+}
+inline void store(float* p, Floats v) { std::memcpy(p, &v, kBytes); }
+inline void store(float* p, Floats v, int64_t n) { std::memcpy(p, &v, size_t(n) * 4); }
+// The first n lanes from p, the others from `padding`; a short row has no other loads, so these must be quick.
+inline Floats load_part(const float* p, int64_t n, Floats padding) {
+#if defined(__AVX512F__)
+  return n >= L ? load(p) : Floats(_mm512_mask_loadu_ps(__m512(padding), __mmask16((1u << n) - 1), p));
+#elif defined(__AVX2__)
+  if (n >= L) return load(p);
+  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7}, inside = lane < int32_t(n);
+  return inside ? Floats(_mm256_maskload_ps(p, __m256i(inside))) : padding;
+#else
+  return n >= L ? load(p) : load(p, n, padding[0]);
+#endif
+}
+inline void store_part(float* p, Floats v, int64_t n) {
+  if (n >= L) return store(p, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), __m512(v));
+#elif defined(__AVX2__)
+  const Ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  _mm256_maskstore_ps(p, __m256i(lane < int32_t(n)), __m256(v));
+#else
+  store(p, v, n);
+#endif
+}
+
+// The two halves of a vector, without a detour through memory where the instruction set has words for it.
+template <class V>
+struct Halves {
+  typedef std::decay_t<decltype(V{}[0])> Half __attribute__((vector_size(sizeof(V) / 2)));
+  Half low, high;
+  explicit Halves(V v) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) {
+      low = Half(_mm512_castps512_ps256(__m512(v)));
+      high = Half(_mm512_extractf32x8_ps(__m512(v), 1));
+      return;
+    }
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32) {
+      low = Half(_mm256_castps256_ps128(__m256(v)));
+      high = Half(_mm256_extractf128_ps(__m256(v), 1));
+      return;
+    }
+#endif
+    std::memcpy(&low, &v, sizeof low);
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof low);
+  }
+};
+template <class V, class Join>  // lanes joined pairwise: the first half with the second, until one is left
+inline auto fold_lanes(V v, Join join) {
+  if constexpr (sizeof(V) == sizeof(v[0])) {
+    return v[0];
+  } else {
+    const Halves<V> halves(v);
+    return fold_lanes(join(halves.low, halves.high), join);
+  }
+}
+inline double add_lanes(Floats v) {
+  typedef double Doubles __attribute__((vector_size(kBytes)));
+  const Halves<Floats> halves(v);
+  const Doubles sum = __builtin_convertvector(halves.low, Doubles) + __builtin_convertvector(halves.high, Doubles);
+  return fold_lanes(sum, [](auto a, auto b) { return a + b; });
+}
+
+}  // namespace flambeau::FLAMBEAU_SIMD
