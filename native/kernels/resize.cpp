@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../core/channels_last.h"
+#include "scratch.h"
 
 namespace flambeau::resizing {
 namespace {
@@ -132,9 +133,10 @@ void averages(const std::vector<Axis<T>>& axes, const T* x, T* y, int64_t planes
   if (W.copies && H.copies) return std::copy_n(x, planes * H.in * W.in, y), void();
   if (W.copies) return average_columns(H, x, y, planes, W.in);
   if (H.copies) return average_rows(W, x, y, planes * H.in);
-  std::vector<T> half(size_t(planes * H.in * W.out));
-  average_rows(W, x, half.data(), planes * H.in);
-  average_columns(H, half.data(), y, planes, W.out);
+  T* half = scratch<T>(kScratchA, planes * H.in * W.out);
+  average_rows(W, x, half, planes * H.in);
+  average_columns(H, half, y, planes, W.out);
+  trim_scratch();
 }
 
 // --- pictures resized linearly: four products for each pixel (PyTorch's order of one thread; with more it has another)
@@ -214,39 +216,47 @@ void resize_plane(const Plan& p, const std::vector<Axis<T>>& axes, const T* x, T
   forward(axes, x, y, planes, channels);
 }
 
-// What each pixel of a row gets of the gradient of a row of the result.
+// --- the gradient
+
+// The table of the gradient: pixel q is the sum of what the outputs that read it were given, which lie side by side.
 template <class T>
-void spread_row(const Axis<T>& W, const T* row, std::vector<T>& spread, int64_t channels) {
-  std::fill(spread.begin(), spread.end(), T(0));
-  for (int64_t q = 0; q < W.out; ++q, row += channels)
-    for (int64_t k = q * W.taps; k < (q + 1) * W.taps; ++k) {
-      T* to = &spread[W.place[k] * channels];
-      for (int64_t c = 0; c < channels; ++c) to[c] += W.weight[k] * row[c];
-    }
+Axis<T> adjoint(const Axis<T>& a) {
+  Axis<T> t;
+  t.in = a.out, t.out = a.in, t.copies = a.copies;
+  std::vector<int64_t> first(size_t(a.in), a.out), end(size_t(a.in), 0);
+  auto each_tap = [&](auto&& f) {
+    for (int64_t o = 0; o < a.out; ++o)
+      for (int64_t k = o * a.taps; k < (o + 1) * a.taps; ++k)
+        if (a.weight[k] != 0) f(o, a.place[k], a.weight[k]);
+  };
+  each_tap([&](int64_t o, int64_t q, T) { first[q] = std::min(first[q], o), end[q] = o + 1; });
+  t.count.resize(size_t(a.in));
+  for (int64_t q = 0; q < a.in; ++q) t.count[q] = std::max<int64_t>(0, end[q] - first[q]);
+  t.taps = std::max<int64_t>(1, *std::ranges::max_element(t.count));
+  t.place.assign(size_t(a.in * t.taps), 0);
+  t.weight.assign(size_t(a.in * t.taps), T(0));
+  for (int64_t q = 0; q < a.in; ++q)
+    if (t.count[q]) t.place[q * t.taps] = first[q];
+  each_tap([&](int64_t o, int64_t q, T w) { t.weight[q * t.taps + o - first[q]] += w; });
+  return t;
 }
+// Along one axis after the other, the rows last: enlarging is what most programs do, and its gradient shrinks.
 template <class T>
 void backward(const std::vector<Axis<T>>& axes, const T* g, T* to, int64_t planes, int64_t channels) {
-  const Axis<T> &D = axes[0], &H = axes[1], &W = axes[2];
-  const int64_t width = W.in * channels, in = D.in * H.in * width, rows = D.out * H.out;
-  const int64_t work = rows * (width * D.taps * H.taps + W.out * W.taps * channels);
-  parallel_for(planes, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t p, int64_t end) {
-    std::vector<T> spread(static_cast<size_t>(width));
-    for (; p < end; ++p) {
-      T* plane = to + p * in;
-      std::fill_n(plane, in, T(0));
-      for (int64_t r = 0; r < rows; ++r) {
-        spread_row(W, g + (p * rows + r) * W.out * channels, spread, channels);
-        const int64_t d = r / H.out, h = r % H.out;
-        for (int64_t i = 0; i < D.taps; ++i)
-          for (int64_t j = 0; j < H.taps; ++j) {
-            const T w = D.weight[d * D.taps + i] * H.weight[h * H.taps + j];
-            if (w == 0) continue;
-            T* target = plane + (D.place[d * D.taps + i] * H.in + H.place[h * H.taps + j]) * width;
-            for (int64_t q = 0; q < width; ++q) target[q] += w * spread[q];
-          }
-      }
+  int64_t rows = planes, columns = channels, left = 0;  // before the axis and behind it; how many axes are not done
+  for (const Axis<T>& a : axes) columns *= a.out, left += !a.copies;
+  if (!left) return std::copy_n(g, planes * columns, to), void();
+  for (const Axis<T>& a : axes) {
+    columns /= a.out;
+    if (!a.copies) {
+      T* result = --left ? scratch<T>(left == 1 ? kScratchA : kScratchB, rows * a.in * columns) : to;
+      if (columns == 1) average_rows(adjoint(a), g, result, rows);
+      else average_columns(adjoint(a), g, result, rows, columns);
+      g = result;
     }
-  });
+    rows *= a.in;
+  }
+  trim_scratch();
 }
 
 // --- resize(self, size, factors, mode, align_corners, antialias) and resize_backward(grad, input_size, size, …)
