@@ -1,5 +1,7 @@
 // Losses that are worth a kernel of their own: negative log likelihood, cross entropy from logits, binary cross
 // entropy.
+#include <cstring>
+
 #include "steady.h"
 #include "reduce.h"
 #include "row_loops.h"
@@ -234,10 +236,22 @@ inline int64_t place(const Labelled& s, int64_t n, int64_t k, int64_t at) {
   return (n * s.classes + k) * s.spatial + at;
 }
 
+// Side by side: sum += e^(x - top), and e = that exponential.
+void add_exponentials(const float* x, const float* top, float* sum, float* e, int64_t n) {
+  row_loops().columns_exp(x, top, sum, e, n, false);
+}
+void add_exponentials(const double* x, const double* top, double* sum, double* e, int64_t n) {
+  each<double>(n, [&](int64_t j, int m) {
+    const Vector<double> v = exp_vector<double>(take(x + j, m) - take(top + j, m));
+    give<double>(sum + j, take(sum + j, m) + v, m);
+    give<double>(e + j, v, m);
+  });
+}
+// `weigh`: the sums of w (x - top) too. `kept`: where the exponentials stay, as the classes lie.
 template <class T>
 void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n, int64_t at, int64_t count, const T* w,
-             bool weigh) {
-  T line[kTile];
+             bool weigh, T* kept) {
+  T line[kTile], unused[kTile];
   std::copy_n(in.at(place(s, n, 0, at), count, line), count, tile.top);
   for (int64_t k = 1; k < s.classes; ++k) {
     const T* x = in.at(place(s, n, k, at), count, line);
@@ -250,11 +264,12 @@ void measure(Tile<T>& tile, const RowReader<T>& in, const Labelled& s, int64_t n
   std::fill_n(tile.weighted, count, T(0));
   for (int64_t k = 0; k < s.classes; ++k) {
     const T* x = in.at(place(s, n, k, at), count, line);
-    each<T>(count, [&](int64_t j, int m) {
-      Vector<T> v = take(x + j, m) - take(tile.top + j, m);
-      give<T>(tile.sum + j, take(tile.sum + j, m) + exp_vector<T>(v), m);
-      if (weigh) give<T>(tile.weighted + j, take(tile.weighted + j, m) + v * w[k], m);
-    });
+    add_exponentials(x, tile.top, tile.sum, kept ? kept + place(s, n, k, at) : unused, count);
+    if (weigh)
+      each<T>(count, [&](int64_t j, int m) {
+        const Vector<T> v = take(x + j, m) - take(tile.top + j, m);
+        give<T>(tile.weighted + j, take(tile.weighted + j, m) + v * w[k], m);
+      });
   }
 }
 // f(n, first place, count) over all tiles
@@ -274,7 +289,7 @@ void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t 
   RowReader<T> in(x);
   each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
     Tile<T> tile;
-    measure(tile, in, s, n, at, count, w, smooth.rest != 0);
+    measure(tile, in, s, n, at, count, w, smooth.rest != 0, static_cast<T*>(nullptr));
     for (int64_t j = 0; j < count; ++j) {
       const int64_t i = n * s.spatial + at + j, label = t[i];
       T scratch, loss = 0;
@@ -287,35 +302,47 @@ void tiled_losses(const Tensor& x, const Labelled& s, const int64_t* t, int64_t 
     }
   });
 }
+// The labels of a tile as wide as its numbers, so that they are compared side by side; -1: ignored.
+template <class T>
+struct TileLabels {
+  using Label = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  typedef Label Lanes __attribute__((vector_size(sizeof(Vector<T>))));
+  Label label[kTile + kLanes<T>];
+  auto is(int64_t j, int64_t k) const {
+    Lanes lanes;
+    std::memcpy(&lanes, label + j, sizeof lanes);
+    return lanes == Label(k);
+  }
+};
 template <class T>
 void tiled_gradients(const Tensor& x, Tensor& dx, const Labelled& s, const int64_t* t, int64_t ignore, const T* w,
                      const Smoothing<T>& smooth, const T* g) {
   RowReader<T> in(x);
   RowWriter<T> out(dx);
+  T* kept = out.direct ? out.at(0, nullptr) : nullptr;
   each_tile(s, [&](int64_t n, int64_t at, int64_t count) {
     Tile<T> tile;
-    T line[kTile], gradient[kTile], rest[kTile];
-    measure(tile, in, s, n, at, count, w, false);
-    const int64_t first = n * s.spatial + at;
-    T hit[kTile];
+    TileLabels<T> labels;
+    T line[kTile], gradient[kTile], rest[kTile], hit[kTile];
+    measure(tile, in, s, n, at, count, w, false, kept);
+    std::ranges::fill(labels.label, -1);
     for (int64_t j = 0; j < count; ++j) {
-      const int64_t label = t[first + j];
-      const T up = label == ignore ? T(0) : g[first + j], weight = label == ignore ? T(0) : w[label];
+      const int64_t i = n * s.spatial + at + j, label = t[i];
+      const T up = label == ignore ? T(0) : g[i], weight = label == ignore ? T(0) : w[label];
       hit[j] = up * smooth.hit * weight;
       rest[j] = up * smooth.rest;
       tile.sum[j] = (hit[j] + rest[j] * T(smooth.weights)) / tile.sum[j];
+      if (label != ignore) labels.label[j] = typename TileLabels<T>::Label(label);
     }
     for (int64_t k = 0; k < s.classes; ++k) {
-      const T* v = in.at(place(s, n, k, at), count, line);
       T* to = out.at(place(s, n, k, at), gradient);
+      const T* v = kept ? to : in.at(place(s, n, k, at), count, line);
       each<T>(count, [&](int64_t j, int m) {
-        Vector<T> e = exp_vector<T>(take(v + j, m) - take(tile.top + j, m));
-        give<T>(to + j, e * take(tile.sum + j, m) - take(rest + j, m) * w[k], m);
+        const Vector<T> e = kept ? take(v + j, m) : exp_vector<T>(take(v + j, m) - take(tile.top + j, m));
+        const Vector<T> of = e * take(tile.sum + j, m) - take(rest + j, m) * w[k], nothing{};
+        const Vector<T> slope = of - (labels.is(j, k) ? take(hit + j, m) : nothing);
+        give<T>(to + j, labels.is(j, -1) ? nothing : slope, m);  // ignored: also where the logits are not finite
       });
-      for (int64_t j = 0; j < count; ++j)
-        if (t[first + j] == k) to[j] -= hit[j];
-      for (int64_t j = 0; j < count; ++j)
-        if (t[first + j] == ignore) to[j] = 0;  // also where the logits are not finite
       out.done(place(s, n, k, at), count, to);
     }
   });
