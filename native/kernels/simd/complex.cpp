@@ -62,9 +62,13 @@ template <class T> inline T pow_complex(T x, T y) {
   if (x == T(0)) return y.imag() == 0 && y.real() > 0 ? T(0) : std::pow(x, y);
   return std::pow(x, y);
 }
-template <class T> inline T sgn_(T a) {
-  auto m = std::abs(a);
-  return m == 0 ? T(0) : T(a.real() / m, a.imag() / m);
+inline complex128 sgn_(complex128 a) {
+  const double m = std::abs(a);
+  return m == 0 ? 0 : complex128(a.real() / m, a.imag() / m);
+}
+inline complex64 sgn_(complex64 a) {  // in double no square overflows
+  const double x = a.real(), y = a.imag(), square = x * x + y * y, m = std::sqrt(square == 0 ? 1. : square);
+  return complex64(float(x / m), float(y / m));
 }
 template <class T> inline T sinc_(T a) {
   using R = typename T::value_type;
