@@ -21,6 +21,7 @@ bool safe_beside(const Tensor& out, const char* p, int64_t bytes) {
 struct Short {
   char* ptr[4];
   int64_t stride[4];
+  const Value* beside = nullptr;  // the number beside a half
   alignas(16) char number[3][16];
 };
 
@@ -41,7 +42,12 @@ bool place_short(Short& s, int k, const Value& v, const Tensor& self, const Elem
   }
   if (!loose || mask || !v.is_number() || v.huge) return false;
   if (int(v.tag) - int(Tag::Bool) > int(category(self.dtype))) return false;
-  if ((self.flags & kWrappedNumber) || (is_half(self.dtype) && row.operands == 2)) return false;
+  if (self.flags & kWrappedNumber) return false;
+  if (is_half(self.dtype) && row.operands == 2) {
+    s.beside = &v;
+    s.ptr[k + 1] = nullptr;
+    return row.beside_number[int(self.dtype)];
+  }
   if (self.dtype == DType::Float32) {
     float f = v.tag == Tag::Float ? float(v.f) : v.scalar().to<float>();
     std::memcpy(s.number[k], &f, 4);
@@ -113,6 +119,10 @@ bool run_short(Call& c, const ElementwiseRow& row, Promote promote) {
   } numbers;
   Scalar* const scalars = numbers.read;
   if (operands < c.nargs) read_scalars(c, row, scalars);
+  if (s.beside) {
+    loop = row.beside_number[int(dtype)];
+    scalars[kNumberPlace] = s.beside->scalar();
+  }
   if (row_length) {
     for (int64_t at = 0; at < n; at += row_length) {
       loop(s.ptr, s.stride, row_length, scalars);
