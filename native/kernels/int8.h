@@ -14,7 +14,7 @@ struct Int8Features {
 };
 
 struct Int8Loops {
-  // The least and the largest of n numbers and of `low`, `high`; NaN if one is.
+  // The least and the largest of n numbers and of `low`, `high`; NaN if one is infinite or NaN.
   void (*range)(const float* x, int64_t n, float* low, float* high);
   // q = clamp(round(x inverse + zero), 0, top)
   void (*quantize)(const float* x, int64_t n, float inverse, float zero, int top, uint8_t* q);

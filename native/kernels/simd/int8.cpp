@@ -13,30 +13,29 @@ namespace flambeau::FLAMBEAU_SIMD {
 namespace {
 
 // No templates of the standard library here: both builds of this file would share one instance of them.
+using Lanes = float __attribute__((vector_size(32)));
 void range(const float* x, int64_t n, float* low, float* high) {
-  constexpr int kLanes = 16;
-  float least[kLanes], most[kLanes];
-  int nan[kLanes];
-  for (int j = 0; j < kLanes; ++j) least[j] = *low, most[j] = *high, nan[j] = 0;
+  constexpr int kLanes = 8;
+  Lanes least = *low - Lanes{}, most = *high - Lanes{}, odd{};  // odd: NaN where a number was infinite or NaN
+  auto look = [&](Lanes v) {
+    least = v < least ? v : least;
+    most = v > most ? v : most;
+    odd += v * 0.f;
+  };
   int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes)
-    for (int j = 0; j < kLanes; ++j) {
-      const float v = x[k + j];
-      least[j] = v < least[j] ? v : least[j];
-      most[j] = v > most[j] ? v : most[j];
-      nan[j] |= v != v;
-    }
-  for (int j = 0; k < n; ++k, ++j) {
-    least[j] = x[k] < least[j] ? x[k] : least[j];
-    most[j] = x[k] > most[j] ? x[k] : most[j];
-    nan[j] |= x[k] != x[k];
+  for (; k + kLanes <= n; k += kLanes) {
+    Lanes v;
+    __builtin_memcpy(&v, x + k, sizeof v);
+    look(v);
   }
+  for (; k < n; ++k) look(x[k] - Lanes{});
+  float all = 0;
   for (int j = 0; j < kLanes; ++j) {
     *low = least[j] < *low ? least[j] : *low;
     *high = most[j] > *high ? most[j] : *high;
-    nan[0] |= nan[j];
+    all += odd[j];
   }
-  if (nan[0]) *low = __builtin_nanf("");
+  if (all != all) *low = __builtin_nanf("");
 }
 
 void quantize(const float* x, int64_t n, float inverse, float zero, int top, uint8_t* q) {
