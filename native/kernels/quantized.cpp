@@ -55,7 +55,7 @@ Affine choose(float low, float high, int top) {
 
 Affine choose_for(const Call& c, const Tensor& x, int top) {
   const Int8Loops& loops = best_loops();
-  constexpr int64_t kBlock = 1 << 15;
+  constexpr int64_t kBlock = 1 << 13;
   const int64_t blocks = (x.numel + kBlock - 1) / kBlock;
   std::vector<float> low(blocks, 0.f), high(blocks, 0.f);
   parallel_for(blocks, 4, [&](int64_t begin, int64_t end) {
