@@ -123,6 +123,7 @@ void infer_nll(Call& c) {
   check_weight(c, c.optional_tensor(2), s.classes);
   infer_loss(c, x, target, reduction_of(c, 4));
 }
+constexpr int64_t kFarGrain = 1024;  // picked numbers that lie in lines of their own: each waits for memory
 void cpu_nll(Call& c) {
   Tensor& given = c.tensor(0);
   const Labelled& s = c.handed<Labelled>();
@@ -130,18 +131,23 @@ void cpu_nll(Call& c) {
   visit_rows(c.name(), given.dtype, [&]<class T>() {
     TensorRef x = contiguous(given), labels = labels_of(c.tensor(1));
     check_labels(*labels, s.classes, ignore);
-    std::vector<T> w = class_weights<T>(c.optional_tensor(2), s.classes);
+    std::vector<T> w;
+    if (c.has(2)) w = class_weights<T>(c.optional_tensor(2), s.classes);
     std::vector<T> losses(size_t(s.labels()));
     const int64_t* t = labels->ptr<int64_t>();
     RowReader<T> in(*x);
     {
       LockRelease lock(s.labels() * 4);
-      parallel_for(s.labels(), kGrain / 4, [&](int64_t begin, int64_t end) {
-        const int64_t step = s.classes * s.spatial;  // from one sample to the next
+      const int64_t step = s.classes * s.spatial;  // from one sample to the next
+      const bool far = s.spatial == 1 && step * x->itemsize() >= 256;
+      parallel_for(s.labels(), far ? kFarGrain : kGrain / 4, [&](int64_t begin, int64_t end) {
         int64_t sample = begin / s.spatial * step, place = begin % s.spatial;
         for (int64_t i = begin; i < end; ++i) {
           T value = 0, scratch;
-          if (t[i] != ignore) value = -w[size_t(t[i])] * *in.at(sample + t[i] * s.spatial + place, 1, &scratch);
+          if (t[i] != ignore) {
+            value = -*in.at(sample + t[i] * s.spatial + place, 1, &scratch);
+            if (!w.empty()) value *= w[size_t(t[i])];
+          }
           losses[size_t(i)] = value;
           if (++place == s.spatial) place = 0, sample += step;
         }
