@@ -259,12 +259,12 @@ _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
 @composite("glu(Tensor self, int dim=-1) -> Tensor", namespace="nn.functional", samples="even_last")
 def glu(self, dim=-1):
     """The first half along `dim` times the sigmoid of the second."""
-    if self.ndim == 0:
+    shape = self.shape
+    if not shape:
         raise RuntimeError("glu: the tensor has no dimension to halve")
-    dim = wrap_dim(dim, self.ndim, "glu")
-    size = self.size(dim)
-    if size % 2:
-        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {size}")
+    if not -len(shape) <= dim < len(shape) or shape[dim] % 2:
+        dim = wrap_dim(dim, len(shape), "glu")
+        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {shape[dim]}")
     return _gated(*self.chunk(2, dim))
 
 
