@@ -212,7 +212,7 @@ bool reads_rows(const Plan& p) {
     const Operand& o = p.operand[k];
     const int64_t step = p.space.stride[k][0];
     const bool number = o.constant || (k > 0 && step == 0 && !o.cast.steps);
-    if (!o.absent && !(number && p.broadcasts) && (o.cast.steps || step != o.item)) return false;
+    if (!o.absent && (number ? !p.broadcasts : o.cast.steps || step != o.item)) return false;
   }
   return true;
 }
