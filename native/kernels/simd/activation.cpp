@@ -37,12 +37,6 @@ template <class T> inline T elu_(T x, T alpha, T scale, T input_scale) {
   return x <= 0 ? alpha * scale * expm1_(x * input_scale) : x * scale;  // NaN passes through x * scale
 }
 template <class T> inline T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p_(exp_(-abs_(x))); }
-// y / 6, rounded once like the quotient, without a division: the product's remainder is exact. Infinities stay.
-template <class T> inline T sixth(T y) {
-  constexpr T part = T(1) / T(6);
-  const T q = y * part;
-  return abs_(q) < inf<T> ? fma_(fma_(T(-6), q, y), part, q) : q;
-}
 template <class T> inline T clip(T x, T low, T high) { return x < low ? low : high < x ? high : x; }
 
 static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
@@ -60,7 +54,7 @@ static const ElementwiseRows rows(FLAMBEAU_LEVEL, [](ElementwiseRows& r) {
       unary_n<[]<class T>(T a, T alpha) { return elu_(a, alpha, T(1), T(1) / alpha); }, 1, float, double>("celu", 2),
       unary_n<[]<class T>(T a, T slope) { return T(0) < a ? a : a * slope; }, 1, float, double>("leaky_relu"),
       unary<[]<class T>(T a) { return clip(a + T(3), T(0), T(6)) / T(6); }, float, double>("hardsigmoid"),
-      unary<[]<class T>(T a) { return sixth(a * clip(a + T(3), T(0), T(6))); }, float, double>("hardswish"),
+      unary<[]<class T>(T a) { return a * clip(a + T(3), T(0), T(6)) / T(6); }, float, double>("hardswish"),
       unary<[]<class T>(T a) { return mish_(a); }, float, double>("mish", 2),
       unary<[]<class T>(T a) { return log_sigmoid(a); }, float, double>("logsigmoid", 4),
       unary_n<[]<class T>(T a, T limit, T value) { return a <= limit ? value : a; }, 2, float, double>("threshold"),

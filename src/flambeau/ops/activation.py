@@ -259,12 +259,12 @@ _gated = elementwise("_gated(Tensor self, Tensor gate) -> Tensor",
 @composite("glu(Tensor self, int dim=-1) -> Tensor", namespace="nn.functional", samples="even_last")
 def glu(self, dim=-1):
     """The first half along `dim` times the sigmoid of the second."""
-    shape = self.shape
-    if not shape:
+    if self.ndim == 0:
         raise RuntimeError("glu: the tensor has no dimension to halve")
-    if not -len(shape) <= dim < len(shape) or shape[dim] % 2:
-        dim = wrap_dim(dim, len(shape), "glu")
-        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {shape[dim]}")
+    dim = wrap_dim(dim, self.ndim, "glu")
+    size = self.size(dim)
+    if size % 2:
+        raise RuntimeError(f"glu: dimension {dim} is halved, so its size must be even, got {size}")
     return _gated(*self.chunk(2, dim))
 
 

@@ -17,13 +17,11 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     >>> flambeau.diff(flambeau.tensor([1, 4, 9]))
     tensor([3, 5])
     """
-    ndim = self.ndim
-    if ndim == 0:
+    if self.dim() == 0:
         raise RuntimeError("diff: the tensor has no dimension to take differences along")
     if n < 0:
         raise RuntimeError(f"diff: n must not be negative, got {n}")
-    if not 0 <= dim < ndim:
-        dim = ndim - 1 if dim == -1 else wrap_dim(dim, ndim, "diff")
+    dim = wrap_dim(dim, self.dim(), "diff")
     if n == 0:
         return self.clone()
     x = self
