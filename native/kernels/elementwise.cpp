@@ -2,8 +2,8 @@
 //
 // The short one serves what most calls are: contiguous operands of one shape and dtype (or a number, or few elements in
 // the order of their dimensions, which are brought together), a fresh or in-place result. It decides with a few
-// comparisons and calls the loop once. The general one (pointwise.h) promotes, broadcasts, orders and merges dimensions,
-// and converts or packs block by block whatever the loop cannot read directly.
+// comparisons and calls the loop once. The general one (pointwise.h) promotes, broadcasts, orders and merges
+// dimensions, and converts or packs block by block whatever the loop cannot read directly.
 #include "pointwise.h"
 
 namespace flambeau {
